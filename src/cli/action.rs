@@ -69,7 +69,7 @@ pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
     }
 }
 
-/// What needs nothing done, or asks for an answer, is no reason for a red job.
+/// Nothing to do, or a question for people, is no reason for a red job.
 fn code(conclusion: Conclusion) -> u8 {
     match conclusion.failure_kind() {
         Some(FailureKind::NothingToDo) => 0,
@@ -134,7 +134,7 @@ fn expected(decision: &Decision) -> Option<Expected> {
     }
 }
 
-/// What the job is told about work that came to an end.
+/// What a finished run reports to the workflow job.
 struct JobReport {
     conclusion: Conclusion,
     reason: Option<String>,

@@ -13,7 +13,7 @@ use patchwright_forge::RepositoryId;
 /// Check this machine, the token, a repository and its workflows
 ///
 /// Only reads; prints one line a check and the exact fix for what is wrong. Exits 0 when nothing
-/// stands in the way, 2 otherwise.
+/// would make a run fail, 2 otherwise.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Repository to check the token and the settings against

@@ -75,8 +75,8 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     Ok(ended.outcome.conclusion)
 }
 
-/// Work that no forge asked for may run in the local sandbox when no Docker answers; it says so. An
-/// explicit choice stands.
+/// A local run may use the local sandbox when no Docker answers; a message says so. An explicit choice of
+/// the user is kept.
 async fn without_docker(config: &mut Config, env: &Env, ui: Ui) {
     if config.sandbox != SandboxChoice::Docker || config.sources.contains_key("sandbox") {
         return;

@@ -29,8 +29,8 @@ const SHORTEST: usize = 16;
 /// Receive webhooks, do what they ask for, serve a dashboard
 ///
 /// Listens for webhooks of a GitHub App or a repository at `/webhook`, stores each one before it is
-/// acknowledged, and does what it asks for as `action` would: issues, reviews and comments. Also works
-/// off campaigns. `/` is a dashboard, `/healthz` says whether all is well, `/metrics` is for Prometheus.
+/// acknowledged, and does what it asks for as `action` would: issues, reviews and comments. Also runs
+/// the jobs of campaigns. `/` is a dashboard, `/healthz` says whether all is well, `/metrics` is for Prometheus.
 ///
 /// Needs `PATCHWRIGHT_WEBHOOK_SECRET`; `GITHUB_TOKEN`, or `PATCHWRIGHT_APP_ID` with
 /// `PATCHWRIGHT_APP_PRIVATE_KEY` or `PATCHWRIGHT_APP_PRIVATE_KEY_FILE`; and the key of the model's
@@ -156,7 +156,7 @@ fn secrets(env: &Env) -> Result<Vec<SecretString>> {
     for (name, secret) in [(SECRET, Some(&current)), (PREVIOUS, previous.as_ref())] {
         if secret.is_some_and(|secret| secret.expose_secret().len() < SHORTEST) {
             return Err(Failure::usage(format!("`{name}` is shorter than {SHORTEST} characters"))
-                .hint("whoever guesses it can send events: make a new one with `openssl rand -hex 32`"));
+                .hint("anyone who guesses it can send events: make a new one with `openssl rand -hex 32`"));
         }
     }
     Ok(std::iter::once(current).chain(previous).collect())

@@ -1,4 +1,4 @@
-//! What stands in the way on this machine, in this repository, in a workflow. Only reads; every
+//! Checks this machine, a repository and its workflows for what would make a run fail. Only reads; every
 //! finding that is not fine says exactly what to change. Called by `patchwright doctor`.
 
 mod concurrency;

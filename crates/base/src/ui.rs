@@ -116,6 +116,7 @@ impl Ui {
     fn out(text: &str) {
         above(|| {
             let mut stdout = std::io::stdout().lock();
+            // A closed pipe (`| head`) must not end the run; the results are in its folder.
             let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
         });
     }

@@ -177,7 +177,7 @@ pub fn check(
     for file in &change.files {
         paths::check(&lists, file, blobs, &mut judgement);
     }
-    // Some rules need all files: a link and what it leads to may be two files of one change.
+    // Two paths can be one file on a Mac or on Windows, which only a look at all files shows.
     paths::check_together(&change.files, &mut judgement);
     for (path, reason) in &change.refused {
         let message = format!("cannot be part of a change: {reason}");

@@ -1,6 +1,6 @@
-//! What is said in the thread in which somebody asked for something.
+//! The answers in the thread in which somebody asked for something.
 //!
-//! The marker line is added by whoever posts it.
+//! The caller adds the marker line.
 
 use std::fmt::Write as _;
 
@@ -85,7 +85,7 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
     for violation in outcome.judgement.violations.iter().take(20) {
         let _ = write!(out, "\n- {}", sections::violation(violation));
     }
-    // Where a pull request was opened, the rest stands there.
+    // The description of the pull request has the rest.
     if !matches!(fixed.landed, LandedChange::PullRequest { .. }) {
         said(&mut out, outcome);
         if outcome.change.is_some() {
@@ -93,6 +93,8 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
         }
         let held_back = sections::held_back(&outcome.judgement, fixed.held_back, MAX_PATCH);
         if !held_back.is_empty() {
+            // The section is written for descriptions of pull requests; here there is only a
+            // commit.
             let held_back = held_back.replace("this pull request", "the commit");
             let _ = write!(out, "\n{held_back}");
         }
@@ -304,14 +306,14 @@ pub fn stopped(mention: &str) -> String {
     )
 }
 
-/// The same comment when somebody has asked again.
+/// The comment of [`stopped`] after somebody has asked again.
 pub fn going_on() -> String {
-    "This was stopped here before; somebody has asked for more since, so it goes on.\n".to_owned()
+    "Work was stopped here; somebody has asked for more since, so it continues.\n".to_owned()
 }
 
 /// The answer to `stop` in a thread on the diff.
 pub fn stopped_in_thread(mention: &str) -> String {
-    format!("Stopped. {} goes on.\n", command(mention, "fix …"))
+    format!("Stopped. {} starts again.\n", command(mention, "fix …"))
 }
 
 /// The last answer in a thread.

@@ -125,6 +125,7 @@ pub(super) fn sure(finding: &Finding) -> f64 {
 
 fn row<'a>(anchored: &'a Anchored, known: &[KnownFinding], root: &str) -> Row<'a> {
     let finding = &anchored.finding;
+    // The format requires a line; `anchored` tells that this one is a guess.
     let guess = finding.line.unwrap_or(1).max(1);
     let (path, side, start, end, why) = match &anchored.anchor {
         Anchor::Lines { path, side, line, start_line } => {
@@ -179,7 +180,8 @@ pub fn headline(reviewed: &Reviewed) -> String {
 /// The file as text, indented, with a line end.
 pub fn json(reviewed: &Reviewed, known: &[KnownFinding], root: &str) -> String {
     let json = serde_json::to_string_pretty(&findings(reviewed, known, root)).unwrap_or_default();
-    // JSON escapes control characters; what else cannot be seen is made visible in the strings.
+    // JSON escapes control characters only. Invisible and bidirectional characters are escaped too,
+    // so that the file shows what it says.
     let hidden = |c: char| text::is_deceptive(c) && c != '\n';
     let mut out = String::with_capacity(json.len() + 1);
     for c in json.chars() {

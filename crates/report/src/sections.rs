@@ -40,7 +40,7 @@ pub fn checks(evidence: &Evidence) -> String {
     }
 }
 
-/// A task list, as far as the plan was worked off.
+/// The plan as a task list, with completed steps ticked.
 pub fn plan(plan: &Plan) -> String {
     let mut out = String::new();
     for step in plan.steps.iter().take(MAX_ROWS) {
@@ -98,6 +98,7 @@ pub fn evidence(evidence: &Evidence) -> String {
 fn verdict(run: Option<&CheckRun>) -> String {
     let Some(run) = run else { return "not run".to_owned() };
     let word = match run.exit_code {
+        // First, because a check that was ended may have any exit code, or none.
         _ if run.timed_out => "timed out".to_owned(),
         None => "not run".to_owned(),
         Some(0) => "✅ passed".to_owned(),
@@ -362,6 +363,7 @@ pub(super) fn html(value: &str) -> String {
     for c in text::line(value).chars() {
         match c {
             c if c.is_alphanumeric() || " .,;:/-+=_()".contains(c) => out.push(c),
+            // A zero-width space: GitHub reads no mention across it.
             '@' => out.push_str("@&#8203;"),
             c => {
                 let _ = write!(out, "&#{};", u32::from(c));

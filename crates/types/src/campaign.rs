@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Milliseconds since 1970.
 pub type Millis = i64;
 
-/// A campaign as it was started: one specification, worked off repository by repository.
+/// A campaign as it was started: one specification, carried out in one repository after the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CampaignRow {
     /// `<name>-<first 12 hex digits of the specification's hash>`.

@@ -59,7 +59,7 @@ pub enum TaskKind {
         /// Title of the commit; the model's own words when absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         title: Option<String>,
-        /// An answer is asked for; nothing is changed.
+        /// A question: the run ends with an answer and changes nothing.
         #[serde(default)]
         answer: bool,
     },

@@ -14,7 +14,7 @@ use patchwright_fleet::batch::campaign::{self, Campaign};
 use patchwright_fleet::batch::fleet::Fleet;
 use patchwright_fleet::batch::plan::{self, Estimate, MOST_SHARDS, Plan, PlannedTarget};
 
-/// Shards of a matrix when nothing is said.
+/// Default number of shards of a matrix.
 const USUAL_SHARDS: usize = 8;
 /// Names that are listed for one reason.
 const MOST_NAMED: usize = 20;
@@ -133,7 +133,7 @@ fn full_name(planned: &PlannedTarget) -> String {
     planned.target.number.map_or(repository.clone(), |number| format!("{repository}#{number}"))
 }
 
-/// Targets by what is said of them, the most frequent first.
+/// Targets grouped by their remark, the most frequent first.
 fn grouped<'a>(
     text: &mut String,
     title: &str,

@@ -28,7 +28,8 @@ use patchwright_types::campaign::{CampaignView, Event, TargetState};
 
 /// Run a campaign: agent runs, stored changes, pull requests; resumes where it was
 ///
-/// Run it again at any time: what is finished is not worked on again, what was interrupted goes on, and
+/// Run it again at any time: finished repositories are not worked on again, interrupted runs are resumed,
+/// and
 /// stored changes are published without asking the model. Repositories that failed are queued again by
 /// `patchwright batch retry`.
 ///
@@ -45,7 +46,7 @@ pub struct Args {
     #[arg(long, env = "PATCHWRIGHT_DRY_RUN", help_heading = "Campaign")]
     pub dry_run: bool,
 
-    /// The same, for a part whose database is published from later
+    /// Do not publish; another job publishes this shard's database later
     #[arg(long, env = "PATCHWRIGHT_HOLD", help_heading = "Campaign", hide_short_help = true)]
     pub hold: bool,
 
@@ -131,10 +132,10 @@ pub async fn work_off(fleet: &Fleet, campaign: Campaign, options: &Options) -> R
     Ok(finish(fleet, &ended?))
 }
 
-/// Lines about what was not taken over.
+/// Lines about targets that were not imported.
 const REFUSED: usize = 20;
 
-/// Takes over the databases of other machines, as far as the campaign selects what is in them.
+/// Imports the databases of other machines, as far as the campaign selects their repositories.
 async fn import(fleet: &Fleet, campaign: &Campaign, folder: &Path) -> Result<Selection> {
     let files = databases(folder)?;
     let selection = select::selection(fleet, campaign).await?;
@@ -184,7 +185,7 @@ fn databases(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// A table that is redrawn, or a line for each result; every event as JSON when that is asked for.
+/// A table that is redrawn, or a line for each result; every event as JSON with `--json`.
 struct CampaignOutput {
     ui: Ui,
     live: Option<Live>,
@@ -249,7 +250,7 @@ fn finish(fleet: &Fleet, ended: &CampaignEnd) -> u8 {
     code
 }
 
-/// The exit code, and what is said about it.
+/// Prints the end of the campaign and returns the exit code.
 fn outcome(fleet: &Fleet, why: &EndReason, failed: usize) -> (u8, Option<String>) {
     let partial = FailureKind::Partial.exit_code();
     match why {

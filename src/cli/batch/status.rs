@@ -16,7 +16,7 @@ use patchwright_report::campaign as report;
 use patchwright_task::world;
 use patchwright_types::campaign::{CampaignRow, CampaignState, CampaignView, TargetState};
 
-/// Say where each repository of a campaign stands
+/// Show the state of each repository of a campaign
 ///
 /// Reads the database and needs neither a token nor a model; `--refresh` asks GitHub how the open pull
 /// requests stand. With `--json`, a line on stdout is the campaign as one JSON object. The exit code is 0

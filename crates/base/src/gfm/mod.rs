@@ -55,7 +55,7 @@ fn options() -> Options<'static> {
     options
 }
 
-/// Where the nodes of a tree stand in its text. It is told of the nodes in their order.
+/// Byte ranges of the nodes of a tree in its text. Nodes have to be visited in their order.
 pub struct Places<'a> {
     text: &'a str,
     lines: Vec<usize>,

@@ -2,7 +2,7 @@
 //! and how a link's target is written. Pure functions from the rest of a text to what stands there and
 //! how long it is.
 
-/// Longest tag that is looked at, in bytes. A longer one is cut off here.
+/// Longest tag that is parsed, in bytes. A longer one is cut off here.
 const MAX_TAG: usize = 16 << 10;
 
 /// Most attributes that are read of a tag.

@@ -40,7 +40,8 @@ impl SecretSpans {
             Some(at) => self.0[at].end = self.0[at].end.max(span.end),
             None if self.0.len() < MAX_HITS => self.0.push(span),
             None => {
-                // Too many places to tell apart: the last one grows, so that nothing stays visible.
+                // Too many places to list: the last one grows instead, so that nothing stays
+                // visible.
                 if let Some(last) = self.0.last_mut() {
                     last.start = last.start.min(span.start);
                     last.end = last.end.max(span.end);
@@ -98,6 +99,7 @@ impl<'a> Scan<'a> {
     pub(super) fn push(&mut self, piece: &[u8]) {
         let mut kept = std::mem::take(&mut self.kept);
         kept.extend_from_slice(piece);
+        // The last bytes may be half of an escape, so they wait for the next piece.
         let until = kept.len().saturating_sub(AHEAD).max(self.read);
         self.read(TextPart { bytes: &kept, base: self.base, from: self.read, until });
         let gone = until.saturating_sub(BEHIND);

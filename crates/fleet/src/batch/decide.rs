@@ -1,4 +1,4 @@
-//! What is done with one repository, or with one pull request. Pure.
+//! Decides what to do with one repository, or with one pull request. Pure.
 
 use super::campaign::{Campaign, CampaignMode, Repeat};
 use super::select::Candidate;
@@ -38,7 +38,7 @@ pub(super) fn decide(
     history: &[Target],
 ) -> PlanVerdict {
     let tip = candidate.base_sha.as_deref();
-    // One that was skipped after it was worked on (the same change is open elsewhere) is finished.
+    // A target that was skipped after its run (the same change is open elsewhere) is finished.
     let is_finished =
         |target: &&Target| target.state != TargetState::Skipped || target.run.is_some();
     let previous = previous.filter(is_finished);
@@ -48,7 +48,7 @@ pub(super) fn decide(
     if let Some(why) = refused(campaign, candidate) {
         return PlanVerdict::skip(why);
     }
-    // Said by `refused`.
+    // `refused` returned a reason for this case.
     let Some(tip) = tip else { return PlanVerdict::skip("it is empty".to_owned()) };
     if campaign.mode == CampaignMode::Pr
         && let Some(verdict) = by_pulls(campaign, candidate, tip, previous, history)
@@ -63,7 +63,7 @@ fn settled(campaign: &Campaign, target: &Target, tip: Option<&str>) -> Option<Pl
     let same = tip.is_none_or(|tip| tip == target.base_sha);
     let finished = |how: String| Some(PlanVerdict::finished(&target.base_sha, how));
     match target.state {
-        // The run has begun, or a change waits to be published: that goes on.
+        // The run has begun, or a stored change waits: both continue at their commit.
         TargetState::Running | TargetState::Ready | TargetState::Publishing => {
             Some(PlanVerdict::work(&target.base_sha))
         }
@@ -145,7 +145,7 @@ fn by_pulls(
     previous: Option<&Target>,
     history: &[Target],
 ) -> Option<PlanVerdict> {
-    // Open ones first, then the newest.
+    // The list has open pull requests first, then the newest.
     let pull = candidate.pull_requests.iter().find(|pull| pull.open || pull.ours)?;
     let number = pull.number;
     if !pull.ours {
@@ -157,7 +157,7 @@ fn by_pulls(
     }
     let id = campaign.id();
     let of_pull = |target: &&Target| target.pull_request == i64::try_from(number).ok();
-    // Another task, which was given up for this one.
+    // The pull request belongs to an older specification of this campaign, which this one replaces.
     if history.iter().find(of_pull).is_some_and(|target| target.campaign != id) {
         return None;
     }
@@ -167,7 +167,7 @@ fn by_pulls(
     if previous.is_some() {
         return None;
     }
-    // The store knows nothing of it, but we did it.
+    // Another database recorded it: the pull request is ours, but this store has no target for it.
     match (pull.open, campaign.repeats()) {
         (true, Repeat::Never) => {
             Some(PlanVerdict::finished(tip, format!("pull request #{number} is open")))

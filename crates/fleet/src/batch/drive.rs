@@ -27,7 +27,7 @@ use patchwright_types::campaign::{
     CampaignRow, CampaignState, CampaignView, Event, JobKind, Millis, Target, TargetState,
 };
 
-/// How long a lease of the worker in this process lasts, in milliseconds, when nothing else is said.
+/// Default lease of the worker in this process, in milliseconds.
 const LEASE: Millis = 120_000;
 /// Between two looks at the store.
 const LOOK: Duration = Duration::from_secs(1);
@@ -45,8 +45,8 @@ pub struct Options {
     pub detach: bool,
     /// Runs at once, in place of what the campaign says.
     pub concurrency: Option<NonZeroUsize>,
-    /// How long a lease of the worker in this process lasts, in milliseconds; what a killed one held is
-    /// free after that. 120 seconds, unless something else is said.
+    /// Lease of the worker in this process, in milliseconds; the jobs of a killed one are
+    /// free after that. 120 seconds by default.
     pub lease: Option<Millis>,
     /// Only these repositories.
     pub only: Vec<String>,
@@ -57,7 +57,7 @@ pub struct Options {
     pub selection: Option<Selection>,
 }
 
-/// Told of everything that people may want to see.
+/// Receives everything that people may want to see.
 pub trait CampaignObserver: Send {
     /// A remark about the campaign as a whole.
     fn say(&mut self, line: &str);
@@ -101,7 +101,7 @@ pub async fn run(
 ) -> Result<CampaignEnd> {
     let (campaign, row) = begin::begin(fleet, campaign, options, watch).await?;
     let mut drive = Drive { fleet, campaign, id: row.id, seen: 0, tracker: None };
-    // Only what happens from now on is shown.
+    // Skips events of earlier commands: only new ones are shown.
     while !drive.fresh_events().await?.is_empty() {}
     advance(fleet, &drive.id).await?;
     let why = if options.detach {
@@ -170,7 +170,7 @@ pub async fn advance(fleet: &Fleet, id: &str) -> Result<StepOutcome> {
         }
         let campaign = campaign_of(&view.campaign)?;
         if let Some(why) = short_of_money(fleet, &campaign, &view) {
-            // What was paid for is published first.
+            // Stored changes have been paid for, so they are published before the campaign pauses.
             if !view.targets.iter().any(is_being_published) {
                 pause(fleet, id, &why).await?;
                 return Ok(StepOutcome::Paused);
@@ -197,7 +197,7 @@ pub async fn advance(fleet: &Fleet, id: &str) -> Result<StepOutcome> {
     Ok(going)
 }
 
-/// Stops a campaign, and says so once, whoever sees the reason first.
+/// Pauses a campaign. The process that changes the state prints the reason, so it is printed once.
 pub(super) async fn pause(fleet: &Fleet, id: &str, why: &str) -> StoreResult<()> {
     let why = fleet.redactor.redact(why);
     if fleet.store.set_campaign_state(id, CampaignState::Paused, Some(&why)).await? {
@@ -237,6 +237,7 @@ fn short_of_money(fleet: &Fleet, campaign: &Campaign, view: &CampaignView) -> Op
     }
     let next = reserve(fleet, campaign);
     let spent = view.campaign.spent_usd;
+    // The margin absorbs rounding of sums of many small costs.
     (spent >= budget || spent + next > budget + 1e-6).then(|| {
         format!(
             "the budget of ${budget:.2} has no room for another run: ${spent:.2} are spent, and a run \
@@ -271,7 +272,8 @@ impl Worker {
         let wished = wished.or(campaign.limits.concurrency.map(|n| n as usize));
         let room = wished.and_then(NonZeroUsize::new).unwrap_or_else(worker::room);
         let lease = options.lease.unwrap_or(LEASE);
-        // What else the database has is not this command's business, and may be anybody's.
+        // The database may hold other campaigns, with other configurations; their jobs are not this
+        // command's.
         let campaign = Some(campaign.id());
         let options =
             WorkerOptions { kinds, campaign, room, lease, retention: None, until_idle: false };
@@ -285,7 +287,7 @@ impl Worker {
         match tokio::time::timeout(ENDING, self.handle).await {
             Ok(Ok(ended)) => ended,
             Ok(Err(err)) => Err(Failure::internal("the worker broke off").caused_by(err)),
-            // What it still holds, others take over when the leases have run out.
+            // Its jobs are claimed again when their leases have run out.
             Err(_) => Ok(()),
         }
     }
@@ -311,7 +313,8 @@ impl Drive<'_> {
         let scale = self.fleet.env.time_scale();
         let pause = LOOK.mul_f64(scale).max(Duration::from_millis(20));
         loop {
-            // What a step waits for is only known for good when nothing was going on before it.
+            // A wait is final only if nothing was running before the step: a job that ends
+            // meanwhile may open the next wave.
             let was_busy = is_busy(&self.fleet.store.view(&self.id).await?);
             let step = advance(self.fleet, &self.id).await?;
             let events = self.fresh_events().await?;

@@ -60,7 +60,7 @@ impl Fleet {
     /// When the state folder cannot be written, GitHub's address or token is missing, or the database
     /// cannot be used.
     pub async fn open(config: Config, common: &Common, env: &Env, ui: Ui) -> Result<Fleet> {
-        // A wrong one is said now, and not for each delivery.
+        // A mistake is reported at start, not at each delivery.
         env.max_age()?;
         let state = world::state_dir(common, env)?;
         let http = http::client()?;

@@ -21,7 +21,7 @@ pub const LIMITS: PaceLimits = PaceLimits { gap: 1_100, per_minute: 75, per_hour
 
 /// Writes of the publisher that would have to wait longer than so many others take are put back.
 const PUBLISHER_PATIENCE: i64 = 120;
-/// Everything else waits for a full hour: what it writes was paid for, or somebody sits before it.
+/// Everything else waits up to a full hour: its work was paid for, or a person is waiting for it.
 const PATIENCE: i64 = 4_000;
 /// Less than this is no delay.
 const LATE: Duration = Duration::from_millis(250);

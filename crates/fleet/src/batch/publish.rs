@@ -1,6 +1,6 @@
 //! The publisher: a stored change becomes one pull request.
 //!
-//! [`work`] is one job: it looks whether the campaign may publish now, chooses what to do with the
+//! [`work`] is one job: it checks whether
 //! branch and with pull requests that are there already ([`choice`]), pushes, opens or updates, and
 //! writes down what became of it. It may die anywhere and be run again, or be run twice at once: every
 //! step looks before it writes, and nothing is written with a lost lease. The model is never asked.
@@ -35,9 +35,9 @@ use patchwright_types::campaign::{
     TargetState,
 };
 
-/// Attempts at a trouble that may pass, half an hour apart in the end.
+/// Attempts after transient errors; the last ones are half an hour apart.
 const ATTEMPTS: i64 = 8;
-/// How often the branch may move under our hands.
+/// How often a branch that moves meanwhile is looked at again.
 const TRIES: u32 = 3;
 
 /// The job that publishes a target's changeset: one at a time for each token.
@@ -72,7 +72,7 @@ enum End {
 /// When the store cannot be used. What GitHub and git do to us is an end of the job.
 pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
     match publish_one(fleet, &held).await {
-        // Somebody else has the job now, and says how it ends.
+        // Another worker holds the job now and will write its end.
         Err(StoreError::LeaseLost { .. }) => Ok(()),
         result => result.map_err(Failure::from),
     }
@@ -85,7 +85,7 @@ async fn publish_one(fleet: &Fleet, held: &Arc<HeldJob>) -> StoreResult<()> {
         return store.end_job(&held.lease, &JobEnd::Failed { why }).await;
     };
     let target = match store.target(id).await {
-        // A job is of one campaign, and so is what it does.
+        // The database is not trusted: a job of one campaign must not publish a target of another.
         Ok(target) if held.job.campaign.as_ref() != Some(&target.campaign) => {
             let why = format!("target {id} is of another campaign");
             return store.end_job(&held.lease, &JobEnd::Failed { why }).await;
@@ -97,7 +97,8 @@ async fn publish_one(fleet: &Fleet, held: &Arc<HeldJob>) -> StoreResult<()> {
         }
         Err(err) => return Err(err),
     };
-    // Closed or superseded since it was queued, or published by an attempt that did not hear of it.
+    // Closed or superseded since it was queued, or published by an attempt that died before it
+    // could write so.
     if !matches!(target.state, TargetState::Ready | TargetState::Publishing) {
         return store.end_job(&held.lease, &JobEnd::Done).await;
     }
@@ -187,7 +188,7 @@ impl<'a> Publisher<'a> {
                 PublishChoice::Keep => return self.open_pull(&place).await,
                 PublishChoice::Push { expected } => match self.push(&place, expected).await {
                     Ok(()) => return self.open_pull(&place).await,
-                    // Somebody pushed since we looked: look again.
+                    // The branch moved between the look and the push, so decide again.
                     Err(err @ ForgeError::Moved { .. }) => moved = Some(err),
                     Err(err) => return Err(err.into()),
                 },
@@ -231,7 +232,8 @@ impl<'a> Publisher<'a> {
             Err(err) => return Err(err.into()),
         };
         let mut said: Vec<String> = place.said.clone().into_iter().collect();
-        // A change whose checks fail is no longer ready, whatever the one before it was.
+        // GitHub opens an updated pull request as it was: if the new change fails its checks, it
+        // must become a draft.
         if draft.draft && !pull.draft && operation != Operation::Created {
             match self.forge.set_draft(id, pull.number, true).await {
                 Ok(()) => pull.draft = true,
@@ -262,7 +264,7 @@ impl<'a> Publisher<'a> {
         {
             said.push(format!("the labels could not be added: {}", not_fatal(err)?));
         }
-        // Those who were asked before are not asked again by an update.
+        // An update must not request the same reviewers again: each request sends a notification.
         let reviewers = &vetted.reviewers;
         if reviewers.is_empty() || operation == Operation::Updated {
             return Ok(());

@@ -13,7 +13,7 @@ use patchwright_provider::catalogue::suggest;
 
 /// The largest campaign file, and the largest prompt file.
 const LARGEST: usize = 1 << 20;
-/// Mistakes that are told at once.
+/// Mistakes that are reported together.
 const MOST_TOLD: usize = 10;
 const HINT: &str = "every key is described in `docs/campaigns.md`";
 

@@ -232,7 +232,7 @@ impl TargetAttempt<'_> {
                     None => failure.into(),
                 };
                 let verdict = self.failed(&trouble);
-                // A run that is gone on with counts when it ends.
+                // A run that is resumed counts when it ends.
                 let used = match verdict.job_end {
                     JobEnd::Failed { .. } => campaign::used_by_unfinished(&world, &task),
                     JobEnd::Done

@@ -26,7 +26,7 @@ pub(super) async fn run(shared: &ServerState) {
                 Ok(found) => shared.fleet.ui.say(&format!("{found} missed deliveries of {source}")),
                 Err(failure) => {
                     tracing::warn!(hook = %source, failure = %failure.message, "catch-up");
-                    // Once is enough for people.
+                    // The terminal gets each hook's failure once; the log gets all of them.
                     if silent.insert(source.to_string()) {
                         let text = format!("missed deliveries of {source}: {}", failure.message);
                         shared.fleet.ui.say(&text);
@@ -59,7 +59,7 @@ async fn round(shared: &ServerState, source: &HookSource) -> Result<usize> {
             if shared.stop.is_cancelled() {
                 return Ok(taken);
             }
-            // A redelivery that failed too is listed again.
+            // GitHub lists a failed redelivery as well, with the same GUID.
             if known.insert(delivery.guid.clone()) && take(shared, source, delivery).await? {
                 taken += 1;
             }

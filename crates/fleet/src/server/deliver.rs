@@ -86,7 +86,7 @@ pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
         Err(failure) => failed(fleet, &held, &failure),
     };
     if held.lost().is_cancelled() {
-        // Somebody else has it: nothing more is written, here or elsewhere.
+        // Another worker has the job: nothing more is written, neither here nor on GitHub.
         tracing::warn!(delivery = delivery.guid, job = held.job.id, "the lease was lost");
         return Ok(());
     }
@@ -126,6 +126,7 @@ async fn handle(
         Err(failure) => return Ok(DeliveryOutcome::ignored(failure.message)),
     };
     let config = fleet.config.clone();
+    // Decided anew: the process that stored the delivery may have had another configuration.
     let decision = match decide(&event, &TriggerConfig::of(&config)) {
         Decision::Ignored(why) => return Ok(DeliveryOutcome::ignored(why)),
         decision => decision,
@@ -142,7 +143,7 @@ async fn handle(
     if let Some(why) = react::own_act(&event, viewer.as_ref()) {
         return Ok(DeliveryOutcome::ignored(why));
     }
-    // What a fork's workflow noted is a review like any other once its pull request is known.
+    // A note of a fork's workflow becomes an ordinary review once its pull request is known.
     let decision = match react::at_head(forge.as_ref(), decision).await? {
         Ok(decision) => decision,
         Err(why) => return Ok(DeliveryOutcome::ignored(why)),
@@ -172,7 +173,7 @@ async fn handle(
 fn too_old(fleet: &Fleet, event: &Event) -> Result<Option<String>> {
     let most = fleet.env.max_age()?.unwrap_or(MAX_AGE);
     let Some(at) = at(event) else { return Ok(None) };
-    // One that is still to come is not old, whichever clock is wrong.
+    // An event from the future is not old; one of the clocks is wrong.
     let Ok(age) = (fleet.clock.now() - at).to_std() else { return Ok(None) };
     Ok((age > most).then(|| {
         format!("it happened {} hours ago, at {}", age.as_secs() / 3600, at.format("%F %R UTC"))
@@ -203,7 +204,7 @@ fn same_work(repository: &RepositoryId, decision: &Decision) -> Option<String> {
 async fn was_done(fleet: &Fleet, key: &str, delivery: &Delivery) -> Result<Option<String>> {
     let Some(value) = fleet.store.value(key).await? else { return Ok(None) };
     let Some((started, guid)) = value.split_once(' ') else { return Ok(None) };
-    // Without a readable time the work counts as not done: doing it again changes the same pull request.
+    // An unreadable time counts as "not done": a second run updates the same pull request.
     let Ok(started) = started.parse::<Millis>() else { return Ok(None) };
     let together = delivery.received_at <= started.saturating_add(TOGETHER);
     Ok((together && guid != delivery.guid)
@@ -224,7 +225,7 @@ fn ended(fleet: &Fleet, held: &HeldJob, reacted: &Reacted) -> DeliveryOutcome {
     };
     let text = format!("{word}: {}", reacted.line());
     let end = match conclusion {
-        // Running it again goes on where it stopped.
+        // These may pass, and the next attempt resumes the run.
         Conclusion::Provider | Conclusion::Sandbox => again(fleet, held, &text),
         Conclusion::Done
         | Conclusion::NothingToDo

@@ -86,11 +86,12 @@ async fn write(store: Store, mut queue: mpsc::Receiver<Waiting>) {
         match put(&store, &mut deliveries).await {
             Ok(new) => {
                 for ((stored, _), new) in answers.into_iter().zip(new) {
-                    // Whoever asked may be gone; the delivery is stored all the same.
+                    // The client may have closed its connection; the delivery is stored all the
+                    // same.
                     let _ = stored.send(new);
                 }
             }
-            // Dropping the answers says so to everybody who waits.
+            // Dropping the senders gives every waiting request an error.
             Err(err) => tracing::error!(%err, deliveries = deliveries.len(), "not stored"),
         }
     }

@@ -1,4 +1,4 @@
-//! `GET /metrics`: what there is to count, in Prometheus' text format
+//! `GET /metrics`: counters and gauges in Prometheus' text format
 //! (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
 
 use parking_lot::{Mutex, MutexGuard};

@@ -49,7 +49,7 @@ pub struct ServedRepositories(Option<GlobSet>);
 pub const ALL: &str = "all";
 
 impl ServedRepositories {
-    /// Those that match one of these globs of `owner/name`, or all when that is said.
+    /// Those that match one of these globs of `owner/name`, or all with `--repository all`.
     ///
     /// # Errors
     /// When there is none, or one is not a glob.

@@ -29,7 +29,7 @@ pub(super) async fn refusal(
         let (old, new) = (short(head), short(&pull.head_sha));
         return Ok(Some(format!("{old} is no longer the newest commit, {new} is")));
     }
-    // An answer that did not come is a no.
+    // Fails closed: without an answer the author counts as an outsider.
     let role = forge.role(repository, &pull.author.login).await;
     if role.is_ok_and(|role| role >= Role::Write) {
         return Ok(None);

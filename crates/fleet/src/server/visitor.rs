@@ -1,5 +1,5 @@
 //! Who may look at pages: they can show names of private repositories. With a token
-//! (`PATCHWRIGHT_DASHBOARD_TOKEN`) whoever has it, as a bearer token or as the password of a browser's
+//! (`PATCHWRIGHT_DASHBOARD_TOKEN`) anyone who has it, as a bearer token or as the password of a browser's
 //! login; without one only programs on this machine that ask it directly.
 
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
 //! `POST /webhook`: a delivery of GitHub is checked, read, stored and answered, in this order. Work is
-//! done later, by whoever claims its job.
+//! done later, by the worker that claims its job.
 //!
 //! Nothing of a body is logged: before its signature has been checked it may be anybody's, and after
 //! that it may be private.
@@ -67,6 +67,7 @@ pub(super) async fn webhook(State(shared): State<Arc<ServerState>>, request: Req
     let answer = match receive(&shared, &parts.headers, &mut pieces).await {
         Ok(answer) => answer,
         Err(answer) => {
+            // A client that is still sending would see a reset connection instead of the answer.
             body::drain(&mut pieces).await;
             answer
         }
@@ -96,6 +97,7 @@ async fn receive(
     }
     let unsigned = "`X-Hub-Signature-256` is missing or not a signature with this server's secret";
     let unsigned = || Answer::wrong(StatusCode::UNAUTHORIZED, unsigned);
+    // Before the body is read: a request without a signature gets no memory.
     let claimed = signature::claimed(headers).ok_or_else(unsigned)?;
     let mut check = Check::new(&shared.options.secrets);
     let deadline = tokio::time::Instant::now() + shared.options.request_timeout;
@@ -111,6 +113,7 @@ async fn receive(
             return Ok(Answer::wrong(StatusCode::BAD_REQUEST, "the body broke off"));
         }
     };
+    // The MAC was updated piece by piece, so a forged body was never parsed.
     if !check.accepts(&claimed) {
         return Ok(unsigned());
     }
@@ -120,6 +123,7 @@ async fn receive(
         let text = "`X-GitHub-Delivery` or `X-GitHub-Event` is missing";
         return Ok(Answer::wrong(StatusCode::BAD_REQUEST, text));
     };
+    // GitHub sends it when a hook is created, and shows the answer to its owner.
     if event == "ping" {
         return Ok(Answer::new(StatusCode::OK, "ignored", "the hook works"));
     }
@@ -148,6 +152,8 @@ pub(super) async fn take(
         let ignored = ignored(&name, &json, &triggers);
         (json, envelope, ignored)
     };
+    // Only large bodies have reserved memory; parsing one would block other requests on this
+    // thread.
     let looked = if room.is_some() { tokio::task::spawn_blocking(look).await } else { Ok(look()) };
     let Ok((json, envelope, ignored)) = looked else { return busy("the payload was not read") };
     let Ok(envelope) = envelope else {
@@ -181,7 +187,7 @@ pub(super) async fn take(
         body: json,
         received_at: 0,
     };
-    // Noted before it is stored: its work may have ended before this goes on.
+    // Listed before it is stored: a worker may finish it before this function continues.
     let is_new = seen("waiting".to_owned());
     let (answer, became) = match shared.intake.put(delivery, room).await {
         Ok(true) => return Answer::new(StatusCode::ACCEPTED, "accepted", guid),

@@ -49,8 +49,8 @@ impl Dialect {
     }
 }
 
-/// What one process does at a time over the whole database, where rows are not enough (PostgreSQL's
-/// advisory locks; SQLite's writer is alone).
+/// Locks of the whole database, for what locked rows cannot protect. PostgreSQL has advisory locks; SQLite
+/// has a single writer anyway.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ExclusiveLock {
     Migrate = 0x5057_0001,
@@ -85,16 +85,21 @@ impl Store {
         let gate = match inner.dialect {
             Dialect::Postgres => None,
             Dialect::Sqlite => {
+                // SQLite answers SQLITE_BUSY to waiting writers in no fair order; this queue serves
+                // them in turn.
                 let waited = timeout(PATIENCE, inner.gate.lock()).await;
                 Some(waited.map_err(|_| StoreError::Locked(inner.name.clone()))?)
             }
         };
         let tx = match inner.dialect {
+            // A plain BEGIN takes the write lock at the first write and can fail there, after reads
+            // that the write depends on.
             Dialect::Sqlite => inner.pool.begin_with("BEGIN IMMEDIATE").await?,
             Dialect::Postgres => inner.pool.begin().await?,
         };
         let mut write =
             Write { tx, now: 0, dialect: inner.dialect, events: Vec::new(), _gate: gate };
+        // The database's clock, because workers on several machines compare leases by it.
         write.now = write.time().await?;
         Ok(write)
     }
@@ -151,6 +156,8 @@ impl Write<'_> {
     pub(super) async fn commit(mut self) -> StoreResult<()> {
         let events = std::mem::take(&mut self.events);
         if !events.is_empty() {
+            // Ids are given before commits, so without the lock a reader could see event 7 before
+            // event 6 and skip 6 for good.
             self.alone(ExclusiveLock::Events).await?;
         }
         let now = self.now;
@@ -186,7 +193,7 @@ pub(super) fn word<T>(row: &AnyRow, name: &str, of: fn(&str) -> Option<T>) -> St
     of(&text).ok_or_else(|| meaningless(name, &text))
 }
 
-/// A column says what nobody of us has written.
+/// A column holds a word that no version of ours writes.
 pub(super) fn meaningless(name: &str, text: &str) -> StoreError {
     StoreError::Unusable(format!("the database says `{text}` in `{name}`, which means nothing"))
 }

@@ -49,6 +49,7 @@ async fn finish(write: &mut Write<'_>, job: &Job, end: &JobEnd) -> StoreResult<b
     let (state, attempt, run_at, why) = match end {
         JobEnd::Done => ("done", job.attempt, None, None),
         JobEnd::Failed { why } => ("failed", job.attempt, None, Some(clean(why))),
+        // A job that was put back was not tried, so the attempt does not count.
         JobEnd::Released => ("queued", job.attempt.saturating_sub(1).max(0), Some(now), None),
         JobEnd::Later { after, why } => {
             let then = now.saturating_add((*after).max(0));
@@ -83,6 +84,7 @@ impl Store {
     pub async fn renew(&self, lease: &Lease) -> StoreResult<()> {
         let mut write = self.write().await?;
         write.alone(ExclusiveLock::Claim).await?;
+        // The lane may have been given to another job after this lease ran out.
         fence(&mut write, lease).await?;
         let now = write.now;
         let taken = format!(
@@ -199,6 +201,8 @@ impl Store {
                 tokio::time::sleep(AGAIN * tries.failed).await;
                 None
             }
+            // The first attempt may have committed although its answer was lost; then the job is no
+            // longer running, and the fence fails for a good reason.
             Err(StoreError::LeaseLost { job }) if tries.failed > 0 => {
                 let ours = sqlx::query(
                     "SELECT 1 AS one FROM jobs
@@ -239,6 +243,8 @@ impl Store {
             JobEnd::Done | JobEnd::Released => None,
         };
         if let Some(publish) = publish {
+            // In the same transaction as the change, so that no stored change lacks the job that
+            // publishes it.
             requeue(&mut write, publish).await?;
         }
         let reason = end.reason.as_deref().or(why);
@@ -337,7 +343,7 @@ async fn follow(
             let class = Some(ErrorClass::Internal);
             set_state(write, target, TargetState::Failed, class, Some(why)).await
         }
-        // What waits for the same thing as before is no news.
+        // The same reason as before is no event: a waiting job comes back every few minutes.
         JobEnd::Later { why, .. }
             if state == back && get::<Option<String>>(&row, "reason")?.as_deref() == Some(why) =>
         {

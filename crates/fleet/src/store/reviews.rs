@@ -7,11 +7,11 @@ use super::db::{clean, get};
 use super::{Store, StoreError, StoreResult};
 use patchwright_types::campaign::Millis;
 
-/// The time that is looked at.
+/// The window in which reviews are counted.
 const DAY: Millis = 24 * 3_600_000;
 /// Reviews of one repository that are remembered; no limit may be higher.
 const MOST: usize = 10_000;
-/// Pull requests of one repository on which it is said that a limit is reached.
+/// Pull requests of one repository for which we remember that the limit was announced there.
 const TOLD: usize = 50;
 
 /// A review that is about to be begun.

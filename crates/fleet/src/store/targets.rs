@@ -117,6 +117,7 @@ impl Store {
         let row = sqlx::query(write.lock_rows(select)).bind(id).fetch_optional(write.db()).await?;
         let row = row.ok_or_else(|| StoreError::NotFound(format!("target {id}")))?;
         let before = word(&row, "state", TargetState::of)?;
+        // The holder of the lease decides about a target that is being worked on.
         let busy = matches!(before, TargetState::Running | TargetState::Publishing);
         if before == state || busy {
             return Ok(false);
@@ -248,6 +249,8 @@ async fn add(write: &mut Write<'_>, campaign: &str, target: &NewTarget) -> Store
     .bind(now)
     .fetch_optional(write.db())
     .await?;
+    // A conflict means that the target exists: the unique index covers campaign, repository, number
+    // and commit.
     let Some(row) = row else { return again(write, campaign, target, state).await };
     let id: i64 = get(&row, "id")?;
     supersede_older(write, campaign, target, id).await?;
@@ -316,6 +319,8 @@ async fn supersede_older(
                 AND subject = CAST(targets.id AS TEXT))
          RETURNING id"
     );
+    // Jobs first: a worker that claims one in between would otherwise run a target that is
+    // superseded already.
     for text in [jobs, rows] {
         let done = sqlx::query(AssertSqlSafe(text))
             .bind(now)

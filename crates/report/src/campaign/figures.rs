@@ -139,8 +139,8 @@ pub(super) struct Spec {
 
 impl Spec {
     pub(super) fn of(view: &CampaignView) -> Spec {
-        // Pages show what the store has, also of a campaign whose file cannot be read any more; whoever
-        // goes on with that campaign is told.
+        // Pages also show campaigns whose file cannot be read any more; resuming such a campaign
+        // reports the error.
         let value: Value = serde_json::from_str(&view.campaign.spec).unwrap_or_default();
         let mode = value["mode"].as_str().unwrap_or("pr").to_owned();
         let given =

@@ -29,7 +29,7 @@ pub fn issue_body(view: &CampaignView, marker: &str) -> String {
     out
 }
 
-/// The targets whose box is ticked in a body that [`issue_body`] made, whoever edited it since.
+/// The targets whose box is ticked in a body that [`issue_body`] made, also after people edited it.
 pub fn ticked(body: &str) -> Vec<i64> {
     let mut found = Vec::new();
     for line in body.lines() {

@@ -115,7 +115,7 @@ pub(super) fn code_span(literal: &str, place: TextPosition, out: &mut String) {
     out.extend([fence.as_str(), pad, &literal, pad, &fence]);
 }
 
-/// Without anything that could be taken for a marker of ours, also in code: a line is looked at as it
+/// Without anything that could pass as a marker of ours, also in code: a line is looked at as it
 /// stands, whatever it is part of.
 pub(super) fn inert(text: &str) -> String {
     let mut out = text.to_owned();

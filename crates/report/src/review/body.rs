@@ -74,6 +74,7 @@ pub fn body(body: &Body<'_>) -> String {
     let markers =
         format!("{}\n\n{}\n", report::marker(super::PURPOSE, run), super::reference_marker(run));
     let mut out = String::new();
+    // From generous to tight: the first version that fits into GitHub's limit is used.
     for room in ROOMS {
         out = assembled(body, room);
         if out.chars().count() + markers.len() <= ROOM {
@@ -118,6 +119,7 @@ fn found(body: &Body<'_>) -> String {
         "no new findings".to_owned()
     } else {
         let counts = super::counts(of(FindingState::New).map(|known| known.priority));
+        // The counts by priority are left out when they would not add up to the number before them.
         let is_whole = of(FindingState::New).count() == new;
         let counts = if is_whole { format!(" ({counts})") } else { String::new() };
         format!("{}{counts}", plural(new, "new finding"))
@@ -199,7 +201,7 @@ fn entry(listed: &Listed, room: &BodyBudget) -> String {
     }
     let mut out = format!("{}\n{}{why}\n\n", heading(anchored), place(anchored));
     let _ = writeln!(out, "{}\n", words(&finding.body, room.body).trim_end());
-    // Where a comment would show the code, the quote stands for it.
+    // A comment on a line would show the code; here the quote does.
     if !finding.quote.trim().is_empty() {
         let _ = writeln!(out, "{}", text::fence(&text::head(&finding.quote, room.quote), ""));
     }

@@ -59,7 +59,8 @@ pub fn words(untrusted: &str, most: usize) -> String {
         }
         let start = line.trim_start_matches([' ', '\t', '>', '*', '-']);
         if is_command(start) {
-            // Bots read `/approve` at the start of a line, some of them in code too.
+            // Other bots run a command such as `/approve` at the start of a line, some of them in
+            // code too.
             out.push_str(&line[..line.len() - start.len()]);
             out.push_str(if is_code { " " } else { "\\" });
             out.push_str(start);
@@ -71,7 +72,7 @@ pub fn words(untrusted: &str, most: usize) -> String {
     out
 }
 
-/// `/word` alone or before a blank: a path goes on with another `/` or a dot.
+/// `/word` alone or before a blank: a path continues with another `/` or a dot.
 fn is_command(line: &str) -> bool {
     let Some(rest) = line.strip_prefix('/') else { return false };
     let word = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || "-_".contains(c));

@@ -27,7 +27,7 @@ struct Stored {
     /// Commits that findings point to.
     s: Vec<String>,
     f: Vec<Row>,
-    /// Rows whose code is looked for elsewhere than in the head's file.
+    /// Rows whose code lies elsewhere than in the head's file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     c: Vec<(usize, CodeLocation)>,
     /// Rows about a later one of several places with the same code.

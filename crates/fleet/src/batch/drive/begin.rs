@@ -1,4 +1,4 @@
-//! How a campaign is begun, or gone on with: its row, its targets, and what an earlier command left.
+//! Starts or resumes a campaign: its row, its targets, and what an earlier command left.
 
 use std::str::FromStr;
 
@@ -14,7 +14,7 @@ use patchwright_types::campaign::{
     CampaignRow, CampaignState, CampaignView, NewTarget, Target, TargetState,
 };
 
-/// One part of the repositories: those whose name says so, whoever looks.
+/// One part of the repositories, chosen by a hash of the name, so that every machine chooses the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// From 1.
@@ -224,7 +224,7 @@ async fn release(
     Ok(())
 }
 
-/// Targets that are said to be queued have a job: an import has none of them.
+/// Queued targets need a job, and an import brings none.
 async fn heal(fleet: &Fleet, campaign: &Campaign, id: &str) -> Result<(), StoreError> {
     let view = fleet.store.view(id).await?;
     for target in &view.targets {

@@ -48,7 +48,7 @@ pub struct BranchPulls {
 /// What to do. `tree` and `base` are those of our change.
 ///
 /// # Errors
-/// With what is said when a person's work stands in the way.
+/// The reason, when the branch or its pull request belongs to a person.
 pub fn decide(
     standing: &Standing,
     pulls: &BranchPulls,
@@ -71,6 +71,8 @@ pub fn decide(
             commit.short()
         )),
         Standing::Ours { tip, facts } => {
+            // Equal tree and parent, but another commit: only the message or the time differs,
+            // which is not worth a force push.
             let is_same = facts.tree == tree && facts.parents == [base];
             if *tip == commit || is_same {
                 return Ok(PublishChoice::Keep);
@@ -171,10 +173,14 @@ impl Publisher<'_> {
         let target = known.get(&pull.number);
         let (number, url, merged) = (pull.number, pull.html_url, pull.merged);
         if !merged && target.is_some_and(|target| target.state == TargetState::Superseded) {
-            // Closed by `batch close`, not by somebody who did not want it.
+            // `batch close` closed it, which is no rejection by a person.
             return Ok(ClosedPull { number, url, merged, same_task: false, same_change: false });
         }
+        // Without a record the pull request counts as this task's: reopening what somebody closed
+        // is worse than skipping.
         let same_task = target.is_none_or(|target| target.campaign == self.target.campaign);
+        // The head commit decides first; the change id also recognises the same change on another
+        // base.
         let mut same_change = pull.head_sha == place.vetted.commit.to_string();
         if let Some(target) = target.filter(|_| !same_change)
             && let Some(stored) = self.fleet.store.changeset(target.id).await?

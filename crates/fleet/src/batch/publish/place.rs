@@ -50,6 +50,8 @@ impl Publisher<'_> {
             return Err(PublishError::Final { class: ErrorClass::Access, message });
         }
         let mut said = Vec::new();
+        // GitHub follows renames, so the answer may name another repository than the one asked
+        // about.
         if repository.id != id {
             said.push(format!("`{id}` is called `{}` now", repository.id));
         }
@@ -103,6 +105,7 @@ impl Publisher<'_> {
         if is_here {
             return Ok(());
         }
+        // The local copy has a limited depth; GitHub knows all of history.
         let compared = self.forge.compare(&repository.id, branch, &self.base.to_string()).await?;
         if matches!(compared, Comparison::Identical | Comparison::Behind) {
             return Ok(());

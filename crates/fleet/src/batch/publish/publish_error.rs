@@ -71,7 +71,7 @@ fn decision(err: &ForgeError) -> RetryDecision {
         }
         ForgeError::Machine { .. } => RetryDecision::Retry(ErrorClass::Machine),
         ForgeError::Git { .. } => RetryDecision::Retry(ErrorClass::Publish),
-        // Never reaches a store: whoever has the lease says how it ended.
+        // Not written to the store: the new holder of the lease writes the end.
         ForgeError::Fenced { .. } => RetryDecision::Retry(ErrorClass::Lost),
         ForgeError::NotFound { .. } | ForgeError::State { what: StateProblem::Archived, .. } => {
             RetryDecision::Final(ErrorClass::Access)

@@ -58,8 +58,8 @@ fn refused(class: ErrorClass, message: impl Into<String>) -> PublishError {
     PublishError::Final { class, message: message.into() }
 }
 
-/// What the run had to say. Other words than its own are somebody's description; its own that cannot be
-/// read are refused, because they say whether the checks passed.
+/// The run's own record of its outcome. A text that is no record is somebody's description; a damaged
+/// record is refused, because it says whether the checks passed.
 fn told(body: &str) -> PublishResult<Option<Told>> {
     match serde_json::from_str(body) {
         Ok(told) => Ok(Some(told)),
@@ -91,6 +91,7 @@ impl StoredChange {
             time: commit::time_of(repo, self.commit)?,
             ..self.signed()
         };
+        // A new commit with our author and message: those of the stored one are not trusted.
         let commit = commit::create(repo, self.base, facts.tree, &spec)?;
         let draft = self.wants_draft(told.as_ref(), &judgement);
         let marker = report::marker("pull-request", &run);
@@ -163,7 +164,7 @@ impl StoredChange {
         Ok(judgement)
     }
 
-    /// As ours, whoever signed it before; without words.
+    /// Author and committer from our configuration; the message comes later.
     fn signed(&self) -> CommitSpec {
         let identity = Identity {
             name: self.config.identity.name.clone(),
@@ -233,6 +234,7 @@ impl StoredChange {
             flags: judgement.flags,
         };
         outcome.change = Some(change);
+        // A link to another host in our own words would be a stranger's link.
         let ours = |url: &String| origin(url) == origin(&self.repository.html_url);
         outcome.provenance.run_url = outcome.provenance.run_url.filter(ours);
         let template = template_of(repo, self.base);

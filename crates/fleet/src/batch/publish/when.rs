@@ -28,6 +28,7 @@ impl Publisher<'_> {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let mut open = self.open_count().await?;
         if open >= most {
+            // The stored states may be old: people may have merged some of them since.
             refresh::now_and_then(self.fleet, &self.target.campaign).await;
             open = self.open_count().await?;
         }
@@ -67,7 +68,7 @@ impl Publisher<'_> {
             else {
                 continue;
             };
-            // Of the same name: the same branch, which is looked at anyway.
+            // A campaign of the same name uses the same branch, which is checked anyway.
             if other.id == target.id || campaign == self.campaign.name {
                 continue;
             }

@@ -63,7 +63,7 @@ impl AttemptVerdict {
         AttemptVerdict { class: Some(class), job_end, ..failed }
     }
 
-    /// Once more, by whoever takes it.
+    /// The job goes back to the queue, for any worker.
     fn queued(class: Option<ErrorClass>, why: String, job_end: JobEnd) -> AttemptVerdict {
         AttemptVerdict { class, job_end, ..AttemptVerdict::settled(TargetState::Queued, why) }
     }
