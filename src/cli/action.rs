@@ -35,6 +35,8 @@ pub use crate::cli::inputs::{INPUTS, OWN_INPUTS, SWITCHES};
 pub struct Args {}
 
 pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
+    // A workflow's log is read after the run, so it is never quiet; stdout holds workflow commands,
+    // so no JSON.
     let ui = Ui { verbosity: Verbosity::Normal, json: false, ..ui };
     match work(env, ui).await {
         Ok(Reacted::Ignored(why)) => {
@@ -42,7 +44,7 @@ pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
             Ok(0)
         }
         Ok(worked) => {
-            let ended = JobReport::of(worked);
+            let ended = JobReport::new(worked);
             append(env, "GITHUB_OUTPUT", &ended.outputs)?;
             append(env, "GITHUB_STEP_SUMMARY", &ended.summary)?;
             annotate(ui, ended.conclusion, ended.reason.as_deref());
@@ -50,6 +52,8 @@ pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
             Ok(code(ended.conclusion))
         }
         Err(failure) if failure.kind == FailureKind::NothingToDo => {
+            // Exit code 0: a red job for an event that needs nothing would be noise in every pull
+            // request.
             nothing_to_do(env, ui, failure.kind.conclusion(), &failure.message)?;
             Ok(0)
         }
@@ -144,7 +148,7 @@ struct JobReport {
 }
 
 impl JobReport {
-    fn of(worked: Reacted) -> JobReport {
+    fn new(worked: Reacted) -> JobReport {
         match worked {
             Reacted::Issue(ended) => {
                 let (outcome, published) = (&ended.outcome, ended.published.as_ref());

@@ -92,6 +92,7 @@ fn prompt(argument: &str) -> Result<String> {
         return Ok(argument.to_owned());
     }
     let mut stdin = std::io::stdin();
+    // Reading a terminal would wait for input that a user of CI never gives.
     if stdin.is_terminal() {
         return Err(Failure::usage(
             "`-` reads the prompt from standard input, which is a terminal",
@@ -99,6 +100,7 @@ fn prompt(argument: &str) -> Result<String> {
         .hint("pipe the prompt in, or give it as the argument"));
     }
     let mut prompt = String::new();
+    // Bounded, because standard input may be an endless stream.
     stdin.by_ref().take(1 << 20).read_to_string(&mut prompt).map_err(|err| {
         Failure::usage("cannot read the prompt from standard input").caused_by(err)
     })?;

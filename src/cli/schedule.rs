@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::task::JoinHandle;
 
-use crate::cli::batch::run::work_off;
+use crate::cli::batch::run::run_campaign;
 use patchwright_base::duration::parse_duration;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
@@ -171,6 +171,7 @@ impl Schedule {
                     tokio::select! {
                         ended = &mut run => break ended,
                         () = tokio::time::sleep(LOOK) => {
+                            // A missed sign of life is repaired by the next one.
                             let _ = sign(&self.fleet, entry).await;
                         }
                     }
@@ -271,6 +272,7 @@ async fn look_at(fleet: &Fleet, entry: &mut Entry, reach: TimeDelta, once: bool)
         StartReason::Time(..) => runs_elsewhere(fleet, entry).await?,
         StartReason::Interrupted(_) => false,
     };
+    // `fire_once` inserts a row with a unique key, so only one of several machines wins.
     let is_ours = match &due {
         StartReason::Time(moment, _) => store.fire_once(&entry.key(), moment).await?,
         StartReason::Interrupted(sign) => {
@@ -298,7 +300,7 @@ async fn look_at(fleet: &Fleet, entry: &mut Entry, reach: TimeDelta, once: bool)
     sign(fleet, entry).await?;
     let fleet = fleet.clone();
     let options = Options::default();
-    entry.run = Some(tokio::spawn(async move { work_off(&fleet, campaign, &options).await }));
+    entry.run = Some(tokio::spawn(async move { run_campaign(&fleet, campaign, &options).await }));
     Ok(())
 }
 

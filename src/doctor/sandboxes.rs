@@ -15,6 +15,7 @@ pub fn docker(engine: &Engine) -> Vec<Finding> {
     )];
     let named = |name: &str| {
         let wanted = format!("name={name}");
+        // Docker lists options as `name=seccomp,profile=builtin`.
         engine.security.iter().find(|one| one.split(',').next() == Some(wanted.as_str()))
     };
     let seccomp = Seccomp::of(&engine.security);
@@ -165,6 +166,7 @@ pub fn local(enforced: &[String]) -> Vec<Finding> {
     }
     let is_known =
         |line: &&String| WALLS.iter().any(|wall| wall.lines.iter().any(|it| line.starts_with(it)));
+    // A newer guest may report what this table does not know; the line is still shown.
     let others = enforced.iter().filter(|line| !is_known(line));
     findings.extend(others.map(|line| Finding::fine("local sandbox", line)));
     findings
@@ -172,6 +174,7 @@ pub fn local(enforced: &[String]) -> Vec<Finding> {
 
 /// A line that says what is not in force.
 fn is_weak(line: &str) -> bool {
+    // The user namespace alone does not hide the machine's processes.
     let has_no_processes = line.starts_with("namespaces") && !line.contains("processes");
     has_no_processes
         || ["not bounded", "network: present", "network: unknown"]

@@ -22,7 +22,8 @@ pub fn build(repo: &Repo, base: Oid, collected: &CollectedTree) -> Result<Change
     let git = repo.git()?;
     let tree = git.find_commit(base.0)?.tree()?;
     let BuiltTree { tree: new, files, mut refused, unused } = onto(&git, &tree, collected)?;
-    // Nobody judges what is in a file that was refused, and our repository outlives the run.
+    // Policy does not see refused files, and this repository outlives the run, so their contents
+    // must not stay.
     for oid in unused {
         repo.forget(Oid(oid))?;
     }
@@ -78,6 +79,7 @@ pub(super) fn onto(
     let mut new = write_root(git, tree, &edits)?;
     let mut files = compare(git, tree, &new)?;
     let colliding = collisions(git, tree, &new, &files)?;
+    // Removing the colliding files changes folders, so the tree is built a second time.
     if !colliding.is_empty() {
         for path in colliding {
             forget(&mut edits, &path);
@@ -102,7 +104,7 @@ pub fn restrict(
     let base = git.find_commit(change.base.0)?.tree()?;
     let mut edits = Folder::new();
     let kept: Vec<&FileChange> = change.files.iter().filter(|file| keep(file)).collect();
-    // Deletions first, so that a folder can take the place of a file.
+    // Deletions first, so that a folder can replace a file of the same name.
     for file in kept.iter().filter(|file| file.new.is_none()) {
         place(&mut edits, &file.path, Edit::Remove);
     }
@@ -164,7 +166,7 @@ impl Draft<'_> {
     fn delete(&mut self, path: &str) {
         let Ok(entry) = self.base.get_path(Path::new(path)) else { return };
         match entry.filemode() {
-            // Folders go when their last file does.
+            // git has no empty folders: one disappears with its last file.
             0o040_000 => {}
             0o160_000 => self.refuse(path, "a submodule, which cannot be changed"),
             _ => {
@@ -210,6 +212,8 @@ impl Draft<'_> {
         }
         if let CollectedKind::Symlink { target } = &file.kind {
             let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
+            // git's fsck refuses these as links (`gitmodulesSymlink` and others): following one
+            // could read a file outside.
             if matches!(name.as_str(), ".gitmodules" | ".gitattributes" | ".gitignore" | ".mailmap")
             {
                 return Ok(Some("a file of git's own as a symlink".to_owned()));
@@ -256,6 +260,7 @@ fn place(folder: &mut Folder, path: &str, edit: Edit) -> bool {
         return free;
     };
     let inside = folder.entry(name.to_owned()).or_insert_with(|| Edit::Inside(Folder::new()));
+    // A file that was deleted can become a folder.
     if matches!(inside, Edit::Remove) {
         *inside = Edit::Inside(Folder::new());
     }

@@ -67,7 +67,7 @@ pub fn unified(repo: &Repo, old: Oid, new: Oid, spec: DiffSpec<'_>) -> Result<Pa
     let mut patch = Patch::default();
     let mut fit: Vec<PatchFile> = Vec::new();
     for pair in pairs {
-        match PatchFile::of(&odb, pair)? {
+        match PatchFile::new(&odb, pair)? {
             Ok(fits) if fit.len() < MAX_LISTED => fit.push(fits),
             Ok(PatchFile { pair, size, .. }) | Err((pair, size)) => {
                 patch.leave_out(pair.path(), size)
@@ -188,7 +188,7 @@ struct PatchFile {
 
 impl PatchFile {
     /// The file and its size when it is too large.
-    fn of(odb: &Odb<'_>, pair: FilePair) -> Result<Result<PatchFile, (FilePair, u64)>, GitError> {
+    fn new(odb: &Odb<'_>, pair: FilePair) -> Result<Result<PatchFile, (FilePair, u64)>, GitError> {
         let mut sizes = [0, 0];
         let versions = [&pair.old, &pair.new];
         let is_same = match versions {

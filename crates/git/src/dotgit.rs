@@ -38,7 +38,7 @@ pub(super) fn append<W: Write>(
     if !git2::Reference::is_valid_name(&branch) {
         return Err(GitError::Unacceptable("the base branch has an invalid name".to_owned()));
     }
-    let history = History::of(git, commit, options.history_depth)?;
+    let history = History::collect(git, commit, options.history_depth)?;
     for folder in
         ["", "objects/", "objects/info/", "objects/pack/", "refs/", "refs/heads/", "refs/tags/"]
     {
@@ -77,7 +77,7 @@ struct History {
 }
 
 impl History {
-    fn of(git: &Repository, tip: &Commit<'_>, depth: u32) -> Result<History, GitError> {
+    fn collect(git: &Repository, tip: &Commit<'_>, depth: u32) -> Result<History, GitError> {
         let odb = git.odb()?;
         let mut history = History { commits: Vec::new(), shallow: Vec::new() };
         let mut seen = HashSet::from([tip.id()]);

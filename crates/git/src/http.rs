@@ -197,8 +197,8 @@ impl Session {
         Err(match status {
             StatusCode::UNAUTHORIZED => GitError::Authentication { url },
             StatusCode::FORBIDDEN => {
-                let message = refusal::words(&body);
-                GitError::Forbidden { url, why: Denial::of(&message), message }
+                let message = refusal::explanation(&body);
+                GitError::Forbidden { url, why: Denial::from_message(&message), message }
             }
             // GitHub also answers 404 for a private repository without access.
             StatusCode::NOT_FOUND | StatusCode::GONE => GitError::NotFound(url),

@@ -199,7 +199,7 @@ fn file(odb: &Odb<'_>, pair: &FilePair, budget: &mut Budget) -> Result<FileDiff,
         (Some(_), None) => file.status = FileStatus::Deleted,
         (None, _) => file.status = FileStatus::Added,
     }
-    match shown(odb, pair, budget)? {
+    match file_content(odb, pair, budget)? {
         FileContent::Lines { hunks, added, deleted } => {
             (file.added, file.deleted) = (added, deleted);
             file.hunks = hunks;
@@ -224,7 +224,11 @@ enum FileContent {
     NotText,
 }
 
-fn shown(odb: &Odb<'_>, pair: &FilePair, budget: &mut Budget) -> Result<FileContent, GitError> {
+fn file_content(
+    odb: &Odb<'_>,
+    pair: &FilePair,
+    budget: &mut Budget,
+) -> Result<FileContent, GitError> {
     let sides = [&pair.old, &pair.new];
     if sides.iter().any(|side| side.as_ref().is_some_and(|version| version.mode == GITLINK)) {
         return Ok(FileContent::NotText);

@@ -169,7 +169,7 @@ impl Lease {
             None => Err(lost()),
             Some(refusal) => {
                 let remarks = refusal::remarks(&String::from_utf8_lossy(&remarks));
-                let why = Rejection::of(&refusal, &remarks);
+                let why = Rejection::from_reason(&refusal, &remarks);
                 let reason = format!("{}\n{remarks}", printable(&refusal, 500));
                 let reference = self.reference.clone();
                 Err(GitError::Rejected { reference, reason: reason.trim_end().to_owned(), why })

@@ -46,8 +46,8 @@ pub(super) fn pair_up(
     let (mut sources, mut targets) = (Vec::new(), Vec::new());
     for pair in &pairs {
         match (&pair.old, &pair.new) {
-            (Some(old), None) => sources.push(Source::of(odb, old)?),
-            (None, Some(new)) => targets.push(Target { file: Source::of(odb, new)?, from: None }),
+            (Some(old), None) => sources.push(Source::new(odb, old)?),
+            (None, Some(new)) => targets.push(Target { file: Source::new(odb, new)?, from: None }),
             _ => {}
         }
     }
@@ -71,7 +71,7 @@ struct Source {
 }
 
 impl Source {
-    fn of(odb: &Odb<'_>, version: &FileSide) -> Result<Source, GitError> {
+    fn new(odb: &Odb<'_>, version: &FileSide) -> Result<Source, GitError> {
         let size = if version.is_regular() { odb.read_header(version.id)?.0 } else { 0 };
         Ok(Source { version: version.clone(), size, used: false, pieces: None })
     }

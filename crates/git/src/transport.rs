@@ -48,6 +48,7 @@ impl Credentials {
         let mut value =
             HeaderValue::from_str(&format!("Basic {}", BASE64_STANDARD.encode(pair)))
                 .map_err(|_| GitError::Unacceptable("the token cannot be sent".to_owned()))?;
+        // Keeps the token out of debug output and of HTTP/2 header compression.
         value.set_sensitive(true);
         Ok(value)
     }

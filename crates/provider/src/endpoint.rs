@@ -101,7 +101,7 @@ impl Endpoint {
     }
 
     /// The base without credentials, query and final slash, as it may be shown.
-    pub fn shown(&self) -> String {
+    pub fn display_url(&self) -> String {
         let mut shown = self.base.clone();
         shown.set_query(None);
         shown.set_fragment(None);

@@ -39,7 +39,7 @@ pub(super) fn hint(at: &Endpoint, model: &Model, fault: &Fault) -> Option<String
         FaultKind::Unreachable if at.owner().is_none() => Some(format!(
             "check that a server runs at `{}`, or name another one with `--base-url`; then run it \
                  again, the run continues where it stopped",
-            at.shown()
+            at.display_url()
         )),
         _ => None,
     }
@@ -141,7 +141,7 @@ fn base_mistake(at: &Endpoint, wire: Wire) -> Option<String> {
     if at.route() != &Route::Wire {
         return None;
     }
-    let shown = at.shown();
+    let shown = at.display_url();
     let path = shown.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
     let path = path.map(|(_, path)| path).unwrap_or_default();
     for tail in ["/responses", "/chat/completions", "/messages"] {

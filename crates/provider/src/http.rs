@@ -103,7 +103,7 @@ impl HttpProvider {
     /// A model at an endpoint.
     pub fn at(endpoint: Endpoint, client: Client) -> HttpProvider {
         HttpProvider {
-            shown: endpoint.shown(),
+            shown: endpoint.display_url(),
             endpoint,
             secrets: Secrets::new(),
             anthropic_version: HeaderValue::from_static(anthropic::DEFAULT_VERSION),

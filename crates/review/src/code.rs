@@ -70,7 +70,7 @@ pub(super) enum IndentShift {
 
 impl MatchQuality {
     /// Compares lines whose keys are equal, without blank lines at both ends.
-    pub(super) fn of(code: &[&str], quote: &[&str]) -> MatchQuality {
+    pub(super) fn compare(code: &[&str], quote: &[&str]) -> MatchQuality {
         if code.len() != quote.len() {
             return MatchQuality::Blanks;
         }
@@ -84,7 +84,7 @@ impl MatchQuality {
         if !pairs().all(|(code, quote)| code.trim() == quote.trim()) {
             return MatchQuality::Spaces;
         }
-        IndentShift::of(code, quote).map_or(MatchQuality::Spaces, MatchQuality::Shifted)
+        IndentShift::between(code, quote).map_or(MatchQuality::Spaces, MatchQuality::Shifted)
     }
 
     /// Places that fit equally well are decided by other means.
@@ -107,7 +107,7 @@ impl MatchQuality {
 }
 
 impl IndentShift {
-    fn of(code: &[&str], quote: &[&str]) -> Option<IndentShift> {
+    fn between(code: &[&str], quote: &[&str]) -> Option<IndentShift> {
         let indentations: Vec<(&str, &str)> = code
             .iter()
             .zip(quote)
@@ -144,8 +144,9 @@ mod tests {
     #[test]
     fn fits_from_exact_to_other_blank_lines() {
         let code = ["    if x {", "        y();", "", "    }"];
-        let check =
-            |quote: &[&str], fit: &MatchQuality| assert_eq!(&MatchQuality::of(&code, quote), fit);
+        let check = |quote: &[&str], fit: &MatchQuality| {
+            assert_eq!(&MatchQuality::compare(&code, quote), fit)
+        };
         check(&code, &MatchQuality::Exact);
         check(&["    if x {  ", "        y();", " ", "    }"], &MatchQuality::Ends);
         let add = |by: &str| MatchQuality::Shifted(IndentShift::Add(by.to_owned()));

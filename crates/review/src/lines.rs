@@ -117,6 +117,8 @@ impl<'a> Lines<'a> {
             }
             lines.files.push(start..to_u32(lines.entries.len()));
         }
+        // Sorted by hash and then by position, so that the lines of one file are found by binary
+        // search.
         lines.sorted.sort_unstable();
         lines
     }
@@ -125,6 +127,7 @@ impl<'a> Lines<'a> {
         let hash = code::hash(key);
         let at = to_u32(self.entries.len());
         let mut slots = [NOWHERE; 3];
+        // Blank lines get no slot: models drop and add them when they quote.
         if !key.is_empty() {
             self.sorted.push((hash, at));
             let is_in = [line.new.is_some(), line.old.is_some(), true];
@@ -223,6 +226,7 @@ impl<'a> Lines<'a> {
         hashes: &[u64],
         within: &Range<u32>,
     ) -> Vec<SlotRange> {
+        // Candidates come from the rarest line of the quote: a brace occurs everywhere.
         let rarest = hashes
             .iter()
             .map(|hash| self.places_of(*hash, within))
@@ -231,6 +235,8 @@ impl<'a> Lines<'a> {
         let Some((offset, places)) = rarest else { return Vec::new() };
         let slots = self.slots(row, within);
         let row_hash = |slot: usize| self.entry(row, slot).hash;
+        // Comparing at each candidate is quadratic for repeated lines, so from some size on a
+        // linear search is used.
         let starts: Vec<usize> = if places.len().saturating_mul(hashes.len())
             > 4096 + 8 * (slots.len() + hashes.len())
         {
@@ -275,6 +281,7 @@ impl<'a> Lines<'a> {
     fn write_text(&self, row: Row, slots: Range<usize>) -> Text {
         let (mut text, mut starts) = (String::new(), Vec::with_capacity(slots.len()));
         for slot in slots {
+            // A newline occurs in no key, so no match can span two hunks.
             if !starts.is_empty() && self.opens_hunk(row, slot) {
                 text.push('\n');
             }
@@ -311,6 +318,7 @@ impl<'a> Lines<'a> {
         let mut best: Option<((bool, MatchQuality), SlotRange)> = None;
         for place in places {
             let side = order(&place).0;
+            // The places are sorted by side first; none after this can be better.
             if best.as_ref().is_some_and(|((best_side, _), _)| side && !best_side) {
                 break;
             }
@@ -338,7 +346,7 @@ impl<'a> Lines<'a> {
 
     /// How the lines of a reading fit the whole lines of a place.
     pub(super) fn fit(&self, place: &SlotRange, reading: &Reading<'_>) -> MatchQuality {
-        MatchQuality::of(&self.code(place), &reading.lines)
+        MatchQuality::compare(&self.code(place), &reading.lines)
     }
 
     /// The lines of a place, blank ones included.

@@ -70,7 +70,7 @@ pub(super) fn longest(
     within: &Range<u32>,
     line: Option<u32>,
 ) -> Vec<SlotRange> {
-    let mut search = Search { lines, line, quote: Sums::of(reading), best: 0, found: Vec::new() };
+    let mut search = Search { lines, line, quote: Sums::new(reading), best: 0, found: Vec::new() };
     let mut steps = 0;
     for row in ROWS {
         let mut runs: HashMap<usize, usize> = HashMap::new();
@@ -102,7 +102,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(reading: &Reading<'_>) -> Sums {
+    fn new(reading: &Reading<'_>) -> Sums {
         let mut sums = Sums { bytes: vec![0], words: vec![0] };
         let (mut bytes, mut words) = (0, 0);
         for key in &reading.keys {

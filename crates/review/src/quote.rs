@@ -85,6 +85,7 @@ impl<'q> Reading<'q> {
             .or_else(|| self.without_fence())
             .or_else(|| self.without_quote_marks())
             .or_else(|| self.without_numbers())
+            // Signs last: `-` and `+` begin lines of code too, in lists and in signs of numbers.
             .or_else(|| self.without_signs())?;
         (!peeled.is_empty()).then_some(peeled)
     }
@@ -156,7 +157,7 @@ impl<'q> Reading<'q> {
     }
 
     fn without_signs(&self) -> Option<Reading<'q>> {
-        // Behind a line number there may be spaces in front of the sign.
+        // With a line number in front, models indent the sign.
         let sign = |line: &&'q str| {
             let line = if self.number.is_some() { line.trim_start() } else { line };
             line.strip_prefix('+')

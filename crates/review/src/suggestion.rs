@@ -136,7 +136,7 @@ mod tests {
     fn check_in(path: &str, code: &[&str], quote: &str, replacement: &str, expected: Option<&str>) {
         let reading = Reading::new(quote);
         let reading = reading.peeled().unwrap_or(reading);
-        let fit = MatchQuality::of(code, &reading.lines);
+        let fit = MatchQuality::compare(code, &reading.lines);
         let fitted = fitted(replacement, &reading, &fit, TargetLines { path, lines: code });
         assert_eq!(fitted.as_deref(), expected, "{quote:?} -> {replacement:?}");
     }

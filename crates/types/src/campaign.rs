@@ -73,7 +73,7 @@ macro_rules! words {
             }
 
             /// The value of a word.
-            pub fn of(word: &str) -> Option<$name> {
+            pub fn parse(word: &str) -> Option<$name> {
                 match word { $($word => Some($name::$variant),)+ _ => None }
             }
         }

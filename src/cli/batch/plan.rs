@@ -50,6 +50,8 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     }
     let fleet = Fleet::open(args.common.resolve()?, &args.common, env, ui).await?;
     let plan = match plan::make(&fleet, &campaign).await {
+        // A workflow reads the matrix from stdout; an empty one skips the jobs, where no output
+        // would be an error.
         Err(failure) if args.matrix && failure.kind == FailureKind::NothingToDo => {
             ui.document(&matrix(&[], shards));
             return Err(failure);
@@ -69,6 +71,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
 
 /// `{"include":[{"shard":"1/8"},…]}`: the shards that have something to do.
 fn matrix(work: &[&PlannedTarget], shards: usize) -> String {
+    // Only shards with work: an empty job would still take a runner.
     let numbers: BTreeSet<usize> =
         work.iter().map(|one| plan::shard_of(&one.target.repository, shards)).collect();
     let include: Vec<_> =

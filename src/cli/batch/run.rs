@@ -29,8 +29,7 @@ use patchwright_types::campaign::{CampaignView, Event, TargetState};
 /// Run a campaign: agent runs, stored changes, pull requests; resumes where it was
 ///
 /// Run it again at any time: finished repositories are not worked on again, interrupted runs are resumed,
-/// and
-/// stored changes are published without asking the model. Repositories that failed are queued again by
+/// and stored changes are published without asking the model. Repositories that failed are queued again by
 /// `patchwright batch retry`.
 ///
 /// Needs `GITHUB_TOKEN` with `contents: write` and `pull-requests: write` for the repositories, and the
@@ -116,14 +115,15 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         publish_only: args.publish_from.is_some(),
         selection,
     };
-    let worked = work_off(&fleet, campaign, &options).await;
-    // The database may be carried away as one file, so nothing stays beside it.
+    let worked = run_campaign(&fleet, campaign, &options).await;
+    // SQLite merges its write-ahead log on close. The shards of a matrix upload the database as one
+    // file.
     fleet.store.close().await;
     worked
 }
 
 /// Runs a campaign, with everything that people see of it; the exit code says how it went.
-pub async fn work_off(fleet: &Fleet, campaign: Campaign, options: &Options) -> Result<u8> {
+pub async fn run_campaign(fleet: &Fleet, campaign: Campaign, options: &Options) -> Result<u8> {
     let mut shown = CampaignOutput { ui: fleet.ui, live: None };
     let ended = Box::pin(drive::run(fleet, campaign, options, &mut shown)).await;
     if let Some(live) = shown.live {

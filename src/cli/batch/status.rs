@@ -46,7 +46,7 @@ pub struct Args {
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let Some(wanted) = &args.campaign else { return list(&args, env, ui).await };
-    let wanted = CampaignSelector::of(wanted)?;
+    let wanted = CampaignSelector::parse(wanted)?;
     let (store, id) = if args.refresh {
         let fleet = super::fleet(&args.common, args.database.as_deref(), env, ui).await?;
         let row = wanted.find(&fleet.store, ui).await?;
@@ -132,7 +132,7 @@ enum CampaignSelector {
 }
 
 impl CampaignSelector {
-    fn of(text: &str) -> Result<CampaignSelector> {
+    fn parse(text: &str) -> Result<CampaignSelector> {
         let path = Path::new(text);
         let is_file =
             path.is_file() || path.extension().is_some_and(|end| end == "yml" || end == "yaml");

@@ -81,6 +81,8 @@ impl<'a> Places<'a> {
                     NodeValue::Heading(heading) => usize::from(heading.setext),
                     _ => 0,
                 };
+                // comrak removes link definitions from the start of a paragraph but keeps counting
+                // lines from its first line.
                 let last = node.last_child().map_or(0, |last| last.data().sourcepos.end.line);
                 self.cell = None;
                 self.definitions = (place.end.line).saturating_sub(underline + last);
@@ -90,6 +92,8 @@ impl<'a> Places<'a> {
                 let from = self.offset(place.start.line, place.start.column);
                 let to = self.offset(place.end.line, place.end.column + 1);
                 let cell = self.text.get(from..to).unwrap_or_default();
+                // comrak parses a cell after `\|` has become `|`, so columns behind one are too
+                // small.
                 let pipes = cell.match_indices("\\|").enumerate().map(|(n, (at, _))| at - n);
                 self.cell = Some((place.start.line, place.start.column, pipes.collect()));
             }

@@ -44,6 +44,7 @@ fn escape(rest: &[u8]) -> Option<(u8, usize)> {
         let (byte, length) = numbered(rest.get(skipped..)?)?;
         Some((byte, skipped + length))
     };
+    // The longest reading first: a text that was escaped twice has more backslashes.
     (0..=more).rev().find_map(numbered).or(match rest {
         [b'\\', byte @ (b'"' | b'\\' | b'/' | b'\''), ..] => Some((*byte, 2)),
         _ => None,
@@ -115,6 +116,7 @@ impl<'a> Hex<'a> {
             }
             let Some(digit) = char::from(byte).to_digit(16).and_then(|d| u8::try_from(d).ok())
             else {
+                // Punctuation may separate hexadecimal digits; a letter ends the number.
                 if byte.is_ascii_alphanumeric() {
                     self.last = None;
                     self.readers.iter_mut().for_each(Reader::restart);
@@ -124,6 +126,7 @@ impl<'a> Hex<'a> {
             if let Some((high, start)) = self.last {
                 let end = part.base + at;
                 self.readers[self.phase].feed((high << 4) | digit, start, end, found);
+                // Two readers, because nobody knows whether the first digit is a high or a low one.
                 self.phase ^= 1;
             }
             self.last = Some((digit, part.base + at - 1));

@@ -44,6 +44,7 @@ pub(super) fn check(campaign: &Campaign) -> Vec<SpecError> {
     if let Some(schedule) = &campaign.schedule {
         let zone = schedule.timezone.as_deref();
         found.zone("schedule.timezone", zone);
+        // A wrong time zone was reported above; parsing with it would report it again.
         let zone = zone.filter(|zone| window::zone(Some(zone)).is_some());
         if let Err(failure) = Crontab::parse(&schedule.cron, zone) {
             let hint = failure.hints.first().map(|hint| format!("; {hint}")).unwrap_or_default();
@@ -60,7 +61,7 @@ pub(super) fn check(campaign: &Campaign) -> Vec<SpecError> {
 pub(super) fn templates(campaign: &Campaign) -> Vec<SpecError> {
     let mut found = SpecErrors(Vec::new());
     let variables = campaign.variables_for("owner/name", "main");
-    // A prompt file that is wrong was told with its own lines.
+    // Mistakes in a prompt file were reported with the lines of that file.
     let prompt = campaign.task.prompt.as_ref().filter(|_| campaign.task.prompt_file.is_none());
     for (key, text) in [
         ("task.prompt", prompt),
@@ -139,6 +140,7 @@ impl SpecErrors {
     fn glob(&mut self, key: &str, glob: &str) {
         if let Err(err) = Glob::new(glob) {
             self.say(key, format!("is no pattern: {}", err.kind()));
+        // A glob without a slash matches no `owner/name`, which looks like an empty selection.
         } else if glob.matches('/').count() != 1 && !glob.contains("**") {
             self.say(
                 key,
@@ -219,6 +221,7 @@ impl SpecErrors {
             self.say("publish.labels", format!("has more than {MOST_LABELS} entries"));
         }
         for (at, label) in publish.labels.iter().enumerate() {
+            // Flags and inputs separate labels with commas.
             if label.trim().is_empty() || too_long(label, LONGEST_LABEL) || label.contains(',') {
                 let why = "must have 1 to 50 characters, without commas";
                 self.say(&format!("publish.labels.{at}"), why);

@@ -33,10 +33,10 @@ impl HeldJob {
     /// cancels [`HeldJob::lost`], and so do renewals that fail for three quarters of its length: what
     /// belongs to the job has ended before another worker may begin.
     pub fn new(fleet: &Fleet, job: Job, lease: Lease) -> HeldJob {
-        HeldJob::of(fleet.store.clone(), job, lease)
+        HeldJob::start(fleet.store.clone(), job, lease)
     }
 
-    fn of(store: Store, job: Job, lease: Lease) -> HeldJob {
+    fn start(store: Store, job: Job, lease: Lease) -> HeldJob {
         let lost = CancellationToken::new();
         let renewed = Arc::new(Mutex::new(Instant::now()));
         let renewal = Renewal {
@@ -196,7 +196,7 @@ mod tests {
         };
         assert!(store.enqueue(&job).await.unwrap());
         let (job, lease) = store.claim("us", KINDS, LEASE).await.unwrap().unwrap();
-        (store.clone(), HeldJob::of(store, job, lease))
+        (store.clone(), HeldJob::start(store, job, lease))
     }
 
     #[tokio::test]

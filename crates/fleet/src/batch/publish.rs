@@ -232,8 +232,8 @@ impl<'a> Publisher<'a> {
             Err(err) => return Err(err.into()),
         };
         let mut said: Vec<String> = place.said.clone().into_iter().collect();
-        // GitHub opens an updated pull request as it was: if the new change fails its checks, it
-        // must become a draft.
+        // A push does not change the draft state: when the new change fails its checks, the pull
+        // request must become a draft.
         if draft.draft && !pull.draft && operation != Operation::Created {
             match self.forge.set_draft(id, pull.number, true).await {
                 Ok(()) => pull.draft = true,

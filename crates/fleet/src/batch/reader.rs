@@ -37,6 +37,7 @@ pub(super) fn read(name: &str, text: &str, folder: Option<&Path>) -> Result<Camp
             None => failure,
         }
     })?;
+    // Parsed a second time, because the typed campaign does not keep the lines of its values.
     let places: Option<SpannedValue> = serde_saphyr::from_str(text).ok();
     let mut mistakes = check::check(&campaign);
     if let Err(mistake) = take_prompt(&mut campaign, folder) {
@@ -50,6 +51,7 @@ pub(super) fn read(name: &str, text: &str, folder: Option<&Path>) -> Result<Camp
         .iter()
         .map(|mistake| {
             let line = places.as_ref().map_or(0, |places| places.line_of(&mistake.key));
+            // No position: the key is missing, or the second parse failed where the first did not.
             let line = if line > 0 { line } else { written_at(text, &mistake.key) };
             (line, format!("line {line}: `{}` {}", mistake.key, mistake.why))
         })
@@ -85,7 +87,7 @@ fn take_prompt(campaign: &mut Campaign, folder: Option<&Path>) -> Result<(), Spe
     let task = &mut campaign.task;
     let Some(file) = &task.prompt_file else { return Ok(()) };
     if task.prompt.is_some() {
-        // Said by the checks.
+        // The checks report that both are given.
         return Ok(());
     }
     let path = folder.unwrap_or(Path::new("")).join(file);
@@ -121,6 +123,7 @@ fn explain(err: &serde_saphyr::Error) -> (String, Option<(String, Vec<String>)>)
     let text = err.without_snippet().to_string();
     let mut words = text.lines().next().unwrap_or_default().trim();
     words = words.strip_prefix("error: ").unwrap_or(words);
+    // The parser gives the known names in its message only.
     let slip = (|| {
         let rest = words.split_once("unknown ")?.1;
         let (given, rest) = rest.split_once('`')?.1.split_once('`')?;

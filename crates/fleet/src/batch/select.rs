@@ -92,7 +92,7 @@ pub async fn selection(fleet: &Fleet, campaign: &Campaign) -> Result<Selection> 
     let found = discover(fleet, campaign).await?;
     let now = found.iter().filter(|one| campaign.excluded_by(&one.repository).is_none());
     let now = now.map(|one| one.repository.as_str());
-    Ok(Selection::of(now))
+    Ok(Selection::new(now))
 }
 
 /// All names, each once; and what was left out.

@@ -14,7 +14,7 @@ pub struct Selection(BTreeSet<String>);
 
 impl Selection {
     /// Of these names.
-    pub fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> Selection {
+    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Selection {
         Selection(names.into_iter().map(str::to_lowercase).collect())
     }
 

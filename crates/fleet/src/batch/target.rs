@@ -43,6 +43,8 @@ pub fn job(fleet: &Fleet, campaign: &Campaign, target: &Target) -> NewJob {
         key: format!("target:{}", target.id),
         campaign: Some(target.campaign.clone()),
         subject: target.id.to_string(),
+        // The lane keeps two runs out of one repository, also when they belong to different
+        // campaigns.
         lane: Some(format!("repository:{}", target.repository)),
         organization: Some(owner.to_owned()),
         priority: 0,
@@ -69,7 +71,7 @@ pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
         CampaignMode::Review => Box::pin(work.review()).await,
     };
     match result {
-        // Somebody else has it: nothing more is written, here or elsewhere.
+        // Another worker has the job: nothing more is written, neither here nor on GitHub.
         Err(StoreError::LeaseLost { .. }) => Ok(()),
         Err(err) => Err(err.into()),
         Ok(()) => drive::advance(fleet, &work.target.campaign).await.map(drop),
@@ -160,6 +162,7 @@ impl TargetAttempt<'_> {
             Err(trouble) => self.failed(trouble),
         };
         self.record(verdict, run, used).await?;
+        // The store has the result; an open journal only costs disk space.
         if let Err(failure) = attempt.close() {
             self.fleet.ui.detail(&failure.to_string());
         }
@@ -261,11 +264,13 @@ impl TargetAttempt<'_> {
             return Err(StoreError::LeaseLost { job: self.held.job.id });
         }
         if let Some(why) = pause {
-            // Only while the job is ours: one that was taken over stops nobody.
+            // A worker that lost its lease must not pause a campaign that another one is working
+            // on.
             store.remaining(lease).await?;
             drive::pause(self.fleet, &self.target.campaign, &why).await?;
         }
-        // It stands in the tracking issue, too, where a place of this machine is nobody's business.
+        // The reason is also published in the tracking issue, where a path of this machine should
+        // not be.
         let folder = self.fleet.state.display().to_string();
         let reason = reason.map(|reason| self.fleet.redactor.redact(&reason));
         let reason = reason.map(|reason| reason.replace(&folder, "$PATCHWRIGHT_STATE_DIR"));
@@ -288,7 +293,7 @@ fn headline(campaign: &Campaign) -> String {
 pub async fn shared(fleet: &Fleet, config: &Config) -> Result<Shared> {
     let sandbox = fleet.sandbox.get_or_try_init(|| async {
         let sandbox = world::sandbox(config, &fleet.env, &fleet.state).await?;
-        // Once for all runs: what a killed process left is removed.
+        // Once per process: removes what killed processes left.
         if let Err(err) = sandbox.sweep(None).await {
             tracing::debug!(%err, "the sweep failed");
         }
@@ -317,6 +322,7 @@ impl LeasedRun {
         let (token, cause) = (cancel.clone(), why.clone());
         let watcher = tokio::spawn(async move {
             tokio::select! {
+                // When both are true, the lost lease counts: it forbids all writes.
                 biased;
                 () = lost.cancelled() => cause.cancel(&token, Cause::Lost),
                 () = drain.cancelled() => cause.cancel(&token, Cause::Drained),

@@ -57,6 +57,7 @@ pub struct WorkerOptions {
 pub fn room() -> NonZeroUsize {
     let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let text = fs_err::read_to_string("/proc/meminfo").unwrap_or_default();
+    // Memory that is free now: other programs of this machine keep theirs.
     let by_memory = available(&text).map(|bytes| usize::try_from(bytes / MEMORY).unwrap_or(1));
     by_memory.map_or(cores, |runs| NonZeroUsize::new(runs).unwrap_or(NonZeroUsize::MIN).min(cores))
 }
@@ -77,7 +78,7 @@ pub async fn run(fleet: &Fleet, options: WorkerOptions) -> Result<()> {
     let give_up = CancellationToken::new();
     let mut worker = Worker {
         fleet,
-        // A job goes on when the process drains; it ends when it is given up.
+        // Draining stops claims only; jobs end by `give_up`, after the time they are given.
         of_jobs: Fleet { drain: give_up.clone(), ..fleet.clone() },
         options,
         give_up,

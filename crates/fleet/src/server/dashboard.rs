@@ -74,7 +74,9 @@ pub(super) async fn index(State(shared): State<Arc<ServerState>>) -> Response {
         Ok::<_, StoreError>(Overview { campaigns, jobs, deliveries, now })
     };
     match asked.await {
-        Ok(overview) => shown(&shared, &page::overview(&overview), &page::policy(), Some("15")),
+        Ok(overview) => {
+            page_response(&shared, &page::overview(&overview), &page::policy(), Some("15"))
+        }
         Err(err) => trouble(&err),
     }
 }
@@ -94,7 +96,7 @@ pub(super) async fn campaign(
         Ok((view, events)) => {
             let active = matches!(view.campaign.state, CampaignState::Running);
             let html = campaign::page(&view, &events);
-            shown(&shared, &html, CAMPAIGN_POLICY, active.then_some("15"))
+            page_response(&shared, &html, CAMPAIGN_POLICY, active.then_some("15"))
         }
         Err(err) => trouble(&err),
     }
@@ -153,7 +155,7 @@ fn stream(
                 if let Some(event) = ready.pop() {
                     let event: Event = event;
                     after = event.id;
-                    let told = told(&shared, &event);
+                    let told = sse_event(&shared, &event);
                     return Some((Ok(told), (shared, campaign, after, ready)));
                 }
                 tokio::select! {
@@ -162,13 +164,14 @@ fn stream(
                     () = tokio::time::sleep(INTERVAL) => {}
                 }
                 ready = shared.fleet.store.events(&campaign, after, MOST_NEW_EVENTS).await.ok()?;
+                // `pop` takes from the end.
                 ready.reverse();
             }
         },
     )
 }
 
-fn told(shared: &ServerState, event: &Event) -> sse::Event {
+fn sse_event(shared: &ServerState, event: &Event) -> sse::Event {
     let json = serde_json::to_string(event).unwrap_or_default();
     sse::Event::default().id(event.id.to_string()).data(shared.fleet.redactor.redact(&json))
 }
@@ -185,7 +188,7 @@ pub(super) async fn metrics(State(shared): State<Arc<ServerState>>) -> Response 
 }
 
 /// A page without our secrets.
-fn shown(
+fn page_response(
     shared: &ServerState,
     html: &str,
     policy: &str,

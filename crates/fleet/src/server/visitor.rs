@@ -26,7 +26,7 @@ pub(super) fn admit(
     let Some(token) = token else {
         return if is_local(headers, peer) { Ok(()) } else { Err(remote()) };
     };
-    match given(headers) {
+    match presented_token(headers) {
         Some(given) if is_same(token, &given) => Ok(()),
         _ => {
             let login =
@@ -63,7 +63,7 @@ fn is_local(headers: &HeaderMap, peer: SocketAddr) -> bool {
 }
 
 /// The token that a request carries.
-fn given(headers: &HeaderMap) -> Option<String> {
+fn presented_token(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, rest) = value.split_once(' ')?;
     let rest = rest.trim();

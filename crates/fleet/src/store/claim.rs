@@ -126,7 +126,7 @@ impl Store {
 fn job_of(row: &AnyRow) -> StoreResult<Job> {
     Ok(Job {
         id: get(row, "id")?,
-        kind: word(row, "kind", JobKind::of)?,
+        kind: word(row, "kind", JobKind::parse)?,
         campaign: get(row, "campaign")?,
         subject: get(row, "subject")?,
         attempt: get::<i64>(row, "attempt")? + 1,

@@ -153,7 +153,7 @@ async fn place(write: &mut Write<'_>, theirs: &Target) -> StoreResult<Option<(i6
         .await?;
     let begun = |state| !matches!(state, TargetState::Waiting | TargetState::Queued);
     if let Some(row) = row {
-        let ours = word(&row, "state", TargetState::of)?;
+        let ours = word(&row, "state", TargetState::parse)?;
         let further = begun(theirs.state) && !begun(ours);
         return Ok(further.then_some((get(&row, "id")?, get(&row, "cost_usd")?)));
     }

@@ -86,7 +86,7 @@ impl Store {
         let mut targets: Vec<i64> = Vec::new();
         for row in &rows {
             let subject: String = get(row, "subject")?;
-            if word(row, "kind", JobKind::of)? != JobKind::Delivery {
+            if word(row, "kind", JobKind::parse)? != JobKind::Delivery {
                 targets.push(subject.parse().map_err(|_| meaningless("subject", &subject))?);
             }
         }
@@ -109,8 +109,9 @@ impl Store {
         let rows =
             sqlx::query("SELECT kind, state, COUNT(*) AS count FROM jobs GROUP BY kind, state");
         let rows = rows.fetch_all(&self.inner.pool).await?;
-        let count =
-            |row| Ok(((word(row, "kind", JobKind::of)?, get(row, "state")?), get(row, "count")?));
+        let count = |row| {
+            Ok(((word(row, "kind", JobKind::parse)?, get(row, "state")?), get(row, "count")?))
+        };
         rows.iter().map(count).collect()
     }
 

@@ -35,7 +35,7 @@ async fn fence(write: &mut Write<'_>, lease: &Lease) -> StoreResult<Job> {
     let row = row.ok_or(StoreError::LeaseLost { job: lease.job })?;
     Ok(Job {
         id: lease.job,
-        kind: word(&row, "kind", JobKind::of)?,
+        kind: word(&row, "kind", JobKind::parse)?,
         campaign: get(&row, "campaign")?,
         subject: get(&row, "subject")?,
         attempt: get(&row, "attempt")?,
@@ -325,7 +325,7 @@ async fn follow(
 ) -> StoreResult<()> {
     let row = sqlx::query("SELECT state, reason FROM targets WHERE id = $1").bind(target);
     let Some(row) = row.fetch_optional(write.db()).await? else { return Ok(()) };
-    let state = word(&row, "state", TargetState::of)?;
+    let state = word(&row, "state", TargetState::parse)?;
     if state.is_settled() {
         return Ok(());
     }

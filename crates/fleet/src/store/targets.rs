@@ -22,8 +22,8 @@ pub(super) fn target_of(row: &AnyRow) -> StoreResult<Target> {
         base_branch: get(row, "base_branch")?,
         base_sha: get(row, "base_sha")?,
         wave: get(row, "wave")?,
-        state: word(row, "state", TargetState::of)?,
-        class: class.and_then(|class| ErrorClass::of(&class)),
+        state: word(row, "state", TargetState::parse)?,
+        class: class.and_then(|class| ErrorClass::parse(&class)),
         reason: get(row, "reason")?,
         run: get(row, "run")?,
         attempts: get(row, "attempts")?,
@@ -116,7 +116,7 @@ impl Store {
         let select = "SELECT state, class FROM targets WHERE id = $1";
         let row = sqlx::query(write.lock_rows(select)).bind(id).fetch_optional(write.db()).await?;
         let row = row.ok_or_else(|| StoreError::NotFound(format!("target {id}")))?;
-        let before = word(&row, "state", TargetState::of)?;
+        let before = word(&row, "state", TargetState::parse)?;
         // The holder of the lease decides about a target that is being worked on.
         let busy = matches!(before, TargetState::Running | TargetState::Publishing);
         if before == state || busy {

@@ -119,7 +119,7 @@ impl Endpoint {
                 key.name,
                 issuer.name(),
                 owner.name(),
-                self.shown(),
+                self.display_url(),
             ))
             .hint(format!("set `{}` to a key of {}", key.name, owner.name()))
             .hint("or choose a model of the key's own provider with `--model`")),

@@ -66,16 +66,20 @@ impl Reading {
 
     /// Reads to the end. No part of a broken answer is ever returned as a reply.
     pub(super) async fn run(&mut self, progress: OnProgress<'_>) -> Result<Reply, Fault> {
+        // We ask for `identity`; a proxy that compresses all the same would give us bytes that look
+        // like a broken stream.
         if let Some(encoding) = self.response.headers().get(header::CONTENT_ENCODING)
             && encoding != "identity"
         {
             return Err(Fault::malformed("the answer is compressed, which was not asked for"));
         }
         let mut head = Vec::new();
+        // The body decides, not the content type: compatible servers and proxies send wrong types.
         let shape = loop {
             let Some(chunk) = self.chunk().await? else { break shape_of(&head) };
             head.extend_from_slice(&chunk);
             match shape_of(&head) {
+                // Some servers send keep-alive white space before the first event.
                 BodyFormat::Unknown if head.len() < 4096 => {}
                 BodyFormat::Unknown => break BodyFormat::Events,
                 known => break known,
@@ -98,6 +102,7 @@ impl Reading {
             self.push(&chunk, progress)?;
         }
         if self.is_complete() {
+            // hyper reuses a connection only when the body was read to its end.
             while let Ok(Ok(Some(_))) = timeout(TAIL_TIMEOUT, self.response.chunk()).await {}
         }
         match self.stream.take() {
@@ -144,6 +149,7 @@ impl Reading {
 }
 
 fn shape_of(head: &[u8]) -> BodyFormat {
+    // The standard of server-sent events allows a byte order mark.
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     match head.iter().find(|byte| !byte.is_ascii_whitespace()) {
         None => BodyFormat::Unknown,
@@ -222,7 +228,7 @@ async fn error_body(mut response: Response, limit: Duration) -> String {
             }
         }
     };
-    // Part of an error message is still an error message.
+    // A truncated message still explains the error.
     let _ = timeout(limit, reading).await;
     String::from_utf8_lossy(&body).into_owned()
 }
@@ -253,7 +259,7 @@ fn reported(wire: Wire, status: u16, body: &str) -> Fault {
     let fault =
         ReportedError { status: Some(status), code: &code, kind: &kind, message: &message }.fault();
     match field("param") {
-        // The provider's own word for what it refuses.
+        // `param` names the refused field, which the message often leaves out.
         param if !param.is_empty() && !fault.message.contains(&param) => {
             Fault { message: format!("{} (`{param}`)", fault.message), ..fault }
         }

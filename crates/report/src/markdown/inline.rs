@@ -12,12 +12,12 @@ const MAX_DEPTH: usize = 16;
 const MAX_SHOWN: usize = 200;
 
 /// The children of a block. Lines end as in the source; in a cell there is one line.
-pub(super) fn of(block: Node<'_>, place: TextPosition) -> String {
+pub(super) fn render(block: Node<'_>, place: TextPosition) -> String {
     let around = Formatting::default();
     written(block, place, around)
 }
 
-/// The same in bold, as a heading's words stand here.
+/// [`render`] in bold, for the text of a heading.
 pub(super) fn bold(block: Node<'_>, place: TextPosition) -> String {
     let around = Formatting { strong: Active::Yes, ..Formatting::default() };
     match written(block, place, around) {
@@ -31,6 +31,7 @@ fn written(block: Node<'_>, place: TextPosition, around: Formatting) -> String {
     for child in block.children() {
         writer.node(child, around);
     }
+    // A blank line would end the paragraph, and what follows could become a block of its own.
     let lines: Vec<&str> = writer.out.lines().filter(|line| !line.trim().is_empty()).collect();
     let words = lines.join("\n");
     words.trim_end().to_owned()
@@ -71,6 +72,7 @@ impl Writer {
         }
         match &node.data().value {
             NodeValue::Text(words) => self.words(words, around),
+            // HTML is shown as text: GitHub would render it.
             NodeValue::HtmlInline(html) => self.words(html, around),
             NodeValue::FootnoteReference(footnote) => {
                 self.words(&format!("[^{}]", footnote.name), around);
@@ -78,6 +80,7 @@ impl Writer {
             NodeValue::Code(code) => self.code(&code.literal),
             NodeValue::Math(math) => {
                 let mark = if math.display_math { "$$" } else { "$" };
+                // As code, because GitHub renders formulas, which can hide their source.
                 self.code(&format!("{mark}{}{mark}", math.literal));
             }
             NodeValue::SoftBreak => self.line_end(""),
@@ -103,7 +106,7 @@ impl Writer {
             (Active::Yes, Active::No) => TextContainer::Label,
             (Active::No, Active::No) => TextContainer::Prose,
         };
-        escape::words(words, self.place, within, &mut self.out);
+        escape::push_escaped(words, self.place, within, &mut self.out);
     }
 
     /// All texts below a node, without formatting.
@@ -121,6 +124,7 @@ impl Writer {
     }
 
     fn code(&mut self, literal: &str) {
+        // Two code spans or marks in a row would be parsed as one longer delimiter.
         self.keep_apart();
         escape::code_span(literal, self.place, &mut self.out);
         self.closed = Some(self.out.len());
@@ -150,6 +154,7 @@ impl Writer {
         let inside = self.out.len();
         node.children().for_each(|child| self.node(child, around));
         let content = self.out.split_off(inside);
+        // CommonMark reads `* word*` as a star: a delimiter must touch the text inside.
         let words = content.trim();
         if words.is_empty() {
             self.out.truncate(start);
@@ -190,6 +195,7 @@ impl Writer {
             self.out.push_str(&link.url);
             return;
         }
+        // `!` before `[` would turn the link into a picture, which loads something.
         if self.out.ends_with('!') {
             self.out.insert(self.out.len() - 1, '\\');
         }
@@ -199,6 +205,7 @@ impl Writer {
         let inside = Formatting { link: Active::Yes, address, ..around };
         self.words(kind, inside);
         node.children().for_each(|child| self.node(child, inside));
+        // A link without visible text could not be seen, so its address becomes the label.
         let is_empty = self.out[label..].trim_end_matches([' ', ':']).len() <= kind.len();
         if is_empty && shown.trim().is_empty() {
             self.out.truncate(label);

@@ -67,7 +67,7 @@ impl<'a> Standing<'a> {
             Err(_) => File::Unread,
             Ok(Some(content)) => {
                 let text = String::from_utf8_lossy(&content);
-                File::Lines(Rc::new(Sketched::of(text.lines())))
+                File::Lines(Rc::new(Sketched::new(text.lines())))
             }
         };
         self.files.borrow_mut().insert(path.to_owned(), file.clone());
@@ -88,9 +88,9 @@ impl<'a> Standing<'a> {
         let times = |hunk: &Hunk| {
             let old = || hunk.lines.iter().filter(|line| line.old.is_some());
             let kept = old().filter(|line| line.new.is_some());
-            let all = Sketched::of(old().map(|line| line.text.as_str()));
+            let all = Sketched::new(old().map(|line| line.text.as_str()));
             // Where nothing of it is deleted, it is context.
-            let context = Sketched::of(kept.map(|line| line.text.as_str()));
+            let context = Sketched::new(kept.map(|line| line.text.as_str()));
             all.times(&known.sketch).saturating_sub(context.times(&known.sketch))
         };
         Some(file.hunks.iter().map(times).sum())

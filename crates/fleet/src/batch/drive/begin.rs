@@ -55,6 +55,8 @@ pub(super) async fn begin(
         return Err(Failure::usage("a review is posted as it is made, so it cannot be held back")
             .hint("`patchwright review OWNER/REPO#N --dry-run` shows one"));
     }
+    // First, because a pull request that was merged since decides about gates and about finished
+    // targets.
     look_at_pulls(fleet, &campaign).await;
     let (planned, selection) = if options.publish_only {
         let selection = match &options.selection {
@@ -65,12 +67,13 @@ pub(super) async fn begin(
     } else {
         let planned = plan::make(fleet, &campaign).await?.targets;
         let names = planned.iter().map(|planned| planned.target.repository.as_str());
-        let selection = Selection::of(names.filter(|name| campaign.excluded_by(name).is_none()));
+        let selection = Selection::new(names.filter(|name| campaign.excluded_by(name).is_none()));
         (Some(chosen(planned, options)?), selection)
     };
     let campaign = with_options(campaign, options);
     let store = &fleet.store;
     let row = store.put_campaign(&row_of(&campaign)?).await?;
+    // Workers on other machines check targets against this selection.
     selection::keep(fleet, &campaign, &selection).await?;
     if row.state == CampaignState::Closed {
         return Err(Failure::nothing_to_do(format!(
@@ -97,6 +100,7 @@ pub(super) async fn begin(
     if !options.hold {
         release(fleet, &campaign, &view, watch).await?;
     }
+    // A process that died between two writes can leave a target without its job.
     heal(fleet, &campaign, &row.id).await?;
     Ok((campaign, row))
 }
@@ -193,7 +197,7 @@ async fn resume(
     match row.state {
         CampaignState::Paused => {
             let why = row.reason.as_deref().unwrap_or("it was paused");
-            watch.say(&format!("going on; it had stopped: {why}"));
+            watch.say(&format!("resuming; it had paused: {why}"));
         }
         CampaignState::Done if unsettled => {}
         CampaignState::Running | CampaignState::Done | CampaignState::Closed => return Ok(()),

@@ -60,7 +60,7 @@ fn refused(class: ErrorClass, message: impl Into<String>) -> PublishError {
 
 /// The run's own record of its outcome. A text that is no record is somebody's description; a damaged
 /// record is refused, because it says whether the checks passed.
-fn told(body: &str) -> PublishResult<Option<Told>> {
+fn parse_record(body: &str) -> PublishResult<Option<Told>> {
     match serde_json::from_str(body) {
         Ok(told) => Ok(Some(told)),
         Err(err) if body.trim_start().starts_with('{') => {
@@ -83,7 +83,7 @@ impl StoredChange {
         let change = tree::between(repo, self.base, facts.tree)?;
         let (run, message) = words_of(&facts.message);
         let run = run.unwrap_or_else(|| format!("target-{}", self.changeset.target));
-        let told = told(&self.changeset.body)?;
+        let told = parse_record(&self.changeset.body)?;
         let judgement = self.judge(repo, &change, &message, told.as_ref())?;
         let spec = CommitSpec {
             message: self.redactor.redact(&message),

@@ -76,7 +76,7 @@ fn line(words: &str) -> String {
 }
 
 /// A failure in one line: what went wrong and the innermost reason.
-fn told(failure: &Failure) -> String {
+fn failure_text(failure: &Failure) -> String {
     match failure.cause.as_ref().map(anyhow::Error::root_cause) {
         Some(cause) => format!("{}: {cause}", failure.message),
         None => failure.message.clone(),
@@ -181,7 +181,7 @@ impl TargetAttempt<'_> {
         failure: &Failure,
         decision: RetryDecision,
     ) -> AttemptVerdict {
-        let why = line(&told(failure));
+        let why = line(&failure_text(failure));
         match decision {
             RetryDecision::Retry(wait) if self.held.job.attempt < self.held.job.max_attempts => {
                 let after = self.wait(wait);

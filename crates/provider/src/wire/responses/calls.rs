@@ -9,7 +9,7 @@ use crate::item::{OutputForm, Payload, ToolCall};
 
 /// The element that a call goes back as.
 pub(super) fn tool_call(call: &ToolCall) -> Entry<'_> {
-    let kept = || KeptFields::of(call.native.as_ref()).without_content();
+    let kept = || KeptFields::from_native(call.native.as_ref()).without_content();
     let (call_id, name) = (call.id.as_str(), ToolName(&call.name));
     match &call.payload {
         Payload::Json(arguments) => {

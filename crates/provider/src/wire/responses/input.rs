@@ -125,7 +125,7 @@ pub(super) struct KeptFields<'a> {
 }
 
 impl<'a> KeptFields<'a> {
-    pub(super) fn of(native: Option<&'a Native>) -> KeptFields<'a> {
+    pub(super) fn from_native(native: Option<&'a Native>) -> KeptFields<'a> {
         let Some(value) = native.and_then(ours) else { return KeptFields::default() };
         // A compatible server may send other types than documented. Such an item goes back with the
         // fields that we know.
@@ -231,7 +231,7 @@ impl<'a> Context<'a> {
     }
 
     fn message(&self, said: &'a Message) -> Input<'a> {
-        let mut kept = KeptFields::of(said.native.as_ref());
+        let mut kept = KeptFields::from_native(said.native.as_ref());
         kept.content = None;
         let content = match said.role {
             Role::Developer | Role::User => {
@@ -356,7 +356,7 @@ fn plain(content: &[Content]) -> TextOrParts<'_> {
 
 /// Reasoning goes back only when it carries what the server needs to read it.
 fn reasoning(thought: &Reasoning) -> Option<Input<'_>> {
-    let kept = KeptFields::of(thought.native.as_ref());
+    let kept = KeptFields::from_native(thought.native.as_ref());
     // The server finds its own reasoning by id.
     kept.id?;
     if kept.encrypted_content.is_none() && kept.content.is_none() {
