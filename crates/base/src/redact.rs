@@ -29,7 +29,7 @@ use self::windows::Windows;
 
 /// How many consecutive bytes of a secret are enough to be found.
 pub const WINDOW: usize = 12;
-/// Secrets shorter than this are not looked for: they would match ordinary words.
+/// Shorter secrets are ignored: they would match ordinary words.
 const SHORTEST: usize = 6;
 /// Windows with fewer different bytes than this say nothing (`------------`).
 const DISTINCT: usize = 5;

@@ -74,7 +74,7 @@ impl Ui {
         }
     }
 
-    /// One JSON line on stdout, when asked for.
+    /// One JSON line on stdout, with `--json`.
     pub fn event<T: Serialize>(self, event: &T) {
         if self.json
             && let Ok(line) = serde_json::to_string(event)

@@ -126,7 +126,7 @@ pub fn restrict(
     Ok(Change { tree: Oid(new.id()), files, ..change.clone() })
 }
 
-/// What differs between a commit and a tree that is here already, whoever made it. Added files whose
+/// What differs between a commit and a tree that is in the repository already. Added files whose
 /// names collide with others are in it, and named in `refused`.
 pub fn between(repo: &Repo, base: Oid, tree: Oid) -> Result<Change, GitError> {
     let git = repo.git()?;

@@ -179,7 +179,7 @@ fn pack<W: Write>(
     tar: &mut Tar<W>,
 ) -> Result<(), GitError> {
     let mut builder = git.packbuilder()?;
-    // No deltas are looked for, and git's helper can start no threads.
+    // The configuration turns the search for deltas off, and git's helper can start no threads.
     builder.set_threads(1);
     let mut reach = ReachableObjects { git, builder: &mut builder, seen: HashSet::new() };
     for oid in &history.commits {

@@ -262,7 +262,7 @@ fn elsewhere(base: &Url) -> GitError {
     GitError::Unacceptable(format!("`{base}` redirects to another place, which is not followed"))
 }
 
-/// One request and its answer. The first piece that is asked for sends it.
+/// One request and its answer. Reading the first piece sends the request.
 pub(super) struct Exchange {
     session: Arc<Session>,
     service: Service,

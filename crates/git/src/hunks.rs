@@ -103,7 +103,7 @@ pub fn hunks(repo: &Repo, old: Oid, new: Oid) -> Result<Diff, GitError> {
     hunks_until(repo, old, new, &Stop::default())
 }
 
-/// The same, given up with an error when `stop` says so.
+/// [`hunks`], cancelled with an error when `stop` says so.
 ///
 /// # Errors
 /// Those of [`hunks`], and that of [`Stop::check`].
@@ -297,7 +297,8 @@ fn compare(old: &[u8], new: &[u8], budget: &mut Budget) -> Result<FileContent, G
     if count_lines(old).max(count_lines(new)) > MAX_FILE_LINES {
         return Ok(FileContent::TooLarge { added: 0, deleted: 0 });
     }
-    // Without a path and a repository no attribute can be found; NULs were looked for already.
+    // Without a path and a repository libgit2 reads no attributes; binary files were excluded
+    // above.
     let mut options = DiffOptions::new();
     options.context_lines(3).interhunk_lines(0).indent_heuristic(true).force_text(true);
     let patch = Patch::from_buffers(old, None::<&Path>, new, None, Some(&mut options))?;

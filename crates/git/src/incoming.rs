@@ -1,4 +1,4 @@
-//! Receiving: what a server has, and the part of it that is asked for. Runs in the helper when the
+//! Receiving: what a server has, and the requested part of it. Runs in the helper when the
 //! server is somebody else's ([`super::helper`]), and here when it is a folder of this machine.
 
 use std::collections::{BTreeMap, HashSet};
@@ -158,8 +158,8 @@ fn indexes(repo: &Repo) -> HashSet<std::ffi::OsString> {
     names.filter(|name| name.as_encoded_bytes().ends_with(b".idx")).collect()
 }
 
-/// Refuses packs with objects that are too large for whoever reads them later: a few bytes of a delta can
-/// stand for gigabytes.
+/// Refuses packs with objects that are too large for later readers: a delta of a few bytes can expand to
+/// gigabytes.
 pub(super) fn check_sizes(
     git: &Repository,
     oids: &[git2::Oid],

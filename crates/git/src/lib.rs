@@ -85,7 +85,7 @@ impl From<Oid> for String {
     }
 }
 
-/// What became of a push.
+/// The outcome of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushOutcome {
     Pushed,

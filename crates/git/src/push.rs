@@ -17,7 +17,7 @@ use super::{GitError, Oid, PushOutcome, helper, printable};
 /// Largest request body: a push is a bounded change.
 const MAX_REQUEST: usize = 1 << 30;
 
-/// What we ask of the server: a status per ref, and remarks beside it.
+/// The capabilities that we request: a status per ref, and remarks beside it.
 const CAPABILITIES: &str =
     concat!("report-status side-band-64k agent=patchwright/", env!("CARGO_PKG_VERSION"));
 
@@ -37,8 +37,8 @@ pub fn push(
     push_when(repo, remote, commit, branch, expected, &|_| Ok(()))
 }
 
-/// The same; `permit` is asked with the number of the attempt (from 1) right before its pack is sent,
-/// and what it refuses with ends the push.
+/// [`push`] with a gate: `permit` gets the number of the attempt (from 1) right before its pack is sent,
+/// and its error ends the push.
 ///
 /// # Errors
 /// As [`push`], and what `permit` gave.

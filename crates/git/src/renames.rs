@@ -25,7 +25,7 @@ const LEAST_FOR_NAMESAKES: f64 = 45_000.0;
 const LIMIT: usize = 1000;
 /// Candidates that are remembered for each added file.
 const CANDIDATES: usize = 4;
-/// Equal deleted files that are looked at for one added file.
+/// Equal deleted files that are considered for one added file.
 const EQUALS: usize = 100;
 /// Content is counted in pieces that end with a line or after this many bytes.
 const PIECE: u32 = 64;

@@ -132,13 +132,13 @@ impl Remote {
         Remote { reach, limits: Limits::default(), stop: Stop::default() }
     }
 
-    /// The same remote under other limits.
+    /// The remote with other limits.
     #[must_use]
     pub fn limited(self, limits: Limits) -> Remote {
         Remote { limits, ..self }
     }
 
-    /// The same remote, where a connection that breaks is not tried again.
+    /// The remote without retries of broken connections.
     #[must_use]
     pub fn tried_once(mut self) -> Remote {
         self.limits.tries = 1;
@@ -161,7 +161,7 @@ impl Remote {
         }
     }
 
-    /// The same remote; what is under way with it ends when `stop` says so.
+    /// The remote with a stop: operations under way end when it says so.
     #[must_use]
     pub fn until(self, stop: Stop) -> Remote {
         Remote { stop, ..self }
@@ -238,7 +238,7 @@ pub(super) fn prepare() -> Result<(), GitError> {
     prepare_with(|_| Err(git2::Error::from_str("git's helper talks to servers, nobody else")))
 }
 
-/// The same with a transport for HTTP, which is the first one that is given.
+/// [`prepare`] with a transport for HTTP; the first one that is given stays.
 #[expect(unsafe_code, reason = "libgit2 is configured through process-wide state")]
 pub(super) fn prepare_with<F>(transport: F) -> Result<(), GitError>
 where

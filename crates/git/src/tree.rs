@@ -16,7 +16,7 @@ use super::{GitError, Oid};
 
 /// Files read whole from the base (instructions, configuration, lock files) are at most this long.
 const MAX_READ: usize = 64 << 20;
-/// Names that are looked at for a list of paths: folders without files take time as well.
+/// Names that are visited for a list of paths: folders without files take time as well.
 const MAX_NAMES: usize = 4_000_000;
 /// Bytes of a blob that are in memory while it is streamed.
 const PIECE: usize = 64 << 10;

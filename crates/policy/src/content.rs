@@ -126,7 +126,7 @@ const PHRASES: &[Phrase] = &[
     lint("--no-verify", &[]),
 ];
 
-/// Line numbers with what stands there.
+/// Line numbers with the matched text.
 type Hits<'a> = Vec<(usize, &'a str)>;
 
 /// Flags for a text file.

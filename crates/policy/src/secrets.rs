@@ -29,7 +29,7 @@ const fn key(id: &'static str, keyword: &'static str, pattern: &'static str) -> 
     KeyFormat { id, keyword, pattern }
 }
 
-/// The formats that are looked for.
+/// The known key formats.
 pub const KEY_FORMATS: &[KeyFormat] = &[
     key("aws-access-key", "A", r"\b((?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16})\b"),
     key(
@@ -100,7 +100,7 @@ pub const KEY_FORMATS: &[KeyFormat] = &[
 
 /// Rule id: one of our own secrets.
 pub const OWN: &str = "secret.own";
-/// Rule id: it could not be told whether one of our own secrets is there.
+/// Rule id: the content could not be searched for our own secrets.
 pub const UNSEARCHED: &str = "secret.unsearched";
 
 /// Our own secrets anywhere in the new contents of a file, whatever its size.

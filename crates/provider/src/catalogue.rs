@@ -42,7 +42,7 @@ pub struct Model {
     /// How long requests cost more, the shortest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub price_above: Vec<PriceStep>,
-    /// Levels that may be asked for; empty for models without reasoning effort.
+    /// Levels that a request may name; empty for models without reasoning effort.
     pub efforts: Vec<String>,
     pub default_effort: Option<String>,
     /// `low`, `medium`, `high`; sent only when set.

@@ -133,7 +133,7 @@ impl HttpProvider {
         self
     }
 
-    /// The version of Anthropic's API that is asked for, instead of `2023-06-01`.
+    /// The version of Anthropic's API to request, instead of `2023-06-01`.
     ///
     /// # Errors
     /// When it is not a date.

@@ -1,8 +1,8 @@
-//! Where a finding stands on the diff: decided from the quoted code, never from a number that a
+//! Anchors a finding to the diff: decided from the quoted code, never from a number that a
 //! model wrote.
 //!
 //! A place is only ever one that a forge accepts: lines of one hunk, on the right side context and
-//! added lines, on the left side context and deleted ones. Whole lines are looked for first, then
+//! added lines, on the left side context and deleted ones. Whole lines are searched first, then
 //! text within lines, then quotes that leave lines out, then parts of the quote.
 
 use std::ops::Range;
@@ -64,7 +64,7 @@ pub struct Anchored {
     /// Which one it is of the places of its file that have this code, from 0 on.
     #[serde(default)]
     pub nth: usize,
-    /// The fingerprints of the same code where else it stands in the file.
+    /// The fingerprints of the same code elsewhere in the file.
     #[serde(skip)]
     pub twins: Vec<String>,
 }
@@ -275,7 +275,7 @@ impl<'a> Index<'a> {
         if without_dots.len() < text.len() { self.text(without_dots, file) } else { Vec::new() }
     }
 
-    /// The quote in a file that was not named, when it stands in one place only.
+    /// The quote in another file than the named one, when it occurs exactly once.
     fn elsewhere<'q>(&self, readings: &[Reading<'q>]) -> Option<(usize, QuoteMatch<'q>)> {
         for reading in readings {
             if reading.keys.iter().map(String::len).sum::<usize>() < MIN_ELSEWHERE {

@@ -68,7 +68,7 @@ fn hashed(key: &str) -> String {
     short(key.as_bytes())[..DIGITS].to_owned()
 }
 
-/// Lines in which code is looked for by its sketch.
+/// Lines, indexed for the search by sketch.
 #[derive(Clone, Debug, Default)]
 pub struct Sketched {
     /// Hashes of all lines that are not blank, and of those that say something.

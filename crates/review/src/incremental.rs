@@ -1,4 +1,4 @@
-//! What became of earlier findings: new, still there, fixed, dismissed by a person.
+//! The state of findings across reviews: new, still there, fixed, dismissed by a person.
 //!
 //! The same finding is the one with the same fingerprint, or one about the same code of the same file
 //! with a similar title, because models word and categorise the same thing differently.
@@ -33,7 +33,7 @@ const FILLERS: &[&str] = &[
     "would", "must",
 ];
 
-/// What became of a finding.
+/// The state of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingState {
@@ -92,7 +92,7 @@ pub struct Memory {
     /// A person said `stop`.
     #[serde(default)]
     pub paused: bool,
-    /// The commit that was looked at last, completely or not.
+    /// The commit that was reviewed last, completely or not.
     #[serde(default)]
     pub looked_at: String,
 }
@@ -111,9 +111,9 @@ pub struct Seen {
 pub struct Now<'a> {
     /// The commit.
     pub head: &'a str,
-    /// This review looked at the file again.
+    /// This review read the file again.
     pub reread: &'a dyn Fn(&str) -> bool,
-    /// How often the code of a finding stands where its [`CodeLocation`] says; `None` when nobody can tell.
+    /// How often the code of a finding occurs where its [`CodeLocation`] says; `None` when that is unknown.
     pub times: &'a dyn Fn(&KnownFinding) -> Option<usize>,
     /// Files that have been renamed since the last review: their path now, by the one of that time.
     pub renamed: &'a BTreeMap<String, String>,
@@ -310,7 +310,7 @@ impl<'a> CodeOccurrences<'a> {
         place.is_none_or(|stands| *stands) || !(self.now.reread)(&one.path)
     }
 
-    /// The code of a fixed finding stands somewhere where no open one claims it.
+    /// The code of a fixed finding occurs where no open finding claims it.
     fn is_back(&mut self, one: &KnownFinding) -> bool {
         if matches!(one.code, CodeLocation::Nowhere | CodeLocation::NoFile) {
             return false;

@@ -182,7 +182,7 @@ impl<'a> Lines<'a> {
         &self.entries[self.rows[row as usize][slot] as usize]
     }
 
-    /// Both slots stand in the same hunk.
+    /// Both slots are in the same hunk.
     pub(super) fn is_one_hunk(&self, row: Row, first: usize, last: usize) -> bool {
         self.entry(row, first).hunk == self.entry(row, last).hunk
     }
@@ -219,7 +219,7 @@ impl<'a> Lines<'a> {
         places
     }
 
-    /// The same, on the left also where nothing was deleted.
+    /// [`Lines::whole`], on the left also where nothing was deleted.
     pub(super) fn whole_in_context(
         &self,
         row: Row,
@@ -261,7 +261,7 @@ impl<'a> Lines<'a> {
             .collect()
     }
 
-    /// Where the text stands within lines or over their ends.
+    /// Matches of the text within lines or across their ends.
     pub(super) fn text(&self, row: Row, needle: &str, file: usize) -> Vec<SlotRange> {
         if needle.len() < MIN_TEXT || !code::has_word(needle) || row == Row::Mixed {
             return Vec::new();
@@ -396,7 +396,7 @@ impl<'a> Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// Where the code of a span stands on its side of a file: before the span, and behind it.
+    /// How often the code of a span occurs on its side of a file: before the span, and after it.
     pub(super) fn repeats(&self, span: &LineSpan<'_>, file: usize) -> (usize, usize) {
         let row = if span.side == Side::Right { Row::Right } else { Row::Left };
         let places = self.whole_in_context(row, &span.hashes(), &self.of_file(file));

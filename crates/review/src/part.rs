@@ -10,11 +10,11 @@ use super::quote::Reading;
 
 /// Places of a first segment that are tried.
 const MAX_TRIED: usize = 200;
-/// Segments that are looked for.
+/// Segments that are searched.
 const MAX_SEGMENTS: usize = 30;
-/// Places of lines that are looked at for one reading.
+/// Candidate places for one reading.
 const MAX_STEPS: usize = 400_000;
-/// What stands alone at the edge of a hunk is at least this long, bytes of its key.
+/// A single line at the edge of a hunk is at least this long, bytes of its key.
 const MIN_EDGE: usize = 6;
 /// Lines without any word are at least this long, bytes of their keys.
 const MIN_SIGNS: usize = 16;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::anchor::IsFile;
 use patchwright_git::hunks::Diff;
 
-/// Longer paths are not looked for, bytes.
+/// Longer paths are ignored, bytes.
 const MAX_PATH: usize = 4096;
 
 /// The paths of a diff.

@@ -4,9 +4,9 @@
 use super::code;
 use patchwright_forge::Side;
 
-/// More of a quote is not looked at, bytes.
+/// Bytes of a quote that are read.
 const MAX_BYTES: usize = 256 << 10;
-/// More lines of a quote are not looked at.
+/// Lines of a quote that are read.
 const MAX_LINES: usize = 20_000;
 /// How many wrappers are taken off.
 const MAX_LAYERS: usize = 6;
@@ -116,7 +116,7 @@ impl<'q> Reading<'q> {
         self.lines = lines;
     }
 
-    /// The same, with other lines.
+    /// A copy with other lines, one layer further in.
     fn with(&self, lines: Vec<&'q str>) -> Reading<'q> {
         let empty = Reading { lines: Vec::new(), hashes: Vec::new(), keys: Vec::new(), ..*self };
         let mut reading = Reading { layers: self.layers + 1, ..empty };

@@ -313,7 +313,7 @@ pub struct Job {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewJob {
     pub kind: JobKind,
-    /// Jobs of one key exist once, whatever became of them.
+    /// A key is used once, also after its job has ended.
     pub key: String,
     pub campaign: Option<String>,
     pub subject: String,
@@ -364,7 +364,7 @@ pub enum JobEnd {
     },
 }
 
-/// What became of a target, written together with the end of its job.
+/// The result of a target's job, written together with the end of the job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TargetEnd {
     pub state: TargetState,

@@ -11,7 +11,7 @@ pub enum Piece<'a> {
     Tag(Tag<'a>),
     /// It shows nothing; why it is left out.
     Hidden(&'static str),
-    /// The same, and it never ends: it takes along what follows, however far.
+    /// Like `Hidden`, but it never ends: it hides everything that follows.
     Open(&'static str),
 }
 

@@ -37,12 +37,12 @@ pub fn apart<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// The same when the text is long.
+/// [`apart`] when the text is long.
 pub fn apart_if_long<T>(text: &str, work: impl FnOnce() -> T) -> T {
     if text.len() > LONG { apart(work) } else { work() }
 }
 
-/// What GitHub understands besides `CommonMark`, as far as it decides what is shown. An alert's mark and a
+/// GitHub's extensions of `CommonMark` that decide what is shown. An alert's mark and a
 /// formula stay text.
 fn options() -> Options<'static> {
     let mut options = Options::default();

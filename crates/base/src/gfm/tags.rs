@@ -218,7 +218,7 @@ pub fn is_address(target: &str) -> bool {
         && !blanks.iter().any(|blank| lower.contains(blank))
 }
 
-/// A word such as `image` or a file name, which tools put there: removed, but no news.
+/// A word such as `image` or a file name, set by tools: removed without being counted.
 pub fn is_label(value: &str) -> bool {
     value.len() <= 40 && !value.trim().contains(char::is_whitespace)
 }

@@ -153,7 +153,7 @@ impl<'a> Base64<'a> {
         Base64 { readers, recent: [(0, 0); 4], count: 0, skips_marks: false }
     }
 
-    /// The same from here on, but the marks that lines of a diff begin with are no sextets.
+    /// A copy that ignores, from here on, the marks that lines of a diff begin with.
     pub(super) fn without_marks(&self) -> Base64<'a> {
         Base64 { skips_marks: true, ..self.clone() }
     }

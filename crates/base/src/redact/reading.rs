@@ -60,7 +60,7 @@ pub(super) struct Scan<'a> {
     escapes: Escapes<'a>,
     hex: Hex<'a>,
     base64: Base64<'a>,
-    /// The same without the marks of a diff, from the first line on that begins with one.
+    /// Base64 without the marks of a diff, from the first line on that begins with one.
     unmarked: Option<Base64<'a>>,
     found: SecretSpans,
     /// The end of what was given: a few bytes that were read, and those that were not.
@@ -109,7 +109,7 @@ impl<'a> Scan<'a> {
         self.kept = kept;
     }
 
-    /// Something was found already; more may be found when the text goes on.
+    /// Something was found already; more of the text may follow.
     pub(super) fn has_found(&self) -> bool {
         !self.found.0.is_empty()
     }
@@ -147,7 +147,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// A part of the text: its bytes from `from` to `until` are read, those around them are looked at.
+/// A part of the text: the bytes from `from` to `until` are read, with those around them as context.
 #[derive(Clone, Copy)]
 pub(super) struct TextPart<'t> {
     pub(super) bytes: &'t [u8],
@@ -164,7 +164,7 @@ impl<'t> TextPart<'t> {
         bytes.take(self.until).skip(self.from)
     }
 
-    /// The place in `bytes` of an offset at which reading goes on.
+    /// The index in `bytes` of the offset at which reading continues.
     pub(super) fn place(self, offset: usize) -> usize {
         offset.saturating_sub(self.base).max(self.from)
     }

@@ -22,7 +22,7 @@ const APART: Millis = 3 * 60_000;
 /// a command: it is written whenever it was written before, and closed with its campaign.
 ///
 /// # Errors
-/// When GitHub or the store cannot be used. A campaign goes on without its issue.
+/// When GitHub or the store cannot be used. The campaign continues without its issue.
 pub async fn update(fleet: &Fleet, id: &str, last: bool) -> Result<()> {
     let row = fleet.store.campaign(id).await?;
     let campaign = campaign_of(&row)?;

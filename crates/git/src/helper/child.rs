@@ -1,4 +1,4 @@
-//! The helper itself: takes one job from standard input, raises the walls, does it, says what came of it.
+//! The helper itself: reads one job from standard input, confines itself, does the job, reports the end.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::io::{self, Read, Write};
@@ -17,7 +17,7 @@ use super::wire::{self, HelperError, Job, JobEnd, JobOutput, Work};
 /// Bytes that are collected for one piece of what is made.
 const BUFFER: usize = 256 << 10;
 
-/// Does one job. There is nobody to tell when the pipes break: the host is gone.
+/// Does one job. When the pipes break, the host is gone and no error can be reported.
 pub(super) fn main() -> ExitCode {
     match work() {
         Ok(()) => ExitCode::SUCCESS,

@@ -249,7 +249,7 @@ struct HostHandler<'a> {
 }
 
 impl HostHandler<'_> {
-    /// Prepares a request to the server. It is sent when its answer is asked for.
+    /// Prepares a request to the server; reading the answer sends it.
     fn ask(&mut self, request: &[u8]) -> io::Result<()> {
         let Some((session, services)) = &self.supplies.server else { return Err(nonsense()) };
         let (number, body) = request.split_first().ok_or_else(nonsense)?;

@@ -142,7 +142,7 @@ impl From<GitError> for HelperError {
 }
 
 impl HelperError {
-    /// The same as an error of the host, which gave these bounds.
+    /// Converts it to the host's error type; the host gave these bounds.
     pub(super) fn out(self, bounds: &Bounds) -> GitError {
         use git2::{ErrorClass, ErrorCode};
         let other = |class: ErrorClass, text: String| {

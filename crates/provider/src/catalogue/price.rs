@@ -32,7 +32,7 @@ pub struct PriceStep {
 /// dollar budget holds.
 const DEAREST: Price =
     Price { input: 10.0, output: 50.0, cache_read: 10.0, cache_write: Some(20.0) };
-/// The same for long input.
+/// The dearest known steps for long input.
 const DEAREST_ABOVE: &[PriceStep] = &[PriceStep { tokens: 272_000, input: 2.0, output: 1.5 }];
 
 impl Price {

@@ -38,7 +38,7 @@ const VERTEX: &[(&str, Sent)] =
 /// What an operator decides about the endpoint of a model.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// As it was asked for: a catalogue slug, or `scripted:FILE`.
+    /// As the user wrote it: a catalogue slug, or `scripted:FILE`.
     pub model: &'a str,
     /// Instead of the address of the model's own provider.
     pub base_url: Option<&'a str>,
@@ -128,7 +128,7 @@ impl Endpoint {
     }
 }
 
-/// Where the key of a model is looked for. At a server of the user's own it is the wire that counts.
+/// The variables that may hold the key of a model. At a server of the user's own the wire decides.
 fn sources(model: &Model, at: Option<KeyOwner>) -> &'static [(&'static str, Sent)] {
     let by_wire = match model.wire {
         Wire::Responses | Wire::Chat => OPENAI,
@@ -184,7 +184,7 @@ fn own(given: Option<&str>, model: &Model, env: &Env) -> Result<Endpoint> {
     with_key(base, Route::Wire, model, env)
 }
 
-/// Azure: the resource's endpoint, with the v1 API or, when a dated version is asked for, the one
+/// Azure: the resource's endpoint, with the v1 API or, for a dated version, the one
 /// before it.
 fn azure(given: Option<&str>, model: &Model, env: &Env) -> Result<Endpoint> {
     offers("azure", model, &[Wire::Responses, Wire::Chat, Wire::Messages])?;

@@ -186,7 +186,7 @@ pub fn decode_whole(wire: Wire, body: &str) -> Result<Reply, Fault> {
 
 /// Makes the ids of a reply's calls new in the conversation, before anybody takes them down. A reply
 /// with a call under another id than the provider's is not what it has stored, so it goes without a
-/// name and is sent back whole. (Gemini is told the ids that it gave itself.)
+/// name and is sent back whole. (Gemini gets back the ids that it gave.)
 pub fn settle(wire: Wire, reply: &mut Reply, history: &[Item]) {
     // An unreadable call has no id, and nothing answers it.
     if reply.stop == StopReason::MalformedCall {

@@ -282,7 +282,7 @@ fn refusal(details: &StopDetails) -> Option<Item> {
     }))
 }
 
-/// Notes in the last message that the turn goes on: only then may a request end with it.
+/// Marks the last message as paused: only then may a request end with it.
 fn mark_pause(items: &mut [Item]) {
     let Some(Item::Message(last)) = items.last_mut() else { return };
     let native = last.native.get_or_insert_with(|| native(json!({})));

@@ -89,7 +89,7 @@ enum TextOrParts<'a> {
     Parts(Vec<Block<'a>>),
 }
 
-/// What stands in for an output that the history does not have.
+/// The output of a call for which the history has none.
 const NO_OUTPUT: &str = "This call has no output: it was not run.";
 
 /// Ends or begins a request where the API wants the user to speak.
@@ -137,7 +137,7 @@ struct Builder<'a> {
     heard: Vec<Block<'a>>,
     /// The API paused the assistant turn itself.
     is_paused: bool,
-    /// What the API is told instead of an id of the history.
+    /// The id that the API gets in place of one of the history.
     ids: HashMap<&'a str, String>,
     used: FreshIds,
 }

@@ -53,7 +53,7 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-/// What the server leaves out of items unless it is asked for, and later requests need: the server
+/// Fields that the server sends only when requested, and that later requests need: the server
 /// forgets it with the reply.
 fn include(request: &Request<'_>, reasons: bool) -> Vec<&'static str> {
     let declared = |kind: &str| {
@@ -128,7 +128,7 @@ struct ReasoningOptions<'a> {
 }
 
 impl<'a> ReasoningOptions<'a> {
-    /// What is said of reasoning; nothing when there is nothing to say.
+    /// The options for reasoning; `None` when all are the server's defaults.
     fn for_request(request: &Request<'a>) -> Option<ReasoningOptions<'a>> {
         let model = request.model;
         let options = ReasoningOptions {
