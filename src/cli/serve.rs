@@ -105,13 +105,14 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let secrets = secrets(env)?;
     let repositories = ServedRepositories::matching(&named(&args.repositories))?;
     let config = args.common.resolve()?;
-    // What jobs read, whichever way it was said.
+    // Jobs read the limit from the environment, so the flag is written there.
     let max_age = format!("{}s", args.max_age.as_secs());
     let env = &env.clone().with("PATCHWRIGHT_MAX_AGE", max_age);
     let listener = listen(&args.listen).await?;
     let fleet = Fleet::open(config, &args.common, env, ui).await?;
     let fleet = Fleet { drain_time: args.drain, ..fleet };
     let mut hooks = args.hooks.clone();
+    // An App has one hook for all installations, which its own key may read.
     if fleet.forge.is_app() {
         hooks.push(HookSource::App);
     }

@@ -71,6 +71,7 @@ pub fn archive<W: Write>(
 ) -> Result<W, GitError> {
     let git = repo.git()?;
     let commit = git.find_commit(commit.0)?;
+    // One time for all files, that of the commit, so that the same commit gives the same tar.
     let mtime = u64::from(u32::try_from(commit.time().seconds()).unwrap_or(0));
     // A tree can name the same folder a million times with a few objects. Counting each distinct
     // folder once shows that before the walk below has to visit them all.
@@ -186,6 +187,7 @@ impl<W: Write> Walk<'_, W> {
             let mut data = content;
             self.tar.put(EntryType::Regular, path, b"", permissions, size as u64, &mut data)?;
         }
+        // Frees the content before the next file is read.
         drop(object);
         // Old repositories have modes such as 100664, which stand for 100644.
         let kept = match mode {

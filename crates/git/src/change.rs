@@ -194,6 +194,7 @@ impl Draft<'_> {
     }
 
     fn store(&mut self, content: &[u8]) -> Result<git2::Oid, GitError> {
+        // Noted before it is stored, because only new objects may be removed again.
         let oid = git2::Oid::hash_object(git2::ObjectType::Blob, content)?;
         if !self.git.odb()?.exists(oid) {
             self.stored.insert(oid);
@@ -348,9 +349,11 @@ fn collisions(
     let mut folders: HashMap<&str, HashMap<String, usize>> = HashMap::new();
     let mut found = Vec::new();
     for file in files.iter().filter(|file| file.old.is_none()) {
+        // Folders collide as well: `Docs/a` and `docs/b` are one folder on a Mac.
         let ends = file.path.match_indices('/').map(|(at, _)| at).chain([file.path.len()]);
         for end in ends {
             let place = &file.path[..end];
+            // A collision that the base has already is not this change's fault.
             if base.get_path(Path::new(place)).is_ok() {
                 continue;
             }

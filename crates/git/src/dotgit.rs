@@ -140,6 +140,7 @@ fn copy_objects<W: Write>(
     // A fetched commit is in a pack. A loose one is ours, and its ancestors are looked at until the
     // first that was fetched.
     while loose(git, commit.id()).exists() {
+        // Our own commits have one parent.
         let parent = parents(&commit).first().and_then(|parent| git.find_commit(*parent).ok());
         let base = parent.as_ref().map(Commit::tree).transpose()?;
         let mut fresh = vec![commit.id()];

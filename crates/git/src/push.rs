@@ -236,6 +236,7 @@ fn lines(mut bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
             let length = bytes.get(..4).and_then(|digits| {
                 usize::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
             });
+            // Length 0 is a flush packet, which ends a section; 1 to 3 do not occur in this answer.
             match length {
                 Some(0) => bytes = &bytes[4..],
                 Some(length) if (4..=bytes.len()).contains(&length) => {

@@ -199,6 +199,7 @@ impl Search<'_> {
         }
         candidates.sort_by(Candidate::compare);
         for candidate in candidates {
+            // Sorted by score, so none after this one is similar enough.
             if f64::from(candidate.score) < LEAST {
                 break;
             }
@@ -303,6 +304,7 @@ fn pieces(content: &[u8]) -> Vec<(u32, u32)> {
         found.push((hash(low, high), length));
     }
     found.sort_unstable();
+    // Equal pieces are counted together: only the number of common bytes matters.
     found.dedup_by(|next, kept| {
         let same = next.0 == kept.0;
         if same {

@@ -138,6 +138,7 @@ pub fn stream_blob(
 ) -> Result<(), GitError> {
     let git = repo.git()?;
     let odb = git.odb()?;
+    // libgit2 streams loose objects only; packed ones may be deltas.
     let Ok((mut reader, size, kind)) = odb.reader(oid.0) else {
         take(&read_blob(repo, oid, cap)?);
         return Ok(());
@@ -152,6 +153,7 @@ pub fn stream_blob(
         take(given);
         left -= given.len();
     }
+    // A short read must fail: a search for secrets that stops early would pass the file.
     if kind != ObjectType::Blob || left > 0 {
         return Err(GitError::Unacceptable(format!("`{}` is not a whole file", oid.short())));
     }

@@ -292,6 +292,8 @@ fn homoglyph(line: &str) -> Option<String> {
     if line.is_ascii() {
         return None;
     }
+    // Greek, Cyrillic, Armenian, Cherokee, full-width and mathematical letters have look-alikes of
+    // Latin ones.
     let foreign = |c: &char| {
         matches!(c, '\u{370}'..='\u{3ff}' | '\u{400}'..='\u{52f}' | '\u{531}'..='\u{58f}'
             | '\u{13a0}'..='\u{13ff}' | '\u{ff21}'..='\u{ff5a}' | '\u{1d400}'..='\u{1d7ff}')

@@ -199,6 +199,7 @@ impl Catalogue {
         for (name, fields) in overrides {
             fields.check(name)?;
             catalogue.check_names(name, fields)?;
+            // An override of a cloud's name starts from the maker's entry of the same model.
             let known = catalogue.models.get(name).or_else(|| match name.split_once('/') {
                 Some((word, slug)) => catalogue.behind(platform::provider(word)?.name, slug),
                 None => catalogue.snapshot(name),
@@ -296,6 +297,7 @@ impl Catalogue {
         let makers = platform::makers_name(name, slug);
         if let Some(fields) = exact.or_else(|| self.behind(name, slug)) {
             let mut fields = self.inherit(makers, fields.clone());
+            // `anthropic/gpt-5` is a slip: the model exists, but not at this provider.
             if provider.is_maker && fields.provider.as_deref() != Some(name) {
                 let theirs = fields.provider.unwrap_or_default();
                 return Err(Failure::usage(format!("`{slug}` is not a model of `{name}`"))

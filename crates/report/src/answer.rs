@@ -54,6 +54,8 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
     let mut out = match fixed.landed {
         LandedChange::Pushed { commit, url, branch, .. } => {
             let note = match outcome.conclusion {
+                // The commit is pushed without the files that policy held back, which the list
+                // below names.
                 Conclusion::Partial => ", without what was kept back",
                 _ => "",
             };
@@ -140,6 +142,7 @@ pub fn answered(outcome: &Outcome) -> String {
         out.push_str(markdown::passage(&outcome.final_message, MAX_WORDS).trim());
         out.push('\n');
     }
+    // An answer is about one commit, so it names it: the branch may have moved since.
     let head = &outcome.provenance.base_sha;
     let at = if head.is_empty() { String::new() } else { format!("at {} · ", code(short(head))) };
     let _ = write!(out, "\n<sub>{at}{}</sub>\n", sections::cost(&outcome.spending));
@@ -198,6 +201,7 @@ pub fn approved_plan(plan: &str) -> String {
 
 /// The answer when there is no plan with that hash.
 pub fn no_such_plan(hash: &str, known: &[&str], mention: &str) -> String {
+    // The known hashes follow, so that a person can copy the right one.
     let wanted = if hash.trim().is_empty() {
         "Which plan is approved? The command takes its hash.".to_owned()
     } else {

@@ -80,6 +80,7 @@ pub struct LineRange {
 pub fn findings<'a>(reviewed: &'a Reviewed, known: &[KnownFinding], root: &str) -> Findings<'a> {
     let rows = reviewed.findings.iter().map(|anchored| row(anchored, known, root)).collect();
     let is_grave = |found: &&Anchored| found.finding.priority <= Priority::P1;
+    // The surest grave finding decides how sure the whole verdict is.
     let surest = reviewed
         .findings
         .iter()
@@ -112,6 +113,7 @@ fn part_read(coverage: &Coverage) -> f64 {
         return 1.0;
     }
     let number = |lines: u64| f64::from(u32::try_from(lines).unwrap_or(u32::MAX));
+    // Nothing was read and nothing could be counted, so there is no confidence.
     if coverage.lines == 0 {
         return 0.0;
     }

@@ -70,6 +70,7 @@ pub fn report(report: &Report<'_>) -> String {
             head {
                 meta charset="utf-8";
                 meta http-equiv="Content-Security-Policy" content=(policy);
+                // A link from the page must not tell other sites where the report lies.
                 meta name="referrer" content="no-referrer";
                 meta name="viewport" content="width=device-width";
                 title { "Patchwright: " (text::line(report.subject)) }

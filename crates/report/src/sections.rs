@@ -71,6 +71,8 @@ pub fn evidence(evidence: &Evidence) -> String {
             row.head.as_ref().map_or_else(|| "–".to_owned(), |run| seconds(run.duration_ms)),
         );
     }
+    // Only checks that the change broke get their output: the others failed before and are in the
+    // table.
     let broken = newly_failing(evidence);
     if !broken.is_empty() {
         let _ = writeln!(out, "\n**{} check(s) fail that did not fail before.**", broken.len());
@@ -159,6 +161,7 @@ pub fn what(file: &FileChange) -> &'static str {
 
 /// Flags as a list, the grave ones first.
 pub fn flags(flags: &[Violation]) -> String {
+    // Notes last: the sort is stable, so the others keep their order.
     let mut sorted: Vec<&Violation> = flags.iter().collect();
     sorted.sort_by_key(|flag| flag.rule == "path.note");
     let mut out = String::new();
@@ -323,6 +326,7 @@ fn sandbox(from: &Provenance) -> String {
 
 /// The items of a list headed `Assumptions` in the model's last message.
 pub fn assumptions(final_message: &str) -> Vec<String> {
+    // The list ends at the first line that is no item, so prose behind it stays in the summary.
     let after = final_message.lines().skip_while(|line| !heads_assumptions(line)).skip(1);
     let items = after.skip_while(|line| line.trim().is_empty()).map_while(list_item);
     items.take(MAX_ROWS).collect()

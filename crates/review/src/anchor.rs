@@ -136,6 +136,8 @@ impl<'a> Index<'a> {
             }
             None => self.paths.meant(&finding.path),
         };
+        // Taken out for the borrow checker's sake: the readings borrow the quote while the finding
+        // changes.
         let quote = std::mem::take(&mut finding.quote);
         let readings = readings(&quote);
         // Models also write the line into the path, as in `src/a.rs:17`.
@@ -191,6 +193,8 @@ impl<'a> Index<'a> {
         found: &QuoteMatch<'_>,
         span: &LineSpan<'_>,
     ) -> Anchored {
+        // The position among equal pieces of code is part of the fingerprint, so that two of them
+        // are two findings.
         let (before, behind) = self.lines.repeats(span, file);
         let file = &self.diff.files[file];
         let print_path = file.old_path.as_ref().unwrap_or(&file.path);

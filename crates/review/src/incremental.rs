@@ -371,6 +371,7 @@ struct TrackedFindings {
 impl TrackedFindings {
     fn new(memory: &Memory, now: &Now<'_>) -> TrackedFindings {
         let mut earlier = TrackedFindings {
+            // The memory comes from a comment, so its size is bounded here too.
             known: memory.findings.iter().take(2 * MAX_KNOWN).cloned().collect(),
             by_print: HashMap::new(),
             by_path: HashMap::new(),
@@ -396,6 +397,7 @@ impl TrackedFindings {
     fn all_of(&mut self, found: &[Anchored]) -> Vec<Option<usize>> {
         let mut all: Vec<Option<usize>> =
             found.iter().map(|one| self.by_print.get(&one.fingerprint).copied()).collect();
+        // An exact match takes its finding, so that no similar one is matched with it.
         self.found.extend(all.iter().flatten());
         for (one, known) in found.iter().zip(&mut all) {
             if known.is_none() {

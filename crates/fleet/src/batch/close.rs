@@ -180,6 +180,7 @@ impl Closing<'_> {
             if !self.options.dry_run {
                 let marker = report::marker("campaign-closed", self.name);
                 let body = self.words(&marker);
+                // The comment first: a closed pull request without a word looks like a rejection.
                 self.forge.upsert_comment(repository, number, &marker, None, &body).await?;
                 self.forge.close_pull(repository, number).await?;
             }
@@ -200,6 +201,7 @@ impl Closing<'_> {
     ) -> Result<(), ForgeError> {
         let branch = &pull.head_branch;
         let pushed = pushed(&self.fleet.store, target).await?;
+        // Without a record of the push nobody knows whose commits the branch holds.
         let Some(pushed) = pushed.filter(|(name, _)| name == branch).map(|(_, commit)| commit)
         else {
             return Ok(());

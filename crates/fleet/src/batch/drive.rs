@@ -109,6 +109,7 @@ pub async fn run(
     } else {
         let worker = Worker::start(fleet, &drive.campaign, options);
         let why = drive.until_settled(&worker, watch).await;
+        // Before the result is returned, so that no run is left without its worker.
         worker.end().await?;
         why?
     };
@@ -163,6 +164,7 @@ pub async fn advance(fleet: &Fleet, id: &str) -> Result<StepOutcome> {
     let store = &fleet.store;
     let mut going = StepOutcome::Going;
     // One step may make the next one possible: an empty wave, or one whose targets are all skipped.
+    // Bounded, in case a campaign has more empty waves than anybody would write.
     for _ in 0..100 {
         let view = store.view(id).await?;
         if view.campaign.state != CampaignState::Running {
@@ -320,6 +322,7 @@ impl Drive<'_> {
             let events = self.fresh_events().await?;
             let view = self.fleet.store.view(&self.id).await?;
             watch.look(&view, &events);
+            // After the output, so that what ended meanwhile is still shown.
             if self.fleet.drain.is_cancelled() {
                 return Ok(EndReason::Interrupted);
             }

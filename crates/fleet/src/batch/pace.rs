@@ -116,17 +116,19 @@ impl PaceState {
         let begin = Instant::now();
         let mut misses = 0;
         loop {
+            // Before a slot is taken: a job that lost its lease must not use up the token's pace.
             self.check().await?;
             let slot = self.store.reserve_write(&self.token, self.limits).await;
             match slot.map_err(unusable)? {
                 WriteSlot::In(wait) => {
                     let due = Instant::now() + millis(wait);
                     self.sleep(millis(wait)).await?;
-                    // Somebody may have been told to wait since the place was given.
+                    // Another process may have hit a rate limit since this slot was given.
                     let closed = self.store.pace_closed_for(&self.token).await;
                     let closed = closed.map_err(unusable)? > 0;
                     self.check().await?;
-                    // A machine that stood still comes too close to the one behind it.
+                    // A process that was suspended would write together with the owner of the next
+                    // slot.
                     let late = due.elapsed() > (millis(self.limits.gap) / 2).max(LATE);
                     misses += u32::from(late);
                     if !closed && (!late || misses > MISSES) {
@@ -142,6 +144,7 @@ impl PaceState {
     /// write at most.
     async fn read(&self) -> Result<(), ForgeError> {
         let begin = Instant::now();
+        // Reads are many, so the answer is reused for as long as one write gap.
         let fresh = millis(self.limits.gap);
         let looked = *self.looked.lock();
         if looked.is_some_and(|looked| looked.elapsed() < fresh) {
@@ -166,6 +169,7 @@ impl PaceState {
         match held.check().await {
             Ok(left) if left > 0 => Ok(()),
             Ok(_) => Err(fenced("the lease has run out")),
+            // Without an answer of the store nobody knows who holds the job.
             Err(failure) => Err(fenced(&failure.message)),
         }
     }
@@ -193,6 +197,7 @@ impl PaceState {
 
     /// `wait` is as long as this process waits itself.
     async fn tell(&self, wait: Duration) {
+        // The limit may hold for reads too, so the cached permission is dropped.
         *self.looked.lock() = None;
         let wait = Millis::try_from(wait.as_millis()).unwrap_or(Millis::MAX);
         if let Err(error) = self.store.close_pace(&self.token, wait).await {

@@ -149,6 +149,7 @@ impl<'a> Publisher<'a> {
         let Some(changeset) = fleet.store.changeset(target.id).await? else {
             return broken(ErrorClass::Internal, "there is no stored change".to_owned());
         };
+        // GitHub compares names without case.
         let is_of_it = |one: &str, other: &str| one.eq_ignore_ascii_case(other);
         if !is_of_it(&changeset.repository, &target.repository)
             || changeset.base_sha != target.base_sha
@@ -167,6 +168,7 @@ impl<'a> Publisher<'a> {
     }
 
     async fn run(&self) -> PublishResult<End> {
+        // First, because it costs nothing: most jobs wait for a window or for other pull requests.
         if let Some(later) = self.not_now().await? {
             return Ok(later);
         }
@@ -225,6 +227,8 @@ impl<'a> Publisher<'a> {
         let opened = self.forge.open_or_update(id, &draft, &place.vetted.marker).await;
         let (mut pull, operation) = match opened {
             Ok(opened) => opened,
+            // The base branch got the same change meanwhile, and GitHub refuses an empty pull
+            // request.
             Err(ForgeError::State { what: StateProblem::NothingToPropose, message }) => {
                 let state = TargetState::Unchanged;
                 return Ok(End::Settled { state, reason: message, pull: None });

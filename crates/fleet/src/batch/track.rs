@@ -146,6 +146,8 @@ impl Tracker<'_> {
             return Ok(());
         }
         let editor = self.forge.issue_editor(&self.repository, issue.number).await;
+        // Anybody can be the author of text that we quote, so a tick counts only with a known
+        // editor.
         let Ok(Some(editor)) = editor else {
             self.fleet.ui.say(
                 "boxes are ticked in the tracking issue, but GitHub does not say by whom; they are \

@@ -139,6 +139,7 @@ impl Worker<'_> {
             self.held.values().filter(|held| held.job.kind == JobKind::Publish).count();
         let running = self.held.len() - publishing;
         let has_room = |kind: &JobKind| match kind {
+            // More publishers would only wait for each other at the token's pace.
             JobKind::Publish => publishing == 0,
             JobKind::Target | JobKind::Delivery => running < self.options.room.get(),
         };
@@ -200,7 +201,7 @@ impl Worker<'_> {
         };
         for campaign in campaigns.iter().filter(is_ours) {
             if let Err(failure) = drive::advance(self.fleet, &campaign.id).await {
-                tracing::warn!(campaign = campaign.id, %failure, "a campaign cannot go on");
+                tracing::warn!(campaign = campaign.id, %failure, "a campaign cannot be advanced");
             }
         }
     }
@@ -221,6 +222,7 @@ impl Worker<'_> {
 
     /// Until a job ends, it is time to look again, or the worker drains.
     async fn pause(&mut self) {
+        // Random, so that workers that were started together do not ask the database together.
         let wait = self.away.unwrap_or(POLL).mul_f64(rand::rng().random_range(0.5..=1.5));
         let wait = wait.mul_f64(self.fleet.env.time_scale()).max(Duration::from_millis(20));
         let drain = self.fleet.drain.clone();
@@ -238,7 +240,7 @@ impl Worker<'_> {
             Some(Err(err)) => self.forget(err.id()),
             None => std::future::pending().await,
         }
-        // Others may have ended at the same time.
+        // Several jobs may have ended; claiming counts the free places only after all are known.
         while let Some(ended) = self.tasks.try_join_next_with_id() {
             match ended {
                 Ok((id, ())) => self.forget(id),
@@ -267,13 +269,15 @@ impl Worker<'_> {
         }
         self.give_up.cancel();
         self.all_end_within(GRACE).await;
+        // A job that ignored both requests is dropped; its lease is released below, so others need
+        // not wait for it.
         self.tasks.abort_all();
         for held in std::mem::take(&mut self.held).into_values() {
             held.end();
             match self.fleet.store.end_job(&held.lease, &JobEnd::Released).await {
                 Ok(()) | Err(StoreError::LeaseLost { .. }) => {}
                 Err(err) => {
-                    tracing::warn!(job = held.job.id, %err, "left to whoever finds its lease run out");
+                    tracing::warn!(job = held.job.id, %err, "left to the next worker after its lease has run out");
                 }
             }
         }
@@ -285,7 +289,7 @@ impl Worker<'_> {
                 self.next_end().await;
             }
         };
-        // What is left when the time is over is dealt with next.
+        // Jobs that are still running then are handled by the next step of the drain.
         let _ = tokio::time::timeout(time, all).await;
     }
 }

@@ -64,6 +64,7 @@ async fn round(shared: &ServerState, source: &HookSource) -> Result<usize> {
                 taken += 1;
             }
         }
+        // The cursor moves chunk by chunk, so that a restart does not begin anew.
         if let Some(last) = chunk.last() {
             store.set_value(&name, &last.delivered_at.to_rfc3339()).await?;
         }

@@ -37,6 +37,7 @@ const LONGEST: usize = 300;
 /// The job of a delivery: one, ever; and one at a time for an issue or a pull request.
 pub fn job_of(delivery: &Delivery) -> NewJob {
     let repository = delivery.repository.as_deref();
+    // One lane per issue or pull request, so that two comments are answered one after the other.
     let lane = repository.map(|repository| match delivery.number {
         Some(number) => format!("{}#{number}", repository.to_lowercase()),
         None => format!("{}#{}", repository.to_lowercase(), delivery.event),
@@ -109,6 +110,7 @@ pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
     metrics::tally().ran(became.conclusion, took, became.cost_usd);
     recent::end(&delivery.guid, &text);
     fleet.store.end_job(&held.lease, &became.end).await?;
+    // The body is needed for another attempt only.
     if matches!(became.end, JobEnd::Done | JobEnd::Failed { .. }) {
         fleet.store.drop_body(&delivery.guid).await?;
     }

@@ -54,6 +54,7 @@ impl Intake {
     ) -> Result<bool, IntakeError> {
         let (stored, answer) = oneshot::channel();
         let waiting = Waiting { delivery, room, stored };
+        // Refusing at once is better than waiting: GitHub gives up after ten seconds either way.
         self.queue.try_send(waiting).map_err(|err| match err {
             mpsc::error::TrySendError::Full(_) => IntakeError::Full,
             mpsc::error::TrySendError::Closed(_) => IntakeError::Failed,
@@ -79,6 +80,7 @@ async fn write(store: Store, mut queue: mpsc::Receiver<Waiting>) {
     while queue.recv_many(&mut batch, MOST_AT_ONCE).await > 0 {
         let mut deliveries = Vec::with_capacity(batch.len());
         let mut answers = Vec::with_capacity(batch.len());
+        // The permits are kept until the answer, because the bodies stay in memory until then.
         for Waiting { delivery, room, stored } in batch.drain(..) {
             deliveries.push(delivery);
             answers.push((stored, room));

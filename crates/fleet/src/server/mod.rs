@@ -55,10 +55,10 @@ impl ServedRepositories {
     /// When there is none, or one is not a glob.
     pub fn matching(globs: &[String]) -> Result<ServedRepositories> {
         if globs.is_empty() {
-            return Err(Failure::usage("nobody has said whose repositories are served")
+            return Err(Failure::usage("`--repository` is missing")
                 .hint("name them, such as `--repository 'acme/*'`")
                 .hint(
-                    "`--repository all` serves everybody who can send webhooks: whoever installs a \
+                    "`--repository all` serves everybody who can send webhooks: everyone who installs a \
                      public App then spends your key",
                 ));
         }
@@ -69,6 +69,7 @@ impl ServedRepositories {
         for glob in globs {
             let parsed = globset::GlobBuilder::new(glob)
                 .case_insensitive(true)
+                // `*` must not match a slash: `acme/*` names repositories of one owner only.
                 .literal_separator(true)
                 .build();
             set.add(parsed.map_err(|err| {
@@ -145,7 +146,7 @@ pub async fn run(fleet: Fleet, options: Options, listener: TcpListener) -> Resul
     shared.fleet.ui.say("stopping: no more webhooks are taken");
     let worked = work.await;
     let _ = catch_up.await;
-    // The writer ends with what it has when nobody can hand anything in any more.
+    // The writer stores what it has and ends when the last sender is dropped.
     drop(shared);
     if tokio::time::timeout(Duration::from_secs(10), writer).await.is_err() {
         tracing::warn!("the writer of deliveries did not end");
@@ -167,7 +168,7 @@ fn router(shared: Arc<ServerState>) -> Router {
         .with_state(shared)
 }
 
-/// Works off jobs. A worker that ends by itself, whatever the reason, is started again.
+/// Runs the worker. One that ends by itself, for any reason, is started again.
 async fn work(shared: Arc<ServerState>) {
     let Some(options) = shared.options.worker.clone() else { return };
     while !shared.stop.is_cancelled() {

@@ -165,6 +165,8 @@ pub(super) async fn take(
         let (guid, event, at) = (guid.to_owned(), event.to_owned(), shared.fleet.clock.now());
         recent::add(RecentDelivery { guid, event, action, repository, number, at, outcome })
     };
+    // Checked before the event is decided about: a repository that is not served must not cost a
+    // request.
     let outside = match &envelope.repository {
         None => Some("the payload names no repository".to_owned()),
         Some(repository) if !shared.options.repositories.allows(repository) => {
@@ -176,6 +178,7 @@ pub(super) async fn take(
         let _ = seen(format!("ignored: {why}"));
         return Answer::ignored(why);
     }
+    // The database has signed integers only.
     let integer = |number: Option<u64>| number.and_then(|number| i64::try_from(number).ok());
     let delivery = Delivery {
         guid: guid.to_owned(),

@@ -167,6 +167,7 @@ async fn file(path: &Path) -> StoreResult<(AnyPool, Dialect)> {
     })?;
     let path = folder.join(name);
     let mut options = fs_err::OpenOptions::new();
+    // Created here and not by SQLite, which would make it readable for everybody.
     options.write(true).create_new(true);
     fs_err::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.open(&path) {
@@ -179,9 +180,11 @@ async fn file(path: &Path) -> StoreResult<(AnyPool, Dialect)> {
         StoreError::Unusable("the path of an SQLite file has to be UTF-8".to_owned())
     })?;
     let address = format!("sqlite://{}?mode=rw", encode(text));
-    // The pool would try again and again what cannot work; one connection says why.
+    // A pool retries until its timeout and then reports only that; a single connection reports the
+    // cause.
     let mut probe = AnyConnection::connect(&address).await?;
     set_up(&mut probe).await?;
+    // `quick_check` reads every page, which takes seconds for a large file.
     if size <= CHECKED {
         let check = sqlx::query_scalar("PRAGMA quick_check(1)");
         let checked: String = check.fetch_one(&mut probe).await?;
@@ -228,6 +231,7 @@ async fn probe(url: &Url) -> StoreResult<()> {
                 return Err(StoreError::Unavailable("it did not answer in ten seconds".to_owned()));
             }
         };
+        // In Compose, workers often start before the database accepts connections.
         let starting = match &err {
             sqlx::Error::Io(err) => err.kind() == std::io::ErrorKind::ConnectionRefused,
             sqlx::Error::Database(err) => err.is_transient_in_connect_phase(),

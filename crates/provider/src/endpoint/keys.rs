@@ -41,6 +41,7 @@ impl KeyOwner {
     /// The company that issues keys that begin like this one; `None` for keys without such a mark.
     pub fn of_key(key: &str) -> Option<KeyOwner> {
         const MARKS: &[(&str, KeyOwner)] = &[
+            // Longer prefixes first: `sk-` alone is OpenAI's.
             ("sk-ant-", KeyOwner::Anthropic),
             ("sk-or-", KeyOwner::OpenRouter),
             ("sk-", KeyOwner::OpenAi),

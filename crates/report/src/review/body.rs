@@ -161,6 +161,7 @@ fn listed(listed: &[Listed], room: &BodyBudget) -> String {
         ),
         (OffDiffReason::Overflow, "beyond the number of comments on lines"),
     ];
+    // The kinds are in order of importance, so the last ones are cut first.
     let mut left = room.findings;
     for (why, words) in kinds {
         let all: Vec<&Listed> = listed.iter().filter(|listed| listed.why == why).collect();

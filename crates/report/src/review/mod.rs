@@ -50,6 +50,7 @@ pub fn words(untrusted: &str, most: usize) -> String {
     let mut out = String::with_capacity(passage.len());
     let mut fence: Option<&str> = None;
     for line in passage.lines() {
+        // Fences are tracked, because a backslash in front of a command would be visible in code.
         let run = &line[..line.len() - line.trim_start_matches('`').len()];
         let is_code = fence.is_some();
         match fence {
@@ -57,6 +58,7 @@ pub fn words(untrusted: &str, most: usize) -> String {
             None if run.len() >= 3 => fence = Some(run),
             _ => {}
         }
+        // Bots also accept a command behind the marks of quotations and lists.
         let start = line.trim_start_matches([' ', '\t', '>', '*', '-']);
         if is_command(start) {
             // Other bots run a command such as `/approve` at the start of a line, some of them in

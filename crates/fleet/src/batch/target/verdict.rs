@@ -89,7 +89,7 @@ pub(super) fn of_review(ended: &review::run::Ended) -> AttemptVerdict {
     let reason = reviewed.reason.clone().unwrap_or_default();
     let class = match reviewed.conclusion {
         Conclusion::Done | Conclusion::Partial => None,
-        // What was found by then is posted, and said to be a part.
+        // The findings so far are posted, and the review says that it is not complete.
         Conclusion::Budget if ended.published.is_some() => None,
         Conclusion::Budget => Some(ErrorClass::Budget),
         Conclusion::NothingToDo => return AttemptVerdict::settled(TargetState::Unchanged, reason),
@@ -121,6 +121,7 @@ impl TargetAttempt<'_> {
             }
             Ended::Answer(words) => {
                 let (store, target) = (&self.fleet.store, &self.target);
+                // The answer is an event without a fence of its own, so the lease is checked first.
                 store.remaining(&self.held.lease).await?;
                 store.record(&target.campaign, Some(target.id), "answer", Some(words)).await?;
                 Ok(AttemptVerdict::settled(TargetState::Reported, words))
@@ -162,6 +163,7 @@ impl TargetAttempt<'_> {
             };
             let theirs = store.changeset(other.id).await?;
             let is_own_branch = theirs.is_some_and(|theirs| theirs.branch == changeset.branch);
+            // Our own open pull request on this branch is updated instead of duplicated.
             if is_own_branch && other.state != TargetState::Closed {
                 continue;
             }
@@ -192,6 +194,7 @@ impl TargetAttempt<'_> {
             RetryDecision::PauseCampaign => {
                 let hint = failure.hints.first().map(|hint| format!("; {hint}"));
                 let pause = format!("{why}{}", hint.unwrap_or_default());
+                // The attempt does not count: the error would have hit every repository.
                 let queued = AttemptVerdict::queued(Some(class), why, JobEnd::Released);
                 AttemptVerdict { pause: Some(pause), ..queued }
             }
@@ -210,6 +213,7 @@ impl TargetAttempt<'_> {
         let doublings = u32::try_from((self.held.job.attempt - 1).clamp(0, 16)).unwrap_or(0);
         let own = FIRST_WAIT.saturating_mul(1 << doublings).min(LONGEST_WAIT);
         let asked = asked.and_then(|wait| Millis::try_from(wait.as_millis()).ok());
+        // The provider's wait counts, but never shorter than ours and never longer than a day.
         let wait = asked.map_or(own, |asked| asked.clamp(own, 24 * LONGEST_WAIT));
         pace::scaled_wait(self.fleet, wait)
     }
