@@ -108,7 +108,7 @@ impl ScriptedProvider {
         let shown = path.display();
         let unreadable = || Failure::usage(format!("cannot read the script `{shown}`"));
         let length = fs_err::metadata(path).map_err(|err| unreadable().caused_by(err))?.len();
-        // Checked before reading: the path may name a device.
+        // Checked before reading, so that a wrong path does not fill the memory.
         if length > MAX_SCRIPT {
             return Err(unreadable().hint(format!("it may have at most {MAX_SCRIPT} bytes")));
         }

@@ -136,8 +136,7 @@ impl<'a> Index<'a> {
             }
             None => self.paths.meant(&finding.path),
         };
-        // Taken out for the borrow checker's sake: the readings borrow the quote while the finding
-        // changes.
+        // Moved out, because the readings borrow the quote while the finding is changed.
         let quote = std::mem::take(&mut finding.quote);
         let readings = readings(&quote);
         // Models also write the line into the path, as in `src/a.rs:17`.

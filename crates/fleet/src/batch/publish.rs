@@ -168,7 +168,7 @@ impl<'a> Publisher<'a> {
     }
 
     async fn run(&self) -> PublishResult<End> {
-        // First, because it costs nothing: most jobs wait for a window or for other pull requests.
+        // First, while nothing is written: the job then only goes back to the queue.
         if let Some(later) = self.not_now().await? {
             return Ok(later);
         }

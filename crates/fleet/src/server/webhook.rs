@@ -165,8 +165,6 @@ pub(super) async fn take(
         let (guid, event, at) = (guid.to_owned(), event.to_owned(), shared.fleet.clock.now());
         recent::add(RecentDelivery { guid, event, action, repository, number, at, outcome })
     };
-    // Checked before the event is decided about: a repository that is not served must not cost a
-    // request.
     let outside = match &envelope.repository {
         None => Some("the payload names no repository".to_owned()),
         Some(repository) if !shared.options.repositories.allows(repository) => {
