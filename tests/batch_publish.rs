@@ -19,7 +19,7 @@ use patchwright_base::ui::{Ui, Verbosity};
 use patchwright_config::flags::Common;
 use patchwright_fleet::batch::campaign::{self, Campaign};
 use patchwright_fleet::batch::fleet::Fleet;
-use patchwright_fleet::batch::lease::Held;
+use patchwright_fleet::batch::lease::HeldJob;
 use patchwright_fleet::batch::{publish, stored, target};
 use patchwright_fleet::store::Store;
 use patchwright_forge::{Forge, Role};
@@ -182,7 +182,7 @@ impl Bench {
 
     async fn attempt(&self) {
         let (job, lease) = self.claim(JobKind::Publish).await.expect("something to publish");
-        let held = Arc::new(Held::new(&self.fleet, job, lease));
+        let held = Arc::new(HeldJob::new(&self.fleet, job, lease));
         publish::work(&self.fleet, held).await.unwrap();
     }
 
@@ -190,7 +190,7 @@ impl Bench {
     async fn publish_all(&self) {
         for _ in 0..100 {
             let Some((job, lease)) = self.claim(JobKind::Publish).await else { return };
-            let held = Arc::new(Held::new(&self.fleet, job, lease));
+            let held = Arc::new(HeldJob::new(&self.fleet, job, lease));
             publish::work(&self.fleet, held).await.unwrap();
         }
         panic!("it does not come to an end");

@@ -236,7 +236,7 @@ fn a_wrong_key_or_an_empty_account_stops_the_campaign_once_with_one_line() {
         let right = TestWorld::asking(repositories(1), ModelServer::conversations(|_| fixed()));
         let again = world.set("OPENAI_BASE_URL", right.model.url());
         let output = batch(&again, &["run"]).expect(0);
-        assert!(output.stderr.contains("going on; it had stopped"), "{}", output.text());
+        assert!(output.stderr.contains("resuming; it had paused"), "{}", output.text());
         assert_eq!(states(&output), counted(&[("open", 4)]));
     }
 }

@@ -543,17 +543,17 @@ fn the_end_is_estimated_from_what_has_ended_and_from_the_pace() {
         (queued.started_at, queued.ended_at) = (None, None);
         view.targets.push(queued);
     }
-    let eta = Figures::of(&view).eta.unwrap();
+    let eta = Figures::compute(&view).eta.unwrap();
     assert_eq!(eta.agents_ms, 5 * 190_000, "ten runs of 190 s, two at once");
     assert_eq!(eta.publishing_ms, 20_000, "ten pull requests with a label each, a second apart");
     // 1,000 changes, two creations each: four full hours and the rest of the fifth.
     let ready = (100..1_100).map(|id| target(id, "acme/r", TargetState::Ready));
     view.targets = ready.collect();
-    let eta = Figures::of(&view).eta.unwrap();
+    let eta = Figures::compute(&view).eta.unwrap();
     assert_eq!(eta.publishing_ms, 4 * 3_600_000 + 80_000);
     assert!(eta.is_by_rate_limit());
     view.campaign.state = CampaignState::Paused;
-    assert_eq!(Figures::of(&view).eta, None, "nobody knows");
+    assert_eq!(Figures::compute(&view).eta, None, "nobody knows");
 }
 
 #[test]

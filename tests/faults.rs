@@ -207,8 +207,11 @@ fn faults_a_wait_of_hours_is_told_and_not_sat_out() {
     let row = Row { script: |_| vec![limited(7200)], ends: "RateLimited", requests: 1, waits: &[] };
     for seen in check(&row) {
         let told = told(seen.outcome.unwrap_err());
-        assert!(told.contains("it asks to wait 2 h, which no run does"), "{told}");
-        assert!(told.contains("run it again in 2 h; the run goes on where it stopped"), "{told}");
+        assert!(
+            told.contains("the provider asks for a wait of 2 h, longer than a run waits"),
+            "{told}"
+        );
+        assert!(told.contains("run it again in 2 h; the run continues where it stopped"), "{told}");
     }
     let script = |_| vec![overloaded().header("retry-after", "5400")];
     for seen in check(&Row { script, ends: "Unavailable", requests: 1, waits: &[] }) {

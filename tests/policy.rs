@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use expect_test::{Expect, expect};
 use patchwright_base::redact::Redactor;
 use patchwright_git::Oid;
-use patchwright_git::tree::{Beyond, Change, Entry, FileChange, Mode};
+use patchwright_git::tree::{Change, Entry, FileChange, Mode, OverLimit};
 use patchwright_policy::{
     self as policy, Blobs, Judgement, Policy, RepositoryPolicy, Unread, secrets,
 };
@@ -414,7 +414,7 @@ fn a_key_may_end_in_a_short_part_and_does_not_repeat_itself() {
 #[derive(Default)]
 struct Draft {
     files: Vec<FileChange>,
-    beyond: Beyond,
+    beyond: OverLimit,
     blobs: HashMap<Oid, Vec<u8>>,
 }
 
@@ -879,7 +879,7 @@ fn the_page_about_policy_names_every_rule() {
 #[test]
 fn files_that_were_too_many_to_be_looked_at_count() {
     let mut draft = Draft::default().file("a", None, Some("a\n"));
-    draft.beyond = Beyond { files: 12_000, bytes: 24_000 };
+    draft.beyond = OverLimit { files: 12_000, bytes: 24_000 };
     let found = draft.judge(&Policy::default(), &[]).violations;
     assert_eq!(found[0].message, "the change has 12001 files; the limit is 100");
     assert_eq!(found.len(), 1, "it is said once: {found:?}");

@@ -5,7 +5,7 @@ use expect_test::expect;
 use patchwright_base::error::{Failure, Hint};
 use patchwright_base::text;
 use patchwright_git::Oid;
-use patchwright_git::tree::{Beyond, Change, Entry, FileChange, Mode};
+use patchwright_git::tree::{Change, Entry, FileChange, Mode, OverLimit};
 use patchwright_policy::{HeldBack, Judgement, Violation};
 use patchwright_provider::item::{Content, Item, Message, Payload, Role, ToolCall, Usage};
 use patchwright_report::html::Report;
@@ -79,7 +79,7 @@ fn outcome(words: Option<&str>) -> Outcome {
             tree: zero,
             files: vec![file(&say("src/parser.rs")), held.clone()],
             refused: Vec::new(),
-            beyond: Beyond::default(),
+            beyond: OverLimit::default(),
             artefacts: Vec::new(),
         }),
         evidence: verify::compare(

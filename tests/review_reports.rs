@@ -3,14 +3,14 @@
 
 use expect_test::expect;
 use patchwright_forge::{CheckConclusion, RepositoryId, Side};
-use patchwright_report::review::body::{self, Body, Listed, Why};
+use patchwright_report::review::body::{self, Body, Listed, OffDiffReason};
 use patchwright_report::review::check::{self, Check};
 use patchwright_report::review::sticky::{self, Sticky};
 use patchwright_report::review::{inline, is_of_run, state, words};
 use patchwright_report::{MAX_BODY, annotations, findings, job_summary, outputs, sarif};
 use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::{Category, Finding, Priority};
-use patchwright_review::incremental::{Code, FindingState, KnownFinding, Memory};
+use patchwright_review::incremental::{CodeLocation, FindingState, KnownFinding, Memory};
 use patchwright_types::evidence::{CheckRun, Evidence, EvidenceRow};
 use patchwright_types::outcome::{Conclusion, Provenance, Spending};
 use patchwright_types::published::PublishedReview;
@@ -55,7 +55,7 @@ fn known(anchored: &Anchored, fate: FindingState) -> KnownFinding {
         fate,
         since: HEAD.to_owned(),
         sketch: anchored.sketch.clone(),
-        code: Code::InHead,
+        code: CodeLocation::InHead,
         nth: 0,
     }
 }
@@ -161,8 +161,8 @@ fn the_body_says_what_was_read_and_lists_what_has_no_line() {
         known(&overflow, FindingState::Fixed),
     ];
     let listed = [
-        Listed { anchored: nowhere, why: Why::NoLine },
-        Listed { anchored: overflow, why: Why::Overflow },
+        Listed { anchored: nowhere, why: OffDiffReason::NoLine },
+        Listed { anchored: overflow, why: OffDiffReason::Overflow },
     ];
     let text = body::body(&Body {
         reviewed: &reviewed,
@@ -402,13 +402,13 @@ fn a_memory_that_is_damaged_foreign_or_hostile_is_no_memory() {
 #[test]
 fn a_memory_keeps_for_each_finding_its_commit_and_where_its_code_is_looked_for() {
     let rows = [
-        (HEAD, Code::InHead, 0),
-        (BASE, Code::Deleted, 2),
-        (HEAD, Code::Nowhere, 1),
-        (BASE, Code::InHead, 3),
-        (HEAD, Code::NoFile, 0),
+        (HEAD, CodeLocation::InHead, 0),
+        (BASE, CodeLocation::Deleted, 2),
+        (HEAD, CodeLocation::Nowhere, 1),
+        (BASE, CodeLocation::InHead, 3),
+        (HEAD, CodeLocation::NoFile, 0),
     ];
-    let known = |(at, (since, code, nth)): (u32, &(&str, Code, usize))| KnownFinding {
+    let known = |(at, (since, code, nth)): (u32, &(&str, CodeLocation, usize))| KnownFinding {
         since: (*since).to_owned(),
         code: *code,
         nth: *nth,
@@ -471,7 +471,7 @@ fn nothing_that_the_model_writes_acts() {
         reviewed: &reviewed,
         known: std::slice::from_ref(&known),
         inline: 1,
-        listed: &[Listed { anchored: listed, why: Why::NoLine }],
+        listed: &[Listed { anchored: listed, why: OffDiffReason::NoLine }],
         remarks: &[],
     });
     let sticky = sticky::comment(&Sticky {
@@ -553,7 +553,7 @@ fn every_text_fits_and_no_finding_is_lost_silently() {
     for count in [1, 10, 40, 150, 450] {
         let listed: Vec<Listed> = many[..count]
             .iter()
-            .map(|one| Listed { anchored: one.clone(), why: Why::NoLine })
+            .map(|one| Listed { anchored: one.clone(), why: OffDiffReason::NoLine })
             .collect();
         let text = body::body(&Body {
             reviewed: &reviewed,

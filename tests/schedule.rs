@@ -174,7 +174,7 @@ fn a_signal_puts_a_run_back_and_the_next_start_goes_on_with_it() {
     assert!([143, 20].contains(&output.code), "{}", output.text());
     assert_eq!(pulls(&world), 0);
     let output = world.run(ONCE).expect(0);
-    let said = "sums: going on with a run that was broken off";
+    let said = "sums: resuming a run that was interrupted";
     assert!(output.stderr.contains(said), "{}", output.text());
     assert_eq!(pulls(&world), 1);
     assert!(!starts(&world));
@@ -191,7 +191,7 @@ fn a_time_that_comes_while_the_last_run_goes_on_elsewhere_is_skipped() {
     let mut command = world.command(&second);
     command.env("PATCHWRIGHT_NOW", "2026-11-20T01:01:00Z");
     let skipped = world.process_of(command).end().expect(0);
-    let said = "sums: skipped, as its last run still goes on (on another machine)";
+    let said = "sums: skipped, because its last run is still going (on another machine)";
     assert!(skipped.stderr.contains(said), "{}", skipped.text());
     first.end().expect(0);
     assert_eq!(pulls(&world), 1);

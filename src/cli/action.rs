@@ -36,6 +36,8 @@ pub use crate::cli::inputs::{INPUTS, OWN_INPUTS, SWITCHES};
 pub struct Args {}
 
 pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
+    // A workflow's log is read after the run, so it is never quiet; stdout holds workflow commands,
+    // so no JSON.
     let ui = Ui { verbosity: Verbosity::Normal, json: false, ..ui };
     match work(env, ui).await {
         Ok(Reacted::Ignored(why)) => {
@@ -43,7 +45,7 @@ pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
             Ok(0)
         }
         Ok(worked) => {
-            let ended = Ended::of(worked);
+            let ended = JobReport::new(worked);
             append(env, "GITHUB_OUTPUT", &ended.outputs)?;
             append(env, "GITHUB_STEP_SUMMARY", &ended.summary)?;
             annotate(ui, ended.conclusion, ended.reason.as_deref());
@@ -51,6 +53,8 @@ pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
             Ok(code(ended.conclusion))
         }
         Err(failure) if failure.kind == FailureKind::NothingToDo => {
+            // Exit code 0: a red job for an event that needs nothing would be noise in every pull
+            // request.
             nothing_to_do(env, ui, failure.kind.conclusion(), &failure.message)?;
             Ok(0)
         }
@@ -70,7 +74,7 @@ pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
     }
 }
 
-/// What needs nothing done, or asks for an answer, is no reason for a red job.
+/// Nothing to do, or a question for people, is no reason for a red job.
 fn code(conclusion: Conclusion) -> u8 {
     match conclusion.failure_kind() {
         Some(FailureKind::NothingToDo) => 0,
@@ -132,8 +136,8 @@ fn expected(decision: &Decision) -> Option<Expected> {
     }
 }
 
-/// What the job is told about work that came to an end.
-struct Ended {
+/// What a finished run reports to the workflow job.
+struct JobReport {
     conclusion: Conclusion,
     reason: Option<String>,
     outputs: String,
@@ -141,13 +145,13 @@ struct Ended {
     message: String,
 }
 
-impl Ended {
-    fn of(worked: Reacted) -> Ended {
+impl JobReport {
+    fn new(worked: Reacted) -> JobReport {
         match worked {
             Reacted::Issue(ended) => {
                 let (outcome, published) = (&ended.outcome, ended.published.as_ref());
                 let url = published.map(|published| published.url.as_str());
-                Ended {
+                JobReport {
                     outputs: outputs::of_run(outcome, published, &ended.folder),
                     summary: job_summary::job_summary(&ended.subject, outcome, url),
                     conclusion: outcome.conclusion,
@@ -157,7 +161,7 @@ impl Ended {
             }
             Reacted::Review(ended) => {
                 let (reviewed, published) = (&ended.reviewed, ended.published.as_ref());
-                Ended {
+                JobReport {
                     outputs: outputs::of_review(reviewed, published, &ended.folder),
                     summary: job_summary::of_review(reviewed, published),
                     conclusion: reviewed.conclusion,
@@ -168,7 +172,7 @@ impl Ended {
             Reacted::Respond(responded) => {
                 let CommandReport { conclusion, message } = responded;
                 let values = [("conclusion", conclusion.word()), ("final-message", &message)];
-                Ended {
+                JobReport {
                     outputs: outputs::block(&values),
                     summary: format!("## Patchwright\n\n{}\n", text::fence(&message, "")),
                     conclusion,
@@ -176,7 +180,7 @@ impl Ended {
                     message,
                 }
             }
-            Reacted::Ignored(why) => Ended {
+            Reacted::Ignored(why) => JobReport {
                 conclusion: Conclusion::NothingToDo,
                 reason: None,
                 outputs: String::new(),

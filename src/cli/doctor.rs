@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::doctor::{self, State};
+use crate::doctor::{self, CheckState};
 use patchwright_base::env::Env;
 use patchwright_base::error::{FailureKind, Result};
 use patchwright_base::ui::Ui;
@@ -13,7 +13,7 @@ use patchwright_forge::RepositoryId;
 /// Check this machine, the token, a repository and its workflows
 ///
 /// Only reads; prints one line a check and the exact fix for what is wrong. Exits 0 when nothing
-/// stands in the way, 2 otherwise.
+/// would make a run fail, 2 otherwise.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Repository to check the token and the settings against
@@ -41,7 +41,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         ui.event(finding);
         ui.data(&finding.to_string());
     }
-    let broken = findings.iter().filter(|finding| finding.state == State::Broken).count();
+    let broken = findings.iter().filter(|finding| finding.state == CheckState::Broken).count();
     if broken > 0 {
         ui.say(&format!("{broken} of {} checks need your attention", findings.len()));
         return Ok(FailureKind::Usage.exit_code());

@@ -72,8 +72,8 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     Ok(report.outcome.conclusion)
 }
 
-/// Work that no forge asked for may run in the local sandbox when no Docker answers; it says so. An
-/// explicit choice stands.
+/// A local run may use the local sandbox when no Docker answers; a message says so. An explicit choice of
+/// the user is kept.
 async fn without_docker(config: &mut Config, env: &Env, ui: Ui) {
     if config.sandbox != SandboxChoice::Docker || config.sources.contains_key("sandbox") {
         return;
@@ -89,6 +89,7 @@ fn prompt(argument: &str) -> Result<String> {
         return Ok(argument.to_owned());
     }
     let mut stdin = std::io::stdin();
+    // Reading a terminal would wait for input that a user of CI never gives.
     if stdin.is_terminal() {
         return Err(Failure::usage(
             "`-` reads the prompt from standard input, which is a terminal",
@@ -96,6 +97,7 @@ fn prompt(argument: &str) -> Result<String> {
         .hint("pipe the prompt in, or give it as the argument"));
     }
     let mut prompt = String::new();
+    // Bounded, because standard input may be an endless stream.
     stdin.by_ref().take(1 << 20).read_to_string(&mut prompt).map_err(|err| {
         Failure::usage("cannot read the prompt from standard input").caused_by(err)
     })?;

@@ -1,4 +1,4 @@
-//! `--lease`, which every command that works off jobs has.
+//! `--lease`, a flag of every command that runs jobs.
 
 use std::time::Duration;
 

@@ -14,22 +14,22 @@ use patchwright_base::ui::{Ui, Verbosity};
 use patchwright_report::campaign::{self, Waiting};
 use patchwright_types::campaign::{CampaignView, Millis};
 
-/// Without a terminal, how often to say how far it is when nothing else happens.
+/// Without a terminal, how often to print progress when nothing else happens.
 const REMINDER: Millis = 60_000;
 
 /// A campaign that is being watched. Cheap to clone; [`Live::finish`] takes the table away for all.
 #[derive(Clone)]
 pub struct Live {
     ui: Ui,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<LiveState>>,
 }
 
-struct State {
+struct LiveState {
     /// `None`: plain lines.
     screen: Option<ProgressBar>,
     last: CampaignView,
     waiting: Option<Waiting>,
-    /// When the last line was said.
+    /// When the last line was printed.
     said_at: Millis,
     finished: bool,
 }
@@ -46,8 +46,13 @@ impl Live {
             outlive_the_terminal();
         }
         let plain = screen.is_none();
-        let state =
-            State { screen, last: view.clone(), waiting: None, said_at: view.now, finished: false };
+        let state = LiveState {
+            screen,
+            last: view.clone(),
+            waiting: None,
+            said_at: view.now,
+            finished: false,
+        };
         let live = Live { ui, state: Arc::new(Mutex::new(state)) };
         if plain {
             ui.say(&campaign::progress(view));
@@ -56,7 +61,7 @@ impl Live {
         live
     }
 
-    /// Shows how the campaign stands now. Call it about once a second: ages move on, too.
+    /// Redraws the state of the campaign. Call it about once a second, because ages change too.
     pub fn update(&self, view: &CampaignView) {
         let lines = {
             let mut state = self.state();
@@ -81,7 +86,7 @@ impl Live {
         self.draw();
     }
 
-    /// A wait that is going on, or none any more: GitHub's limits, a window, a gate.
+    /// The current wait, if any: GitHub's limits, a window, a gate.
     pub fn wait(&self, waiting: Option<Waiting>) {
         let said = {
             let mut state = self.state();
@@ -97,7 +102,7 @@ impl Live {
         self.draw();
     }
 
-    /// A line of talk, above the table.
+    /// Prints a line above the table.
     pub fn say(&self, line: &str) {
         self.ui.say(line);
     }
@@ -120,7 +125,7 @@ impl Live {
         screen.set_message(self.ui.clean(&frame.join("\n")));
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LiveState> {
         self.state.lock()
     }
 }
@@ -152,7 +157,7 @@ fn size() -> (usize, usize) {
     size.map_or((79, 24), |size| (usize::from(size.ws_col) - 1, usize::from(size.ws_row)))
 }
 
-/// The work goes on when the terminal is closed: with a listener, a hang-up no longer ends the process.
+/// Closing the terminal does not end the run: with a listener, a hang-up no longer ends the process.
 fn outlive_the_terminal() {
     use tokio::signal::unix::{SignalKind, signal};
     if tokio::runtime::Handle::try_current().is_ok() {

@@ -11,7 +11,7 @@ use patchwright_task::world::World;
 use patchwright_types::outcome::Conclusion;
 use patchwright_types::task::CommandRequest;
 
-/// Do what a comment asks for, or answer it
+/// Carry out what a comment asks for, or answer it
 ///
 /// A mention in an issue, a pull request or a review thread becomes commits on the branch, a plan, a
 /// review or an answer in the same thread. The author of the comment needs write access. A person at

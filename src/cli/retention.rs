@@ -1,4 +1,4 @@
-//! `--retention`, which every command has that works off jobs for as long as it runs.
+//! `--retention`, a flag of every command that runs jobs for as long as it lives.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use patchwright_base::duration::parse_duration;
 use patchwright_base::error::{Failure, Result};
 use patchwright_types::campaign::Millis;
 
-/// GitHub delivers again what is up to three days old: what is forgotten sooner could be done twice.
+/// GitHub can redeliver for three days: what is forgotten sooner could be done twice.
 const SHORTEST: Duration = Duration::from_hours(4 * 24);
 
 #[derive(Debug, clap::Args)]
@@ -20,7 +20,7 @@ impl RetentionFlag {
     /// Its length.
     ///
     /// # Errors
-    /// When it is shorter than GitHub delivers again.
+    /// When it is shorter than GitHub can redeliver.
     pub fn length(&self) -> Result<Millis> {
         if self.retention < SHORTEST {
             return Err(Failure::usage("`--retention` is too short")

@@ -1,7 +1,7 @@
 //! `patchwright schedule`: a daemon that runs campaigns at their times.
 //!
-//! What has fired is in the store, so that several machines with the same files fire once, a clock that
-//! is set back fires nothing again, and what was missed while nobody looked is made up for once.
+//! The store remembers what has fired. So several machines with the same files fire each time once, a clock
+//! that is set back fires nothing again, and times that were missed are made up for once.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::task::JoinHandle;
 
-use crate::cli::batch::run::work_off;
+use crate::cli::batch::run::run_campaign;
 use patchwright_base::duration::parse_duration;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
@@ -24,18 +24,18 @@ use patchwright_types::campaign::Millis;
 /// Between two looks at the clock: it may be set, and a machine may sleep.
 const LOOK: Duration = Duration::from_secs(20);
 
-/// A run that has given no sign of life for so long, in milliseconds, was broken off.
+/// A run without a sign of life for so long, in milliseconds, counts as interrupted.
 const SILENCE: Millis = 120_000;
 
-/// What is this late, in milliseconds, is said to be made up for.
+/// From this delay on, in milliseconds, a start is announced as missed and made up for.
 const LATE: Millis = 120_000;
 
 /// Run campaigns when their schedules say so
 ///
 /// Stays and starts what `patchwright batch run` would, at the times of `schedule` in each campaign file.
-/// A campaign whose last run still goes on is not started a second time. Several machines with the same
+/// A campaign is not started a second time while its last run is still going. Several machines with the same
 /// database (`DATABASE_URL`) share the work: each time fires on one of them. Files are read again before
-/// each run. SIGTERM (or Ctrl-C) puts what runs back, to go on at the next start.
+/// each run. SIGTERM (or Ctrl-C) puts unfinished runs back into the queue; the next start resumes them.
 ///
 /// The times of `cron` are local to `timezone`: one that daylight saving skips comes when the gap ends,
 /// one that it repeats comes once.
@@ -82,12 +82,12 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
 struct Schedule {
     fleet: Fleet,
     entries: Vec<Entry>,
-    /// How far back something that was missed is looked for.
+    /// How far back missed times are made up for.
     reach: TimeDelta,
     once: bool,
 }
 
-/// A campaign file, and its run when one goes on.
+/// A campaign file, and its current run, if any.
 struct Entry {
     path: PathBuf,
     name: String,
@@ -100,10 +100,10 @@ struct Entry {
 }
 
 /// Why a campaign is to be started now.
-enum Due {
+enum StartReason {
     /// The moment's name, and how late it is in milliseconds.
     Time(String, Millis),
-    /// The sign of life that its last run left.
+    /// The last sign of life of its run.
     Interrupted(String),
 }
 
@@ -117,7 +117,7 @@ impl Entry {
         Ok(Entry { name: campaign.name, path, crontab, line, run: None, complaint: None })
     }
 
-    /// Takes over what the file says now.
+    /// Reads the file again.
     fn refresh(&mut self, ui: Ui) -> Result<Campaign> {
         let campaign = campaign::load(&self.path)?;
         let (crontab, line) = times(&campaign)?;
@@ -129,7 +129,7 @@ impl Entry {
         Ok(campaign)
     }
 
-    /// Says what is wrong, unless it was said already.
+    /// Prints a complaint, unless it was the last one too.
     fn complain(&mut self, ui: Ui, failure: &Failure) {
         let text = format!("{}: {failure}", self.name);
         if self.complaint.as_ref() != Some(&text) {
@@ -138,7 +138,7 @@ impl Entry {
         }
     }
 
-    /// Names it in the store.
+    /// Its key in the store.
     fn key(&self) -> String {
         format!("campaign:{}", self.name)
     }
@@ -171,6 +171,7 @@ impl Schedule {
                     tokio::select! {
                         ended = &mut run => break ended,
                         () = tokio::time::sleep(LOOK) => {
+                            // A missed sign of life is repaired by the next one.
                             let _ = sign(&self.fleet, entry).await;
                         }
                     }
@@ -190,7 +191,7 @@ impl Schedule {
         Ok(worst)
     }
 
-    /// Stays until a signal; what runs is put back by it.
+    /// Stays until a signal, which puts unfinished runs back.
     async fn stay(&mut self) -> Result<u8> {
         self.announce();
         let drain = self.fleet.drain.clone();
@@ -202,11 +203,11 @@ impl Schedule {
                 () = tokio::time::sleep(wait) => {}
             }
         }
-        self.fleet.ui.say("ending; what runs is put back, and goes on at the next start");
+        self.fleet.ui.say("ending: unfinished runs are put back and resume at the next start");
         for entry in &mut self.entries {
             if let Some(run) = entry.run.take() {
                 said(&self.fleet, &entry.name, run.await);
-                // A time long ago: the next one that looks goes on with it.
+                // A time long ago counts as no sign of life, so the next start resumes the run.
                 let sign = format!("{} 0", self.fleet.owner);
                 let _ = self.fleet.store.set_value(&entry.running(), &sign).await;
             }
@@ -238,7 +239,7 @@ impl Schedule {
         until.min(LOOK.mul_f64(self.fleet.env.time_scale())).max(Duration::from_millis(20))
     }
 
-    /// One look at everything; trouble with one campaign is no matter for the others.
+    /// Checks every entry; an error of one campaign does not affect the others.
     async fn look(&mut self) {
         for at in 0..self.entries.len() {
             let Some(entry) = self.entries.get_mut(at) else { continue };
@@ -268,12 +269,13 @@ async fn look_at(fleet: &Fleet, entry: &mut Entry, reach: TimeDelta, once: bool)
     let now = fleet.clock.now();
     let Some(due) = due(fleet, entry, now, reach, once).await? else { return Ok(()) };
     let elsewhere = match &due {
-        Due::Time(..) => runs_elsewhere(fleet, entry).await?,
-        Due::Interrupted(_) => false,
+        StartReason::Time(..) => runs_elsewhere(fleet, entry).await?,
+        StartReason::Interrupted(_) => false,
     };
+    // `fire_once` inserts a row with a unique key, so only one of several machines wins.
     let is_ours = match &due {
-        Due::Time(moment, _) => store.fire_once(&entry.key(), moment).await?,
-        Due::Interrupted(sign) => {
+        StartReason::Time(moment, _) => store.fire_once(&entry.key(), moment).await?,
+        StartReason::Interrupted(sign) => {
             store.fire_once(&entry.running(), &format!("after {sign}")).await?
         }
     };
@@ -282,56 +284,56 @@ async fn look_at(fleet: &Fleet, entry: &mut Entry, reach: TimeDelta, once: bool)
     }
     if entry.run.is_some() || elsewhere {
         let place = if elsewhere { " (on another machine)" } else { "" };
-        ui.say(&format!("{}: skipped, as its last run still goes on{place}", entry.name));
+        ui.say(&format!("{}: skipped, because its last run is still going{place}", entry.name));
         return Ok(());
     }
     match &due {
-        Due::Time(moment, late) if *late > LATE => {
+        StartReason::Time(moment, late) if *late > LATE => {
             let moment = moment.split(' ').next().unwrap_or_default().replace('T', " ");
             ui.say(&format!("{}: starting, for {moment}, which was missed", entry.name));
         }
-        Due::Time(..) => ui.say(&format!("{}: starting", entry.name)),
-        Due::Interrupted(_) => {
-            ui.say(&format!("{}: going on with a run that was broken off", entry.name));
+        StartReason::Time(..) => ui.say(&format!("{}: starting", entry.name)),
+        StartReason::Interrupted(_) => {
+            ui.say(&format!("{}: resuming a run that was interrupted", entry.name));
         }
     }
     sign(fleet, entry).await?;
     let fleet = fleet.clone();
     let options = Options::default();
-    entry.run = Some(tokio::spawn(async move { work_off(&fleet, campaign, &options).await }));
+    entry.run = Some(tokio::spawn(async move { run_campaign(&fleet, campaign, &options).await }));
     Ok(())
 }
 
-/// What there is to start now.
+/// What is due now.
 async fn due(
     fleet: &Fleet,
     entry: &Entry,
     now: DateTime<Utc>,
     reach: TimeDelta,
     once: bool,
-) -> Result<Option<Due>> {
+) -> Result<Option<StartReason>> {
     let store = &fleet.store;
     let floor = now.checked_sub_signed(reach).unwrap_or(DateTime::UNIX_EPOCH);
     let since = known_since(fleet, entry, now).await?;
-    // Asked to run what is due, it does so for a schedule that it sees for the first time, too.
+    // `--once` also runs a schedule that it sees for the first time.
     let since = if once { floor } else { since.max(floor) };
     let last = store.last_fired(&entry.key()).await?;
     if let Some((moment, name)) = entry.crontab.due(since, now, last.as_deref()) {
         let late = (now - moment).num_milliseconds();
-        return Ok(Some(Due::Time(name, late)));
+        return Ok(Some(StartReason::Time(name, late)));
     }
     if entry.run.is_some() {
         return Ok(None);
     }
     let sign = store.value(&entry.running()).await?.filter(|sign| !sign.is_empty());
-    Ok(sign.filter(|sign| !is_alive(sign, now)).map(Due::Interrupted))
+    Ok(sign.filter(|sign| !is_alive(sign, now)).map(StartReason::Interrupted))
 }
 
-/// Since when this schedule is known as it is now: what it would have fired before is nobody's miss.
+/// Since when this schedule has had its current line: times before that were not missed.
 async fn known_since(fleet: &Fleet, entry: &Entry, now: DateTime<Utc>) -> Result<DateTime<Utc>> {
     let name = format!("schedule:{}", entry.name);
     let known = fleet.store.value(&name).await?;
-    // A note that cannot be read is that of another line: the schedule counts from now.
+    // An unreadable note counts as one of another line: the schedule counts from now.
     let since = known.as_deref().and_then(|known| {
         let (at, line) = known.split_once(' ')?;
         DateTime::from_timestamp_millis(at.parse().ok()?).filter(|_| line == entry.line)
@@ -343,13 +345,13 @@ async fn known_since(fleet: &Fleet, entry: &Entry, now: DateTime<Utc>) -> Result
     Ok(now)
 }
 
-/// Leaves a sign of life of the run that goes on here.
+/// Writes a sign of life for the run of this process.
 async fn sign(fleet: &Fleet, entry: &Entry) -> Result<()> {
     let sign = format!("{} {}", fleet.owner, fleet.clock.now().timestamp_millis());
     Ok(fleet.store.set_value(&entry.running(), &sign).await?)
 }
 
-/// The run has come to its end.
+/// Clears the sign of life, or marks the run as interrupted.
 async fn settle(fleet: &Fleet, entry: &Entry) -> Result<()> {
     let interrupted = fleet.drain.is_cancelled();
     let sign = if interrupted { format!("{} 0", fleet.owner) } else { String::new() };
@@ -363,7 +365,7 @@ async fn runs_elsewhere(fleet: &Fleet, entry: &Entry) -> Result<bool> {
 }
 
 /// A sign of life that is not old, nor of a time that is still to come. One that cannot be read is none:
-/// the run is then gone on with, under the locks that each of its repositories has.
+/// the run is then resumed, under the locks that each of its repositories has.
 fn is_alive(sign: &str, now: DateTime<Utc>) -> bool {
     let at: Option<Millis> = sign.rsplit_once(' ').and_then(|(_, at)| at.parse().ok());
     at.is_some_and(|at| now.timestamp_millis().abs_diff(at) < SILENCE.unsigned_abs())

@@ -15,7 +15,7 @@ use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_fleet::batch::fleet::Fleet;
 use patchwright_fleet::batch::worker::{self, WorkerOptions};
-use patchwright_fleet::server::{self, Allowed, Options};
+use patchwright_fleet::server::{self, Options, ServedRepositories};
 use patchwright_forge::github::HookSource;
 use patchwright_types::campaign::{JobKind, Millis};
 
@@ -29,8 +29,8 @@ const SHORTEST: usize = 16;
 /// Receive webhooks, do what they ask for, serve a dashboard
 ///
 /// Listens for webhooks of a GitHub App or a repository at `/webhook`, stores each one before it is
-/// acknowledged, and does what it asks for as `action` would: issues, reviews and comments. Also works
-/// off campaigns. `/` is a dashboard, `/healthz` says whether all is well, `/metrics` is for Prometheus.
+/// acknowledged, and does what it asks for as `action` would: issues, reviews and comments. Also runs
+/// the jobs of campaigns. `/` is a dashboard, `/healthz` says whether all is well, `/metrics` is for Prometheus.
 ///
 /// Needs `PATCHWRIGHT_WEBHOOK_SECRET`; `GITHUB_TOKEN`, or `PATCHWRIGHT_APP_ID` with
 /// `PATCHWRIGHT_APP_PRIVATE_KEY` or `PATCHWRIGHT_APP_PRIVATE_KEY_FILE`; and the key of the model's
@@ -103,15 +103,16 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let lease = args.lease.length()?;
     let retention = args.retention.length()?;
     let secrets = secrets(env)?;
-    let repositories = Allowed::matching(&named(&args.repositories))?;
+    let repositories = ServedRepositories::matching(&named(&args.repositories))?;
     let config = args.common.resolve()?;
-    // What jobs read, whichever way it was said.
+    // Jobs read the limit from the environment, so the flag is written there.
     let max_age = format!("{}s", args.max_age.as_secs());
     let env = &env.clone().with("PATCHWRIGHT_MAX_AGE", max_age);
     let listener = listen(&args.listen).await?;
     let fleet = Fleet::open(config, &args.common, env, ui).await?;
     let fleet = Fleet { drain_time: args.drain, ..fleet };
     let mut hooks = args.hooks.clone();
+    // An App has one hook for all installations, which its own key may read.
     if fleet.forge.is_app() {
         hooks.push(HookSource::App);
     }
@@ -156,7 +157,7 @@ fn secrets(env: &Env) -> Result<Vec<SecretString>> {
     for (name, secret) in [(SECRET, Some(&current)), (PREVIOUS, previous.as_ref())] {
         if secret.is_some_and(|secret| secret.expose_secret().len() < SHORTEST) {
             return Err(Failure::usage(format!("`{name}` is shorter than {SHORTEST} characters"))
-                .hint("whoever guesses it can send events: make a new one with `openssl rand -hex 32`"));
+                .hint("anyone who guesses it can send events: make a new one with `openssl rand -hex 32`"));
         }
     }
     Ok(std::iter::once(current).chain(previous).collect())

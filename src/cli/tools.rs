@@ -58,7 +58,7 @@ struct Item {
 }
 
 /// The declarations as JSON, byte for byte as they stand in a request, with a final newline. `tell`
-/// hears what is worth a word about the model; `today` is `YYYY-MM-DD`.
+/// receives warnings about the model; `today` is `YYYY-MM-DD`.
 pub fn run(args: &ToolsArgs, today: &str, tell: &dyn Fn(&str)) -> Result<String> {
     let common = Common {
         model: Some(args.model.clone()),

@@ -14,14 +14,14 @@ use patchwright_fleet::batch::fleet::Fleet;
 use patchwright_fleet::batch::worker::{self, WorkerOptions};
 use patchwright_types::campaign::JobKind;
 
-/// Work off jobs of the shared database until told to stop
+/// Run jobs of the shared database until stopped
 ///
 /// Takes what `batch run --detach`, `schedule` and `serve` have queued: agent runs, publishing,
 /// deliveries. Any number of workers on any number of machines share a PostgreSQL database that
 /// `DATABASE_URL` names; without it, workers of this machine share `fleet.db` in the state folder.
 ///
-/// SIGTERM (or Ctrl-C) lets running jobs end and takes no new ones; a second one ends at once, and
-/// what was running is taken over when its lease has run out.
+/// SIGTERM (or Ctrl-C) lets running jobs end and takes no new ones; a second one ends at once, and the
+/// running jobs are taken over when their leases have run out.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub struct Args {
     pub common: Common,
 }
 
-/// Works until it is told to stop; 0 however that went, the jobs have outcomes of their own.
+/// Works until a signal; exits with 0, because jobs have outcomes of their own.
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let lease = args.lease.length()?;
     let config = args.common.resolve()?;

@@ -18,7 +18,7 @@ struct Group {
 }
 
 impl Group {
-    fn of(value: &Value) -> Group {
+    fn parse(value: &Value) -> Group {
         let cancel = value.get("cancel-in-progress");
         let expression = cancel.and_then(Value::as_str).map(|text| {
             text.trim().trim_start_matches("${{").trim_end_matches("}}").trim().to_owned()
@@ -41,7 +41,7 @@ impl Group {
 pub(super) fn check(name: &str, workflow: &Workflow) -> Vec<Finding> {
     let of_jobs = workflow.jobs.values().filter_map(|job| job.get("concurrency"));
     let of_workflow = Some(&workflow.concurrency).filter(|value| !value.is_null());
-    let groups: Vec<Group> = of_jobs.chain(of_workflow).map(Group::of).collect();
+    let groups: Vec<Group> = of_jobs.chain(of_workflow).map(Group::parse).collect();
     if groups.is_empty() {
         return missing(name, workflow).into_iter().collect();
     }

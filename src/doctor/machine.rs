@@ -91,7 +91,7 @@ async fn local(config: &Config, state: &std::path::Path) -> Vec<Finding> {
     }
 }
 
-/// The kernel's version, which decides what there is to enforce with.
+/// The kernel's version, which decides what the local sandbox can enforce.
 fn kernel() -> String {
     let release = fs_err::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!("kernel {}", release.trim())

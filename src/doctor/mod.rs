@@ -1,4 +1,4 @@
-//! What stands in the way on this machine, in this repository, in a workflow. Only reads; every
+//! Checks this machine, a repository and its workflows for what would make a run fail. Only reads; every
 //! finding that is not fine says exactly what to change. Called by `patchwright doctor`.
 
 mod concurrency;
@@ -16,7 +16,7 @@ use serde::Serialize;
 pub struct Finding {
     /// What was checked: `docker`, `token`, `workflow permissions`.
     pub what: String,
-    pub state: State,
+    pub state: CheckState,
     /// What was found.
     pub message: String,
     /// What to do about it.
@@ -25,7 +25,7 @@ pub struct Finding {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum CheckState {
     Fine,
     /// Works, but is weaker or slower than it could be, or was not asked for.
     Note,
@@ -34,13 +34,18 @@ pub enum State {
 
 impl Finding {
     pub fn fine(what: &str, message: impl Into<String>) -> Finding {
-        Finding { what: what.to_owned(), state: State::Fine, message: message.into(), fix: None }
+        Finding {
+            what: what.to_owned(),
+            state: CheckState::Fine,
+            message: message.into(),
+            fix: None,
+        }
     }
 
     pub fn note(what: &str, message: impl Into<String>, fix: Option<&str>) -> Finding {
         Finding {
             what: what.to_owned(),
-            state: State::Note,
+            state: CheckState::Note,
             message: message.into(),
             fix: fix.map(str::to_owned),
         }
@@ -49,7 +54,7 @@ impl Finding {
     pub fn broken(what: &str, message: impl Into<String>, fix: impl Into<String>) -> Finding {
         Finding {
             what: what.to_owned(),
-            state: State::Broken,
+            state: CheckState::Broken,
             message: message.into(),
             fix: Some(fix.into()),
         }
@@ -59,9 +64,9 @@ impl Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = match self.state {
-            State::Fine => "ok  ",
-            State::Note => "note",
-            State::Broken => "FAIL",
+            CheckState::Fine => "ok  ",
+            CheckState::Note => "note",
+            CheckState::Broken => "FAIL",
         };
         write!(f, "{mark}  {}: {}", self.what, self.message)?;
         if let Some(fix) = &self.fix {

@@ -15,6 +15,7 @@ pub fn docker(engine: &Engine) -> Vec<Finding> {
     )];
     let named = |name: &str| {
         let wanted = format!("name={name}");
+        // Docker lists options as `name=seccomp,profile=builtin`.
         engine.security.iter().find(|one| one.split(',').next() == Some(wanted.as_str()))
     };
     let seccomp = Seccomp::of(&engine.security);
@@ -165,6 +166,7 @@ pub fn local(enforced: &[String]) -> Vec<Finding> {
     }
     let is_known =
         |line: &&String| WALLS.iter().any(|wall| wall.lines.iter().any(|it| line.starts_with(it)));
+    // A newer guest may report what this table does not know; the line is still shown.
     let others = enforced.iter().filter(|line| !is_known(line));
     findings.extend(others.map(|line| Finding::fine("local sandbox", line)));
     findings
@@ -172,6 +174,7 @@ pub fn local(enforced: &[String]) -> Vec<Finding> {
 
 /// A line that says what is not in force.
 fn is_weak(line: &str) -> bool {
+    // The user namespace alone does not hide the machine's processes.
     let has_no_processes = line.starts_with("namespaces") && !line.contains("processes");
     has_no_processes
         || ["not bounded", "network: present", "network: unknown"]
@@ -181,7 +184,7 @@ fn is_weak(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::doctor::State;
+    use crate::doctor::CheckState;
     use crate::doctor::sandboxes::*;
 
     fn engine(security: &[&str]) -> Engine {
@@ -201,22 +204,22 @@ mod tests {
         for (security, state, message) in [
             (
                 &["name=seccomp,profile=builtin"][..],
-                State::Fine,
+                CheckState::Fine,
                 "default seccomp, and our own on top",
             ),
             (
                 &["name=seccomp,profile=/own.json"],
-                State::Fine,
+                CheckState::Fine,
                 "seccomp profile `/own.json` of the engine, and our own on top",
             ),
             (
                 &["name=seccomp,profile=unconfined"],
-                State::Fine,
+                CheckState::Fine,
                 "default seccomp (asked for; the daemon applies none), and our own on top",
             ),
             (
                 &["name=rootless"],
-                State::Broken,
+                CheckState::Broken,
                 "the engine applies no seccomp profile: no container is started",
             ),
         ] {
@@ -232,7 +235,7 @@ mod tests {
         assert_eq!(setup_network(&hosts(&[])), None);
         assert_eq!(setup_network(&hosts(&["pypi.org", "*.npmjs.org"])), None);
         let found = setup_network(&hosts(&["*"])).unwrap();
-        assert_eq!(found.state, State::Note);
+        assert_eq!(found.state, CheckState::Note);
         assert!(found.message.contains("metadata service"), "{found}");
     }
 }

@@ -78,6 +78,8 @@ fn triggers(name: &str, workflow: &Workflow, text: &str) -> Option<Finding> {
     let privileged = ["pull_request_target", "workflow_run"]
         .into_iter()
         .find(|event| workflow.has_event(event))?;
+    // A search in the text instead of the structure: the expression can stand in `ref`, in `env` or
+    // in a script.
     let checks_out_head =
         text.contains("head.sha") || text.contains("head_ref") || text.contains("refs/pull/");
     checks_out_head.then(|| {
@@ -114,9 +116,11 @@ fn permissions(name: &str, workflow: &Workflow) -> Vec<Finding> {
     for job in workflow.ours().filter(|job| !only_reads(job)) {
         let granted = match job.get("permissions") {
             Some(granted) => granted,
+            // `permissions` of a job replaces that of the workflow; the two are not merged.
             None => &workflow.permissions,
         };
         match granted {
+            // The default of a repository or organisation may be read and write for everything.
             Value::Null => findings.push(Finding::broken(
                 name,
                 "`permissions:` is not spelled out, so the token has the repository's default",
@@ -153,6 +157,7 @@ fn only_reads(job: &Value) -> bool {
     let steps = job["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
     let runs: Vec<&str> = steps.iter().filter_map(|step| step["run"].as_str()).collect();
     let says = |words: &str| runs.iter().any(|run| run.contains(words));
+    // Such a job needs no write permission, so asking for one would be wrong advice.
     (says("batch plan") || says("--hold")) && !says("--publish-from") && !says("action")
 }
 
@@ -212,6 +217,8 @@ fn unpinned(name: &str, workflow: &Workflow) -> Vec<Finding> {
     uses.filter(|action| !action.starts_with("./"))
         .filter(|action| {
             let reference = action.rsplit_once('@').map_or("", |(_, reference)| reference);
+            // Only a full commit id is immutable: tags and short ids can be moved or made
+            // ambiguous.
             reference.len() != 40 || !reference.chars().all(|c| c.is_ascii_hexdigit())
         })
         .map(|action| {

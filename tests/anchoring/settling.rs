@@ -5,7 +5,7 @@ use patchwright_review::finding::{Category, Finding, Priority};
 use std::collections::BTreeMap;
 
 use patchwright_review::incremental::{
-    self, Code, FindingState, KnownFinding, Memory, Now, Seen, Settled,
+    self, CodeLocation, FindingState, KnownFinding, Memory, Now, Seen, Settled,
 };
 
 use patchwright_git::hunks::{Diff, FileDiff, FileStatus, Hunk, Line};
@@ -217,7 +217,7 @@ fn memory_is_bounded_and_the_oldest_fixed_go_first() {
         fate,
         since: HEAD.to_owned(),
         sketch: String::new(),
-        code: Code::InHead,
+        code: CodeLocation::InHead,
         nth: 0,
     };
     let mut findings: Vec<KnownFinding> =
@@ -299,15 +299,15 @@ fn a_finding_whose_quote_was_never_there_stands_as_long_as_its_file() {
         anchor: Anchor::File { path: "b.rs".to_owned(), why: "not shown".to_owned() },
         ..index_free("b.rs", "T")
     };
-    let in_file = |known: &KnownFinding| (known.code == Code::InHead).then_some(0);
+    let in_file = |known: &KnownFinding| (known.code == CodeLocation::InHead).then_some(0);
     let memory = next(standing(&Memory::default(), vec![off], &in_file));
-    assert_eq!(memory.findings[0].code, Code::Nowhere);
+    assert_eq!(memory.findings[0].code, CodeLocation::Nowhere);
     assert_eq!(fates(&standing(&memory, Vec::new(), &in_file)), [("T", FindingState::Still)]);
     let gone = |_: &KnownFinding| Some(0);
     assert_eq!(fates(&standing(&memory, Vec::new(), &gone)), [("T", FindingState::Fixed)]);
     // Of a file that never was, nothing is ever heard again.
     let no_file = next(standing(&Memory::default(), vec![index_free("x.rs", "T")], &gone));
-    assert_eq!(no_file.findings[0].code, Code::NoFile);
+    assert_eq!(no_file.findings[0].code, CodeLocation::NoFile);
     assert_eq!(fates(&standing(&no_file, Vec::new(), &gone)), [("T", FindingState::Still)]);
 }
 
@@ -440,7 +440,7 @@ fn what_must_not_be_merged_is_never_forgotten() {
         fate: FindingState::Still,
         since: HEAD.to_owned(),
         sketch: String::new(),
-        code: Code::InHead,
+        code: CodeLocation::InHead,
         nth: 0,
     };
     let mut findings = vec![known(0, Priority::P3), known(1, Priority::P0)];
@@ -541,7 +541,7 @@ fn of_a_full_memory_the_least_important_open_finding_goes_before_a_refusal() {
         fate,
         since: HEAD.to_owned(),
         sketch: String::new(),
-        code: Code::InHead,
+        code: CodeLocation::InHead,
         nth: 0,
     };
     let full = |priority: Priority, last: KnownFinding| {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchwright_fleet::batch::lease::Held;
+use patchwright_fleet::batch::lease::HeldJob;
 use patchwright_fleet::batch::publish;
 use patchwright_forge::{Forge, ForgeError};
 use patchwright_types::campaign::{CampaignState, ErrorClass, JobKind, TargetState};
@@ -146,7 +146,7 @@ async fn a_zombie_and_its_successor_make_one_pull_request_and_the_zombie_writes_
     tokio::time::sleep(Duration::from_millis(50)).await;
     let (next, next_lease) = bench.claim(JobKind::Publish).await.expect("taken over");
     assert_eq!(next.id, job.id);
-    let zombie = Arc::new(Held::new(&zombie_fleet, job, lease));
+    let zombie = Arc::new(HeldJob::new(&zombie_fleet, job, lease));
     // Before its successor has done anything: nothing of the zombie arrives.
     let writes = |bench: &Bench| {
         let pushes = bench.github.git().requests().len();
@@ -156,7 +156,9 @@ async fn a_zombie_and_its_successor_make_one_pull_request_and_the_zombie_writes_
     publish::work(&zombie_fleet, Arc::clone(&zombie)).await.unwrap();
     assert_eq!((bench.github.writes().len(), bench.tip(BRANCH)), before, "{:?}", writes(&bench));
     // Its successor does it, and the zombie wakes up once more afterwards.
-    publish::work(&bench.fleet, Arc::new(Held::new(&bench.fleet, next, next_lease))).await.unwrap();
+    publish::work(&bench.fleet, Arc::new(HeldJob::new(&bench.fleet, next, next_lease)))
+        .await
+        .unwrap();
     let after = bench.github.writes().len();
     publish::work(&zombie_fleet, zombie).await.unwrap();
     assert_eq!(bench.github.writes().len(), after);
@@ -172,7 +174,7 @@ async fn a_forge_with_a_lost_lease_writes_nothing_at_all() {
         bench.fleet.store.claim("gone", &[JobKind::Publish], 1).await.unwrap().unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
     bench.claim(JobKind::Publish).await.expect("taken over");
-    let held = Arc::new(Held::new(&bench.fleet, job, lease));
+    let held = Arc::new(HeldJob::new(&bench.fleet, job, lease));
     let limits = patchwright_fleet::batch::pace::limits(&bench.fleet, None);
     let gate =
         patchwright_fleet::batch::pace::gate(&bench.fleet.store, "token", limits, Some(held));

@@ -107,7 +107,7 @@ fn a_provider_that_stays_down_ends_the_run_which_can_go_on() {
             check on head: `sh ./test.sh` passed
             error: MODEL is unavailable: down
 
-            hint: run it again later; the run goes on where it stopped
+            hint: run it again later; the run continues where it stopped
             hint: the files of the run so far are in DIR/state/runs/RUN
         "#]],
     );

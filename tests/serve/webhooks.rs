@@ -333,9 +333,7 @@ fn what_is_wrong_at_start_is_said_with_what_to_do() {
     }
     let nobodys = self::world().unset("PATCHWRIGHT_REPOSITORIES");
     let output = nobodys.run(&["serve", "--listen", "127.0.0.1:0"]).expect(2);
-    for part in
-        ["nobody has said whose repositories are served", "hint: name them", "`--repository all`"]
-    {
+    for part in ["`--repository` is missing", "hint: name them", "`--repository all`"] {
         assert!(output.stderr.contains(part), "{}", output.text());
     }
     let output = nobodys.run(&["serve", "--repository", "all", "--retention", "1h"]).expect(2);

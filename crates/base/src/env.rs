@@ -92,7 +92,7 @@ impl Env {
         Env { values: pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect() }
     }
 
-    /// The same with one variable set anew.
+    /// A copy with one variable replaced.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Env {
         self.values.insert(name.to_owned(), value.into());
@@ -131,7 +131,8 @@ impl Env {
         for name in ADDRESSES {
             let Some(address) = self.var(name) else { continue };
             let mut values = passwords_in(address.trim());
-            // A word is in many texts, and whoever guesses it reaches no more than a proxy.
+            // Redacting a common word would make every text unreadable, and a guessed proxy
+            // password gives little. A database password is redacted even then.
             values.retain(|value| *name == DATABASE_URL || !is_a_word(value));
             found.extend(values.into_iter().map(|value| ((*name).to_owned(), value.into())));
         }
@@ -227,11 +228,12 @@ fn is_a_word(password: &str) -> bool {
 
 /// The password before the `@` of an address and the one in its query, each once in each form.
 fn passwords_in(address: &str) -> Vec<String> {
-    // A proxy may be named without `http://`.
+    // curl and others accept a proxy without `http://`.
     let (scheme, rest) = address.split_once("://").unwrap_or(("http", address));
     let url = Url::parse(&format!("{scheme}://{rest}"));
     let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
-    // A password with a slash in it makes no address, but it is one to keep.
+    // A password with an unescaped slash makes the URL invalid, but it must be redacted all the
+    // same.
     let login =
         authority.rsplit_once('@').or_else(|| rest.rsplit_once('@').filter(|_| url.is_err()));
     let written = login.and_then(|(login, _)| login.split_once(':')).map(|(_, written)| written);

@@ -85,8 +85,8 @@ pub struct Failure {
 pub enum Audience {
     /// Everybody: it may stand in a public comment.
     Everybody,
-    /// Whoever sees this machine's terminal or log: it names places on the machine, which help nobody
-    /// else and are nobody else's business.
+    /// Readers of this machine's terminal or log: the hint names paths of the machine, which help nobody
+    /// else and should not be public.
     ThisMachine,
 }
 
@@ -190,8 +190,8 @@ impl Failure {
         self
     }
 
-    /// What happened, for a public comment: message and cause. Trouble of the machine is not described
-    /// there, because its words are about paths.
+    /// Message and cause for a public comment. A failure of the machine is not described there, because its
+    /// text contains paths.
     pub fn in_public(&self) -> String {
         match &self.cause {
             Some(cause) if !self.is_of_this_machine() => {
@@ -201,7 +201,7 @@ impl Failure {
         }
     }
 
-    /// The same without the cause.
+    /// [`Failure::in_public`] without the cause.
     pub fn message_in_public(&self) -> &str {
         if self.is_of_this_machine() {
             return "something is wrong on the machine that this ran on; its log says what";
@@ -249,6 +249,7 @@ pub fn chain(err: &dyn std::error::Error) -> String {
     let mut source = err.source();
     while let Some(cause) = source {
         let words = cause.to_string();
+        // Many errors repeat their source in their own text.
         if !text.contains(&words) {
             text.push_str(": ");
             text.push_str(&words);

@@ -1,4 +1,4 @@
-//! What every other crate stands on: [`error`]s for people, secrets ([`redact`]), the [`clock`], the log
+//! The base of every other crate: [`error`]s for people, secrets ([`redact`]), the [`clock`], the log
 //! ([`telemetry`]), the environment ([`env`]), the certificates of HTTP clients ([`roots`]), clean [`text`],
 //! GitHub's Markdown ([`gfm`]) and the printer ([`ui`]).
 

@@ -29,7 +29,7 @@ use self::windows::Windows;
 
 /// How many consecutive bytes of a secret are enough to be found.
 pub const WINDOW: usize = 12;
-/// Secrets shorter than this are not looked for: they would match ordinary words.
+/// Shorter secrets are ignored: they would match ordinary words.
 const SHORTEST: usize = 6;
 /// Windows with fewer different bytes than this say nothing (`------------`).
 const DISTINCT: usize = 5;
@@ -82,6 +82,8 @@ impl Redactor {
         }
         let id = self.names.len();
         let public = public_prefix(value);
+        // The PEM header and footer of a key are the same in every key, and would match other
+        // people's.
         let bytes = without_armour(value);
         self.plain.learn(id, bytes.as_bytes(), public);
         let compact: Vec<u8> = bytes.bytes().filter(u8::is_ascii_alphanumeric).collect();
@@ -104,7 +106,7 @@ impl Redactor {
                 text = text.replace(value.expose_secret(), "***");
             }
         }
-        // What stood around a part can make up another one when the part is gone.
+        // Removing a part can join its surroundings to another one, so the search is repeated.
         for _ in 0..8 {
             let spans = self.spans(text.as_bytes());
             if spans.is_empty() {
@@ -112,6 +114,7 @@ impl Redactor {
             }
             text = without(&text, spans);
         }
+        // Eight rounds were not enough: a text made to defeat this is dropped as a whole.
         "***".to_owned()
     }
 
@@ -131,7 +134,7 @@ impl Redactor {
         spans
             .into_iter()
             .filter(|span| {
-                // The same place read in another way is no news.
+                // Several encodings can match the same place; it is reported once.
                 let news = span.start >= ends[span.secret];
                 ends[span.secret] = ends[span.secret].max(span.end);
                 news
@@ -181,6 +184,7 @@ impl Redactor {
         let Some(first) = scan.end().into_iter().min_by_key(|span| span.start) else {
             return Ok(None);
         };
+        // A second pass counts lines, because most texts have no hit and need no count.
         let (mut line, mut left) = (1, first.start);
         pieces(&mut |piece| {
             let before = &piece[..left.min(piece.len())];

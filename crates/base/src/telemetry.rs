@@ -37,6 +37,7 @@ pub fn start(
         .with_ansi(false)
         .with_writer(RedactedStderr { redactor });
     // A second start (in tests) keeps the first log.
+    // Best effort: a container may forbid either call, which is no reason not to run.
     let _ = match format {
         Format::Text => log.try_init(),
         Format::Json => log.json().flatten_event(true).with_current_span(false).try_init(),

@@ -31,7 +31,8 @@ pub fn without_ansi(text: &str) -> String {
                 chars.next_if(|c| matches!(c, '@'..='~'));
             }
             ']' | 'P' | 'X' | '^' | '_' => {
-                // Up to its end, but never over a line: an unfinished one must not eat the log.
+                // Up to its terminator, but never across a line: an unfinished sequence must not
+                // swallow the log.
                 while let Some(c) = chars.next_if(|c| *c != '\n') {
                     if c == '\u{7}' || c == '\u{9c}' {
                         break;
@@ -101,6 +102,8 @@ pub fn without_markers(text: &str) -> String {
     let mut rest = text;
     while let Some(at) = rest.find(NAME) {
         let before = rest[..at].trim_end();
+        // Both forms of our markers: an HTML comment, and a link definition for places where
+        // comments are removed.
         let opens = before.ends_with("<!--")
             || before
                 .strip_suffix(['(', '"', '\''])
@@ -139,7 +142,7 @@ pub fn escape(text: &str) -> String {
                 out.push('\\');
                 out.push(c);
             }
-            // `GH-1` is a reference, `http:` and `www.` become links by themselves.
+            // GitHub links `GH-1`, `http:` and `www.` by themselves.
             '-' if next.is_ascii_digit() && ends_with_word(&out, "gh") => out.push_str("&#8203;-"),
             ':' if text[at..].starts_with("://") => out.push_str("&#8203;:"),
             '.' if ends_with_word(&out, "www") => out.push_str("&#8203;."),
@@ -201,6 +204,7 @@ pub fn head(text: &str, most: usize) -> String {
     while !text.is_char_boundary(end) {
         end -= 1;
     }
+    // A line end in the first half would throw away too much.
     if let Some(line) = text[..end].rfind('\n').filter(|line| *line > end / 2) {
         end = line;
     }
@@ -217,6 +221,7 @@ pub fn safe_log(untrusted: &str) -> String {
         if at > 0 {
             out.push('\n');
         }
+        // The runner reads a command only at the start of a line.
         if line.trim_start().starts_with("::") {
             out.push_str("| ");
         }

@@ -74,7 +74,7 @@ impl Ui {
         }
     }
 
-    /// One JSON line on stdout, when asked for.
+    /// One JSON line on stdout, with `--json`.
     pub fn event<T: Serialize>(self, event: &T) {
         if self.json
             && let Ok(line) = serde_json::to_string(event)
@@ -116,6 +116,7 @@ impl Ui {
     fn out(text: &str) {
         above(|| {
             let mut stdout = std::io::stdout().lock();
+            // A closed pipe (`| head`) must not end the run; the results are in its folder.
             let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
         });
     }

@@ -12,7 +12,7 @@ use tar::{Builder, EntryType, Header};
 use super::differing::Counter;
 use super::names::{MAX_PATH, path_problem, segment_problem};
 use super::repo::Repo;
-use super::{GitError, Oid, dotgit, shown};
+use super::{GitError, Oid, display_path, dotgit};
 
 /// The account that owns the workspace in a sandbox.
 pub const OWNER: u64 = 10_000;
@@ -71,8 +71,10 @@ pub fn archive<W: Write>(
 ) -> Result<W, GitError> {
     let git = repo.git()?;
     let commit = git.find_commit(commit.0)?;
+    // One time for all files, that of the commit, so that the same commit gives the same tar.
     let mtime = u64::from(u32::try_from(commit.time().seconds()).unwrap_or(0));
-    // Folders that are there many times are counted without going through them.
+    // A tree can name the same folder a million times with a few objects. Counting each distinct
+    // folder once shows that before the walk below has to visit them all.
     let most = options.max_entries as u64;
     if Counter::with_folders(&git, most)?.count(commit.tree_id(), 0)? > most {
         return Err(too_many(options));
@@ -127,6 +129,8 @@ impl<W: Write> Walk<'_, W> {
             if let Some(problem) = segment_problem(name) {
                 return Err(unacceptable(path, &format!("has {problem}")));
             }
+            // git sorts the entries of a tree by name, so a duplicate is the entry before. A
+            // container's file system would keep only the last of the two.
             if previous.as_deref() == Some(name) {
                 return Err(unacceptable(path, "is there twice"));
             }
@@ -139,6 +143,9 @@ impl<W: Write> Walk<'_, W> {
                     self.tree(&self.git.find_tree(entry.id())?, path, depth + 1)?;
                 }
                 0o160_000 => {
+                    // A submodule is a commit of another repository, which nobody fetched. An empty
+                    // folder and its entry in the index are what `git clone` without
+                    // `--recurse-submodules` leaves.
                     self.index(path, 0o160_000, entry.id(), 0);
                     let folder = [path.as_slice(), b"/"].concat();
                     self.tar.put(EntryType::Directory, &folder, b"", 0o755, 0, &mut io::empty())?;
@@ -151,6 +158,8 @@ impl<W: Write> Walk<'_, W> {
     }
 
     fn blob(&mut self, path: &[u8], mode: u32, id: git2::Oid) -> Result<(), GitError> {
+        // The header gives the size without inflating the object, so a file that is too large is
+        // never in memory.
         let (size, kind) = self.odb.read_header(id)?;
         self.bytes += size as u64;
         if kind != ObjectType::Blob {
@@ -168,6 +177,7 @@ impl<W: Write> Walk<'_, W> {
         let object = self.odb.read(id)?;
         let content = object.data();
         if mode == 0o120_000 {
+            // Linux refuses such targets, and unpacking would fail half-way through the tar.
             if content.is_empty() || content.len() > MAX_PATH || content.contains(&0) {
                 return Err(unacceptable(path, "is a symlink without a usable target"));
             }
@@ -177,6 +187,7 @@ impl<W: Write> Walk<'_, W> {
             let mut data = content;
             self.tar.put(EntryType::Regular, path, b"", permissions, size as u64, &mut data)?;
         }
+        // Frees the content before the next file is read.
         drop(object);
         // Old repositories have modes such as 100664, which stand for 100644.
         let kept = match mode {
@@ -249,7 +260,7 @@ pub(super) fn some<W: Write>(
 }
 
 fn unacceptable(path: &[u8], what: &str) -> GitError {
-    GitError::Unacceptable(format!("`{}` {what}", shown(&String::from_utf8_lossy(path))))
+    GitError::Unacceptable(format!("`{}` {what}", display_path(&String::from_utf8_lossy(path))))
 }
 
 /// A tar whose entries all have our owner and one time.
@@ -311,6 +322,8 @@ impl<W: Write> Tar<W> {
         set: fn(&mut tar::OldHeader, &[u8]),
         header: &mut Header,
     ) -> io::Result<()> {
+        // GNU tar puts a long name into an entry of its own in front; the header then has the first
+        // 100 bytes, as tar itself writes it.
         set(header.as_old_mut(), &name[..name.len().min(100)]);
         if name.len() <= 100 {
             return Ok(());
@@ -319,6 +332,7 @@ impl<W: Write> Tar<W> {
         set_plain_name(&mut long, b"././@LongLink");
         long.set_entry_type(kind);
         long.set_mode(0o644);
+        // The name ends with a NUL, which counts.
         long.set_size(name.len() as u64 + 1);
         self.finish(&mut long);
         self.builder.append(&long, name.chain(&b"\0"[..]))

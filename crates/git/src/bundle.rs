@@ -39,7 +39,7 @@ pub fn unpack(repo: &Repo, pack: &[u8], commit: Oid) -> Result<Oid, GitError> {
     unpack_by(repo, pack, |place| helper::unpack(repo, place, pack, commit))
 }
 
-/// The same, read in this process: for whoever looks for defects of the reading itself.
+/// [`unpack`] in this process, for fuzzing the parser itself.
 ///
 /// # Errors
 /// Those of [`unpack`].
@@ -55,6 +55,7 @@ fn unpack_by(
     if pack.len() > MAX_PACK {
         return Err(refused("it is too large"));
     }
+    // The header is checked before a process is started for the pack.
     let announced = announced(pack).ok_or_else(|| refused("it is no git pack"))?;
     if announced > MAX_OBJECTS {
         return Err(refused("it has too many objects"));
@@ -80,6 +81,7 @@ pub(super) fn take_in(place: &Repo, pack: &mut impl Read, commit: Oid) -> Result
     })?;
     let git = place.git()?;
     let ours = incoming::all_listed(place)?;
+    // A delta of a few bytes can expand to gigabytes.
     incoming::check_sizes(&git, &ours, MAX_PACK)?;
     let found = git.find_commit(commit.0).map_err(|_| refused("its commit is not in it"))?;
     let [parent] = parents(&found)[..] else { return Err(refused("it has not one parent")) };
@@ -96,7 +98,8 @@ pub(super) fn take_in(place: &Repo, pack: &mut impl Read, commit: Oid) -> Result
     if reached.len() > MAX_OBJECTS || !reached.iter().all(|oid| known.exists(*oid)) {
         return Err(refused("a file of it is missing"));
     }
-    // The same content may stand in several places, and be in the pack once.
+    // The same content may stand at several paths and be in the pack once, so distinct objects are
+    // counted.
     if ours.len() > reached.into_iter().collect::<HashSet<_>>().len() {
         return Err(refused("it has more than its commit"));
     }

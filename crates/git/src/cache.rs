@@ -25,11 +25,14 @@ struct Mirror {
     used: SystemTime,
 }
 
-/// Removes what there is no room for below `<state>/mirrors`; returns how many mirrors that were.
+/// Evicts mirrors below `<state>/mirrors`, longest unused first, until the cache fits; returns how many
+/// were removed.
 pub fn prune(state: &Path, now: SystemTime, room: CacheLimits) -> Result<usize, GitError> {
     let mut mirrors = Vec::new();
     find(&state.join("mirrors"), 0, &mut mirrors)?;
     let mut total: u64 = mirrors.iter().map(|mirror| mirror.bytes).sum();
+    // Sorted by last use, so the first mirror that is not idle ends the eviction: all later ones
+    // were used even more recently.
     mirrors.sort_by_key(|mirror| mirror.used);
     let mut removed = 0;
     for mirror in mirrors {
@@ -65,6 +68,8 @@ fn find(folder: &Path, depth: usize, found: &mut Vec<Mirror>) -> Result<(), GitE
         if is_mirror {
             let lock = path.with_extension("lock");
             let time = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();
+            // The lock is touched by each use; the folder's own time changes only when an entry of
+            // it does. An unfinished folder has no lock, so its own time counts.
             let used = time(&lock).filter(|_| !is_unfinished).or_else(|| time(&path));
             let used = used.unwrap_or(SystemTime::UNIX_EPOCH);
             found.push(Mirror { bytes: size(&path), path, used });
@@ -93,7 +98,8 @@ fn remove(mirror: &Path) -> Result<bool, GitError> {
     if lock.try_lock().is_err() {
         return Ok(false);
     }
-    // Gone at once for whoever opens it next; removing the files may take a while.
+    // A rename makes the mirror disappear in one step for other processes; deleting its files may
+    // take minutes.
     let parent = mirror.parent().unwrap_or(Path::new("."));
     let aside = tempfile::Builder::new().prefix(".new-gone-").tempdir_in(parent)?;
     fs_err::rename(mirror, aside.path().join("mirror.git"))?;

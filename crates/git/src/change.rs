@@ -13,35 +13,36 @@ use super::attributes::Attributes;
 use super::compared::compare;
 use super::names::{collision_key, path_problem, target_problem};
 use super::repo::Repo;
-use super::tree::{Beyond, Change, FileChange, Mode};
-use super::{GitError, Oid, printable, shown};
+use super::tree::{Change, FileChange, Mode, OverLimit};
+use super::{GitError, Oid, display_path, printable};
 use patchwright_sandbox::client::{CollectedFile, CollectedKind, CollectedTree};
 
 /// Turns what the sandbox gave back into a tree on `base`.
 pub fn build(repo: &Repo, base: Oid, collected: &CollectedTree) -> Result<Change, GitError> {
     let git = repo.git()?;
     let tree = git.find_commit(base.0)?.tree()?;
-    let Built { tree: new, files, mut refused, unused } = onto(&git, &tree, collected)?;
-    // Nobody judges what is in a file that was refused, and our repository outlives the run.
+    let BuiltTree { tree: new, files, mut refused, unused } = onto(&git, &tree, collected)?;
+    // Policy does not see refused files, and this repository outlives the run, so their contents
+    // must not stay.
     for oid in unused {
         repo.forget(Oid(oid))?;
     }
-    let mut beyond = Beyond::default();
+    let mut beyond = OverLimit::default();
     for left in &collected.listing.left_out {
         beyond.files = beyond.files.saturating_add(left.files);
         beyond.bytes = beyond.bytes.saturating_add(left.bytes);
         let (files, bytes) = (left.files, left.bytes);
         let reason = format!("{files} files of {bytes} bytes, too many to be handed over");
-        refused.push((shown(&left.path), reason));
+        refused.push((display_path(&left.path), reason));
     }
     refused.sort();
     refused.dedup();
-    let artefacts = collected.listing.artefacts.iter().map(|path| shown(path)).collect();
+    let artefacts = collected.listing.artefacts.iter().map(|path| display_path(path)).collect();
     Ok(Change { base, tree: Oid(new), files, refused, beyond, artefacts })
 }
 
 /// A tree that was made of another one.
-pub(super) struct Built {
+pub(super) struct BuiltTree {
     pub(super) tree: git2::Oid,
     pub(super) files: Vec<FileChange>,
     /// Path and reason.
@@ -55,7 +56,7 @@ pub(super) fn onto(
     git: &Repository,
     tree: &Tree<'_>,
     collected: &CollectedTree,
-) -> Result<Built, GitError> {
+) -> Result<BuiltTree, GitError> {
     let mut draft = Draft {
         git,
         base: tree,
@@ -78,18 +79,19 @@ pub(super) fn onto(
     let mut new = write_root(git, tree, &edits)?;
     let mut files = compare(git, tree, &new)?;
     let colliding = collisions(git, tree, &new, &files)?;
+    // Removing the colliding files changes folders, so the tree is built a second time.
     if !colliding.is_empty() {
         for path in colliding {
             forget(&mut edits, &path);
             let reason = "its name differs from another one only in case or Unicode form";
-            refused.push((shown(&path), reason.to_owned()));
+            refused.push((display_path(&path), reason.to_owned()));
         }
         new = write_root(git, tree, &edits)?;
         files = compare(git, tree, &new)?;
     }
     let kept: BTreeSet<_> = files.iter().filter_map(|file| file.new).map(|new| new.oid.0).collect();
     let unused = stored.difference(&kept).copied().collect();
-    Ok(Built { tree: new.id(), files, refused, unused })
+    Ok(BuiltTree { tree: new.id(), files, refused, unused })
 }
 
 /// The change with only those files for which `keep` says so; the rest stays as in the base.
@@ -102,7 +104,7 @@ pub fn restrict(
     let base = git.find_commit(change.base.0)?.tree()?;
     let mut edits = Folder::new();
     let kept: Vec<&FileChange> = change.files.iter().filter(|file| keep(file)).collect();
-    // Deletions first, so that a folder can take the place of a file.
+    // Deletions first, so that a folder can replace a file of the same name.
     for file in kept.iter().filter(|file| file.new.is_none()) {
         place(&mut edits, &file.path, Edit::Remove);
     }
@@ -118,13 +120,13 @@ pub fn restrict(
     if let Some(file) = files.iter().find(|file| !paths.contains(file.path.as_str())) {
         return Err(GitError::Unacceptable(format!(
             "`{}` cannot be held back, because another file takes its place",
-            shown(&file.path)
+            display_path(&file.path)
         )));
     }
     Ok(Change { tree: Oid(new.id()), files, ..change.clone() })
 }
 
-/// What differs between a commit and a tree that is here already, whoever made it. Added files whose
+/// What differs between a commit and a tree that is in the repository already. Added files whose
 /// names collide with others are in it, and named in `refused`.
 pub fn between(repo: &Repo, base: Oid, tree: Oid) -> Result<Change, GitError> {
     let git = repo.git()?;
@@ -132,8 +134,8 @@ pub fn between(repo: &Repo, base: Oid, tree: Oid) -> Result<Change, GitError> {
     let files = compare(&git, &old, &new)?;
     let reason = "its name differs from another one only in case or Unicode form";
     let colliding = collisions(&git, &old, &new, &files)?.into_iter();
-    let refused = colliding.map(|path| (shown(&path), reason.to_owned())).collect();
-    Ok(Change { base, tree, files, refused, beyond: Beyond::default(), artefacts: Vec::new() })
+    let refused = colliding.map(|path| (display_path(&path), reason.to_owned())).collect();
+    Ok(Change { base, tree, files, refused, beyond: OverLimit::default(), artefacts: Vec::new() })
 }
 
 /// What happens to one name in a folder.
@@ -158,13 +160,13 @@ struct Draft<'a> {
 
 impl Draft<'_> {
     fn refuse(&mut self, path: &str, reason: impl Into<String>) {
-        self.refused.push((shown(path), reason.into()));
+        self.refused.push((display_path(path), reason.into()));
     }
 
     fn delete(&mut self, path: &str) {
         let Ok(entry) = self.base.get_path(Path::new(path)) else { return };
         match entry.filemode() {
-            // Folders go when their last file does.
+            // git has no empty folders: one disappears with its last file.
             0o040_000 => {}
             0o160_000 => self.refuse(path, "a submodule, which cannot be changed"),
             _ => {
@@ -192,6 +194,7 @@ impl Draft<'_> {
     }
 
     fn store(&mut self, content: &[u8]) -> Result<git2::Oid, GitError> {
+        // Noted before it is stored, because only new objects may be removed again.
         let oid = git2::Oid::hash_object(git2::ObjectType::Blob, content)?;
         if !self.git.odb()?.exists(oid) {
             self.stored.insert(oid);
@@ -210,6 +213,8 @@ impl Draft<'_> {
         }
         if let CollectedKind::Symlink { target } = &file.kind {
             let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
+            // git's fsck refuses these as links (`gitmodulesSymlink` and others): following one
+            // could read a file outside.
             if matches!(name.as_str(), ".gitmodules" | ".gitattributes" | ".gitignore" | ".mailmap")
             {
                 return Ok(Some("a file of git's own as a symlink".to_owned()));
@@ -256,6 +261,7 @@ fn place(folder: &mut Folder, path: &str, edit: Edit) -> bool {
         return free;
     };
     let inside = folder.entry(name.to_owned()).or_insert_with(|| Edit::Inside(Folder::new()));
+    // A file that was deleted can become a folder.
     if matches!(inside, Edit::Remove) {
         *inside = Edit::Inside(Folder::new());
     }
@@ -343,9 +349,11 @@ fn collisions(
     let mut folders: HashMap<&str, HashMap<String, usize>> = HashMap::new();
     let mut found = Vec::new();
     for file in files.iter().filter(|file| file.old.is_none()) {
+        // Folders collide as well: `Docs/a` and `docs/b` are one folder on a Mac.
         let ends = file.path.match_indices('/').map(|(at, _)| at).chain([file.path.len()]);
         for end in ends {
             let place = &file.path[..end];
+            // A collision that the base has already is not this change's fault.
             if base.get_path(Path::new(place)).is_ok() {
                 continue;
             }

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::compared::MAX_FILES;
 use super::differing::differing;
-use super::hunks::{GITLINK, MAX_FILE_LINES, Pair, TYPE, Version, count_lines};
+use super::hunks::{FilePair, FileSide, GITLINK, MAX_FILE_LINES, TYPE, count_lines};
 use super::repo::Repo;
 use super::{GitError, Oid};
 
@@ -28,7 +28,7 @@ pub fn change_id(repo: &Repo, old: Oid, new: Oid) -> Result<String, GitError> {
     let (old, new) = (git.find_tree(old.0)?, git.find_tree(new.0)?);
     let pairs = differing(&git, Some(&old), Some(&new), MAX_FILES)?;
     let mut id = Id(Sha256::new());
-    let pairs: Vec<Pair> = pairs.into_iter().flat_map(apart).collect();
+    let pairs: Vec<FilePair> = pairs.into_iter().flat_map(apart).collect();
     for pair in &pairs {
         for version in [&pair.old, &pair.new] {
             id.part(b'f', pair.path());
@@ -53,24 +53,24 @@ impl Id {
     }
 
     /// A line, and which file it is in: in another file it is another change.
-    fn line(&mut self, pair: &Pair, origin: u8, line: &[u8]) {
+    fn line(&mut self, pair: &FilePair, origin: u8, line: &[u8]) {
         self.part(b'p', pair.path());
         self.part(origin, line);
     }
 }
 
 /// A file that becomes something of another kind goes, and the other comes.
-fn apart(pair: Pair) -> Vec<Pair> {
+fn apart(pair: FilePair) -> Vec<FilePair> {
     match pair {
-        Pair { old: Some(old), new: Some(new) } if old.mode & TYPE != new.mode & TYPE => {
-            vec![Pair { old: Some(old), new: None }, Pair { old: None, new: Some(new) }]
+        FilePair { old: Some(old), new: Some(new) } if old.mode & TYPE != new.mode & TYPE => {
+            vec![FilePair { old: Some(old), new: None }, FilePair { old: None, new: Some(new) }]
         }
         pair => vec![pair],
     }
 }
 
-fn lines(odb: &Odb<'_>, pair: &Pair, left: &mut usize, id: &mut Id) -> Result<(), GitError> {
-    let oid = |version: &Option<Version>| version.as_ref().map(|version| version.id);
+fn lines(odb: &Odb<'_>, pair: &FilePair, left: &mut usize, id: &mut Id) -> Result<(), GitError> {
+    let oid = |version: &Option<FileSide>| version.as_ref().map(|version| version.id);
     if oid(&pair.old) == oid(&pair.new) {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use git2::Repository;
 
-use super::change::{Built, onto};
+use super::change::{BuiltTree, onto};
 use super::compared::MAX_FILES;
 use super::differing::differing;
 use super::hunks::GITLINK;
@@ -67,7 +67,7 @@ impl Store {
         let odb = git.odb()?;
         // What is made stays in memory, for it is known only at the end what of it is kept.
         let _memory = odb.add_new_mempack_backend(FIRST)?;
-        let Built { tree: new, files, .. } = onto(&git, &git.find_tree(tree.0)?, changed)?;
+        let BuiltTree { tree: new, files, .. } = onto(&git, &git.find_tree(tree.0)?, changed)?;
         if new == tree.0 {
             return Ok(tree);
         }

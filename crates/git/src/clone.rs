@@ -13,7 +13,7 @@ use git2::Repository;
 use sha2::{Digest, Sha256};
 use url::Url;
 
-use super::helper::{self, Wish};
+use super::helper::{self, FetchRequest};
 use super::incoming;
 use super::quarantine::Quarantine;
 pub use super::repo::Repo;
@@ -38,6 +38,8 @@ pub fn mirror(state: &Path, clone_url: &str) -> Result<Repo, GitError> {
         return Repo::create(&path);
     }
     let repo = Repo::at(path);
+    // A crash or a full disk can leave half a pack. A mirror is a cache, so replacing it costs one
+    // clone; working on it would fail later, in the middle of a run.
     if !repo.is_healthy() {
         tracing::warn!(mirror = %repo.path().display(), "the clone cache is damaged and is replaced");
         repo.set_aside()?;
@@ -57,6 +59,8 @@ pub fn fetch(repo: &Repo, remote: &Remote, refs: &[String], depth: u32) -> Resul
                 pause(attempt);
                 attempt += 1;
             }
+            // Once only: a second corruption is the disk's fault or the server's, and another
+            // download would not help.
             Err(error) if error.is_corruption() && !replaced => {
                 tracing::warn!(%error, "the clone cache is damaged and is replaced");
                 repo.set_aside()?;
@@ -97,7 +101,7 @@ pub fn collide(one: &str, other: &str) -> bool {
 }
 
 fn fetch_once(repo: &Repo, remote: &Remote, refs: &[String], depth: u32) -> Result<(), GitError> {
-    let wish = |depth, enough| Wish {
+    let wish = |depth, enough| FetchRequest {
         refs: refs.to_vec(),
         depth,
         enough,
@@ -105,11 +109,14 @@ fn fetch_once(repo: &Repo, remote: &Remote, refs: &[String], depth: u32) -> Resu
         object: remote.limits.object,
     };
     let received = match remote.line()? {
+        // A folder of this machine belongs to the user, so it is read in this process. Its history
+        // is not cut off: borrowing objects makes all of it free.
         Line::Local(path) => {
             borrow_objects(repo, path)?;
             incoming::receive(repo, &path.display().to_string(), &wish(0, 1))?
         }
         Line::Http(session) => {
+            // Depth 0 asks for all of history, which no finite number of local commits satisfies.
             let enough = if depth == 0 { u32::MAX } else { depth };
             let place = Quarantine::new(repo)?;
             let received = helper::receive(&session, repo, place.path(), wish(depth, enough))?;
@@ -122,9 +129,12 @@ fn fetch_once(repo: &Repo, remote: &Remote, refs: &[String], depth: u32) -> Resu
     };
     let git = repo.git()?;
     for (reference, tip) in refs.iter().zip(received.tips) {
+        // The helper parsed a hostile pack and may have been taken over by it. A commit that was
+        // asked for by id must be that commit.
         if is_commit_id(reference) && !tip.to_string().eq_ignore_ascii_case(reference) {
             return Err(GitError::NotFound(reference.clone()));
         }
+        // The ref keeps the commit from being unreachable, and names it for later runs.
         git.reference(&kept_as(reference)?, tip.0, true, "fetch")?;
     }
     Ok(())
@@ -189,6 +199,7 @@ fn mirror_path(state: &Path, clone_url: &str) -> Result<PathBuf, GitError> {
         return Ok(mirrors.join("local").join(format!("{name:032x}.git")));
     };
     let host = url.host_str().unwrap_or("local");
+    // Two servers on one host are two forges.
     let port = url.port().map(|port| format!("_{port}")).unwrap_or_default();
     let mut path = mirrors.join(segment(host) + &port);
     let trimmed = url.path().trim_end_matches('/');
@@ -224,6 +235,7 @@ pub(super) fn lock(path: &Path) -> Result<File, GitError> {
                 return Ok(file);
             }
             Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                // `File::lock` would wait without a limit, and the other run may hang.
                 std::thread::sleep(Duration::from_millis(25));
             }
             Err(TryLockError::WouldBlock) => {

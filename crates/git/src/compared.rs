@@ -6,7 +6,7 @@ use std::path::Path;
 use git2::{DiffOptions, Odb, Patch, Repository, Tree};
 
 use super::differing::differing;
-use super::hunks::{GITLINK, MAX_FILE_LINES, Pair, Version, count_lines, is_binary};
+use super::hunks::{FilePair, FileSide, GITLINK, MAX_FILE_LINES, count_lines, is_binary};
 use super::tree::{Entry, FileChange, Mode};
 use super::{GitError, Oid};
 
@@ -31,9 +31,10 @@ pub(super) fn compare(
     pairs.iter().map(|pair| file(&odb, pair, &mut left)).collect()
 }
 
-fn file(odb: &Odb<'_>, pair: &Pair, left: &mut usize) -> Result<FileChange, GitError> {
-    let entry =
-        |version: &Option<Version>| version.as_ref().map(|version| entry(odb, version)).transpose();
+fn file(odb: &Odb<'_>, pair: &FilePair, left: &mut usize) -> Result<FileChange, GitError> {
+    let entry = |version: &Option<FileSide>| {
+        version.as_ref().map(|version| entry(odb, version)).transpose()
+    };
     let (old, new) = (entry(&pair.old)?, entry(&pair.new)?);
     let lines = lines(odb, pair, [old, new], left)?;
     let (added_lines, removed_lines) = lines.unwrap_or_default();
@@ -47,7 +48,7 @@ fn file(odb: &Odb<'_>, pair: &Pair, left: &mut usize) -> Result<FileChange, GitE
     })
 }
 
-fn entry(odb: &Odb<'_>, version: &Version) -> Result<Entry, GitError> {
+fn entry(odb: &Odb<'_>, version: &FileSide) -> Result<Entry, GitError> {
     let mode = match version.mode {
         0o100_755 => Mode::Executable,
         0o120_000 => Mode::Symlink,
@@ -64,7 +65,7 @@ fn entry(odb: &Odb<'_>, version: &Version) -> Result<Entry, GitError> {
 /// Lines that came and went; `None` when the file is not read as text.
 fn lines(
     odb: &Odb<'_>,
-    pair: &Pair,
+    pair: &FilePair,
     entries: [Option<Entry>; 2],
     left: &mut usize,
 ) -> Result<Option<(u64, u64)>, GitError> {

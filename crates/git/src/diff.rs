@@ -10,7 +10,7 @@ use git2::{DiffFormat, DiffOptions, Odb};
 
 use super::compared::MAX_FILES;
 use super::differing::differing;
-use super::hunks::{GITLINK, MAX_FILE_LINES, Pair, count_lines, is_binary};
+use super::hunks::{FilePair, GITLINK, MAX_FILE_LINES, count_lines, is_binary};
 use super::repo::Repo;
 use super::{GitError, Oid};
 
@@ -41,12 +41,12 @@ impl DiffSpec<'_> {
 pub struct Patch {
     pub bytes: Vec<u8>,
     /// Files that differ and are not in it, because that would be too much.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<OmittedFile>,
 }
 
 /// A file that a patch does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct OmittedFile {
     pub path: String,
     /// Bytes of the larger side.
     pub size: u64,
@@ -65,11 +65,13 @@ pub fn unified(repo: &Repo, old: Oid, new: Oid, spec: DiffSpec<'_>) -> Result<Pa
     let pairs = differing(&git, Some(&old), Some(&new), MAX_FILES)?;
     let pairs = pairs.into_iter().filter(|pair| is_asked_for(pair.path(), spec.paths));
     let mut patch = Patch::default();
-    let mut fit: Vec<Fit> = Vec::new();
+    let mut fit: Vec<PatchFile> = Vec::new();
     for pair in pairs {
-        match Fit::of(&odb, pair)? {
+        match PatchFile::new(&odb, pair)? {
             Ok(fits) if fit.len() < MAX_LISTED => fit.push(fits),
-            Ok(Fit { pair, size, .. }) | Err((pair, size)) => patch.leave_out(pair.path(), size),
+            Ok(PatchFile { pair, size, .. }) | Err((pair, size)) => {
+                patch.leave_out(pair.path(), size)
+            }
         }
     }
     if fit.is_empty() {
@@ -78,13 +80,14 @@ pub fn unified(repo: &Repo, old: Oid, new: Oid, spec: DiffSpec<'_>) -> Result<Pa
     let mut options = DiffOptions::new();
     options.show_binary(true).id_abbrev(40).context_lines(3).disable_pathspec_match(true);
     if !patch.left_out.is_empty() || !spec.paths.is_empty() {
-        // A path is also all that is below it: a file in whose place a folder came goes with that.
+        // libgit2 reads a pathspec as a prefix: naming a file would also print the files below a
+        // folder that took its place. If one of those was left out, the file goes with it.
         let in_the_way = |path: &[u8]| {
             patch.left_out.iter().any(|left| {
                 left.path.as_bytes().strip_prefix(path).is_some_and(|rest| rest.starts_with(b"/"))
             })
         };
-        let (gone, kept): (Vec<Fit>, Vec<Fit>) =
+        let (gone, kept): (Vec<PatchFile>, Vec<PatchFile>) =
             fit.into_iter().partition(|fit| in_the_way(fit.pair.path()));
         fit = kept;
         for gone in &gone {
@@ -103,7 +106,12 @@ pub fn unified(repo: &Repo, old: Oid, new: Oid, spec: DiffSpec<'_>) -> Result<Pa
 }
 
 /// Writes the files one after the other, as many as there is room for.
-fn print(diff: &git2::Diff<'_>, fit: &[Fit], most: usize, out: &mut Patch) -> Result<(), GitError> {
+fn print(
+    diff: &git2::Diff<'_>,
+    fit: &[PatchFile],
+    most: usize,
+    out: &mut Patch,
+) -> Result<(), GitError> {
     // Where each file begins, in the order in which they are written.
     let mut starts: Vec<(Vec<u8>, usize)> = Vec::new();
     let mut with_lines: HashSet<Vec<u8>> = HashSet::new();
@@ -115,23 +123,29 @@ fn print(diff: &git2::Diff<'_>, fit: &[Fit], most: usize, out: &mut Patch) -> Re
         } else if !with_lines.contains(path) {
             with_lines.insert(path.to_vec());
         }
+        // libgit2 gives the sign apart from the content for these lines, and inside the content for
+        // headers.
         if matches!(line.origin(), '+' | '-' | ' ') {
             bytes.push(line.origin() as u8);
         }
         bytes.extend_from_slice(line.content());
         bytes.len() <= most
     });
+    // The callback ends the printing by returning false, which libgit2 reports as an error; it is
+    // one only when the limit was not the reason.
     let is_full = bytes.len() > most;
     if !is_full {
         printed?;
     }
     if is_full && let Some((_, start)) = starts.pop() {
+        // Half a file would not apply, so the last one goes as a whole.
         bytes.truncate(start);
     }
     let written: HashSet<&[u8]> = starts.iter().map(|(path, _)| path.as_slice()).collect();
     for fit in fit {
         let path = fit.pair.path();
         if !written.contains(path) {
+            // libgit2 skips a file silently when it cannot allocate the difference.
             if !is_full {
                 return Err(unprinted(path));
             }
@@ -144,7 +158,7 @@ fn print(diff: &git2::Diff<'_>, fit: &[Fit], most: usize, out: &mut Patch) -> Re
 }
 
 fn unprinted(path: &[u8]) -> GitError {
-    let path = super::shown(&String::from_utf8_lossy(path));
+    let path = super::display_path(&String::from_utf8_lossy(path));
     GitError::Machine(format!("the lines of `{path}` could not be compared: not enough memory"))
 }
 
@@ -159,22 +173,22 @@ fn is_asked_for(path: &[u8], asked: &[&str]) -> bool {
 impl Patch {
     fn leave_out(&mut self, path: &[u8], size: u64) {
         let path = String::from_utf8_lossy(path).into_owned();
-        self.left_out.push(LeftOut { path, size });
+        self.left_out.push(OmittedFile { path, size });
     }
 }
 
 /// A file that a patch can have.
-struct Fit {
-    pair: Pair,
+struct PatchFile {
+    pair: FilePair,
     /// Bytes of the larger side.
     size: u64,
     /// There is something to be written below its head.
     has_lines: bool,
 }
 
-impl Fit {
+impl PatchFile {
     /// The file and its size when it is too large.
-    fn of(odb: &Odb<'_>, pair: Pair) -> Result<Result<Fit, (Pair, u64)>, GitError> {
+    fn new(odb: &Odb<'_>, pair: FilePair) -> Result<Result<PatchFile, (FilePair, u64)>, GitError> {
         let mut sizes = [0, 0];
         let versions = [&pair.old, &pair.new];
         let is_same = match versions {
@@ -198,7 +212,7 @@ impl Fit {
         if !is_same && (size > MAX_FILE || is_too_long) {
             return Ok(Err((pair, size as u64)));
         }
-        Ok(Ok(Fit { pair, size: size as u64, has_lines: !is_same && size > 0 }))
+        Ok(Ok(PatchFile { pair, size: size as u64, has_lines: !is_same && size > 0 }))
     }
 }
 

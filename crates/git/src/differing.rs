@@ -10,7 +10,7 @@ use std::rc::Rc;
 use git2::{ObjectType, Odb, Repository, Tree};
 
 use super::GitError;
-use super::hunks::{Pair, Version};
+use super::hunks::{FilePair, FileSide};
 
 /// Folders inside folders, at most.
 const MAX_DEPTH: usize = 256;
@@ -38,7 +38,7 @@ pub(super) fn differing(
     old: Option<&Tree<'_>>,
     new: Option<&Tree<'_>>,
     most: u64,
-) -> Result<Vec<Pair>, GitError> {
+) -> Result<Vec<FilePair>, GitError> {
     let mut walk = Walk::new(git, most)?;
     walk.folder([old.map(Tree::id), new.map(Tree::id)], &mut Vec::new(), 0)?;
     let mut pairs = walk.pairs;
@@ -132,6 +132,7 @@ impl<'a> Counter<'a> {
             } else {
                 1
             });
+            // Stop early: above the bound the exact number does not matter.
             if sum > self.most {
                 break;
             }
@@ -151,7 +152,7 @@ impl<'a> Counter<'a> {
 
 struct Walk<'a> {
     counter: Counter<'a>,
-    pairs: Vec<Pair>,
+    pairs: Vec<FilePair>,
     /// Bytes of their paths.
     paths: usize,
     /// How many folders were gone through.
@@ -184,6 +185,8 @@ impl<'a> Walk<'a> {
             return Err(self.counter.too_many());
         }
         if let [Some(only), None] | [None, Some(only)] = sides {
+            // A folder that is new or gone adds all files below it. Counting first keeps a small
+            // tree that repeats itself from filling the list before the bound is noticed.
             let count = self.counter.count(only, depth)?;
             if count == 0 {
                 return Ok(());
@@ -203,11 +206,11 @@ impl<'a> Walk<'a> {
             let version = |item: Option<Item>| {
                 let item = item.filter(|item| !item.is_folder)?;
                 let mode = item.mode.cast_signed();
-                Some(Version { path: path.clone(), id: item.id, mode })
+                Some(FileSide { path: path.clone(), id: item.id, mode })
             };
             let (before, after) = (version(old), version(new));
             if before.is_some() || after.is_some() {
-                self.add(Pair { old: before, new: after })?;
+                self.add(FilePair { old: before, new: after })?;
             }
             let folder =
                 |item: Option<Item>| item.filter(|item| item.is_folder).map(|item| item.id);
@@ -218,13 +221,16 @@ impl<'a> Walk<'a> {
             }
             path.truncate(length);
         }
+        // Two different trees without a different file hold empty folders, which git cannot create
+        // but a forged pack can. Without this note such a pair would be compared again at each
+        // place.
         if self.pairs.len() == found {
             self.alike.insert(sides);
         }
         Ok(())
     }
 
-    fn add(&mut self, pair: Pair) -> Result<(), GitError> {
+    fn add(&mut self, pair: FilePair) -> Result<(), GitError> {
         self.paths += pair.path().len();
         if self.pairs.len() as u64 >= self.counter.most || self.paths > MAX_PATHS {
             return Err(self.counter.too_many());

@@ -33,11 +33,12 @@ pub(super) fn append<W: Write>(
     files: Vec<IndexEntry>,
     tar: &mut Tar<W>,
 ) -> Result<(), GitError> {
+    // The name goes into files of `.git` below, so it must not contain a newline or `..`.
     let branch = format!("refs/heads/{}", options.branch);
     if !git2::Reference::is_valid_name(&branch) {
         return Err(GitError::Unacceptable("the base branch has an invalid name".to_owned()));
     }
-    let history = History::of(git, commit, options.history_depth)?;
+    let history = History::collect(git, commit, options.history_depth)?;
     for folder in
         ["", "objects/", "objects/info/", "objects/pack/", "refs/", "refs/heads/", "refs/tags/"]
     {
@@ -46,6 +47,8 @@ pub(super) fn append<W: Write>(
     tar.file(".git/HEAD", format!("ref: {branch}\n").as_bytes())?;
     tar.file(".git/config", CONFIG.as_bytes())?;
     tar.file(
+        // git reads this header literally; without `sorted` it would sort the file in memory each
+        // time.
         ".git/packed-refs",
         format!("# pack-refs with: peeled fully-peeled sorted \n{} {branch}\n", commit.id())
             .as_bytes(),
@@ -56,6 +59,7 @@ pub(super) fn append<W: Write>(
     }
     match packs(git)? {
         Some(packs) => copy_objects(git, commit, &packs, tar)?,
+        // Borrowed objects lie outside of the mirror, and the sandbox cannot reach them.
         None => pack(git, &history, options, tar)?,
     }
     let index = index(files, tar.mtime)?;
@@ -73,7 +77,7 @@ struct History {
 }
 
 impl History {
-    fn of(git: &Repository, tip: &Commit<'_>, depth: u32) -> Result<History, GitError> {
+    fn collect(git: &Repository, tip: &Commit<'_>, depth: u32) -> Result<History, GitError> {
         let odb = git.odb()?;
         let mut history = History { commits: Vec::new(), shallow: Vec::new() };
         let mut seen = HashSet::from([tip.id()]);
@@ -83,6 +87,8 @@ impl History {
             for oid in level {
                 history.commits.push(oid);
                 let parents = parents(&git.find_commit(oid)?);
+                // A shallow mirror lacks parents as well, so the depth alone does not say where
+                // history ends.
                 if parents.iter().any(|parent| left == 0 || !odb.exists(*parent)) {
                     history.shallow.push(oid);
                 } else {
@@ -131,7 +137,10 @@ fn copy_objects<W: Write>(
     }
     let mut commit = commit.clone();
     let mut copied = HashSet::new();
+    // A fetched commit is in a pack. A loose one is ours, and its ancestors are looked at until the
+    // first that was fetched.
     while loose(git, commit.id()).exists() {
+        // Our own commits have one parent.
         let parent = parents(&commit).first().and_then(|parent| git.find_commit(*parent).ok());
         let base = parent.as_ref().map(Commit::tree).transpose()?;
         let mut fresh = vec![commit.id()];
@@ -171,9 +180,9 @@ fn pack<W: Write>(
     tar: &mut Tar<W>,
 ) -> Result<(), GitError> {
     let mut builder = git.packbuilder()?;
-    // No deltas are looked for, and git's helper can start no threads.
+    // The configuration turns the search for deltas off, and git's helper can start no threads.
     builder.set_threads(1);
-    let mut reach = Reach { git, builder: &mut builder, seen: HashSet::new() };
+    let mut reach = ReachableObjects { git, builder: &mut builder, seen: HashSet::new() };
     for oid in &history.commits {
         reach.builder.insert_object(*oid, None)?;
     }
@@ -193,13 +202,13 @@ fn pack<W: Write>(
     Ok(())
 }
 
-struct Reach<'a, 'b> {
+struct ReachableObjects<'a, 'b> {
     git: &'a Repository,
     builder: &'b mut PackBuilder<'a>,
     seen: HashSet<git2::Oid>,
 }
 
-impl Reach<'_, '_> {
+impl ReachableObjects<'_, '_> {
     /// Adds a tree and what is below it, each object once.
     fn tree(&mut self, root: git2::Oid) -> Result<(), GitError> {
         let mut waiting = vec![root];
@@ -211,6 +220,7 @@ impl Reach<'_, '_> {
                 match entry.kind() {
                     Some(ObjectType::Tree) => waiting.push(entry.id()),
                     Some(ObjectType::Blob) => {
+                        // The name is a hint for delta compression.
                         self.add(entry.id(), entry.name().ok())?;
                     }
                     // Submodules: their commits are somewhere else.
@@ -240,6 +250,8 @@ impl Reach<'_, '_> {
 /// file sorted by path, and a SHA-1 over all of it.
 fn index(mut files: Vec<IndexEntry>, mtime: u64) -> Result<Vec<u8>, GitError> {
     let too_many = |_| GitError::Unacceptable("too many files for an index".to_owned());
+    // git compares paths as bytes. The walk went folder by folder, which sorts `a.txt` and `a/b`
+    // differently.
     files.sort_by(|one, other| one.path.cmp(&other.path));
     let mtime = u32::try_from(mtime).unwrap_or(u32::MAX);
     let mut out = Vec::with_capacity(files.len() * 96 + 64);
@@ -253,6 +265,7 @@ fn index(mut files: Vec<IndexEntry>, mtime: u64) -> Result<Vec<u8>, GitError> {
             out.extend_from_slice(&field.to_be_bytes());
         }
         out.extend_from_slice(file.oid.as_bytes());
+        // The field has 12 bits; 0xfff means that git looks for the NUL itself.
         let length = u16::try_from(file.path.len().min(0xfff)).unwrap_or(0xfff);
         out.extend_from_slice(&length.to_be_bytes());
         out.extend_from_slice(&file.path);

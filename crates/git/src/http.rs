@@ -86,6 +86,8 @@ impl Session {
     ) -> Result<T, GitError> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         let wait = left.min(self.limits.idle);
+        // The idle limit starts anew with every chunk; only the deadline bounds a server that drips
+        // bytes.
         let stopped = self.stop.cancel.cancelled();
         let step = async {
             tokio::select! {
@@ -96,6 +98,8 @@ impl Session {
         match self.runtime.block_on(step) {
             Some(Ok(Ok(value))) => Ok(value),
             Some(Ok(Err(error))) => {
+                // reqwest puts the URL into its messages, and a URL may hold credentials that a
+                // user typed.
                 Err(GitError::Transport(printable(&chain(&error.without_url()), 500)))
             }
             None => self.stop.check().and(Err(GitError::Machine("it was stopped".to_owned()))),
@@ -109,6 +113,8 @@ impl Session {
 
     fn send(&self, service: Service, body: Vec<u8>) -> Result<Response, GitError> {
         let response = self.request(service, body)?;
+        // GitHub redirects `info/refs` of a renamed repository. A redirected POST is refused below:
+        // by then the base is the new one, so another redirect means something else.
         if response.status().is_redirection() && is_advertisement(service) {
             self.follow(&response)?;
             return self.check(self.request(service, Vec::new())?, service);
@@ -130,6 +136,8 @@ impl Session {
             request = request.header(AUTHORIZATION, authorization);
         }
         let response = self.wait(request.timeout(self.limits.total).send())?;
+        // The token was sent with this request, so an answer from another origin is not one to work
+        // with.
         if response.url().origin() != self.base().origin() {
             return Err(elsewhere(&self.base()));
         }
@@ -170,6 +178,7 @@ impl Session {
         let status = response.status();
         if status.is_success() {
             let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+            // A login page answers with status 200 too.
             if kind == Some(content_type(service).as_str()) {
                 return Ok(response);
             }
@@ -177,6 +186,8 @@ impl Session {
         }
         let headers = response.headers().clone();
         let body = match status {
+            // GitHub explains these two in the body: a rate limit, SSO, or a disabled repository.
+            // Other bodies are pages for people.
             StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => self.explanation(response),
             _ => Vec::new(),
         };
@@ -186,9 +197,10 @@ impl Session {
         Err(match status {
             StatusCode::UNAUTHORIZED => GitError::Authentication { url },
             StatusCode::FORBIDDEN => {
-                let message = refusal::words(&body);
-                GitError::Forbidden { url, why: Denial::of(&message), message }
+                let message = refusal::explanation(&body);
+                GitError::Forbidden { url, why: Denial::from_message(&message), message }
             }
+            // GitHub also answers 404 for a private repository without access.
             StatusCode::NOT_FOUND | StatusCode::GONE => GitError::NotFound(url),
             _ if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT => {
                 GitError::Transport(format!("`{url}` answered with status {}", status.as_u16()))
@@ -250,7 +262,7 @@ fn elsewhere(base: &Url) -> GitError {
     GitError::Unacceptable(format!("`{base}` redirects to another place, which is not followed"))
 }
 
-/// One request and its answer. The first piece that is asked for sends it.
+/// One request and its answer. Reading the first piece sends the request.
 pub(super) struct Exchange {
     session: Arc<Session>,
     service: Service,
@@ -271,6 +283,7 @@ impl Exchange {
         };
         let chunk = loop {
             match self.session.wait(response.chunk())? {
+                // libgit2 takes an empty read for the end of the answer.
                 Some(chunk) if chunk.is_empty() => {}
                 chunk => break chunk,
             }

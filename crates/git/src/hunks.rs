@@ -103,7 +103,7 @@ pub fn hunks(repo: &Repo, old: Oid, new: Oid) -> Result<Diff, GitError> {
     hunks_until(repo, old, new, &Stop::default())
 }
 
-/// The same, given up with an error when `stop` says so.
+/// [`hunks`], cancelled with an error when `stop` says so.
 ///
 /// # Errors
 /// Those of [`hunks`], and that of [`Stop::check`].
@@ -136,14 +136,14 @@ pub fn merge_base(repo: &Repo, a: Oid, b: Oid) -> Result<Option<Oid>, GitError> 
 
 /// One side of a file that differs.
 #[derive(Clone, Debug)]
-pub(super) struct Version {
+pub(super) struct FileSide {
     pub(super) path: Vec<u8>,
     pub(super) id: git2::Oid,
     /// The bits of a tree entry.
     pub(super) mode: i32,
 }
 
-impl Version {
+impl FileSide {
     /// Neither a link nor a submodule.
     pub(super) fn is_regular(&self) -> bool {
         self.mode & TYPE == REGULAR
@@ -152,12 +152,12 @@ impl Version {
 
 /// A file that differs; at least one side is there.
 #[derive(Clone, Debug)]
-pub(super) struct Pair {
-    pub(super) old: Option<Version>,
-    pub(super) new: Option<Version>,
+pub(super) struct FilePair {
+    pub(super) old: Option<FileSide>,
+    pub(super) new: Option<FileSide>,
 }
 
-impl Pair {
+impl FilePair {
     /// What orders files: the new path, of a deleted file the old one.
     pub(super) fn path(&self) -> &[u8] {
         self.new.as_ref().or(self.old.as_ref()).map_or(&[], |version| &version.path)
@@ -171,7 +171,7 @@ struct Budget {
 }
 
 /// What a pair looks like.
-fn file(odb: &Odb<'_>, pair: &Pair, budget: &mut Budget) -> Result<FileDiff, GitError> {
+fn file(odb: &Odb<'_>, pair: &FilePair, budget: &mut Budget) -> Result<FileDiff, GitError> {
     let path = String::from_utf8_lossy(pair.path()).into_owned();
     let is_text = std::str::from_utf8(pair.path()).is_ok();
     let mut file = FileDiff {
@@ -199,16 +199,16 @@ fn file(odb: &Odb<'_>, pair: &Pair, budget: &mut Budget) -> Result<FileDiff, Git
         (Some(_), None) => file.status = FileStatus::Deleted,
         (None, _) => file.status = FileStatus::Added,
     }
-    match shown(odb, pair, budget)? {
-        Shown::Lines { hunks, added, deleted } => {
+    match file_content(odb, pair, budget)? {
+        FileContent::Lines { hunks, added, deleted } => {
             (file.added, file.deleted) = (added, deleted);
             file.hunks = hunks;
         }
-        Shown::TooLarge { added, deleted } => {
+        FileContent::TooLarge { added, deleted } => {
             (file.opaque, file.too_large) = (true, true);
             (file.added, file.deleted) = (added, deleted);
         }
-        Shown::NotText => file.opaque = true,
+        FileContent::NotText => file.opaque = true,
     }
     if !is_text {
         file.opaque = true;
@@ -218,21 +218,25 @@ fn file(odb: &Odb<'_>, pair: &Pair, budget: &mut Budget) -> Result<FileDiff, Git
 }
 
 /// What there is to see of a file.
-enum Shown {
+enum FileContent {
     Lines { hunks: Vec<Hunk>, added: u32, deleted: u32 },
     TooLarge { added: u32, deleted: u32 },
     NotText,
 }
 
-fn shown(odb: &Odb<'_>, pair: &Pair, budget: &mut Budget) -> Result<Shown, GitError> {
+fn file_content(
+    odb: &Odb<'_>,
+    pair: &FilePair,
+    budget: &mut Budget,
+) -> Result<FileContent, GitError> {
     let sides = [&pair.old, &pair.new];
     if sides.iter().any(|side| side.as_ref().is_some_and(|version| version.mode == GITLINK)) {
-        return Ok(Shown::NotText);
+        return Ok(FileContent::NotText);
     }
     if let (Some(old), Some(new)) = (&pair.old, &pair.new)
         && old.id == new.id
     {
-        return Ok(Shown::Lines { hunks: Vec::new(), added: 0, deleted: 0 });
+        return Ok(FileContent::Lines { hunks: Vec::new(), added: 0, deleted: 0 });
     }
     let mut contents = [Vec::new(), Vec::new()];
     let mut is_too_large = false;
@@ -240,22 +244,24 @@ fn shown(odb: &Odb<'_>, pair: &Pair, budget: &mut Budget) -> Result<Shown, GitEr
         let Some(version) = version else { continue };
         let (size, _) = odb.read_header(version.id)?;
         is_too_large |= size > MAX_FILE || size > budget.compared;
-        // What nobody has looked at may be text.
+        // A file that was not read is not called binary: it may be text.
         if size > MAX_LOOKED_AT || size > budget.compared {
             continue;
         }
         budget.compared -= size;
         let object = odb.read(version.id)?;
+        // Of a file that is too large only the beginning decides whether it is binary.
         let kept = if is_too_large { BINARY_WITHIN } else { size };
         *content = object.data()[..object.len().min(kept)].to_vec();
     }
     if contents.iter().any(|content| is_binary(content)) {
-        return Ok(Shown::NotText);
+        return Ok(FileContent::NotText);
     }
     if is_too_large {
-        return Ok(Shown::TooLarge { added: 0, deleted: 0 });
+        return Ok(FileContent::TooLarge { added: 0, deleted: 0 });
     }
     let [old, new] = &contents;
+    // A file that was added or deleted needs no comparison: all its lines are on one side.
     if old.is_empty() || new.is_empty() {
         return Ok(whole(old, new, budget));
     }
@@ -268,9 +274,9 @@ pub(super) fn is_binary(content: &[u8]) -> bool {
 }
 
 /// A file that had nothing, or has nothing now: one hunk without context.
-fn whole(old: &[u8], new: &[u8], budget: &mut Budget) -> Shown {
+fn whole(old: &[u8], new: &[u8], budget: &mut Budget) -> FileContent {
     let (added, deleted) = (count_lines(new), count_lines(old));
-    let too_large = Shown::TooLarge { added: to_number(added), deleted: to_number(deleted) };
+    let too_large = FileContent::TooLarge { added: to_number(added), deleted: to_number(deleted) };
     let bytes = old.len() + new.len();
     if added + deleted > MAX_SHOWN_LINES || bytes > MAX_SHOWN_BYTES || bytes > budget.kept {
         return too_large;
@@ -284,20 +290,21 @@ fn whole(old: &[u8], new: &[u8], budget: &mut Budget) -> Shown {
         lines.push(Line { old: None, new: Some(to_number(at + 1)), text: text(line) });
     }
     let hunks = if lines.is_empty() { Vec::new() } else { vec![Hunk { lines }] };
-    Shown::Lines { hunks, added: to_number(added), deleted: to_number(deleted) }
+    FileContent::Lines { hunks, added: to_number(added), deleted: to_number(deleted) }
 }
 
-fn compare(old: &[u8], new: &[u8], budget: &mut Budget) -> Result<Shown, GitError> {
+fn compare(old: &[u8], new: &[u8], budget: &mut Budget) -> Result<FileContent, GitError> {
     if count_lines(old).max(count_lines(new)) > MAX_FILE_LINES {
-        return Ok(Shown::TooLarge { added: 0, deleted: 0 });
+        return Ok(FileContent::TooLarge { added: 0, deleted: 0 });
     }
-    // Without a path and a repository no attribute can be found; NULs were looked for already.
+    // Without a path and a repository libgit2 reads no attributes; binary files were excluded
+    // above.
     let mut options = DiffOptions::new();
     options.context_lines(3).interhunk_lines(0).indent_heuristic(true).force_text(true);
     let patch = Patch::from_buffers(old, None::<&Path>, new, None, Some(&mut options))?;
     let (context, added, deleted) = patch.line_stats()?;
     let (added_lines, deleted_lines) = (to_number(added), to_number(deleted));
-    let too_large = Shown::TooLarge { added: added_lines, deleted: deleted_lines };
+    let too_large = FileContent::TooLarge { added: added_lines, deleted: deleted_lines };
     if context + added + deleted > MAX_SHOWN_LINES {
         return Ok(too_large);
     }
@@ -308,7 +315,7 @@ fn compare(old: &[u8], new: &[u8], budget: &mut Budget) -> Result<Shown, GitErro
         let mut lines = Vec::with_capacity(count);
         for within in 0..count {
             let line = patch.line_in_hunk(at, within)?;
-            // The others say that there is no newline at the end of the file.
+            // The other origins carry the note `\ No newline at end of file`.
             if !matches!(line.origin(), ' ' | '+' | '-') {
                 continue;
             }
@@ -325,7 +332,7 @@ fn compare(old: &[u8], new: &[u8], budget: &mut Budget) -> Result<Shown, GitErro
         hunks.push(Hunk { lines });
     }
     budget.kept -= bytes;
-    Ok(Shown::Lines { hunks, added: added_lines, deleted: deleted_lines })
+    Ok(FileContent::Lines { hunks, added: added_lines, deleted: deleted_lines })
 }
 
 fn text(line: &[u8]) -> String {

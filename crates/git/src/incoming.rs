@@ -1,4 +1,4 @@
-//! Receiving: what a server has, and the part of it that is asked for. Runs in the helper when the
+//! Receiving: what a server has, and the requested part of it. Runs in the helper when the
 //! server is somebody else's ([`super::helper`]), and here when it is a folder of this machine.
 
 use std::collections::{BTreeMap, HashSet};
@@ -8,7 +8,7 @@ use std::path::Path;
 use git2::{AutotagOption, Direction, FetchOptions, ObjectType, RemoteCallbacks, Repository};
 
 use super::clone::{advertised_as, is_commit_id, kept_as};
-use super::helper::{Received, Wish};
+use super::helper::{FetchRequest, Received};
 use super::repo::{Repo, parents};
 use super::{GitError, Oid, printable};
 
@@ -25,7 +25,7 @@ pub(super) fn heads(url: &str, pushes: bool) -> Result<Vec<(String, Oid)>, GitEr
 }
 
 /// One thing to fetch.
-struct Wanted {
+struct FetchItem {
     /// The left side of the refspec.
     source: String,
     /// Our name for it.
@@ -34,7 +34,7 @@ struct Wanted {
 }
 
 /// Brings what is wished for into `place`; nothing is downloaded when it is all here.
-pub(super) fn receive(place: &Repo, url: &str, wish: &Wish) -> Result<Received, GitError> {
+pub(super) fn receive(place: &Repo, url: &str, wish: &FetchRequest) -> Result<Received, GitError> {
     let git = place.git()?;
     let before = indexes(place);
     let mut handle = git.remote_anonymous(url)?;
@@ -69,7 +69,7 @@ pub(super) fn receive(place: &Repo, url: &str, wish: &Wish) -> Result<Received, 
 fn download(
     remote: &mut git2::Remote<'_>,
     refspecs: &[String],
-    wish: &Wish,
+    wish: &FetchRequest,
 ) -> Result<(), GitError> {
     let mut is_over = false;
     let mut callbacks = RemoteCallbacks::new();
@@ -94,7 +94,8 @@ fn download(
         Err(error) if is_broken_pack(&error) => {
             Err(GitError::Transport(printable(error.message(), 500)))
         }
-        // The server refuses what we want where it should list shallow commits.
+        // A server that does not know a commit answers with an error packet where libgit2 expects
+        // the list of shallow commits.
         Err(error) if error.message() == "unexpected packet type" => {
             Err(GitError::NotFound(refspecs.join(", ")))
         }
@@ -109,19 +110,20 @@ fn is_broken_pack(error: &git2::Error) -> bool {
 }
 
 /// Finds the refs among what the server advertises.
-fn want(heads: &BTreeMap<String, git2::Oid>, refs: &[String]) -> Result<Vec<Wanted>, GitError> {
+fn want(heads: &BTreeMap<String, git2::Oid>, refs: &[String]) -> Result<Vec<FetchItem>, GitError> {
     refs.iter()
         .map(|reference| {
             let kept_as = kept_as(reference)?;
             if is_commit_id(reference) {
                 let oid = git2::Oid::from_str(reference)?;
-                // Asking for a tip by its ref works with servers that do not serve bare ids.
+                // Servers may refuse bare ids (`uploadpack.allowReachableSHA1InWant` is off by
+                // default), but serve every ref that they advertise.
                 let tip = heads.iter().find(|(_, tip)| **tip == oid).map(|(name, _)| name.clone());
-                return Ok(Wanted { source: tip.unwrap_or(reference.clone()), kept_as, oid });
+                return Ok(FetchItem { source: tip.unwrap_or(reference.clone()), kept_as, oid });
             }
             let source = advertised_as(reference);
             match heads.get(&source) {
-                Some(oid) => Ok(Wanted { source, kept_as, oid: *oid }),
+                Some(oid) => Ok(FetchItem { source, kept_as, oid: *oid }),
                 None if heads.keys().all(|name| !name.starts_with("refs/heads/")) => {
                     Err(GitError::Empty)
                 }
@@ -156,8 +158,8 @@ fn indexes(repo: &Repo) -> HashSet<std::ffi::OsString> {
     names.filter(|name| name.as_encoded_bytes().ends_with(b".idx")).collect()
 }
 
-/// Refuses packs with objects that are too large for whoever reads them later: a few bytes of a delta can
-/// stand for gigabytes.
+/// Refuses packs with objects that are too large for later readers: a delta of a few bytes can expand to
+/// gigabytes.
 pub(super) fn check_sizes(
     git: &Repository,
     oids: &[git2::Oid],

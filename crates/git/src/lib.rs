@@ -85,7 +85,7 @@ impl From<Oid> for String {
     }
 }
 
-/// What became of a push.
+/// The outcome of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushOutcome {
     Pushed,
@@ -200,7 +200,7 @@ pub fn printable(text: &str, cap: usize) -> String {
 
 /// A path as it is shown: control and invisible characters are spelled out, so that it stays on one
 /// line and says what it is.
-pub fn shown(path: &str) -> String {
+pub fn display_path(path: &str) -> String {
     let mut out = String::new();
     for c in path.chars().take(500) {
         if c.is_control() || is_invisible(c) {

@@ -17,7 +17,7 @@ use super::{GitError, Oid, PushOutcome, helper, printable};
 /// Largest request body: a push is a bounded change.
 const MAX_REQUEST: usize = 1 << 30;
 
-/// What we ask of the server: a status per ref, and remarks beside it.
+/// The capabilities that we request: a status per ref, and remarks beside it.
 const CAPABILITIES: &str =
     concat!("report-status side-band-64k agent=patchwright/", env!("CARGO_PKG_VERSION"));
 
@@ -37,8 +37,8 @@ pub fn push(
     push_when(repo, remote, commit, branch, expected, &|_| Ok(()))
 }
 
-/// The same; `permit` is asked with the number of the attempt (from 1) right before its pack is sent,
-/// and what it refuses with ends the push.
+/// [`push`] with a gate: `permit` gets the number of the attempt (from 1) right before its pack is sent,
+/// and its error ends the push.
 ///
 /// # Errors
 /// As [`push`], and what `permit` gave.
@@ -57,6 +57,7 @@ pub fn push_when(
     let lease = Lease { commit, reference, expected };
     let pack = pack(&repo.git()?, commit)?;
     if let Some(path) = remote.local_path() {
+        // A folder is written directly, so there is one attempt and nothing to look up.
         permit(1)?;
         return lease.push_to_folder(path, &pack);
     }
@@ -111,6 +112,8 @@ impl Lease {
         };
         let heads = helper::heads(&session, true)?;
         let actual = heads.into_iter().find(|(name, _)| *name == self.reference);
+        // Checked before the pack is sent, so that a branch that moved costs no upload. The server
+        // checks the old value once more.
         if let Some(outcome) = self.check(actual.map(|(_, oid)| oid))? {
             return Ok(outcome);
         }
@@ -125,6 +128,7 @@ impl Lease {
 
     /// The body of `git-receive-pack` (`Documentation/gitprotocol-pack`): one command and the pack.
     fn request(&self, pack: &[u8]) -> Vec<u8> {
+        // The protocol's "must not exist" is an old value of zeros.
         let old = self.expected.map_or(git2::Oid::ZERO_SHA1, |oid| oid.0);
         let command = format!("{old} {} {}\0{CAPABILITIES}", self.commit, self.reference);
         let mut body = format!("{:04x}{command}0000", command.len() + 4).into_bytes();
@@ -139,6 +143,7 @@ impl Lease {
         for line in lines(answer) {
             match line.ok_or_else(lost)? {
                 [1, text @ ..] => status.extend_from_slice(text),
+                // Band 3 is a fatal error, in words like those of band 2.
                 [2 | 3, text @ ..] => remarks.extend_from_slice(text),
                 _ => return Err(lost()),
             }
@@ -154,15 +159,17 @@ impl Lease {
             } else if text == format!("ok {}", self.reference) {
                 accepted = true;
             } else if let Some(reason) = text.strip_prefix(&format!("ng {} ", self.reference)) {
+                // The first reason wins: after `unpack` failed, `ng` only repeats that it did.
                 refusal.get_or_insert_with(|| reason.to_owned());
             }
         }
         match refusal {
             None if accepted => Ok(()),
+            // Neither accepted nor refused: the connection ended before the status.
             None => Err(lost()),
             Some(refusal) => {
                 let remarks = refusal::remarks(&String::from_utf8_lossy(&remarks));
-                let why = Rejection::of(&refusal, &remarks);
+                let why = Rejection::from_reason(&refusal, &remarks);
                 let reason = format!("{}\n{remarks}", printable(&refusal, 500));
                 let reference = self.reference.clone();
                 Err(GitError::Rejected { reference, reason: reason.trim_end().to_owned(), why })
@@ -189,6 +196,8 @@ impl Lease {
         if let Some(outcome) = self.check(actual)? {
             return Ok(outcome);
         }
+        // git refuses this too (`receive.denyCurrentBranch`): the working tree would no longer
+        // match its branch.
         let is_checked_out = !target.is_bare()
             && target.find_reference("HEAD").is_ok_and(|head| {
                 head.symbolic_target().is_ok_and(|name| name == Some(&self.reference))
@@ -207,9 +216,11 @@ impl Lease {
         let (name, new) = (self.reference.as_str(), self.commit.0);
         let swapped = match self.expected {
             None => target.reference(name, new, false, "push"),
+            // Compare and swap: another process may have moved the branch since the check.
             Some(old) => target.reference_matching(name, new, true, old.0, "push"),
         };
         if let Err(error) = swapped {
+            // A failed swap may mean that the branch moved, which has an error of its own.
             let now = target.refname_to_id(name).ok().map(Oid);
             self.check(now)?;
             return Err(error.into());
@@ -225,6 +236,7 @@ fn lines(mut bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
             let length = bytes.get(..4).and_then(|digits| {
                 usize::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
             });
+            // Length 0 is a flush packet, which ends a section; 1 to 3 do not occur in this answer.
             match length {
                 Some(0) => bytes = &bytes[4..],
                 Some(length) if (4..=bytes.len()).contains(&length) => {
@@ -278,6 +290,7 @@ pub(super) fn differing(
             continue;
         }
         match entry.filemode() {
+            // A submodule's commit lies in another repository.
             0o160_000 => {}
             0o040_000 => {
                 let old = old.and_then(|old| git.find_tree(old.id()).ok());

@@ -40,6 +40,7 @@ impl Quarantine {
         fs::write(path.join("objects/info/alternates"), format!("{}\n", objects.display()))?;
         fs::write(path.join("config"), CONFIG)?;
         fs::write(path.join("HEAD"), "ref: refs/heads/main\n")?;
+        // The refs are what negotiation offers as "have", so only new commits are downloaded.
         fs::write(path.join("packed-refs"), refs(repo)?)?;
         let shallow = repo.path().join("shallow");
         if shallow.exists() {
@@ -65,7 +66,8 @@ impl Quarantine {
             }
         }
         for index in packs {
-            // A pack without an index is not looked at, so the index comes last.
+            // git finds packs by their indexes. Moving the index last makes the pack appear
+            // complete.
             for path in [index.with_extension("pack"), index] {
                 let name = path.file_name().unwrap_or_default();
                 fs::rename(&path, repo.path().join("objects/pack").join(name))?;
@@ -91,6 +93,7 @@ impl Quarantine {
             }
         }
         let text = fs::read_to_string(&fresh)?;
+        // The helper wrote this file, so only lines that are commit ids are taken from it.
         let ids = text.lines().filter(|line| git2::Oid::from_str(line).is_ok());
         let mut file = tempfile::NamedTempFile::new_in(repo.path())?;
         for id in ids {

@@ -17,7 +17,7 @@ pub enum Denial {
 }
 
 impl Denial {
-    pub(super) fn of(message: &str) -> Denial {
+    pub(super) fn from_message(message: &str) -> Denial {
         if message.to_lowercase().contains("archived") {
             Denial::Archived
         } else {
@@ -41,7 +41,7 @@ pub enum Rejection {
 
 impl Rejection {
     /// From git's reason behind `ng` and what the server remarked.
-    pub(super) fn of(reason: &str, remarks: &str) -> Rejection {
+    pub(super) fn from_reason(reason: &str, remarks: &str) -> Rejection {
         let reason = reason.to_lowercase();
         let all = format!("{reason}\n{}", remarks.to_lowercase());
         let says = |words: &[&str]| words.iter().any(|word| reason.contains(word));
@@ -68,7 +68,7 @@ impl Rejection {
 }
 
 /// What the body of a refusal says, for people: the message of GitHub's JSON, or the text.
-pub(super) fn words(body: &[u8]) -> String {
+pub(super) fn explanation(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let json = serde_json::from_str::<Value>(&text).ok();
     let message = json.as_ref().and_then(|json| json.get("message")).and_then(Value::as_str);
@@ -105,7 +105,7 @@ pub(super) fn remarks(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::refusal::{Rejection, remarks, words};
+    use crate::refusal::{Rejection, explanation, remarks};
 
     #[test]
     fn git_and_github_say_why_a_ref_was_not_taken() {
@@ -139,7 +139,7 @@ mod tests {
             ("failed to update ref", "", Rejection::Locked),
             ("fetch first", "", Rejection::Rule),
         ] {
-            assert_eq!(Rejection::of(reason, said), wanted, "{reason}");
+            assert_eq!(Rejection::from_reason(reason, said), wanted, "{reason}");
         }
     }
 
@@ -156,10 +156,10 @@ mod tests {
     fn the_words_of_a_refusal_are_whole() {
         let long =
             format!("{{\"message\":\"{}\",\"documentation_url\":\"x\"}}", "word ".repeat(90));
-        let said = words(long.as_bytes());
+        let said = explanation(long.as_bytes());
         assert!(said.starts_with("word word") && said.ends_with("word \u{2026}"), "{said}");
-        assert_eq!(words(b"{\"message\":\"Denied.\"}"), "Denied.");
-        assert_eq!(words(b"<html>"), "with a web page");
-        assert_eq!(words(b" \n"), "without a reason");
+        assert_eq!(explanation(b"{\"message\":\"Denied.\"}"), "Denied.");
+        assert_eq!(explanation(b"<html>"), "with a web page");
+        assert_eq!(explanation(b" \n"), "without a reason");
     }
 }

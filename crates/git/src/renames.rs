@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use git2::Odb;
 
 use super::GitError;
-use super::hunks::{Pair, Version, is_binary};
+use super::hunks::{FilePair, FileSide, is_binary};
 use super::stop::Stop;
 
 /// Similarity that is identity, in git's scale.
@@ -25,7 +25,7 @@ const LEAST_FOR_NAMESAKES: f64 = 45_000.0;
 const LIMIT: usize = 1000;
 /// Candidates that are remembered for each added file.
 const CANDIDATES: usize = 4;
-/// Equal deleted files that are looked at for one added file.
+/// Equal deleted files that are considered for one added file.
 const EQUALS: usize = 100;
 /// Content is counted in pieces that end with a line or after this many bytes.
 const PIECE: u32 = 64;
@@ -38,12 +38,16 @@ const MAX_READ: usize = 256 << 20;
 const MAX_COMPARED: usize = 2_000_000_000;
 
 /// Joins the two halves of renamed files.
-pub(super) fn pair_up(odb: &Odb<'_>, pairs: Vec<Pair>, stop: &Stop) -> Result<Vec<Pair>, GitError> {
+pub(super) fn pair_up(
+    odb: &Odb<'_>,
+    pairs: Vec<FilePair>,
+    stop: &Stop,
+) -> Result<Vec<FilePair>, GitError> {
     let (mut sources, mut targets) = (Vec::new(), Vec::new());
     for pair in &pairs {
         match (&pair.old, &pair.new) {
-            (Some(old), None) => sources.push(Source::of(odb, old)?),
-            (None, Some(new)) => targets.push(Target { file: Source::of(odb, new)?, from: None }),
+            (Some(old), None) => sources.push(Source::new(odb, old)?),
+            (None, Some(new)) => targets.push(Target { file: Source::new(odb, new)?, from: None }),
             _ => {}
         }
     }
@@ -60,14 +64,14 @@ pub(super) fn pair_up(odb: &Odb<'_>, pairs: Vec<Pair>, stop: &Stop) -> Result<Ve
 
 /// A file that is only on one side.
 struct Source {
-    version: Version,
+    version: FileSide,
     size: usize,
     used: bool,
     pieces: Option<Vec<(u32, u32)>>,
 }
 
 impl Source {
-    fn of(odb: &Odb<'_>, version: &Version) -> Result<Source, GitError> {
+    fn new(odb: &Odb<'_>, version: &FileSide) -> Result<Source, GitError> {
         let size = if version.is_regular() { odb.read_header(version.id)?.0 } else { 0 };
         Ok(Source { version: version.clone(), size, used: false, pieces: None })
     }
@@ -175,6 +179,7 @@ impl Search<'_> {
             (0..self.sources.len()).filter(|at| !self.sources[*at].used).collect();
         let targets: Vec<usize> =
             (0..self.targets.len()).filter(|at| self.targets[*at].from.is_none()).collect();
+        // git gives up at the same number (`diff.renameLimit`), and hunks must agree with git's.
         if sources.len().saturating_mul(targets.len()) > LIMIT * LIMIT {
             return Ok(());
         }
@@ -187,12 +192,14 @@ impl Search<'_> {
                 let same_name = self.sources[source].name() == self.targets[target].file.name();
                 keep_if_better(&mut best, Candidate { score, same_name, source, target });
             }
-            // Only the target in hand is needed.
+            // Pieces of each target are needed once; those of sources stay, because every target
+            // compares with them.
             self.targets[target].file.pieces = None;
             candidates.append(&mut best);
         }
         candidates.sort_by(Candidate::compare);
         for candidate in candidates {
+            // Sorted by score, so none after this one is similar enough.
             if f64::from(candidate.score) < LEAST {
                 break;
             }
@@ -210,6 +217,7 @@ impl Search<'_> {
         if !old.version.is_regular() || !new.version.is_regular() {
             return Ok(0);
         }
+        // The sizes alone can rule a pair out, without reading either file.
         let (larger, smaller) = (old.size.max(new.size), old.size.min(new.size));
         if as_f64(larger) * (SAME - least) < as_f64(larger - smaller) * SAME
             || smaller == 0
@@ -236,7 +244,7 @@ impl Search<'_> {
     }
 
     /// Each renamed file once, at its new path.
-    fn joined(self, pairs: Vec<Pair>) -> Vec<Pair> {
+    fn joined(self, pairs: Vec<FilePair>) -> Vec<FilePair> {
         let (mut sources, mut targets) = (self.sources.iter(), self.targets.iter());
         pairs
             .into_iter()
@@ -245,7 +253,7 @@ impl Search<'_> {
                 (None, Some(_)) => {
                     let from = targets.next().and_then(|target| target.from);
                     let old = from.map(|source| self.sources[source].version.clone());
-                    Some(Pair { old, new: pair.new })
+                    Some(FilePair { old, new: pair.new })
                 }
                 _ => Some(pair),
             })
@@ -276,10 +284,12 @@ fn pieces(content: &[u8]) -> Vec<(u32, u32)> {
     let mut found: Vec<(u32, u32)> = Vec::new();
     let (mut low, mut high, mut length) = (0_u32, 0_u32, 0_u32);
     for (at, &byte) in content.iter().enumerate() {
-        // Line ends of both kinds are the same.
+        // git ignores the CR of a CRLF in text, so a converted file is still the same file.
         if is_text && byte == b'\r' && content.get(at + 1) == Some(&b'\n') {
             continue;
         }
+        // The rolling hash of git's `diffcore-delta.c`: other hashes collide elsewhere and would
+        // give other scores.
         let before = low;
         low = ((low << 7) ^ (high >> 25)).wrapping_add(u32::from(byte));
         high = (high << 7) ^ (before >> 25);
@@ -294,6 +304,7 @@ fn pieces(content: &[u8]) -> Vec<(u32, u32)> {
         found.push((hash(low, high), length));
     }
     found.sort_unstable();
+    // Equal pieces are counted together: only the number of common bytes matters.
     found.dedup_by(|next, kept| {
         let same = next.0 == kept.0;
         if same {

@@ -46,6 +46,8 @@ impl Repo {
         // What libgit2 makes, everybody may read.
         fs_err::set_permissions(fresh.path(), Permissions::from_mode(0o700))?;
         fs_err::write(fresh.path().join("config"), CONFIG)?;
+        // libgit2 writes samples that nothing here reads; without the folder there is no hook to
+        // run.
         for unused in ["hooks", "info", "description"] {
             let unused = fresh.path().join(unused);
             if unused.is_dir() {
@@ -124,6 +126,7 @@ impl Repo {
         let Ok(entries) = fs_err::read_dir(&packs) else { return false };
         for entry in entries.flatten() {
             let path = entry.path();
+            // A truncated pack still opens; only its checksum shows that bytes are missing.
             if path.extension().is_some_and(|extension| extension == "idx")
                 && !pack_matches_index(&path)
             {

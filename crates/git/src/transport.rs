@@ -48,6 +48,7 @@ impl Credentials {
         let mut value =
             HeaderValue::from_str(&format!("Basic {}", BASE64_STANDARD.encode(pair)))
                 .map_err(|_| GitError::Unacceptable("the token cannot be sent".to_owned()))?;
+        // Keeps the token out of debug output and of HTTP/2 header compression.
         value.set_sensitive(true);
         Ok(value)
     }
@@ -90,13 +91,13 @@ impl Default for Limits {
 /// A repository somewhere else, and how it is reached.
 #[derive(Clone, Debug)]
 pub struct Remote {
-    reach: Reach,
+    reach: Location,
     pub(super) limits: Limits,
     stop: Stop,
 }
 
 #[derive(Clone, Debug)]
-enum Reach {
+enum Location {
     Http { base: Url, client: Client, credentials: Option<Credentials> },
     Local(PathBuf),
 }
@@ -121,23 +122,23 @@ impl Remote {
         if base.query().is_some() || base.fragment().is_some() {
             return Err(unusable("must not have a query or fragment"));
         }
-        let reach = Reach::Http { base, client: client.clone(), credentials };
+        let reach = Location::Http { base, client: client.clone(), credentials };
         Ok(Remote { reach, limits: Limits::default(), stop: Stop::default() })
     }
 
     /// A repository on this machine, bare or not. It is read and, if bare, pushed to.
     pub fn local(path: &Path) -> Remote {
-        let reach = Reach::Local(path.to_owned());
+        let reach = Location::Local(path.to_owned());
         Remote { reach, limits: Limits::default(), stop: Stop::default() }
     }
 
-    /// The same remote under other limits.
+    /// The remote with other limits.
     #[must_use]
     pub fn limited(self, limits: Limits) -> Remote {
         Remote { limits, ..self }
     }
 
-    /// The same remote, where a connection that breaks is not tried again.
+    /// The remote without retries of broken connections.
     #[must_use]
     pub fn tried_once(mut self) -> Remote {
         self.limits.tries = 1;
@@ -147,20 +148,20 @@ impl Remote {
     /// What people know it as. Never contains credentials.
     pub fn name(&self) -> String {
         match &self.reach {
-            Reach::Http { base, .. } => base.to_string(),
-            Reach::Local(path) => path.display().to_string(),
+            Location::Http { base, .. } => base.to_string(),
+            Location::Local(path) => path.display().to_string(),
         }
     }
 
     /// The folder, when the repository is on this machine.
     pub(super) fn local_path(&self) -> Option<&Path> {
         match &self.reach {
-            Reach::Http { .. } => None,
-            Reach::Local(path) => Some(path),
+            Location::Http { .. } => None,
+            Location::Local(path) => Some(path),
         }
     }
 
-    /// The same remote; what is under way with it ends when `stop` says so.
+    /// The remote with a stop: operations under way end when it says so.
     #[must_use]
     pub fn until(self, stop: Stop) -> Remote {
         Remote { stop, ..self }
@@ -169,8 +170,8 @@ impl Remote {
     /// A way to it, for one operation.
     pub(super) fn line(&self) -> Result<Line<'_>, GitError> {
         let (base, client, credentials) = match &self.reach {
-            Reach::Http { base, client, credentials } => (base, client, credentials),
-            Reach::Local(path) => return Ok(Line::Local(path)),
+            Location::Http { base, client, credentials } => (base, client, credentials),
+            Location::Local(path) => return Ok(Line::Local(path)),
         };
         let runtime = Handle::try_current()
             .map_err(|_| GitError::Machine("git over HTTP needs a tokio runtime".to_owned()))?;
@@ -237,7 +238,7 @@ pub(super) fn prepare() -> Result<(), GitError> {
     prepare_with(|_| Err(git2::Error::from_str("git's helper talks to servers, nobody else")))
 }
 
-/// The same with a transport for HTTP, which is the first one that is given.
+/// [`prepare`] with a transport for HTTP; the first one that is given stays.
 #[expect(unsafe_code, reason = "libgit2 is configured through process-wide state")]
 pub(super) fn prepare_with<F>(transport: F) -> Result<(), GitError>
 where

@@ -16,7 +16,7 @@ use super::{GitError, Oid};
 
 /// Files read whole from the base (instructions, configuration, lock files) are at most this long.
 const MAX_READ: usize = 64 << 20;
-/// Names that are looked at for a list of paths: folders without files take time as well.
+/// Names that are visited for a list of paths: folders without files take time as well.
 const MAX_NAMES: usize = 4_000_000;
 /// Bytes of a blob that are in memory while it is streamed.
 const PIECE: usize = 64 << 10;
@@ -31,8 +31,8 @@ pub struct Change {
     /// Files that came out of the sandbox and cannot be part of a change: path and reason.
     pub refused: Vec<(String, String)>,
     /// Files that belong to the change and are not in it.
-    #[serde(default, skip_serializing_if = "Beyond::is_nothing")]
-    pub beyond: Beyond,
+    #[serde(default, skip_serializing_if = "OverLimit::is_nothing")]
+    pub beyond: OverLimit,
     /// Packages and caches that appeared in the sandbox and are no part of a change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artefacts: Vec<String>,
@@ -40,14 +40,14 @@ pub struct Change {
 
 /// What is more than can be taken out of a sandbox. Where it is, [`Change::refused`] says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Beyond {
+pub struct OverLimit {
     pub files: u64,
     pub bytes: u64,
 }
 
-impl Beyond {
+impl OverLimit {
     pub fn is_nothing(&self) -> bool {
-        *self == Beyond::default()
+        *self == OverLimit::default()
     }
 }
 
@@ -138,6 +138,7 @@ pub fn stream_blob(
 ) -> Result<(), GitError> {
     let git = repo.git()?;
     let odb = git.odb()?;
+    // libgit2 streams loose objects only; packed ones may be deltas.
     let Ok((mut reader, size, kind)) = odb.reader(oid.0) else {
         take(&read_blob(repo, oid, cap)?);
         return Ok(());
@@ -152,6 +153,7 @@ pub fn stream_blob(
         take(given);
         left -= given.len();
     }
+    // A short read must fail: a search for secrets that stops early would pass the file.
     if kind != ObjectType::Blob || left > 0 {
         return Err(GitError::Unacceptable(format!("`{}` is not a whole file", oid.short())));
     }

@@ -38,7 +38,7 @@ pub enum Entry {
         repository: String,
     },
     /// Instructions and declared tools: what the first request is made of besides items. Once more,
-    /// without items, when a run goes on with another model or other tools.
+    /// without items, when a run continues with another model or other tools.
     Prompted {
         instructions: String,
         tools: Value,
@@ -188,7 +188,7 @@ pub enum Entry {
         call: String,
         /// As which kind of agent.
         kind: String,
-        /// What is asked for it, as in the catalogue.
+        /// Its price per million tokens, as in the catalogue.
         model: String,
         /// Its own limits, inside the run's.
         limits: Limits,

@@ -48,13 +48,13 @@ pub struct Line {
 
 /// The journal of one run, open for appending. Shared by reference; appending is atomic.
 pub struct Journal {
-    file: Arc<Opened>,
+    file: Arc<JournalFile>,
     /// The sub-agent whose entries come through here; `None` for the run's own.
     lane: Option<String>,
 }
 
 /// The file behind a journal and its lanes.
-struct Opened {
+struct JournalFile {
     path: PathBuf,
     clock: Clock,
     redact: Redact,
@@ -86,10 +86,12 @@ impl Journal {
         let file = options.open(&path).map_err(|err| unusable(&path, err))?;
         lock(&file, &path)?;
         let folder = std::fs::File::open(dir).map_err(|err| unusable(dir, err))?;
+        // The file's name is an entry of the folder, which a power cut could lose although the file
+        // itself was flushed.
         folder.sync_all().map_err(|err| unusable(dir, err))?;
         let file = fs_err::File::from_parts(file, &path);
         let tail = Mutex::new(Tail { file, length: 0, seq: 0, broken: false });
-        Ok(Journal { file: Arc::new(Opened { path, clock, redact, tail }), lane: None })
+        Ok(Journal { file: Arc::new(JournalFile { path, clock, redact, tail }), lane: None })
     }
 
     /// Opens the journal in `dir` to go on with it: a torn last line is cut off, the complete lines
@@ -103,12 +105,13 @@ impl Journal {
         let mut file = fs_err::File::from_parts(file, &path);
         let contents = contents(&mut file, &path)?;
         let (lines, length) = parse(&contents, &path)?;
+        // Appending behind a torn line would damage the new line as well.
         if length < contents.len() as u64 {
             file.set_len(length).map_err(|err| unusable(&path, err))?;
         }
         let seq = lines.last().map_or(0, |line| line.seq);
         let tail = Mutex::new(Tail { file, length, seq, broken: false });
-        let file = Arc::new(Opened { path, clock, redact, tail });
+        let file = Arc::new(JournalFile { path, clock, redact, tail });
         Ok((Journal { file, lane: None }, lines))
     }
 
@@ -198,7 +201,8 @@ impl Tail {
         });
         match written {
             Ok(()) => self.length += line.len() as u64,
-            // A torn line in the middle would make the whole journal unreadable.
+            // A torn line in the middle makes the whole journal unreadable, so a failed write is
+            // cut off.
             Err(_) => self.broken = self.file.set_len(self.length).is_err(),
         }
         written
@@ -224,6 +228,7 @@ fn contents(file: &mut fs_err::File, path: &Path) -> Result<Vec<u8>> {
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
     file.seek(SeekFrom::Start(0)).map_err(|err| unusable(path, err))?;
+    // Another process may still append; what came after the size was read is left to it.
     file.take(size).read_to_end(&mut bytes).map_err(|err| unusable(path, err))?;
     Ok(bytes)
 }
@@ -245,7 +250,8 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<(Vec<Line>, u64)> {
         };
         match parsed {
             Ok(line) if line.seq == expected => lines.push(line),
-            // Blocks of a file may reach the disk out of order, so a torn line can have its end.
+            // After a power cut, blocks of a file may be written out of order: even a line that
+            // ends in a newline can be torn.
             Err(_) if is_last => break,
             Ok(line) => {
                 let cause = anyhow::anyhow!("line {expected} has number {}", line.seq);

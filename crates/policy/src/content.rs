@@ -12,15 +12,17 @@ use patchwright_git::tree::{FileChange, Mode};
 
 /// How the lines of two blobs differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Added {
+pub struct AddedLines {
     /// The lines that the old blob does not have, with their numbers from 1.
     pub lines: Vec<(usize, String)>,
     /// The lines that the new blob no longer has.
     pub removed: Vec<String>,
 }
 
-impl Added {
-    pub fn between(old: &[u8], new: &[u8]) -> Added {
+impl AddedLines {
+    pub fn between(old: &[u8], new: &[u8]) -> AddedLines {
+        // Counting is linear and bounded. An alignment of two large files made by a stranger can
+        // take quadratic time.
         let mut left: HashMap<&[u8], usize> = HashMap::new();
         for line in old.split(|b| *b == b'\n') {
             *left.entry(line).or_default() += 1;
@@ -39,7 +41,7 @@ impl Added {
                 removed.push(String::from_utf8_lossy(line).into_owned());
             }
         }
-        Added { lines, removed }
+        AddedLines { lines, removed }
     }
 }
 
@@ -124,11 +126,11 @@ const PHRASES: &[Phrase] = &[
     lint("--no-verify", &[]),
 ];
 
-/// Line numbers with what stands there.
+/// Line numbers with the matched text.
 type Hits<'a> = Vec<(usize, &'a str)>;
 
 /// Flags for a text file.
-pub(super) fn check(file: &FileChange, added: &Added, flags: &mut Vec<Violation>) {
+pub(super) fn check(file: &FileChange, added: &AddedLines, flags: &mut Vec<Violation>) {
     let path = folded(&file.path);
     let flag = |rule: &str, message| Violation::new(rule, Some(file.path.clone()), message);
     let mut by_rule: Vec<(&str, &str, Hits<'_>)> = Vec::new();
@@ -168,6 +170,7 @@ fn contains_word(line: &str, phrase: &str) -> bool {
     let starts_word = phrase.starts_with(|c: char| c.is_ascii_alphanumeric());
     line.match_indices(phrase).any(|(at, _)| {
         let before = line[..at].chars().next_back();
+        // A dot counts as part of the word, so `exit.it(` of another object is no test.
         !starts_word || !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '.')
     })
 }
@@ -229,7 +232,7 @@ const TEST_STARTS: &[(&[&str], &[&str])] = &[
 ];
 
 /// Tests that are no longer there, when more went than came.
-fn fewer_tests(path: &str, added: &Added) -> Option<(usize, usize)> {
+fn fewer_tests(path: &str, added: &AddedLines) -> Option<(usize, usize)> {
     let starts = TEST_STARTS.iter().find(|(e, _)| e.iter().any(|e| path.ends_with(e)))?.1;
     let is_start = |line: &str| starts.iter().any(|start| line.trim_start().starts_with(start));
     let gone = added.removed.iter().filter(|line| is_start(line)).count();
@@ -237,9 +240,9 @@ fn fewer_tests(path: &str, added: &Added) -> Option<(usize, usize)> {
     (gone > came).then_some((gone, came))
 }
 
-type Deception = (&'static str, &'static str, fn(&str) -> Option<String>);
+type DeceptionRule = (&'static str, &'static str, fn(&str) -> Option<String>);
 
-const DECEPTIONS: &[Deception] = &[
+const DECEPTIONS: &[DeceptionRule] = &[
     ("content.bidi", "text direction is overridden", bidi),
     ("content.invisible", "has characters that cannot be seen", invisible),
     ("content.homoglyph", "mixes look-alike letters of two scripts", homoglyph),
@@ -265,10 +268,12 @@ fn bidi(line: &str) -> Option<String> {
 }
 
 fn invisible(line: &str) -> Option<String> {
+    // A byte order mark at the start of a file is usual on Windows.
     let line = line.strip_prefix('\u{feff}').unwrap_or(line);
     let mut before = ' ';
     let mut found = Vec::new();
     for c in line.chars() {
+        // A zero-width joiner or variation selector after an emoji is part of that emoji.
         let joins_emoji = matches!(c, '\u{200d}' | '\u{fe0f}') && before > '\u{203b}';
         let hidden = matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{feff}'
             | '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}'
@@ -287,6 +292,8 @@ fn homoglyph(line: &str) -> Option<String> {
     if line.is_ascii() {
         return None;
     }
+    // Greek, Cyrillic, Armenian, Cherokee, full-width and mathematical letters have look-alikes of
+    // Latin ones.
     let foreign = |c: &char| {
         matches!(c, '\u{370}'..='\u{3ff}' | '\u{400}'..='\u{52f}' | '\u{531}'..='\u{58f}'
             | '\u{13a0}'..='\u{13ff}' | '\u{ff21}'..='\u{ff5a}' | '\u{1d400}'..='\u{1d7ff}')

@@ -73,7 +73,7 @@ impl Violation {
         Violation { rule: rule.into(), path, message: message.into() }
     }
 
-    /// Says that something has one of our own secrets in it, or could not be searched for them.
+    /// One of our own secrets was found, or the text could not be searched for them.
     pub fn is_leak(&self) -> bool {
         self.rule == secrets::OWN || self.rule == secrets::UNSEARCHED
     }
@@ -177,6 +177,7 @@ pub fn check(
     for file in &change.files {
         paths::check(&lists, file, blobs, &mut judgement);
     }
+    // Two paths can be one file on a Mac or on Windows, which only a look at all files shows.
     paths::check_together(&change.files, &mut judgement);
     for (path, reason) in &change.refused {
         let message = format!("cannot be part of a change: {reason}");
@@ -187,8 +188,8 @@ pub fn check(
     }
     let publishable = judgement.publishable(change);
     size::check(policy, &publishable, change.beyond, &mut judgement.violations);
-    // What is too large to be published is handed over as a patch all the same. So our own secrets
-    // are looked for whatever the size; the other rules are about what a reviewer gets to see.
+    // A change that is too large is still handed over as a patch. So the search for our own secrets
+    // has no size limit; the other rules only concern what a reviewer sees.
     let is_small = judgement.violations.iter().all(|found| !found.rule.starts_with("size."));
     for file in &change.files {
         let unfit = secrets::check_own(file, blobs, redactor);
@@ -221,6 +222,7 @@ fn check_content(lists: &Lists, file: &FileChange, blobs: &dyn Blobs, judgement:
         return;
     };
     let old = file.old.filter(|old| old.mode != Mode::Gitlink);
+    // Only the mode changed.
     if old.is_some_and(|old| old.oid == new.oid) {
         return;
     }
@@ -236,7 +238,7 @@ fn check_content(lists: &Lists, file: &FileChange, blobs: &dyn Blobs, judgement:
             return;
         }
     };
-    let added = content::Added::between(&old, &new);
+    let added = content::AddedLines::between(&old, &new);
     let allowed = lists.secret_allow.is_match(paths::folded(&file.path));
     if !allowed {
         secrets::check_added(&file.path, &added, &mut judgement.violations);
@@ -267,7 +269,7 @@ impl Lists {
             protected_globs: policy.protected_paths.clone(),
             workflows: glob_set(&workflows, "**"),
             blocked: glob_set(&policy.blocked_paths, "**"),
-            // The second is no path: a name cannot end in a slash.
+            // No path matches `?/`, because none ends in a slash: an invalid glob allows nothing.
             secret_allow: glob_set(&policy.secret_allow_paths, "?/"),
         }
     }
@@ -297,7 +299,8 @@ fn glob_set(globs: &[String], instead: &str) -> GlobSet {
             set.add(glob);
         }
     }
-    // Patterns that are too much together must not match nothing: that would protect nothing.
+    // Globs that cannot be compiled together must not match nothing: then no path would be
+    // protected.
     let fallback = || GlobSetBuilder::new().add(glob_of(instead)?).build();
     set.build().or_else(|_| fallback()).unwrap_or_default()
 }

@@ -178,8 +178,10 @@ pub(super) fn check(
     if let Some((rule, message)) = broken_mode(file, blobs) {
         judgement.violations.push(violation(rule, message));
     }
+    // Folded, because `.GitHub/workflows` is the workflow folder on a Mac and on Windows.
     let path = folded(&file.path);
     if let Some(rule) = held_back(lists, &path) {
+        // A file that is held back needs no flags: nobody can merge it.
         judgement.held_back.push(HeldBack { file: file.clone(), rule: rule.to_owned() });
         return;
     }
@@ -227,6 +229,7 @@ fn protection(lists: &Lists, folded: &str) -> Option<(&'static str, String)> {
             None => ("path.protected.listed", format!("listed as `{glob}`")),
         })
         .collect();
+    // The most specific reason first: `.github/**` matches CODEOWNERS as well.
     rows.sort_by_key(|(rule, _)| (*rule == NOTE, *rule == "path.protected.github"));
     rows.into_iter().next()
 }
@@ -241,10 +244,13 @@ pub fn unsafe_path(path: &str) -> Option<&'static str> {
     }
     for segment in path.split('/') {
         let name = folded(segment);
+        // Windows drops dots and spaces at the end of a name.
         let name = name.trim_end_matches(['.', ' ']);
         if matches!(segment, "" | "." | "..") || name.is_empty() {
             return Some("has an empty, `.` or `..` segment");
         }
+        // `git~1` is the 8.3 short name of `.git` on Windows, and `.git:` opens a stream of it on
+        // NTFS.
         if name == ".git" || name.starts_with("git~") || name.starts_with(".git:") {
             return Some("is inside a git folder");
         }
@@ -256,6 +262,7 @@ fn broken_mode(file: &FileChange, blobs: &dyn Blobs) -> Option<(&'static str, St
     let new = file.new?;
     match new.mode {
         Mode::File | Mode::Executable => None,
+        // A submodule that the change leaves alone is no reason to refuse.
         Mode::Gitlink if file.old == Some(new) => None,
         Mode::Gitlink => Some(("path.gitlink", "adds or moves a submodule".to_owned())),
         Mode::Symlink => {
@@ -275,6 +282,7 @@ fn link_stays_inside(path: &str, target: &[u8]) -> Result<(), &'static str> {
     if target.is_empty() || target.starts_with(['/', '\\', '~']) || target.contains(':') {
         return Err("the link's target is not a path inside the repository");
     }
+    // By text only: following the link on a file system would leave the repository first.
     let mut depth = path.matches('/').count();
     for segment in target.split(['/', '\\']) {
         let name = folded(segment);

@@ -1,14 +1,14 @@
 //! How much one change may be: a person has to read it.
 
 use super::{Policy, Violation};
-use patchwright_git::tree::{Beyond, FileChange};
+use patchwright_git::tree::{FileChange, OverLimit};
 
 /// Violations `size.files` and `size.bytes`, over the files that would be published and those `beyond`,
-/// which were too many to be looked at. Some of these are too many, whatever the limits.
+/// which were too many to be read. Some of these are too many, whatever the limits.
 pub(super) fn check(
     policy: &Policy,
     files: &[&FileChange],
-    beyond: Beyond,
+    beyond: OverLimit,
     violations: &mut Vec<Violation>,
 ) {
     let count = beyond.files.saturating_add(files.len() as u64);

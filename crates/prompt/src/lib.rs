@@ -190,6 +190,8 @@ fn system_file(wanted: &SystemPrompt<'_>, file: &str) -> Result<String> {
     let SystemPrompt { model, tools, personality } = *wanted;
     let names: Vec<Value> = tools.iter().map(|tool| Value::from(tool.name.as_str())).collect();
     let variables = context! { tools => names, personality => personality.word() };
+    // Parts are rendered with the same variables first, so that a family's text can place them
+    // anywhere.
     let mut part = BTreeMap::new();
     for (name, _) in FILES {
         if let Some(short) = name.strip_prefix(PARTS) {
@@ -204,6 +206,7 @@ fn system_file(wanted: &SystemPrompt<'_>, file: &str) -> Result<String> {
 fn family_file(model: &Model, is_without_tools: bool) -> String {
     let file = |family: &str| format!("system/{family}.md");
     let own = file(&model.prompt);
+    // `prompt` of a catalogue entry names a file; these three are not families.
     let is_other = own == REVIEW_SYSTEM || own == AGENT_SYSTEM || model.prompt == TEXT_SYSTEM;
     let is_known = FILES.iter().any(|(name, _)| *name == own) && !is_other;
     match (is_without_tools, is_known) {
@@ -222,10 +225,10 @@ fn edit_format(model: &Model) -> &'static str {
     }
 }
 
-/// What is said of the mode; nothing where the work is to be done, which system prompts expect.
+/// The text about the mode; nothing for the default mode, which system prompts expect.
 pub fn mode(mode: Mode) -> Result<Option<&'static str>> {
     match mode {
-        // A reviewer has a system prompt of their own.
+        // A review has a system prompt of its own.
         Mode::Execute | Mode::Review => Ok(None),
         Mode::Plan => text("mode/plan.md").map(Some),
     }
@@ -319,7 +322,7 @@ pub fn campaign_task(task: &CampaignTask<'_>) -> Result<String> {
     render("task/campaign.md", context! { repository, base_branch, prompt, checks => list(checks) })
 }
 
-/// What is said to a model whose change fails checks. `tag` is from [`fresh_tag`], made for the
+/// The message to a model whose change fails checks. `tag` is from [`fresh_tag`], made for the
 /// outputs of the checks.
 pub fn check_failed(failed: &[FailedCheck<'_>], tag: &str) -> Result<String> {
     let checks = failed.iter().map(|FailedCheck { run, before }| {
@@ -429,6 +432,7 @@ pub fn tag_of(texts: &[&str]) -> String {
     let mut digest = Sha256::new();
     for text in texts {
         digest.update(text.as_bytes());
+        // The separator makes `["ab", ""]` and `["a", "b"]` different.
         digest.update([0]);
     }
     let digest = digest.finalize();
@@ -467,6 +471,7 @@ static BLOCKS: LazyLock<Environment<'static>> = LazyLock::new(|| {
 fn strict() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    // Prompts are plain text; escaping HTML would change the code in them.
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     environment
 }

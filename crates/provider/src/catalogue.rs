@@ -42,13 +42,13 @@ pub struct Model {
     /// How long requests cost more, the shortest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub price_above: Vec<PriceStep>,
-    /// Levels that may be asked for; empty for models without reasoning effort.
+    /// Levels that a request may name; empty for models without reasoning effort.
     pub efforts: Vec<String>,
     pub default_effort: Option<String>,
     /// `low`, `medium`, `high`; sent only when set.
     pub verbosity: Option<String>,
     pub parallel_calls: bool,
-    /// How the depth of thinking is asked for.
+    /// How a request asks for a depth of thinking.
     pub thinking: Thinking,
     /// Which of its profile's shell tools the model gets; `None` for the profile's own.
     pub shell: Option<String>,
@@ -105,6 +105,7 @@ impl Model {
     /// Tokens of a conversation from which on it is compacted: a part of the window, and before a
     /// request of its length costs more than one that is shorter.
     pub fn compact_at(&self) -> u64 {
+        // The rest is room for the next reply and for what counting by bytes gets wrong.
         let fits = self.context_window / 100 * 85;
         let cheap = self.price_above.first().map(|step| step.tokens / 100 * 95);
         self.compact_at.unwrap_or(cheap.map_or(fits, |cheap| cheap.min(fits)))
@@ -134,7 +135,8 @@ impl Model {
             return Ok(());
         }
         let Some(effort) = effort else { return Ok(()) };
-        // What an unknown model can do is the endpoint's to say.
+        // Nothing is known about an assumed model; the endpoint refuses an effort that it does not
+        // have.
         if self.assumed || self.efforts.iter().any(|level| level == effort) {
             return Ok(());
         }
@@ -149,8 +151,8 @@ impl Model {
         })
     }
 
-    /// What is worth a word before the work starts: a name that looks misspelt, figures that are
-    /// guesses, a model that is no longer offered. `today` is `YYYY-MM-DD`.
+    /// Warnings before the work starts: a name that looks misspelt, figures that are guesses, a model that
+    /// is no longer offered. `today` is `YYYY-MM-DD`.
     pub fn notes(&self, today: &str) -> Vec<String> {
         let slug = &self.slug;
         let mut notes = Vec::new();
@@ -197,6 +199,7 @@ impl Catalogue {
         for (name, fields) in overrides {
             fields.check(name)?;
             catalogue.check_names(name, fields)?;
+            // An override of a cloud's name starts from the maker's entry of the same model.
             let known = catalogue.models.get(name).or_else(|| match name.split_once('/') {
                 Some((word, slug)) => catalogue.behind(platform::provider(word)?.name, slug),
                 None => catalogue.snapshot(name),
@@ -204,6 +207,7 @@ impl Catalogue {
             let known = known.cloned().unwrap_or_default();
             catalogue.models.insert(name.clone(), fields.clone().over(&known));
         }
+        // A mistake in an override is reported now, not when the model is first used.
         for name in overrides.keys() {
             catalogue.resolve(name, None)?;
         }
@@ -293,12 +297,14 @@ impl Catalogue {
         let makers = platform::makers_name(name, slug);
         if let Some(fields) = exact.or_else(|| self.behind(name, slug)) {
             let mut fields = self.inherit(makers, fields.clone());
+            // `anthropic/gpt-5` is a slip: the model exists, but not at this provider.
             if provider.is_maker && fields.provider.as_deref() != Some(name) {
                 let theirs = fields.provider.unwrap_or_default();
                 return Err(Failure::usage(format!("`{slug}` is not a model of `{name}`"))
                     .hint(format!("write `{slug}` or `{theirs}/{slug}`")));
             }
-            // A server of the user's own may translate; the endpoint knows whether it is one.
+            // A gateway of the user's own may translate Chat Completions, so the restriction holds
+            // at public services only.
             let responses_only =
                 if name == "chat" { fields.responses_only.take() } else { fields.responses_only };
             let wire = wire.or(exact.and_then(|fields| fields.wire)).or(provider.wire);
@@ -340,7 +346,7 @@ impl Catalogue {
     /// The fields with those of the entry that they are like, and then of the family.
     fn inherit(&self, slug: &str, fields: Fields) -> Fields {
         let (mut fields, mut slug) = (fields, slug.to_owned());
-        // An entry may be like one that is like another; nobody needs more, and rings end.
+        // The bound ends a circle of `like` entries; real chains are shorter.
         for _ in 0..4 {
             let Some(like) = fields.like.take() else { break };
             if let Some(base) = self.models.get(&like) {
@@ -386,7 +392,7 @@ pub fn default_base_url(model: &Model) -> Option<&'static str> {
         ("openai", Wire::Responses | Wire::Chat)
         | ("anthropic", Wire::Messages)
         | ("google", Wire::Gemini) => Some(wire::default_base_url(model.wire)),
-        // Both have an imitation of Chat Completions beside their own protocol.
+        // Both offer an endpoint compatible with Chat Completions beside their own protocol.
         ("anthropic", Wire::Chat) => Some("https://api.anthropic.com/v1"),
         ("google", Wire::Chat) => Some("https://generativelanguage.googleapis.com/v1beta/openai"),
         _ => None,

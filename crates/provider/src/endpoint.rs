@@ -22,7 +22,7 @@ use super::wire;
 use patchwright_base::error::{Failure, Result};
 
 pub use self::choose::{Wanted, open};
-pub use self::keys::Owner;
+pub use self::keys::KeyOwner;
 
 /// The version of the Messages protocol that Vertex AI wants in the body.
 const VERTEX_VERSION: &str = "vertex-2023-10-16";
@@ -87,6 +87,7 @@ impl Endpoint {
         if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
             return Err(invalid("it must start with `http://` or `https://`"));
         }
+        // A password in a URL would appear in logs and error messages.
         if !base.username().is_empty() || base.password().is_some() {
             return Err(invalid("it contains a user name or password"));
         }
@@ -100,7 +101,7 @@ impl Endpoint {
     }
 
     /// The base without credentials, query and final slash, as it may be shown.
-    pub fn shown(&self) -> String {
+    pub fn display_url(&self) -> String {
         let mut shown = self.base.clone();
         shown.set_query(None);
         shown.set_fragment(None);
@@ -118,8 +119,8 @@ impl Endpoint {
     }
 
     /// The company whose public service this is; `None` for a server of the user's own.
-    pub fn owner(&self) -> Option<Owner> {
-        Owner::of_host(self.base.host_str()?)
+    pub fn owner(&self) -> Option<KeyOwner> {
+        KeyOwner::of_host(self.base.host_str()?)
     }
 
     /// The address of a request.
@@ -135,6 +136,7 @@ impl Endpoint {
             }
             _ => {}
         }
+        // Without it the API streams one JSON array instead of events.
         if wire == Wire::Gemini && !url.query_pairs().any(|(name, _)| name == "alt") {
             url.query_pairs_mut().append_pair("alt", "sse");
         }
@@ -158,7 +160,7 @@ impl Endpoint {
                 format!("publishers/anthropic/models/{name}:streamRawPredict")
             }
             (Route::Publishers, Wire::Chat) => format!("endpoints/openapi/{own}"),
-            // Some write Google's version into the base URL.
+            // Users write Google's version into the base URL, as other clients want it.
             (_, Wire::Gemini) if self.has_version() => own.trim_start_matches("v1beta/").to_owned(),
             _ => own,
         }
@@ -180,13 +182,14 @@ impl Endpoint {
             (Sent::Bearer, _) | (_, Wire::Responses | Wire::Chat) => {
                 (header::AUTHORIZATION, bearer(&key.value))
             }
-            // A key goes in a header of its own, a token as `Authorization`; both are refused.
+            // Anthropic refuses a key as `Authorization` and an OAuth token as `x-api-key`.
             (_, Wire::Messages) if anthropic::is_token(&key.value) => {
                 (header::AUTHORIZATION, bearer(&key.value))
             }
             (_, Wire::Messages) => (HeaderName::from_static("x-api-key"), bare(&key.value)),
             (_, Wire::Gemini) => (HeaderName::from_static("x-goog-api-key"), bare(&key.value)),
         };
+        // `new` checked that the key can be a header value.
         Some((name, value.ok()?))
     }
 
@@ -202,7 +205,7 @@ impl Endpoint {
 
 /// The model is in the path, and the version is a field instead of a header.
 fn vertex_messages(body: &[u8]) -> Option<Vec<u8>> {
-    let Fields(fields) = serde_json::from_slice(body).ok()?;
+    let JsonFields(fields) = serde_json::from_slice(body).ok()?;
     let mut out = format!("{{\"anthropic_version\":\"{VERTEX_VERSION}\"");
     for (name, value) in fields {
         if matches!(name.as_str(), "model" | "anthropic_version") {
@@ -218,24 +221,24 @@ fn vertex_messages(body: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The top level of a JSON object, in order, with the values untouched.
-struct Fields<'a>(Vec<(String, &'a RawValue)>);
+struct JsonFields<'a>(Vec<(String, &'a RawValue)>);
 
-impl<'de> serde::Deserialize<'de> for Fields<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields<'de>, D::Error> {
+impl<'de> serde::Deserialize<'de> for JsonFields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<JsonFields<'de>, D::Error> {
         struct InOrder;
         impl<'de> Visitor<'de> for InOrder {
-            type Value = Fields<'de>;
+            type Value = JsonFields<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonFields<'de>, A::Error> {
                 let mut fields = Vec::new();
                 while let Some(field) = map.next_entry()? {
                     fields.push(field);
                 }
-                Ok(Fields(fields))
+                Ok(JsonFields(fields))
             }
         }
         deserializer.deserialize_map(InOrder)
@@ -253,7 +256,7 @@ fn segment(name: &str) -> String {
             let _ = write!(segment, "%{byte:02X}");
         }
     }
-    // A path has no segment that means another one.
+    // `.` and `..` would be resolved away, and the request would go to another path.
     if matches!(segment.as_str(), "." | "..") { segment.replace('.', "%2E") } else { segment }
 }
 

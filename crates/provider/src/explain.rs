@@ -4,7 +4,7 @@
 use secrecy::ExposeSecret;
 
 use super::catalogue::Model;
-use super::endpoint::{Endpoint, Owner, Route};
+use super::endpoint::{Endpoint, KeyOwner, Route};
 use super::item::Wire;
 use super::retry;
 use super::wire;
@@ -18,6 +18,7 @@ pub(super) fn hint(at: &Endpoint, model: &Model, fault: &Fault) -> Option<String
     let said = fault.message.to_ascii_lowercase();
     match fault.kind {
         FaultKind::Authentication => Some(authentication(at, model)),
+        // Google answers 400 for an invalid key.
         FaultKind::Rejected(400) if said.contains("api key not valid") => {
             Some(authentication(at, model))
         }
@@ -33,12 +34,12 @@ pub(super) fn hint(at: &Endpoint, model: &Model, fault: &Fault) -> Option<String
         FaultKind::Malformed => base_mistake(at, model.wire),
         FaultKind::Unavailable => fault.wait.map(|wait| {
             let wait = retry::spoken(wait);
-            format!("run it again in {wait}; the run goes on where it stopped")
+            format!("run it again in {wait}; the run continues where it stopped")
         }),
         FaultKind::Unreachable if at.owner().is_none() => Some(format!(
             "check that a server runs at `{}`, or name another one with `--base-url`; then run it \
-                 again, the run goes on where it stopped",
-            at.shown()
+                 again, the run continues where it stopped",
+            at.display_url()
         )),
         _ => None,
     }
@@ -52,12 +53,12 @@ fn authentication(at: &Endpoint, model: &Model) -> String {
     };
     let name = key.name;
     let maker = at.owner().or(match model.provider.as_str() {
-        "openai" => Some(Owner::OpenAi),
-        "anthropic" => Some(Owner::Anthropic),
-        "google" => Some(Owner::Google),
+        "openai" => Some(KeyOwner::OpenAi),
+        "anthropic" => Some(KeyOwner::Anthropic),
+        "google" => Some(KeyOwner::Google),
         _ => None,
     });
-    match (Owner::of_key(key.value.expose_secret()), maker) {
+    match (KeyOwner::of_key(key.value.expose_secret()), maker) {
         (Some(issuer), Some(maker)) if issuer != maker => format!(
             "`{name}` holds a key of {}, and `{slug}` is a model of {}: set it to the right key",
             issuer.name(),
@@ -140,7 +141,7 @@ fn base_mistake(at: &Endpoint, wire: Wire) -> Option<String> {
     if at.route() != &Route::Wire {
         return None;
     }
-    let shown = at.shown();
+    let shown = at.display_url();
     let path = shown.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
     let path = path.map(|(_, path)| path).unwrap_or_default();
     for tail in ["/responses", "/chat/completions", "/messages"] {

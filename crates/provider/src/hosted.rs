@@ -59,6 +59,7 @@ fn declaration(entry: &Value, wire: Wire) -> Result<ToolDeclaration> {
     let name = match wire {
         Wire::Responses | Wire::Messages => typed(fields, wire)?,
         Wire::Gemini => single(fields)?,
+        // Chat Completions knows function tools only; a hosted tool would be refused by the server.
         Wire::Chat => {
             return Err(Failure::usage("`hosted-tools` cannot be used on the `chat` wire")
                 .hint("leave it out, or choose a model that is asked on the provider's own wire"));
@@ -81,6 +82,7 @@ fn typed(fields: &Map<String, Value>, wire: Wire) -> Result<String> {
             "this model's provider names its tools by type, for example `{example}`"
         )));
     };
+    // OpenAI's `shell` has two forms; the local one asks us to run the commands.
     let is_local_shell = kind == "shell"
         && fields.get("environment").and_then(|it| it.get("type")) == Some(&Value::from("local"));
     let is_ours = OURS.iter().any(|(of, prefix)| {
@@ -122,6 +124,8 @@ fn check_mcp(fields: &Map<String, Value>) -> Result<()> {
     }
     match fields.get("require_approval") {
         Some(Value::String(word)) if word == "never" => Ok(()),
+        // An object lists tools that need approval and tools that never do. Calls of the former are
+        // declined.
         Some(Value::Object(_)) => Ok(()),
         _ => Err(Failure::usage(
             "`hosted-tools`: the calls of an `mcp` server would wait for an approval, and nobody is asked",
@@ -138,6 +142,8 @@ fn check_secrets(tool: &str, value: &Value, depth: usize) -> Result<()> {
     match value {
         Value::Object(fields) => {
             for (key, value) in fields {
+                // A written-out secret would end up in the journal and in reports, which show
+                // declarations.
                 if is_secret(key, fields) && !value.is_null() {
                     check_reference(tool, key, value)?;
                 }
@@ -252,8 +258,8 @@ pub fn filled(tools: &[ToolDeclaration], secrets: &Secrets) -> Vec<ToolDeclarati
 fn fill(value: &mut Value, secrets: &Secrets) {
     match value {
         Value::String(text) => {
-            // The names are those of the declaration: a secret that looks like a reference is not
-            // looked into.
+            // Only references of the declaration are replaced. A secret that itself contains `${…}`
+            // is inserted as it is.
             let names: Vec<String> = names_in(text).into_iter().map(str::to_owned).collect();
             let mut whole = String::with_capacity(text.len());
             let mut rest = text.as_str();

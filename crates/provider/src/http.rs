@@ -48,7 +48,9 @@ pub fn client() -> Result<Client> {
 fn builder() -> reqwest::ClientBuilder {
     Client::builder()
         .user_agent(concat!("patchwright/", env!("CARGO_PKG_VERSION")))
+        // A redirect would send the key and the conversation to another address.
         .redirect(redirect::Policy::none())
+        // Retries cost money and are counted and bounded by `retry`; hidden ones would be neither.
         .retry(reqwest::retry::never())
         .referer(false)
         .connect_timeout(CONNECT_TIMEOUT)
@@ -101,7 +103,7 @@ impl HttpProvider {
     /// A model at an endpoint.
     pub fn at(endpoint: Endpoint, client: Client) -> HttpProvider {
         HttpProvider {
-            shown: endpoint.shown(),
+            shown: endpoint.display_url(),
             endpoint,
             secrets: Secrets::new(),
             anthropic_version: HeaderValue::from_static(anthropic::DEFAULT_VERSION),
@@ -131,7 +133,7 @@ impl HttpProvider {
         self
     }
 
-    /// The version of Anthropic's API that is asked for, instead of `2023-06-01`.
+    /// The version of Anthropic's API to request, instead of `2023-06-01`.
     ///
     /// # Errors
     /// When it is not a date.
@@ -168,7 +170,7 @@ impl HttpProvider {
     async fn attempt(
         &self,
         wire: Wire,
-        prepared: &Prepared,
+        prepared: &PreparedRequest,
         progress: OnProgress<'_>,
         spent: &mut Usage,
     ) -> Result<Reply, Fault> {
@@ -188,6 +190,7 @@ impl HttpProvider {
         let mut incoming = answer::Reading::new(wire, response, self.deadlines.idle);
         let outcome = incoming.run(progress).await;
         if outcome.is_err() && incoming.has_started() {
+            // A provider bills what it has read and written before the connection broke.
             spent.input += tokens(prepared.body.len());
             spent.output += tokens(incoming.received());
             spent.estimated = true;
@@ -206,7 +209,7 @@ impl HttpProvider {
         Fault::new(FaultKind::Unavailable, message)
     }
 
-    /// Waits until no rate limit stands in the way.
+    /// Waits until the shared rate limit has passed.
     async fn wait_for_gate(&self) {
         loop {
             let gate = *self.not_before.lock();
@@ -228,7 +231,7 @@ impl HttpProvider {
     async fn attempts(
         &self,
         wire: Wire,
-        prepared: &Prepared,
+        prepared: &PreparedRequest,
         progress: OnProgress<'_>,
     ) -> Result<Reply, Fault> {
         let mut spent = Usage::default();
@@ -250,7 +253,7 @@ impl HttpProvider {
     async fn retried(
         &self,
         wire: Wire,
-        prepared: &Prepared,
+        prepared: &PreparedRequest,
         progress: OnProgress<'_>,
         spent: &mut Usage,
     ) -> Result<Reply, Fault> {
@@ -269,8 +272,11 @@ impl HttpProvider {
                 Ok(Err(fault)) => self.clean(&fault),
                 Err(_) => return Err(self.too_late()),
             };
+            // The wait includes the time of the failed attempt, so slow failures use up the budget
+            // too.
             let Some(wait) = retries.next_wait(&fault, began.elapsed()) else { return Err(fault) };
             let real = self.policy.real(wait);
+            // The limit belongs to the account, so other runs of this process wait as well.
             if fault.kind == FaultKind::RateLimited {
                 self.close_gate(real);
             }
@@ -285,7 +291,7 @@ impl HttpProvider {
     async fn ask(&self, request: &Request<'_>, progress: OnProgress<'_>) -> Result<Reply, Fault> {
         let wire = request.model.wire;
         let body = wire::encode(wire, request);
-        let prepared = Prepared {
+        let prepared = PreparedRequest {
             url: self.endpoint.url(wire, &request.model.slug),
             headers: self.headers(request.model),
             body: Bytes::from(self.endpoint.body(wire, body)),
@@ -308,7 +314,9 @@ impl HttpProvider {
         let hint = explain::hint(&self.endpoint, model, &fault);
         let Fault { kind, message, wait, is_final: _ } = fault;
         let message = match wait.filter(|wait| *wait > self.policy.total).map(retry::spoken) {
-            Some(wait) => format!("{message} (it asks to wait {wait}, which no run does)"),
+            Some(wait) => format!(
+                "{message} (the provider asks for a wait of {wait}, longer than a run waits)"
+            ),
             None => message,
         };
         let endpoint = self.shown.clone();
@@ -334,7 +342,7 @@ impl HttpProvider {
 }
 
 /// What is the same for every attempt.
-struct Prepared {
+struct PreparedRequest {
     url: Url,
     headers: HeaderMap,
     body: Bytes,
@@ -347,6 +355,8 @@ impl Provider for HttpProvider {
         request: &Request<'_>,
         progress: OnProgress<'_>,
     ) -> Result<Reply, ProviderError> {
+        // Secrets are filled in here, on a copy: the declarations that are journalled keep their
+        // names only.
         let filled = if self.secrets.is_empty() {
             Vec::new()
         } else {
@@ -356,7 +366,8 @@ impl Provider for HttpProvider {
         let request = Request { tools, ..request.clone() };
         let asked = self.ask(&request, progress).await;
         let answered = match asked {
-            // The stored reply has expired: the whole conversation says the same.
+            // `previous_response_id` refers to a reply that the provider no longer stores. Sending
+            // the whole conversation is equivalent.
             Err(fault) if fault.kind == FaultKind::Forgotten && request.previous.is_some() => {
                 tracing::warn!(endpoint = %self.shown, "the last reply is not stored any more");
                 self.ask(&Request { previous: None, ..request }, progress).await

@@ -26,7 +26,7 @@ use self::catalogue::Model;
 use self::item::{Item, StopReason, Usage};
 use patchwright_base::error::Failure;
 
-/// What is told of text as it streams in and of retries. It must not block.
+/// Receives text as it streams in, and retries. It must not block.
 pub type OnProgress<'a> = &'a (dyn for<'p> Fn(Progress<'p>) + Send + Sync);
 
 /// A model that answers.
@@ -35,7 +35,7 @@ pub trait Provider: Send + Sync {
     /// Sends one request and waits for the complete reply. Retries what can succeed (see
     /// `docs/reliability.md`); a reply is only returned when its final event has arrived.
     ///
-    /// `progress` is told of text as it streams in and of retries; it must not block.
+    /// `progress` receives text as it streams in, and retries; it must not block.
     async fn reply(
         &self,
         request: &Request<'_>,
@@ -203,10 +203,10 @@ impl From<ProviderError> for Failure {
             | ProviderError::Malformed { hint: Some(hint), .. } => hint.clone(),
             ProviderError::RateLimited { wait: Some(wait), .. } => {
                 let wait = retry::spoken(*wait);
-                format!("run it again in {wait}; the run goes on where it stopped")
+                format!("run it again in {wait}; the run continues where it stopped")
             }
             ProviderError::RateLimited { wait: None, .. } | ProviderError::Unavailable { .. } => {
-                "run it again later; the run goes on where it stopped".to_owned()
+                "run it again later; the run continues where it stopped".to_owned()
             }
             ProviderError::Quota { .. } => "check the plan and the spending limit of the account".to_owned(),
             ProviderError::Authentication { .. } => {

@@ -85,6 +85,7 @@ impl Retries {
     pub fn next_wait(&mut self, fault: &Fault, took: Duration) -> Option<Duration> {
         self.spent += took;
         self.broken += u32::from(matches!(fault.kind, FaultKind::Cut | FaultKind::Unreachable));
+        // Broken answers are counted apart from refusals: each may have been billed.
         let is_used_up = self.attempts >= self.policy.attempts || self.broken >= self.policy.broken;
         if !fault.may_pass() || is_used_up {
             return None;
@@ -94,10 +95,13 @@ impl Retries {
             // Never sooner than asked, and not all at the same moment.
             Some(asked) => {
                 let asked = asked.saturating_add(jitter(asked));
+                // A server that keeps naming a wait that is too short would use up all attempts in
+                // seconds.
                 if self.attempts > TRUSTED { asked.max(ours) } else { asked }
             }
             None => ours,
         };
+        // Better to fail now than to wait and fail then.
         if self.spent.saturating_add(wait) > self.policy.total {
             return None;
         }
@@ -137,6 +141,7 @@ pub fn with_headers(mut fault: Fault, headers: &HeaderMap, now: DateTime<Utc>) -
         Some("false") => fault.is_final = true,
         Some("true") => {
             if let FaultKind::Rejected(status) = fault.kind
+                // These describe the request itself, which is the same next time.
                 && !matches!(status, 300..=399 | 400 | 404 | 413 | 422)
             {
                 fault.kind = FaultKind::Unavailable;
@@ -147,6 +152,8 @@ pub fn with_headers(mut fault: Fault, headers: &HeaderMap, now: DateTime<Utc>) -
     if let Some(wait) = wait_in_headers(headers, now) {
         fault.wait = Some(wait);
     } else if fault.kind == FaultKind::RateLimited && fault.wait.is_none() {
+        // Only without a wait of its own: the reset headers describe the whole limit, which is
+        // often longer than necessary.
         fault.wait = reset_in_headers(headers, now).or_else(|| used_up_for(headers));
     }
     fault

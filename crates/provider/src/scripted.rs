@@ -26,14 +26,14 @@ const MAX_SCRIPT: u64 = 16 << 20;
 #[derive(Debug)]
 pub struct ScriptedProvider {
     name: String,
-    replies: Vec<Prepared>,
+    replies: Vec<ScriptStep>,
     next: AtomicUsize,
     /// What sub-agents say, by their ids, and how many replies of each were given.
-    agents: BTreeMap<String, (Vec<Prepared>, AtomicUsize)>,
+    agents: BTreeMap<String, (Vec<ScriptStep>, AtomicUsize)>,
 }
 
 #[derive(Debug)]
-enum Prepared {
+enum ScriptStep {
     Written(ScriptedReply),
     Recorded(Box<Reply>),
     TooLong,
@@ -108,6 +108,7 @@ impl ScriptedProvider {
         let shown = path.display();
         let unreadable = || Failure::usage(format!("cannot read the script `{shown}`"));
         let length = fs_err::metadata(path).map_err(|err| unreadable().caused_by(err))?.len();
+        // Checked before reading, so that a wrong path does not fill the memory.
         if length > MAX_SCRIPT {
             return Err(unreadable().hint(format!("it may have at most {MAX_SCRIPT} bytes")));
         }
@@ -123,13 +124,13 @@ impl ScriptedProvider {
                 .hint("a script is a list of replies with `text`, `calls`, `usage`, `stop` or `error`")
         })?;
         let mut own = Vec::new();
-        let mut agents: BTreeMap<String, (Vec<Prepared>, AtomicUsize)> = BTreeMap::new();
+        let mut agents: BTreeMap<String, (Vec<ScriptStep>, AtomicUsize)> = BTreeMap::new();
         for reply in replies {
             match &reply.agent {
-                None => own.push(Prepared::Written(reply)),
+                None => own.push(ScriptStep::Written(reply)),
                 Some(agent) => {
                     let said = &mut agents.entry(agent.clone()).or_default().0;
-                    said.push(Prepared::Written(reply));
+                    said.push(ScriptStep::Written(reply));
                 }
             }
         }
@@ -139,8 +140,8 @@ impl ScriptedProvider {
     /// The replies that a journal recorded, again; `None` for a request that was refused as too long.
     pub fn from_replies(replies: Vec<Option<Reply>>) -> ScriptedProvider {
         let replies = replies.into_iter().map(|reply| match reply {
-            Some(reply) => Prepared::Recorded(Box::new(reply)),
-            None => Prepared::TooLong,
+            Some(reply) => ScriptStep::Recorded(Box::new(reply)),
+            None => ScriptStep::TooLong,
         });
         ScriptedProvider::new("journal", replies.collect())
     }
@@ -150,7 +151,7 @@ impl ScriptedProvider {
         self.replies.len().saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
-    fn new(name: &str, replies: Vec<Prepared>) -> ScriptedProvider {
+    fn new(name: &str, replies: Vec<ScriptStep>) -> ScriptedProvider {
         ScriptedProvider {
             name: name.to_owned(),
             replies,
@@ -171,12 +172,12 @@ impl ScriptedProvider {
         };
         let index = next.fetch_add(1, Ordering::Relaxed);
         let reply = match replies.get(index)? {
-            Prepared::Recorded(reply) => reply.as_ref().clone(),
-            Prepared::TooLong => {
+            ScriptStep::Recorded(reply) => reply.as_ref().clone(),
+            ScriptStep::TooLong => {
                 let message = "as it was recorded".to_owned();
                 return Some(Err(ProviderError::ContextOverflow { message }));
             }
-            Prepared::Written(written) => match &written.error {
+            ScriptStep::Written(written) => match &written.error {
                 Some(error) => return Some(Err(error.as_provider_error(&self.name))),
                 None => written.reply(index, request),
             },

@@ -1,6 +1,6 @@
-//! What is said in the thread in which somebody asked for something.
+//! The answers in the thread in which somebody asked for something.
 //!
-//! The marker line is added by whoever posts it.
+//! The caller adds the marker line.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ const MAX_PATCH: usize = 30_000;
 
 /// What became of a change, for the answer.
 #[derive(Clone, Copy, Debug)]
-pub enum LandedSeen<'a> {
+pub enum LandedChange<'a> {
     Pushed {
         commit: &'a str,
         url: Option<&'a str>,
@@ -40,7 +40,7 @@ pub enum LandedSeen<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Fixed<'a> {
     pub outcome: &'a Outcome,
-    pub landed: LandedSeen<'a>,
+    pub landed: LandedChange<'a>,
     /// The change, where it could not be pushed.
     pub patch: Option<&'a str>,
     /// What policy kept back.
@@ -52,20 +52,22 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
     let outcome = fixed.outcome;
     let link = link(outcome.provenance.run_url.as_deref());
     let mut out = match fixed.landed {
-        LandedSeen::Pushed { commit, url, branch, .. } => {
+        LandedChange::Pushed { commit, url, branch, .. } => {
             let note = match outcome.conclusion {
+                // The commit is pushed without the files that policy held back, which the list
+                // below names.
                 Conclusion::Partial => ", without what was kept back",
                 _ => "",
             };
             format!("**Pushed {} to {}**{note}{link}\n", commit_link(commit, url), code(branch))
         }
-        LandedSeen::PullRequest { number } => format!("**Pull request: #{number}**{link}\n"),
-        LandedSeen::Patch { .. } => format!("**Done, but not pushed**{link}\n"),
-        LandedSeen::Nothing => {
+        LandedChange::PullRequest { number } => format!("**Pull request: #{number}**{link}\n"),
+        LandedChange::Patch { .. } => format!("**Done, but not pushed**{link}\n"),
+        LandedChange::Nothing => {
             format!("**{}**{link}\n", capital(sections::state(outcome.conclusion)))
         }
     };
-    if let LandedSeen::Pushed { onto: Some(onto), .. } = fixed.landed {
+    if let LandedChange::Pushed { onto: Some(onto), .. } = fixed.landed {
         let _ = write!(
             out,
             "\nThe branch had moved to {} meanwhile. The change was put on top of it without a \
@@ -74,7 +76,7 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
         );
     }
     match (fixed.landed, &outcome.reason) {
-        (LandedSeen::Patch { why }, _) => {
+        (LandedChange::Patch { why }, _) => {
             let _ = write!(out, "\n{}\n", markdown::line(why, 2000));
         }
         (_, Some(reason)) => {
@@ -85,18 +87,20 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
     for violation in outcome.judgement.violations.iter().take(20) {
         let _ = write!(out, "\n- {}", sections::violation(violation));
     }
-    // Where a pull request was opened, the rest stands there.
-    if !matches!(fixed.landed, LandedSeen::PullRequest { .. }) {
+    // The description of the pull request has the rest.
+    if !matches!(fixed.landed, LandedChange::PullRequest { .. }) {
         said(&mut out, outcome);
         if outcome.change.is_some() {
             let _ = write!(out, "\n{}", sections::evidence(&outcome.evidence));
         }
         let held_back = sections::held_back(&outcome.judgement, fixed.held_back, MAX_PATCH);
         if !held_back.is_empty() {
+            // The section is written for descriptions of pull requests; here there is only a
+            // commit.
             let held_back = held_back.replace("this pull request", "the commit");
             let _ = write!(out, "\n{held_back}");
         }
-        if let LandedSeen::Patch { .. } = fixed.landed {
+        if let LandedChange::Patch { .. } = fixed.landed {
             patch(&mut out, fixed.patch);
         }
     }
@@ -138,6 +142,7 @@ pub fn answered(outcome: &Outcome) -> String {
         out.push_str(markdown::passage(&outcome.final_message, MAX_WORDS).trim());
         out.push('\n');
     }
+    // An answer is about one commit, so it names it: the branch may have moved since.
     let head = &outcome.provenance.base_sha;
     let at = if head.is_empty() { String::new() } else { format!("at {} · ", code(short(head))) };
     let _ = write!(out, "\n<sub>{at}{}</sub>\n", sections::cost(&outcome.spending));
@@ -158,7 +163,7 @@ fn said(out: &mut String, outcome: &Outcome) {
 
 /// A plan that waits for approval.
 #[derive(Clone, Debug)]
-pub struct PlanSeen<'a> {
+pub struct ProposedPlan<'a> {
     pub outcome: &'a Outcome,
     /// As people see it: a passage, between the lines by which it is found again.
     pub framed: &'a str,
@@ -169,7 +174,7 @@ pub struct PlanSeen<'a> {
 }
 
 /// The plan, and how to approve it.
-pub fn plan(plan: &PlanSeen<'_>) -> String {
+pub fn plan(plan: &ProposedPlan<'_>) -> String {
     let head = &plan.outcome.provenance.base_sha;
     format!(
         "**Plan {}**, made from {} at {}{}\n\n{}\n\nTo have exactly this done, \
@@ -196,6 +201,7 @@ pub fn approved_plan(plan: &str) -> String {
 
 /// The answer when there is no plan with that hash.
 pub fn no_such_plan(hash: &str, known: &[&str], mention: &str) -> String {
+    // The known hashes follow, so that a person can copy the right one.
     let wanted = if hash.trim().is_empty() {
         "Which plan is approved? The command takes its hash.".to_owned()
     } else {
@@ -236,7 +242,7 @@ pub fn plan_outdated(hash: &str, changed: &[String], mention: &str) -> String {
 
 /// A review that was asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct ReviewSeen<'a> {
+pub struct RequestedReview<'a> {
     pub head: &'a str,
     pub since: Option<&'a str>,
     pub findings: usize,
@@ -246,7 +252,7 @@ pub struct ReviewSeen<'a> {
 }
 
 /// A line about a review; the review says the rest.
-pub fn reviewed(review: &ReviewSeen<'_>) -> String {
+pub fn reviewed(review: &RequestedReview<'_>) -> String {
     let head = code(short(review.head));
     let since = review.since.map(|since| format!(" since {}", code(short(since))));
     let findings = match review.findings {
@@ -304,14 +310,14 @@ pub fn stopped(mention: &str) -> String {
     )
 }
 
-/// The same comment when somebody has asked again.
+/// The comment of [`stopped`] after somebody has asked again.
 pub fn going_on() -> String {
-    "This was stopped here before; somebody has asked for more since, so it goes on.\n".to_owned()
+    "Work was stopped here; somebody has asked for more since, so it continues.\n".to_owned()
 }
 
 /// The answer to `stop` in a thread on the diff.
 pub fn stopped_in_thread(mention: &str) -> String {
-    format!("Stopped. {} goes on.\n", command(mention, "fix …"))
+    format!("Stopped. {} starts again.\n", command(mention, "fix …"))
 }
 
 /// The last answer in a thread.

@@ -80,6 +80,7 @@ pub struct LineRange {
 pub fn findings<'a>(reviewed: &'a Reviewed, known: &[KnownFinding], root: &str) -> Findings<'a> {
     let rows = reviewed.findings.iter().map(|anchored| row(anchored, known, root)).collect();
     let is_grave = |found: &&Anchored| found.finding.priority <= Priority::P1;
+    // The surest grave finding decides how sure the whole verdict is.
     let surest = reviewed
         .findings
         .iter()
@@ -112,6 +113,7 @@ fn part_read(coverage: &Coverage) -> f64 {
         return 1.0;
     }
     let number = |lines: u64| f64::from(u32::try_from(lines).unwrap_or(u32::MAX));
+    // Nothing was read and nothing could be counted, so there is no confidence.
     if coverage.lines == 0 {
         return 0.0;
     }
@@ -125,6 +127,7 @@ pub(super) fn sure(finding: &Finding) -> f64 {
 
 fn row<'a>(anchored: &'a Anchored, known: &[KnownFinding], root: &str) -> Row<'a> {
     let finding = &anchored.finding;
+    // The format requires a line; `anchored` tells that this one is a guess.
     let guess = finding.line.unwrap_or(1).max(1);
     let (path, side, start, end, why) = match &anchored.anchor {
         Anchor::Lines { path, side, line, start_line } => {
@@ -179,7 +182,8 @@ pub fn headline(reviewed: &Reviewed) -> String {
 /// The file as text, indented, with a line end.
 pub fn json(reviewed: &Reviewed, known: &[KnownFinding], root: &str) -> String {
     let json = serde_json::to_string_pretty(&findings(reviewed, known, root)).unwrap_or_default();
-    // JSON escapes control characters; what else cannot be seen is made visible in the strings.
+    // JSON escapes control characters only. Invisible and bidirectional characters are escaped too,
+    // so that the file shows what it says.
     let hidden = |c: char| text::is_deceptive(c) && c != '\n';
     let mut out = String::with_capacity(json.len() + 1);
     for c in json.chars() {

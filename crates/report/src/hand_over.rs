@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use patchwright_base::text;
-use patchwright_git::diff::LeftOut;
+use patchwright_git::diff::OmittedFile;
 
 /// Files that are named.
 const MAX_NAMED: usize = 1000;
 
 /// The patch, with the files that are not in it named before it.
-pub fn patch(left_out: &[LeftOut], patch: &[u8]) -> Vec<u8> {
+pub fn patch(left_out: &[OmittedFile], patch: &[u8]) -> Vec<u8> {
     if left_out.is_empty() {
         return patch.to_vec();
     }

@@ -58,6 +58,7 @@ pub struct Agent {
 
 /// The page.
 pub fn report(report: &Report<'_>) -> String {
+    // The policy allows this one style sheet by its hash, so no injected style can apply.
     let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(CSS.as_bytes()));
     let policy = format!(
         "default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'"
@@ -69,6 +70,7 @@ pub fn report(report: &Report<'_>) -> String {
             head {
                 meta charset="utf-8";
                 meta http-equiv="Content-Security-Policy" content=(policy);
+                // A link from the page must not tell other sites where the report lies.
                 meta name="referrer" content="no-referrer";
                 meta name="viewport" content="width=device-width";
                 title { "Patchwright: " (text::line(report.subject)) }
@@ -84,7 +86,7 @@ pub fn report(report: &Report<'_>) -> String {
                 (violations("Please look at", &outcome.judgement.flags))
                 (held_back(outcome))
                 h2 { "The model says" }
-                pre { (shown(&outcome.final_message, MAX_ITEM)) }
+                pre { (visible(&outcome.final_message, MAX_ITEM)) }
                 h2 { "Change" }
                 (diff(report.diff))
                 h2 { "Conversation" }
@@ -110,7 +112,7 @@ pub fn report(report: &Report<'_>) -> String {
 }
 
 /// Visible and bounded; the engine escapes it.
-fn shown(untrusted: &str, most: usize) -> String {
+fn visible(untrusted: &str, most: usize) -> String {
     text::visible(&text::without_ansi(&text::head(untrusted, most)))
 }
 
@@ -161,7 +163,7 @@ fn checks(outcome: &Outcome) -> Markup {
             @for run in outcome.evidence.rows.iter().filter_map(|row| row.head.as_ref()) {
                 details {
                     summary { "Output of " code { (text::line(&run.command)) } }
-                    pre { (shown(&run.tail, MAX_ITEM)) }
+                    pre { (visible(&run.tail, MAX_ITEM)) }
                 }
             }
         }
@@ -208,7 +210,7 @@ fn diff(diff: &str) -> Markup {
         Some(b'@') => Some("hunk"),
         _ => None,
     };
-    let diff = shown(diff, MAX_DIFF);
+    let diff = visible(diff, MAX_DIFF);
     html! {
         @if diff.trim().is_empty() { p { "Nothing was changed." } } @else {
             pre {
@@ -236,13 +238,13 @@ fn conversation(items: &[Item]) -> Markup {
                     @if !reasoning.summary.is_empty() {
                         details {
                             summary { "reasoning" }
-                            pre { (shown(&reasoning.summary.join("\n"), MAX_ITEM)) }
+                            pre { (visible(&reasoning.summary.join("\n"), MAX_ITEM)) }
                         }
                     }
                 }
                 Item::Call(call) => {
                     p class="role" { "call of " code { (text::line(&call.name)) } }
-                    pre { (shown(call.payload.as_str(), MAX_ITEM)) }
+                    pre { (visible(call.payload.as_str(), MAX_ITEM)) }
                 }
                 Item::Output(output) => details {
                     summary { "output of " code { (text::line(&output.name)) } @if !output.success { " (failed)" } }
@@ -279,7 +281,7 @@ fn contents(contents: &[Content]) -> Markup {
     html! {
         @for content in contents {
             @match content {
-                Content::Text { text } | Content::Refusal { text } => pre { (shown(text, MAX_ITEM)) },
+                Content::Text { text } | Content::Refusal { text } => pre { (visible(text, MAX_ITEM)) },
                 Content::Image { media_type, .. } => p { "[picture, " (text::line(media_type)) "]" },
             }
         }
@@ -294,13 +296,13 @@ fn reached(hosts: &[HostUse]) -> Markup {
                 tr { th { "Host" } th { "Connections" } th { "Received" } th { "Sent" } th { "Refused" } }
                 @for host in hosts {
                     tr {
-                        td { (shown(&host.host, 300)) }
+                        td { (visible(&host.host, 300)) }
                         td { (host.connections) }
                         td { (sections::bytes(host.bytes_in)) }
                         td { (sections::bytes(host.bytes_out)) }
                         td {
                             @if host.refused > 0 { (host.refused) }
-                            @if let Some(reason) = &host.reason { ": " (shown(reason, 300)) }
+                            @if let Some(reason) = &host.reason { ": " (visible(reason, 300)) }
                         }
                     }
                 }
@@ -350,7 +352,7 @@ fn provenance(outcome: &Outcome) -> Markup {
         h2 { "Where this comes from" }
         table {
             @for (name, value) in rows.iter().filter(|(_, value)| !value.trim().is_empty()) {
-                tr { th { (name) } td { (shown(value, 4000)) } }
+                tr { th { (name) } td { (visible(value, 4000)) } }
             }
         }
     }

@@ -81,7 +81,7 @@ pub fn of_review(reviewed: &Reviewed, published: Option<&PublishedReview>) -> St
     let listed: Vec<Listed> = reviewed
         .findings
         .iter()
-        .map(|anchored| Listed { anchored: anchored.clone(), why: body::Why::NoLine })
+        .map(|anchored| Listed { anchored: anchored.clone(), why: body::OffDiffReason::NoLine })
         .collect();
     let whole = Body { reviewed, known, inline: 0, listed: &listed, remarks: &[] };
     out.push_str(&body::for_summary(&whole));

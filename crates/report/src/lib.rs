@@ -44,7 +44,7 @@ pub fn at_work(body: &str, purpose: &str) -> Option<String> {
     words.find(|word| word.starts_with("working=")).and(run).map(str::to_owned)
 }
 
-/// The line by which we find again what there is one of, whichever run wrote it:
+/// The marker of a singleton comment, shared by all runs:
 /// `<!-- patchwright:<purpose> v=1 -->`.
 pub fn marker_once(purpose: &str) -> String {
     format!("<!-- patchwright:{} v=1 -->", plain(purpose))

@@ -32,6 +32,7 @@ pub fn title(final_message: &str, issue_title: Option<&str>) -> String {
     let first = text::line(first);
     let line = first.trim_start_matches('#').replace("**", "").replace('`', "");
     let line = line.trim();
+    // Models often end with a sentence about themselves; that makes no title.
     let reads_like_one = (8..=72).contains(&line.chars().count())
         && !line.ends_with(['.', ':', '!', '?', ','])
         && !line.starts_with(['-', '>', '|', '[', '<', '{'])
@@ -55,7 +56,7 @@ pub fn body(pull_request: &PullRequest<'_>) -> String {
     }
     let tail = footer(pull_request, "");
     let room = MAX_BODY - tail.len() - 500;
-    // The cut may have opened a block; the closing tags and fences are harmless where it has not.
+    // The cut may leave a block open. Closing tags and fences are harmless where it did not.
     format!("{}\n\n{tail}", closed(&text::head(&out, room)))
 }
 
@@ -164,6 +165,7 @@ fn warning(outcome: &Outcome) -> Option<String> {
 /// Merging closes the issue; work that a limit or a fault cut short only refers to it.
 fn reference(outcome: &Outcome, number: u64) -> String {
     match outcome.conclusion {
+        // `Refs` links the issue; `Fixes` would close it when the unfinished work is merged.
         Conclusion::Budget | Conclusion::Provider | Conclusion::Sandbox => {
             format!("Refs #{number}")
         }
@@ -180,6 +182,7 @@ fn footer(pull_request: &PullRequest<'_>, before: &str) -> String {
     let mut out = String::new();
     if let Some((number, _)) = pull_request.issue {
         let line = reference(pull_request.outcome, number);
+        // A template may have a section for the issue, which then holds the line already.
         if !before.lines().any(|other| other == line) {
             let _ = writeln!(out, "{line}\n");
         }
@@ -193,6 +196,7 @@ fn footer(pull_request: &PullRequest<'_>, before: &str) -> String {
 }
 
 pub(super) fn is_plain_url(url: &str) -> bool {
+    // No parenthesis and no blank: the URL stands in a Markdown link.
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#=&%".contains(c);
     (url.starts_with("https://") || url.starts_with("http://")) && url.chars().all(allowed)
 }

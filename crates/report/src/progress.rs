@@ -75,7 +75,7 @@ pub fn finished(finished: &Finished<'_>) -> String {
         (None, _) => {}
     }
     let violations = &outcome.judgement.violations;
-    // Where the policy refused, its violations are the reason, the first of them too.
+    // A refusal's reason repeats its first violation, so the list stands in its place.
     match &outcome.reason {
         Some(_) if outcome.conclusion == Conclusion::Refused && !violations.is_empty() => {
             out.push('\n');
@@ -92,7 +92,7 @@ pub fn finished(finished: &Finished<'_>) -> String {
     if !plan.is_empty() {
         let _ = write!(out, "\n{plan}");
     }
-    // Where there is a pull request, the model's words stand there.
+    // The description of the pull request has the model's words.
     if finished.pull_request.is_none() && !outcome.final_message.trim().is_empty() {
         let words = markdown::passage(&outcome.final_message, 6000);
         let label = match outcome.conclusion {

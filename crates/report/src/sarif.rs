@@ -64,6 +64,7 @@ pub fn log(reviewed: &Reviewed, known: &[KnownFinding], repository: Option<&str>
         },
     });
     let page = repository.filter(|url| super::pr_body::is_plain_url(url));
+    // A page without a revision, or a revision without a page, would lead nowhere.
     if let Some(page) = page
         && (is_hex(&reviewed.head, 40) || is_hex(&reviewed.head, 64))
         && let Some(run) = run.as_object_mut()
@@ -113,6 +114,8 @@ fn result(anchored: &Anchored, known: &[KnownFinding]) -> Option<Value> {
     put("rank", json!(findings::sure(finding) * 100.0));
     let known = known.iter().find(|known| known.fingerprint == anchored.fingerprint);
     if let Some(known) = known {
+        // SARIF also has `absent`, which would need results of earlier runs that are not in this
+        // log.
         let state = if known.fate == FindingState::New { "new" } else { "unchanged" };
         put("baselineState", json!(state));
         if known.fate == FindingState::Dismissed {
@@ -149,6 +152,7 @@ fn location(anchored: &Anchored) -> Option<Value> {
             let start = start_line.unwrap_or(*line).max(1);
             (path, Some(json!({ "startLine": start, "endLine": (*line).max(start) })))
         }
+        // A deleted line has no number in the version that was analysed.
         Anchor::Lines { path, side: Side::Left, .. } | Anchor::File { path, .. } => (path, None),
         Anchor::Nowhere { .. } => (&anchored.finding.path, None),
     };

@@ -40,7 +40,7 @@ pub fn checks(evidence: &Evidence) -> String {
     }
 }
 
-/// A task list, as far as the plan was worked off.
+/// The plan as a task list, with completed steps ticked.
 pub fn plan(plan: &Plan) -> String {
     let mut out = String::new();
     for step in plan.steps.iter().take(MAX_ROWS) {
@@ -71,6 +71,8 @@ pub fn evidence(evidence: &Evidence) -> String {
             row.head.as_ref().map_or_else(|| "–".to_owned(), |run| seconds(run.duration_ms)),
         );
     }
+    // Only checks that the change broke get their output: the others failed before and are in the
+    // table.
     let broken = newly_failing(evidence);
     if !broken.is_empty() {
         let _ = writeln!(out, "\n**{} check(s) fail that did not fail before.**", broken.len());
@@ -98,6 +100,7 @@ pub fn evidence(evidence: &Evidence) -> String {
 fn verdict(run: Option<&CheckRun>) -> String {
     let Some(run) = run else { return "not run".to_owned() };
     let word = match run.exit_code {
+        // First, because a check that was ended may have any exit code, or none.
         _ if run.timed_out => "timed out".to_owned(),
         None => "not run".to_owned(),
         Some(0) => "✅ passed".to_owned(),
@@ -158,6 +161,7 @@ pub fn what(file: &FileChange) -> &'static str {
 
 /// Flags as a list, the grave ones first.
 pub fn flags(flags: &[Violation]) -> String {
+    // Notes last: the sort is stable, so the others keep their order.
     let mut sorted: Vec<&Violation> = flags.iter().collect();
     sorted.sort_by_key(|flag| flag.rule == "path.note");
     let mut out = String::new();
@@ -322,6 +326,7 @@ fn sandbox(from: &Provenance) -> String {
 
 /// The items of a list headed `Assumptions` in the model's last message.
 pub fn assumptions(final_message: &str) -> Vec<String> {
+    // The list ends at the first line that is no item, so prose behind it stays in the summary.
     let after = final_message.lines().skip_while(|line| !heads_assumptions(line)).skip(1);
     let items = after.skip_while(|line| line.trim().is_empty()).map_while(list_item);
     items.take(MAX_ROWS).collect()
@@ -362,6 +367,7 @@ pub(super) fn html(value: &str) -> String {
     for c in text::line(value).chars() {
         match c {
             c if c.is_alphanumeric() || " .,;:/-+=_()".contains(c) => out.push(c),
+            // A zero-width space: GitHub reads no mention across it.
             '@' => out.push_str("@&#8203;"),
             c => {
                 let _ = write!(out, "&#{};", u32::from(c));

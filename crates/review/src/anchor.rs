@@ -1,31 +1,31 @@
-//! Where a finding stands on the diff: decided from the quoted code, never from a number that a
+//! Anchors a finding to the diff: decided from the quoted code, never from a number that a
 //! model wrote.
 //!
 //! A place is only ever one that a forge accepts: lines of one hunk, on the right side context and
-//! added lines, on the left side context and deleted ones. Whole lines are looked for first, then
+//! added lines, on the left side context and deleted ones. Whole lines are searched first, then
 //! text within lines, then quotes that leave lines out, then parts of the quote.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::code::Fit;
+use super::code::MatchQuality;
 use super::finding::Finding;
 use super::fingerprint;
-use super::lines::{Lines, Place, Row, Span, Wish};
+use super::lines::{LineSpan, Lines, PlacePreference, Row, SlotRange};
 use super::part;
-use super::path::{Meant, Paths};
+use super::path::{PathMatches, Paths};
 use super::quote::Reading;
 use super::suggestion;
 use patchwright_base::text;
 use patchwright_forge::Side;
+use patchwright_git::display_path;
 use patchwright_git::hunks::{Diff, FileDiff};
-use patchwright_git::shown;
 
-/// Places of repeated code that are told apart.
+/// Repetitions of the same code that are distinguished.
 const MAX_TWINS: usize = 100;
-/// Code that is looked for in other files than the named one has at least this many bytes that are not
-/// white space.
+/// Bytes other than white space that a quote needs before other files than the named one are searched:
+/// short quotes match everywhere.
 const MIN_ELSEWHERE: usize = 20;
 
 /// Where a comment may be put so that GitHub accepts it.
@@ -64,7 +64,7 @@ pub struct Anchored {
     /// Which one it is of the places of its file that have this code, from 0 on.
     #[serde(default)]
     pub nth: usize,
-    /// The fingerprints of the same code where else it stands in the file.
+    /// The fingerprints of the same code elsewhere in the file.
     #[serde(skip)]
     pub twins: Vec<String>,
 }
@@ -103,14 +103,14 @@ pub struct Index<'a> {
 pub type IsFile<'a> = dyn Fn(&str) -> bool + Send + Sync + 'a;
 
 /// A quote that was found.
-struct Found<'q> {
-    place: Place,
-    fit: Fit,
+struct QuoteMatch<'q> {
+    place: SlotRange,
+    fit: MatchQuality,
     reading: Reading<'q>,
 }
 
 /// One way to look for a reading.
-type Step<'s> = dyn Fn(&Reading<'_>) -> Vec<Place> + 's;
+type Step<'s> = dyn Fn(&Reading<'_>) -> Vec<SlotRange> + 's;
 
 impl<'a> Index<'a> {
     /// Linear in the diff.
@@ -132,12 +132,14 @@ impl<'a> Index<'a> {
         let meant = match &unchanged {
             Some(path) => {
                 finding.path.clone_from(path);
-                Meant::default()
+                PathMatches::default()
             }
             None => self.paths.meant(&finding.path),
         };
+        // Moved out, because the readings borrow the quote while the finding is changed.
         let quote = std::mem::take(&mut finding.quote);
         let readings = readings(&quote);
+        // Models also write the line into the path, as in `src/a.rs:17`.
         let line = finding.line.or(meant.line);
         for file in &meant.files {
             if let Some(found) = self.find(*file, &readings, line)
@@ -150,6 +152,8 @@ impl<'a> Index<'a> {
         }
         let file =
             meant.files.first().filter(|_| meant.is_sure).map(|file| &self.diff.files[*file]);
+        // Other files are searched only when the named one is not part of the pull request: a quote
+        // that is not in a changed file is a mistake there, not a finding elsewhere.
         if file.is_none()
             && unchanged.is_none()
             && let Some((file, found)) = self.elsewhere(&readings)
@@ -167,7 +171,7 @@ impl<'a> Index<'a> {
             let print = prints.into_iter().next_back().unwrap_or_default();
             (Anchor::File { path: file.path.clone(), why }, print)
         } else {
-            let why = format!("`{}` is not one of the changed files", shown(&finding.path));
+            let why = format!("`{}` is not one of the changed files", display_path(&finding.path));
             (Anchor::Nowhere { why }, fingerprint::of(&finding))
         };
         Anchored {
@@ -185,9 +189,11 @@ impl<'a> Index<'a> {
         &self,
         finding: Finding,
         file: usize,
-        found: &Found<'_>,
-        span: &Span<'_>,
+        found: &QuoteMatch<'_>,
+        span: &LineSpan<'_>,
     ) -> Anchored {
+        // The position among equal pieces of code is part of the fingerprint, so that two of them
+        // are two findings.
         let (before, behind) = self.lines.repeats(span, file);
         let file = &self.diff.files[file];
         let print_path = file.old_path.as_ref().unwrap_or(&file.path);
@@ -195,12 +201,14 @@ impl<'a> Index<'a> {
         let fingerprint = print(before);
         let others = (0..=before + behind).filter(|nth| *nth != before);
         let twins = others.take(MAX_TWINS).map(print).collect();
+        // GitHub applies a suggestion to lines of the head only. A quote that was cut does not
+        // cover all lines that the replacement is for.
         let may_suggest = found.place.row == Row::Right
             && !found.reading.is_cut
             && finding.path == file.path
             && suggestion::is_allowed(&file.path);
         let suggestion = finding.replacement.as_deref().filter(|_| may_suggest).and_then(|text| {
-            let code = suggestion::Code { path: &file.path, lines: &span.code };
+            let code = suggestion::TargetLines { path: &file.path, lines: &span.code };
             suggestion::fitted(text, &found.reading, &found.fit, code)
         });
         let anchor = Anchor::Lines {
@@ -219,7 +227,7 @@ impl<'a> Index<'a> {
         file: usize,
         readings: &[Reading<'q>],
         line: Option<u32>,
-    ) -> Option<Found<'q>> {
+    ) -> Option<QuoteMatch<'q>> {
         let within = self.lines.of_file(file);
         if within.is_empty() {
             return None;
@@ -232,53 +240,56 @@ impl<'a> Index<'a> {
             &|reading| self.text_without_dots(reading, file),
             &|reading| part::longest(&self.lines, reading, &within, line.or(reading.number)),
         ];
+        // All readings are tried in one step before the next, looser step: a stricter match of a
+        // cleaned quote is better than a loose match of the quote as written.
         for (step, places) in steps.iter().enumerate() {
             for reading in readings {
-                let wish = Wish { line: line.or(reading.number), side: reading.side };
-                let fit = |place: &Place| match step {
+                let wish = PlacePreference { line: line.or(reading.number), side: reading.side };
+                let fit = |place: &SlotRange| match step {
                     0 => self.lines.fit(place, reading),
-                    1 | 5 => Fit::Part,
-                    _ => Fit::Loose,
+                    1 | 5 => MatchQuality::Part,
+                    _ => MatchQuality::Loose,
                 };
                 if let Some((place, fit)) = self.lines.best(places(reading), wish, fit) {
-                    return Some(Found { place, fit, reading: reading.clone() });
+                    return Some(QuoteMatch { place, fit, reading: reading.clone() });
                 }
             }
         }
         None
     }
 
-    fn whole(&self, reading: &Reading<'_>, within: &Range<u32>) -> Vec<Place> {
+    fn whole(&self, reading: &Reading<'_>, within: &Range<u32>) -> Vec<SlotRange> {
         let mut places = self.lines.whole(Row::Right, &reading.hashes, within);
         places.extend(self.lines.whole(Row::Left, &reading.hashes, within));
         places
     }
 
     /// Text within lines or over their ends.
-    fn text(&self, text: &str, file: usize) -> Vec<Place> {
+    fn text(&self, text: &str, file: usize) -> Vec<SlotRange> {
         let mut places = self.lines.text(Row::Right, text, file);
         places.extend(self.lines.text(Row::Left, text, file));
         places
     }
 
     /// Dots at both ends of a quote stand for the rest of the line.
-    fn text_without_dots(&self, reading: &Reading<'_>, file: usize) -> Vec<Place> {
+    fn text_without_dots(&self, reading: &Reading<'_>, file: usize) -> Vec<SlotRange> {
         let text = reading.keys.concat();
         let without_dots = text.trim_matches(['.', '…']);
         if without_dots.len() < text.len() { self.text(without_dots, file) } else { Vec::new() }
     }
 
-    /// The quote in a file that was not named, when it stands in one place only.
-    fn elsewhere<'q>(&self, readings: &[Reading<'q>]) -> Option<(usize, Found<'q>)> {
+    /// The quote in another file than the named one, when it occurs exactly once.
+    fn elsewhere<'q>(&self, readings: &[Reading<'q>]) -> Option<(usize, QuoteMatch<'q>)> {
         for reading in readings {
             if reading.keys.iter().map(String::len).sum::<usize>() < MIN_ELSEWHERE {
                 continue;
             }
             let mut places = self.whole(reading, &self.lines.all());
+            // Two matches are none: nothing says which one was meant.
             if let (Some(place), true) = (places.pop(), places.is_empty()) {
                 let fit = self.lines.fit(&place, reading);
                 let file = self.lines.file_of(&place);
-                return Some((file, Found { place, fit, reading: reading.clone() }));
+                return Some((file, QuoteMatch { place, fit, reading: reading.clone() }));
             }
         }
         None

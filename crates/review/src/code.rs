@@ -41,12 +41,12 @@ pub(super) fn indentation(line: &str) -> &str {
 
 /// How quoted lines differ from the lines of the diff, from the least to the most.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fit {
+pub(super) enum MatchQuality {
     Exact,
     /// White space at the ends of lines.
     Ends,
     /// The same indentation is missing or too much everywhere.
-    Shifted(Shift),
+    Shifted(IndentShift),
     /// Other white space.
     Spaces,
     /// Blank lines, too.
@@ -59,7 +59,7 @@ pub(super) enum Fit {
 
 /// What makes of the quote's indentation that of the code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Shift {
+pub(super) enum IndentShift {
     /// Put this in front of every line.
     Add(String),
     /// Take this away from every line.
@@ -68,46 +68,46 @@ pub(super) enum Shift {
     AddToFirst(String),
 }
 
-impl Fit {
+impl MatchQuality {
     /// Compares lines whose keys are equal, without blank lines at both ends.
-    pub(super) fn of(code: &[&str], quote: &[&str]) -> Fit {
+    pub(super) fn compare(code: &[&str], quote: &[&str]) -> MatchQuality {
         if code.len() != quote.len() {
-            return Fit::Blanks;
+            return MatchQuality::Blanks;
         }
         let pairs = || code.iter().zip(quote);
         if pairs().all(|(code, quote)| code == quote) {
-            return Fit::Exact;
+            return MatchQuality::Exact;
         }
         if pairs().all(|(code, quote)| code.trim_end() == quote.trim_end()) {
-            return Fit::Ends;
+            return MatchQuality::Ends;
         }
         if !pairs().all(|(code, quote)| code.trim() == quote.trim()) {
-            return Fit::Spaces;
+            return MatchQuality::Spaces;
         }
-        Shift::of(code, quote).map_or(Fit::Spaces, Fit::Shifted)
+        IndentShift::between(code, quote).map_or(MatchQuality::Spaces, MatchQuality::Shifted)
     }
 
     /// Places that fit equally well are decided by other means.
     pub(super) fn class(&self) -> u8 {
         match self {
-            Fit::Exact => 0,
-            Fit::Ends => 1,
-            Fit::Shifted(_) => 2,
-            Fit::Spaces => 3,
-            Fit::Blanks => 4,
-            Fit::Loose => 5,
-            Fit::Part => 6,
+            MatchQuality::Exact => 0,
+            MatchQuality::Ends => 1,
+            MatchQuality::Shifted(_) => 2,
+            MatchQuality::Spaces => 3,
+            MatchQuality::Blanks => 4,
+            MatchQuality::Loose => 5,
+            MatchQuality::Part => 6,
         }
     }
 
     /// The quote is whole lines of the code, so that other lines can take their place.
     pub(super) fn is_whole_lines(&self) -> bool {
-        matches!(self, Fit::Exact | Fit::Ends | Fit::Shifted(_))
+        matches!(self, MatchQuality::Exact | MatchQuality::Ends | MatchQuality::Shifted(_))
     }
 }
 
-impl Shift {
-    fn of(code: &[&str], quote: &[&str]) -> Option<Shift> {
+impl IndentShift {
+    fn between(code: &[&str], quote: &[&str]) -> Option<IndentShift> {
         let indentations: Vec<(&str, &str)> = code
             .iter()
             .zip(quote)
@@ -118,15 +118,15 @@ impl Shift {
         if let Some(more) = code.strip_suffix(quote)
             && rest.iter().all(|(code, quote)| code.strip_suffix(quote) == Some(more))
         {
-            return Some(Shift::Add(more.to_owned()));
+            return Some(IndentShift::Add(more.to_owned()));
         }
         if let Some(less) = quote.strip_suffix(code)
             && rest.iter().all(|(code, quote)| quote.strip_suffix(code) == Some(less))
         {
-            return Some(Shift::Remove(less.to_owned()));
+            return Some(IndentShift::Remove(less.to_owned()));
         }
         let only_first = quote.is_empty() && rest.iter().all(|(code, quote)| code == quote);
-        only_first.then(|| Shift::AddToFirst(code.to_owned()))
+        only_first.then(|| IndentShift::AddToFirst(code.to_owned()))
     }
 }
 
@@ -144,17 +144,19 @@ mod tests {
     #[test]
     fn fits_from_exact_to_other_blank_lines() {
         let code = ["    if x {", "        y();", "", "    }"];
-        let check = |quote: &[&str], fit: &Fit| assert_eq!(&Fit::of(&code, quote), fit);
-        check(&code, &Fit::Exact);
-        check(&["    if x {  ", "        y();", " ", "    }"], &Fit::Ends);
-        let add = |by: &str| Fit::Shifted(Shift::Add(by.to_owned()));
+        let check = |quote: &[&str], fit: &MatchQuality| {
+            assert_eq!(&MatchQuality::compare(&code, quote), fit)
+        };
+        check(&code, &MatchQuality::Exact);
+        check(&["    if x {  ", "        y();", " ", "    }"], &MatchQuality::Ends);
+        let add = |by: &str| MatchQuality::Shifted(IndentShift::Add(by.to_owned()));
         check(&["if x {", "    y();", "", "}"], &add("    "));
-        let remove = Fit::Shifted(Shift::Remove("  ".to_owned()));
+        let remove = MatchQuality::Shifted(IndentShift::Remove("  ".to_owned()));
         check(&["      if x {", "          y();", "", "      }"], &remove);
-        let first = Fit::Shifted(Shift::AddToFirst("    ".to_owned()));
+        let first = MatchQuality::Shifted(IndentShift::AddToFirst("    ".to_owned()));
         check(&["if x {", "        y();", "", "    }"], &first);
-        check(&["if x {", "  y();", "", "}"], &Fit::Spaces);
-        check(&["    if  x {", "        y();", "", "    }"], &Fit::Spaces);
-        check(&["    if x {", "        y();", "    }"], &Fit::Blanks);
+        check(&["if x {", "  y();", "", "}"], &MatchQuality::Spaces);
+        check(&["    if  x {", "        y();", "", "    }"], &MatchQuality::Spaces);
+        check(&["    if x {", "        y();", "    }"], &MatchQuality::Blanks);
     }
 }

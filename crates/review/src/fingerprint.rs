@@ -68,7 +68,7 @@ fn hashed(key: &str) -> String {
     short(key.as_bytes())[..DIGITS].to_owned()
 }
 
-/// Lines in which code is looked for by its sketch.
+/// Lines, indexed for the search by sketch.
 #[derive(Clone, Debug, Default)]
 pub struct Sketched {
     /// Hashes of all lines that are not blank, and of those that say something.
@@ -77,7 +77,7 @@ pub struct Sketched {
 }
 
 impl Sketched {
-    pub fn of<'a>(lines: impl IntoIterator<Item = &'a str>) -> Sketched {
+    pub fn new<'a>(lines: impl IntoIterator<Item = &'a str>) -> Sketched {
         let mut sketched = Sketched::default();
         for key in keys(lines) {
             let hash = hashed(&key);
@@ -217,7 +217,7 @@ mod tests {
     fn code_is_found_again_wherever_it_has_moved_and_not_when_it_was_changed() {
         let file =
             ["fn f() {", "", "    one( );", "    }", "    two();", "}", "// one();", "one();"];
-        let file = Sketched::of(file);
+        let file = Sketched::new(file);
         for (code, times) in [
             (&["one();"][..], 2),
             (&["  one();", "", "two();"], 1),

@@ -1,4 +1,4 @@
-//! What became of earlier findings: new, still there, fixed, dismissed by a person.
+//! The state of findings across reviews: new, still there, fixed, dismissed by a person.
 //!
 //! The same finding is the one with the same fingerprint, or one about the same code of the same file
 //! with a similar title, because models word and categorise the same thing differently.
@@ -33,7 +33,7 @@ const FILLERS: &[&str] = &[
     "would", "must",
 ];
 
-/// What became of a finding.
+/// The state of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingState {
@@ -44,10 +44,10 @@ pub enum FindingState {
     Dismissed,
 }
 
-/// Where the code of a finding is looked for to see whether it still stands.
+/// Where to look for the code of a finding to see whether it is still there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Code {
+pub enum CodeLocation {
     /// In its file, as the head has it.
     #[default]
     InHead,
@@ -75,7 +75,7 @@ pub struct KnownFinding {
     #[serde(default)]
     pub sketch: String,
     #[serde(default)]
-    pub code: Code,
+    pub code: CodeLocation,
     /// Which one it is of the places of its file that have this code, from 0 on.
     #[serde(default)]
     pub nth: usize,
@@ -92,7 +92,7 @@ pub struct Memory {
     /// A person said `stop`.
     #[serde(default)]
     pub paused: bool,
-    /// The commit that was looked at last, completely or not.
+    /// The commit that was reviewed last, completely or not.
     #[serde(default)]
     pub looked_at: String,
 }
@@ -111,9 +111,9 @@ pub struct Seen {
 pub struct Now<'a> {
     /// The commit.
     pub head: &'a str,
-    /// This review looked at the file again.
+    /// This review read the file again.
     pub reread: &'a dyn Fn(&str) -> bool,
-    /// How often the code of a finding stands where its [`Code`] says; `None` when nobody can tell.
+    /// How often the code of a finding occurs where its [`CodeLocation`] says; `None` when that is unknown.
     pub times: &'a dyn Fn(&KnownFinding) -> Option<usize>,
     /// Files that have been renamed since the last review: their path now, by the one of that time.
     pub renamed: &'a BTreeMap<String, String>,
@@ -132,8 +132,8 @@ pub struct Settled {
 /// new; a dismissed one stays dismissed.
 pub fn settle(memory: &Memory, seen: &Seen, found: Vec<Anchored>, now: &Now<'_>) -> Settled {
     let found = distinct(found, &memory.findings);
-    let mut settling = Settling {
-        earlier: Earlier::new(memory, now),
+    let mut settling = Comparison {
+        earlier: TrackedFindings::new(memory, now),
         posted: seen.posted.iter().map(String::as_str).collect(),
         dismissed: seen.dismissed.iter().map(String::as_str).collect(),
         found: Vec::new(),
@@ -151,8 +151,8 @@ pub fn settle(memory: &Memory, seen: &Seen, found: Vec<Anchored>, now: &Now<'_>)
 }
 
 /// The state of a comparison.
-struct Settling<'a> {
-    earlier: Earlier,
+struct Comparison<'a> {
+    earlier: TrackedFindings,
     posted: HashSet<&'a str>,
     dismissed: HashSet<&'a str>,
     /// What nobody knew of before.
@@ -161,7 +161,7 @@ struct Settling<'a> {
     now: &'a Now<'a>,
 }
 
-impl Settling<'_> {
+impl Comparison<'_> {
     /// A finding that was known.
     fn again(&mut self, at: usize, one: Anchored) {
         let known = &self.earlier.known[at];
@@ -180,12 +180,13 @@ impl Settling<'_> {
             }
             return;
         }
-        // It is looked for by the code that it was reported for last, if that is really there.
+        // The newest code replaces the older one if it exists, so that the next comparison looks
+        // for what is there now.
         if (self.now.times)(&new).is_some_and(|times| times > 0) {
             known.path = new.path;
             (known.sketch, known.code, known.nth) = (new.sketch, new.code, new.nth);
         }
-        // Nothing becomes less important by being said again.
+        // A repeated report can raise the priority, never lower it.
         if new.priority < known.priority {
             (known.priority, known.title) = (new.priority, new.title);
         }
@@ -211,8 +212,8 @@ impl Settling<'_> {
     }
 
     fn finish(self) -> Settled {
-        let Settling { earlier, dismissed, found: mut findings, post, now, .. } = self;
-        let Earlier { mut known, found, .. } = earlier;
+        let Comparison { earlier, dismissed, found: mut findings, post, now, .. } = self;
+        let TrackedFindings { mut known, found, .. } = earlier;
         for (at, one) in known.iter_mut().enumerate() {
             let is_open = matches!(one.fate, FindingState::New | FindingState::Still);
             if is_open && !found.contains(&at) {
@@ -220,17 +221,19 @@ impl Settling<'_> {
                 one.fate = if is_dismissed { FindingState::Dismissed } else { FindingState::Still };
             }
         }
-        let mut places = Places::of(&known, &found, now);
+        let mut places = CodeOccurrences::count(&known, &found, now);
         let mut fixed_now = Vec::new();
         for (at, mut one) in known.into_iter().enumerate() {
             let is_silent = !found.contains(&at);
             match one.fate {
+                // Silence alone is no fix: the reviewer was told not to repeat himself. The code
+                // must be gone.
                 FindingState::Still if is_silent && !places.stands(&one) => {
                     one.fate = FindingState::Fixed;
                     fixed_now.push(one);
                     continue;
                 }
-                // Its code has come back without anybody saying so.
+                // The code came back, for example by a revert, and no finding reported it.
                 FindingState::Fixed if is_silent && places.is_back(&one) => {
                     one.fate = FindingState::Still
                 }
@@ -252,16 +255,20 @@ impl Settling<'_> {
     }
 }
 
-/// The places where the code of findings stands, shared among the findings about that code: two places
-/// of which one was repaired leave one finding.
-struct Places<'a> {
+/// How often the code of findings occurs, shared among the findings about the same code: when one of two
+/// occurrences was repaired, one finding stays open.
+struct CodeOccurrences<'a> {
     now: &'a Now<'a>,
     /// What of each code is open: which place, and whether that finding stands.
-    taken: HashMap<(String, String, Code), BTreeMap<usize, bool>>,
+    taken: HashMap<(String, String, CodeLocation), BTreeMap<usize, bool>>,
 }
 
-impl<'a> Places<'a> {
-    fn of(known: &[KnownFinding], found: &HashSet<usize>, now: &'a Now<'a>) -> Places<'a> {
+impl<'a> CodeOccurrences<'a> {
+    fn count(
+        known: &[KnownFinding],
+        found: &HashSet<usize>,
+        now: &'a Now<'a>,
+    ) -> CodeOccurrences<'a> {
         let mut open: HashMap<_, BTreeMap<usize, bool>> = HashMap::new();
         for (at, one) in known.iter().enumerate() {
             if matches!(one.fate, FindingState::New | FindingState::Still) {
@@ -269,7 +276,7 @@ impl<'a> Places<'a> {
                 *stands |= found.contains(&at);
             }
         }
-        let mut places = Places { now, taken: open };
+        let mut places = CodeOccurrences { now, taken: open };
         for one in known.iter().filter(|one| one.fate == FindingState::Still) {
             places.share(one);
         }
@@ -292,9 +299,9 @@ impl<'a> Places<'a> {
     /// The code of an open finding that was not reported again is still there, as far as is known.
     fn stands(&self, one: &KnownFinding) -> bool {
         let is_out_of_sight = match one.code {
-            Code::InHead | Code::Deleted => false,
-            Code::Nowhere => (self.now.times)(one) != Some(0),
-            Code::NoFile => true,
+            CodeLocation::InHead | CodeLocation::Deleted => false,
+            CodeLocation::Nowhere => (self.now.times)(one) != Some(0),
+            CodeLocation::NoFile => true,
         };
         if is_out_of_sight {
             return true;
@@ -303,9 +310,9 @@ impl<'a> Places<'a> {
         place.is_none_or(|stands| *stands) || !(self.now.reread)(&one.path)
     }
 
-    /// The code of a fixed finding stands somewhere where no open one claims it.
+    /// The code of a fixed finding occurs where no open finding claims it.
     fn is_back(&mut self, one: &KnownFinding) -> bool {
-        if matches!(one.code, Code::Nowhere | Code::NoFile) {
+        if matches!(one.code, CodeLocation::Nowhere | CodeLocation::NoFile) {
             return false;
         }
         let open = self.taken.entry(code_of(one)).or_default();
@@ -318,7 +325,7 @@ impl<'a> Places<'a> {
     }
 }
 
-fn code_of(one: &KnownFinding) -> (String, String, Code) {
+fn code_of(one: &KnownFinding) -> (String, String, CodeLocation) {
     (one.path.clone(), one.sketch.clone(), one.code)
 }
 
@@ -351,7 +358,7 @@ fn bounded(mut findings: Vec<KnownFinding>) -> Vec<KnownFinding> {
 }
 
 /// What is remembered, and what of it has been found again.
-struct Earlier {
+struct TrackedFindings {
     known: Vec<KnownFinding>,
     by_print: HashMap<String, usize>,
     by_path: HashMap<String, Vec<usize>>,
@@ -361,9 +368,10 @@ struct Earlier {
     found: HashSet<usize>,
 }
 
-impl Earlier {
-    fn new(memory: &Memory, now: &Now<'_>) -> Earlier {
-        let mut earlier = Earlier {
+impl TrackedFindings {
+    fn new(memory: &Memory, now: &Now<'_>) -> TrackedFindings {
+        let mut earlier = TrackedFindings {
+            // The memory comes from a comment, so its size is bounded here too.
             known: memory.findings.iter().take(2 * MAX_KNOWN).cloned().collect(),
             by_print: HashMap::new(),
             by_path: HashMap::new(),
@@ -377,6 +385,7 @@ impl Earlier {
                 earlier.renamed.insert(at);
             }
             earlier.words.push(words(&one.title));
+            // The first one wins, so that a memory with duplicates behaves the same each time.
             earlier.by_print.entry(one.fingerprint.clone()).or_insert(at);
             earlier.by_path.entry(one.path.clone()).or_default().push(at);
         }
@@ -388,6 +397,7 @@ impl Earlier {
     fn all_of(&mut self, found: &[Anchored]) -> Vec<Option<usize>> {
         let mut all: Vec<Option<usize>> =
             found.iter().map(|one| self.by_print.get(&one.fingerprint).copied()).collect();
+        // An exact match takes its finding, so that no similar one is matched with it.
         self.found.extend(all.iter().flatten());
         for (one, known) in found.iter().zip(&mut all) {
             if known.is_none() {
@@ -446,18 +456,18 @@ fn known_from(one: &Anchored, now: &Now<'_>) -> KnownFinding {
         fate: FindingState::New,
         since: now.head.to_owned(),
         sketch: one.sketch.clone(),
-        code: Code::InHead,
+        code: CodeLocation::InHead,
         nth: one.nth,
     };
     match &one.anchor {
         Anchor::Lines { side: Side::Right, .. } => {}
-        Anchor::Lines { side: Side::Left, .. } => known.code = Code::Deleted,
+        Anchor::Lines { side: Side::Left, .. } => known.code = CodeLocation::Deleted,
         // Perhaps it stands in a part of the file that has not changed.
         Anchor::File { .. } | Anchor::Nowhere { .. } => {
             if (now.times)(&known).is_none_or(|times| times == 0) {
-                known.code = Code::Nowhere;
+                known.code = CodeLocation::Nowhere;
                 if (now.times)(&known) == Some(0) {
-                    known.code = Code::NoFile;
+                    known.code = CodeLocation::NoFile;
                 }
             }
         }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::code::{self, Fit};
+use super::code::{self, MatchQuality};
 use super::quote::{Reading, is_blank};
 use patchwright_forge::Side;
 use patchwright_git::hunks::{Diff, Line};
@@ -64,7 +64,7 @@ struct Text {
 
 /// Where a quote may stand: slots of one row, inclusive, in one hunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SlotRange {
     pub(super) row: Row,
     pub(super) first: usize,
     pub(super) last: usize,
@@ -72,14 +72,14 @@ pub(super) struct Place {
 
 /// What decides between places.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Wish {
+pub(super) struct PlacePreference {
     pub(super) line: Option<u32>,
     pub(super) side: Option<Side>,
 }
 
 /// Lines of one side, as a forge numbers them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Span<'a> {
+pub(super) struct LineSpan<'a> {
     pub(super) side: Side,
     pub(super) start: u32,
     pub(super) end: u32,
@@ -87,7 +87,7 @@ pub(super) struct Span<'a> {
     pub(super) code: Vec<&'a str>,
 }
 
-impl Span<'_> {
+impl LineSpan<'_> {
     fn hashes(&self) -> Vec<u64> {
         let keys = self.code.iter().map(|line| code::key(line));
         keys.filter(|key| !key.is_empty()).map(|key| code::hash(&key)).collect()
@@ -117,6 +117,8 @@ impl<'a> Lines<'a> {
             }
             lines.files.push(start..to_u32(lines.entries.len()));
         }
+        // Sorted by hash and then by position, so that the lines of one file are found by binary
+        // search.
         lines.sorted.sort_unstable();
         lines
     }
@@ -125,6 +127,7 @@ impl<'a> Lines<'a> {
         let hash = code::hash(key);
         let at = to_u32(self.entries.len());
         let mut slots = [NOWHERE; 3];
+        // Blank lines get no slot: models drop and add them when they quote.
         if !key.is_empty() {
             self.sorted.push((hash, at));
             let is_in = [line.new.is_some(), line.old.is_some(), true];
@@ -150,7 +153,7 @@ impl<'a> Lines<'a> {
     }
 
     /// The file that an entry belongs to.
-    pub(super) fn file_of(&self, place: &Place) -> usize {
+    pub(super) fn file_of(&self, place: &SlotRange) -> usize {
         let entry = self.rows[place.row as usize][place.first];
         self.files.partition_point(|range| range.end <= entry)
     }
@@ -179,7 +182,7 @@ impl<'a> Lines<'a> {
         &self.entries[self.rows[row as usize][slot] as usize]
     }
 
-    /// Both slots stand in the same hunk.
+    /// Both slots are in the same hunk.
     pub(super) fn is_one_hunk(&self, row: Row, first: usize, last: usize) -> bool {
         self.entry(row, first).hunk == self.entry(row, last).hunk
     }
@@ -210,19 +213,20 @@ impl<'a> Lines<'a> {
 
     /// Where the lines stand, each a whole line, nothing but blank lines between them. Linear in the
     /// lines of the range and of the quote.
-    pub(super) fn whole(&self, row: Row, hashes: &[u64], within: &Range<u32>) -> Vec<Place> {
+    pub(super) fn whole(&self, row: Row, hashes: &[u64], within: &Range<u32>) -> Vec<SlotRange> {
         let mut places = self.whole_in_context(row, hashes, within);
         places.retain(|place| self.counts(row, place.first, place.last));
         places
     }
 
-    /// The same, on the left also where nothing was deleted.
+    /// [`Lines::whole`], on the left also where nothing was deleted.
     pub(super) fn whole_in_context(
         &self,
         row: Row,
         hashes: &[u64],
         within: &Range<u32>,
-    ) -> Vec<Place> {
+    ) -> Vec<SlotRange> {
+        // Candidates come from the rarest line of the quote: a brace occurs everywhere.
         let rarest = hashes
             .iter()
             .map(|hash| self.places_of(*hash, within))
@@ -231,6 +235,8 @@ impl<'a> Lines<'a> {
         let Some((offset, places)) = rarest else { return Vec::new() };
         let slots = self.slots(row, within);
         let row_hash = |slot: usize| self.entry(row, slot).hash;
+        // Comparing at each candidate is quadratic for repeated lines, so from some size on a
+        // linear search is used.
         let starts: Vec<usize> = if places.len().saturating_mul(hashes.len())
             > 4096 + 8 * (slots.len() + hashes.len())
         {
@@ -250,13 +256,13 @@ impl<'a> Lines<'a> {
         };
         starts
             .into_iter()
-            .map(|first| Place { row, first, last: first + hashes.len() - 1 })
+            .map(|first| SlotRange { row, first, last: first + hashes.len() - 1 })
             .filter(|place| self.is_one_hunk(row, place.first, place.last))
             .collect()
     }
 
-    /// Where the text stands within lines or over their ends.
-    pub(super) fn text(&self, row: Row, needle: &str, file: usize) -> Vec<Place> {
+    /// Matches of the text within lines or across their ends.
+    pub(super) fn text(&self, row: Row, needle: &str, file: usize) -> Vec<SlotRange> {
         if needle.len() < MIN_TEXT || !code::has_word(needle) || row == Row::Mixed {
             return Vec::new();
         }
@@ -266,7 +272,7 @@ impl<'a> Lines<'a> {
             texts[row as usize].get_or_init(|| self.write_text(row, slots.clone()));
         let slot_at = |at: usize| slots.start + starts.partition_point(|start| *start <= at) - 1;
         memchr::memmem::find_iter(text.as_bytes(), needle.as_bytes())
-            .map(|at| Place { row, first: slot_at(at), last: slot_at(at + needle.len() - 1) })
+            .map(|at| SlotRange { row, first: slot_at(at), last: slot_at(at + needle.len() - 1) })
             .filter(|place| self.counts(row, place.first, place.last))
             .take(MAX_HITS)
             .collect()
@@ -275,6 +281,7 @@ impl<'a> Lines<'a> {
     fn write_text(&self, row: Row, slots: Range<usize>) -> Text {
         let (mut text, mut starts) = (String::new(), Vec::with_capacity(slots.len()));
         for slot in slots {
+            // A newline occurs in no key, so no match can span two hunks.
             if !starts.is_empty() && self.opens_hunk(row, slot) {
                 text.push('\n');
             }
@@ -289,11 +296,11 @@ impl<'a> Lines<'a> {
     /// changed lines before context, the first before the others.
     pub(super) fn best(
         &self,
-        mut places: Vec<Place>,
-        wish: Wish,
-        fit: impl Fn(&Place) -> Fit,
-    ) -> Option<(Place, Fit)> {
-        let order = |place: &Place| {
+        mut places: Vec<SlotRange>,
+        wish: PlacePreference,
+        fit: impl Fn(&SlotRange) -> MatchQuality,
+    ) -> Option<(SlotRange, MatchQuality)> {
+        let order = |place: &SlotRange| {
             let start = self.start(place);
             let side = if place.row == Row::Left { Side::Left } else { Side::Right };
             let distance = wish.line.map(|line| start.abs_diff(line));
@@ -303,19 +310,20 @@ impl<'a> Lines<'a> {
         };
         // Nearly always the first one in order fits exactly, and the others need not be sorted.
         let first = places.iter().min_by_key(|place| order(place))?;
-        if fit(first) == Fit::Exact {
-            return Some((first.clone(), Fit::Exact));
+        if fit(first) == MatchQuality::Exact {
+            return Some((first.clone(), MatchQuality::Exact));
         }
         places.sort_by_cached_key(order);
         let mut work = 0;
-        let mut best: Option<((bool, Fit), Place)> = None;
+        let mut best: Option<((bool, MatchQuality), SlotRange)> = None;
         for place in places {
             let side = order(&place).0;
+            // The places are sorted by side first; none after this can be better.
             if best.as_ref().is_some_and(|((best_side, _), _)| side && !best_side) {
                 break;
             }
             let fit = fit(&place);
-            let is_exact = fit == Fit::Exact;
+            let is_exact = fit == MatchQuality::Exact;
             work += place.last - place.first + 1;
             let rank = (side, fit.class());
             if best.as_ref().is_none_or(|((side, fit), _)| rank < (*side, fit.class())) {
@@ -329,7 +337,7 @@ impl<'a> Lines<'a> {
     }
 
     /// The number of the first line of a place on its side.
-    pub(super) fn start(&self, place: &Place) -> u32 {
+    pub(super) fn start(&self, place: &SlotRange) -> u32 {
         let line = self.entry(place.row, place.first).line;
         let numbers =
             if place.row == Row::Left { [line.old, line.new] } else { [line.new, line.old] };
@@ -337,12 +345,12 @@ impl<'a> Lines<'a> {
     }
 
     /// How the lines of a reading fit the whole lines of a place.
-    pub(super) fn fit(&self, place: &Place, reading: &Reading<'_>) -> Fit {
-        Fit::of(&self.code(place), &reading.lines)
+    pub(super) fn fit(&self, place: &SlotRange, reading: &Reading<'_>) -> MatchQuality {
+        MatchQuality::compare(&self.code(place), &reading.lines)
     }
 
     /// The lines of a place, blank ones included.
-    fn code(&self, place: &Place) -> Vec<&'a str> {
+    fn code(&self, place: &SlotRange) -> Vec<&'a str> {
         let row = &self.rows[place.row as usize];
         let entries = &self.entries[row[place.first] as usize..=row[place.last] as usize];
         entries
@@ -358,7 +366,7 @@ impl<'a> Lines<'a> {
 
     /// A place as lines of one side; of a mixed one the side with more of them, the right one when
     /// both have as many.
-    pub(super) fn span(&self, place: &Place) -> Option<Span<'a>> {
+    pub(super) fn span(&self, place: &SlotRange) -> Option<LineSpan<'a>> {
         let row = &self.rows[place.row as usize];
         let entries = &self.entries[row[place.first] as usize..=row[place.last] as usize];
         let numbers = |side: Side| {
@@ -383,13 +391,13 @@ impl<'a> Lines<'a> {
             })
             .map(|entry| entry.line.text.as_str())
             .collect();
-        Some(Span { side, start, end, code })
+        Some(LineSpan { side, start, end, code })
     }
 }
 
 impl Lines<'_> {
-    /// Where the code of a span stands on its side of a file: before the span, and behind it.
-    pub(super) fn repeats(&self, span: &Span<'_>, file: usize) -> (usize, usize) {
+    /// How often the code of a span occurs on its side of a file: before the span, and after it.
+    pub(super) fn repeats(&self, span: &LineSpan<'_>, file: usize) -> (usize, usize) {
         let row = if span.side == Side::Right { Row::Right } else { Row::Left };
         let places = self.whole_in_context(row, &span.hashes(), &self.of_file(file));
         let starts = places.iter().map(|place| self.start(place));

@@ -5,16 +5,16 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::code;
-use super::lines::{Lines, Place, ROWS, Row};
+use super::lines::{Lines, ROWS, Row, SlotRange};
 use super::quote::Reading;
 
 /// Places of a first segment that are tried.
 const MAX_TRIED: usize = 200;
-/// Segments that are looked for.
+/// Segments that are searched.
 const MAX_SEGMENTS: usize = 30;
-/// Places of lines that are looked at for one reading.
+/// Candidate places for one reading.
 const MAX_STEPS: usize = 400_000;
-/// What stands alone at the edge of a hunk is at least this long, bytes of its key.
+/// A single line at the edge of a hunk is at least this long, bytes of its key.
 const MIN_EDGE: usize = 6;
 /// Lines without any word are at least this long, bytes of their keys.
 const MIN_SIGNS: usize = 16;
@@ -22,14 +22,18 @@ const MIN_SIGNS: usize = 16;
 const NEAR: u32 = 3;
 
 /// Where all segments of a quote follow each other in one hunk.
-pub(super) fn elided(lines: &Lines<'_>, reading: &Reading<'_>, within: &Range<u32>) -> Vec<Place> {
+pub(super) fn elided(
+    lines: &Lines<'_>,
+    reading: &Reading<'_>,
+    within: &Range<u32>,
+) -> Vec<SlotRange> {
     let segments = reading.segments();
     if segments.len() > MAX_SEGMENTS {
         return Vec::new();
     }
     let mut found = Vec::new();
     for row in [Row::Right, Row::Left] {
-        let places: Vec<Vec<Place>> =
+        let places: Vec<Vec<SlotRange>> =
             segments.iter().map(|segment| anywhere(lines, row, segment, within)).collect();
         let Some((firsts, rest)) = places.split_first() else { continue };
         for first in firsts.iter().take(MAX_TRIED) {
@@ -44,7 +48,7 @@ pub(super) fn elided(lines: &Lines<'_>, reading: &Reading<'_>, within: &Range<u3
                 && lines.is_one_hunk(row, first.first, last)
                 && lines.counts(row, first.first, last)
             {
-                found.push(Place { row, first: first.first, last });
+                found.push(SlotRange { row, first: first.first, last });
             }
         }
     }
@@ -52,7 +56,7 @@ pub(super) fn elided(lines: &Lines<'_>, reading: &Reading<'_>, within: &Range<u3
 }
 
 /// Where a segment stands, in order; on the left also in context.
-fn anywhere(lines: &Lines<'_>, row: Row, hashes: &[u64], within: &Range<u32>) -> Vec<Place> {
+fn anywhere(lines: &Lines<'_>, row: Row, hashes: &[u64], within: &Range<u32>) -> Vec<SlotRange> {
     let mut places = lines.whole_in_context(row, hashes, within);
     places.sort_by_key(|place| place.first);
     places
@@ -65,8 +69,8 @@ pub(super) fn longest(
     reading: &Reading<'_>,
     within: &Range<u32>,
     line: Option<u32>,
-) -> Vec<Place> {
-    let mut search = Search { lines, line, quote: Sums::of(reading), best: 0, found: Vec::new() };
+) -> Vec<SlotRange> {
+    let mut search = Search { lines, line, quote: Sums::new(reading), best: 0, found: Vec::new() };
     let mut steps = 0;
     for row in ROWS {
         let mut runs: HashMap<usize, usize> = HashMap::new();
@@ -98,7 +102,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(reading: &Reading<'_>) -> Sums {
+    fn new(reading: &Reading<'_>) -> Sums {
         let mut sums = Sums { bytes: vec![0], words: vec![0] };
         let (mut bytes, mut words) = (0, 0);
         for key in &reading.keys {
@@ -120,7 +124,7 @@ struct Search<'a> {
     line: Option<u32>,
     quote: Sums,
     best: usize,
-    found: Vec<Place>,
+    found: Vec<SlotRange>,
 }
 
 impl Search<'_> {
@@ -132,7 +136,7 @@ impl Search<'_> {
         if bytes < self.best || says_nothing {
             return;
         }
-        let place = Place { row, first: slot + 1 - length, last: slot };
+        let place = SlotRange { row, first: slot + 1 - length, last: slot };
         if !self.lines.counts(row, place.first, place.last) || !self.is_enough(&place, from, to) {
             return;
         }
@@ -143,7 +147,7 @@ impl Search<'_> {
         self.found.push(place);
     }
 
-    fn is_enough(&self, place: &Place, from: usize, to: usize) -> bool {
+    fn is_enough(&self, place: &SlotRange, from: usize, to: usize) -> bool {
         let all = self.quote.bytes[self.quote.lines()];
         let bytes = self.quote.bytes[to] - self.quote.bytes[from];
         if bytes * 2 >= all {

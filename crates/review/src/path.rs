@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::anchor::IsFile;
 use patchwright_git::hunks::Diff;
 
-/// Longer paths are not looked for, bytes.
+/// Longer paths are ignored, bytes.
 const MAX_PATH: usize = 4096;
 
 /// The paths of a diff.
@@ -19,7 +19,7 @@ pub(super) struct Paths<'a> {
 
 /// What a path may mean.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Meant {
+pub(super) struct PathMatches {
     /// Files of the diff, the likeliest first.
     pub(super) files: Vec<usize>,
     /// The first one is meant, whether the code is found there or not.
@@ -43,9 +43,9 @@ impl<'a> Paths<'a> {
     }
 
     /// The files that `given` may mean; none when there is no such file, or there are several.
-    pub(super) fn meant(&self, given: &str) -> Meant {
+    pub(super) fn meant(&self, given: &str) -> PathMatches {
         if given.len() > MAX_PATH {
-            return Meant::default();
+            return PathMatches::default();
         }
         let (spellings, line) = spellings(given);
         let mut files = Vec::new();
@@ -58,16 +58,16 @@ impl<'a> Paths<'a> {
             }
         }
         if !files.is_empty() {
-            return Meant { files, is_sure: true, line };
+            return PathMatches { files, is_sure: true, line };
         }
         let is_absolute = given.trim().starts_with(['/', '\\']);
         // Without diff signs only when it is nothing with them.
         for plain in spellings.iter().rev().take(2).rev() {
             if let (Some(file), is_sure) = self.by_end(plain, is_absolute) {
-                return Meant { files: vec![file], is_sure, line };
+                return PathMatches { files: vec![file], is_sure, line };
             }
         }
-        Meant { line, ..Meant::default() }
+        PathMatches { line, ..PathMatches::default() }
     }
 
     /// The file of the head that `given` names, when the pull request does not change it. `/workspace/x/y`
@@ -218,7 +218,7 @@ mod tests {
         let paths = Paths::new(&diff);
         let check = |given: &str, files: &[usize], is_sure: bool, line: Option<u32>| {
             let files = files.to_vec();
-            assert_eq!(paths.meant(given), Meant { files, is_sure, line }, "{given}");
+            assert_eq!(paths.meant(given), PathMatches { files, is_sure, line }, "{given}");
         };
         for given in
             ["src/a.rs", "./src/a.rs", "/src/a.rs", "a/src/a.rs", "b/src/a.rs", "`src/a.rs`"]

@@ -4,9 +4,9 @@
 use super::code;
 use patchwright_forge::Side;
 
-/// More of a quote is not looked at, bytes.
+/// Bytes of a quote that are read.
 const MAX_BYTES: usize = 256 << 10;
-/// More lines of a quote are not looked at.
+/// Lines of a quote that are read.
 const MAX_LINES: usize = 20_000;
 /// How many wrappers are taken off.
 const MAX_LAYERS: usize = 6;
@@ -85,6 +85,7 @@ impl<'q> Reading<'q> {
             .or_else(|| self.without_fence())
             .or_else(|| self.without_quote_marks())
             .or_else(|| self.without_numbers())
+            // Signs last: `-` and `+` begin lines of code too, in lists and in signs of numbers.
             .or_else(|| self.without_signs())?;
         (!peeled.is_empty()).then_some(peeled)
     }
@@ -115,7 +116,7 @@ impl<'q> Reading<'q> {
         self.lines = lines;
     }
 
-    /// The same, with other lines.
+    /// A copy with other lines, one layer further in.
     fn with(&self, lines: Vec<&'q str>) -> Reading<'q> {
         let empty = Reading { lines: Vec::new(), hashes: Vec::new(), keys: Vec::new(), ..*self };
         let mut reading = Reading { layers: self.layers + 1, ..empty };
@@ -156,7 +157,7 @@ impl<'q> Reading<'q> {
     }
 
     fn without_signs(&self) -> Option<Reading<'q>> {
-        // Behind a line number there may be spaces in front of the sign.
+        // With a line number in front, models indent the sign.
         let sign = |line: &&'q str| {
             let line = if self.number.is_some() { line.trim_start() } else { line };
             line.strip_prefix('+')

@@ -1,7 +1,7 @@
 //! Replacements that a person can accept with a click: from what the model wrote to lines that may
 //! stand in the place of the quoted ones, and the block around them.
 
-use super::code::{Fit, Shift, indentation};
+use super::code::{IndentShift, MatchQuality, indentation};
 use super::quote::{Reading, is_blank};
 
 /// Longer replacements are not offered, bytes.
@@ -28,7 +28,7 @@ pub fn is_allowed(path: &str) -> bool {
 
 /// Lines that a replacement is for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Code<'c> {
+pub(super) struct TargetLines<'c> {
     pub(super) path: &'c str,
     pub(super) lines: &'c [&'c str],
 }
@@ -37,7 +37,7 @@ pub(super) struct Code<'c> {
 const TEXTS: &[&str] =
     &["md", "markdown", "mdx", "qmd", "rmd", "rst", "txt", "text", "adoc", "asciidoc", "org"];
 
-impl Code<'_> {
+impl TargetLines<'_> {
     fn is_text(&self) -> bool {
         let name = self.path.rsplit('/').next().unwrap_or_default();
         let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
@@ -50,8 +50,8 @@ impl Code<'_> {
 pub(super) fn fitted(
     replacement: &str,
     reading: &Reading<'_>,
-    fit: &Fit,
-    code: Code<'_>,
+    fit: &MatchQuality,
+    code: TargetLines<'_>,
 ) -> Option<String> {
     if replacement.len() > MAX_BYTES || replacement.contains('\0') || !fit.is_whole_lines() {
         return None;
@@ -70,7 +70,11 @@ pub(super) fn fitted(
 }
 
 /// A replacement in code, without what models put around it.
-fn plain<'r>(replacement: &'r str, reading: &Reading<'_>, code: Code<'_>) -> Option<Reading<'r>> {
+fn plain<'r>(
+    replacement: &'r str,
+    reading: &Reading<'_>,
+    code: TargetLines<'_>,
+) -> Option<Reading<'r>> {
     let replaced = Reading::new(replacement);
     let unwrapped = replaced
         .peeled()
@@ -98,23 +102,25 @@ fn is_fence(code: &[&str]) -> bool {
         .any(|line| line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~"))
 }
 
-fn shift(lines: &[&str], fit: &Fit) -> Vec<String> {
+fn shift(lines: &[&str], fit: &MatchQuality) -> Vec<String> {
     let filled =
         |line: &str, shifted: String| if is_blank(line) { line.to_owned() } else { shifted };
-    let Fit::Shifted(shift) = fit else {
+    let MatchQuality::Shifted(shift) = fit else {
         return lines.iter().map(|line| (*line).to_owned()).collect();
     };
     lines
         .iter()
         .enumerate()
         .map(|(at, line)| match shift {
-            Shift::Add(more) => filled(line, format!("{more}{line}")),
-            Shift::Remove(less) => line.strip_prefix(less.as_str()).unwrap_or(line).to_owned(),
+            IndentShift::Add(more) => filled(line, format!("{more}{line}")),
+            IndentShift::Remove(less) => {
+                line.strip_prefix(less.as_str()).unwrap_or(line).to_owned()
+            }
             // The model left out the indentation of the first line; it may have written it here.
-            Shift::AddToFirst(more) if at == 0 && indentation(line).is_empty() => {
+            IndentShift::AddToFirst(more) if at == 0 && indentation(line).is_empty() => {
                 format!("{more}{line}")
             }
-            Shift::AddToFirst(_) => (*line).to_owned(),
+            IndentShift::AddToFirst(_) => (*line).to_owned(),
         })
         .collect()
 }
@@ -130,8 +136,8 @@ mod tests {
     fn check_in(path: &str, code: &[&str], quote: &str, replacement: &str, expected: Option<&str>) {
         let reading = Reading::new(quote);
         let reading = reading.peeled().unwrap_or(reading);
-        let fit = Fit::of(code, &reading.lines);
-        let fitted = fitted(replacement, &reading, &fit, Code { path, lines: code });
+        let fit = MatchQuality::compare(code, &reading.lines);
+        let fitted = fitted(replacement, &reading, &fit, TargetLines { path, lines: code });
         assert_eq!(fitted.as_deref(), expected, "{quote:?} -> {replacement:?}");
     }
 

@@ -133,7 +133,7 @@ mod tests {
     use crate::settle::JudgedChange;
     use patchwright_agent::Stopped;
     use patchwright_git::Oid;
-    use patchwright_git::tree::{Beyond, Change, FileChange};
+    use patchwright_git::tree::{Change, FileChange, OverLimit};
     use patchwright_policy::{HeldBack, Judgement, Violation};
     use patchwright_types::outcome::Spending;
     use patchwright_types::plan::Plan;
@@ -166,7 +166,7 @@ mod tests {
             tree: zero,
             files: Vec::new(),
             refused: refused.iter().map(owned).collect(),
-            beyond: Beyond::default(),
+            beyond: OverLimit::default(),
             artefacts: Vec::new(),
         }
     }

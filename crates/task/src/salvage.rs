@@ -9,7 +9,7 @@ use super::workspace::Workspace;
 use patchwright_agent::sub_agent_log::{self, SubAgentLog};
 use patchwright_base::error::Result;
 use patchwright_git::Oid;
-use patchwright_git::diff::{self, DiffSpec, LeftOut};
+use patchwright_git::diff::{self, DiffSpec, OmittedFile};
 use patchwright_journal::{self as journal, Entry, Line};
 use patchwright_policy::Violation;
 use patchwright_provider::item::Item;
@@ -76,7 +76,7 @@ pub(super) fn handed_over(
             };
         }
     };
-    let flag = |left: &LeftOut| {
+    let flag = |left: &OmittedFile| {
         let message = format!("is too large for `{name}` and not in it ({} bytes)", left.size);
         Violation::new(LEFT_OUT, Some(left.path.clone()), message)
     };

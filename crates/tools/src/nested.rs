@@ -122,7 +122,7 @@ impl<'a> Within<'a> {
         if !tool.is_outside() {
             return None;
         }
-        let answer = NestedAnswer::of(output);
+        let answer = NestedAnswer::from_output(output);
         let size = serde_json::to_vec(&answer).map_or(usize::MAX, |json| json.len());
         let keep = |kept: usize| kept.checked_add(size).filter(|kept| *kept <= MAX_KEPT);
         let kept = self.counts.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, keep);

@@ -51,7 +51,7 @@ pub enum NestedAnswer {
 }
 
 impl NestedAnswer {
-    pub fn of(output: &Result<ToolOutput, String>) -> NestedAnswer {
+    pub fn from_output(output: &Result<ToolOutput, String>) -> NestedAnswer {
         match output {
             Ok(output) => NestedAnswer::Output(Box::new(output.clone())),
             Err(message) => NestedAnswer::Error(message.clone()),

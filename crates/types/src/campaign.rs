@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Milliseconds since 1970.
 pub type Millis = i64;
 
-/// A campaign as it was started: one specification, worked off repository by repository.
+/// A campaign as it was started: one specification, carried out in one repository after the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CampaignRow {
     /// `<name>-<first 12 hex digits of the specification's hash>`.
@@ -73,7 +73,7 @@ macro_rules! words {
             }
 
             /// The value of a word.
-            pub fn of(word: &str) -> Option<$name> {
+            pub fn parse(word: &str) -> Option<$name> {
                 match word { $($word => Some($name::$variant),)+ _ => None }
             }
         }
@@ -313,7 +313,7 @@ pub struct Job {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewJob {
     pub kind: JobKind,
-    /// Jobs of one key exist once, whatever became of them.
+    /// A key is used once, also after its job has ended.
     pub key: String,
     pub campaign: Option<String>,
     pub subject: String,
@@ -364,7 +364,7 @@ pub enum JobEnd {
     },
 }
 
-/// What became of a target, written together with the end of its job.
+/// The result of a target's job, written together with the end of the job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TargetEnd {
     pub state: TargetState,

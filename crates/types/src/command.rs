@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What is asked for.
+/// A command of a comment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case")]
 pub enum Command {

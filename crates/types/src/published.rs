@@ -1,4 +1,4 @@
-//! What became of a run's work on the forge.
+//! The published result of a run.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use patchwright_forge::CheckConclusion;
 use patchwright_forge::Operation;
 use patchwright_review::incremental::KnownFinding;
 
-/// What became of the change on the forge.
+/// The published change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Published {
     pub branch: String,
@@ -19,7 +19,7 @@ pub struct Published {
     pub draft: bool,
 }
 
-/// What became of a review on the forge.
+/// The published review.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishedReview {
     pub review: Option<u64>,
@@ -36,7 +36,7 @@ pub struct PublishedReview {
     /// What the check says, whether or not it could be written.
     #[serde(default)]
     pub verdict: Option<CheckConclusion>,
-    /// What became of all findings, old and new.
+    /// The state of all findings, old and new.
     #[serde(default)]
     pub known: Vec<KnownFinding>,
 }

@@ -12,9 +12,9 @@ use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_fleet::batch::campaign::{self, Campaign};
 use patchwright_fleet::batch::fleet::Fleet;
-use patchwright_fleet::batch::plan::{self, Estimate, MOST_SHARDS, Plan, Planned};
+use patchwright_fleet::batch::plan::{self, Estimate, MOST_SHARDS, Plan, PlannedTarget};
 
-/// Shards of a matrix when nothing is said.
+/// Default number of shards of a matrix.
 const USUAL_SHARDS: usize = 8;
 /// Names that are listed for one reason.
 const MOST_NAMED: usize = 20;
@@ -50,13 +50,15 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     }
     let fleet = Fleet::open(args.common.resolve()?, &args.common, env, ui).await?;
     let plan = match plan::make(&fleet, &campaign).await {
+        // A workflow reads the matrix from stdout; an empty one skips the jobs, where no output
+        // would be an error.
         Err(failure) if args.matrix && failure.kind == FailureKind::NothingToDo => {
             ui.document(&matrix(&[], shards));
             return Err(failure);
         }
         plan => plan?,
     };
-    let work: Vec<&Planned> = plan.work().collect();
+    let work: Vec<&PlannedTarget> = plan.work().collect();
     if args.matrix {
         ui.document(&matrix(&work, shards));
     } else if ui.json {
@@ -68,7 +70,8 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
 }
 
 /// `{"include":[{"shard":"1/8"},…]}`: the shards that have something to do.
-fn matrix(work: &[&Planned], shards: usize) -> String {
+fn matrix(work: &[&PlannedTarget], shards: usize) -> String {
+    // Only shards with work: an empty job would still take a runner.
     let numbers: BTreeSet<usize> =
         work.iter().map(|one| plan::shard_of(&one.target.repository, shards)).collect();
     let include: Vec<_> =
@@ -92,7 +95,7 @@ fn tell_json(campaign: &Campaign, plan: &Plan, ui: Ui) {
     }));
 }
 
-fn word(planned: &Planned) -> &'static str {
+fn word(planned: &PlannedTarget) -> &'static str {
     match (&planned.target.skipped, &planned.finished) {
         (Some(_), _) => "skip",
         (None, Some(_)) => "finished",
@@ -103,7 +106,7 @@ fn word(planned: &Planned) -> &'static str {
 /// What is worked on, line by line; what is not, by its reason; what it costs.
 fn table(campaign: &Campaign, plan: &Plan) -> String {
     let mut text = format!("campaign {} ({})\n", campaign.name, campaign.id());
-    let work: Vec<&Planned> = plan.work().collect();
+    let work: Vec<&PlannedTarget> = plan.work().collect();
     let _ = writeln!(text, "\nto work on: {}", work.len());
     let rows: Vec<[String; 4]> = work.iter().map(|one| row(one)).collect();
     let width = |column: usize| {
@@ -121,24 +124,24 @@ fn table(campaign: &Campaign, plan: &Plan) -> String {
     text
 }
 
-fn row(planned: &Planned) -> [String; 4] {
+fn row(planned: &PlannedTarget) -> [String; 4] {
     let target = &planned.target;
     let sha = target.base_sha.get(..10).unwrap_or(&target.base_sha);
     let wave = format!("wave {}", target.wave + 1);
     [full_name(planned), target.base_branch.clone(), sha.to_owned(), wave]
 }
 
-fn full_name(planned: &Planned) -> String {
+fn full_name(planned: &PlannedTarget) -> String {
     let repository = &planned.target.repository;
     planned.target.number.map_or(repository.clone(), |number| format!("{repository}#{number}"))
 }
 
-/// Targets by what is said of them, the most frequent first.
+/// Targets grouped by their remark, the most frequent first.
 fn grouped<'a>(
     text: &mut String,
     title: &str,
     plan: &'a Plan,
-    said: impl Fn(&'a Planned) -> Option<&'a str>,
+    said: impl Fn(&'a PlannedTarget) -> Option<&'a str>,
 ) {
     let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for planned in &plan.targets {

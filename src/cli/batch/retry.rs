@@ -44,7 +44,7 @@ pub struct Args {
 }
 
 fn class(word: &str) -> Result<ErrorClass, String> {
-    ErrorClass::of(word).ok_or_else(|| {
+    ErrorClass::parse(word).ok_or_else(|| {
         let words: Vec<String> =
             ErrorClass::ALL.iter().map(|class| format!("`{}`", class.word())).collect();
         format!("the classes are {}", words.join(", "))
@@ -71,7 +71,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     }
     ui.say(&format!("{count} queued again"));
     if args.run {
-        return super::run::work_off(&fleet, asked, &Options::default()).await;
+        return super::run::run_campaign(&fleet, asked, &Options::default()).await;
     }
     // A campaign that is over has something to do again; one that was stopped stays so until it is run.
     if view.campaign.state == CampaignState::Done {

@@ -13,7 +13,9 @@ use patchwright_base::text;
 use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_fleet::batch::campaign::{self, Campaign};
-use patchwright_fleet::batch::drive::{self, Ended, Options, Shard, Watch, Why};
+use patchwright_fleet::batch::drive::{
+    self, CampaignEnd, CampaignObserver, EndReason, Options, Shard,
+};
 use patchwright_fleet::batch::fleet::Fleet;
 use patchwright_fleet::batch::select;
 use patchwright_fleet::batch::selection::Selection;
@@ -26,8 +28,8 @@ use patchwright_types::campaign::{CampaignView, Event, TargetState};
 
 /// Run a campaign: agent runs, stored changes, pull requests; resumes where it was
 ///
-/// Run it again at any time: what is finished is not worked on again, what was interrupted goes on, and
-/// stored changes are published without asking the model. Repositories that failed are queued again by
+/// Run it again at any time: finished repositories are not worked on again, interrupted runs are resumed,
+/// and stored changes are published without asking the model. Repositories that failed are queued again by
 /// `patchwright batch retry`.
 ///
 /// Needs `GITHUB_TOKEN` with `contents: write` and `pull-requests: write` for the repositories, and the
@@ -43,7 +45,7 @@ pub struct Args {
     #[arg(long, env = "PATCHWRIGHT_DRY_RUN", help_heading = "Campaign")]
     pub dry_run: bool,
 
-    /// The same, for a part whose database is published from later
+    /// Do not publish; another job publishes this shard's database later
     #[arg(long, env = "PATCHWRIGHT_HOLD", help_heading = "Campaign", hide_short_help = true)]
     pub hold: bool,
 
@@ -113,15 +115,16 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         publish_only: args.publish_from.is_some(),
         selection,
     };
-    let worked = work_off(&fleet, campaign, &options).await;
-    // The database may be carried away as one file, so nothing stays beside it.
+    let worked = run_campaign(&fleet, campaign, &options).await;
+    // SQLite merges its write-ahead log on close. The shards of a matrix upload the database as one
+    // file.
     fleet.store.close().await;
     worked
 }
 
 /// Runs a campaign, with everything that people see of it; the exit code says how it went.
-pub async fn work_off(fleet: &Fleet, campaign: Campaign, options: &Options) -> Result<u8> {
-    let mut shown = Shown { ui: fleet.ui, live: None };
+pub async fn run_campaign(fleet: &Fleet, campaign: Campaign, options: &Options) -> Result<u8> {
+    let mut shown = CampaignOutput { ui: fleet.ui, live: None };
     let ended = Box::pin(drive::run(fleet, campaign, options, &mut shown)).await;
     if let Some(live) = shown.live {
         live.finish();
@@ -129,10 +132,10 @@ pub async fn work_off(fleet: &Fleet, campaign: Campaign, options: &Options) -> R
     Ok(finish(fleet, &ended?))
 }
 
-/// Lines about what was not taken over.
+/// Lines about targets that were not imported.
 const REFUSED: usize = 20;
 
-/// Takes over the databases of other machines, as far as the campaign selects what is in them.
+/// Imports the databases of other machines, as far as the campaign selects their repositories.
 async fn import(fleet: &Fleet, campaign: &Campaign, folder: &Path) -> Result<Selection> {
     let files = databases(folder)?;
     let selection = select::selection(fleet, campaign).await?;
@@ -182,13 +185,13 @@ fn databases(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// A table that is redrawn, or a line for each result; every event as JSON when that is asked for.
-struct Shown {
+/// A table that is redrawn, or a line for each result; every event as JSON with `--json`.
+struct CampaignOutput {
     ui: Ui,
     live: Option<Live>,
 }
 
-impl Watch for Shown {
+impl CampaignObserver for CampaignOutput {
     fn say(&mut self, line: &str) {
         self.ui.say(line);
     }
@@ -211,8 +214,8 @@ impl Watch for Shown {
 }
 
 /// The page, the table, the last line, and the exit code.
-fn finish(fleet: &Fleet, ended: &Ended) -> u8 {
-    let Ended { why, view, events } = ended;
+fn finish(fleet: &Fleet, ended: &CampaignEnd) -> u8 {
+    let CampaignEnd { why, view, events } = ended;
     let ui = fleet.ui;
     let folder = fleet.state.join("campaigns");
     let page = folder.join(format!("{}.html", view.campaign.id));
@@ -247,25 +250,25 @@ fn finish(fleet: &Fleet, ended: &Ended) -> u8 {
     code
 }
 
-/// The exit code, and what is said about it.
-fn outcome(fleet: &Fleet, why: &Why, failed: usize) -> (u8, Option<String>) {
+/// Prints the end of the campaign and returns the exit code.
+fn outcome(fleet: &Fleet, why: &EndReason, failed: usize) -> (u8, Option<String>) {
     let partial = FailureKind::Partial.exit_code();
     match why {
-        Why::Done if failed == 0 => (0, None),
-        Why::Done => {
+        EndReason::Done if failed == 0 => (0, None),
+        EndReason::Done => {
             let hint = "`patchwright batch retry` queues them again, all or by class";
             (partial, Some(format!("{failed} failed\nhint: {hint}")))
         }
-        Why::Paused(why) => {
+        EndReason::Paused(why) => {
             let hint = "once that is put right, run the same command again";
             (partial, Some(format!("the campaign has stopped: {why}\nhint: {hint}")))
         }
-        Why::Budget(why) => (FailureKind::Budget.exit_code(), Some(why.clone())),
-        Why::Waiting(why) => (partial, Some(why.clone())),
-        Why::Detached => {
+        EndReason::Budget(why) => (FailureKind::Budget.exit_code(), Some(why.clone())),
+        EndReason::Waiting(why) => (partial, Some(why.clone())),
+        EndReason::Detached => {
             (0, Some("queued; `patchwright worker` runs it, `patchwright batch status` shows how far it is".to_owned()))
         }
-        Why::Interrupted => {
+        EndReason::Interrupted => {
             let signal = signals::received(&fleet.drain).unwrap_or(15);
             let hint = "run the same command again to go on";
             (

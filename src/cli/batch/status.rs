@@ -16,7 +16,7 @@ use patchwright_report::campaign as report;
 use patchwright_task::world;
 use patchwright_types::campaign::{CampaignRow, CampaignState, CampaignView, TargetState};
 
-/// Say where each repository of a campaign stands
+/// Show the state of each repository of a campaign
 ///
 /// Reads the database and needs neither a token nor a model; `--refresh` asks GitHub how the open pull
 /// requests stand. With `--json`, a line on stdout is the campaign as one JSON object. The exit code is 0
@@ -46,7 +46,7 @@ pub struct Args {
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let Some(wanted) = &args.campaign else { return list(&args, env, ui).await };
-    let wanted = Wanted::of(wanted)?;
+    let wanted = CampaignSelector::parse(wanted)?;
     let (store, id) = if args.refresh {
         let fleet = super::fleet(&args.common, args.database.as_deref(), env, ui).await?;
         let row = wanted.find(&fleet.store, ui).await?;
@@ -126,28 +126,28 @@ async fn existing(args: &Args, env: &Env) -> Result<Store> {
 }
 
 /// A campaign as the command line names it.
-enum Wanted {
+enum CampaignSelector {
     File { name: String, id: String },
     Name(String),
 }
 
-impl Wanted {
-    fn of(text: &str) -> Result<Wanted> {
+impl CampaignSelector {
+    fn parse(text: &str) -> Result<CampaignSelector> {
         let path = Path::new(text);
         let is_file =
             path.is_file() || path.extension().is_some_and(|end| end == "yml" || end == "yaml");
         if !is_file {
-            return Ok(Wanted::Name(text.to_owned()));
+            return Ok(CampaignSelector::Name(text.to_owned()));
         }
         let campaign = campaign::load(path)?;
-        Ok(Wanted::File { id: campaign.id(), name: campaign.name })
+        Ok(CampaignSelector::File { id: campaign.id(), name: campaign.name })
     }
 
     /// The campaign of the file as it is now, else the last one of its name.
     async fn find(&self, store: &Store, ui: Ui) -> Result<CampaignRow> {
         let (name, id) = match self {
-            Wanted::File { name, id } => (name, id),
-            Wanted::Name(name) => (name, name),
+            CampaignSelector::File { name, id } => (name, id),
+            CampaignSelector::Name(name) => (name, name),
         };
         let mut rows = store.campaigns(Some(name)).await?;
         if let Some(at) = rows.iter().position(|row| row.id == *id) {
@@ -161,7 +161,7 @@ impl Wanted {
         let Some(row) = rows.into_iter().next() else {
             return Err(unknown(format!("no campaign `{name}` was run yet")));
         };
-        if let Wanted::File { .. } = self {
+        if let CampaignSelector::File { .. } = self {
             ui.say(&format!("the file has changed since its last run; this is `{}`", row.id));
         }
         Ok(row)

@@ -11,7 +11,7 @@ pub enum Piece<'a> {
     Tag(Tag<'a>),
     /// It shows nothing; why it is left out.
     Hidden(&'static str),
-    /// The same, and it never ends: it takes along what follows, however far.
+    /// Like `Hidden`, but it never ends: it hides everything that follows.
     Open(&'static str),
 }
 
@@ -77,8 +77,8 @@ fn piece(
     }
 }
 
-/// Where a closing mark stands next, found once however often it is asked for: from each of many openings
-/// that never close, the text would be searched to its end.
+/// The next position of each closing mark, searched once: a text full of openings that never close would
+/// otherwise be searched to its end for each of them.
 #[derive(Default)]
 pub struct Ends(HashMap<&'static str, (usize, Option<usize>)>);
 

@@ -37,12 +37,12 @@ pub fn apart<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// The same when the text is long.
+/// [`apart`] when the text is long.
 pub fn apart_if_long<T>(text: &str, work: impl FnOnce() -> T) -> T {
     if text.len() > LONG { apart(work) } else { work() }
 }
 
-/// What GitHub understands besides `CommonMark`, as far as it decides what is shown. An alert's mark and a
+/// GitHub's extensions of `CommonMark` that decide what is shown. An alert's mark and a
 /// formula stay text.
 fn options() -> Options<'static> {
     let mut options = Options::default();
@@ -55,7 +55,7 @@ fn options() -> Options<'static> {
     options
 }
 
-/// Where the nodes of a tree stand in its text. It is told of the nodes in their order.
+/// Byte ranges of the nodes of a tree in its text. Nodes have to be visited in their order.
 pub struct Places<'a> {
     text: &'a str,
     lines: Vec<usize>,
@@ -81,6 +81,8 @@ impl<'a> Places<'a> {
                     NodeValue::Heading(heading) => usize::from(heading.setext),
                     _ => 0,
                 };
+                // comrak removes link definitions from the start of a paragraph but keeps counting
+                // lines from its first line.
                 let last = node.last_child().map_or(0, |last| last.data().sourcepos.end.line);
                 self.cell = None;
                 self.definitions = (place.end.line).saturating_sub(underline + last);
@@ -90,6 +92,8 @@ impl<'a> Places<'a> {
                 let from = self.offset(place.start.line, place.start.column);
                 let to = self.offset(place.end.line, place.end.column + 1);
                 let cell = self.text.get(from..to).unwrap_or_default();
+                // comrak parses a cell after `\|` has become `|`, so columns behind one are too
+                // small.
                 let pipes = cell.match_indices("\\|").enumerate().map(|(n, (at, _))| at - n);
                 self.cell = Some((place.start.line, place.start.column, pipes.collect()));
             }

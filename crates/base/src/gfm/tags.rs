@@ -2,7 +2,7 @@
 //! and how a link's target is written. Pure functions from the rest of a text to what stands there and
 //! how long it is.
 
-/// Longest tag that is looked at, in bytes. A longer one is cut off here.
+/// Longest tag that is parsed, in bytes. A longer one is cut off here.
 const MAX_TAG: usize = 16 << 10;
 
 /// Most attributes that are read of a tag.
@@ -52,6 +52,8 @@ pub fn tag(rest: &str) -> At<'_> {
     loop {
         at += rest[at..].find(|c: char| !c.is_whitespace() && c != '/').unwrap_or(rest.len() - at);
         match rest[at..].chars().next() {
+            // A browser reads on without a limit. Stopping bounds the time for a text of many `<a`
+            // without `>`.
             _ if at > MAX_TAG || attributes.len() > MAX_ATTRIBUTES => return At::TooLong,
             None => return At::Unfinished,
             Some('>') => return At::Tag(Tag { name, closing, attributes, length: at + 1 }),
@@ -161,6 +163,7 @@ impl Tag<'_> {
     /// The tag as the model sees it: bare, with the target of links and pictures.
     pub fn bare(&self) -> String {
         let slash = if self.closing { "/" } else { "" };
+        // An unknown element shows nothing, but its name could be a sentence to a model.
         if self.has_odd_name() {
             return String::new();
         }
@@ -215,12 +218,13 @@ pub fn is_address(target: &str) -> bool {
         && !blanks.iter().any(|blank| lower.contains(blank))
 }
 
-/// A word such as `image` or a file name, which tools put there: removed, but no news.
+/// A word such as `image` or a file name, set by tools: removed without being counted.
 pub fn is_label(value: &str) -> bool {
     value.len() <= 40 && !value.trim().contains(char::is_whitespace)
 }
 
 fn hides(name: &str, value: &str) -> bool {
+    // CSS ignores case and most white space.
     let value: String = value.to_ascii_lowercase().split_whitespace().collect();
     let white = |v: &str| {
         matches!(
@@ -248,6 +252,7 @@ fn hides(name: &str, value: &str) -> bool {
                 "opacity" | "font-size" | "height" | "width" | "max-height" | "line-height",
                 v,
             )) => {
+                // `0`, `0.0px` and `.0em` are all zero.
                 v.trim_start_matches(['0', '.'])
                     .trim_end_matches("!important")
                     .chars()
@@ -366,7 +371,7 @@ pub fn quoted(rest: &str) -> Option<(&str, usize)> {
     let close = match rest.chars().next()? {
         '"' => '"',
         '\'' => '\'',
-        // Such a title has no parenthesis of its own.
+        // CommonMark: a title in parentheses contains no unescaped parenthesis.
         '(' => ')',
         _ => return None,
     };

@@ -1,6 +1,6 @@
 //! What is read beside the bytes themselves: escapes, hexadecimal digits and base64.
 
-use super::reading::{BEHIND, Found, Part, Reader};
+use super::reading::{BEHIND, Reader, SecretSpans, TextPart};
 
 /// Escapes as [`escape`] reads them; everything else as it is.
 pub(super) struct Escapes<'a> {
@@ -14,7 +14,7 @@ impl<'a> Escapes<'a> {
         Escapes { reader, next: 0 }
     }
 
-    pub(super) fn read(&mut self, part: Part<'_>, found: &mut Found) {
+    pub(super) fn read(&mut self, part: TextPart<'_>, found: &mut SecretSpans) {
         let mut at = part.place(self.next);
         while at < part.until {
             let (byte, length) = escape(&part.bytes[at..]).unwrap_or((part.bytes[at], 1));
@@ -44,6 +44,7 @@ fn escape(rest: &[u8]) -> Option<(u8, usize)> {
         let (byte, length) = numbered(rest.get(skipped..)?)?;
         Some((byte, skipped + length))
     };
+    // The longest reading first: a text that was escaped twice has more backslashes.
     (0..=more).rev().find_map(numbered).or(match rest {
         [b'\\', byte @ (b'"' | b'\\' | b'/' | b'\''), ..] => Some((*byte, 2)),
         _ => None,
@@ -103,7 +104,7 @@ impl<'a> Hex<'a> {
         Hex { readers: [reader.clone(), reader.clone()], last: None, phase: 0, next: 0 }
     }
 
-    pub(super) fn read(&mut self, part: Part<'_>, found: &mut Found) {
+    pub(super) fn read(&mut self, part: TextPart<'_>, found: &mut SecretSpans) {
         let mut at = part.place(self.next);
         while at < part.until {
             let byte = part.bytes[at];
@@ -115,6 +116,7 @@ impl<'a> Hex<'a> {
             }
             let Some(digit) = char::from(byte).to_digit(16).and_then(|d| u8::try_from(d).ok())
             else {
+                // Punctuation may separate hexadecimal digits; a letter ends the number.
                 if byte.is_ascii_alphanumeric() {
                     self.last = None;
                     self.readers.iter_mut().for_each(Reader::restart);
@@ -124,6 +126,7 @@ impl<'a> Hex<'a> {
             if let Some((high, start)) = self.last {
                 let end = part.base + at;
                 self.readers[self.phase].feed((high << 4) | digit, start, end, found);
+                // Two readers, because nobody knows whether the first digit is a high or a low one.
                 self.phase ^= 1;
             }
             self.last = Some((digit, part.base + at - 1));
@@ -150,12 +153,12 @@ impl<'a> Base64<'a> {
         Base64 { readers, recent: [(0, 0); 4], count: 0, skips_marks: false }
     }
 
-    /// The same from here on, but the marks that lines of a diff begin with are no sextets.
+    /// A copy that ignores, from here on, the marks that lines of a diff begin with.
     pub(super) fn without_marks(&self) -> Base64<'a> {
         Base64 { skips_marks: true, ..self.clone() }
     }
 
-    pub(super) fn read(&mut self, part: Part<'_>, found: &mut Found) {
+    pub(super) fn read(&mut self, part: TextPart<'_>, found: &mut SecretSpans) {
         for (at, byte) in part.bytes() {
             let is_text = !is_line_escape(part.bytes, at);
             if is_text && !(self.skips_marks && is_mark(part.bytes, at)) {
@@ -164,7 +167,7 @@ impl<'a> Base64<'a> {
         }
     }
 
-    fn take(&mut self, byte: u8, at: usize, found: &mut Found) {
+    fn take(&mut self, byte: u8, at: usize, found: &mut SecretSpans) {
         let sextet = match byte {
             b'A'..=b'Z' => byte - b'A',
             b'a'..=b'z' => byte - b'a' + 26,

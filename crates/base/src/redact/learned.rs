@@ -12,10 +12,10 @@ use super::Redactor;
 /// The newest are kept: minted tokens end after an hour.
 const MOST: usize = 1024;
 
-static LEARNED: RwLock<Option<Learned>> = RwLock::new(None);
+static LEARNED: RwLock<Option<LearnedSecrets>> = RwLock::new(None);
 
 #[derive(Default)]
-struct Learned {
+struct LearnedSecrets {
     secrets: VecDeque<(String, SecretString)>,
     /// Shared with those who ask just now, so that nobody waits for a long text.
     redactor: Arc<Redactor>,

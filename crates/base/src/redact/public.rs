@@ -1,4 +1,4 @@
-//! What everybody knows of secrets: how they begin, and what stands around them.
+//! The publicly known parts of secrets: their prefixes and the armour around them.
 
 /// Beginnings that everybody knows; they alone are no leak. Longest first.
 const PUBLIC_PREFIXES: &[&str] = &[

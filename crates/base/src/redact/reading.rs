@@ -26,9 +26,9 @@ pub(super) struct Span {
 }
 
 #[derive(Default)]
-pub(super) struct Found(Vec<Span>);
+pub(super) struct SecretSpans(Vec<Span>);
 
-impl Found {
+impl SecretSpans {
     fn add(&mut self, span: Span) {
         let near = self.0.iter().rposition(|last| {
             last.secret == span.secret
@@ -40,7 +40,8 @@ impl Found {
             Some(at) => self.0[at].end = self.0[at].end.max(span.end),
             None if self.0.len() < MAX_HITS => self.0.push(span),
             None => {
-                // Too many places to tell apart: the last one grows, so that nothing stays visible.
+                // Too many places to list: the last one grows instead, so that nothing stays
+                // visible.
                 if let Some(last) = self.0.last_mut() {
                     last.start = last.start.min(span.start);
                     last.end = last.end.max(span.end);
@@ -59,9 +60,9 @@ pub(super) struct Scan<'a> {
     escapes: Escapes<'a>,
     hex: Hex<'a>,
     base64: Base64<'a>,
-    /// The same without the marks of a diff, from the first line on that begins with one.
+    /// Base64 without the marks of a diff, from the first line on that begins with one.
     unmarked: Option<Base64<'a>>,
-    found: Found,
+    found: SecretSpans,
     /// The end of what was given: a few bytes that were read, and those that were not.
     kept: Vec<u8>,
     /// How many of the kept bytes were read.
@@ -81,7 +82,7 @@ impl<'a> Scan<'a> {
             hex: Hex::new(&reader("hex")),
             base64: Base64::new(&reader("base64")),
             unmarked: None,
-            found: Found::default(),
+            found: SecretSpans::default(),
             kept: Vec::new(),
             read: 0,
             base: 0,
@@ -90,7 +91,7 @@ impl<'a> Scan<'a> {
 
     /// What is found in a whole text.
     pub(super) fn whole(mut self, text: &[u8]) -> Vec<Span> {
-        self.read(Part { bytes: text, base: 0, from: 0, until: text.len() });
+        self.read(TextPart { bytes: text, base: 0, from: 0, until: text.len() });
         self.found.0
     }
 
@@ -98,8 +99,9 @@ impl<'a> Scan<'a> {
     pub(super) fn push(&mut self, piece: &[u8]) {
         let mut kept = std::mem::take(&mut self.kept);
         kept.extend_from_slice(piece);
+        // The last bytes may be half of an escape, so they wait for the next piece.
         let until = kept.len().saturating_sub(AHEAD).max(self.read);
-        self.read(Part { bytes: &kept, base: self.base, from: self.read, until });
+        self.read(TextPart { bytes: &kept, base: self.base, from: self.read, until });
         let gone = until.saturating_sub(BEHIND);
         kept.drain(..gone);
         self.base += gone;
@@ -107,7 +109,7 @@ impl<'a> Scan<'a> {
         self.kept = kept;
     }
 
-    /// Something was found already; more may be found when the text goes on.
+    /// Something was found already; more of the text may follow.
     pub(super) fn has_found(&self) -> bool {
         !self.found.0.is_empty()
     }
@@ -115,11 +117,11 @@ impl<'a> Scan<'a> {
     /// What was found, once every piece was given.
     pub(super) fn end(mut self) -> Vec<Span> {
         let kept = std::mem::take(&mut self.kept);
-        self.read(Part { bytes: &kept, base: self.base, from: self.read, until: kept.len() });
+        self.read(TextPart { bytes: &kept, base: self.base, from: self.read, until: kept.len() });
         self.found.0
     }
 
-    fn read(&mut self, part: Part<'_>) {
+    fn read(&mut self, part: TextPart<'_>) {
         let found = &mut self.found;
         for (at, byte) in part.bytes() {
             self.plain.feed(byte, part.base + at, part.base + at + 1, found);
@@ -145,9 +147,9 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// A part of the text: its bytes from `from` to `until` are read, those around them are looked at.
+/// A part of the text: the bytes from `from` to `until` are read, with those around them as context.
 #[derive(Clone, Copy)]
-pub(super) struct Part<'t> {
+pub(super) struct TextPart<'t> {
     pub(super) bytes: &'t [u8],
     /// Offset of the first byte in the text.
     pub(super) base: usize,
@@ -155,14 +157,14 @@ pub(super) struct Part<'t> {
     pub(super) until: usize,
 }
 
-impl<'t> Part<'t> {
+impl<'t> TextPart<'t> {
     /// The bytes that are to be read, with their places in `bytes`.
     pub(super) fn bytes(self) -> impl Iterator<Item = (usize, u8)> + 't {
         let bytes = self.bytes.iter().copied().enumerate();
         bytes.take(self.until).skip(self.from)
     }
 
-    /// The place in `bytes` of an offset at which reading goes on.
+    /// The index in `bytes` of the offset at which reading continues.
     pub(super) fn place(self, offset: usize) -> usize {
         offset.saturating_sub(self.base).max(self.from)
     }
@@ -185,7 +187,7 @@ impl<'a> Reader<'a> {
 
     /// Takes the next byte; `start..end` is where it stands in the text.
     #[inline]
-    pub(super) fn feed(&mut self, byte: u8, start: usize, end: usize, found: &mut Found) {
+    pub(super) fn feed(&mut self, byte: u8, start: usize, end: usize, found: &mut SecretSpans) {
         self.key = (self.key << 8) | u128::from(byte);
         self.starts[self.fed % RING] = start;
         self.fed += 1;
@@ -195,7 +197,7 @@ impl<'a> Reader<'a> {
     }
 
     #[cold]
-    fn look_up(&self, end: usize, found: &mut Found) {
+    fn look_up(&self, end: usize, found: &mut SecretSpans) {
         for length in self.windows.lengths.iter().filter(|length| **length <= self.fed) {
             if let Some((secret, form)) = self.windows.find(*length, self.key) {
                 let start = self.starts[(self.fed - length) % RING];

@@ -7,7 +7,7 @@ use globset::Glob;
 
 use super::campaign::{Campaign, CampaignMode, Wave, WaveSize, Window};
 use super::cron::Crontab;
-use super::reader::Mistake;
+use super::reader::SpecError;
 use super::{template, window};
 use patchwright_base::duration::parse_duration;
 use patchwright_forge::RepositoryId;
@@ -23,8 +23,8 @@ const MOST_FILES: usize = 10;
 const MOST_WAVES: usize = 50;
 
 /// All that is wrong, in no particular order.
-pub(super) fn check(campaign: &Campaign) -> Vec<Mistake> {
-    let mut found = Found(Vec::new());
+pub(super) fn check(campaign: &Campaign) -> Vec<SpecError> {
+    let mut found = SpecErrors(Vec::new());
     if !is_name(&campaign.name) {
         found.say(
             "name",
@@ -44,6 +44,7 @@ pub(super) fn check(campaign: &Campaign) -> Vec<Mistake> {
     if let Some(schedule) = &campaign.schedule {
         let zone = schedule.timezone.as_deref();
         found.zone("schedule.timezone", zone);
+        // A wrong time zone was reported above; parsing with it would report it again.
         let zone = zone.filter(|zone| window::zone(Some(zone)).is_some());
         if let Err(failure) = Crontab::parse(&schedule.cron, zone) {
             let hint = failure.hints.first().map(|hint| format!("; {hint}")).unwrap_or_default();
@@ -57,10 +58,10 @@ pub(super) fn check(campaign: &Campaign) -> Vec<Mistake> {
 }
 
 /// What is wrong with the templates; the prompt is the one that the file has or names.
-pub(super) fn templates(campaign: &Campaign) -> Vec<Mistake> {
-    let mut found = Found(Vec::new());
+pub(super) fn templates(campaign: &Campaign) -> Vec<SpecError> {
+    let mut found = SpecErrors(Vec::new());
     let variables = campaign.variables_for("owner/name", "main");
-    // A prompt file that is wrong was told with its own lines.
+    // Mistakes in a prompt file were reported with the lines of that file.
     let prompt = campaign.task.prompt.as_ref().filter(|_| campaign.task.prompt_file.is_none());
     for (key, text) in [
         ("task.prompt", prompt),
@@ -74,11 +75,11 @@ pub(super) fn templates(campaign: &Campaign) -> Vec<Mistake> {
     found.0
 }
 
-struct Found(Vec<Mistake>);
+struct SpecErrors(Vec<SpecError>);
 
-impl Found {
+impl SpecErrors {
     fn say(&mut self, key: &str, why: impl Into<String>) {
-        self.0.push(Mistake { key: key.to_owned(), why: why.into() });
+        self.0.push(SpecError { key: key.to_owned(), why: why.into() });
     }
 
     fn select(&mut self, campaign: &Campaign) {
@@ -139,6 +140,7 @@ impl Found {
     fn glob(&mut self, key: &str, glob: &str) {
         if let Err(err) = Glob::new(glob) {
             self.say(key, format!("is no pattern: {}", err.kind()));
+        // A glob without a slash matches no `owner/name`, which looks like an empty selection.
         } else if glob.matches('/').count() != 1 && !glob.contains("**") {
             self.say(
                 key,
@@ -219,6 +221,7 @@ impl Found {
             self.say("publish.labels", format!("has more than {MOST_LABELS} entries"));
         }
         for (at, label) in publish.labels.iter().enumerate() {
+            // Flags and inputs separate labels with commas.
             if label.trim().is_empty() || too_long(label, LONGEST_LABEL) || label.contains(',') {
                 let why = "must have 1 to 50 characters, without commas";
                 self.say(&format!("publish.labels.{at}"), why);

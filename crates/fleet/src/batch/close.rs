@@ -45,7 +45,7 @@ pub struct Summary {
 ///
 /// # Errors
 /// When there is none, or neither GitHub nor the store can be used at all. What cannot be done in one
-/// repository is said and counted.
+/// repository is printed and counted.
 pub async fn close(fleet: &Fleet, name: &str, options: &Options) -> Result<Summary> {
     let rows = fleet.store.campaigns(Some(name)).await?;
     if rows.is_empty() {
@@ -78,7 +78,7 @@ impl Closing<'_> {
             self.summary.cancelled +=
                 view.targets.iter().filter(|target| is_queued(target)).count();
         } else {
-            // First, so that no worker takes more of it.
+            // Before anything else, so that no worker claims another job of it.
             store.set_campaign_state(&row.id, CampaignState::Closed, Some(&why)).await?;
             self.summary.cancelled += store.cancel_jobs(&row.id, &why).await?;
         }
@@ -130,7 +130,7 @@ impl Closing<'_> {
         let Some((repository, number)) = refresh::place(target) else { return Ok(()) };
         let ended = match self.pull(target, &repository, number).await {
             Ok(ended) => ended,
-            // The same for all that follow.
+            // A rate limit or a bad token would fail for every pull request that follows.
             Err(err @ (ForgeError::RateLimited { .. } | ForgeError::Authentication { .. })) => {
                 return Err(Failure::from(err).hint("what is closed stays closed; run it again"));
             }
@@ -167,7 +167,8 @@ impl Closing<'_> {
         }
         let ended = match (pull.open, pull.merged) {
             (_, true) => (TargetState::Merged, None),
-            // By us, so that another campaign of the name may propose again.
+            // `Superseded` means that we closed it, so that another campaign of the name may
+            // propose the change again.
             (true, false) => (TargetState::Superseded, Some(self.why())),
             (false, false) => {
                 let reason = "its pull request was closed unmerged";
@@ -179,6 +180,7 @@ impl Closing<'_> {
             if !self.options.dry_run {
                 let marker = report::marker("campaign-closed", self.name);
                 let body = self.words(&marker);
+                // The comment first: a closed pull request without a word looks like a rejection.
                 self.forge.upsert_comment(repository, number, &marker, None, &body).await?;
                 self.forge.close_pull(repository, number).await?;
             }
@@ -199,6 +201,7 @@ impl Closing<'_> {
     ) -> Result<(), ForgeError> {
         let branch = &pull.head_branch;
         let pushed = pushed(&self.fleet.store, target).await?;
+        // Without a record of the push nobody knows whose commits the branch holds.
         let Some(pushed) = pushed.filter(|(name, _)| name == branch).map(|(_, commit)| commit)
         else {
             return Ok(());

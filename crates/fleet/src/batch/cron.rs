@@ -106,6 +106,8 @@ impl Crontab {
             })?;
         }
         let [minute, hour, day, month, weekday] = sets;
+        // POSIX joins the two day fields with "or" when both are restricted, and with "and"
+        // otherwise.
         let either = !words[2].starts_with('*') && !words[4].starts_with('*');
         if !either && !some_date(day, month) {
             let failure = Failure::usage(format!(
@@ -135,12 +137,13 @@ impl Crontab {
     /// [`crate::store::Store::fire_once`]. A local time that is skipped by daylight saving fires when
     /// the gap ends; one that comes twice fires once.
     pub fn next_after(&self, after: DateTime<Utc>) -> Option<(DateTime<Utc>, String)> {
-        // The crate knows the years from 1970 to 2100.
+        // The `cron` crate supports the years from 1970 to 2100.
         let after = after.max(DateTime::UNIX_EPOCH);
         if after.year() > 2100 {
             return None;
         }
-        // Later local times never come earlier, so the first one that is not over yet is the next.
+        // Local times are in the order of their moments, so the first one that is not over is the
+        // next.
         let mut local = after.with_timezone(&self.zone).naive_local();
         for _ in 0..MAX_STEPS {
             local = self.next_local(local)?;
@@ -158,7 +161,8 @@ impl Crontab {
         since: DateTime<Utc>,
         until: DateTime<Utc>,
     ) -> Option<(DateTime<Utc>, String)> {
-        // Most lines have few matches in a day: look there first, then further back.
+        // Most lines match a few times a day, so the search looks at the last hour first, then
+        // further back.
         let mut from = until;
         let mut reach = Duration::hours(1);
         while from > since {
@@ -189,7 +193,7 @@ impl Crontab {
     ) -> Option<(DateTime<Utc>, String)> {
         let (moment, name) = self.latest(since, now)?;
         let tomorrow = self.name(now.checked_add_signed(Duration::hours(25))?);
-        // Names of one zone are in the order of time; one of another zone says nothing.
+        // Names of one zone sort by time; a name of another zone cannot be compared.
         let in_zone =
             |last: &&str| last.split_once(' ').is_some_and(|(_, zone)| zone == self.zone.name());
         let has_been =
@@ -228,8 +232,8 @@ impl Crontab {
         if let Some(first) = first {
             return Some(first.with_timezone(&Utc));
         }
-        // No zone is further than 16 hours from UTC. Up to `before` the clock shows less, from `end` on
-        // more than `local`.
+        // A binary search for the end of the gap. No zone is further than 16 hours from UTC, so the
+        // clock shows less than `local` at `before` and more at `end`.
         let mut before = local.and_utc().timestamp() - 16 * 3_600;
         let mut end = local.and_utc().timestamp() + 16 * 3_600;
         while end - before > 1 {
@@ -256,6 +260,7 @@ impl Field {
             Some((range, step)) => (range, Some(step)),
             None => (part, None),
         };
+        // 7 is another name of Sunday, so a step must not count it again.
         let last = if self.is_weekday() { 6 } else { self.max };
         let (from, to) = match range.split_once('-') {
             _ if range == "*" => (self.min, last),
@@ -283,6 +288,7 @@ impl Field {
             return Ok((start, end));
         }
         if self.is_weekday() {
+            // `fri-mon` runs over Sunday: the end moves a week on, and the bits are taken modulo 7.
             return Ok((start % 7, end + if start == 7 { 0 } else { 7 }));
         }
         let (first, last) = (self.min, self.max);

@@ -1,4 +1,4 @@
-//! What is done with one repository, or with one pull request. Pure.
+//! Decides what to do with one repository, or with one pull request. Pure.
 
 use super::campaign::{Campaign, CampaignMode, Repeat};
 use super::select::Candidate;
@@ -7,7 +7,7 @@ use patchwright_types::campaign::{Target, TargetState};
 
 /// What is to be done.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Verdict {
+pub(super) struct PlanVerdict {
     /// The commit to work on; empty for what is skipped, so that the same commit can be worked on once
     /// the reason has gone.
     pub(super) base_sha: String,
@@ -15,17 +15,17 @@ pub(super) struct Verdict {
     pub(super) finished: Option<String>,
 }
 
-impl Verdict {
-    pub(super) fn skip(why: String) -> Verdict {
-        Verdict { skipped: Some(why), ..Verdict::default() }
+impl PlanVerdict {
+    pub(super) fn skip(why: String) -> PlanVerdict {
+        PlanVerdict { skipped: Some(why), ..PlanVerdict::default() }
     }
 
-    fn work(base_sha: &str) -> Verdict {
-        Verdict { base_sha: base_sha.to_owned(), ..Verdict::default() }
+    fn work(base_sha: &str) -> PlanVerdict {
+        PlanVerdict { base_sha: base_sha.to_owned(), ..PlanVerdict::default() }
     }
 
-    fn finished(base_sha: &str, how: String) -> Verdict {
-        Verdict { base_sha: base_sha.to_owned(), skipped: None, finished: Some(how) }
+    fn finished(base_sha: &str, how: String) -> PlanVerdict {
+        PlanVerdict { base_sha: base_sha.to_owned(), skipped: None, finished: Some(how) }
     }
 }
 
@@ -36,9 +36,9 @@ pub(super) fn decide(
     candidate: &Candidate,
     previous: Option<&Target>,
     history: &[Target],
-) -> Verdict {
+) -> PlanVerdict {
     let tip = candidate.base_sha.as_deref();
-    // One that was skipped after it was worked on (the same change is open elsewhere) is finished.
+    // A target that was skipped after its run (the same change is open elsewhere) is finished.
     let is_finished =
         |target: &&Target| target.state != TargetState::Skipped || target.run.is_some();
     let previous = previous.filter(is_finished);
@@ -46,26 +46,26 @@ pub(super) fn decide(
         return verdict;
     }
     if let Some(why) = refused(campaign, candidate) {
-        return Verdict::skip(why);
+        return PlanVerdict::skip(why);
     }
-    // Said by `refused`.
-    let Some(tip) = tip else { return Verdict::skip("it is empty".to_owned()) };
+    // `refused` returned a reason for this case.
+    let Some(tip) = tip else { return PlanVerdict::skip("it is empty".to_owned()) };
     if campaign.mode == CampaignMode::Pr
         && let Some(verdict) = by_pulls(campaign, candidate, tip, previous, history)
     {
         return verdict;
     }
-    Verdict::work(tip)
+    PlanVerdict::work(tip)
 }
 
 /// What the store says, when that decides.
-fn settled(campaign: &Campaign, target: &Target, tip: Option<&str>) -> Option<Verdict> {
+fn settled(campaign: &Campaign, target: &Target, tip: Option<&str>) -> Option<PlanVerdict> {
     let same = tip.is_none_or(|tip| tip == target.base_sha);
-    let finished = |how: String| Some(Verdict::finished(&target.base_sha, how));
+    let finished = |how: String| Some(PlanVerdict::finished(&target.base_sha, how));
     match target.state {
-        // The run has begun, or a change waits to be published: that goes on.
+        // The run has begun, or a stored change waits: both continue at their commit.
         TargetState::Running | TargetState::Ready | TargetState::Publishing => {
-            Some(Verdict::work(&target.base_sha))
+            Some(PlanVerdict::work(&target.base_sha))
         }
         TargetState::Failed if same => {
             let why = target.reason.as_deref().unwrap_or("for a reason that is not known");
@@ -144,46 +144,50 @@ fn by_pulls(
     tip: &str,
     previous: Option<&Target>,
     history: &[Target],
-) -> Option<Verdict> {
-    // Open ones first, then the newest.
+) -> Option<PlanVerdict> {
+    // The list has open pull requests first, then the newest.
     let pull = candidate.pull_requests.iter().find(|pull| pull.open || pull.ours)?;
     let number = pull.number;
     if !pull.ours {
         let branch = campaign.branch();
-        return Some(Verdict::skip(format!(
+        return Some(PlanVerdict::skip(format!(
             "pull request #{number} from `{branch}` is not ours; close it, or choose another \
              `publish.branch`"
         )));
     }
     let id = campaign.id();
     let of_pull = |target: &&Target| target.pull_request == i64::try_from(number).ok();
-    // Another task, which was given up for this one.
+    // The pull request belongs to an older specification of this campaign, which this one replaces.
     if history.iter().find(of_pull).is_some_and(|target| target.campaign != id) {
         return None;
     }
     if !pull.open && !pull.merged {
-        return Some(Verdict::skip(format!("it was rejected: #{number} was closed unmerged")));
+        return Some(PlanVerdict::skip(format!("it was rejected: #{number} was closed unmerged")));
     }
     if previous.is_some() {
         return None;
     }
-    // The store knows nothing of it, but we did it.
+    // Another database recorded it: the pull request is ours, but this store has no target for it.
     match (pull.open, campaign.repeats()) {
         (true, Repeat::Never) => {
-            Some(Verdict::finished(tip, format!("pull request #{number} is open")))
+            Some(PlanVerdict::finished(tip, format!("pull request #{number} is open")))
         }
         (true, Repeat::WhenMoved) if pull.base_sha == tip => {
-            Some(Verdict::finished(tip, format!("pull request #{number} is open")))
+            Some(PlanVerdict::finished(tip, format!("pull request #{number} is open")))
         }
         (false, Repeat::Never) => {
-            Some(Verdict::finished(tip, format!("pull request #{number} was merged")))
+            Some(PlanVerdict::finished(tip, format!("pull request #{number} was merged")))
         }
         (_, Repeat::WhenMoved) => None,
     }
 }
 
 /// One open pull request, which is reviewed once for each head.
-pub(super) fn decide_pull(pull: &PullFacts, drafts: bool, previous: Option<&Target>) -> Verdict {
+pub(super) fn decide_pull(
+    pull: &PullFacts,
+    drafts: bool,
+    previous: Option<&Target>,
+) -> PlanVerdict {
     let head = pull.head_sha.as_str();
     let previous = previous.filter(|target| target.state != TargetState::Skipped);
     if let Some(target) = previous.filter(|target| target.base_sha == head) {
@@ -191,21 +195,21 @@ pub(super) fn decide_pull(pull: &PullFacts, drafts: bool, previous: Option<&Targ
             TargetState::Failed => {
                 let why = target.reason.as_deref().unwrap_or("for a reason that is not known");
                 let how = format!("failed: {why}; `patchwright batch retry` starts it again");
-                Verdict::finished(head, how)
+                PlanVerdict::finished(head, how)
             }
             state if state.is_settled() => {
-                Verdict::finished(head, "it has been reviewed at its head".to_owned())
+                PlanVerdict::finished(head, "it has been reviewed at its head".to_owned())
             }
-            _ => Verdict::work(head),
+            _ => PlanVerdict::work(head),
         };
     }
     if pull.draft && !drafts {
-        return Verdict::skip("it is a draft".to_owned());
+        return PlanVerdict::skip("it is a draft".to_owned());
     }
     if head.is_empty() {
-        return Verdict::skip("its head is not known".to_owned());
+        return PlanVerdict::skip("its head is not known".to_owned());
     }
-    Verdict::work(head)
+    PlanVerdict::work(head)
 }
 
 #[cfg(test)]
@@ -254,7 +258,7 @@ mod tests {
         }
     }
 
-    fn said(verdict: &Verdict) -> String {
+    fn said(verdict: &PlanVerdict) -> String {
         match (&verdict.skipped, &verdict.finished) {
             (Some(why), _) => format!("skip {why}"),
             (None, Some(how)) => format!("finished {how}"),

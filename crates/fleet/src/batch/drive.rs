@@ -27,7 +27,7 @@ use patchwright_types::campaign::{
     CampaignRow, CampaignState, CampaignView, Event, JobKind, Millis, Target, TargetState,
 };
 
-/// How long a lease of the worker in this process lasts, in milliseconds, when nothing else is said.
+/// Default lease of the worker in this process, in milliseconds.
 const LEASE: Millis = 120_000;
 /// Between two looks at the store.
 const LOOK: Duration = Duration::from_secs(1);
@@ -45,8 +45,8 @@ pub struct Options {
     pub detach: bool,
     /// Runs at once, in place of what the campaign says.
     pub concurrency: Option<NonZeroUsize>,
-    /// How long a lease of the worker in this process lasts, in milliseconds; what a killed one held is
-    /// free after that. 120 seconds, unless something else is said.
+    /// Lease of the worker in this process, in milliseconds; the jobs of a killed one are
+    /// free after that. 120 seconds by default.
     pub lease: Option<Millis>,
     /// Only these repositories.
     pub only: Vec<String>,
@@ -57,8 +57,8 @@ pub struct Options {
     pub selection: Option<Selection>,
 }
 
-/// Told of everything that people may want to see.
-pub trait Watch: Send {
+/// Receives everything that people may want to see.
+pub trait CampaignObserver: Send {
     /// A remark about the campaign as a whole.
     fn say(&mut self, line: &str);
     /// What nothing can be done about but to wait for it; nothing when that has passed.
@@ -69,7 +69,7 @@ pub trait Watch: Send {
 
 /// Why the command ended.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Why {
+pub enum EndReason {
     /// Every target is settled.
     Done,
     /// People have to look first.
@@ -86,8 +86,8 @@ pub enum Why {
 
 /// How a campaign stands when the command ends.
 #[derive(Clone, Debug)]
-pub struct Ended {
-    pub why: Why,
+pub struct CampaignEnd {
+    pub why: EndReason,
     pub view: CampaignView,
     pub events: Vec<Event>,
 }
@@ -97,32 +97,33 @@ pub async fn run(
     fleet: &Fleet,
     campaign: Campaign,
     options: &Options,
-    watch: &mut dyn Watch,
-) -> Result<Ended> {
+    watch: &mut dyn CampaignObserver,
+) -> Result<CampaignEnd> {
     let (campaign, row) = begin::begin(fleet, campaign, options, watch).await?;
     let mut drive = Drive { fleet, campaign, id: row.id, seen: 0, tracker: None };
-    // Only what happens from now on is shown.
+    // Skips events of earlier commands: only new ones are shown.
     while !drive.fresh_events().await?.is_empty() {}
     advance(fleet, &drive.id).await?;
     let why = if options.detach {
-        Why::Detached
+        EndReason::Detached
     } else {
         let worker = Worker::start(fleet, &drive.campaign, options);
         let why = drive.until_settled(&worker, watch).await;
+        // Before the result is returned, so that no run is left without its worker.
         worker.end().await?;
         why?
     };
     if let Some(tracker) = drive.tracker.take() {
         tracker.abort();
     }
-    if why != Why::Interrupted && drive.campaign.tracking_issue.is_some() {
+    if why != EndReason::Interrupted && drive.campaign.tracking_issue.is_some() {
         track(fleet, &drive.id, true).await;
     }
     let events = drive.fresh_events().await?;
     let view = fleet.store.view(&drive.id).await?;
     watch.look(&view, &events);
     let events = all_events(&fleet.store, &drive.id).await?;
-    Ok(Ended { why, view, events })
+    Ok(CampaignEnd { why, view, events })
 }
 
 /// Every event of a campaign, oldest first.
@@ -147,7 +148,7 @@ pub fn campaign_of(row: &CampaignRow) -> Result<Campaign> {
 
 /// What was done, or what is waited for, by one step.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Stepped {
+pub enum StepOutcome {
     /// A wave was opened, or nothing changed.
     Going,
     /// The next wave waits, and for what.
@@ -159,10 +160,11 @@ pub enum Stepped {
 
 /// Opens the next wave when it may be opened, stops or ends the campaign when it is time. Anybody may
 /// call it at any time.
-pub async fn advance(fleet: &Fleet, id: &str) -> Result<Stepped> {
+pub async fn advance(fleet: &Fleet, id: &str) -> Result<StepOutcome> {
     let store = &fleet.store;
-    let mut going = Stepped::Going;
+    let mut going = StepOutcome::Going;
     // One step may make the next one possible: an empty wave, or one whose targets are all skipped.
+    // Bounded, in case a campaign has more empty waves than anybody would write.
     for _ in 0..100 {
         let view = store.view(id).await?;
         if view.campaign.state != CampaignState::Running {
@@ -170,34 +172,34 @@ pub async fn advance(fleet: &Fleet, id: &str) -> Result<Stepped> {
         }
         let campaign = campaign_of(&view.campaign)?;
         if let Some(why) = short_of_money(fleet, &campaign, &view) {
-            // What was paid for is published first.
+            // Stored changes have been paid for, so they are published before the campaign pauses.
             if !view.targets.iter().any(is_being_published) {
                 pause(fleet, id, &why).await?;
-                return Ok(Stepped::Paused);
+                return Ok(StepOutcome::Paused);
             }
-            return Ok(Stepped::Waits(why));
+            return Ok(StepOutcome::Waits(why));
         }
         match waves::next(&campaign, &view) {
             Step::Open(wave) => {
                 let job_of = |target: &Target| target::job(fleet, &campaign, target);
                 store.open_wave(id, wave, &job_of).await?;
-                going = Stepped::Going;
+                going = StepOutcome::Going;
             }
-            Step::Wait(why) => return Ok(Stepped::Waits(why)),
+            Step::Wait(why) => return Ok(StepOutcome::Waits(why)),
             Step::Pause(why) => {
                 pause(fleet, id, &why).await?;
-                return Ok(Stepped::Paused);
+                return Ok(StepOutcome::Paused);
             }
             Step::Done => {
                 store.set_campaign_state(id, CampaignState::Done, None).await?;
-                return Ok(Stepped::Done);
+                return Ok(StepOutcome::Done);
             }
         }
     }
     Ok(going)
 }
 
-/// Stops a campaign, and says so once, whoever sees the reason first.
+/// Pauses a campaign. The process that changes the state prints the reason, so it is printed once.
 pub(super) async fn pause(fleet: &Fleet, id: &str, why: &str) -> StoreResult<()> {
     let why = fleet.redactor.redact(why);
     if fleet.store.set_campaign_state(id, CampaignState::Paused, Some(&why)).await? {
@@ -237,6 +239,7 @@ fn short_of_money(fleet: &Fleet, campaign: &Campaign, view: &CampaignView) -> Op
     }
     let next = reserve(fleet, campaign);
     let spent = view.campaign.spent_usd;
+    // The margin absorbs rounding of sums of many small costs.
     (spent >= budget || spent + next > budget + 1e-6).then(|| {
         format!(
             "the budget of ${budget:.2} has no room for another run: ${spent:.2} are spent, and a run \
@@ -271,7 +274,8 @@ impl Worker {
         let wished = wished.or(campaign.limits.concurrency.map(|n| n as usize));
         let room = wished.and_then(NonZeroUsize::new).unwrap_or_else(worker::room);
         let lease = options.lease.unwrap_or(LEASE);
-        // What else the database has is not this command's business, and may be anybody's.
+        // The database may hold other campaigns, with other configurations; their jobs are not this
+        // command's.
         let campaign = Some(campaign.id());
         let options =
             WorkerOptions { kinds, campaign, room, lease, retention: None, until_idle: false };
@@ -285,7 +289,7 @@ impl Worker {
         match tokio::time::timeout(ENDING, self.handle).await {
             Ok(Ok(ended)) => ended,
             Ok(Err(err)) => Err(Failure::internal("the worker broke off").caused_by(err)),
-            // What it still holds, others take over when the leases have run out.
+            // Its jobs are claimed again when their leases have run out.
             Err(_) => Ok(()),
         }
     }
@@ -303,18 +307,24 @@ struct Drive<'a> {
 
 impl Drive<'_> {
     /// Shows what happens until there is a reason to end.
-    async fn until_settled(&mut self, worker: &Worker, watch: &mut dyn Watch) -> Result<Why> {
+    async fn until_settled(
+        &mut self,
+        worker: &Worker,
+        watch: &mut dyn CampaignObserver,
+    ) -> Result<EndReason> {
         let scale = self.fleet.env.time_scale();
         let pause = LOOK.mul_f64(scale).max(Duration::from_millis(20));
         loop {
-            // What a step waits for is only known for good when nothing was going on before it.
+            // A wait is final only if nothing was running before the step: a job that ends
+            // meanwhile may open the next wave.
             let was_busy = is_busy(&self.fleet.store.view(&self.id).await?);
             let step = advance(self.fleet, &self.id).await?;
             let events = self.fresh_events().await?;
             let view = self.fleet.store.view(&self.id).await?;
             watch.look(&view, &events);
+            // After the output, so that what ended meanwhile is still shown.
             if self.fleet.drain.is_cancelled() {
-                return Ok(Why::Interrupted);
+                return Ok(EndReason::Interrupted);
             }
             if let Some(why) = self.reason_to_end(&view, &step, was_busy) {
                 return Ok(why);
@@ -333,8 +343,8 @@ impl Drive<'_> {
 
     /// Keeps the tracking issue up to date, and finds out what people did with the pull requests that a
     /// gate waits for.
-    async fn look_around(&mut self, view: &CampaignView, step: &Stepped) {
-        if matches!(step, Stepped::Waits(_)) && view.targets.iter().any(is_open) {
+    async fn look_around(&mut self, view: &CampaignView, step: &StepOutcome) {
+        if matches!(step, StepOutcome::Waits(_)) && view.targets.iter().any(is_open) {
             refresh::now_and_then(self.fleet, &self.id).await;
         }
         let is_idle = self.tracker.as_ref().is_none_or(JoinHandle::is_finished);
@@ -352,22 +362,33 @@ impl Drive<'_> {
         Ok(events)
     }
 
-    fn reason_to_end(&self, view: &CampaignView, step: &Stepped, was_busy: bool) -> Option<Why> {
+    fn reason_to_end(
+        &self,
+        view: &CampaignView,
+        step: &StepOutcome,
+        was_busy: bool,
+    ) -> Option<EndReason> {
         let any = |states: &[TargetState]| {
             view.targets.iter().any(|target| states.contains(&target.state))
         };
         let busy = any(&[TargetState::Running, TargetState::Publishing]);
         match view.campaign.state {
-            CampaignState::Done => return Some(Why::Done),
+            CampaignState::Done => return Some(EndReason::Done),
             CampaignState::Closed => {
-                return Some(Why::Paused("it was closed by `patchwright batch close`".to_owned()));
+                return Some(EndReason::Paused(
+                    "it was closed by `patchwright batch close`".to_owned(),
+                ));
             }
             // What runs comes to its end; nothing new is begun.
             CampaignState::Paused if busy => return None,
             CampaignState::Paused => {
                 let why = view.campaign.reason.clone().unwrap_or_default();
                 let is_budget = short_of_money(self.fleet, &self.campaign, view).is_some();
-                return Some(if is_budget { Why::Budget(why) } else { Why::Paused(why) });
+                return Some(if is_budget {
+                    EndReason::Budget(why)
+                } else {
+                    EndReason::Paused(why)
+                });
             }
             CampaignState::Running => {}
         }
@@ -379,8 +400,13 @@ impl Drive<'_> {
         }
         match step {
             // A soak ends by itself; a gate on open pull requests does not.
-            Stepped::Waits(why) if !was_busy && !self.soaks() => Some(Why::Waiting(why.clone())),
-            Stepped::Waits(_) | Stepped::Going | Stepped::Paused | Stepped::Done => None,
+            StepOutcome::Waits(why) if !was_busy && !self.soaks() => {
+                Some(EndReason::Waiting(why.clone()))
+            }
+            StepOutcome::Waits(_)
+            | StepOutcome::Going
+            | StepOutcome::Paused
+            | StepOutcome::Done => None,
         }
     }
 
@@ -389,11 +415,11 @@ impl Drive<'_> {
     }
 
     /// Stored changes that wait for people to merge or close others.
-    fn blocked_by_pulls(&self, view: &CampaignView) -> Option<Why> {
+    fn blocked_by_pulls(&self, view: &CampaignView) -> Option<EndReason> {
         let most = self.campaign.limits.max_open_pull_requests?;
         let open = view.targets.iter().filter(|target| is_open(target)).count();
         (open >= most as usize).then(|| {
-            Why::Waiting(format!(
+            EndReason::Waiting(format!(
                 "{open} pull requests are open, and `limits.max-open-pull-requests` is {most}; the \
                  stored changes are published when some are merged or closed and it is run again"
             ))
@@ -401,7 +427,7 @@ impl Drive<'_> {
     }
 
     /// What is waited for while nothing runs.
-    fn waiting(&self, view: &CampaignView, step: &Stepped) -> Option<Waiting> {
+    fn waiting(&self, view: &CampaignView, step: &StepOutcome) -> Option<Waiting> {
         let any = |states: &[TargetState]| {
             view.targets.iter().any(|target| states.contains(&target.state))
         };
@@ -418,7 +444,7 @@ impl Drive<'_> {
                 ),
                 until: Some(until.timestamp_millis()),
             }),
-            (_, Stepped::Waits(why)) if !ready && self.soaks() => {
+            (_, StepOutcome::Waits(why)) if !ready && self.soaks() => {
                 Some(Waiting { why: why.clone(), until: None })
             }
             _ => None,

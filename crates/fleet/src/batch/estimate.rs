@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::campaign::{Campaign, CampaignMode, PublishAs};
 use super::fleet::Fleet;
 use super::pace;
-use super::plan::Planned;
+use super::plan::PlannedTarget;
 use super::worker;
 use patchwright_base::error::Result;
 use patchwright_config::Source;
@@ -53,9 +53,9 @@ pub(super) async fn estimate(
     fleet: &Fleet,
     campaign: &Campaign,
     view: Option<&CampaignView>,
-    targets: &[Planned],
+    targets: &[PlannedTarget],
 ) -> Result<Estimate> {
-    let work: Vec<&Planned> = targets.iter().filter(|planned| planned.is_work()).collect();
+    let work: Vec<&PlannedTarget> = targets.iter().filter(|planned| planned.is_work()).collect();
     let count = work.len();
     let mut sums = Sums::default();
     sums.take(view.map(|view| view.targets.as_slice()).unwrap_or_default());
@@ -115,7 +115,7 @@ impl Sums {
 }
 
 /// How long GitHub's limits stretch the writes.
-fn publish_seconds(campaign: &Campaign, work: &[&Planned]) -> u64 {
+fn publish_seconds(campaign: &Campaign, work: &[&PlannedTarget]) -> u64 {
     let writes = work.iter().map(|planned| match campaign.mode {
         CampaignMode::Report => 0,
         CampaignMode::Review => WRITES_FOR_REVIEW,

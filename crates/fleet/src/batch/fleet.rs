@@ -28,7 +28,7 @@ use patchwright_task::world;
 #[derive(Clone)]
 pub struct Fleet {
     pub store: Store,
-    /// Reads, and writes outside of jobs; a job writes through [`super::lease::Held::forge`].
+    /// Reads, and writes outside of jobs; a job writes through [`super::lease::HeldJob::forge`].
     pub forge: Arc<GitHubForge>,
     pub http: reqwest::Client,
     /// Operator's configuration and flags, before a campaign's are laid over it.
@@ -60,7 +60,7 @@ impl Fleet {
     /// When the state folder cannot be written, GitHub's address or token is missing, or the database
     /// cannot be used.
     pub async fn open(config: Config, common: &Common, env: &Env, ui: Ui) -> Result<Fleet> {
-        // A wrong one is said now, and not for each delivery.
+        // A mistake is reported at start, not at each delivery.
         env.max_age()?;
         let state = world::state_dir(common, env)?;
         let http = http::client()?;

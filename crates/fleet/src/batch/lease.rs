@@ -16,7 +16,7 @@ use patchwright_forge::github::GitHubForge;
 use patchwright_types::campaign::{Job, Lease, Millis};
 
 /// A claimed job. Dropping it stops the renewal.
-pub struct Held {
+pub struct HeldJob {
     pub job: Job,
     pub lease: Lease,
     store: Store,
@@ -28,15 +28,15 @@ pub struct Held {
     renewal: JoinHandle<()>,
 }
 
-impl Held {
+impl HeldJob {
     /// Begins to renew, a quarter of the lease's length apart. The word that somebody else has it
-    /// cancels [`Held::lost`], and so do renewals that fail for three quarters of its length: what
+    /// cancels [`HeldJob::lost`], and so do renewals that fail for three quarters of its length: what
     /// belongs to the job has ended before another worker may begin.
-    pub fn new(fleet: &Fleet, job: Job, lease: Lease) -> Held {
-        Held::of(fleet.store.clone(), job, lease)
+    pub fn new(fleet: &Fleet, job: Job, lease: Lease) -> HeldJob {
+        HeldJob::start(fleet.store.clone(), job, lease)
     }
 
-    fn of(store: Store, job: Job, lease: Lease) -> Held {
+    fn start(store: Store, job: Job, lease: Lease) -> HeldJob {
         let lost = CancellationToken::new();
         let renewed = Arc::new(Mutex::new(Instant::now()));
         let renewal = Renewal {
@@ -46,7 +46,7 @@ impl Held {
             renewed: Arc::clone(&renewed),
         };
         let renewal = tokio::spawn(renewal.go_on());
-        Held { job, lease, store, lost, renewed, renewal }
+        HeldJob { job, lease, store, lost, renewed, renewal }
     }
 
     /// Cancelled once the lease is lost.
@@ -104,7 +104,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldJob {
     fn drop(&mut self) {
         self.renewal.abort();
     }
@@ -173,14 +173,14 @@ fn millis(time: Duration) -> Millis {
 mod tests {
     use std::time::Duration;
 
-    use crate::batch::lease::Held;
+    use crate::batch::lease::HeldJob;
     use crate::store::{Store, file_url};
     use patchwright_types::campaign::{JobEnd, JobKind, NewJob};
 
     const KINDS: &[JobKind] = &[JobKind::Delivery];
     const LEASE: i64 = 4_000;
 
-    async fn held(folder: &tempfile::TempDir) -> (Store, Held) {
+    async fn held(folder: &tempfile::TempDir) -> (Store, HeldJob) {
         let store = Store::open(&file_url(&folder.path().join("fleet.db"))).await.unwrap();
         let job = NewJob {
             kind: JobKind::Delivery,
@@ -196,7 +196,7 @@ mod tests {
         };
         assert!(store.enqueue(&job).await.unwrap());
         let (job, lease) = store.claim("us", KINDS, LEASE).await.unwrap().unwrap();
-        (store.clone(), Held::of(store, job, lease))
+        (store.clone(), HeldJob::start(store, job, lease))
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::campaign::Campaign;
 use super::fleet::Fleet;
-use super::lease::Held;
+use super::lease::HeldJob;
 use crate::store::{Store, StoreError};
 use patchwright_forge::ForgeError;
 use patchwright_forge::github::Gate;
@@ -21,7 +21,7 @@ pub const LIMITS: PaceLimits = PaceLimits { gap: 1_100, per_minute: 75, per_hour
 
 /// Writes of the publisher that would have to wait longer than so many others take are put back.
 const PUBLISHER_PATIENCE: i64 = 120;
-/// Everything else waits for a full hour: what it writes was paid for, or somebody sits before it.
+/// Everything else waits up to a full hour: its work was paid for, or a person is waiting for it.
 const PATIENCE: i64 = 4_000;
 /// Less than this is no delay.
 const LATE: Duration = Duration::from_millis(250);
@@ -66,12 +66,12 @@ fn scaled(limits: PaceLimits, scale: f64) -> PaceLimits {
 }
 
 /// The gate of a forge: a write waits for its slot and, for a job, is refused once the lease is lost.
-pub fn gate(store: &Store, token: &str, limits: PaceLimits, held: Option<Arc<Held>>) -> Gate {
+pub fn gate(store: &Store, token: &str, limits: PaceLimits, held: Option<Arc<HeldJob>>) -> Gate {
     let places = match &held {
         Some(held) if held.job.kind == JobKind::Publish => PUBLISHER_PATIENCE,
         _ => PATIENCE,
     };
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(PaceState {
         store: store.clone(),
         token: token.to_owned(),
         limits,
@@ -100,33 +100,35 @@ pub fn gate(store: &Store, token: &str, limits: PaceLimits, held: Option<Arc<Hel
         })
 }
 
-struct Shared {
+struct PaceState {
     store: Store,
     token: String,
     limits: PaceLimits,
-    held: Option<Arc<Held>>,
+    held: Option<Arc<HeldJob>>,
     patience: Duration,
     /// When the store was last seen to let reads through.
     looked: Mutex<Option<Instant>>,
 }
 
-impl Shared {
+impl PaceState {
     /// Waits for a place in the row and takes it.
     async fn ask(&self) -> Result<(), ForgeError> {
         let begin = Instant::now();
         let mut misses = 0;
         loop {
+            // Before a slot is taken: a job that lost its lease must not use up the token's pace.
             self.check().await?;
             let slot = self.store.reserve_write(&self.token, self.limits).await;
             match slot.map_err(unusable)? {
                 WriteSlot::In(wait) => {
                     let due = Instant::now() + millis(wait);
                     self.sleep(millis(wait)).await?;
-                    // Somebody may have been told to wait since the place was given.
+                    // Another process may have hit a rate limit since this slot was given.
                     let closed = self.store.pace_closed_for(&self.token).await;
                     let closed = closed.map_err(unusable)? > 0;
                     self.check().await?;
-                    // A machine that stood still comes too close to the one behind it.
+                    // A process that was suspended would write together with the owner of the next
+                    // slot.
                     let late = due.elapsed() > (millis(self.limits.gap) / 2).max(LATE);
                     misses += u32::from(late);
                     if !closed && (!late || misses > MISSES) {
@@ -142,6 +144,7 @@ impl Shared {
     /// write at most.
     async fn read(&self) -> Result<(), ForgeError> {
         let begin = Instant::now();
+        // Reads are many, so the answer is reused for as long as one write gap.
         let fresh = millis(self.limits.gap);
         let looked = *self.looked.lock();
         if looked.is_some_and(|looked| looked.elapsed() < fresh) {
@@ -166,6 +169,7 @@ impl Shared {
         match held.check().await {
             Ok(left) if left > 0 => Ok(()),
             Ok(_) => Err(fenced("the lease has run out")),
+            // Without an answer of the store nobody knows who holds the job.
             Err(failure) => Err(fenced(&failure.message)),
         }
     }
@@ -193,6 +197,7 @@ impl Shared {
 
     /// `wait` is as long as this process waits itself.
     async fn tell(&self, wait: Duration) {
+        // The limit may hold for reads too, so the cached permission is dropped.
         *self.looked.lock() = None;
         let wait = Millis::try_from(wait.as_millis()).unwrap_or(Millis::MAX);
         if let Err(error) = self.store.close_pace(&self.token, wait).await {

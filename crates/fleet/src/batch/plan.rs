@@ -6,7 +6,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::campaign::{Campaign, CampaignMode};
-use super::decide::{Verdict, decide, decide_pull, refused};
+use super::decide::{PlanVerdict, decide, decide_pull, refused};
 use super::fleet::Fleet;
 use super::select::{Candidate, discover};
 use super::{estimate, waves};
@@ -23,13 +23,13 @@ pub const MOST_SHARDS: usize = 256;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan {
     /// Sorted by repository; also those that are skipped, with the reason, and those that are finished.
-    pub targets: Vec<Planned>,
+    pub targets: Vec<PlannedTarget>,
     pub estimate: Estimate,
 }
 
 /// One target of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Planned {
+pub struct PlannedTarget {
     #[serde(flatten)]
     pub target: NewTarget,
     /// It is finished already and is not worked on again; says how it ended. It may be unknown to the
@@ -37,7 +37,7 @@ pub struct Planned {
     pub finished: Option<String>,
 }
 
-impl Planned {
+impl PlannedTarget {
     /// Something is left to do for it.
     pub fn is_work(&self) -> bool {
         self.target.skipped.is_none() && self.finished.is_none()
@@ -46,7 +46,7 @@ impl Planned {
 
 impl Plan {
     /// The targets that are worked on.
-    pub fn work(&self) -> impl Iterator<Item = &Planned> {
+    pub fn work(&self) -> impl Iterator<Item = &PlannedTarget> {
         self.targets.iter().filter(|planned| planned.is_work())
     }
 }
@@ -94,8 +94,8 @@ fn planned(
     candidate: &Candidate,
     known: &BTreeMap<Option<i64>, &Target>,
     history: &[Target],
-) -> Vec<Planned> {
-    let make = |number: Option<i64>, verdict: Verdict| Planned {
+) -> Vec<PlannedTarget> {
+    let make = |number: Option<i64>, verdict: PlanVerdict| PlannedTarget {
         target: NewTarget {
             repository: candidate.repository.clone(),
             number,
@@ -111,10 +111,10 @@ fn planned(
         return vec![make(None, decide(campaign, candidate, previous, history))];
     }
     if let Some(why) = refused(campaign, candidate) {
-        return vec![make(None, Verdict::skip(why))];
+        return vec![make(None, PlanVerdict::skip(why))];
     }
     if candidate.pull_requests.is_empty() {
-        return vec![make(None, Verdict::skip("no open pull request".to_owned()))];
+        return vec![make(None, PlanVerdict::skip("no open pull request".to_owned()))];
     }
     let drafts = fleet.config.review.drafts;
     let pulls = candidate.pull_requests.iter().filter_map(|pull| {
@@ -130,13 +130,13 @@ fn assign_waves(
     campaign: &Campaign,
     candidates: &[Candidate],
     view: Option<&CampaignView>,
-    targets: &mut [Planned],
+    targets: &mut [PlannedTarget],
 ) {
     let listed: BTreeMap<&str, usize> = candidates
         .iter()
         .filter_map(|candidate| Some((candidate.repository.as_str(), candidate.listed?)))
         .collect();
-    let place = |planned: &Planned| {
+    let place = |planned: &PlannedTarget| {
         let name = planned.target.repository.as_str();
         (listed.get(name).copied().unwrap_or(usize::MAX), name.to_lowercase())
     };

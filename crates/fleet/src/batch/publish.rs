@@ -1,6 +1,6 @@
 //! The publisher: a stored change becomes one pull request.
 //!
-//! [`work`] is one job: it looks whether the campaign may publish now, chooses what to do with the
+//! [`work`] is one job: it checks whether
 //! branch and with pull requests that are there already ([`choice`]), pushes, opens or updates, and
 //! writes down what became of it. It may die anywhere and be run again, or be run twice at once: every
 //! step looks before it writes, and nothing is written with a lost lease. The model is never asked.
@@ -15,13 +15,13 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use self::choice::Choice;
-pub use self::choice::{Earlier, Pulls, decide};
-use self::place::Place;
+use self::choice::PublishChoice;
+pub use self::choice::{BranchPulls, ClosedPull, decide};
+use self::place::RepositorySnapshot;
 use self::publish_error::PublishError;
 use super::campaign::Campaign;
 use super::fleet::Fleet;
-use super::lease::Held;
+use super::lease::HeldJob;
 use super::pace;
 use crate::store::{StoreError, StoreResult};
 use patchwright_base::error::{Failure, Result};
@@ -35,9 +35,9 @@ use patchwright_types::campaign::{
     TargetState,
 };
 
-/// Attempts at a trouble that may pass, half an hour apart in the end.
+/// Attempts after transient errors; the last ones are half an hour apart.
 const ATTEMPTS: i64 = 8;
-/// How often the branch may move under our hands.
+/// How often a branch that moves meanwhile is looked at again.
 const TRIES: u32 = 3;
 
 /// The job that publishes a target's changeset: one at a time for each token.
@@ -70,22 +70,22 @@ enum End {
 ///
 /// # Errors
 /// When the store cannot be used. What GitHub and git do to us is an end of the job.
-pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
+pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
     match publish_one(fleet, &held).await {
-        // Somebody else has the job now, and says how it ends.
+        // Another worker holds the job now and will write its end.
         Err(StoreError::LeaseLost { .. }) => Ok(()),
         result => result.map_err(Failure::from),
     }
 }
 
-async fn publish_one(fleet: &Fleet, held: &Arc<Held>) -> StoreResult<()> {
+async fn publish_one(fleet: &Fleet, held: &Arc<HeldJob>) -> StoreResult<()> {
     let store = &fleet.store;
     let Ok(id) = held.job.subject.parse() else {
         let why = format!("the job is about `{}`, which is no target", held.job.subject);
         return store.end_job(&held.lease, &JobEnd::Failed { why }).await;
     };
     let target = match store.target(id).await {
-        // A job is of one campaign, and so is what it does.
+        // The database is not trusted: a job of one campaign must not publish a target of another.
         Ok(target) if held.job.campaign.as_ref() != Some(&target.campaign) => {
             let why = format!("target {id} is of another campaign");
             return store.end_job(&held.lease, &JobEnd::Failed { why }).await;
@@ -97,7 +97,8 @@ async fn publish_one(fleet: &Fleet, held: &Arc<Held>) -> StoreResult<()> {
         }
         Err(err) => return Err(err),
     };
-    // Closed or superseded since it was queued, or published by an attempt that did not hear of it.
+    // Closed or superseded since it was queued, or published by an attempt that died before it
+    // could write so.
     if !matches!(target.state, TargetState::Ready | TargetState::Publishing) {
         return store.end_job(&held.lease, &JobEnd::Done).await;
     }
@@ -116,7 +117,7 @@ async fn publish_one(fleet: &Fleet, held: &Arc<Held>) -> StoreResult<()> {
 /// Everything that one job needs.
 struct Publisher<'a> {
     fleet: &'a Fleet,
-    held: &'a Arc<Held>,
+    held: &'a Arc<HeldJob>,
     forge: Arc<GitHubForge>,
     campaign: Campaign,
     target: Target,
@@ -125,14 +126,14 @@ struct Publisher<'a> {
     base: Oid,
 }
 
-type Tried<T> = std::result::Result<T, PublishError>;
+type PublishResult<T> = std::result::Result<T, PublishError>;
 
 impl<'a> Publisher<'a> {
     async fn prepare(
         fleet: &'a Fleet,
-        held: &'a Arc<Held>,
+        held: &'a Arc<HeldJob>,
         target: Target,
-    ) -> StoreResult<Tried<Publisher<'a>>> {
+    ) -> StoreResult<PublishResult<Publisher<'a>>> {
         let row = fleet.store.campaign(&target.campaign).await?;
         let broken = |class, message: String| Ok(Err(PublishError::Final { class, message }));
         if row.state == CampaignState::Closed {
@@ -148,6 +149,7 @@ impl<'a> Publisher<'a> {
         let Some(changeset) = fleet.store.changeset(target.id).await? else {
             return broken(ErrorClass::Internal, "there is no stored change".to_owned());
         };
+        // GitHub compares names without case.
         let is_of_it = |one: &str, other: &str| one.eq_ignore_ascii_case(other);
         if !is_of_it(&changeset.repository, &target.repository)
             || changeset.base_sha != target.base_sha
@@ -165,7 +167,8 @@ impl<'a> Publisher<'a> {
         Ok(Ok(Publisher { fleet, held, forge, campaign, target, changeset, commit, base }))
     }
 
-    async fn run(&self) -> Tried<End> {
+    async fn run(&self) -> PublishResult<End> {
+        // First, while nothing is written: the job then only goes back to the queue.
         if let Some(later) = self.not_now().await? {
             return Ok(later);
         }
@@ -181,13 +184,13 @@ impl<'a> Publisher<'a> {
         let mut moved = None;
         for _ in 0..TRIES {
             match self.choose(&place).await? {
-                Choice::End { state, reason, pull } => {
+                PublishChoice::End { state, reason, pull } => {
                     return Ok(End::Settled { state, reason, pull });
                 }
-                Choice::Keep => return self.open_pull(&place).await,
-                Choice::Push { expected } => match self.push(&place, expected).await {
+                PublishChoice::Keep => return self.open_pull(&place).await,
+                PublishChoice::Push { expected } => match self.push(&place, expected).await {
                     Ok(()) => return self.open_pull(&place).await,
-                    // Somebody pushed since we looked: look again.
+                    // The branch moved between the look and the push, so decide again.
                     Err(err @ ForgeError::Moved { .. }) => moved = Some(err),
                     Err(err) => return Err(err.into()),
                 },
@@ -202,13 +205,17 @@ impl<'a> Publisher<'a> {
         ))
     }
 
-    async fn push(&self, place: &Place, expected: Option<Oid>) -> Result<(), ForgeError> {
+    async fn push(
+        &self,
+        place: &RepositorySnapshot,
+        expected: Option<Oid>,
+    ) -> Result<(), ForgeError> {
         let branch = self.campaign.branch();
         let (from, commit) = (place.repo.path(), place.vetted.commit);
         self.forge.push(&place.repository, from, commit, &branch, expected).await.map(|_| ())
     }
 
-    async fn open_pull(&self, place: &Place) -> Tried<End> {
+    async fn open_pull(&self, place: &RepositorySnapshot) -> PublishResult<End> {
         let id = &place.repository.id;
         let draft = PullRequestDraft {
             title: place.vetted.title.clone(),
@@ -220,6 +227,8 @@ impl<'a> Publisher<'a> {
         let opened = self.forge.open_or_update(id, &draft, &place.vetted.marker).await;
         let (mut pull, operation) = match opened {
             Ok(opened) => opened,
+            // The base branch got the same change meanwhile, and GitHub refuses an empty pull
+            // request.
             Err(ForgeError::State { what: StateProblem::NothingToPropose, message }) => {
                 let state = TargetState::Unchanged;
                 return Ok(End::Settled { state, reason: message, pull: None });
@@ -227,7 +236,8 @@ impl<'a> Publisher<'a> {
             Err(err) => return Err(err.into()),
         };
         let mut said: Vec<String> = place.said.clone().into_iter().collect();
-        // A change whose checks fail is no longer ready, whatever the one before it was.
+        // A push does not change the draft state: when the new change fails its checks, the pull
+        // request must become a draft.
         if draft.draft && !pull.draft && operation != Operation::Created {
             match self.forge.set_draft(id, pull.number, true).await {
                 Ok(()) => pull.draft = true,
@@ -243,11 +253,11 @@ impl<'a> Publisher<'a> {
     /// Labels and reviewers: nice to have, never worth failing for.
     async fn decorate(
         &self,
-        place: &Place,
+        place: &RepositorySnapshot,
         pull: &PullRequest,
         operation: Operation,
         said: &mut Vec<String>,
-    ) -> Tried<()> {
+    ) -> PublishResult<()> {
         let (id, vetted) = (&place.repository.id, &place.vetted);
         let has =
             |label: &&String| pull.labels.iter().any(|there| there.eq_ignore_ascii_case(label));
@@ -258,7 +268,7 @@ impl<'a> Publisher<'a> {
         {
             said.push(format!("the labels could not be added: {}", not_fatal(err)?));
         }
-        // Those who were asked before are not asked again by an update.
+        // An update must not request the same reviewers again: each request sends a notification.
         let reviewers = &vetted.reviewers;
         if reviewers.is_empty() || operation == Operation::Updated {
             return Ok(());
@@ -292,7 +302,7 @@ impl<'a> Publisher<'a> {
 }
 
 /// What may fail without harm; a lost lease and a limit may not.
-fn not_fatal(err: ForgeError) -> Tried<String> {
+fn not_fatal(err: ForgeError) -> PublishResult<String> {
     match err {
         err @ (ForgeError::Fenced { .. } | ForgeError::RateLimited { .. }) => Err(err.into()),
         err => Ok(err.to_string()),
@@ -300,7 +310,7 @@ fn not_fatal(err: ForgeError) -> Tried<String> {
 }
 
 /// Writes down how it ended.
-async fn finish(fleet: &Fleet, held: &Held, target: &Target, end: End) -> StoreResult<()> {
+async fn finish(fleet: &Fleet, held: &HeldJob, target: &Target, end: End) -> StoreResult<()> {
     let (state, reason, pull) = match end {
         End::Later { after, why } => {
             let after = pace::scaled_wait(fleet, after);

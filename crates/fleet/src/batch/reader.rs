@@ -13,7 +13,7 @@ use patchwright_provider::catalogue::suggest;
 
 /// The largest campaign file, and the largest prompt file.
 const LARGEST: usize = 1 << 20;
-/// Mistakes that are told at once.
+/// Mistakes that are reported together.
 const MOST_TOLD: usize = 10;
 const HINT: &str = "every key is described in `docs/campaigns.md`";
 
@@ -37,7 +37,8 @@ pub(super) fn read(name: &str, text: &str, folder: Option<&Path>) -> Result<Camp
             None => failure,
         }
     })?;
-    let places: Option<Place> = serde_saphyr::from_str(text).ok();
+    // Parsed a second time, because the typed campaign does not keep the lines of its values.
+    let places: Option<SpannedValue> = serde_saphyr::from_str(text).ok();
     let mut mistakes = check::check(&campaign);
     if let Err(mistake) = take_prompt(&mut campaign, folder) {
         mistakes.push(mistake);
@@ -50,6 +51,7 @@ pub(super) fn read(name: &str, text: &str, folder: Option<&Path>) -> Result<Camp
         .iter()
         .map(|mistake| {
             let line = places.as_ref().map_or(0, |places| places.line_of(&mistake.key));
+            // No position: the key is missing, or the second parse failed where the first did not.
             let line = if line > 0 { line } else { written_at(text, &mistake.key) };
             (line, format!("line {line}: `{}` {}", mistake.key, mistake.why))
         })
@@ -75,21 +77,21 @@ fn written_at(text: &str, key: &str) -> u64 {
 }
 
 /// Something that is wrong at a key such as `waves.1.size`.
-pub(super) struct Mistake {
+pub(super) struct SpecError {
     pub(super) key: String,
     pub(super) why: String,
 }
 
 /// Reads the prompt file into the prompt.
-fn take_prompt(campaign: &mut Campaign, folder: Option<&Path>) -> Result<(), Mistake> {
+fn take_prompt(campaign: &mut Campaign, folder: Option<&Path>) -> Result<(), SpecError> {
     let task = &mut campaign.task;
     let Some(file) = &task.prompt_file else { return Ok(()) };
     if task.prompt.is_some() {
-        // Said by the checks.
+        // The checks report that both are given.
         return Ok(());
     }
     let path = folder.unwrap_or(Path::new("")).join(file);
-    let mistake = |why: String| Mistake {
+    let mistake = |why: String| SpecError {
         key: "task.prompt-file".to_owned(),
         why: format!("names `{}`, which {why}", path.display()),
     };
@@ -121,6 +123,7 @@ fn explain(err: &serde_saphyr::Error) -> (String, Option<(String, Vec<String>)>)
     let text = err.without_snippet().to_string();
     let mut words = text.lines().next().unwrap_or_default().trim();
     words = words.strip_prefix("error: ").unwrap_or(words);
+    // The parser gives the known names in its message only.
     let slip = (|| {
         let rest = words.split_once("unknown ")?.1;
         let (given, rest) = rest.split_once('`')?.1.split_once('`')?;
@@ -159,24 +162,26 @@ fn plainer(words: &str) -> String {
 }
 
 /// The file again, with the lines in which values stand.
-enum Place {
-    Map(Vec<(String, Spanned<Place>)>),
-    List(Vec<Spanned<Place>>),
+enum SpannedValue {
+    Map(Vec<(String, Spanned<SpannedValue>)>),
+    List(Vec<Spanned<SpannedValue>>),
     Leaf,
 }
 
-impl Place {
+impl SpannedValue {
     /// The line of a key such as `waves.1.size`, or of the nearest thing around it that is there.
     fn line_of(&self, key: &str) -> u64 {
         let mut line = 0;
         let mut place = self;
         for step in key.split('.') {
             let next = match place {
-                Place::Map(entries) => {
+                SpannedValue::Map(entries) => {
                     entries.iter().find(|(name, _)| name == step).map(|(_, value)| value)
                 }
-                Place::List(items) => step.parse::<usize>().ok().and_then(|at| items.get(at)),
-                Place::Leaf => None,
+                SpannedValue::List(items) => {
+                    step.parse::<usize>().ok().and_then(|at| items.get(at))
+                }
+                SpannedValue::Leaf => None,
             };
             let Some(next) = next else { break };
             line = next.referenced.line();
@@ -186,69 +191,69 @@ impl Place {
     }
 }
 
-impl<'de> Deserialize<'de> for Place {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Place, D::Error> {
+impl<'de> Deserialize<'de> for SpannedValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SpannedValue, D::Error> {
         struct Shape;
         impl<'de> Visitor<'de> for Shape {
-            type Value = Place;
+            type Value = SpannedValue;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("anything")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Place, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SpannedValue, A::Error> {
                 let mut entries = Vec::new();
                 while let Some(key) = map.next_key::<String>()? {
                     entries.push((key, map.next_value()?));
                 }
-                Ok(Place::Map(entries))
+                Ok(SpannedValue::Map(entries))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Place, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<SpannedValue, A::Error> {
                 let mut items = Vec::new();
                 while let Some(item) = seq.next_element()? {
                     items.push(item);
                 }
-                Ok(Place::List(items))
+                Ok(SpannedValue::List(items))
             }
 
-            fn visit_bool<E>(self, _: bool) -> Result<Place, E> {
-                Ok(Place::Leaf)
+            fn visit_bool<E>(self, _: bool) -> Result<SpannedValue, E> {
+                Ok(SpannedValue::Leaf)
             }
 
-            fn visit_i64<E>(self, _: i64) -> Result<Place, E> {
-                Ok(Place::Leaf)
+            fn visit_i64<E>(self, _: i64) -> Result<SpannedValue, E> {
+                Ok(SpannedValue::Leaf)
             }
 
-            fn visit_u64<E>(self, _: u64) -> Result<Place, E> {
-                Ok(Place::Leaf)
+            fn visit_u64<E>(self, _: u64) -> Result<SpannedValue, E> {
+                Ok(SpannedValue::Leaf)
             }
 
-            fn visit_f64<E>(self, _: f64) -> Result<Place, E> {
-                Ok(Place::Leaf)
+            fn visit_f64<E>(self, _: f64) -> Result<SpannedValue, E> {
+                Ok(SpannedValue::Leaf)
             }
 
-            fn visit_str<E>(self, _: &str) -> Result<Place, E> {
-                Ok(Place::Leaf)
+            fn visit_str<E>(self, _: &str) -> Result<SpannedValue, E> {
+                Ok(SpannedValue::Leaf)
             }
 
-            fn visit_unit<E>(self) -> Result<Place, E> {
-                Ok(Place::Leaf)
+            fn visit_unit<E>(self) -> Result<SpannedValue, E> {
+                Ok(SpannedValue::Leaf)
             }
 
-            fn visit_none<E>(self) -> Result<Place, E> {
-                Ok(Place::Leaf)
+            fn visit_none<E>(self) -> Result<SpannedValue, E> {
+                Ok(SpannedValue::Leaf)
             }
 
-            fn visit_some<D: Deserializer<'de>>(self, value: D) -> Result<Place, D::Error> {
-                Place::deserialize(value)
+            fn visit_some<D: Deserializer<'de>>(self, value: D) -> Result<SpannedValue, D::Error> {
+                SpannedValue::deserialize(value)
             }
 
             fn visit_newtype_struct<D: Deserializer<'de>>(
                 self,
                 value: D,
-            ) -> Result<Place, D::Error> {
-                IgnoredAny::deserialize(value).map(|_| Place::Leaf)
+            ) -> Result<SpannedValue, D::Error> {
+                IgnoredAny::deserialize(value).map(|_| SpannedValue::Leaf)
             }
         }
         deserializer.deserialize_any(Shape)

@@ -92,7 +92,7 @@ pub async fn selection(fleet: &Fleet, campaign: &Campaign) -> Result<Selection> 
     let found = discover(fleet, campaign).await?;
     let now = found.iter().filter(|one| campaign.excluded_by(&one.repository).is_none());
     let now = now.map(|one| one.repository.as_str());
-    Ok(Selection::of(now))
+    Ok(Selection::new(now))
 }
 
 /// All names, each once; and what was left out.
@@ -127,7 +127,7 @@ async fn names(fleet: &Fleet, campaign: &Campaign) -> Result<(Vec<RepositoryId>,
 }
 
 /// Where we may push, as far as it is known beforehand.
-enum Pushable {
+enum PushAccess {
     /// As each repository says.
     Told,
     /// An App's installation: its repositories, in lower case.
@@ -135,24 +135,24 @@ enum Pushable {
     Unknown,
 }
 
-async fn pushable(fleet: &Fleet) -> Result<Pushable> {
+async fn pushable(fleet: &Fleet) -> Result<PushAccess> {
     if fleet.forge.viewer().await?.is_some() {
-        return Ok(Pushable::Told);
+        return Ok(PushAccess::Told);
     }
     // GitHub tells an App `READ` even where it may write.
     Ok(match fleet.forge.installed_for().await? {
-        Some(names) => {
-            Pushable::Installed(names.iter().map(|name| name.to_string().to_lowercase()).collect())
-        }
-        None => Pushable::Unknown,
+        Some(names) => PushAccess::Installed(
+            names.iter().map(|name| name.to_string().to_lowercase()).collect(),
+        ),
+        None => PushAccess::Unknown,
     })
 }
 
-fn candidate(facts: Facts, listed: Option<usize>, pushable: &Pushable) -> Candidate {
+fn candidate(facts: Facts, listed: Option<usize>, pushable: &PushAccess) -> Candidate {
     let can_push = match pushable {
-        Pushable::Told => facts.can_push.unwrap_or(true),
-        Pushable::Installed(names) => names.contains(&facts.repository.to_lowercase()),
-        Pushable::Unknown => true,
+        PushAccess::Told => facts.can_push.unwrap_or(true),
+        PushAccess::Installed(names) => names.contains(&facts.repository.to_lowercase()),
+        PushAccess::Unknown => true,
     };
     let disabled = facts.disabled.then(|| "GitHub has disabled it".to_owned());
     Candidate {

@@ -1,4 +1,4 @@
-//! Which repositories a campaign may touch. Looked up anew by each command that begins or goes on with
+//! Which repositories a campaign may touch. Looked up anew by each command that starts or resumes
 //! one, and asked wherever something is about to happen to a repository that the database names: what is
 //! in a database may come from another job, or from a cache.
 
@@ -14,7 +14,7 @@ pub struct Selection(BTreeSet<String>);
 
 impl Selection {
     /// Of these names.
-    pub fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> Selection {
+    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Selection {
         Selection(names.into_iter().map(str::to_lowercase).collect())
     }
 

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use self::verdict::Verdict;
+use self::verdict::AttemptVerdict;
 use super::campaign::{Campaign, CampaignMode};
 use super::drive;
 use super::fleet::Fleet;
-use super::lease::Held;
+use super::lease::HeldJob;
 use super::selection;
 use crate::store::StoreError;
 use patchwright_base::error::{Failure, FailureKind, Result};
@@ -43,6 +43,8 @@ pub fn job(fleet: &Fleet, campaign: &Campaign, target: &Target) -> NewJob {
         key: format!("target:{}", target.id),
         campaign: Some(target.campaign.clone()),
         subject: target.id.to_string(),
+        // The lane keeps two runs out of one repository, also when they belong to different
+        // campaigns.
         lane: Some(format!("repository:{}", target.repository)),
         organization: Some(owner.to_owned()),
         priority: 0,
@@ -53,8 +55,8 @@ pub fn job(fleet: &Fleet, campaign: &Campaign, target: &Target) -> NewJob {
 }
 
 /// Runs the agent (or the review), stores what came of it, and ends the job.
-pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
-    let work = Work::load(fleet, held).await?;
+pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
+    let work = TargetAttempt::load(fleet, held).await?;
     if let Some(why) = work.refusal().await? {
         let trouble = TargetError {
             class: ErrorClass::Policy,
@@ -69,7 +71,7 @@ pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
         CampaignMode::Review => Box::pin(work.review()).await,
     };
     match result {
-        // Somebody else has it: nothing more is written, here or elsewhere.
+        // Another worker has the job: nothing more is written, neither here nor on GitHub.
         Err(StoreError::LeaseLost { .. }) => Ok(()),
         Err(err) => Err(err.into()),
         Ok(()) => drive::advance(fleet, &work.target.campaign).await.map(drop),
@@ -77,15 +79,15 @@ pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
 }
 
 /// What an attempt works with.
-struct Work<'a> {
+struct TargetAttempt<'a> {
     fleet: &'a Fleet,
-    held: Arc<Held>,
+    held: Arc<HeldJob>,
     target: Target,
     campaign: Campaign,
 }
 
-impl Work<'_> {
-    async fn load(fleet: &Fleet, held: Arc<Held>) -> Result<Work<'_>> {
+impl TargetAttempt<'_> {
+    async fn load(fleet: &Fleet, held: Arc<HeldJob>) -> Result<TargetAttempt<'_>> {
         let subject = &held.job.subject;
         let id = subject.parse().map_err(|_| {
             Failure::internal(format!("job {} is about no target: {subject}", held.job.id))
@@ -93,7 +95,7 @@ impl Work<'_> {
         let target = fleet.store.target(id).await?;
         let row = fleet.store.campaign(&target.campaign).await?;
         let campaign = drive::campaign_of(&row)?;
-        Ok(Work { fleet, held, target, campaign })
+        Ok(TargetAttempt { fleet, held, target, campaign })
     }
 
     /// Why nothing is done here: the database names what the campaign does not select.
@@ -141,7 +143,7 @@ impl Work<'_> {
             Ok(ready) => ready,
             Err(trouble) => return self.record(self.failed(&trouble), None, (0.0, 0)).await,
         };
-        let watched = Watched::new(self.fleet, &self.held);
+        let watched = LeasedRun::new(self.fleet, &self.held);
         let title = headline(&self.campaign);
         let environment = watched.environment.clone();
         let started = match campaign::start(&world, config, request, environment, &title) {
@@ -159,6 +161,7 @@ impl Work<'_> {
             Err(trouble) => self.failed(trouble),
         };
         self.record(verdict, run, used).await?;
+        // The store has the result; an open journal only costs disk space.
         if let Err(failure) = attempt.close() {
             self.fleet.ui.detail(&failure.to_string());
         }
@@ -198,7 +201,7 @@ impl Work<'_> {
             Ok(ready) => ready,
             Err(trouble) => return self.record(self.failed(&trouble), None, (0.0, 0)).await,
         };
-        let watched = Watched::new(self.fleet, &self.held);
+        let watched = LeasedRun::new(self.fleet, &self.held);
         let name = format!("review-{}", self.target.id);
         self.fleet.store.begin_target(&self.held.lease, self.target.id, &name).await?;
         let task = Task { kind: request.clone().into(), limits: config.limits.clone() };
@@ -211,7 +214,7 @@ impl Work<'_> {
                 (verdict::of_review(&ended), Some(ended.reviewed.run.clone()), used)
             }
             Err(failure) if failure.kind == FailureKind::NothingToDo => {
-                (Verdict::settled(TargetState::Unchanged, failure.message), None, (0.0, 0))
+                (AttemptVerdict::settled(TargetState::Unchanged, failure.message), None, (0.0, 0))
             }
             Err(failure) => {
                 let trouble = match watched.environment.cancellation.cause() {
@@ -228,7 +231,7 @@ impl Work<'_> {
                     None => failure.into(),
                 };
                 let verdict = self.failed(&trouble);
-                // A run that is gone on with counts when it ends.
+                // A run that is resumed counts when it ends.
                 let used = match verdict.job_end {
                     JobEnd::Failed { .. } => campaign::used_by_unfinished(&world, &task),
                     JobEnd::Done
@@ -246,22 +249,24 @@ impl Work<'_> {
     /// would have stops the campaign first, so that no other one is begun.
     async fn record(
         &self,
-        verdict: Verdict,
+        verdict: AttemptVerdict,
         run: Option<String>,
         (cost_usd, tokens): (f64, i64),
     ) -> std::result::Result<(), StoreError> {
-        let Verdict { state, class, reason, url, changeset, publish, job_end, pause, lost } =
+        let AttemptVerdict { state, class, reason, url, changeset, publish, job_end, pause, lost } =
             verdict;
         let (store, lease) = (&self.fleet.store, &self.held.lease);
         if lost {
             return Err(StoreError::LeaseLost { job: self.held.job.id });
         }
         if let Some(why) = pause {
-            // Only while the job is ours: one that was taken over stops nobody.
+            // A worker that lost its lease must not pause a campaign that another one is working
+            // on.
             store.remaining(lease).await?;
             drive::pause(self.fleet, &self.target.campaign, &why).await?;
         }
-        // It stands in the tracking issue, too, where a place of this machine is nobody's business.
+        // The reason is also published in the tracking issue, where a path of this machine should
+        // not be.
         let folder = self.fleet.state.display().to_string();
         let reason = reason.map(|reason| self.fleet.redactor.redact(&reason));
         let reason = reason.map(|reason| reason.replace(&folder, "$PATCHWRIGHT_STATE_DIR"));
@@ -284,7 +289,7 @@ fn headline(campaign: &Campaign) -> String {
 pub async fn shared(fleet: &Fleet, config: &Config) -> Result<Shared> {
     let sandbox = fleet.sandbox.get_or_try_init(|| async {
         let sandbox = world::sandbox(config, &fleet.env, &fleet.state).await?;
-        // Once for all runs: what a killed process left is removed.
+        // Once per process: removes what killed processes left.
         if let Err(err) = sandbox.sweep(None).await {
             tracing::debug!(%err, "the sweep failed");
         }
@@ -301,18 +306,19 @@ pub async fn shared(fleet: &Fleet, config: &Config) -> Result<Shared> {
 }
 
 /// The surroundings of a run that ends when the lease is lost or the worker ends.
-pub struct Watched {
+pub struct LeasedRun {
     pub environment: RunEnvironment,
     watcher: JoinHandle<()>,
 }
 
-impl Watched {
-    pub fn new(fleet: &Fleet, held: &Held) -> Watched {
+impl LeasedRun {
+    pub fn new(fleet: &Fleet, held: &HeldJob) -> LeasedRun {
         let (cancel, why) = (CancellationToken::new(), Cancellation::default());
         let (lost, drain) = (held.lost(), fleet.drain.clone());
         let (token, cause) = (cancel.clone(), why.clone());
         let watcher = tokio::spawn(async move {
             tokio::select! {
+                // When both are true, the lost lease counts: it forbids all writes.
                 biased;
                 () = lost.cancelled() => cause.cancel(&token, Cause::Lost),
                 () = drain.cancelled() => cause.cancel(&token, Cause::Drained),
@@ -329,11 +335,11 @@ impl Watched {
             asked: None,
             claim: Claim::Lease,
         };
-        Watched { environment, watcher }
+        LeasedRun { environment, watcher }
     }
 }
 
-impl Drop for Watched {
+impl Drop for LeasedRun {
     fn drop(&mut self) {
         self.watcher.abort();
     }

@@ -1,7 +1,7 @@
 //! The tracking issue of a campaign: one, kept up to date, found again by its marker.
 //!
 //! Boxes in it that somebody with write access has ticked are honoured before it is written again:
-//! those targets are tried once more. Called by whoever drives a campaign, as often as it likes.
+//! those targets are tried once more. [`update`] may be called at any time and by several
 
 use chrono::Timelike as _;
 
@@ -22,7 +22,7 @@ const APART: Millis = 3 * 60_000;
 /// a command: it is written whenever it was written before, and closed with its campaign.
 ///
 /// # Errors
-/// When GitHub or the store cannot be used. A campaign goes on without its issue.
+/// When GitHub or the store cannot be used. The campaign continues without its issue.
 pub async fn update(fleet: &Fleet, id: &str, last: bool) -> Result<()> {
     let row = fleet.store.campaign(id).await?;
     let campaign = campaign_of(&row)?;
@@ -38,18 +38,19 @@ pub async fn update(fleet: &Fleet, id: &str, last: bool) -> Result<()> {
     tracker.update().await
 }
 
-/// Edits are some minutes apart, whoever makes them.
+/// Whether the last edit, of any process, is long enough ago.
 async fn is_time(fleet: &Fleet, id: &str, last: bool) -> Result<bool> {
     let name = format!("tracked:{id}");
     let now = fleet.store.now().await?;
     let before = fleet.store.value(&name).await?.and_then(|before| before.parse::<Millis>().ok());
     let apart = pace::scaled_wait(fleet, APART);
-    // A time that is still to come was written by a clock that was wrong. With one that cannot be read it
-    // is as with none: an edit too many.
+    // A time in the future comes from a wrong clock. With an unreadable one, one edit too many is
+    // made.
     let is_soon = before.is_some_and(|before| before <= now && now - before < apart);
     if is_soon && !last {
         return Ok(false);
     }
+    // Written before the edit, so that a second process does not start the same edit.
     fleet.store.set_value(&name, &now.to_string()).await?;
     Ok(true)
 }
@@ -71,7 +72,7 @@ impl Tracker<'_> {
             self.remember(issue).await?;
             self.honour_ticks(issue).await?;
         }
-        // Only the newest campaign of a name has the issue.
+        // Campaigns of one name share an issue; only the newest may write it.
         let newest = self.fleet.store.campaigns(Some(&self.campaign.name)).await?;
         if newest.first().is_some_and(|newest| newest.id != self.row.id) {
             return Ok(());
@@ -145,6 +146,8 @@ impl Tracker<'_> {
             return Ok(());
         }
         let editor = self.forge.issue_editor(&self.repository, issue.number).await;
+        // Anybody can be the author of text that we quote, so a tick counts only with a known
+        // editor.
         let Ok(Some(editor)) = editor else {
             self.fleet.ui.say(
                 "boxes are ticked in the tracking issue, but GitHub does not say by whom; they are \
@@ -152,7 +155,7 @@ impl Tracker<'_> {
             );
             return Ok(());
         };
-        // Any trouble is a no.
+        // Fails closed: if the role cannot be read, the ticks are ignored.
         let role = self.forge.role(&self.repository, &editor).await.unwrap_or(Role::None);
         if role < Role::Write {
             self.fleet.ui.say(&format!(

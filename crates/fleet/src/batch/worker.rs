@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::drive;
 use super::fleet::Fleet;
-use super::lease::Held;
+use super::lease::HeldJob;
 use crate::store::{StoreError, StoreResult};
 use patchwright_base::error::Result;
 use patchwright_types::campaign::{
@@ -57,6 +57,7 @@ pub struct WorkerOptions {
 pub fn room() -> NonZeroUsize {
     let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let text = fs_err::read_to_string("/proc/meminfo").unwrap_or_default();
+    // Memory that is free now: other programs of this machine keep theirs.
     let by_memory = available(&text).map(|bytes| usize::try_from(bytes / MEMORY).unwrap_or(1));
     by_memory.map_or(cores, |runs| NonZeroUsize::new(runs).unwrap_or(NonZeroUsize::MIN).min(cores))
 }
@@ -77,7 +78,7 @@ pub async fn run(fleet: &Fleet, options: WorkerOptions) -> Result<()> {
     let give_up = CancellationToken::new();
     let mut worker = Worker {
         fleet,
-        // A job goes on when the process drains; it ends when it is given up.
+        // Draining stops claims only; jobs end by `give_up`, after the time they are given.
         of_jobs: Fleet { drain: give_up.clone(), ..fleet.clone() },
         options,
         give_up,
@@ -99,7 +100,7 @@ struct Worker<'a> {
     /// Cancelled when jobs are to put their work back.
     give_up: CancellationToken,
     tasks: JoinSet<()>,
-    held: HashMap<Id, Arc<Held>>,
+    held: HashMap<Id, Arc<HeldJob>>,
     /// How long to wait because the database does not answer.
     away: Option<Duration>,
     looked: Instant,
@@ -138,6 +139,7 @@ impl Worker<'_> {
             self.held.values().filter(|held| held.job.kind == JobKind::Publish).count();
         let running = self.held.len() - publishing;
         let has_room = |kind: &JobKind| match kind {
+            // More publishers would only wait for each other at the token's pace.
             JobKind::Publish => publishing == 0,
             JobKind::Target | JobKind::Delivery => running < self.options.room.get(),
         };
@@ -145,7 +147,7 @@ impl Worker<'_> {
     }
 
     fn start(&mut self, job: Job, lease: Lease) {
-        let held = Arc::new(Held::new(self.fleet, job, lease));
+        let held = Arc::new(HeldJob::new(self.fleet, job, lease));
         let work = job::one(self.of_jobs.clone(), Arc::clone(&held), self.give_up.clone());
         let task = self.tasks.spawn(work);
         self.held.insert(task.id(), held);
@@ -199,7 +201,7 @@ impl Worker<'_> {
         };
         for campaign in campaigns.iter().filter(is_ours) {
             if let Err(failure) = drive::advance(self.fleet, &campaign.id).await {
-                tracing::warn!(campaign = campaign.id, %failure, "a campaign cannot go on");
+                tracing::warn!(campaign = campaign.id, %failure, "a campaign cannot be advanced");
             }
         }
     }
@@ -220,6 +222,7 @@ impl Worker<'_> {
 
     /// Until a job ends, it is time to look again, or the worker drains.
     async fn pause(&mut self) {
+        // Random, so that workers that were started together do not ask the database together.
         let wait = self.away.unwrap_or(POLL).mul_f64(rand::rng().random_range(0.5..=1.5));
         let wait = wait.mul_f64(self.fleet.env.time_scale()).max(Duration::from_millis(20));
         let drain = self.fleet.drain.clone();
@@ -237,7 +240,7 @@ impl Worker<'_> {
             Some(Err(err)) => self.forget(err.id()),
             None => std::future::pending().await,
         }
-        // Others may have ended at the same time.
+        // Several jobs may have ended; claiming counts the free places only after all are known.
         while let Some(ended) = self.tasks.try_join_next_with_id() {
             match ended {
                 Ok((id, ())) => self.forget(id),
@@ -266,13 +269,15 @@ impl Worker<'_> {
         }
         self.give_up.cancel();
         self.all_end_within(GRACE).await;
+        // A job that ignored both requests is dropped; its lease is released below, so others need
+        // not wait for it.
         self.tasks.abort_all();
         for held in std::mem::take(&mut self.held).into_values() {
             held.end();
             match self.fleet.store.end_job(&held.lease, &JobEnd::Released).await {
                 Ok(()) | Err(StoreError::LeaseLost { .. }) => {}
                 Err(err) => {
-                    tracing::warn!(job = held.job.id, %err, "left to whoever finds its lease run out");
+                    tracing::warn!(job = held.job.id, %err, "left to the next worker after its lease has run out");
                 }
             }
         }
@@ -284,7 +289,7 @@ impl Worker<'_> {
                 self.next_end().await;
             }
         };
-        // What is left when the time is over is dealt with next.
+        // Jobs that are still running then are handled by the next step of the drain.
         let _ = tokio::time::timeout(time, all).await;
     }
 }

@@ -26,14 +26,14 @@ const LONGEST_DRAIN: Duration = Duration::from_secs(20);
 pub(super) struct BodyBudget(Arc<Semaphore>);
 
 /// A body, and the memory that it holds until it is dropped.
-pub(super) struct Held {
+pub(super) struct ReceivedBody {
     pub(super) bytes: Vec<u8>,
     pub(super) room: Option<OwnedSemaphorePermit>,
 }
 
 /// Why a body was not read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unread {
+pub(super) enum BodyError {
     TooLarge,
     TooSlow,
     NoRoom,
@@ -57,22 +57,22 @@ pub(super) async fn read(
     deadline: Instant,
     room: &BodyBudget,
     mut each: impl FnMut(&[u8]),
-) -> Result<Held, Unread> {
-    let mut held = Held { bytes: Vec::new(), room: None };
+) -> Result<ReceivedBody, BodyError> {
+    let mut held = ReceivedBody { bytes: Vec::new(), room: None };
     loop {
         let piece = match timeout_at(deadline, body.next()).await {
-            Err(_) => return Err(Unread::TooSlow),
+            Err(_) => return Err(BodyError::TooSlow),
             Ok(None) => return Ok(held),
-            Ok(Some(Err(_))) => return Err(Unread::Broken),
+            Ok(Some(Err(_))) => return Err(BodyError::Broken),
             Ok(Some(Ok(piece))) => piece,
         };
         let (had, has) = (held.bytes.len(), held.bytes.len() + piece.len());
         if has > LARGEST {
-            return Err(Unread::TooLarge);
+            return Err(BodyError::TooLarge);
         }
         let more = has.saturating_sub(FREE) - had.saturating_sub(FREE);
         if more > 0 {
-            let taken = room.take(more).ok_or(Unread::NoRoom)?;
+            let taken = room.take(more).ok_or(BodyError::NoRoom)?;
             match &mut held.room {
                 Some(room) => room.merge(taken),
                 none => *none = Some(taken),

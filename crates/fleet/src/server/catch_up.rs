@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{Shared, metrics, webhook};
+use super::{ServerState, metrics, webhook};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::github::{HookDelivery, HookSource};
 use patchwright_task::event::payload;
@@ -17,7 +17,7 @@ const OVERLAP: TimeDelta = TimeDelta::minutes(10);
 const CHUNK: usize = 500;
 
 /// Asks about every hook again and again until the server stops.
-pub(super) async fn run(shared: &Shared) {
+pub(super) async fn run(shared: &ServerState) {
     let mut silent: HashSet<String> = HashSet::new();
     loop {
         for source in &shared.options.hooks {
@@ -26,7 +26,7 @@ pub(super) async fn run(shared: &Shared) {
                 Ok(found) => shared.fleet.ui.say(&format!("{found} missed deliveries of {source}")),
                 Err(failure) => {
                     tracing::warn!(hook = %source, failure = %failure.message, "catch-up");
-                    // Once is enough for people.
+                    // The terminal gets each hook's failure once; the log gets all of them.
                     if silent.insert(source.to_string()) {
                         let text = format!("missed deliveries of {source}: {}", failure.message);
                         shared.fleet.ui.say(&text);
@@ -43,7 +43,7 @@ pub(super) async fn run(shared: &Shared) {
 }
 
 /// Takes what failed since the last time; returns how many had not arrived.
-async fn round(shared: &Shared, source: &HookSource) -> Result<usize> {
+async fn round(shared: &ServerState, source: &HookSource) -> Result<usize> {
     let (forge, store) = (&shared.fleet.forge, &shared.fleet.store);
     let name = format!("deliveries:{source}");
     let oldest = shared.fleet.clock.now() - shared.options.max_age;
@@ -59,11 +59,12 @@ async fn round(shared: &Shared, source: &HookSource) -> Result<usize> {
             if shared.stop.is_cancelled() {
                 return Ok(taken);
             }
-            // A redelivery that failed too is listed again.
+            // GitHub lists a failed redelivery as well, with the same GUID.
             if known.insert(delivery.guid.clone()) && take(shared, source, delivery).await? {
                 taken += 1;
             }
         }
+        // The cursor moves chunk by chunk, so that a restart does not begin anew.
         if let Some(last) = chunk.last() {
             store.set_value(&name, &last.delivered_at.to_rfc3339()).await?;
         }
@@ -71,13 +72,13 @@ async fn round(shared: &Shared, source: &HookSource) -> Result<usize> {
     Ok(taken)
 }
 
-async fn known(shared: &Shared, deliveries: &[HookDelivery]) -> Result<HashSet<String>> {
+async fn known(shared: &ServerState, deliveries: &[HookDelivery]) -> Result<HashSet<String>> {
     let guids: Vec<String> = deliveries.iter().map(|delivery| delivery.guid.clone()).collect();
     Ok(shared.fleet.store.known_deliveries(&guids).await?.into_iter().collect())
 }
 
 /// Fetches one and stores it; true when it had not arrived and sets something off.
-async fn take(shared: &Shared, source: &HookSource, delivery: &HookDelivery) -> Result<bool> {
+async fn take(shared: &ServerState, source: &HookSource, delivery: &HookDelivery) -> Result<bool> {
     let json = shared.fleet.forge.delivery_payload(source, delivery.id).await;
     let Some(json) = json.map_err(Failure::from)? else { return Ok(false) };
     let answer = webhook::take(shared, &delivery.guid, &delivery.event, json, None).await;

@@ -19,7 +19,7 @@ const MOST: usize = 1024;
 /// Bytes of a request's head.
 const LARGEST_HEAD: usize = 64 << 10;
 const MOST_HEADERS: usize = 100;
-/// Without a free place a connection is told to come again.
+/// When all places are taken, a new connection gets 503 and `Retry-After`.
 const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\ncontent-length: 0\r\n\
                       connection: close\r\n\r\n";
 

@@ -15,7 +15,7 @@ use futures_util::stream::unfold;
 
 use super::connections::Peer;
 use super::page::{self, Overview};
-use super::{Shared, metrics, recent, visitor};
+use super::{ServerState, metrics, recent, visitor};
 use crate::store::StoreError;
 use patchwright_report::campaign;
 use patchwright_types::campaign::{CampaignState, Event};
@@ -33,7 +33,7 @@ const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Lets only those through who may see pages, and makes browsers careful with them.
 pub(super) async fn guard(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<ServerState>>,
     Extension(Peer(peer)): Extension<Peer>,
     request: Request,
     next: Next,
@@ -63,7 +63,7 @@ pub(super) async fn guard(
 }
 
 /// `GET /`.
-pub(super) async fn index(State(shared): State<Arc<Shared>>) -> Response {
+pub(super) async fn index(State(shared): State<Arc<ServerState>>) -> Response {
     let store = &shared.fleet.store;
     let asked = async {
         let mut campaigns = store.campaigns(None).await?;
@@ -74,14 +74,16 @@ pub(super) async fn index(State(shared): State<Arc<Shared>>) -> Response {
         Ok::<_, StoreError>(Overview { campaigns, jobs, deliveries, now })
     };
     match asked.await {
-        Ok(overview) => shown(&shared, &page::overview(&overview), &page::policy(), Some("15")),
+        Ok(overview) => {
+            page_response(&shared, &page::overview(&overview), &page::policy(), Some("15"))
+        }
         Err(err) => trouble(&err),
     }
 }
 
 /// `GET /campaigns/ID`.
 pub(super) async fn campaign(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<ServerState>>,
     Path(id): Path<String>,
 ) -> Response {
     let store = &shared.fleet.store;
@@ -94,7 +96,7 @@ pub(super) async fn campaign(
         Ok((view, events)) => {
             let active = matches!(view.campaign.state, CampaignState::Running);
             let html = campaign::page(&view, &events);
-            shown(&shared, &html, CAMPAIGN_POLICY, active.then_some("15"))
+            page_response(&shared, &html, CAMPAIGN_POLICY, active.then_some("15"))
         }
         Err(err) => trouble(&err),
     }
@@ -109,7 +111,7 @@ const CAMPAIGN_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sc
 /// `GET /campaigns/ID/events`: what happens from now on (or after `Last-Event-ID`), as server-sent
 /// events (<https://html.spec.whatwg.org/multipage/server-sent-events.html>).
 pub(super) async fn events(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<ServerState>>,
     Path(id): Path<String>,
     headers: axum::http::HeaderMap,
 ) -> Response {
@@ -128,7 +130,7 @@ pub(super) async fn events(
 }
 
 /// The id of the newest event.
-async fn newest(shared: &Shared, campaign: &str) -> Result<i64, StoreError> {
+async fn newest(shared: &ServerState, campaign: &str) -> Result<i64, StoreError> {
     let mut after = 0;
     loop {
         let events = shared.fleet.store.events(campaign, after, MOST_EVENTS).await?;
@@ -141,7 +143,7 @@ async fn newest(shared: &Shared, campaign: &str) -> Result<i64, StoreError> {
 
 /// One server-sent event for each event of the campaign, until this process drains.
 fn stream(
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     campaign: String,
     after: i64,
 ) -> impl Stream<Item = Result<sse::Event, Infallible>> {
@@ -153,7 +155,7 @@ fn stream(
                 if let Some(event) = ready.pop() {
                     let event: Event = event;
                     after = event.id;
-                    let told = told(&shared, &event);
+                    let told = sse_event(&shared, &event);
                     return Some((Ok(told), (shared, campaign, after, ready)));
                 }
                 tokio::select! {
@@ -162,19 +164,20 @@ fn stream(
                     () = tokio::time::sleep(INTERVAL) => {}
                 }
                 ready = shared.fleet.store.events(&campaign, after, MOST_NEW_EVENTS).await.ok()?;
+                // `pop` takes from the end.
                 ready.reverse();
             }
         },
     )
 }
 
-fn told(shared: &Shared, event: &Event) -> sse::Event {
+fn sse_event(shared: &ServerState, event: &Event) -> sse::Event {
     let json = serde_json::to_string(event).unwrap_or_default();
     sse::Event::default().id(event.id.to_string()).data(shared.fleet.redactor.redact(&json))
 }
 
 /// `GET /metrics`.
-pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+pub(super) async fn metrics(State(shared): State<Arc<ServerState>>) -> Response {
     match metrics::text(&shared).await {
         Ok(text) => ([(header::CONTENT_TYPE, METRICS)], text).into_response(),
         Err(failure) => {
@@ -185,7 +188,12 @@ pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
 }
 
 /// A page without our secrets.
-fn shown(shared: &Shared, html: &str, policy: &str, refresh: Option<&'static str>) -> Response {
+fn page_response(
+    shared: &ServerState,
+    html: &str,
+    policy: &str,
+    refresh: Option<&'static str>,
+) -> Response {
     let mut response = Html(shared.fleet.redactor.redact(html)).into_response();
     let headers = response.headers_mut();
     if let Ok(policy) = header::HeaderValue::from_str(policy) {

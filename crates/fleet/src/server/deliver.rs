@@ -10,8 +10,8 @@ use chrono::{DateTime, Utc};
 
 use super::{metrics, outsiders, recent};
 use crate::batch::fleet::Fleet;
-use crate::batch::lease::Held;
-use crate::batch::target::{Watched, shared};
+use crate::batch::lease::HeldJob;
+use crate::batch::target::{LeasedRun, shared};
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_forge::{Forge, RepositoryId};
 use patchwright_task::event::payload::{self, ActionEnv};
@@ -37,6 +37,7 @@ const LONGEST: usize = 300;
 /// The job of a delivery: one, ever; and one at a time for an issue or a pull request.
 pub fn job_of(delivery: &Delivery) -> NewJob {
     let repository = delivery.repository.as_deref();
+    // One lane per issue or pull request, so that two comments are answered one after the other.
     let lane = repository.map(|repository| match delivery.number {
         Some(number) => format!("{}#{number}", repository.to_lowercase()),
         None => format!("{}#{}", repository.to_lowercase(), delivery.event),
@@ -57,7 +58,7 @@ pub fn job_of(delivery: &Delivery) -> NewJob {
 }
 
 /// What became of a delivery.
-struct Became {
+struct DeliveryOutcome {
     end: JobEnd,
     /// For people, in a line.
     text: String,
@@ -67,10 +68,10 @@ struct Became {
     cost_usd: f64,
 }
 
-impl Became {
-    fn ignored(why: impl Into<String>) -> Became {
+impl DeliveryOutcome {
+    fn ignored(why: impl Into<String>) -> DeliveryOutcome {
         let text = format!("ignored: {}", why.into());
-        Became { end: JobEnd::Done, text, conclusion: "ignored", run: None, cost_usd: 0.0 }
+        DeliveryOutcome { end: JobEnd::Done, text, conclusion: "ignored", run: None, cost_usd: 0.0 }
     }
 }
 
@@ -78,7 +79,7 @@ impl Became {
 ///
 /// # Errors
 /// When the store does not answer, or somebody else has the job.
-pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
+pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
     let began = Instant::now();
     let delivery = fleet.store.delivery(&held.job.subject).await?;
     let became = match Box::pin(handle(fleet, &held, &delivery)).await {
@@ -86,7 +87,7 @@ pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
         Err(failure) => failed(fleet, &held, &failure),
     };
     if held.lost().is_cancelled() {
-        // Somebody else has it: nothing more is written, here or elsewhere.
+        // Another worker has the job: nothing more is written, neither here nor on GitHub.
         tracing::warn!(delivery = delivery.guid, job = held.job.id, "the lease was lost");
         return Ok(());
     }
@@ -109,52 +110,58 @@ pub async fn work(fleet: &Fleet, held: Arc<Held>) -> Result<()> {
     metrics::tally().ran(became.conclusion, took, became.cost_usd);
     recent::end(&delivery.guid, &text);
     fleet.store.end_job(&held.lease, &became.end).await?;
+    // The body is needed for another attempt only.
     if matches!(became.end, JobEnd::Done | JobEnd::Failed { .. }) {
         fleet.store.drop_body(&delivery.guid).await?;
     }
     Ok(())
 }
 
-async fn handle(fleet: &Fleet, held: &Arc<Held>, delivery: &Delivery) -> Result<Became> {
+async fn handle(
+    fleet: &Fleet,
+    held: &Arc<HeldJob>,
+    delivery: &Delivery,
+) -> Result<DeliveryOutcome> {
     let event = payload::parse(&delivery.event, delivery.body.as_bytes(), &ActionEnv::default());
     let event = match event {
         Ok(event) => event,
-        Err(failure) => return Ok(Became::ignored(failure.message)),
+        Err(failure) => return Ok(DeliveryOutcome::ignored(failure.message)),
     };
     let config = fleet.config.clone();
+    // Decided anew: the process that stored the delivery may have had another configuration.
     let decision = match decide(&event, &TriggerConfig::of(&config)) {
-        Decision::Ignored(why) => return Ok(Became::ignored(why)),
+        Decision::Ignored(why) => return Ok(DeliveryOutcome::ignored(why)),
         decision => decision,
     };
     if let Some(why) = too_old(fleet, &event)? {
-        return Ok(Became::ignored(why));
+        return Ok(DeliveryOutcome::ignored(why));
     }
     let Some(repository) = delivery.repository.as_deref().and_then(|name| name.parse().ok()) else {
-        return Ok(Became::ignored("the payload names no repository"));
+        return Ok(DeliveryOutcome::ignored("the payload names no repository"));
     };
     let installation = delivery.installation.and_then(|id| u64::try_from(id).ok());
     let forge: Arc<dyn Forge> = Arc::new(held.forge(fleet).scoped(&repository, installation));
     let viewer = forge.viewer().await.map_err(Failure::from)?;
     if let Some(why) = react::own_act(&event, viewer.as_ref()) {
-        return Ok(Became::ignored(why));
+        return Ok(DeliveryOutcome::ignored(why));
     }
-    // What a fork's workflow noted is a review like any other once its pull request is known.
+    // A note of a fork's workflow becomes an ordinary review once its pull request is known.
     let decision = match react::at_head(forge.as_ref(), decision).await? {
         Ok(decision) => decision,
-        Err(why) => return Ok(Became::ignored(why)),
+        Err(why) => return Ok(DeliveryOutcome::ignored(why)),
     };
     if let Some(why) = outsiders::refusal(fleet, forge.as_ref(), &config, &decision).await? {
-        return Ok(Became::ignored(why));
+        return Ok(DeliveryOutcome::ignored(why));
     }
     let same = same_work(&repository, &decision);
     if let Some(key) = &same
         && let Some(why) = was_done(fleet, key, delivery).await?
     {
-        return Ok(Became::ignored(why));
+        return Ok(DeliveryOutcome::ignored(why));
     }
     let started = fleet.store.now().await?;
     let world = World::beside(&shared(fleet, &config).await?, forge, &config, &fleet.env)?;
-    let watched = Watched::new(fleet, held);
+    let watched = LeasedRun::new(fleet, held);
     let environment = watched.environment.clone();
     let reacted = react::react(&world, config, decision, environment).await?;
     if let (Some(key), Reacted::Issue(_)) = (&same, &reacted) {
@@ -168,7 +175,7 @@ async fn handle(fleet: &Fleet, held: &Arc<Held>, delivery: &Delivery) -> Result<
 fn too_old(fleet: &Fleet, event: &Event) -> Result<Option<String>> {
     let most = fleet.env.max_age()?.unwrap_or(MAX_AGE);
     let Some(at) = at(event) else { return Ok(None) };
-    // One that is still to come is not old, whichever clock is wrong.
+    // An event from the future is not old; one of the clocks is wrong.
     let Ok(age) = (fleet.clock.now() - at).to_std() else { return Ok(None) };
     Ok((age > most).then(|| {
         format!("it happened {} hours ago, at {}", age.as_secs() / 3600, at.format("%F %R UTC"))
@@ -199,7 +206,7 @@ fn same_work(repository: &RepositoryId, decision: &Decision) -> Option<String> {
 async fn was_done(fleet: &Fleet, key: &str, delivery: &Delivery) -> Result<Option<String>> {
     let Some(value) = fleet.store.value(key).await? else { return Ok(None) };
     let Some((started, guid)) = value.split_once(' ') else { return Ok(None) };
-    // Without a readable time the work counts as not done: doing it again changes the same pull request.
+    // An unreadable time counts as "not done": a second run updates the same pull request.
     let Ok(started) = started.parse::<Millis>() else { return Ok(None) };
     let together = delivery.received_at <= started.saturating_add(TOGETHER);
     Ok((together && guid != delivery.guid)
@@ -207,7 +214,7 @@ async fn was_done(fleet: &Fleet, key: &str, delivery: &Delivery) -> Result<Optio
 }
 
 /// What a run that came to an outcome means for the job.
-fn ended(fleet: &Fleet, held: &Held, reacted: &Reacted) -> Became {
+fn ended(fleet: &Fleet, held: &HeldJob, reacted: &Reacted) -> DeliveryOutcome {
     let conclusion = reacted.conclusion();
     let word = conclusion.word();
     let (run, cost_usd) = match reacted {
@@ -216,11 +223,11 @@ fn ended(fleet: &Fleet, held: &Held, reacted: &Reacted) -> Became {
             (Some(ended.reviewed.run.clone()), ended.reviewed.spending.cost_usd)
         }
         Reacted::Respond(_) => (None, 0.0),
-        Reacted::Ignored(why) => return Became::ignored(why.as_str()),
+        Reacted::Ignored(why) => return DeliveryOutcome::ignored(why.as_str()),
     };
     let text = format!("{word}: {}", reacted.line());
     let end = match conclusion {
-        // Running it again goes on where it stopped.
+        // These may pass, and the next attempt resumes the run.
         Conclusion::Provider | Conclusion::Sandbox => again(fleet, held, &text),
         Conclusion::Done
         | Conclusion::NothingToDo
@@ -229,11 +236,11 @@ fn ended(fleet: &Fleet, held: &Held, reacted: &Reacted) -> Became {
         | Conclusion::Refused
         | Conclusion::Budget => JobEnd::Done,
     };
-    Became { end, text, conclusion: word, run, cost_usd }
+    DeliveryOutcome { end, text, conclusion: word, run, cost_usd }
 }
 
 /// What a run without an outcome means for the job.
-fn failed(fleet: &Fleet, held: &Held, failure: &Failure) -> Became {
+fn failed(fleet: &Fleet, held: &HeldJob, failure: &Failure) -> DeliveryOutcome {
     let conclusion = failure.kind.conclusion();
     let text = format!("{conclusion}: {}", failure.message);
     let end = match failure.kind {
@@ -249,10 +256,10 @@ fn failed(fleet: &Fleet, held: &Held, failure: &Failure) -> Became {
         | FailureKind::Machine
         | FailureKind::Internal => again(fleet, held, &text),
     };
-    Became { end, text, conclusion, run: None, cost_usd: 0.0 }
+    DeliveryOutcome { end, text, conclusion, run: None, cost_usd: 0.0 }
 }
 
-fn again(fleet: &Fleet, held: &Held, why: &str) -> JobEnd {
+fn again(fleet: &Fleet, held: &HeldJob, why: &str) -> JobEnd {
     let doubled = u32::try_from(held.job.attempt - 1).unwrap_or_default().min(6);
     let wait = FIRST_WAIT.saturating_mul(1 << doubled).mul_f64(fleet.env.time_scale());
     let after = Millis::try_from(wait.as_millis()).unwrap_or(Millis::MAX);

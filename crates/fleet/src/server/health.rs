@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use tokio::sync::Mutex;
 
-use super::Shared;
+use super::ServerState;
 
 const FRESH: Duration = Duration::from_secs(1);
 /// A database that takes longer does not answer.
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What was found, and when.
 #[derive(Default)]
-pub(super) struct Last(Mutex<Option<(Instant, Health)>>);
+pub(super) struct CachedHealth(Mutex<Option<(Instant, Health)>>);
 
 #[derive(Clone, Serialize)]
 struct Health {
@@ -35,7 +35,7 @@ struct Health {
     running: i64,
 }
 
-pub(super) async fn healthz(State(shared): State<Arc<Shared>>) -> Response {
+pub(super) async fn healthz(State(shared): State<Arc<ServerState>>) -> Response {
     let mut last = shared.health.0.lock().await;
     let health = match last.as_ref() {
         Some((at, health)) if at.elapsed() < FRESH => health.clone(),
@@ -51,7 +51,7 @@ pub(super) async fn healthz(State(shared): State<Arc<Shared>>) -> Response {
     (status, Json(health)).into_response()
 }
 
-async fn look(shared: &Shared) -> Health {
+async fn look(shared: &ServerState) -> Health {
     let counts = tokio::time::timeout(PATIENCE, shared.fleet.store.job_counts()).await;
     let (database, counts) = match counts {
         Ok(Ok(counts)) => ("ok", counts),

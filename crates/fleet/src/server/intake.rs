@@ -33,7 +33,7 @@ struct Waiting {
 
 /// Why a delivery was not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NotStored {
+pub(super) enum IntakeError {
     /// Too many are waiting.
     Full,
     /// The database did not take it, or not in time.
@@ -51,16 +51,17 @@ impl Intake {
         &self,
         delivery: Delivery,
         room: Option<OwnedSemaphorePermit>,
-    ) -> Result<bool, NotStored> {
+    ) -> Result<bool, IntakeError> {
         let (stored, answer) = oneshot::channel();
         let waiting = Waiting { delivery, room, stored };
+        // Refusing at once is better than waiting: GitHub gives up after ten seconds either way.
         self.queue.try_send(waiting).map_err(|err| match err {
-            mpsc::error::TrySendError::Full(_) => NotStored::Full,
-            mpsc::error::TrySendError::Closed(_) => NotStored::Failed,
+            mpsc::error::TrySendError::Full(_) => IntakeError::Full,
+            mpsc::error::TrySendError::Closed(_) => IntakeError::Failed,
         })?;
         match tokio::time::timeout(PATIENCE, answer).await {
             Ok(Ok(new)) => Ok(new),
-            Ok(Err(_)) | Err(_) => Err(NotStored::Failed),
+            Ok(Err(_)) | Err(_) => Err(IntakeError::Failed),
         }
     }
 
@@ -79,6 +80,7 @@ async fn write(store: Store, mut queue: mpsc::Receiver<Waiting>) {
     while queue.recv_many(&mut batch, MOST_AT_ONCE).await > 0 {
         let mut deliveries = Vec::with_capacity(batch.len());
         let mut answers = Vec::with_capacity(batch.len());
+        // The permits are kept until the answer, because the bodies stay in memory until then.
         for Waiting { delivery, room, stored } in batch.drain(..) {
             deliveries.push(delivery);
             answers.push((stored, room));
@@ -86,11 +88,12 @@ async fn write(store: Store, mut queue: mpsc::Receiver<Waiting>) {
         match put(&store, &mut deliveries).await {
             Ok(new) => {
                 for ((stored, _), new) in answers.into_iter().zip(new) {
-                    // Whoever asked may be gone; the delivery is stored all the same.
+                    // The client may have closed its connection; the delivery is stored all the
+                    // same.
                     let _ = stored.send(new);
                 }
             }
-            // Dropping the answers says so to everybody who waits.
+            // Dropping the senders gives every waiting request an error.
             Err(err) => tracing::error!(%err, deliveries = deliveries.len(), "not stored"),
         }
     }

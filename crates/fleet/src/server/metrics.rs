@@ -1,4 +1,4 @@
-//! `GET /metrics`: what there is to count, in Prometheus' text format
+//! `GET /metrics`: counters and gauges in Prometheus' text format
 //! (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
 
 use parking_lot::{Mutex, MutexGuard};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::Shared;
+use super::ServerState;
 use patchwright_base::error::Result;
 
 /// Upper bounds of the buckets, in seconds.
@@ -16,7 +16,7 @@ const MOST_CAMPAIGNS: usize = 100;
 
 /// What this process has counted since it started.
 #[derive(Default)]
-pub(super) struct Tally(Mutex<Counts>);
+pub(super) struct Counters(Mutex<Counts>);
 
 #[derive(Default)]
 struct Counts {
@@ -32,7 +32,7 @@ struct Counts {
     caught_up: u64,
 }
 
-static TALLY: Tally = Tally(Mutex::new(Counts {
+static TALLY: Counters = Counters(Mutex::new(Counts {
     answers: BTreeMap::new(),
     buckets: [0; BUCKETS.len() + 1],
     seconds: 0.0,
@@ -43,11 +43,11 @@ static TALLY: Tally = Tally(Mutex::new(Counts {
 }));
 
 /// The one of this process.
-pub(super) fn tally() -> &'static Tally {
+pub(super) fn tally() -> &'static Counters {
     &TALLY
 }
 
-impl Tally {
+impl Counters {
     fn lock(&self) -> MutexGuard<'_, Counts> {
         self.0.lock()
     }
@@ -79,7 +79,7 @@ impl Tally {
 }
 
 /// The page.
-pub(super) async fn text(shared: &Shared) -> Result<String> {
+pub(super) async fn text(shared: &ServerState) -> Result<String> {
     let store = &shared.fleet.store;
     let mut page = Page::default();
     page.family("patchwright_info", "gauge", "The version of this program.");

@@ -43,32 +43,33 @@ const RESTART: Duration = Duration::from_secs(5);
 
 /// Which repositories are served.
 #[derive(Clone, Debug)]
-pub struct Allowed(Option<GlobSet>);
+pub struct ServedRepositories(Option<GlobSet>);
 
 /// The word that stands for every repository that sends webhooks.
 pub const ALL: &str = "all";
 
-impl Allowed {
-    /// Those that match one of these globs of `owner/name`, or all when that is said.
+impl ServedRepositories {
+    /// Those that match one of these globs of `owner/name`, or all with `--repository all`.
     ///
     /// # Errors
     /// When there is none, or one is not a glob.
-    pub fn matching(globs: &[String]) -> Result<Allowed> {
+    pub fn matching(globs: &[String]) -> Result<ServedRepositories> {
         if globs.is_empty() {
-            return Err(Failure::usage("nobody has said whose repositories are served")
+            return Err(Failure::usage("`--repository` is missing")
                 .hint("name them, such as `--repository 'acme/*'`")
                 .hint(
-                    "`--repository all` serves everybody who can send webhooks: whoever installs a \
+                    "`--repository all` serves everybody who can send webhooks: everyone who installs a \
                      public App then spends your key",
                 ));
         }
         if globs.iter().any(|glob| glob == ALL) {
-            return Ok(Allowed(None));
+            return Ok(ServedRepositories(None));
         }
         let mut set = GlobSet::builder();
         for glob in globs {
             let parsed = globset::GlobBuilder::new(glob)
                 .case_insensitive(true)
+                // `*` must not match a slash: `acme/*` names repositories of one owner only.
                 .literal_separator(true)
                 .build();
             set.add(parsed.map_err(|err| {
@@ -79,7 +80,7 @@ impl Allowed {
         let set = set.build().map_err(|err| {
             Failure::usage("the patterns of `--repository` are too many").caused_by(err)
         })?;
-        Ok(Allowed(Some(set)))
+        Ok(ServedRepositories(Some(set)))
     }
 
     fn allows(&self, repository: &RepositoryId) -> bool {
@@ -93,7 +94,7 @@ pub struct Options {
     pub secrets: Vec<SecretString>,
     /// For pages; without one only this machine sees them.
     pub dashboard: Option<SecretString>,
-    pub repositories: Allowed,
+    pub repositories: ServedRepositories,
     /// Whose missed deliveries are asked for.
     pub hooks: Vec<HookSource>,
     /// How often.
@@ -107,12 +108,12 @@ pub struct Options {
 }
 
 /// What all requests share.
-struct Shared {
+struct ServerState {
     fleet: Fleet,
     options: Options,
     intake: Intake,
     room: body::BodyBudget,
-    health: health::Last,
+    health: health::CachedHealth,
     attempts: attempts::Attempts,
     worker_alive: AtomicBool,
     /// Cancelled when the server is to stop.
@@ -125,12 +126,12 @@ pub async fn run(fleet: Fleet, options: Options, listener: TcpListener) -> Resul
     let stop = fleet.drain.clone();
     let (intake, writer) = Intake::start(fleet.store.clone());
     let head_timeout = options.request_timeout;
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(ServerState {
         fleet,
         options,
         intake,
         room: body::BodyBudget::new(),
-        health: health::Last::default(),
+        health: health::CachedHealth::default(),
         attempts: attempts::Attempts::default(),
         worker_alive: AtomicBool::new(true),
         stop: stop.clone(),
@@ -145,7 +146,7 @@ pub async fn run(fleet: Fleet, options: Options, listener: TcpListener) -> Resul
     shared.fleet.ui.say("stopping: no more webhooks are taken");
     let worked = work.await;
     let _ = catch_up.await;
-    // The writer ends with what it has when nobody can hand anything in any more.
+    // The writer stores what it has and ends when the last sender is dropped.
     drop(shared);
     if tokio::time::timeout(Duration::from_secs(10), writer).await.is_err() {
         tracing::warn!("the writer of deliveries did not end");
@@ -153,7 +154,7 @@ pub async fn run(fleet: Fleet, options: Options, listener: TcpListener) -> Resul
     worked.map_err(|err| Failure::internal("the worker ended").caused_by(err))
 }
 
-fn router(shared: Arc<Shared>) -> Router {
+fn router(shared: Arc<ServerState>) -> Router {
     let pages = Router::new()
         .route("/", get(dashboard::index))
         .route("/campaigns/{id}", get(dashboard::campaign))
@@ -167,8 +168,8 @@ fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// Works off jobs. A worker that ends by itself, whatever the reason, is started again.
-async fn work(shared: Arc<Shared>) {
+/// Runs the worker. One that ends by itself, for any reason, is started again.
+async fn work(shared: Arc<ServerState>) {
     let Some(options) = shared.options.worker.clone() else { return };
     while !shared.stop.is_cancelled() {
         let (fleet, options) = (shared.fleet.clone(), options.clone());

@@ -2,7 +2,7 @@
 //! can push: heads that are not the newest any more are dropped, and the rest is counted.
 
 use crate::batch::fleet::Fleet;
-use crate::store::{ReviewCaps, ReviewSlot, ReviewWish};
+use crate::store::{ReviewCaps, ReviewRequest, ReviewSlot};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
 use patchwright_forge::{Forge, PullRequest, RepositoryId, Role};
@@ -29,13 +29,13 @@ pub(super) async fn refusal(
         let (old, new) = (short(head), short(&pull.head_sha));
         return Ok(Some(format!("{old} is no longer the newest commit, {new} is")));
     }
-    // An answer that did not come is a no.
+    // Fails closed: without an answer the author counts as an outsider.
     let role = forge.role(repository, &pull.author.login).await;
     if role.is_ok_and(|role| role >= Role::Write) {
         return Ok(None);
     }
     let name = repository.to_string();
-    let wish = ReviewWish {
+    let wish = ReviewRequest {
         repository: &name,
         number: *number,
         author: &pull.author.login,

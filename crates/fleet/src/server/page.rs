@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use maud::{DOCTYPE, Markup, html};
 use sha2::{Digest, Sha256};
 
-use super::recent::Seen;
+use super::recent::RecentDelivery;
 use patchwright_base::text;
 use patchwright_types::campaign::{CampaignRow, JobKind};
 
@@ -22,7 +22,7 @@ pub(super) struct Overview {
     pub(super) campaigns: Vec<CampaignRow>,
     /// By kind and state.
     pub(super) jobs: Vec<(JobKind, String, i64)>,
-    pub(super) deliveries: Vec<Seen>,
+    pub(super) deliveries: Vec<RecentDelivery>,
     pub(super) now: DateTime<Utc>,
 }
 
@@ -98,7 +98,7 @@ fn jobs(jobs: &[(JobKind, String, i64)]) -> Markup {
     }
 }
 
-fn deliveries(deliveries: &[Seen]) -> Markup {
+fn deliveries(deliveries: &[RecentDelivery]) -> Markup {
     html! {
         @if deliveries.is_empty() { p .note { "None since this process started." } } @else {
             table {
@@ -120,7 +120,7 @@ fn deliveries(deliveries: &[Seen]) -> Markup {
     }
 }
 
-fn about(seen: &Seen) -> String {
+fn about(seen: &RecentDelivery) -> String {
     let repository = seen.repository.as_deref().unwrap_or_default();
     let number = seen.number.map(|number| format!("#{number}")).unwrap_or_default();
     text::line(&format!("{repository}{number}"))

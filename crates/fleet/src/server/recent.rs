@@ -8,11 +8,11 @@ use chrono::{DateTime, Utc};
 
 const MOST: usize = 100;
 
-static SEEN: Mutex<VecDeque<Seen>> = Mutex::new(VecDeque::new());
+static SEEN: Mutex<VecDeque<RecentDelivery>> = Mutex::new(VecDeque::new());
 
 /// One delivery.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct RecentDelivery {
     pub(super) guid: String,
     pub(super) event: String,
     pub(super) action: Option<String>,
@@ -24,7 +24,7 @@ pub(super) struct Seen {
 }
 
 /// False when it is listed already.
-pub(super) fn add(seen: Seen) -> bool {
+pub(super) fn add(seen: RecentDelivery) -> bool {
     let mut list = lock();
     if list.iter().any(|other| other.guid == seen.guid) {
         return false;
@@ -42,10 +42,10 @@ pub(super) fn end(guid: &str, outcome: &str) {
 }
 
 /// Newest first.
-pub(super) fn list() -> Vec<Seen> {
+pub(super) fn list() -> Vec<RecentDelivery> {
     lock().iter().cloned().collect()
 }
 
-fn lock() -> MutexGuard<'static, VecDeque<Seen>> {
+fn lock() -> MutexGuard<'static, VecDeque<RecentDelivery>> {
     SEEN.lock()
 }

@@ -1,5 +1,5 @@
 //! Who may look at pages: they can show names of private repositories. With a token
-//! (`PATCHWRIGHT_DASHBOARD_TOKEN`) whoever has it, as a bearer token or as the password of a browser's
+//! (`PATCHWRIGHT_DASHBOARD_TOKEN`) anyone who has it, as a bearer token or as the password of a browser's
 //! login; without one only programs on this machine that ask it directly.
 
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ pub(super) fn admit(
     let Some(token) = token else {
         return if is_local(headers, peer) { Ok(()) } else { Err(remote()) };
     };
-    match given(headers) {
+    match presented_token(headers) {
         Some(given) if is_same(token, &given) => Ok(()),
         _ => {
             let login =
@@ -63,7 +63,7 @@ fn is_local(headers: &HeaderMap, peer: SocketAddr) -> bool {
 }
 
 /// The token that a request carries.
-fn given(headers: &HeaderMap) -> Option<String> {
+fn presented_token(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, rest) = value.split_once(' ')?;
     let rest = rest.trim();

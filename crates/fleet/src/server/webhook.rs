@@ -1,5 +1,5 @@
 //! `POST /webhook`: a delivery of GitHub is checked, read, stored and answered, in this order. Work is
-//! done later, by whoever claims its job.
+//! done later, by the worker that claims its job.
 //!
 //! Nothing of a body is logged: before its signature has been checked it may be anybody's, and after
 //! that it may be private.
@@ -11,11 +11,11 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use super::body::{self, Unread};
-use super::intake::NotStored;
-use super::recent::{self, Seen};
+use super::body::{self, BodyError};
+use super::intake::IntakeError;
+use super::recent::{self, RecentDelivery};
 use super::signature::{self, Check};
-use super::{Shared, metrics};
+use super::{ServerState, metrics};
 use patchwright_task::event::payload::{self, ActionEnv, Envelope};
 use patchwright_task::event::{Decision, TriggerConfig, decide};
 use patchwright_types::campaign::Delivery;
@@ -60,13 +60,14 @@ impl IntoResponse for Answer {
 }
 
 /// Takes one delivery.
-pub(super) async fn webhook(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+pub(super) async fn webhook(State(shared): State<Arc<ServerState>>, request: Request) -> Response {
     let began = Instant::now();
     let (parts, body) = request.into_parts();
     let mut pieces = body::pieces(body);
     let answer = match receive(&shared, &parts.headers, &mut pieces).await {
         Ok(answer) => answer,
         Err(answer) => {
+            // A client that is still sending would see a reset connection instead of the answer.
             body::drain(&mut pieces).await;
             answer
         }
@@ -86,7 +87,7 @@ pub(super) async fn webhook(State(shared): State<Arc<Shared>>, request: Request)
 
 /// `Err` is an answer before the body was read.
 async fn receive(
-    shared: &Shared,
+    shared: &ServerState,
     headers: &HeaderMap,
     pieces: &mut axum::body::BodyDataStream,
 ) -> Result<Answer, Answer> {
@@ -96,21 +97,23 @@ async fn receive(
     }
     let unsigned = "`X-Hub-Signature-256` is missing or not a signature with this server's secret";
     let unsigned = || Answer::wrong(StatusCode::UNAUTHORIZED, unsigned);
+    // Before the body is read: a request without a signature gets no memory.
     let claimed = signature::claimed(headers).ok_or_else(unsigned)?;
     let mut check = Check::new(&shared.options.secrets);
     let deadline = tokio::time::Instant::now() + shared.options.request_timeout;
     let read = body::read(pieces, deadline, &shared.room, |piece| check.update(piece)).await;
     let held = match read {
         Ok(held) => held,
-        Err(Unread::TooLarge) => return Err(too_large()),
-        Err(Unread::NoRoom) => return Err(busy("too many large bodies at once")),
-        Err(Unread::TooSlow) => {
+        Err(BodyError::TooLarge) => return Err(too_large()),
+        Err(BodyError::NoRoom) => return Err(busy("too many large bodies at once")),
+        Err(BodyError::TooSlow) => {
             return Ok(Answer::wrong(StatusCode::REQUEST_TIMEOUT, "the body took too long"));
         }
-        Err(Unread::Broken) => {
+        Err(BodyError::Broken) => {
             return Ok(Answer::wrong(StatusCode::BAD_REQUEST, "the body broke off"));
         }
     };
+    // The MAC was updated piece by piece, so a forged body was never parsed.
     if !check.accepts(&claimed) {
         return Ok(unsigned());
     }
@@ -120,6 +123,7 @@ async fn receive(
         let text = "`X-GitHub-Delivery` or `X-GitHub-Event` is missing";
         return Ok(Answer::wrong(StatusCode::BAD_REQUEST, text));
     };
+    // GitHub sends it when a hook is created, and shows the answer to its owner.
     if event == "ping" {
         return Ok(Answer::new(StatusCode::OK, "ignored", "the hook works"));
     }
@@ -135,7 +139,7 @@ async fn receive(
 
 /// Stores a delivery whose sender is known, when it can set anything off.
 pub(super) async fn take(
-    shared: &Shared,
+    shared: &ServerState,
     guid: &str,
     event: &str,
     json: String,
@@ -148,6 +152,8 @@ pub(super) async fn take(
         let ignored = ignored(&name, &json, &triggers);
         (json, envelope, ignored)
     };
+    // Only large bodies have reserved memory; parsing one would block other requests on this
+    // thread.
     let looked = if room.is_some() { tokio::task::spawn_blocking(look).await } else { Ok(look()) };
     let Ok((json, envelope, ignored)) = looked else { return busy("the payload was not read") };
     let Ok(envelope) = envelope else {
@@ -157,7 +163,7 @@ pub(super) async fn take(
         let Envelope { action, repository, number, .. } = envelope.clone();
         let repository = repository.map(|repository| repository.to_string());
         let (guid, event, at) = (guid.to_owned(), event.to_owned(), shared.fleet.clock.now());
-        recent::add(Seen { guid, event, action, repository, number, at, outcome })
+        recent::add(RecentDelivery { guid, event, action, repository, number, at, outcome })
     };
     let outside = match &envelope.repository {
         None => Some("the payload names no repository".to_owned()),
@@ -170,6 +176,7 @@ pub(super) async fn take(
         let _ = seen(format!("ignored: {why}"));
         return Answer::ignored(why);
     }
+    // The database has signed integers only.
     let integer = |number: Option<u64>| number.and_then(|number| i64::try_from(number).ok());
     let delivery = Delivery {
         guid: guid.to_owned(),
@@ -181,7 +188,7 @@ pub(super) async fn take(
         body: json,
         received_at: 0,
     };
-    // Noted before it is stored: its work may have ended before this goes on.
+    // Listed before it is stored: a worker may finish it before this function continues.
     let is_new = seen("waiting".to_owned());
     let (answer, became) = match shared.intake.put(delivery, room).await {
         Ok(true) => return Answer::new(StatusCode::ACCEPTED, "accepted", guid),
@@ -189,8 +196,10 @@ pub(super) async fn take(
             let text = format!("{guid} came before");
             (Answer::new(StatusCode::ACCEPTED, "known", text), "came before this process started")
         }
-        Err(NotStored::Full) => (busy("too many deliveries at once"), "refused: too many at once"),
-        Err(NotStored::Failed) => {
+        Err(IntakeError::Full) => {
+            (busy("too many deliveries at once"), "refused: too many at once")
+        }
+        Err(IntakeError::Failed) => {
             (busy("the database did not take it"), "refused: the database did not take it")
         }
     };

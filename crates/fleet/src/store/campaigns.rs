@@ -18,7 +18,7 @@ fn campaign_of(row: &AnyRow) -> StoreResult<CampaignRow> {
         name: get(row, "name")?,
         spec_hash: get(row, "spec_hash")?,
         spec: get(row, "spec")?,
-        state: word(row, "state", CampaignState::of)?,
+        state: word(row, "state", CampaignState::parse)?,
         reason: get(row, "reason")?,
         wave: get(row, "wave")?,
         concurrency: get(row, "concurrency")?,
@@ -107,6 +107,8 @@ impl Store {
         .rows_affected()
             > 0;
         if changed {
+            // The event says what happened, the state what is: "running" would not tell a resume
+            // from a start.
             let kind = match state {
                 CampaignState::Running => "resumed",
                 other => other.word(),
@@ -115,6 +117,8 @@ impl Store {
         }
         write.commit().await?;
         if !changed {
+            // No row changed: either the state was the same, or there is no such campaign, which is
+            // an error.
             self.campaign(id).await?;
         }
         Ok(changed)
@@ -182,6 +186,7 @@ impl Store {
         let mut newest: BTreeMap<(String, Option<i64>), Target> = BTreeMap::new();
         for row in &rows {
             let target = target_of(row)?;
+            // Ordered by id, so a later row replaces the older target of the same repository.
             newest.insert((target.repository.to_lowercase(), target.number), target);
         }
         let targets = newest.into_values().collect();

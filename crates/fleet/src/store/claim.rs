@@ -3,7 +3,7 @@
 use sqlx::AssertSqlSafe;
 use sqlx::any::AnyRow;
 
-use super::db::{Alone, Dialect, Write, get, quoted, word};
+use super::db::{Dialect, ExclusiveLock, Write, get, quoted, word};
 use super::targets::set_state;
 use super::{Store, StoreResult};
 use patchwright_types::campaign::{ErrorClass, Job, JobKind, Lease, Millis, TargetState};
@@ -28,6 +28,7 @@ fn next(kinds: &[JobKind], campaign: Option<&str>, dialect: Dialect) -> String {
     let live_j = LIVE.replace("o.", "j.");
     let budget = within_budget();
     let of_it = campaign.map_or("", |_| " AND j.campaign = $2");
+    // Workers that look at once take different rows instead of waiting for each other.
     let lock = match dialect {
         Dialect::Sqlite => "",
         Dialect::Postgres => " FOR UPDATE OF j SKIP LOCKED",
@@ -65,7 +66,7 @@ impl Store {
         self.claim_of(owner, kinds, None, length).await
     }
 
-    /// The same, of one campaign's jobs only when one is named.
+    /// [`Store::claim`] for the jobs of one campaign, when one is named.
     ///
     /// # Errors
     /// As [`Store::claim`].
@@ -76,11 +77,12 @@ impl Store {
         campaign: Option<&str>,
         length: Millis,
     ) -> StoreResult<Option<(Job, Lease)>> {
+        // An idle worker would otherwise take the write lock every second.
         if !self.may_have_work(kinds).await? {
             return Ok(None);
         }
         let mut write = self.write().await?;
-        write.alone(Alone::Claim).await?;
+        write.alone(ExclusiveLock::Claim).await?;
         let claimed = loop {
             let select = AssertSqlSafe(next(kinds, campaign, write.dialect));
             let query = sqlx::query(select).bind(write.now);
@@ -91,10 +93,13 @@ impl Store {
             let row = query.fetch_optional(write.db()).await?;
             let Some(row) = row else { break None };
             let job = job_of(&row)?;
+            // An attempt counts when it begins, so a worker that dies in each attempt cannot claim
+            // the job for ever.
             if job.attempt > job.max_attempts {
                 bury(&mut write, &job).await?;
                 continue;
             }
+            // A new epoch makes every write of the previous holder fail, even if it only was slow.
             let epoch: i64 = get::<i64>(&row, "epoch")? + 1;
             take(&mut write, &job, owner, epoch, length).await?;
             let lease = Lease { job: job.id, epoch, owner: owner.to_owned(), length };
@@ -121,7 +126,7 @@ impl Store {
 fn job_of(row: &AnyRow) -> StoreResult<Job> {
     Ok(Job {
         id: get(row, "id")?,
-        kind: word(row, "kind", JobKind::of)?,
+        kind: word(row, "kind", JobKind::parse)?,
         campaign: get(row, "campaign")?,
         subject: get(row, "subject")?,
         attempt: get::<i64>(row, "attempt")? + 1,

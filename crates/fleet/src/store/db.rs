@@ -49,10 +49,10 @@ impl Dialect {
     }
 }
 
-/// What one process does at a time over the whole database, where rows are not enough (PostgreSQL's
-/// advisory locks; SQLite's writer is alone).
+/// Locks of the whole database, for what locked rows cannot protect. PostgreSQL has advisory locks; SQLite
+/// has a single writer anyway.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Alone {
+pub(super) enum ExclusiveLock {
     Migrate = 0x5057_0001,
     /// Claims and renewals, so that what they count is exact.
     Claim = 0x5057_0002,
@@ -67,11 +67,11 @@ pub(super) struct Write<'a> {
     /// The store's time when the transaction began.
     pub(super) now: Millis,
     pub(super) dialect: Dialect,
-    events: Vec<Said>,
+    events: Vec<PendingEvent>,
     _gate: Option<MutexGuard<'a, ()>>,
 }
 
-struct Said {
+struct PendingEvent {
     campaign: String,
     target: Option<i64>,
     kind: String,
@@ -85,16 +85,21 @@ impl Store {
         let gate = match inner.dialect {
             Dialect::Postgres => None,
             Dialect::Sqlite => {
+                // SQLite answers SQLITE_BUSY to waiting writers in no fair order; this queue serves
+                // them in turn.
                 let waited = timeout(PATIENCE, inner.gate.lock()).await;
                 Some(waited.map_err(|_| StoreError::Locked(inner.name.clone()))?)
             }
         };
         let tx = match inner.dialect {
+            // A plain BEGIN takes the write lock at the first write and can fail there, after reads
+            // that the write depends on.
             Dialect::Sqlite => inner.pool.begin_with("BEGIN IMMEDIATE").await?,
             Dialect::Postgres => inner.pool.begin().await?,
         };
         let mut write =
             Write { tx, now: 0, dialect: inner.dialect, events: Vec::new(), _gate: gate };
+        // The database's clock, because workers on several machines compare leases by it.
         write.now = write.time().await?;
         Ok(write)
     }
@@ -111,7 +116,7 @@ impl Write<'_> {
     }
 
     /// Nobody else does this until the transaction ends. Takes the time again, which may have passed.
-    pub(super) async fn alone(&mut self, what: Alone) -> StoreResult<()> {
+    pub(super) async fn alone(&mut self, what: ExclusiveLock) -> StoreResult<()> {
         if self.dialect == Dialect::Postgres {
             let lock = sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(what as i64);
             lock.execute(self.db()).await?;
@@ -139,7 +144,7 @@ impl Write<'_> {
         kind: &str,
         text: Option<&str>,
     ) {
-        let said = Said {
+        let said = PendingEvent {
             campaign: campaign.to_owned(),
             target,
             kind: kind.to_owned(),
@@ -151,7 +156,9 @@ impl Write<'_> {
     pub(super) async fn commit(mut self) -> StoreResult<()> {
         let events = std::mem::take(&mut self.events);
         if !events.is_empty() {
-            self.alone(Alone::Events).await?;
+            // Ids are given before commits, so without the lock a reader could see event 7 before
+            // event 6 and skip 6 for good.
+            self.alone(ExclusiveLock::Events).await?;
         }
         let now = self.now;
         for said in events {
@@ -186,7 +193,7 @@ pub(super) fn word<T>(row: &AnyRow, name: &str, of: fn(&str) -> Option<T>) -> St
     of(&text).ok_or_else(|| meaningless(name, &text))
 }
 
-/// A column says what nobody of us has written.
+/// A column holds a word that no version of ours writes.
 pub(super) fn meaningless(name: &str, text: &str) -> StoreError {
     StoreError::Unusable(format!("the database says `{text}` in `{name}`, which means nothing"))
 }

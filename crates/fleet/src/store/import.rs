@@ -1,8 +1,8 @@
 //! Taking over another database: how the shards of a workflow matrix come together.
 //!
-//! What is in it is somebody else's word. Only targets of one campaign come, the one that is asked for;
-//! what would mean that something was published there does not, numbers are bounded, and what is not
-//! wanted becomes a row that says why. Their changes are judged when they are published.
+//! The other database is not trusted. Only targets of the requested campaign are imported; states that
+//! claim a publication are not, numbers are bounded, and an unwanted target becomes a row that says why.
+//! Changes are judged when they are published.
 
 use sqlx::AssertSqlSafe;
 
@@ -75,6 +75,7 @@ impl Store {
     /// One target with its changeset and events, in one transaction.
     async fn take_over(&self, other: &Store, theirs: &Target) -> StoreResult<bool> {
         let Some(state) = state_of(theirs.state) else { return Ok(false) };
+        // A changeset of another repository would be published there under this target's name.
         let change = other.changeset(theirs.id).await?.filter(|change| belongs(change, theirs));
         let events = other.events_of(theirs).await?;
         let mut write = self.write().await?;
@@ -87,6 +88,7 @@ impl Store {
             copy(&mut write, ours, theirs, event).await?;
         }
         sqlx::query("UPDATE campaigns SET spent_usd = spent_usd + $1 WHERE id = $2")
+            // Only the difference: an earlier import may have counted a part of it.
             .bind((dollars(theirs.cost_usd) - cost).max(0.0))
             .bind(theirs.campaign.as_str())
             .execute(write.db())
@@ -151,7 +153,7 @@ async fn place(write: &mut Write<'_>, theirs: &Target) -> StoreResult<Option<(i6
         .await?;
     let begun = |state| !matches!(state, TargetState::Waiting | TargetState::Queued);
     if let Some(row) = row {
-        let ours = word(&row, "state", TargetState::of)?;
+        let ours = word(&row, "state", TargetState::parse)?;
         let further = begun(theirs.state) && !begun(ours);
         return Ok(further.then_some((get(&row, "id")?, get(&row, "cost_usd")?)));
     }

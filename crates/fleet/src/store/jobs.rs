@@ -17,7 +17,7 @@ const INSERT: &str = "INSERT INTO jobs (kind, key, campaign, subject, lane, orga
 
 /// What is left to do, of some kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outlook {
+pub struct QueueOutlook {
     /// Held by somebody, or held last by somebody who is gone.
     pub running: i64,
     /// Queued in campaigns that run and have money left, now or later.
@@ -86,7 +86,7 @@ impl Store {
         let mut targets: Vec<i64> = Vec::new();
         for row in &rows {
             let subject: String = get(row, "subject")?;
-            if word(row, "kind", JobKind::of)? != JobKind::Delivery {
+            if word(row, "kind", JobKind::parse)? != JobKind::Delivery {
                 targets.push(subject.parse().map_err(|_| meaningless("subject", &subject))?);
             }
         }
@@ -109,13 +109,14 @@ impl Store {
         let rows =
             sqlx::query("SELECT kind, state, COUNT(*) AS count FROM jobs GROUP BY kind, state");
         let rows = rows.fetch_all(&self.inner.pool).await?;
-        let count =
-            |row| Ok(((word(row, "kind", JobKind::of)?, get(row, "state")?), get(row, "count")?));
+        let count = |row| {
+            Ok(((word(row, "kind", JobKind::parse)?, get(row, "state")?), get(row, "count")?))
+        };
         rows.iter().map(count).collect()
     }
 
     /// What is left to do of these kinds. What a pause or a spent budget keeps back is not counted.
-    pub async fn outlook(&self, kinds: &[JobKind]) -> StoreResult<Outlook> {
+    pub async fn outlook(&self, kinds: &[JobKind]) -> StoreResult<QueueOutlook> {
         let now = self.now().await?;
         let kinds = quoted(kinds.iter().map(|kind| kind.word()));
         let budget = within_budget();
@@ -133,7 +134,7 @@ impl Store {
         .bind(now)
         .fetch_all(&self.inner.pool)
         .await?;
-        let mut outlook = Outlook::default();
+        let mut outlook = QueueOutlook::default();
         for row in &rows {
             let state: String = get(row, "state")?;
             if state == "running" {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::changesets::put_changeset;
 use super::claim::LIVE;
-use super::db::{Alone, Write, clean, get, word};
+use super::db::{ExclusiveLock, Write, clean, get, word};
 use super::jobs::requeue;
 use super::targets::set_state;
 use super::{Store, StoreError, StoreResult};
@@ -18,7 +18,7 @@ const TRIES: u32 = 3;
 const AGAIN: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
-struct Tries {
+struct EndAttempts {
     failed: u32,
 }
 
@@ -35,7 +35,7 @@ async fn fence(write: &mut Write<'_>, lease: &Lease) -> StoreResult<Job> {
     let row = row.ok_or(StoreError::LeaseLost { job: lease.job })?;
     Ok(Job {
         id: lease.job,
-        kind: word(&row, "kind", JobKind::of)?,
+        kind: word(&row, "kind", JobKind::parse)?,
         campaign: get(&row, "campaign")?,
         subject: get(&row, "subject")?,
         attempt: get(&row, "attempt")?,
@@ -49,6 +49,7 @@ async fn finish(write: &mut Write<'_>, job: &Job, end: &JobEnd) -> StoreResult<b
     let (state, attempt, run_at, why) = match end {
         JobEnd::Done => ("done", job.attempt, None, None),
         JobEnd::Failed { why } => ("failed", job.attempt, None, Some(clean(why))),
+        // A job that was put back was not tried, so the attempt does not count.
         JobEnd::Released => ("queued", job.attempt.saturating_sub(1).max(0), Some(now), None),
         JobEnd::Later { after, why } => {
             let then = now.saturating_add((*after).max(0));
@@ -82,7 +83,8 @@ impl Store {
     /// was given to somebody else.
     pub async fn renew(&self, lease: &Lease) -> StoreResult<()> {
         let mut write = self.write().await?;
-        write.alone(Alone::Claim).await?;
+        write.alone(ExclusiveLock::Claim).await?;
+        // The lane may have been given to another job after this lease ran out.
         fence(&mut write, lease).await?;
         let now = write.now;
         let taken = format!(
@@ -126,7 +128,7 @@ impl Store {
     /// queue with the job, failed when the job failed for good.
     /// A database that does not answer is asked a few times: what was done is not to be lost.
     pub async fn end_job(&self, lease: &Lease, end: &JobEnd) -> StoreResult<()> {
-        let mut tries = Tries::default();
+        let mut tries = EndAttempts::default();
         loop {
             let ended = self.end_job_once(lease, end).await;
             if let Some(ended) = self.settle(lease, ended, &mut tries).await {
@@ -175,7 +177,7 @@ impl Store {
         publish: Option<&NewJob>,
         job_end: &JobEnd,
     ) -> StoreResult<()> {
-        let mut tries = Tries::default();
+        let mut tries = EndAttempts::default();
         loop {
             let ended = self.end_target_once(lease, target, end, changeset, publish, job_end).await;
             if let Some(ended) = self.settle(lease, ended, &mut tries).await {
@@ -190,7 +192,7 @@ impl Store {
         &self,
         lease: &Lease,
         ended: StoreResult<()>,
-        tries: &mut Tries,
+        tries: &mut EndAttempts,
     ) -> Option<StoreResult<()>> {
         match ended {
             Err(err) if err.is_transient() && tries.failed < TRIES => {
@@ -199,6 +201,8 @@ impl Store {
                 tokio::time::sleep(AGAIN * tries.failed).await;
                 None
             }
+            // The first attempt may have committed although its answer was lost; then the job is no
+            // longer running, and the fence fails for a good reason.
             Err(StoreError::LeaseLost { job }) if tries.failed > 0 => {
                 let ours = sqlx::query(
                     "SELECT 1 AS one FROM jobs
@@ -239,6 +243,8 @@ impl Store {
             JobEnd::Done | JobEnd::Released => None,
         };
         if let Some(publish) = publish {
+            // In the same transaction as the change, so that no stored change lacks the job that
+            // publishes it.
             requeue(&mut write, publish).await?;
         }
         let reason = end.reason.as_deref().or(why);
@@ -319,7 +325,7 @@ async fn follow(
 ) -> StoreResult<()> {
     let row = sqlx::query("SELECT state, reason FROM targets WHERE id = $1").bind(target);
     let Some(row) = row.fetch_optional(write.db()).await? else { return Ok(()) };
-    let state = word(&row, "state", TargetState::of)?;
+    let state = word(&row, "state", TargetState::parse)?;
     if state.is_settled() {
         return Ok(());
     }
@@ -337,7 +343,7 @@ async fn follow(
             let class = Some(ErrorClass::Internal);
             set_state(write, target, TargetState::Failed, class, Some(why)).await
         }
-        // What waits for the same thing as before is no news.
+        // The same reason as before is no event: a waiting job comes back every few minutes.
         JobEnd::Later { why, .. }
             if state == back && get::<Option<String>>(&row, "reason")?.as_deref() == Some(why) =>
         {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sqlx::AssertSqlSafe;
 
-use super::db::{Alone, Dialect, get};
+use super::db::{Dialect, ExclusiveLock, get};
 use super::{Store, StoreError, StoreResult};
 
 /// Each brings the schema from its index to the next version. Never changed once released.
@@ -30,7 +30,7 @@ impl Store {
             self.back_up(file, found).await?;
         }
         let mut write = self.write().await?;
-        write.alone(Alone::Migrate).await?;
+        write.alone(ExclusiveLock::Migrate).await?;
         sqlx::query(
             "CREATE TABLE IF NOT EXISTS patchwright_schema (
                 version BIGINT PRIMARY KEY, at BIGINT NOT NULL)",

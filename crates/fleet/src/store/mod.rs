@@ -29,10 +29,10 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use import::Imported;
-pub use jobs::Outlook;
+pub use jobs::QueueOutlook;
 pub use migrate::VERSION;
 pub use open::file_url;
-pub use reviews::{ReviewCaps, ReviewSlot, ReviewWish};
+pub use reviews::{ReviewCaps, ReviewRequest, ReviewSlot};
 use sqlx::AnyPool;
 
 use crate::store::db::{Dialect, get};

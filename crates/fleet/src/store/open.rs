@@ -20,13 +20,13 @@ const STARTING: Duration = Duration::from_millis(500);
 
 /// The database that an address names.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Place {
+pub(super) enum DatabaseAddress {
     File(PathBuf),
     Server(Box<Url>),
 }
 
-impl Place {
-    pub(super) fn parse(url: &str) -> StoreResult<Place> {
+impl DatabaseAddress {
+    pub(super) fn parse(url: &str) -> StoreResult<DatabaseAddress> {
         if let Some(rest) = url.strip_prefix("sqlite:") {
             let rest = rest.strip_prefix("//").unwrap_or(rest);
             let path = rest.split('?').next().unwrap_or_default();
@@ -36,11 +36,11 @@ impl Place {
                     "an SQLite address needs a file, such as `sqlite:/var/lib/fleet.db`".to_owned(),
                 ));
             }
-            return Ok(Place::File(PathBuf::from(path)));
+            return Ok(DatabaseAddress::File(PathBuf::from(path)));
         }
         let parsed = Url::parse(url).ok();
         let parsed = parsed.filter(|url| matches!(url.scheme(), "postgres" | "postgresql"));
-        parsed.map(|url| Place::Server(Box::new(url))).ok_or_else(|| {
+        parsed.map(|url| DatabaseAddress::Server(Box::new(url))).ok_or_else(|| {
             StoreError::Address(
                 "a database address is `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/NAME`"
                     .to_owned(),
@@ -51,8 +51,8 @@ impl Place {
     /// For people: without password and parameters.
     pub(super) fn name(&self) -> String {
         match self {
-            Place::File(path) => path.display().to_string(),
-            Place::Server(url) => {
+            DatabaseAddress::File(path) => path.display().to_string(),
+            DatabaseAddress::Server(url) => {
                 let user = match url.username() {
                     "" => String::new(),
                     user => format!("{user}@"),
@@ -106,19 +106,19 @@ impl Store {
     /// database is never replaced by an empty one.
     pub async fn open(url: &str) -> StoreResult<Store> {
         sqlx::any::install_default_drivers();
-        let place = Place::parse(url)?;
+        let place = DatabaseAddress::parse(url)?;
         let name = place.name();
         let opened = match &place {
-            Place::File(path) => file(path).await,
-            Place::Server(url) => server(url).await,
+            DatabaseAddress::File(path) => file(path).await,
+            DatabaseAddress::Server(url) => server(url).await,
         };
         let (pool, dialect) = opened.map_err(|err| named(err, &name))?;
         let inner =
             Inner { pool, dialect, gate: tokio::sync::Mutex::default(), name: name.clone() };
         let store = Store { inner: Arc::new(inner) };
         let file = match &place {
-            Place::File(path) => Some(path.as_path()),
-            Place::Server(_) => None,
+            DatabaseAddress::File(path) => Some(path.as_path()),
+            DatabaseAddress::Server(_) => None,
         };
         store.migrate(file).await.map_err(|err| named(err, &name))?;
         Ok(store)
@@ -167,6 +167,7 @@ async fn file(path: &Path) -> StoreResult<(AnyPool, Dialect)> {
     })?;
     let path = folder.join(name);
     let mut options = fs_err::OpenOptions::new();
+    // Created here and not by SQLite, which would make it readable for everybody.
     options.write(true).create_new(true);
     fs_err::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.open(&path) {
@@ -179,9 +180,11 @@ async fn file(path: &Path) -> StoreResult<(AnyPool, Dialect)> {
         StoreError::Unusable("the path of an SQLite file has to be UTF-8".to_owned())
     })?;
     let address = format!("sqlite://{}?mode=rw", encode(text));
-    // The pool would try again and again what cannot work; one connection says why.
+    // A pool retries until its timeout and then reports only that; a single connection reports the
+    // cause.
     let mut probe = AnyConnection::connect(&address).await?;
     set_up(&mut probe).await?;
+    // `quick_check` reads every page, which takes seconds for a large file.
     if size <= CHECKED {
         let check = sqlx::query_scalar("PRAGMA quick_check(1)");
         let checked: String = check.fetch_one(&mut probe).await?;
@@ -228,6 +231,7 @@ async fn probe(url: &Url) -> StoreResult<()> {
                 return Err(StoreError::Unavailable("it did not answer in ten seconds".to_owned()));
             }
         };
+        // In Compose, workers often start before the database accepts connections.
         let starting = match &err {
             sqlx::Error::Io(err) => err.kind() == std::io::ErrorKind::ConnectionRefused,
             sqlx::Error::Database(err) => err.is_transient_in_connect_phase(),

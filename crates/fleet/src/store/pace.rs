@@ -12,7 +12,7 @@ const MINUTE: Millis = 60_000;
 const HOUR: Millis = 3_600_000;
 /// Nothing is reserved further ahead.
 const NEAR: Millis = 5_000;
-/// Nobody is told to ask again later than this: limits change, gates open.
+/// The longest wait that is returned: limits change and gates open meanwhile.
 const ASK: Millis = MINUTE;
 /// The longest that a token is closed at a time; afterwards the forge says it again.
 const CLOSED: Millis = 6 * HOUR;

@@ -1,4 +1,4 @@
-//! What is no longer needed goes: bodies of deliveries that were worked off, old deliveries with their
+//! Deletes what is no longer needed: bodies of handled deliveries, old deliveries with their
 //! jobs, and what was said about campaigns that have ended. In bounded steps, so that nobody waits for
 //! a lock that is held for long.
 
@@ -53,7 +53,7 @@ impl Store {
         Ok(all)
     }
 
-    /// What a delivery said is not kept once it was worked off: it may be of a private repository.
+    /// The body is deleted once the delivery was handled: it may be of a private repository.
     ///
     /// # Errors
     /// When the database cannot be used.

@@ -7,16 +7,16 @@ use super::db::{clean, get};
 use super::{Store, StoreError, StoreResult};
 use patchwright_types::campaign::Millis;
 
-/// The time that is looked at.
+/// The window in which reviews are counted.
 const DAY: Millis = 24 * 3_600_000;
 /// Reviews of one repository that are remembered; no limit may be higher.
 const MOST: usize = 10_000;
-/// Pull requests of one repository on which it is said that a limit is reached.
+/// Pull requests of one repository for which we remember that the limit was announced there.
 const TOLD: usize = 50;
 
 /// A review that is about to be begun.
 #[derive(Clone, Copy, Debug)]
-pub struct ReviewWish<'a> {
+pub struct ReviewRequest<'a> {
     pub repository: &'a str,
     pub number: u64,
     /// Login of the pull request's author.
@@ -44,21 +44,21 @@ pub enum ReviewSlot {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Book {
-    begun: Vec<Begun>,
+struct StartedReviews {
+    begun: Vec<StartedReview>,
     /// Pull requests on which it was said that a limit is reached, and when.
     told: Vec<(u64, Millis)>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Begun {
+struct StartedReview {
     at: Millis,
     number: u64,
     author: String,
     head: String,
 }
 
-impl Book {
+impl StartedReviews {
     /// A time that is still to come was written by a clock that was wrong.
     fn forget_old(&mut self, now: Millis) {
         let is_recent = |at: Millis| (now - DAY..=now).contains(&at);
@@ -66,12 +66,12 @@ impl Book {
         self.told.retain(|(_, at)| is_recent(*at));
     }
 
-    fn answer(&mut self, wish: &ReviewWish<'_>, caps: &ReviewCaps, now: Millis) -> ReviewSlot {
-        let of_it = |begun: &&Begun| begun.number == wish.number;
+    fn answer(&mut self, wish: &ReviewRequest<'_>, caps: &ReviewCaps, now: Millis) -> ReviewSlot {
+        let of_it = |begun: &&StartedReview| begun.number == wish.number;
         if self.begun.iter().filter(of_it).any(|begun| begun.head == wish.head) {
             return ReviewSlot::Free;
         }
-        let by_author = |begun: &&Begun| begun.author.eq_ignore_ascii_case(wish.author);
+        let by_author = |begun: &&StartedReview| begun.author.eq_ignore_ascii_case(wish.author);
         let counts = [
             ("per-pull-request", self.begun.iter().filter(of_it).count(), caps.per_pull_request),
             ("per-author", self.begun.iter().filter(by_author).count(), caps.per_author),
@@ -89,7 +89,7 @@ impl Book {
             }
             return ReviewSlot::Full { limit, is_first };
         }
-        self.begun.push(Begun {
+        self.begun.push(StartedReview {
             at: now,
             number: wish.number,
             author: wish.author.to_owned(),
@@ -106,7 +106,7 @@ impl Store {
     /// When the database cannot be used.
     pub async fn begin_review(
         &self,
-        wish: &ReviewWish<'_>,
+        wish: &ReviewRequest<'_>,
         caps: &ReviewCaps,
     ) -> StoreResult<ReviewSlot> {
         let name = format!("reviews:{}", wish.repository.to_lowercase());
@@ -120,7 +120,7 @@ impl Store {
         let select = write.lock_rows("SELECT value FROM kept WHERE name = $1");
         let row = sqlx::query(select).bind(name.as_str()).fetch_one(write.db()).await?;
         let text: String = get(&row, "value")?;
-        let mut book: Book = serde_json::from_str(&text)
+        let mut book: StartedReviews = serde_json::from_str(&text)
             .map_err(|err| StoreError::Unusable(format!("`{name}`: {err}")))?;
         let now = write.now;
         book.forget_old(now);

@@ -22,8 +22,8 @@ pub(super) fn target_of(row: &AnyRow) -> StoreResult<Target> {
         base_branch: get(row, "base_branch")?,
         base_sha: get(row, "base_sha")?,
         wave: get(row, "wave")?,
-        state: word(row, "state", TargetState::of)?,
-        class: class.and_then(|class| ErrorClass::of(&class)),
+        state: word(row, "state", TargetState::parse)?,
+        class: class.and_then(|class| ErrorClass::parse(&class)),
         reason: get(row, "reason")?,
         run: get(row, "run")?,
         attempts: get(row, "attempts")?,
@@ -116,7 +116,8 @@ impl Store {
         let select = "SELECT state, class FROM targets WHERE id = $1";
         let row = sqlx::query(write.lock_rows(select)).bind(id).fetch_optional(write.db()).await?;
         let row = row.ok_or_else(|| StoreError::NotFound(format!("target {id}")))?;
-        let before = word(&row, "state", TargetState::of)?;
+        let before = word(&row, "state", TargetState::parse)?;
+        // The holder of the lease decides about a target that is being worked on.
         let busy = matches!(before, TargetState::Running | TargetState::Publishing);
         if before == state || busy {
             return Ok(false);
@@ -248,6 +249,8 @@ async fn add(write: &mut Write<'_>, campaign: &str, target: &NewTarget) -> Store
     .bind(now)
     .fetch_optional(write.db())
     .await?;
+    // A conflict means that the target exists: the unique index covers campaign, repository, number
+    // and commit.
     let Some(row) = row else { return again(write, campaign, target, state).await };
     let id: i64 = get(&row, "id")?;
     supersede_older(write, campaign, target, id).await?;
@@ -316,6 +319,8 @@ async fn supersede_older(
                 AND subject = CAST(targets.id AS TEXT))
          RETURNING id"
     );
+    // Jobs first: a worker that claims one in between would otherwise run a target that is
+    // superseded already.
     for text in [jobs, rows] {
         let done = sqlx::query(AssertSqlSafe(text))
             .bind(now)

@@ -1,4 +1,4 @@
-//! The helper itself: takes one job from standard input, raises the walls, does it, says what came of it.
+//! The helper itself: reads one job from standard input, confines itself, does the job, reports the end.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::io::{self, Read, Write};
@@ -12,12 +12,12 @@ use super::super::transport::{connection_error, prepare_with};
 use super::super::{GitError, archive, bundle, hunks, incoming};
 use super::process::number_of;
 use super::walls;
-use super::wire::{self, Ended, Given, Job, Trouble, Work};
+use super::wire::{self, HelperError, Job, JobEnd, JobOutput, Work};
 
 /// Bytes that are collected for one piece of what is made.
 const BUFFER: usize = 256 << 10;
 
-/// Does one job. There is nobody to tell when the pipes break: the host is gone.
+/// Does one job. When the pipes break, the host is gone and no error can be reported.
 pub(super) fn main() -> ExitCode {
     match work() {
         Ok(()) => ExitCode::SUCCESS,
@@ -34,40 +34,41 @@ fn work() -> io::Result<()> {
     let job: Job = serde_json::from_slice(&order)?;
     let ended = match walls::raise(&job.bounds) {
         Ok(files_confined) => {
-            let result = do_it(job.work, &host).map_err(Trouble::from);
-            Ended { files_confined, result }
+            let result = do_it(job.work, &host).map_err(HelperError::from);
+            JobEnd { files_confined, result }
         }
         Err(why) => {
             let why = format!("git's helper cannot be confined, so nothing is read: {why}");
-            Ended { files_confined: true, result: Err(Trouble::Machine(why)) }
+            // Nothing was read, so no warning about open files is due: `files_confined` is true.
+            JobEnd { files_confined: true, result: Err(HelperError::Machine(why)) }
         }
     };
     host.say(wire::ENDED, &[&serde_json::to_vec(&ended)?])
 }
 
-fn do_it(work: Work, host: &Host) -> Result<Given, GitError> {
+fn do_it(work: Work, host: &Host) -> Result<JobOutput, GitError> {
     let line = host.clone();
     prepare_with(move |remote| Transport::smart(remote, true, Subtransport(line.clone())))?;
     match work {
         Work::Heads { url, pushes } => {
-            incoming::heads(&url, pushes).map(Given::Heads).map_err(reworded)
+            incoming::heads(&url, pushes).map(JobOutput::Heads).map_err(reworded)
         }
         Work::Receive { place, url, wish } => {
             let place = Repo::at(place);
-            incoming::receive(&place, &url, &wish).map(Given::Received).map_err(reworded)
+            incoming::receive(&place, &url, &wish).map(JobOutput::Received).map_err(reworded)
         }
         Work::Unpack { place, commit } => {
-            let mut pieces = Pieces { host: host.clone(), piece: Vec::new(), at: 0 };
-            bundle::take_in(&Repo::at(place), &mut pieces, commit).map(Given::Parent)
+            let mut pieces = InputReader { host: host.clone(), piece: Vec::new(), at: 0 };
+            bundle::take_in(&Repo::at(place), &mut pieces, commit).map(JobOutput::Parent)
         }
         Work::Compare { repository, old, new } => {
-            hunks::hunks(&Repo::at(repository), old, new).map(Given::Diff)
+            hunks::hunks(&Repo::at(repository), old, new).map(JobOutput::Diff)
         }
         Work::Archive { repository, commit, options } => {
-            let out = io::BufWriter::with_capacity(BUFFER, Made(host.clone()));
+            let out = io::BufWriter::with_capacity(BUFFER, OutputWriter(host.clone()));
             let out = archive::archive(&Repo::at(repository), commit, &options, out)?;
             out.into_inner().map_err(io::IntoInnerError::into_error)?;
-            Ok(Given::Nothing)
+            Ok(JobOutput::Nothing)
         }
     }
 }
@@ -110,13 +111,13 @@ impl Host {
 }
 
 /// What the host hands in, piece by piece.
-struct Pieces {
+struct InputReader {
     host: Host,
     piece: Vec<u8>,
     at: usize,
 }
 
-impl Read for Pieces {
+impl Read for InputReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.at == self.piece.len() {
             self.piece = self.host.next_piece()?;
@@ -130,10 +131,11 @@ impl Read for Pieces {
 }
 
 /// What the work makes, on its way to the host.
-struct Made(Host);
+struct OutputWriter(Host);
 
-impl Write for Made {
+impl Write for OutputWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // The host refuses larger frames; `Write` allows a partial write.
         let part = &bytes[..bytes.len().min(BUFFER)];
         self.0.say(wire::MADE, &[part])?;
         Ok(part.len())
@@ -153,7 +155,7 @@ impl SmartSubtransport for Subtransport {
         _url: &str,
         service: Service,
     ) -> Result<Box<dyn SmartSubtransportStream>, git2::Error> {
-        let pieces = Pieces { host: self.0.clone(), piece: Vec::new(), at: 0 };
+        let pieces = InputReader { host: self.0.clone(), piece: Vec::new(), at: 0 };
         Ok(Box::new(Request { service, body: Some(Vec::new()), pieces }))
     }
 
@@ -166,7 +168,7 @@ impl SmartSubtransport for Subtransport {
 struct Request {
     service: Service,
     body: Option<Vec<u8>>,
-    pieces: Pieces,
+    pieces: InputReader,
 }
 
 impl Read for Request {

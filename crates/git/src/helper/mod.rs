@@ -27,11 +27,11 @@ use super::stop::Stop;
 use super::transport::Limits;
 use super::{GitError, Oid};
 
-use self::process::Supplies;
-use self::wire::{Bounds, Given, Job, Work};
+use self::process::HelperInputs;
+use self::wire::{Bounds, Job, JobOutput, Work};
 
 pub use self::process::use_program;
-pub(super) use self::wire::{Received, Wish};
+pub(super) use self::wire::{FetchRequest, Received};
 
 /// Bytes of a file beyond those of the pack itself: what the pack only refers to is added to it, and an
 /// index is written.
@@ -49,7 +49,7 @@ pub fn run_if_asked() -> Option<ExitCode> {
     if arguments.next().is_some_and(|first| first == process::ARGUMENT) {
         return Some(child::main());
     }
-    // The file that is running, even when another version has taken its place meanwhile.
+    // `/proc/self/exe` is the running file even when an upgrade has replaced the one on disk.
     use_program(Path::new("/proc/self/exe"));
     None
 }
@@ -59,9 +59,10 @@ pub(super) fn heads(session: &Arc<Session>, pushes: bool) -> Result<Vec<(String,
     let service = if pushes { Service::ReceivePackLs } else { Service::UploadPackLs };
     let work = Work::Heads { url: session.url(), pushes };
     let bounds = bounds(Vec::new(), None, session.limits());
-    let supplies = Supplies { server: Some((session.clone(), &[service])), ..Supplies::default() };
+    let supplies =
+        HelperInputs { server: Some((session.clone(), &[service])), ..HelperInputs::default() };
     match process::run(&Job { work, bounds }, supplies, &session.stop())? {
-        Given::Heads(heads) => Ok(heads),
+        JobOutput::Heads(heads) => Ok(heads),
         _ => Err(unexpected()),
     }
 }
@@ -71,14 +72,15 @@ pub(super) fn receive(
     session: &Arc<Session>,
     repo: &Repo,
     place: &Path,
-    wish: Wish,
+    wish: FetchRequest,
 ) -> Result<Received, GitError> {
     let bounds = bounds(readable(repo.path()), Some(place), session.limits());
     let work = Work::Receive { place: place.to_owned(), url: session.url(), wish };
     let services = &[Service::UploadPackLs, Service::UploadPack];
-    let supplies = Supplies { server: Some((session.clone(), services)), ..Supplies::default() };
+    let supplies =
+        HelperInputs { server: Some((session.clone(), services)), ..HelperInputs::default() };
     match process::run(&Job { work, bounds }, supplies, &session.stop())? {
-        Given::Received(received) => Ok(received),
+        JobOutput::Received(received) => Ok(received),
         _ => Err(unexpected()),
     }
 }
@@ -88,9 +90,9 @@ pub(super) fn receive(
 pub(super) fn unpack(repo: &Repo, place: &Path, pack: &[u8], commit: Oid) -> Result<Oid, GitError> {
     let bounds = bounds(readable(repo.path()), Some(place), Limits::default());
     let work = Work::Unpack { place: place.to_owned(), commit };
-    let supplies = Supplies { input: pack, ..Supplies::default() };
+    let supplies = HelperInputs { input: pack, ..HelperInputs::default() };
     match process::run(&Job { work, bounds }, supplies, &Stop::default())? {
-        Given::Parent(parent) => Ok(parent),
+        JobOutput::Parent(parent) => Ok(parent),
         _ => Err(unexpected()),
     }
 }
@@ -103,7 +105,7 @@ pub fn compare(repo: &Repo, old: Oid, new: Oid, stop: &Stop) -> Result<Diff, Git
     compare_within(repo, old, new, stop, Limits::default())
 }
 
-/// The same within the memory and time of these limits.
+/// [`compare`] within the memory and time of these limits.
 ///
 /// # Errors
 /// Those of [`compare`].
@@ -116,8 +118,8 @@ pub fn compare_within(
 ) -> Result<Diff, GitError> {
     let bounds = bounds(readable(repo.path()), None, limits);
     let work = Work::Compare { repository: repo.path().to_owned(), old, new };
-    match process::run(&Job { work, bounds }, Supplies::default(), stop)? {
-        Given::Diff(diff) => Ok(diff),
+    match process::run(&Job { work, bounds }, HelperInputs::default(), stop)? {
+        JobOutput::Diff(diff) => Ok(diff),
         _ => Err(unexpected()),
     }
 }
@@ -138,7 +140,7 @@ pub(super) fn archive(
     let options = ArchiveOptions { scratch: Some(place), ..options.clone() };
     let repository = repo.path().to_owned();
     let work = Work::Archive { repository, commit, options };
-    let supplies = Supplies { output: Some(output), ..Supplies::default() };
+    let supplies = HelperInputs { output: Some(output), ..HelperInputs::default() };
     process::run(&Job { work, bounds }, supplies, &Stop::default()).map(drop)
 }
 
@@ -156,7 +158,7 @@ fn bounds(read: Vec<PathBuf>, write: Option<&Path>, limits: Limits) -> Bounds {
 fn readable(repository: &Path) -> Vec<PathBuf> {
     let mut folders = vec![repository.to_owned()];
     let mut next = repository.join("objects");
-    // One is borrowed from, as a rule: `crate` makes no other.
+    // Repositories of ours borrow from one other at most. The bound ends a circle of alternates.
     for _ in 0..MAX_BORROWED {
         let Ok(text) = fs_err::read_to_string(next.join("info/alternates")) else { break };
         let Some(line) = text.lines().find(|line| !line.is_empty() && !line.starts_with('#'))

@@ -16,15 +16,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::super::GitError;
 use super::super::http::{Exchange, Session};
 use super::super::stop::Stop;
-use super::wire::{self, Bounds, Ended, Given, Job};
+use super::wire::{self, Bounds, Job, JobEnd, JobOutput};
 
 /// The argument that makes this program a helper.
 pub(super) const ARGUMENT: &str = "__git-helper";
 
-/// How long a wait for the helper lasts before it is asked whether the time is over.
+/// Poll interval: how often a wait for the helper checks the deadline and the cancellation.
 const GLANCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
-/// How long a helper that was killed may take to be gone.
+/// How long to wait for a killed helper to disappear.
 const LAST_MOMENTS: Duration = Duration::from_secs(10);
 
 /// Bytes of a request to a server: a negotiation is small.
@@ -46,7 +46,7 @@ pub fn use_program(path: &Path) {
 
 /// What the helper gets from the host, besides its job.
 #[derive(Default)]
-pub(super) struct Supplies<'a> {
+pub(super) struct HelperInputs<'a> {
     /// The server that it may ask, and for which services.
     pub(super) server: Option<(Arc<Session>, &'a [Service])>,
     /// What it unpacks.
@@ -59,26 +59,32 @@ pub(super) struct Supplies<'a> {
 ///
 /// # Errors
 /// What went wrong with the server before all else; then what the helper says, or how it ended.
-pub(super) fn run(job: &Job, supplies: Supplies<'_>, stop: &Stop) -> Result<Given, GitError> {
+pub(super) fn run(
+    job: &Job,
+    supplies: HelperInputs<'_>,
+    stop: &Stop,
+) -> Result<JobOutput, GitError> {
     let mut helper = Helper::start()?;
     let order = serde_json::to_vec(job).map_err(|err| GitError::Machine(err.to_string()))?;
-    let mut desk = Desk { supplies, exchange: None };
+    let mut desk = HostHandler { supplies, exchange: None };
     let spoken = helper
         .say(wire::JOB, &order, stop)
         .and_then(|()| helper.serve(&mut desk, stop))
-        .and_then(|ended| serde_json::from_slice::<Ended>(&ended).map_err(io::Error::from));
+        .and_then(|ended| serde_json::from_slice::<JobEnd>(&ended).map_err(io::Error::from));
     let broken = match spoken {
         Ok(ended) => {
             if !ended.files_confined {
                 say_once_that_files_are_open();
             }
             return match desk.failure() {
+                // The helper only knows that the connection broke; the host knows why.
                 Some(failure) if ended.result.is_err() => Err(failure),
                 _ => ended.result.map_err(|trouble| trouble.out(&job.bounds)),
             };
         }
         Err(broken) => broken,
     };
+    // Read the exit status before anything else: a signal names the limit that was hit.
     let status = helper.end();
     if let Some(failure) = desk.failure() {
         return Err(failure);
@@ -121,10 +127,12 @@ impl Helper {
             |err: io::Error| GitError::Machine(format!("git's helper cannot be started: {err}"));
         let mut child = Command::new(program)
             .arg(ARGUMENT)
+            // Tokens and keys may be in the environment, and the helper needs none of it.
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            // A helper that was taken over could write anything to the log.
             .stderr(Stdio::null())
             .spawn()
             .map_err(failed)?;
@@ -134,18 +142,19 @@ impl Helper {
             return Err(GitError::Machine("git's helper has no pipes".to_owned()));
         };
         let helper = Helper { child, input, output };
-        // A helper that neither reads nor writes must not keep us from looking at the time.
+        // With blocking pipes, a helper that hangs would keep this thread from checking the
+        // deadline.
         rustix::io::ioctl_fionbio(&helper.input, true).map_err(|err| failed(err.into()))?;
         rustix::io::ioctl_fionbio(&helper.output, true).map_err(|err| failed(err.into()))?;
         Ok(helper)
     }
 
     fn say(&mut self, kind: u8, payload: &[u8], stop: &Stop) -> io::Result<()> {
-        wire::write(&mut Patient { stream: &mut self.input, stop }, kind, &[payload])
+        wire::write(&mut StoppableIo { stream: &mut self.input, stop }, kind, &[payload])
     }
 
     /// Answers until the work is done; returns what it gave.
-    fn serve(&mut self, desk: &mut Desk<'_>, stop: &Stop) -> io::Result<Vec<u8>> {
+    fn serve(&mut self, desk: &mut HostHandler<'_>, stop: &Stop) -> io::Result<Vec<u8>> {
         let most = |kind| match kind {
             wire::ASK => MAX_REQUEST,
             wire::MADE => MAX_MADE,
@@ -153,7 +162,7 @@ impl Helper {
             _ => 0,
         };
         loop {
-            let mut output = Patient { stream: &mut self.output, stop };
+            let mut output = StoppableIo { stream: &mut self.output, stop };
             let (kind, payload) = wire::read(&mut output, most)?;
             match kind {
                 wire::ASK => desk.ask(&payload)?,
@@ -192,12 +201,12 @@ impl Helper {
 }
 
 /// Reads and writes as long as it is not time to end.
-struct Patient<'a, S> {
+struct StoppableIo<'a, S> {
     stream: &'a mut S,
     stop: &'a Stop,
 }
 
-impl<S: AsFd> Patient<'_, S> {
+impl<S: AsFd> StoppableIo<'_, S> {
     fn wait(&self, flags: PollFlags) -> io::Result<()> {
         self.stop.check().map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
         match poll(&mut [PollFd::new(self.stream, flags)], Some(&GLANCE)) {
@@ -207,7 +216,7 @@ impl<S: AsFd> Patient<'_, S> {
     }
 }
 
-impl<S: Read + AsFd> Read for Patient<'_, S> {
+impl<S: Read + AsFd> Read for StoppableIo<'_, S> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.stream.read(buffer) {
@@ -218,7 +227,7 @@ impl<S: Read + AsFd> Read for Patient<'_, S> {
     }
 }
 
-impl<S: Write + AsFd> Write for Patient<'_, S> {
+impl<S: Write + AsFd> Write for StoppableIo<'_, S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match self.stream.write(bytes) {
@@ -234,20 +243,20 @@ impl<S: Write + AsFd> Write for Patient<'_, S> {
 }
 
 /// Where the helper's requests are answered.
-struct Desk<'a> {
-    supplies: Supplies<'a>,
+struct HostHandler<'a> {
+    supplies: HelperInputs<'a>,
     exchange: Option<Result<Exchange, GitError>>,
 }
 
-impl Desk<'_> {
-    /// Prepares a request to the server. It is sent when its answer is asked for.
+impl HostHandler<'_> {
+    /// Prepares a request to the server; reading the answer sends it.
     fn ask(&mut self, request: &[u8]) -> io::Result<()> {
         let Some((session, services)) = &self.supplies.server else { return Err(nonsense()) };
         let (number, body) = request.split_first().ok_or_else(nonsense)?;
         // A helper that a pack has taken over still cannot push.
         let service = services.iter().find(|service| number_of(**service) == *number);
         let service = service.ok_or_else(nonsense)?;
-        // After the first failure there is nothing more to say to this server.
+        // A failed connection stays failed: libgit2 may ask again, and would get half an answer.
         if !matches!(self.exchange, Some(Err(_))) {
             self.exchange = Some(Ok(Exchange::new(session.clone(), *service, body.to_vec())));
         }

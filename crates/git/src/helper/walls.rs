@@ -98,7 +98,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_writev,
 ];
 
-/// The same by their older names, which newer architectures do not have.
+/// The older names of the same calls, which newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[libc::c_long] = &[
     libc::SYS_access,
@@ -129,6 +129,7 @@ pub(super) fn raise(bounds: &Bounds) -> Result<bool, String> {
     close_inherited_files();
     let failed = |err: rustix::io::Errno| format!("cannot take rights away: {err}");
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed)?;
+    // A helper must not outlive the host: nobody would enforce its time limit.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;
     limit(bounds).map_err(failed)?;
     map_little()?;
@@ -143,8 +144,7 @@ fn confine(bounds: &Bounds) -> Result<bool, String> {
     Ok(files_confined)
 }
 
-/// Closes what whoever started Patchwright left open: an open folder or pipe is a hole that no rule about
-/// paths closes.
+/// Closes inherited file descriptors: an open folder or pipe would bypass every rule about paths.
 #[expect(unsafe_code, reason = "inherited files have a number and no owner")]
 fn close_inherited_files() {
     let open = fs_err::read_dir("/proc/self/fd").into_iter().flatten().flatten();
@@ -163,6 +163,7 @@ fn close_inherited_files() {
 
 fn limit(bounds: &Bounds) -> rustix::io::Result<()> {
     let set = |resource, most: u64| {
+        // Raising a limit above the inherited hard limit fails with EPERM.
         let hard = rustix::process::getrlimit(resource).maximum;
         let most = Some(hard.map_or(most, |hard| hard.min(most)));
         rustix::process::setrlimit(resource, Rlimit { current: most, maximum: most })
@@ -200,7 +201,8 @@ fn confine_files(bounds: &Bounds) -> Result<bool, landlock::RulesetError> {
     let write = bounds.write.iter().map(|path| (path.as_path(), everything & !AccessFs::Execute));
     let folders = bounds.read.iter().map(|path| (path.as_path(), read)).chain(write);
     for (path, access) in folders {
-        // What is not there needs no rule.
+        // Landlock needs an open folder for a rule. A folder that does not exist grants nothing
+        // anyway.
         let Ok(folder) = PathFd::new::<&Path>(path) else { continue };
         rules = rules.add_rule(PathBeneath::new(folder, access))?;
     }
@@ -212,6 +214,8 @@ fn confine_calls() -> Result<(), String> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         ALLOWED.iter().chain(OLDER).map(|call| (*call, Vec::new())).collect();
     let executable = u64::from(libc::PROT_EXEC.cast_unsigned());
+    // Both calls are needed for memory and packs, but not with PROT_EXEC: code that was written
+    // into memory cannot run.
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         let is_plain = SeccompCondition::new(
             2,
@@ -223,6 +227,8 @@ fn confine_calls() -> Result<(), String> {
         rules.insert(call, vec![is_plain.map_err(|err| err.to_string())?]);
     }
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|err| err.to_string())?;
+    // An error instead of a kill: the C library probes for newer calls and falls back to older
+    // ones.
     let denied = SeccompAction::Errno(libc::EPERM.cast_unsigned());
     let filter = SeccompFilter::new(rules, denied, SeccompAction::Allow, arch)
         .map_err(|err| err.to_string())?;

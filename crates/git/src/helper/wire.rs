@@ -24,7 +24,7 @@ pub(super) const PIECE: u8 = b'P';
 pub(super) const BROKEN: u8 = b'B';
 /// To the host: a piece of what the work makes.
 pub(super) const MADE: u8 = b'O';
-/// To the host: an [`Ended`]; nothing comes after it.
+/// To the host: a [`JobEnd`]; nothing comes after it.
 pub(super) const ENDED: u8 = b'E';
 
 /// Bytes of one frame to the helper.
@@ -43,7 +43,7 @@ pub(super) enum Work {
     /// What a server has: its refs.
     Heads { url: String, pushes: bool },
     /// Receive refs into a repository.
-    Receive { place: PathBuf, url: String, wish: Wish },
+    Receive { place: PathBuf, url: String, wish: FetchRequest },
     /// Unpack a pack that the host hands in, and see that it is this commit and nothing else.
     Unpack { place: PathBuf, commit: Oid },
     /// The files, hunks and lines between two trees.
@@ -54,7 +54,7 @@ pub(super) enum Work {
 
 /// What is to be received.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Wish {
+pub(crate) struct FetchRequest {
     /// Branch names, full ref names, `HEAD`, or commit ids.
     pub refs: Vec<String>,
     /// Commits of history; 0 is all of it.
@@ -93,7 +93,7 @@ pub(super) struct Bounds {
 
 /// What the work gives.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Given {
+pub(super) enum JobOutput {
     Heads(Vec<(String, Oid)>),
     Received(Received),
     /// The only parent of what was unpacked.
@@ -104,15 +104,15 @@ pub(super) enum Given {
 
 /// The end of the work.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Ended {
+pub(super) struct JobEnd {
     /// Which files can be opened was limited, too.
     pub(super) files_confined: bool,
-    pub(super) result: Result<Given, Trouble>,
+    pub(super) result: Result<JobOutput, HelperError>,
 }
 
 /// A [`GitError`] on its way out of the helper: those that can arise there.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Trouble {
+pub(super) enum HelperError {
     NotFound(String),
     Empty,
     Transport(String),
@@ -124,25 +124,25 @@ pub(super) enum Trouble {
     Other(String),
 }
 
-impl From<GitError> for Trouble {
-    fn from(error: GitError) -> Trouble {
+impl From<GitError> for HelperError {
+    fn from(error: GitError) -> HelperError {
         match error {
-            GitError::NotFound(what) => Trouble::NotFound(what),
-            GitError::Empty => Trouble::Empty,
-            GitError::Transport(text) => Trouble::Transport(text),
-            GitError::Unacceptable(text) => Trouble::Unacceptable(text),
-            GitError::Machine(text) => Trouble::Machine(text),
+            GitError::NotFound(what) => HelperError::NotFound(what),
+            GitError::Empty => HelperError::Empty,
+            GitError::Transport(text) => HelperError::Transport(text),
+            GitError::Unacceptable(text) => HelperError::Unacceptable(text),
+            GitError::Machine(text) => HelperError::Machine(text),
             GitError::Other(error) if error.class() == git2::ErrorClass::NoMemory => {
-                Trouble::Memory
+                HelperError::Memory
             }
-            error if error.is_corruption() => Trouble::Corruption(error.to_string()),
-            error => Trouble::Other(error.to_string()),
+            error if error.is_corruption() => HelperError::Corruption(error.to_string()),
+            error => HelperError::Other(error.to_string()),
         }
     }
 }
 
-impl Trouble {
-    /// The same as an error of the host, which gave these bounds.
+impl HelperError {
+    /// Converts it to the host's error type; the host gave these bounds.
     pub(super) fn out(self, bounds: &Bounds) -> GitError {
         use git2::{ErrorClass, ErrorCode};
         let other = |class: ErrorClass, text: String| {
@@ -150,16 +150,18 @@ impl Trouble {
             GitError::Other(git2::Error::new(ErrorCode::GenericError, class, text))
         };
         match self {
-            Trouble::NotFound(what) => GitError::NotFound(super::super::printable(&what, 500)),
-            Trouble::Empty => GitError::Empty,
-            Trouble::Transport(text) => GitError::Transport(super::super::printable(&text, 500)),
-            Trouble::Unacceptable(text) => {
+            HelperError::NotFound(what) => GitError::NotFound(super::super::printable(&what, 500)),
+            HelperError::Empty => GitError::Empty,
+            HelperError::Transport(text) => {
+                GitError::Transport(super::super::printable(&text, 500))
+            }
+            HelperError::Unacceptable(text) => {
                 GitError::Unacceptable(super::super::printable(&text, 1000))
             }
-            Trouble::Machine(text) => GitError::Machine(super::super::printable(&text, 1000)),
-            Trouble::Memory => super::process::out_of_memory(bounds),
-            Trouble::Corruption(text) => other(ErrorClass::Odb, text),
-            Trouble::Other(text) => other(ErrorClass::None, text),
+            HelperError::Machine(text) => GitError::Machine(super::super::printable(&text, 1000)),
+            HelperError::Memory => super::process::out_of_memory(bounds),
+            HelperError::Corruption(text) => other(ErrorClass::Odb, text),
+            HelperError::Other(text) => other(ErrorClass::None, text),
         }
     }
 }

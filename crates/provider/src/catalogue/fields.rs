@@ -7,7 +7,7 @@ use super::price::{Price, PriceStep};
 use crate::item::Wire;
 use patchwright_base::error::{Failure, Result};
 
-/// How the depth of thinking is asked for.
+/// How a request sets the depth of thinking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Thinking {

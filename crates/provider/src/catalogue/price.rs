@@ -32,7 +32,7 @@ pub struct PriceStep {
 /// dollar budget holds.
 const DEAREST: Price =
     Price { input: 10.0, output: 50.0, cache_read: 10.0, cache_write: Some(20.0) };
-/// The same for long input.
+/// The dearest known steps for long input.
 const DEAREST_ABOVE: &[PriceStep] = &[PriceStep { tokens: 272_000, input: 2.0, output: 1.5 }];
 
 impl Price {
@@ -64,7 +64,7 @@ impl Price {
         }
     }
 
-    fn of(model: &Model, input: u64) -> Price {
+    fn at_length(model: &Model, input: u64) -> Price {
         let steps = match (model.price, model.price_above.as_slice()) {
             (None, []) => DEAREST_ABOVE,
             (_, steps) => steps,
@@ -86,7 +86,7 @@ impl PriceStep {
 /// What the tokens of one request cost in dollars, and whether that is an estimate, because a price or
 /// a count is not known. An estimate is on the high side.
 pub fn cost(model: &Model, usage: &Usage) -> (f64, bool) {
-    let price = Price::of(model, usage.input);
+    let price = Price::at_length(model, usage.input);
     let cached = usage.cached_input.min(usage.input);
     let written = usage.cache_write.min(usage.input - cached);
     let fresh = usage.input - cached - written;
@@ -100,7 +100,7 @@ pub fn cost(model: &Model, usage: &Usage) -> (f64, bool) {
 /// What a request with so much input costs at the least, in dollars: all of it read from the cache, and
 /// no word of a reply.
 pub fn least(model: &Model, input: u64) -> f64 {
-    tokens(input) * Price::of(model, input).cache_read / 1e6
+    tokens(input) * Price::at_length(model, input).cache_read / 1e6
 }
 
 #[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]

@@ -8,7 +8,7 @@ use reqwest::Client;
 use secrecy::ExposeSecret;
 use serde_json::Value;
 
-use super::keys::{Owner, VARIABLES};
+use super::keys::{KeyOwner, VARIABLES};
 use super::{Endpoint, Key, Route, Sent};
 use crate::Provider;
 use crate::catalogue::{self, Model};
@@ -38,7 +38,7 @@ const VERTEX: &[(&str, Sent)] =
 /// What an operator decides about the endpoint of a model.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// As it was asked for: a catalogue slug, or `scripted:FILE`.
+    /// As the user wrote it: a catalogue slug, or `scripted:FILE`.
     pub model: &'a str,
     /// Instead of the address of the model's own provider.
     pub base_url: Option<&'a str>,
@@ -113,13 +113,13 @@ impl Endpoint {
         let Some(key) = &self.key else {
             return Err(no_key(model, sources(model, Some(owner)), env));
         };
-        match Owner::of_key(key.value.expose_secret()) {
+        match KeyOwner::of_key(key.value.expose_secret()) {
             Some(issuer) if issuer != owner => Err(Failure::provider(format!(
                 "`{}` holds a key of {}, and `{slug}` is asked at {} ({})",
                 key.name,
                 issuer.name(),
                 owner.name(),
-                self.shown(),
+                self.display_url(),
             ))
             .hint(format!("set `{}` to a key of {}", key.name, owner.name()))
             .hint("or choose a model of the key's own provider with `--model`")),
@@ -128,8 +128,8 @@ impl Endpoint {
     }
 }
 
-/// Where the key of a model is looked for. At a server of the user's own it is the wire that counts.
-fn sources(model: &Model, at: Option<Owner>) -> &'static [(&'static str, Sent)] {
+/// The variables that may hold the key of a model. At a server of the user's own the wire decides.
+fn sources(model: &Model, at: Option<KeyOwner>) -> &'static [(&'static str, Sent)] {
     let by_wire = match model.wire {
         Wire::Responses | Wire::Chat => OPENAI,
         Wire::Messages => ANTHROPIC,
@@ -139,17 +139,20 @@ fn sources(model: &Model, at: Option<Owner>) -> &'static [(&'static str, Sent)] 
         ("azure", _) => AZURE,
         ("bedrock", _) => BEDROCK,
         ("vertex", _) => VERTEX,
-        (_, Some(Owner::OpenRouter)) => {
+        (_, Some(KeyOwner::OpenRouter)) => {
             &[("OPENROUTER_API_KEY", Sent::Bearer), ("OPENAI_API_KEY", Sent::AsWire)]
         }
-        (_, Some(Owner::Anthropic)) => ANTHROPIC,
-        (_, Some(Owner::Google)) => GOOGLE,
+        (_, Some(KeyOwner::Anthropic)) => ANTHROPIC,
+        (_, Some(KeyOwner::Google)) => GOOGLE,
         _ => by_wire,
     }
 }
 
 fn key(sources: &[(&'static str, Sent)], env: &Env) -> Option<Key> {
+    // `PATCHWRIGHT_API_KEY` is sent like the key of the provider that it stands in for.
     let first = sources.first().map_or(Sent::AsWire, |(_, sent)| *sent);
+    // Our own variable comes first: a user who sets it means this program, others may be set for
+    // other tools.
     let own = std::iter::once((OWN_KEY, first));
     own.chain(sources.iter().copied())
         .find_map(|(name, sent)| Some(Key { value: env.secret(name)?, name, sent }))
@@ -181,7 +184,7 @@ fn own(given: Option<&str>, model: &Model, env: &Env) -> Result<Endpoint> {
     with_key(base, Route::Wire, model, env)
 }
 
-/// Azure: the resource's endpoint, with the v1 API or, when a dated version is asked for, the one
+/// Azure: the resource's endpoint, with the v1 API or, for a dated version, the one
 /// before it.
 fn azure(given: Option<&str>, model: &Model, env: &Env) -> Result<Endpoint> {
     offers("azure", model, &[Wire::Responses, Wire::Chat, Wire::Messages])?;
@@ -189,7 +192,7 @@ fn azure(given: Option<&str>, model: &Model, env: &Env) -> Result<Endpoint> {
         Failure::usage("the Azure resource is not named")
             .hint("set `AZURE_OPENAI_ENDPOINT`, for example to `https://NAME.openai.azure.com`")
     })?;
-    // People paste the base URL that the OpenAI libraries want.
+    // Users paste the base URL that the OpenAI libraries want, which includes these endings.
     let mut base = base.trim().trim_end_matches('/');
     for tail in ["/v1", "/openai", "/anthropic"] {
         base = base.strip_suffix(tail).unwrap_or(base);
@@ -226,6 +229,7 @@ fn bedrock(given: Option<&str>, model: &Model, env: &Env) -> Result<Endpoint> {
         })?;
         format!("https://bedrock-runtime.{}.amazonaws.com", place("AWS_REGION", region)?)
     };
+    // With a path the user has chosen a protocol; without one the host serves several.
     let route = if has_path(&base) { Route::Wire } else { Route::ByMaker { version: None } };
     with_key(&base, route, model, env)
 }
@@ -249,6 +253,7 @@ fn vertex(given: Option<&str>, model: &Model, env: &Env) -> Result<Endpoint> {
             _ => format!("https://{location}-aiplatform.googleapis.com/v1"),
         },
     };
+    // A slash in the variable must not lead to another path.
     let project = super::segment(project.trim());
     let base = format!("{base}/projects/{project}/locations/{location}");
     with_key(&base, Route::Publishers, model, env)

@@ -3,7 +3,7 @@
 
 /// A company that issues keys or answers requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub enum KeyOwner {
     OpenAi,
     Anthropic,
     Google,
@@ -14,55 +14,58 @@ pub enum Owner {
     GitHub,
 }
 
-impl Owner {
+impl KeyOwner {
     /// The company whose public service answers at this host.
-    pub fn of_host(host: &str) -> Option<Owner> {
+    pub fn of_host(host: &str) -> Option<KeyOwner> {
         let ends = |suffix: &str| host.ends_with(suffix);
         Some(match host {
-            "api.openai.com" => Owner::OpenAi,
-            "api.anthropic.com" => Owner::Anthropic,
-            "generativelanguage.googleapis.com" => Owner::Google,
-            "openrouter.ai" => Owner::OpenRouter,
-            _ if ends(".api.openai.com") => Owner::OpenAi,
+            "api.openai.com" => KeyOwner::OpenAi,
+            "api.anthropic.com" => KeyOwner::Anthropic,
+            "generativelanguage.googleapis.com" => KeyOwner::Google,
+            "openrouter.ai" => KeyOwner::OpenRouter,
+            _ if ends(".api.openai.com") => KeyOwner::OpenAi,
             _ if ends(".openai.azure.com")
                 || ends(".services.ai.azure.com")
                 || ends(".cognitiveservices.azure.com") =>
             {
-                Owner::Azure
+                KeyOwner::Azure
             }
-            _ if ends(".amazonaws.com") || ends(".api.aws") => Owner::Aws,
-            _ if ends("aiplatform.googleapis.com") || ends(".rep.googleapis.com") => Owner::Vertex,
+            _ if ends(".amazonaws.com") || ends(".api.aws") => KeyOwner::Aws,
+            _ if ends("aiplatform.googleapis.com") || ends(".rep.googleapis.com") => {
+                KeyOwner::Vertex
+            }
             _ => return None,
         })
     }
 
     /// The company that issues keys that begin like this one; `None` for keys without such a mark.
-    pub fn of_key(key: &str) -> Option<Owner> {
-        const MARKS: &[(&str, Owner)] = &[
-            ("sk-ant-", Owner::Anthropic),
-            ("sk-or-", Owner::OpenRouter),
-            ("sk-", Owner::OpenAi),
-            ("AIza", Owner::Google),
-            ("ya29.", Owner::Vertex),
-            ("ABSK", Owner::Aws),
-            ("bedrock-api-key-", Owner::Aws),
-            ("ghp_", Owner::GitHub),
-            ("ghs_", Owner::GitHub),
-            ("github_pat_", Owner::GitHub),
+    pub fn of_key(key: &str) -> Option<KeyOwner> {
+        const MARKS: &[(&str, KeyOwner)] = &[
+            // Longer prefixes first: `sk-` alone is OpenAI's.
+            ("sk-ant-", KeyOwner::Anthropic),
+            ("sk-or-", KeyOwner::OpenRouter),
+            ("sk-", KeyOwner::OpenAi),
+            ("AIza", KeyOwner::Google),
+            ("ya29.", KeyOwner::Vertex),
+            ("ABSK", KeyOwner::Aws),
+            ("bedrock-api-key-", KeyOwner::Aws),
+            ("ghp_", KeyOwner::GitHub),
+            ("ghs_", KeyOwner::GitHub),
+            ("github_pat_", KeyOwner::GitHub),
         ];
         MARKS.iter().find(|(mark, _)| key.starts_with(mark)).map(|(_, owner)| *owner)
     }
 
     pub fn name(self) -> &'static str {
         match self {
-            Owner::OpenAi => "OpenAI",
-            Owner::Anthropic => "Anthropic",
-            Owner::Google => "Google's Gemini API",
-            Owner::Azure => "Azure",
-            Owner::Aws => "Amazon Bedrock",
-            Owner::Vertex => "Google Cloud",
-            Owner::OpenRouter => "OpenRouter",
-            Owner::GitHub => "GitHub",
+            KeyOwner::OpenAi => "OpenAI",
+            KeyOwner::Anthropic => "Anthropic",
+            KeyOwner::Google => "Google's Gemini API",
+            KeyOwner::Azure => "Azure",
+            KeyOwner::Aws => "Amazon Bedrock",
+            KeyOwner::Vertex => "Google Cloud",
+            KeyOwner::OpenRouter => "OpenRouter",
+            KeyOwner::GitHub => "GitHub",
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::item::Wire;
 use crate::retry;
 use crate::wire;
-use crate::wire::fault::{Fault, FaultKind, Reported};
+use crate::wire::fault::{Fault, FaultKind, ReportedError};
 use crate::{OnProgress, Reply};
 use patchwright_base::error::chain;
 use patchwright_base::roots;
@@ -41,7 +41,7 @@ pub(super) struct Reading {
 }
 
 /// What the first bytes of an answer show it to be.
-enum Shape {
+enum BodyFormat {
     Unknown,
     Events,
     Document,
@@ -66,26 +66,30 @@ impl Reading {
 
     /// Reads to the end. No part of a broken answer is ever returned as a reply.
     pub(super) async fn run(&mut self, progress: OnProgress<'_>) -> Result<Reply, Fault> {
+        // We ask for `identity`; a proxy that compresses all the same would give us bytes that look
+        // like a broken stream.
         if let Some(encoding) = self.response.headers().get(header::CONTENT_ENCODING)
             && encoding != "identity"
         {
             return Err(Fault::malformed("the answer is compressed, which was not asked for"));
         }
         let mut head = Vec::new();
+        // The body decides, not the content type: compatible servers and proxies send wrong types.
         let shape = loop {
             let Some(chunk) = self.chunk().await? else { break shape_of(&head) };
             head.extend_from_slice(&chunk);
             match shape_of(&head) {
-                Shape::Unknown if head.len() < 4096 => {}
-                Shape::Unknown => break Shape::Events,
+                // Some servers send keep-alive white space before the first event.
+                BodyFormat::Unknown if head.len() < 4096 => {}
+                BodyFormat::Unknown => break BodyFormat::Events,
                 known => break known,
             }
         };
         match shape {
-            Shape::Unknown => Err(Fault::new(FaultKind::Cut, "the answer is empty")),
-            Shape::Events => self.events(&head, progress).await,
-            Shape::Document => self.document(head).await,
-            Shape::Page => Err(Fault::malformed(
+            BodyFormat::Unknown => Err(Fault::new(FaultKind::Cut, "the answer is empty")),
+            BodyFormat::Events => self.events(&head, progress).await,
+            BodyFormat::Document => self.document(head).await,
+            BodyFormat::Page => Err(Fault::malformed(
                 "an HTML page; check that the base URL names the API and that no login or proxy page is in between",
             )),
         }
@@ -98,6 +102,7 @@ impl Reading {
             self.push(&chunk, progress)?;
         }
         if self.is_complete() {
+            // hyper reuses a connection only when the body was read to its end.
             while let Ok(Ok(Some(_))) = timeout(TAIL_TIMEOUT, self.response.chunk()).await {}
         }
         match self.stream.take() {
@@ -143,13 +148,14 @@ impl Reading {
     }
 }
 
-fn shape_of(head: &[u8]) -> Shape {
+fn shape_of(head: &[u8]) -> BodyFormat {
+    // The standard of server-sent events allows a byte order mark.
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     match head.iter().find(|byte| !byte.is_ascii_whitespace()) {
-        None => Shape::Unknown,
-        Some(b'<') => Shape::Page,
-        Some(b'{' | b'[') => Shape::Document,
-        Some(_) => Shape::Events,
+        None => BodyFormat::Unknown,
+        Some(b'<') => BodyFormat::Page,
+        Some(b'{' | b'[') => BodyFormat::Document,
+        Some(_) => BodyFormat::Events,
     }
 }
 
@@ -222,7 +228,7 @@ async fn error_body(mut response: Response, limit: Duration) -> String {
             }
         }
     };
-    // Part of an error message is still an error message.
+    // A truncated message still explains the error.
     let _ = timeout(limit, reading).await;
     String::from_utf8_lossy(&body).into_owned()
 }
@@ -251,9 +257,9 @@ fn reported(wire: Wire, status: u16, body: &str) -> Fault {
             .unwrap_or_else(|| plain_text(body)),
     };
     let fault =
-        Reported { status: Some(status), code: &code, kind: &kind, message: &message }.fault();
+        ReportedError { status: Some(status), code: &code, kind: &kind, message: &message }.fault();
     match field("param") {
-        // The provider's own word for what it refuses.
+        // `param` names the refused field, which the message often leaves out.
         param if !param.is_empty() && !fault.message.contains(&param) => {
             Fault { message: format!("{} (`{param}`)", fault.message), ..fault }
         }

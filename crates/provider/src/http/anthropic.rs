@@ -1,4 +1,4 @@
-//! What Anthropic's API wants in headers: its version, the features that are asked for, the key.
+//! The headers of Anthropic's API: its version, the requested features, the key.
 //!
 //! Called by [`super::HttpProvider`] for the Messages wire.
 

@@ -5,7 +5,7 @@ use patchwright_base::invisible::is_invisible;
 /// Characters of a message that are kept.
 const LIMIT: usize = 600;
 
-/// Keys shorter than this are not looked for: they would cut words out of messages.
+/// Shorter keys are ignored: they would cut words out of messages.
 const SHORTEST_KEY: usize = 6;
 
 /// The message without the keys, without control characters, in one line of bounded length.

@@ -82,7 +82,7 @@ impl Fault {
 
 /// An error as a provider reports it: the parts that the wires have in common.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reported<'a> {
+pub struct ReportedError<'a> {
     /// The HTTP status; `None` for an error inside a stream that began with 200.
     pub status: Option<u16>,
     /// `code` (OpenAI) or `status` (Google).
@@ -92,7 +92,7 @@ pub struct Reported<'a> {
     pub message: &'a str,
 }
 
-impl Reported<'_> {
+impl ReportedError<'_> {
     /// The fault that this error is.
     pub fn fault(self) -> Fault {
         let kind = self.fault_kind();
@@ -108,6 +108,8 @@ impl Reported<'_> {
         if named(OVERFLOW_CODES) || (self.is_about_the_request() && says(self.message, OVERFLOW)) {
             return FaultKind::ContextOverflow;
         }
+        // Quota before rate limit: OpenAI answers 429 for both, and waiting does not refill an
+        // account.
         if status == 402 || named(QUOTA_CODES) || says(self.message, QUOTA) {
             return FaultKind::Quota;
         }
@@ -122,18 +124,20 @@ impl Reported<'_> {
         if matches!(status, 401 | 403) || (status == 0 && named(AUTHENTICATION_CODES)) {
             return FaultKind::Authentication;
         }
+        // Inside a stream there is no status, so the code decides.
         if status == 429 || (status == 0 && named(RATE_CODES)) {
             return FaultKind::RateLimited;
         }
         if status == 500 && self.is_about_a_template() {
             return FaultKind::Rejected(status);
         }
-        // 501 and 505 say that the server cannot do this, not that it cannot now.
+        // 501 and 505 mean that the server never can; other 5xx mean that it cannot now.
         if matches!(status, 408 | 409 | 425) || (status >= 500 && !matches!(status, 501 | 505)) {
             return FaultKind::Unavailable;
         }
         if status == 0 && !named(REQUEST_CODES) {
-            // An error inside a stream that names nothing of ours is the server's trouble.
+            // An unknown error inside a stream is treated as the server's: the request was accepted
+            // before.
             return FaultKind::Unavailable;
         }
         FaultKind::Rejected(if status == 0 { 400 } else { status })
@@ -179,13 +183,13 @@ impl ErrorObject {
             Some(Value::Number(code)) => code.to_string(),
             _ => String::new(),
         };
-        // Gateways give the HTTP status that they would have sent.
+        // Gateways put the HTTP status that they would have sent into `code`.
         let status = code.parse().ok().filter(|status| (400..600).contains(status));
         let kind = self.r#type.as_deref().unwrap_or_default();
-        // The flat form has the event's own type here.
+        // In the flat form `type` is the event's type, not the error's.
         let kind = if kind == "error" { "" } else { kind };
         let message = self.message.as_deref().unwrap_or_default();
-        Reported { status, code: &code, kind, message }.fault()
+        ReportedError { status, code: &code, kind, message }.fault()
     }
 }
 

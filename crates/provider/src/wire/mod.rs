@@ -131,6 +131,7 @@ impl Stream {
             return Err(Fault::malformed(format!("the answer exceeds {MAX_STREAM} bytes")));
         }
         self.parser.push(bytes, &mut self.events).map_err(|_| too_large())?;
+        // A comment or a ping without an event costs nothing.
         self.started |= !self.events.is_empty();
         for event in self.events.drain(..) {
             self.decoder.event(&event, progress)?;
@@ -162,7 +163,8 @@ impl Stream {
     /// else has arrived: the fault is [`fault::FaultKind::Cut`].
     pub fn finish(mut self, progress: OnProgress<'_>) -> Result<Reply, Fault> {
         let tail = self.parser.finish().map_err(|_| too_large())?;
-        // A tail that is not whole JSON is where the connection broke, not a protocol error.
+        // A tail that is not complete JSON shows where the connection broke; it is no protocol
+        // error.
         let tail = tail.filter(|event| serde_json::from_str::<IgnoredAny>(&event.data).is_ok());
         if let Some(event) = tail {
             self.decoder.event(&event, progress)?;
@@ -184,13 +186,14 @@ pub fn decode_whole(wire: Wire, body: &str) -> Result<Reply, Fault> {
 
 /// Makes the ids of a reply's calls new in the conversation, before anybody takes them down. A reply
 /// with a call under another id than the provider's is not what it has stored, so it goes without a
-/// name and is sent back whole. (Gemini is told the ids that it gave itself.)
+/// name and is sent back whole. (Gemini gets back the ids that it gave.)
 pub fn settle(wire: Wire, reply: &mut Reply, history: &[Item]) {
-    // What could not be read has no id, and nothing answers it.
+    // An unreadable call has no id, and nothing answers it.
     if reply.stop == StopReason::MalformedCall {
         return;
     }
     if shape::renew_ids(&mut reply.items, history) && wire == Wire::Responses {
+        // The stored reply has the old id, so later requests must send this reply in full.
         reply.id = None;
     }
 }

@@ -59,7 +59,7 @@ impl Eta {
 }
 
 impl Figures {
-    pub fn of(view: &CampaignView) -> Figures {
+    pub fn compute(view: &CampaignView) -> Figures {
         let targets = &view.targets;
         let mut by_state = BTreeMap::new();
         let mut by_class = BTreeMap::new();
@@ -121,7 +121,7 @@ impl Figures {
             (_, None) => return None,
             (_, Some(each)) => each.saturating_mul(wide(to_run.div_ceil(at_once))),
         };
-        let plan = Spec::of(view);
+        let plan = Spec::parse(view);
         let changes = wide(to_publish).saturating_add(plan.expected_changes(to_run, &view.targets));
         let publishing_ms = pace(changes.saturating_mul(plan.creations), plan.creations_per_hour);
         Some(Eta { agents_ms, publishing_ms })
@@ -138,9 +138,9 @@ pub(super) struct Spec {
 }
 
 impl Spec {
-    pub(super) fn of(view: &CampaignView) -> Spec {
-        // Pages show what the store has, also of a campaign whose file cannot be read any more; whoever
-        // goes on with that campaign is told.
+    pub(super) fn parse(view: &CampaignView) -> Spec {
+        // Pages also show campaigns whose file cannot be read any more; resuming such a campaign
+        // reports the error.
         let value: Value = serde_json::from_str(&view.campaign.spec).unwrap_or_default();
         let mode = value["mode"].as_str().unwrap_or("pr").to_owned();
         let given =

@@ -21,7 +21,7 @@ const BOX: &str = "<!-- patchwright:retry target=";
 /// The body of its tracking issue, with `marker` as a line of it. At most as long as GitHub takes; what
 /// has no room is counted.
 pub fn issue_body(view: &CampaignView, marker: &str) -> String {
-    let figures = Figures::of(view);
+    let figures = Figures::compute(view);
     let mut out = format!("{marker}\n");
     head(view, &figures, &mut out);
     boxes(view, &mut out);
@@ -29,7 +29,7 @@ pub fn issue_body(view: &CampaignView, marker: &str) -> String {
     out
 }
 
-/// The targets whose box is ticked in a body that [`issue_body`] made, whoever edited it since.
+/// The targets whose box is ticked in a body that [`issue_body`] made, also after people edited it.
 pub fn ticked(body: &str) -> Vec<i64> {
     let mut found = Vec::new();
     for line in body.lines() {
@@ -39,7 +39,7 @@ pub fn ticked(body: &str) -> Vec<i64> {
         if !item.starts_with("[x]") && !item.starts_with("[X]") {
             continue;
         }
-        // Names and reasons are escaped, so the last one is ours.
+        // Names and reasons are escaped, so only our own marker can be the last one in the line.
         let Some((_, rest)) = item.rsplit_once(BOX) else { continue };
         let id = rest.split("-->").next().unwrap_or_default().trim();
         if let Ok(id) = id.parse()
@@ -54,7 +54,7 @@ pub fn ticked(body: &str) -> Vec<i64> {
 
 fn head(view: &CampaignView, figures: &Figures, out: &mut String) {
     let campaign = &view.campaign;
-    if let Some(description) = Spec::of(view).description() {
+    if let Some(description) = Spec::parse(view).description() {
         let _ = writeln!(out, "{}\n", text::inline(&text::cut(description, 300)));
     }
     let state = match campaign.state {
@@ -113,6 +113,7 @@ fn boxes(view: &CampaignView, out: &mut String) {
             reason.unwrap_or_default(),
             target.id
         );
+        // GitHub refuses a body that is too long as a whole.
         if out.len() + line.len() > BOXES {
             break;
         }
@@ -136,7 +137,7 @@ fn table(view: &CampaignView, out: &mut String) {
     }
     out.push_str("### Repositories\n\n");
     out.push_str("| Repository | State | Pull request | Cost | Time | Error class |\n|---|---|---|---:|---:|---|\n");
-    // What can be looked at comes first: it must not be what has no room.
+    // Failed and open targets first: they are what people act on, and the end may be cut off.
     let mut targets: Vec<&Target> = view.targets.iter().collect();
     targets.sort_by_key(|target| weight(target.state));
     let room = MAX_BODY - 200;
@@ -173,7 +174,7 @@ fn row(target: &Target, view: &CampaignView) -> String {
     let link = match (figures::link(target), number) {
         (Some(url), Some(number)) => format!("[#{number}](<{url}>)"),
         (Some(url), None) => format!("[page](<{url}>)"),
-        // Alone it would lead to an issue of this repository.
+        // `#7` alone would link to an issue of the tracking repository.
         (None, Some(number)) => format!("#&#8203;{number}"),
         (None, None) => String::new(),
     };

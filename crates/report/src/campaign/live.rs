@@ -24,14 +24,14 @@ pub fn frame(
     width: usize,
     height: usize,
 ) -> Vec<String> {
-    let figures = Figures::of(view);
+    let figures = Figures::compute(view);
     let mut lines = vec![summary(view, &figures)];
     let mut running: Vec<&Target> = view
         .targets
         .iter()
         .filter(|target| matches!(target.state, TargetState::Running | TargetState::Publishing))
         .collect();
-    // The oldest first: a run that hangs is seen.
+    // The oldest first, so that a run that hangs is visible.
     running.sort_by_key(|target| (target.started_at.unwrap_or(Millis::MAX), target.id));
     let room = height.saturating_sub(3).min(MAX_RUNNING);
     let shown = if running.len() > room { room.saturating_sub(1) } else { running.len() };
@@ -123,7 +123,7 @@ pub fn changes(before: &CampaignView, after: &CampaignView) -> Vec<String> {
     let mut lines = Vec::new();
     for target in &after.targets {
         let was = old.get(&target.id).map(|target| target.state);
-        // What is skipped from the start was said by the plan.
+        // The plan has printed what it skipped.
         let from_the_start = was.is_none() && target.state == TargetState::Skipped;
         if was == Some(target.state) || !worth_a_line(target.state) || from_the_start {
             continue;

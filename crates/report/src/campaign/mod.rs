@@ -19,5 +19,5 @@ pub use table::{list, table};
 
 /// How far a campaign is, in a line.
 pub fn progress(view: &CampaignView) -> String {
-    live::summary(view, &Figures::of(view))
+    live::summary(view, &Figures::compute(view))
 }

@@ -24,14 +24,15 @@ const MAX_EVENTS: usize = 60;
 /// The page of a campaign: self-contained HTML, with filters and a burn-down. The fragment filters it
 /// (`#state=failed&class=model&text=web`) and sorts it (`sort=cost`).
 pub fn page(view: &CampaignView, events: &[Event]) -> String {
+    // The policy allows our own script and styles by their hashes, so an injected one cannot run.
     let hash = |text: &str| base64::engine::general_purpose::STANDARD.encode(Sha256::digest(text));
     let policy = format!(
         "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
         hash(CSS),
         hash(SCRIPT)
     );
-    let figures = Figures::of(view);
-    let spec = Spec::of(view);
+    let figures = Figures::compute(view);
+    let spec = Spec::parse(view);
     let name = text::line(&view.campaign.name);
     let page = html! {
         (DOCTYPE)
@@ -237,6 +238,7 @@ fn waves(view: &CampaignView, spec: &Spec) -> Markup {
             () => ("open", "active"),
         };
         let mut gate = Vec::new();
+        // The specification is read as JSON: a page must also show campaigns of an older version.
         let min = wave["min-success"].as_f64().unwrap_or(0.8);
         let share = 1.0 - figures::ratio(failed, ran);
         if at + 1 < i64::try_from(waves.len()).unwrap_or(i64::MAX) {
@@ -335,7 +337,7 @@ fn last_events(events: &[Event]) -> Markup {
                         li {
                             (time(event.at)) " "
                             @if let Some(repository) = &event.repository { bdi class="name" { (text::line(repository)) } " " }
-                            @let tone = TargetState::of(&event.kind).map_or("idle", tone);
+                            @let tone = TargetState::parse(&event.kind).map_or("idle", tone);
                             span class={ "badge " (tone) } { (text::cut(&text::line(&event.kind), 40)) }
                             @if let Some(text) = &event.text { " " bdi { (text::line(text.lines().next().unwrap_or_default())) } }
                         }

@@ -95,7 +95,7 @@ pub fn status(view: &CampaignView) -> Status {
         budget_usd,
         eta,
         ..
-    } = Figures::of(view);
+    } = Figures::compute(view);
     let campaign = &view.campaign;
     let no_class = "none";
     let mut classes = BTreeMap::new();

@@ -13,7 +13,7 @@ const MAX_WHERE: usize = 100;
 
 /// Each repository with state, pull request, cost, duration and reason; failed ones last, then the sums.
 pub fn table(view: &CampaignView) -> String {
-    let figures = Figures::of(view);
+    let figures = Figures::compute(view);
     let mut targets: Vec<&Target> = view.targets.iter().collect();
     targets.sort_by_key(|target| target.state == TargetState::Failed);
     let mut rows =

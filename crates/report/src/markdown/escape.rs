@@ -10,14 +10,14 @@ pub(super) const APART: &str = "&#8203;";
 
 /// Where a text stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum TextPosition {
     Block,
     Cell,
 }
 
 /// What a text is part of.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Within {
+pub(super) enum TextContainer {
     Prose,
     /// Between the brackets of a link.
     Label,
@@ -26,9 +26,15 @@ pub(super) enum Within {
 }
 
 /// Appends `words` so that they read as they are, wherever the line in `out` stands.
-pub(super) fn words(words: &str, place: Place, within: Within, out: &mut String) {
+pub(super) fn push_escaped(
+    words: &str,
+    place: TextPosition,
+    within: TextContainer,
+    out: &mut String,
+) {
     let mut chars = words.chars().filter(|c| *c != '\u{200b}').peekable();
-    // What stood apart in the source, in another element, may not meet here.
+    // `@` in one element and a name in the next must not form a mention once the elements are
+    // joined.
     let meets = chars.peek().is_some_and(|first| match out.chars().next_back() {
         Some('@') => can_be_called(*first),
         Some('#') => first.is_ascii_digit(),
@@ -55,9 +61,10 @@ pub(super) fn words(words: &str, place: Place, within: Within, out: &mut String)
             '>' => out.push_str("&gt;"),
             '\\' if next.is_some_and(|c| c.is_alphanumeric() || c == ' ') => out.push(c),
             '\\' | '`' | '*' | '[' | '~' | '$' => escaped(c, out),
-            ']' | '^' if within != Within::Prose => escaped(c, out),
+            ']' | '^' if within != TextContainer::Prose => escaped(c, out),
             ']' if matches!(next, Some('(' | '[' | ':')) => escaped(c, out),
-            '|' if starts || place == Place::Cell => escaped(c, out),
+            '|' if starts || place == TextPosition::Cell => escaped(c, out),
+            // Inside a word GitHub does not read `_` as emphasis, so `snake_case` stays readable.
             '_' if !before.is_alphanumeric() || !next.is_some_and(char::is_alphanumeric) => {
                 escaped(c, out);
             }
@@ -68,12 +75,14 @@ pub(super) fn words(words: &str, place: Place, within: Within, out: &mut String)
                     out.push_str(APART);
                 }
             }
+            // GitHub links `GH-12` to issue 12.
             '-' if is_before_digit && ends_with_word(out, "gh") => out.extend([APART, "-"]),
             '+' | '-' | '=' | ':' if starts => escaped(c, out),
-            ':' if next == Some('/') && within != Within::Address => {
+            ':' if next == Some('/') && within != TextContainer::Address => {
                 out.extend([APART, ":"]);
             }
-            '.' if ends_with_word(out, "www") && within != Within::Address => {
+            // GitHub links bare `www.` addresses.
+            '.' if ends_with_word(out, "www") && within != TextContainer::Address => {
                 out.extend([APART, "."]);
             }
             '.' | ')' if is_list_number(out) => escaped(c, out),
@@ -99,10 +108,10 @@ fn is_list_number(out: &str) -> bool {
 }
 
 /// A code span. Its fence is longer than any run of backticks inside.
-pub(super) fn code_span(literal: &str, place: Place, out: &mut String) {
+pub(super) fn code_span(literal: &str, place: TextPosition, out: &mut String) {
     let mut literal = inert(&literal.replace('\n', " "));
-    if place == Place::Cell {
-        // A backslash before a `|` would end the cell, whatever stands around both.
+    if place == TextPosition::Cell {
+        // GitHub splits cells before it reads code spans, so `\|` ends the cell even in code.
         literal = literal.replace("\\|", "\\\u{200b}|").replace('|', "\\|");
     }
     if literal.is_empty() {
@@ -115,7 +124,7 @@ pub(super) fn code_span(literal: &str, place: Place, out: &mut String) {
     out.extend([fence.as_str(), pad, &literal, pad, &fence]);
 }
 
-/// Without anything that could be taken for a marker of ours, also in code: a line is looked at as it
+/// Without anything that could pass as a marker of ours, also in code: a line is looked at as it
 /// stands, whatever it is part of.
 pub(super) fn inert(text: &str) -> String {
     let mut out = text.to_owned();
@@ -200,7 +209,8 @@ fn decoded(target: &str) -> String {
 
 /// A target between parentheses: everything that could end it or be read otherwise as `%XX`.
 pub(super) fn target(url: &str) -> String {
-    // Many programs read a body as it is: to them `#1` is a reference, also at the end of an address.
+    // Other programs read the body as plain text: `#1` is a reference to them, also at the end of
+    // an address.
     let url = match url.split_once('#') {
         Some((page, place)) if place.starts_with(|c: char| c.is_ascii_digit()) => page,
         _ => url,

@@ -2,7 +2,7 @@
 
 use comrak::nodes::{Node, NodeLink, NodeValue};
 
-use super::escape::{self, APART, Place, Within};
+use super::escape::{self, APART, TextContainer, TextPosition};
 use patchwright_base::text;
 
 /// Formatting inside formatting inside …: further in, only the words stay.
@@ -12,25 +12,26 @@ const MAX_DEPTH: usize = 16;
 const MAX_SHOWN: usize = 200;
 
 /// The children of a block. Lines end as in the source; in a cell there is one line.
-pub(super) fn of(block: Node<'_>, place: Place) -> String {
-    let around = Around::default();
+pub(super) fn render(block: Node<'_>, place: TextPosition) -> String {
+    let around = Formatting::default();
     written(block, place, around)
 }
 
-/// The same in bold, as a heading's words stand here.
-pub(super) fn bold(block: Node<'_>, place: Place) -> String {
-    let around = Around { strong: Active::Yes, ..Around::default() };
+/// [`render`] in bold, for the text of a heading.
+pub(super) fn bold(block: Node<'_>, place: TextPosition) -> String {
+    let around = Formatting { strong: Active::Yes, ..Formatting::default() };
     match written(block, place, around) {
         words if words.is_empty() => words,
         words => format!("**{words}**"),
     }
 }
 
-fn written(block: Node<'_>, place: Place, around: Around) -> String {
+fn written(block: Node<'_>, place: TextPosition, around: Formatting) -> String {
     let mut writer = Writer { out: String::new(), place, closed: None };
     for child in block.children() {
         writer.node(child, around);
     }
+    // A blank line would end the paragraph, and what follows could become a block of its own.
     let lines: Vec<&str> = writer.out.lines().filter(|line| !line.trim().is_empty()).collect();
     let words = lines.join("\n");
     words.trim_end().to_owned()
@@ -46,7 +47,7 @@ enum Active {
 
 /// The formatting around a node.
 #[derive(Clone, Copy, Default)]
-struct Around {
+struct Formatting {
     emphasis: Active,
     strong: Active,
     strike: Active,
@@ -58,19 +59,20 @@ struct Around {
 
 struct Writer {
     out: String,
-    place: Place,
+    place: TextPosition,
     /// Where a closing mark or code span ended: the next one must not run into it.
     closed: Option<usize>,
 }
 
 impl Writer {
-    fn node(&mut self, node: Node<'_>, around: Around) {
-        let deeper = Around { depth: around.depth + 1, ..around };
+    fn node(&mut self, node: Node<'_>, around: Formatting) {
+        let deeper = Formatting { depth: around.depth + 1, ..around };
         if around.depth >= MAX_DEPTH && node.first_child().is_some() {
             return self.words_of(node, around);
         }
         match &node.data().value {
             NodeValue::Text(words) => self.words(words, around),
+            // HTML is shown as text: GitHub would render it.
             NodeValue::HtmlInline(html) => self.words(html, around),
             NodeValue::FootnoteReference(footnote) => {
                 self.words(&format!("[^{}]", footnote.name), around);
@@ -78,18 +80,19 @@ impl Writer {
             NodeValue::Code(code) => self.code(&code.literal),
             NodeValue::Math(math) => {
                 let mark = if math.display_math { "$$" } else { "$" };
+                // As code, because GitHub renders formulas, which can hide their source.
                 self.code(&format!("{mark}{}{mark}", math.literal));
             }
             NodeValue::SoftBreak => self.line_end(""),
             NodeValue::LineBreak => self.line_end("  "),
             NodeValue::Emph if around.emphasis == Active::No => {
-                self.marked("*", node, Around { emphasis: Active::Yes, ..deeper });
+                self.marked("*", node, Formatting { emphasis: Active::Yes, ..deeper });
             }
             NodeValue::Strong if around.strong == Active::No => {
-                self.marked("**", node, Around { strong: Active::Yes, ..deeper });
+                self.marked("**", node, Formatting { strong: Active::Yes, ..deeper });
             }
             NodeValue::Strikethrough if around.strike == Active::No => {
-                self.marked("~~", node, Around { strike: Active::Yes, ..deeper });
+                self.marked("~~", node, Formatting { strike: Active::Yes, ..deeper });
             }
             NodeValue::Link(link) => self.link(node, link, "", deeper),
             NodeValue::Image(link) => self.link(node, link, "image: ", deeper),
@@ -97,17 +100,17 @@ impl Writer {
         }
     }
 
-    fn words(&mut self, words: &str, around: Around) {
+    fn words(&mut self, words: &str, around: Formatting) {
         let within = match (around.link, around.address) {
-            (_, Active::Yes) => Within::Address,
-            (Active::Yes, Active::No) => Within::Label,
-            (Active::No, Active::No) => Within::Prose,
+            (_, Active::Yes) => TextContainer::Address,
+            (Active::Yes, Active::No) => TextContainer::Label,
+            (Active::No, Active::No) => TextContainer::Prose,
         };
-        escape::words(words, self.place, within, &mut self.out);
+        escape::push_escaped(words, self.place, within, &mut self.out);
     }
 
     /// All texts below a node, without formatting.
-    fn words_of(&mut self, node: Node<'_>, around: Around) {
+    fn words_of(&mut self, node: Node<'_>, around: Formatting) {
         for leaf in node.descendants() {
             match &leaf.data().value {
                 NodeValue::Text(words) => self.words(words, around),
@@ -121,6 +124,7 @@ impl Writer {
     }
 
     fn code(&mut self, literal: &str) {
+        // Two code spans or marks in a row would be parsed as one longer delimiter.
         self.keep_apart();
         escape::code_span(literal, self.place, &mut self.out);
         self.closed = Some(self.out.len());
@@ -136,20 +140,21 @@ impl Writer {
         let kept = self.out.trim_end_matches(' ').len();
         self.out.truncate(kept);
         match self.place {
-            Place::Cell => self.out.push(' '),
-            Place::Block if self.out.is_empty() || self.out.ends_with('\n') => {}
-            Place::Block => self.out.extend([mark, "\n"]),
+            TextPosition::Cell => self.out.push(' '),
+            TextPosition::Block if self.out.is_empty() || self.out.ends_with('\n') => {}
+            TextPosition::Block => self.out.extend([mark, "\n"]),
         }
     }
 
     /// The children between two marks. Blanks at the edges stand outside, where marks need them.
-    fn marked(&mut self, mark: &str, node: Node<'_>, around: Around) {
+    fn marked(&mut self, mark: &str, node: Node<'_>, around: Formatting) {
         self.keep_apart();
         let start = self.out.len();
         self.out.push_str(mark);
         let inside = self.out.len();
         node.children().for_each(|child| self.node(child, around));
         let content = self.out.split_off(inside);
+        // CommonMark reads `* word*` as a star: a delimiter must touch the text inside.
         let words = content.trim();
         if words.is_empty() {
             self.out.truncate(start);
@@ -167,7 +172,7 @@ impl Writer {
     }
 
     /// A link, or a picture as one. A target that must not be a link stands beside the words, as code.
-    fn link(&mut self, node: Node<'_>, link: &NodeLink, kind: &str, around: Around) {
+    fn link(&mut self, node: Node<'_>, link: &NodeLink, kind: &str, around: Formatting) {
         if around.link == Active::Yes {
             let before = self.out.len();
             node.children().for_each(|child| self.node(child, around));
@@ -190,25 +195,27 @@ impl Writer {
             self.out.push_str(&link.url);
             return;
         }
+        // `!` before `[` would turn the link into a picture, which loads something.
         if self.out.ends_with('!') {
             self.out.insert(self.out.len() - 1, '\\');
         }
         self.out.push('[');
         let label = self.out.len();
         let address = if is_address { Active::Yes } else { Active::No };
-        let inside = Around { link: Active::Yes, address, ..around };
+        let inside = Formatting { link: Active::Yes, address, ..around };
         self.words(kind, inside);
         node.children().for_each(|child| self.node(child, inside));
+        // A link without visible text could not be seen, so its address becomes the label.
         let is_empty = self.out[label..].trim_end_matches([' ', ':']).len() <= kind.len();
         if is_empty && shown.trim().is_empty() {
             self.out.truncate(label);
-            let address = Around { address: Active::Yes, ..inside };
+            let address = Formatting { address: Active::Yes, ..inside };
             self.words(&format!("{kind}{}", link.url), address);
         }
         self.out.extend(["](", &escape::target(&link.url), ")"]);
     }
 
-    fn unlinked(&mut self, node: Node<'_>, link: &NodeLink, shown: &str, around: Around) {
+    fn unlinked(&mut self, node: Node<'_>, link: &NodeLink, shown: &str, around: Formatting) {
         let bare = link.url.strip_prefix("mailto:").unwrap_or(&link.url);
         if bare != shown || bare != link.url {
             node.children().for_each(|child| self.node(child, around));

@@ -3,7 +3,7 @@
 
 use comrak::nodes::{ListType, Node, NodeList, NodeTable, NodeValue, TableAlignment};
 
-use super::escape::{self, Place, Within};
+use super::escape::{self, TextContainer, TextPosition};
 use super::inline;
 use patchwright_base::text;
 
@@ -51,7 +51,7 @@ enum Shape {
 fn blocks(parent: Node<'_>, spacing: Spacing, depth: usize) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let mut before: Option<(Shape, usize)> = None;
-    // Lists beside each other would be one list if they had the same mark.
+    // Two lists in a row with the same mark would be parsed as one.
     let mut lists = 0usize;
     for (node, is_flat) in children(parent, depth) {
         let Some((shape, lines)) = block(node, if is_flat { MAX_DEPTH } else { depth }, lists)
@@ -99,19 +99,19 @@ fn children(parent: Node<'_>, depth: usize) -> Vec<(Node<'_>, bool)> {
 /// `None` when nothing of it is left.
 fn block(node: Node<'_>, depth: usize, lists: usize) -> Option<(Shape, Vec<String>)> {
     let (shape, lines) = match &node.data().value {
-        NodeValue::Heading(_) => (Shape::Words, lines_of(&inline::bold(node, Place::Block))),
+        NodeValue::Heading(_) => (Shape::Words, lines_of(&inline::bold(node, TextPosition::Block))),
         NodeValue::CodeBlock(code) => {
             let fenced = text::fence(&code.literal, &label(&code.info));
             (Shape::Code, lines_of(&escape::inert(&fenced)))
         }
         NodeValue::HtmlBlock(html) => (Shape::Words, html_as_words(&html.literal)),
-        // Of dashes or stars it could be the mark of a list.
+        // Dashes or stars could be parsed as the mark of a list.
         NodeValue::ThematicBreak => (Shape::Other, vec!["___".to_owned()]),
         NodeValue::BlockQuote => (Shape::Quote, quoted(blocks(node, Spacing::Loose, depth + 1))),
         NodeValue::Alert(alert) => {
             let mut title = String::new();
             let words = alert.title.as_deref().unwrap_or(alert.alert_type.default_title());
-            escape::words(words, Place::Block, Within::Prose, &mut title);
+            escape::push_escaped(words, TextPosition::Block, TextContainer::Prose, &mut title);
             let mut lines = vec![format!("**{}**", title.trim())];
             let inside = blocks(node, Spacing::Loose, depth + 1);
             if !inside.is_empty() {
@@ -125,12 +125,12 @@ fn block(node: Node<'_>, depth: usize, lists: usize) -> Option<(Shape, Vec<Strin
         NodeValue::FootnoteDefinition(footnote) => {
             let mut first = String::new();
             let label = format!("[^{}]:", footnote.name);
-            escape::words(&label, Place::Block, Within::Prose, &mut first);
+            escape::push_escaped(&label, TextPosition::Block, TextContainer::Prose, &mut first);
             let mut lines = vec![first, String::new()];
             lines.extend(blocks(node, Spacing::Loose, depth + 1));
             (Shape::Words, lines)
         }
-        _ => (Shape::Words, lines_of(&inline::of(node, Place::Block))),
+        _ => (Shape::Words, lines_of(&inline::render(node, TextPosition::Block))),
     };
     (!lines.is_empty()).then_some((shape, lines))
 }
@@ -144,7 +144,7 @@ fn html_as_words(html: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in html.lines() {
         let mut out = String::new();
-        escape::words(line.trim(), Place::Block, Within::Prose, &mut out);
+        escape::push_escaped(line.trim(), TextPosition::Block, TextContainer::Prose, &mut out);
         if !out.is_empty() || lines.last().is_some_and(|last| !last.is_empty()) {
             lines.push(out);
         }
@@ -168,6 +168,7 @@ fn listed(
 ) -> Option<(Shape, Vec<String>)> {
     let spacing = if list.tight { Spacing::Tight } else { Spacing::Loose };
     let mut out: Vec<String> = Vec::new();
+    // CommonMark allows nine digits.
     let start = list.start.min(100_000_000);
     let mut number = start;
     for item in node.children() {
@@ -179,6 +180,7 @@ fn listed(
             (ListType::Ordered, _) => format!("{number}) "),
         };
         let inside = " ".repeat(mark.len());
+        // GitHub shows a check box only in front of a paragraph.
         if let NodeValue::TaskItem(task) = &item.data().value {
             let ticked = if task.symbol.is_some() { "[x]" } else { "[ ]" };
             let is_words = item
@@ -201,6 +203,7 @@ fn listed(
         }
         number += 1;
     }
+    // An ordered list interrupts a paragraph only if it begins with 1 (CommonMark 5.3).
     let follows = list.list_type == ListType::Bullet || start == 1;
     let shape = if follows { Shape::Follower } else { Shape::List };
     (!out.is_empty()).then_some((shape, out))
@@ -210,7 +213,7 @@ fn tabled(node: Node<'_>, table: &NodeTable) -> Vec<String> {
     let mut rows = node.children();
     let Some(header) = rows.next() else { return Vec::new() };
     let mut head: Vec<String> =
-        header.children().map(|cell| inline::of(cell, Place::Cell)).collect();
+        header.children().map(|cell| inline::render(cell, TextPosition::Cell)).collect();
     head.resize(table.alignments.len(), String::new());
     let marks = table.alignments.iter().map(|alignment| {
         match alignment {
@@ -224,8 +227,9 @@ fn tabled(node: Node<'_>, table: &NodeTable) -> Vec<String> {
     let mut out = vec![row(&head), row(&marks.collect::<Vec<_>>())];
     for cells in rows {
         let mut cells: Vec<String> =
-            cells.children().map(|cell| inline::of(cell, Place::Cell)).collect();
-        // GitHub adds what is missing. A table of many columns would grow without bound here.
+            cells.children().map(|cell| inline::render(cell, TextPosition::Cell)).collect();
+        // GitHub fills missing cells. Writing them out would let a table of many columns grow
+        // without bound.
         while cells.len() > 1 && cells.last().is_some_and(String::is_empty) {
             cells.pop();
         }

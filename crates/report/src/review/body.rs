@@ -29,12 +29,12 @@ pub struct Body<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed {
     pub anchored: Anchored,
-    pub why: Why,
+    pub why: OffDiffReason,
 }
 
 /// Why a finding is not on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum OffDiffReason {
     /// Its lines are not in the diff, or its file is not.
     NoLine,
     /// There are as many comments as one review should have.
@@ -74,6 +74,7 @@ pub fn body(body: &Body<'_>) -> String {
     let markers =
         format!("{}\n\n{}\n", report::marker(super::PURPOSE, run), super::reference_marker(run));
     let mut out = String::new();
+    // From generous to tight: the first version that fits into GitHub's limit is used.
     for room in ROOMS {
         out = assembled(body, room);
         if out.chars().count() + markers.len() <= ROOM {
@@ -118,6 +119,7 @@ fn found(body: &Body<'_>) -> String {
         "no new findings".to_owned()
     } else {
         let counts = super::counts(of(FindingState::New).map(|known| known.priority));
+        // The counts by priority are left out when they would not add up to the number before them.
         let is_whole = of(FindingState::New).count() == new;
         let counts = if is_whole { format!(" ({counts})") } else { String::new() };
         format!("{}{counts}", plural(new, "new finding"))
@@ -150,12 +152,16 @@ fn hidden(reviewed: &Reviewed) -> String {
 fn listed(listed: &[Listed], room: &BodyBudget) -> String {
     let mut out = String::new();
     let kinds = [
-        (Why::Moved, "on code that is no longer part of the pull request"),
-        (Why::NoLine, "could not be anchored to a line of the diff"),
-        (Why::Refused, "on lines that GitHub did not take a comment on"),
-        (Why::Filtered, "in files that `review.paths` or `review.ignore-paths` leave out"),
-        (Why::Overflow, "beyond the number of comments on lines"),
+        (OffDiffReason::Moved, "on code that is no longer part of the pull request"),
+        (OffDiffReason::NoLine, "could not be anchored to a line of the diff"),
+        (OffDiffReason::Refused, "on lines that GitHub did not take a comment on"),
+        (
+            OffDiffReason::Filtered,
+            "in files that `review.paths` or `review.ignore-paths` leave out",
+        ),
+        (OffDiffReason::Overflow, "beyond the number of comments on lines"),
     ];
+    // The kinds are in order of importance, so the last ones are cut first.
     let mut left = room.findings;
     for (why, words) in kinds {
         let all: Vec<&Listed> = listed.iter().filter(|listed| listed.why == why).collect();
@@ -184,7 +190,9 @@ fn entry(listed: &Listed, room: &BodyBudget) -> String {
     let anchored = &listed.anchored;
     let finding = &anchored.finding;
     let why = match (&anchored.anchor, listed.why) {
-        (Anchor::File { why, .. } | Anchor::Nowhere { why }, Why::NoLine) if room.body > 0 => {
+        (Anchor::File { why, .. } | Anchor::Nowhere { why }, OffDiffReason::NoLine)
+            if room.body > 0 =>
+        {
             format!(": {}", words(&text::line(why), 500).trim())
         }
         _ => String::new(),
@@ -194,7 +202,7 @@ fn entry(listed: &Listed, room: &BodyBudget) -> String {
     }
     let mut out = format!("{}\n{}{why}\n\n", heading(anchored), place(anchored));
     let _ = writeln!(out, "{}\n", words(&finding.body, room.body).trim_end());
-    // Where a comment would show the code, the quote stands for it.
+    // A comment on a line would show the code; here the quote does.
     if !finding.quote.trim().is_empty() {
         let _ = writeln!(out, "{}", text::fence(&text::head(&finding.quote, room.quote), ""));
     }

@@ -28,9 +28,9 @@ pub struct Check<'a> {
     pub known: &'a [KnownFinding],
     /// Findings at least this important fail it; `None`: none does.
     pub fail_on: Option<Priority>,
-    /// What was found was handed over by a job that we do not trust: it can fail, never succeed.
+    /// The findings come from a job that we do not trust: the check can fail, never succeed.
     pub handed_over: bool,
-    /// Findings that hold one of our own secrets: they count, and nothing else is said of them.
+    /// Findings that contain one of our own secrets: they are counted, and nothing else is published.
     pub withheld: &'a [Priority],
 }
 
@@ -46,6 +46,8 @@ impl Check<'_> {
     pub fn conclusion(&self) -> CheckConclusion {
         if self.failing() > 0 {
             CheckConclusion::Failure
+        // A check that succeeds may allow a merge, so anything less than a complete review is
+        // neutral.
         } else if self.handed_over
             || !self.withheld.is_empty()
             || !is_whole(self.reviewed)

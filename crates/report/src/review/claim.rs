@@ -32,6 +32,7 @@ impl Claim {
             word.strip_prefix('=').filter(|value| !value.is_empty()).map(str::to_owned)
         };
         let head = value("head")?;
+        // A claim on something that is no commit could never match a head.
         let is_commit = state::is_hex(&head, 40) || state::is_hex(&head, 64);
         Some(Claim {
             run: value("run")?,
@@ -100,7 +101,7 @@ fn with_marker(body: &str, new: &str) -> String {
     let Some(old) = marker::ending(body).into_iter().find(is_ours) else {
         return format!("{}\n\n{new}\n", body.trim_end());
     };
-    // Nothing but markers follows, so the last occurrence is the line itself.
+    // Only markers follow it, so the last occurrence is the marker line itself.
     match body.rfind(old) {
         Some(at) => format!("{}{new}{}", &body[..at], &body[at + old.len()..]),
         None => body.to_owned(),

@@ -30,6 +30,7 @@ pub fn comment(anchored: &Anchored, suggestions: bool) -> String {
     let marker = marker(&anchored.fingerprint);
     let note = anchored.note().map(|note| format!("*{note}*")).unwrap_or_default();
     let mut out = String::new();
+    // The suggestion goes first when the comment is too long: a cut replacement would delete code.
     for (most, suggestion) in [(20_000, suggestion.as_str()), (8000, ""), (3000, "")] {
         let body = words(&anchored.finding.body, most);
         let heading = heading(anchored);

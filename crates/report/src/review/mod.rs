@@ -50,6 +50,7 @@ pub fn words(untrusted: &str, most: usize) -> String {
     let mut out = String::with_capacity(passage.len());
     let mut fence: Option<&str> = None;
     for line in passage.lines() {
+        // Fences are tracked, because a backslash in front of a command would be visible in code.
         let run = &line[..line.len() - line.trim_start_matches('`').len()];
         let is_code = fence.is_some();
         match fence {
@@ -57,9 +58,11 @@ pub fn words(untrusted: &str, most: usize) -> String {
             None if run.len() >= 3 => fence = Some(run),
             _ => {}
         }
+        // Bots also accept a command behind the marks of quotations and lists.
         let start = line.trim_start_matches([' ', '\t', '>', '*', '-']);
         if is_command(start) {
-            // Bots read `/approve` at the start of a line, some of them in code too.
+            // Other bots run a command such as `/approve` at the start of a line, some of them in
+            // code too.
             out.push_str(&line[..line.len() - start.len()]);
             out.push_str(if is_code { " " } else { "\\" });
             out.push_str(start);
@@ -71,7 +74,7 @@ pub fn words(untrusted: &str, most: usize) -> String {
     out
 }
 
-/// `/word` alone or before a blank: a path goes on with another `/` or a dot.
+/// `/word` alone or before a blank: a path continues with another `/` or a dot.
 fn is_command(line: &str) -> bool {
     let Some(rest) = line.strip_prefix('/') else { return false };
     let word = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || "-_".contains(c));

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use patchwright_base::text;
 use patchwright_forge::marker;
 use patchwright_review::finding::Priority;
-use patchwright_review::incremental::{Code, FindingState, KnownFinding, Memory};
+use patchwright_review::incremental::{CodeLocation, FindingState, KnownFinding, Memory};
 
 const OPENING: &str = "<!-- patchwright:review-state v=1 ";
 /// Bytes of the line.
@@ -27,9 +27,9 @@ struct Stored {
     /// Commits that findings point to.
     s: Vec<String>,
     f: Vec<Row>,
-    /// Rows whose code is looked for elsewhere than in the head's file.
+    /// Rows whose code lies elsewhere than in the head's file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    c: Vec<(usize, Code)>,
+    c: Vec<(usize, CodeLocation)>,
     /// Rows about a later one of several places with the same code.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     n: Vec<(usize, usize)>,
@@ -84,7 +84,7 @@ fn encoded(memory: &Memory, findings: &[&KnownFinding]) -> String {
         c: rest
             .iter()
             .map(|(at, (code, _))| (*at, *code))
-            .filter(|it| it.1 != Code::InHead)
+            .filter(|it| it.1 != CodeLocation::InHead)
             .collect(),
         n: rest.iter().map(|(at, (_, nth))| (*at, *nth)).filter(|it| it.1 > 0).collect(),
         l: memory.looked_at.clone(),

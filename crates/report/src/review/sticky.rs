@@ -41,6 +41,8 @@ pub fn comment(sticky: &Sticky<'_>) -> String {
     );
     let room = ROOM.saturating_sub(end.len());
     let mut out = String::new();
+    // The table comes last to be cut: it is what the next reader needs, the sections are also in
+    // the review.
     for (rows, sections) in [(MAX_ROWS, 3), (MAX_ROWS, 2), (MAX_ROWS, 1), (MAX_ROWS, 0), (15, 0)] {
         out = assembled(sticky, rows, sections);
         if out.chars().count() <= room {
@@ -141,6 +143,7 @@ fn rows_of(
     }
     let mut out = String::from("| | Finding | Where | Since |\n|---|---|---|---|\n");
     for finding in known.iter().take(rows) {
+        // Only findings of this review have a line number that is right for the current head.
         let now = reviewed.findings.iter().find(|now| now.fingerprint == finding.fingerprint);
         let words = title(&finding.title, 120);
         let words = match links(&finding.fingerprint).filter(|url| is_plain_url(url)) {

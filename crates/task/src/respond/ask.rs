@@ -66,7 +66,7 @@ pub(super) async fn review(
     };
     let reviewed = &ended.reviewed;
     let url = ended.published.as_ref().and_then(|published| published.url.as_deref());
-    let body = words::reviewed(&words::ReviewSeen {
+    let body = words::reviewed(&words::RequestedReview {
         head: &reviewed.head,
         since: reviewed.since.as_deref(),
         findings: reviewed.findings.len(),

@@ -131,8 +131,8 @@ pub(super) async fn issue(
     let ended = pipeline::issue(run.world, run.config.clone(), request, environment).await?;
     let outcome = ended.outcome;
     let landed = match &ended.published {
-        Some(published) => words::LandedSeen::PullRequest { number: published.pull_request },
-        None => words::LandedSeen::Nothing,
+        Some(published) => words::LandedChange::PullRequest { number: published.pull_request },
+        None => words::LandedChange::Nothing,
     };
     let body =
         words::fixed(&words::Fixed { outcome: &outcome, landed, patch: None, held_back: None });

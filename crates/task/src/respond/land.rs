@@ -19,7 +19,7 @@ use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{ForgeError, PullRequest, Repository};
 use patchwright_git::{Oid, blocking, commit, diff, merge};
 use patchwright_journal::Entry;
-use patchwright_report::answer::LandedSeen;
+use patchwright_report::answer::LandedChange;
 
 /// How often a branch that keeps moving is followed.
 const ATTEMPTS: usize = 3;
@@ -44,13 +44,13 @@ pub(super) enum PushResult {
 }
 
 impl PushResult {
-    pub(super) fn seen(&self) -> LandedSeen<'_> {
+    pub(super) fn seen(&self) -> LandedChange<'_> {
         match self {
             PushResult::Pushed { commit, url, branch, onto } => {
-                LandedSeen::Pushed { commit, url: url.as_deref(), branch, onto: onto.as_deref() }
+                LandedChange::Pushed { commit, url: url.as_deref(), branch, onto: onto.as_deref() }
             }
-            PushResult::Patch { why } => LandedSeen::Patch { why },
-            PushResult::Nothing | PushResult::Stopped => LandedSeen::Nothing,
+            PushResult::Patch { why } => LandedChange::Patch { why },
+            PushResult::Nothing | PushResult::Stopped => LandedChange::Nothing,
         }
     }
 }

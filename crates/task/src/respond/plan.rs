@@ -39,7 +39,7 @@ pub(super) async fn plan(run: &Run<'_>, admitted: &AdmittedCommand, asked: &str)
     let repository = admitted.repository.id.to_string();
     let commit = checkout.workspace.base.to_string();
     let source = made_from(admitted, &repository, &commit);
-    let body = words::plan(&words::PlanSeen {
+    let body = words::plan(&words::ProposedPlan {
         outcome: &outcome,
         framed: &plan_hash::framed(text.trim()),
         hash: &plan_hash::hash(&source, text.trim()),

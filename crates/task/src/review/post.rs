@@ -9,7 +9,7 @@ use patchwright_base::text;
 use patchwright_forge::{
     Comparison, ForgeError, InlineComment, Review, ReviewDraft, ReviewEvent, ReviewPosted,
 };
-use patchwright_report::review::body::{self, Body, Listed, Why};
+use patchwright_report::review::body::{self, Body, Listed, OffDiffReason};
 use patchwright_report::review::inline;
 use patchwright_report::{self as report, review};
 use patchwright_review::anchor::{Anchor, Anchored};
@@ -196,13 +196,13 @@ impl Plan {
         };
         for anchored in found {
             let why = match &anchored.anchor {
-                Anchor::Lines { path, .. } if is_left_out(path) => Why::Filtered,
+                Anchor::Lines { path, .. } if is_left_out(path) => OffDiffReason::Filtered,
                 Anchor::Lines { .. } if plan.inline.len() < most => {
                     plan.inline.push(anchored);
                     continue;
                 }
-                Anchor::Lines { .. } => Why::Overflow,
-                Anchor::File { .. } | Anchor::Nowhere { .. } => Why::NoLine,
+                Anchor::Lines { .. } => OffDiffReason::Overflow,
+                Anchor::File { .. } | Anchor::Nowhere { .. } => OffDiffReason::NoLine,
             };
             plan.listed.push(Listed { anchored, why });
         }
@@ -246,16 +246,16 @@ impl Plan {
             plain(&work.reviewed.head)
         ));
         now.clone_into(&mut self.commit);
-        self.list_all(Why::Moved);
+        self.list_all(OffDiffReason::Moved);
     }
 
-    fn list_all(&mut self, why: Why) {
+    fn list_all(&mut self, why: OffDiffReason) {
         let all = 0..self.inline.len();
         self.list(&all.collect::<Vec<_>>(), why);
     }
 
     /// Moves comments into the body, in their order.
-    fn list(&mut self, which: &[usize], why: Why) {
+    fn list(&mut self, which: &[usize], why: OffDiffReason) {
         let inline = std::mem::take(&mut self.inline);
         for (at, anchored) in inline.into_iter().enumerate() {
             if which.contains(&at) {
@@ -273,7 +273,7 @@ impl Plan {
         let mut moves = 0;
         for attempt in 1..=ATTEMPTS {
             if attempt == ATTEMPTS {
-                self.list_all(Why::Refused);
+                self.list_all(OffDiffReason::Refused);
             }
             let draft = self.draft(work);
             let answer =
@@ -292,9 +292,9 @@ impl Plan {
                     }
                     let all = comments.is_empty() || attempt + 2 >= ATTEMPTS;
                     if all {
-                        self.list_all(Why::Refused);
+                        self.list_all(OffDiffReason::Refused);
                     } else {
-                        self.list(&comments, Why::Refused);
+                        self.list(&comments, OffDiffReason::Refused);
                     }
                 }
                 Ok(ReviewPosted::HeadMoved) => {

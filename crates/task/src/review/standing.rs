@@ -9,7 +9,7 @@ use crate::workspace::Workspace;
 use patchwright_git::hunks::{Diff, Hunk};
 use patchwright_git::tree;
 use patchwright_review::fingerprint::Sketched;
-use patchwright_review::incremental::{Code, KnownFinding};
+use patchwright_review::incremental::{CodeLocation, KnownFinding};
 
 /// The reviewed commit and its difference.
 #[derive(Clone, Copy)]
@@ -40,14 +40,14 @@ impl<'a> CodeSearch<'a> {
     /// How often the code of a finding stands where it was; `None` when that cannot be told.
     pub(super) fn times(&self, known: &KnownFinding) -> Option<usize> {
         match known.code {
-            Code::Deleted => self.deleted(known),
-            Code::InHead if known.sketch.is_empty() => self.absent(&known.path),
-            Code::InHead => match self.file(&known.path) {
+            CodeLocation::Deleted => self.deleted(known),
+            CodeLocation::InHead if known.sketch.is_empty() => self.absent(&known.path),
+            CodeLocation::InHead => match self.file(&known.path) {
                 File::Absent => Some(0),
                 File::Unread => None,
                 File::Lines(lines) => Some(lines.times(&known.sketch)),
             },
-            Code::Nowhere | Code::NoFile => self.absent(&known.path),
+            CodeLocation::Nowhere | CodeLocation::NoFile => self.absent(&known.path),
         }
     }
 
@@ -67,7 +67,7 @@ impl<'a> CodeSearch<'a> {
             Err(_) => File::Unread,
             Ok(Some(content)) => {
                 let text = String::from_utf8_lossy(&content);
-                File::Lines(Rc::new(Sketched::of(text.lines())))
+                File::Lines(Rc::new(Sketched::new(text.lines())))
             }
         };
         self.files.borrow_mut().insert(path.to_owned(), file.clone());
@@ -88,9 +88,9 @@ impl<'a> CodeSearch<'a> {
         let times = |hunk: &Hunk| {
             let old = || hunk.lines.iter().filter(|line| line.old.is_some());
             let kept = old().filter(|line| line.new.is_some());
-            let all = Sketched::of(old().map(|line| line.text.as_str()));
+            let all = Sketched::new(old().map(|line| line.text.as_str()));
             // Where nothing of it is deleted, it is context.
-            let context = Sketched::of(kept.map(|line| line.text.as_str()));
+            let context = Sketched::new(kept.map(|line| line.text.as_str()));
             all.times(&known.sketch).saturating_sub(context.times(&known.sketch))
         };
         Some(file.hunks.iter().map(times).sum())

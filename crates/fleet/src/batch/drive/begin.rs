@@ -1,11 +1,11 @@
-//! How a campaign is begun, or gone on with: its row, its targets, and what an earlier command left.
+//! Starts or resumes a campaign: its row, its targets, and what an earlier command left.
 
 use std::str::FromStr;
 
-use super::{Options, Watch, campaign_of, is_open};
+use super::{CampaignObserver, Options, campaign_of, is_open};
 use crate::batch::campaign::{Campaign, CampaignMode, PublishAs, PublishRule};
 use crate::batch::fleet::Fleet;
-use crate::batch::plan::{self, Planned};
+use crate::batch::plan::{self, PlannedTarget};
 use crate::batch::selection::{self, Selection};
 use crate::batch::{publish, refresh, select, target};
 use crate::store::{Imported, Store, StoreError};
@@ -14,7 +14,7 @@ use patchwright_types::campaign::{
     CampaignRow, CampaignState, CampaignView, NewTarget, Target, TargetState,
 };
 
-/// One part of the repositories: those whose name says so, whoever looks.
+/// One part of the repositories, chosen by a hash of the name, so that every machine chooses the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// From 1.
@@ -49,12 +49,14 @@ pub(super) async fn begin(
     fleet: &Fleet,
     campaign: Campaign,
     options: &Options,
-    watch: &mut dyn Watch,
+    watch: &mut dyn CampaignObserver,
 ) -> Result<(Campaign, CampaignRow)> {
     if options.hold && campaign.mode == CampaignMode::Review {
         return Err(Failure::usage("a review is posted as it is made, so it cannot be held back")
             .hint("`patchwright review OWNER/REPO#N --dry-run` shows one"));
     }
+    // First, because a pull request that was merged since decides about gates and about finished
+    // targets.
     look_at_pulls(fleet, &campaign).await;
     let (planned, selection) = if options.publish_only {
         let selection = match &options.selection {
@@ -65,12 +67,13 @@ pub(super) async fn begin(
     } else {
         let planned = plan::make(fleet, &campaign).await?.targets;
         let names = planned.iter().map(|planned| planned.target.repository.as_str());
-        let selection = Selection::of(names.filter(|name| campaign.excluded_by(name).is_none()));
+        let selection = Selection::new(names.filter(|name| campaign.excluded_by(name).is_none()));
         (Some(chosen(planned, options)?), selection)
     };
     let campaign = with_options(campaign, options);
     let store = &fleet.store;
     let row = store.put_campaign(&row_of(&campaign)?).await?;
+    // Workers on other machines check targets against this selection.
     selection::keep(fleet, &campaign, &selection).await?;
     if row.state == CampaignState::Closed {
         return Err(Failure::nothing_to_do(format!(
@@ -97,6 +100,7 @@ pub(super) async fn begin(
     if !options.hold {
         release(fleet, &campaign, &view, watch).await?;
     }
+    // A process that died between two writes can leave a target without its job.
     heal(fleet, &campaign, &row.id).await?;
     Ok((campaign, row))
 }
@@ -131,7 +135,7 @@ async fn look_at_pulls(fleet: &Fleet, campaign: &Campaign) {
 
 /// The targets that are to be there: those of the part and the repositories that were asked for, without
 /// those that are finished.
-fn chosen(planned: Vec<Planned>, options: &Options) -> Result<Vec<NewTarget>> {
+fn chosen(planned: Vec<PlannedTarget>, options: &Options) -> Result<Vec<NewTarget>> {
     let same = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
     for only in &options.only {
         if !planned.iter().any(|planned| same(&planned.target.repository, only)) {
@@ -183,13 +187,17 @@ pub(super) fn row_of(campaign: &Campaign) -> Result<CampaignRow> {
 }
 
 /// A campaign that was stopped goes on because its operator says so by running it again.
-async fn resume(fleet: &Fleet, view: &CampaignView, watch: &mut dyn Watch) -> Result<()> {
+async fn resume(
+    fleet: &Fleet,
+    view: &CampaignView,
+    watch: &mut dyn CampaignObserver,
+) -> Result<()> {
     let row = &view.campaign;
     let unsettled = view.targets.iter().any(|target| !target.state.is_settled());
     match row.state {
         CampaignState::Paused => {
             let why = row.reason.as_deref().unwrap_or("it was paused");
-            watch.say(&format!("going on; it had stopped: {why}"));
+            watch.say(&format!("resuming; it had paused: {why}"));
         }
         CampaignState::Done if unsettled => {}
         CampaignState::Running | CampaignState::Done | CampaignState::Closed => return Ok(()),
@@ -203,7 +211,7 @@ async fn release(
     fleet: &Fleet,
     campaign: &Campaign,
     view: &CampaignView,
-    watch: &mut dyn Watch,
+    watch: &mut dyn CampaignObserver,
 ) -> Result<()> {
     let is_released = |target: &&Target| {
         target.state == TargetState::Held
@@ -220,7 +228,7 @@ async fn release(
     Ok(())
 }
 
-/// Targets that are said to be queued have a job: an import has none of them.
+/// Queued targets need a job, and an import brings none.
 async fn heal(fleet: &Fleet, campaign: &Campaign, id: &str) -> Result<(), StoreError> {
     let view = fleet.store.view(id).await?;
     for target in &view.targets {

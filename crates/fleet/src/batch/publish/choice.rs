@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{Place, PublishError, Publisher, Tried};
+use super::{PublishError, PublishResult, Publisher, RepositorySnapshot};
 use crate::batch::campaign::Conflict;
 use patchwright_forge::{Forge, PullRequest};
 use patchwright_git::Oid;
@@ -13,7 +13,7 @@ use patchwright_types::campaign::{ErrorClass, Target, TargetState};
 
 /// What is done.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Choice {
+pub enum PublishChoice {
     /// The branch is written; `expected` is what it has to point to now.
     Push { expected: Option<Oid> },
     /// The branch is as it should be.
@@ -24,7 +24,7 @@ pub enum Choice {
 
 /// A pull request of ours from this branch that is no longer open.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Earlier {
+pub struct ClosedPull {
     pub number: u64,
     pub url: String,
     pub merged: bool,
@@ -36,26 +36,26 @@ pub struct Earlier {
 
 /// The pull requests from the branch.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Pulls {
+pub struct BranchPulls {
     /// One that is open and not ours: its page.
     pub foreign: Option<String>,
     /// One that is open and ours.
     pub ours: Option<(u64, String)>,
     /// The others of ours, newest first.
-    pub earlier: Vec<Earlier>,
+    pub earlier: Vec<ClosedPull>,
 }
 
 /// What to do. `tree` and `base` are those of our change.
 ///
 /// # Errors
-/// With what is said when a person's work stands in the way.
+/// The reason, when the branch or its pull request belongs to a person.
 pub fn decide(
     state: &BranchState,
-    pulls: &Pulls,
+    pulls: &BranchPulls,
     (tree, base): (Oid, Oid),
     commit: Oid,
     conflict: Conflict,
-) -> Result<Choice, String> {
+) -> Result<PublishChoice, String> {
     if let Some(url) = &pulls.foreign {
         return Err(format!("the branch has a pull request of somebody else: {url}"));
     }
@@ -65,32 +65,34 @@ pub fn decide(
         return Ok(end);
     }
     match state {
-        BranchState::Absent => Ok(Choice::Push { expected: None }),
+        BranchState::Absent => Ok(PublishChoice::Push { expected: None }),
         BranchState::Theirs { commit, .. } => Err(format!(
             "the branch has commits of other people ({} and perhaps more), which are never touched",
             commit.short()
         )),
         BranchState::Ours { tip, facts } => {
+            // Equal tree and parent, but another commit: only the message or the time differs,
+            // which is not worth a force push.
             let is_same = facts.tree == tree && facts.parents == [base];
             if *tip == commit || is_same {
-                return Ok(Choice::Keep);
+                return Ok(PublishChoice::Keep);
             }
             if conflict == Conflict::Skip {
                 let reason = "the branch is there already, and `conflict: skip` leaves it alone";
                 let (state, pull) = (TargetState::Skipped, pulls.ours.clone());
-                return Ok(Choice::End { state, reason: reason.to_owned(), pull });
+                return Ok(PublishChoice::End { state, reason: reason.to_owned(), pull });
             }
-            Ok(Choice::Push { expected: Some(*tip) })
+            Ok(PublishChoice::Push { expected: Some(*tip) })
         }
     }
 }
 
 /// A change that was merged needs no second pull request, and one that somebody closed gets none.
-fn rejected_or_merged(earlier: &[Earlier]) -> Option<Choice> {
+fn rejected_or_merged(earlier: &[ClosedPull]) -> Option<PublishChoice> {
     for pull in earlier {
         let said = |state, how: &str| {
             let reason = format!("pull request #{} {how}: {}", pull.number, pull.url);
-            Choice::End { state, reason, pull: Some((pull.number, pull.url.clone())) }
+            PublishChoice::End { state, reason, pull: Some((pull.number, pull.url.clone())) }
         };
         if pull.merged {
             let how = "with this change was merged";
@@ -105,7 +107,7 @@ fn rejected_or_merged(earlier: &[Earlier]) -> Option<Choice> {
 }
 
 impl Publisher<'_> {
-    pub(super) async fn choose(&self, place: &Place) -> Tried<Choice> {
+    pub(super) async fn choose(&self, place: &RepositorySnapshot) -> PublishResult<PublishChoice> {
         let branch = &self.campaign.branch();
         if *branch == place.base_branch || *branch == place.repository.default_branch {
             let message =
@@ -132,11 +134,11 @@ impl Publisher<'_> {
     }
 
     /// The pull requests from our branch, and what the store knows of them.
-    async fn pulls(&self, place: &Place) -> Tried<Pulls> {
+    async fn pulls(&self, place: &RepositorySnapshot) -> PublishResult<BranchPulls> {
         let branch = &self.campaign.branch();
         let all = self.forge.pull_requests_from(&place.repository.id, branch).await?;
         if all.is_empty() {
-            return Ok(Pulls::default());
+            return Ok(BranchPulls::default());
         }
         let history =
             self.fleet.store.history(&self.campaign.name, &self.target.repository).await?;
@@ -145,7 +147,7 @@ impl Publisher<'_> {
             .rev()
             .filter_map(|target| Some((u64::try_from(target.pull_request?).ok()?, target)))
             .collect();
-        let mut pulls = Pulls::default();
+        let mut pulls = BranchPulls::default();
         for pull in all {
             let is_ours = report::is_described(&pull.body, "pull-request")
                 || self.forge.wrote(&pull.author).await?;
@@ -165,31 +167,35 @@ impl Publisher<'_> {
 
     async fn earlier(
         &self,
-        place: &Place,
+        place: &RepositorySnapshot,
         pull: PullRequest,
         known: &HashMap<u64, &Target>,
-    ) -> Tried<Earlier> {
+    ) -> PublishResult<ClosedPull> {
         let target = known.get(&pull.number);
         let (number, url, merged) = (pull.number, pull.html_url, pull.merged);
         if !merged && target.is_some_and(|target| target.state == TargetState::Superseded) {
-            // Closed by `batch close`, not by somebody who did not want it.
-            return Ok(Earlier { number, url, merged, same_task: false, same_change: false });
+            // `batch close` closed it, which is no rejection by a person.
+            return Ok(ClosedPull { number, url, merged, same_task: false, same_change: false });
         }
+        // Without a record the pull request counts as this task's: reopening what somebody closed
+        // is worse than skipping.
         let same_task = target.is_none_or(|target| target.campaign == self.target.campaign);
+        // The head commit decides first; the change id also recognises the same change on another
+        // base.
         let mut same_change = pull.head_sha == place.vetted.commit.to_string();
         if let Some(target) = target.filter(|_| !same_change)
             && let Some(stored) = self.fleet.store.changeset(target.id).await?
         {
             same_change = stored.change_id == self.changeset.change_id;
         }
-        Ok(Earlier { number, url, merged, same_task, same_change })
+        Ok(ClosedPull { number, url, merged, same_task, same_change })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::batch::campaign::Conflict;
-    use crate::batch::publish::choice::{Choice, Earlier, Pulls, decide};
+    use crate::batch::publish::choice::{BranchPulls, ClosedPull, PublishChoice, decide};
     use patchwright_git::Oid;
     use patchwright_git::commit::Facts;
     use patchwright_task::branch::BranchState;
@@ -209,22 +215,22 @@ mod tests {
         BranchState::Ours { tip: oid(tip), facts }
     }
 
-    fn earlier(merged: bool, same_task: bool, same_change: bool) -> Pulls {
+    fn earlier(merged: bool, same_task: bool, same_change: bool) -> BranchPulls {
         let url = "https://github.com/acme/app/pull/7".to_owned();
-        let earlier = Earlier { number: 7, url, merged, same_task, same_change };
-        Pulls { earlier: vec![earlier], ..Pulls::default() }
+        let earlier = ClosedPull { number: 7, url, merged, same_task, same_change };
+        BranchPulls { earlier: vec![earlier], ..BranchPulls::default() }
     }
 
     /// Our change is commit `c`, tree `e`, on `b`.
-    fn said(state: &BranchState, pulls: &Pulls, conflict: Conflict) -> String {
+    fn said(state: &BranchState, pulls: &BranchPulls, conflict: Conflict) -> String {
         match decide(state, pulls, (oid('e'), oid('b')), oid('c'), conflict) {
             Err(_) => "conflict".to_owned(),
-            Ok(Choice::Keep) => "keep".to_owned(),
-            Ok(Choice::Push { expected: None }) => "create".to_owned(),
-            Ok(Choice::Push { expected: Some(tip) }) => {
+            Ok(PublishChoice::Keep) => "keep".to_owned(),
+            Ok(PublishChoice::Push { expected: None }) => "create".to_owned(),
+            Ok(PublishChoice::Push { expected: Some(tip) }) => {
                 format!("replace {}", &tip.to_string()[..1])
             }
-            Ok(Choice::End { state, pull, .. }) => {
+            Ok(PublishChoice::End { state, pull, .. }) => {
                 let number = pull.map(|(number, _)| format!(" #{number}")).unwrap_or_default();
                 format!("{}{number}", state.word())
             }
@@ -233,10 +239,10 @@ mod tests {
 
     #[test]
     fn every_situation_of_branch_and_pull_requests_has_one_outcome() {
-        let none = Pulls::default;
-        let open = || Pulls { ours: Some((9, "u".to_owned())), ..Pulls::default() };
-        let foreign = || Pulls { foreign: Some("u".to_owned()), ..Pulls::default() };
-        let reopened = || Pulls { ours: open().ours, ..earlier(false, true, true) };
+        let none = BranchPulls::default;
+        let open = || BranchPulls { ours: Some((9, "u".to_owned())), ..BranchPulls::default() };
+        let foreign = || BranchPulls { foreign: Some("u".to_owned()), ..BranchPulls::default() };
+        let reopened = || BranchPulls { ours: open().ours, ..earlier(false, true, true) };
         let theirs = || BranchState::Theirs { tip: oid('1'), commit: oid('2') };
         let (replace, skip) = (Conflict::Replace, Conflict::Skip);
         for (state, pulls, conflict, wanted) in [

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::vetted::{Stored, Vetted};
-use super::{End, PublishError, Publisher, Tried};
+use super::vetted::{StoredChange, VettedChange};
+use super::{End, PublishError, PublishResult, Publisher};
 use crate::batch::{selection, stored};
 use patchwright_base::error::Failure;
 use patchwright_forge::{Comparison, Forge, Repository, RepositoryId};
@@ -12,19 +12,19 @@ use patchwright_git::{GitError, Oid, blocking, commit, diff, merge};
 use patchwright_types::campaign::{ErrorClass, TargetState};
 
 /// The repository as it is now, and our copy of what matters.
-pub(super) struct Place {
+pub(super) struct RepositorySnapshot {
     pub(super) repository: Repository,
     pub(super) repo: Repo,
     /// Where the pull request goes.
     pub(super) base_branch: String,
     /// What is published.
-    pub(super) vetted: Vetted,
+    pub(super) vetted: VettedChange,
     /// A remark about the base for the description.
     pub(super) said: Option<String>,
 }
 
 impl Publisher<'_> {
-    pub(super) fn repository_id(&self) -> Tried<RepositoryId> {
+    pub(super) fn repository_id(&self) -> PublishResult<RepositoryId> {
         self.changeset
             .repository
             .parse()
@@ -32,7 +32,9 @@ impl Publisher<'_> {
     }
 
     /// The repository, our copy of it with the base and the change, and the branch to merge into.
-    pub(super) async fn open_place(&self) -> Tried<std::result::Result<Place, End>> {
+    pub(super) async fn open_place(
+        &self,
+    ) -> PublishResult<std::result::Result<RepositorySnapshot, End>> {
         let id = self.repository_id()?;
         let repository = self.forge.repository(&id).await?;
         let names = [id.to_string(), repository.id.to_string()];
@@ -48,6 +50,8 @@ impl Publisher<'_> {
             return Err(PublishError::Final { class: ErrorClass::Access, message });
         }
         let mut said = Vec::new();
+        // GitHub follows renames, so the answer may name another repository than the one asked
+        // about.
         if repository.id != id {
             said.push(format!("`{id}` is called `{}` now", repository.id));
         }
@@ -72,30 +76,36 @@ impl Publisher<'_> {
         let (commit, base) = (vetted.commit, self.base);
         let on_base = blocking(move || on_base(&copy, base, copy.resolve(&name)?, commit)).await?;
         match on_base {
-            OnBase::Same | OnBase::Clean => {}
-            OnBase::Contained => {
+            BaseComparison::Same | BaseComparison::Clean => {}
+            BaseComparison::Contained => {
                 let reason = format!("`{base_branch}` has this change already");
                 let state = TargetState::Unchanged;
                 return Ok(Err(End::Settled { state, reason, pull: None }));
             }
-            OnBase::Conflicts => said.push(format!(
+            BaseComparison::Conflicts => said.push(format!(
                 "`{base_branch}` has moved since and conflicts with the change, which is proposed \
                  on the commit that it was made on"
             )),
         }
         let said = (!said.is_empty()).then(|| said.join("; "));
-        Ok(Ok(Place { repository, repo, base_branch, vetted, said }))
+        Ok(Ok(RepositorySnapshot { repository, repo, base_branch, vetted, said }))
     }
 
     /// The change has to be made on a commit of the branch that it goes to: otherwise everything between
     /// the two would be proposed with it, unseen.
-    async fn must_be_on(&self, repository: &Repository, repo: &Repo, branch: &str) -> Tried<()> {
+    async fn must_be_on(
+        &self,
+        repository: &Repository,
+        repo: &Repo,
+        branch: &str,
+    ) -> PublishResult<()> {
         let (copy, name, base) = (repo.clone(), branch.to_owned(), self.base);
         let is_here =
             blocking(move || commit::is_within(&copy, base, copy.resolve(&name)?)).await?;
         if is_here {
             return Ok(());
         }
+        // The local copy has a limited depth; GitHub knows all of history.
         let compared = self.forge.compare(&repository.id, branch, &self.base.to_string()).await?;
         if matches!(compared, Comparison::Identical | Comparison::Behind) {
             return Ok(());
@@ -107,14 +117,19 @@ impl Publisher<'_> {
         Err(PublishError::Final { class: ErrorClass::Publish, message })
     }
 
-    async fn vet(&self, repository: &Repository, repo: &Repo, branch: &str) -> Tried<Vetted> {
+    async fn vet(
+        &self,
+        repository: &Repository,
+        repo: &Repo,
+        branch: &str,
+    ) -> PublishResult<VettedChange> {
         let name = repository.id.to_string();
         let config = self.campaign.overlay(self.fleet.config.clone(), &name, branch);
         let config = config.map_err(|failure| PublishError::Final {
             class: ErrorClass::Configuration,
             message: failure.message,
         })?;
-        let stored = Stored {
+        let stored = StoredChange {
             campaign: self.campaign.clone(),
             config,
             changeset: self.changeset.clone(),
@@ -133,7 +148,11 @@ impl Publisher<'_> {
     }
 
     /// The branch that the campaign says: its own, or the default branch of today.
-    async fn base_branch(&self, repository: &Repository, said: &mut Vec<String>) -> Tried<String> {
+    async fn base_branch(
+        &self,
+        repository: &Repository,
+        said: &mut Vec<String>,
+    ) -> PublishResult<String> {
         let recorded = &self.target.base_branch;
         if let Some(base) = &self.campaign.publish.base {
             if self.forge.branch_tip(&repository.id, base).await?.is_none() {
@@ -157,22 +176,27 @@ impl Publisher<'_> {
 }
 
 /// How the change stands to the base branch as it is now.
-enum OnBase {
+enum BaseComparison {
     Same,
     Clean,
     Conflicts,
     Contained,
 }
 
-fn on_base(repo: &Repo, base: Oid, now: Oid, commit: Oid) -> std::result::Result<OnBase, GitError> {
+fn on_base(
+    repo: &Repo,
+    base: Oid,
+    now: Oid,
+    commit: Oid,
+) -> std::result::Result<BaseComparison, GitError> {
     if base == now {
-        return Ok(OnBase::Same);
+        return Ok(BaseComparison::Same);
     }
     let tree = |commit| diff::tree_of(repo, commit);
     let (old, new) = (tree(base)?, tree(now)?);
     Ok(match merge::onto(repo, old, new, tree(commit)?)? {
-        None => OnBase::Conflicts,
-        Some(merged) if merged == new => OnBase::Contained,
-        Some(_) => OnBase::Clean,
+        None => BaseComparison::Conflicts,
+        Some(merged) if merged == new => BaseComparison::Contained,
+        Some(_) => BaseComparison::Clean,
     })
 }

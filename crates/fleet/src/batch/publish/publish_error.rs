@@ -2,7 +2,7 @@
 //! job ends with it. The stored change stays in any case.
 
 use crate::batch::fleet::Fleet;
-use crate::batch::lease::Held;
+use crate::batch::lease::HeldJob;
 use crate::batch::pace::scaled_wait;
 use crate::store::{StoreError, StoreResult};
 use patchwright_forge::{ForgeError, Need, StateProblem};
@@ -71,7 +71,7 @@ fn decision(err: &ForgeError) -> RetryDecision {
         }
         ForgeError::Machine { .. } => RetryDecision::Retry(ErrorClass::Machine),
         ForgeError::Git { .. } => RetryDecision::Retry(ErrorClass::Publish),
-        // Never reaches a store: whoever has the lease says how it ended.
+        // Not written to the store: the new holder of the lease writes the end.
         ForgeError::Fenced { .. } => RetryDecision::Retry(ErrorClass::Lost),
         ForgeError::NotFound { .. } | ForgeError::State { what: StateProblem::Archived, .. } => {
             RetryDecision::Final(ErrorClass::Access)
@@ -104,7 +104,7 @@ fn words(err: &ForgeError) -> String {
 /// Ends the job with a trouble.
 pub(super) async fn end(
     fleet: &Fleet,
-    held: &Held,
+    held: &HeldJob,
     target: &Target,
     trouble: PublishError,
 ) -> StoreResult<()> {

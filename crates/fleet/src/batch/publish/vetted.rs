@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::{PublishError, Tried};
+use super::{PublishError, PublishResult};
 use crate::batch::campaign::Campaign;
 use patchwright_base::error::Failure;
 use patchwright_base::redact::Redactor;
@@ -26,7 +26,7 @@ use patchwright_types::outcome::Conclusion;
 const WORDS: usize = 10_000;
 
 /// What the judgement needs.
-pub(super) struct Stored {
+pub(super) struct StoredChange {
     pub campaign: Campaign,
     /// With the campaign laid over it; the repository's own file comes here.
     pub config: Config,
@@ -41,7 +41,7 @@ pub(super) struct Stored {
 }
 
 /// What may be published.
-pub(super) struct Vetted {
+pub(super) struct VettedChange {
     pub commit: Oid,
     pub tree: Oid,
     pub title: String,
@@ -58,9 +58,9 @@ fn refused(class: ErrorClass, message: impl Into<String>) -> PublishError {
     PublishError::Final { class, message: message.into() }
 }
 
-/// What the run had to say. Other words than its own are somebody's description; its own that cannot be
-/// read are refused, because they say whether the checks passed.
-fn told(body: &str) -> Tried<Option<ChangeReport>> {
+/// The run's own record of its outcome. A text that is no record is somebody's description; a damaged
+/// record is refused, because it says whether the checks passed.
+fn parse_record(body: &str) -> PublishResult<Option<ChangeReport>> {
     match serde_json::from_str(body) {
         Ok(told) => Ok(Some(told)),
         Err(err) if body.trim_start().starts_with('{') => {
@@ -71,9 +71,9 @@ fn told(body: &str) -> Tried<Option<ChangeReport>> {
     }
 }
 
-impl Stored {
+impl StoredChange {
     /// Judges the change and says what is published of it. Reads and writes `repo` only.
-    pub(super) fn vet(mut self, repo: &Repo) -> Tried<Vetted> {
+    pub(super) fn vet(mut self, repo: &Repo) -> PublishResult<VettedChange> {
         self.tighten(repo)?;
         let facts = commit::read(repo, self.commit)?;
         if facts.parents != [self.base] {
@@ -83,7 +83,7 @@ impl Stored {
         let change = tree::between(repo, self.base, facts.tree)?;
         let (run, message) = words_of(&facts.message);
         let run = run.unwrap_or_else(|| format!("target-{}", self.changeset.target));
-        let told = told(&self.changeset.body)?;
+        let told = parse_record(&self.changeset.body)?;
         let judgement = self.judge(repo, &change, &message, told.as_ref())?;
         let spec = CommitSpec {
             message: self.redactor.redact(&message),
@@ -91,12 +91,13 @@ impl Stored {
             time: commit::time_of(repo, self.commit)?,
             ..self.signed()
         };
+        // A new commit with our author and message: those of the stored one are not trusted.
         let commit = commit::create(repo, self.base, facts.tree, &spec)?;
         let draft = self.wants_draft(told.as_ref(), &judgement);
         let marker = report::marker("pull-request", &run);
         let body =
             self.body(repo, told, change, judgement, &marker).map_err(|err| configuration(&err))?;
-        Ok(Vetted {
+        Ok(VettedChange {
             commit,
             tree: facts.tree,
             title: self.redactor.redact(&self.title().map_err(|err| configuration(&err))?),
@@ -110,7 +111,7 @@ impl Stored {
     }
 
     /// The repository's own file, from the base: it may forbid more than we do.
-    fn tighten(&mut self, repo: &Repo) -> Tried<()> {
+    fn tighten(&mut self, repo: &Repo) -> PublishResult<()> {
         let Some(text) = tree::file_at(repo, self.base, file::REPOSITORY_FILE)? else {
             return Ok(());
         };
@@ -129,7 +130,7 @@ impl Stored {
         change: &Change,
         message: &str,
         told: Option<&ChangeReport>,
-    ) -> Tried<Judgement> {
+    ) -> PublishResult<Judgement> {
         if change.files.is_empty() {
             return Err(refused(ErrorClass::Policy, "the stored commit changes nothing"));
         }
@@ -163,7 +164,7 @@ impl Stored {
         Ok(judgement)
     }
 
-    /// As ours, whoever signed it before; without words.
+    /// Author and committer from our configuration; the message comes later.
     fn signed(&self) -> CommitSpec {
         let identity = Identity {
             name: self.config.identity.name.clone(),
@@ -233,6 +234,7 @@ impl Stored {
             flags: judgement.flags,
         };
         outcome.change = Some(change);
+        // A link to another host in our own words would be a stranger's link.
         let ours = |url: &String| origin(url) == origin(&self.repository.html_url);
         outcome.provenance.run_url = outcome.provenance.run_url.filter(ours);
         let template = template_of(repo, self.base);

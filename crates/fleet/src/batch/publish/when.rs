@@ -1,7 +1,7 @@
 //! Whether a change is published at this moment, and at all: windows, the number of open pull requests,
 //! and the same change in another campaign.
 
-use super::{End, Publisher, Tried};
+use super::{End, PublishResult, Publisher};
 use crate::batch::{refresh, window};
 use crate::store::StoreResult;
 use patchwright_forge::{Forge, ForgeError};
@@ -12,7 +12,7 @@ const LOOK_AGAIN: Millis = 10 * 60_000;
 
 impl Publisher<'_> {
     /// Whether the campaign may publish at this moment.
-    pub(super) async fn not_now(&self) -> Tried<Option<End>> {
+    pub(super) async fn not_now(&self) -> PublishResult<Option<End>> {
         let now = self.fleet.clock.now();
         if let Some(opens) = window::closed_until(&self.campaign.windows, now) {
             let after = (opens - now).num_milliseconds().clamp(1_000, 6 * LOOK_AGAIN);
@@ -28,6 +28,7 @@ impl Publisher<'_> {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let mut open = self.open_count().await?;
         if open >= most {
+            // The stored states may be old: people may have merged some of them since.
             refresh::now_and_then(self.fleet, &self.target.campaign).await;
             open = self.open_count().await?;
         }
@@ -59,7 +60,7 @@ impl Publisher<'_> {
     }
 
     /// Another campaign has proposed the very same change, or somebody has rejected it there.
-    pub(super) async fn same_elsewhere(&self) -> Tried<Option<End>> {
+    pub(super) async fn same_elsewhere(&self) -> PublishResult<Option<End>> {
         let (store, target) = (&self.fleet.store, &self.target);
         for other in store.same_change(&target.repository, &self.changeset.change_id).await? {
             let campaign = store.campaign(&other.campaign).await?.name;
@@ -67,7 +68,7 @@ impl Publisher<'_> {
             else {
                 continue;
             };
-            // Of the same name: the same branch, which is looked at anyway.
+            // A campaign of the same name uses the same branch, which is checked anyway.
             if other.id == target.id || campaign == self.campaign.name {
                 continue;
             }

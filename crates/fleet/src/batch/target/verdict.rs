@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Work;
+use super::TargetAttempt;
 use crate::batch::campaign::PublishAs;
 use crate::batch::{pace, publish, stored};
 use crate::store::StoreError;
@@ -23,7 +23,7 @@ const LONGEST_WAIT: Millis = 3_600_000;
 const REASON: usize = 400;
 
 /// What is written down about an attempt.
-pub(super) struct Verdict {
+pub(super) struct AttemptVerdict {
     pub(super) state: TargetState,
     pub(super) class: Option<ErrorClass>,
     pub(super) reason: Option<String>,
@@ -39,11 +39,11 @@ pub(super) struct Verdict {
     pub(super) lost: bool,
 }
 
-impl Verdict {
+impl AttemptVerdict {
     /// A good end of the job.
-    pub(super) fn settled(state: TargetState, reason: impl Into<String>) -> Verdict {
+    pub(super) fn settled(state: TargetState, reason: impl Into<String>) -> AttemptVerdict {
         let reason = Some(reason.into()).filter(|reason| !reason.is_empty());
-        Verdict {
+        AttemptVerdict {
             state,
             class: None,
             reason: reason.map(|reason| line(&reason)),
@@ -57,15 +57,15 @@ impl Verdict {
     }
 
     /// A bad end of the job.
-    fn failed(class: ErrorClass, why: String) -> Verdict {
+    fn failed(class: ErrorClass, why: String) -> AttemptVerdict {
         let job_end = JobEnd::Failed { why: why.clone() };
-        let failed = Verdict::settled(TargetState::Failed, why);
-        Verdict { class: Some(class), job_end, ..failed }
+        let failed = AttemptVerdict::settled(TargetState::Failed, why);
+        AttemptVerdict { class: Some(class), job_end, ..failed }
     }
 
-    /// Once more, by whoever takes it.
-    fn queued(class: Option<ErrorClass>, why: String, job_end: JobEnd) -> Verdict {
-        Verdict { class, job_end, ..Verdict::settled(TargetState::Queued, why) }
+    /// The job goes back to the queue, for any worker.
+    fn queued(class: Option<ErrorClass>, why: String, job_end: JobEnd) -> AttemptVerdict {
+        AttemptVerdict { class, job_end, ..AttemptVerdict::settled(TargetState::Queued, why) }
     }
 }
 
@@ -76,7 +76,7 @@ fn line(words: &str) -> String {
 }
 
 /// A failure in one line: what went wrong and the innermost reason.
-fn told(failure: &Failure) -> String {
+fn failure_text(failure: &Failure) -> String {
     match failure.cause.as_ref().map(anyhow::Error::root_cause) {
         Some(cause) => format!("{}: {cause}", failure.message),
         None => failure.message.clone(),
@@ -84,22 +84,22 @@ fn told(failure: &Failure) -> String {
 }
 
 /// How a review that came to an end counts.
-pub(super) fn of_review(ended: &review::run::ReviewReport) -> Verdict {
+pub(super) fn of_review(ended: &review::run::ReviewReport) -> AttemptVerdict {
     let reviewed = &ended.reviewed;
     let reason = reviewed.reason.clone().unwrap_or_default();
     let class = match reviewed.conclusion {
         Conclusion::Done | Conclusion::Partial => None,
-        // What was found by then is posted, and said to be a part.
+        // The findings so far are posted, and the review says that it is not complete.
         Conclusion::Budget if ended.published.is_some() => None,
         Conclusion::Budget => Some(ErrorClass::Budget),
-        Conclusion::NothingToDo => return Verdict::settled(TargetState::Unchanged, reason),
+        Conclusion::NothingToDo => return AttemptVerdict::settled(TargetState::Unchanged, reason),
         Conclusion::NeedsInput => Some(ErrorClass::Agent),
         Conclusion::Refused => Some(ErrorClass::Policy),
         Conclusion::Provider => Some(ErrorClass::Model),
         Conclusion::Sandbox => Some(ErrorClass::Sandbox),
     };
     if let Some(class) = class {
-        return Verdict::failed(class, reason);
+        return AttemptVerdict::failed(class, reason);
     }
     let said = match (reviewed.findings.len(), reason.is_empty()) {
         (0, true) => "nothing found".to_owned(),
@@ -108,35 +108,36 @@ pub(super) fn of_review(ended: &review::run::ReviewReport) -> Verdict {
         (_, false) => reason,
     };
     let url = ended.published.as_ref().and_then(|published| published.url.clone());
-    Verdict { url, ..Verdict::settled(TargetState::Reported, said) }
+    AttemptVerdict { url, ..AttemptVerdict::settled(TargetState::Reported, said) }
 }
 
-impl Work<'_> {
+impl TargetAttempt<'_> {
     /// What a good end means: a change is stored, unless it is there already or was refused before.
-    pub(super) async fn finished(&self, ended: &TargetResult) -> Result<Verdict, StoreError> {
+    pub(super) async fn finished(&self, ended: &TargetResult) -> Result<AttemptVerdict, StoreError> {
         match ended {
             TargetResult::Unchanged(words) => {
                 let words = if words.trim().is_empty() { "no change was needed" } else { words };
-                Ok(Verdict::settled(TargetState::Unchanged, words))
+                Ok(AttemptVerdict::settled(TargetState::Unchanged, words))
             }
             TargetResult::Answer(words) => {
                 let (store, target) = (&self.fleet.store, &self.target);
+                // The answer is an event without a fence of its own, so the lease is checked first.
                 store.remaining(&self.held.lease).await?;
                 store.record(&target.campaign, Some(target.id), "answer", Some(words)).await?;
-                Ok(Verdict::settled(TargetState::Reported, words))
+                Ok(AttemptVerdict::settled(TargetState::Reported, words))
             }
             TargetResult::Change(change) => self.changed(change).await,
         }
     }
 
-    async fn changed(&self, change: &StoredChange) -> Result<Verdict, StoreError> {
+    async fn changed(&self, change: &StoredChange) -> Result<AttemptVerdict, StoreError> {
         let target = &self.target;
         let changeset = match stored::changeset(&self.campaign, target, change).await {
             Ok(changeset) => changeset,
             Err(failure) => return Ok(self.failed(&failure.into())),
         };
         if let Some(why) = self.same_elsewhere(&changeset).await? {
-            return Ok(Verdict::settled(TargetState::Skipped, why));
+            return Ok(AttemptVerdict::settled(TargetState::Skipped, why));
         }
         let (state, publish) = match self.campaign.published(&target.repository) {
             PublishAs::Held => (TargetState::Held, None),
@@ -146,7 +147,7 @@ impl Work<'_> {
         };
         let title = changeset.title.clone();
         let changeset = Some(Box::new(changeset));
-        Ok(Verdict { changeset, publish, ..Verdict::settled(state, title) })
+        Ok(AttemptVerdict { changeset, publish, ..AttemptVerdict::settled(state, title) })
     }
 
     /// The same change is open already, or people have refused it. Our own open pull request of an
@@ -162,6 +163,7 @@ impl Work<'_> {
             };
             let theirs = store.changeset(other.id).await?;
             let is_own_branch = theirs.is_some_and(|theirs| theirs.branch == changeset.branch);
+            // Our own open pull request on this branch is updated instead of duplicated.
             if is_own_branch && other.state != TargetState::Closed {
                 continue;
             }
@@ -170,30 +172,38 @@ impl Work<'_> {
         Ok(None)
     }
 
-    pub(super) fn failed(&self, trouble: &TargetError) -> Verdict {
+    pub(super) fn failed(&self, trouble: &TargetError) -> AttemptVerdict {
         let TargetError { class, failure, decision } = trouble;
         self.verdict_on(*class, failure, *decision)
     }
 
-    fn verdict_on(&self, class: ErrorClass, failure: &Failure, decision: RetryDecision) -> Verdict {
-        let why = line(&told(failure));
+    fn verdict_on(
+        &self,
+        class: ErrorClass,
+        failure: &Failure,
+        decision: RetryDecision,
+    ) -> AttemptVerdict {
+        let why = line(&failure_text(failure));
         match decision {
             RetryDecision::Retry(wait) if self.held.job.attempt < self.held.job.max_attempts => {
                 let after = self.wait(wait);
                 let job_end = JobEnd::Retry { after, why: why.clone() };
-                Verdict::queued(Some(class), why, job_end)
+                AttemptVerdict::queued(Some(class), why, job_end)
             }
-            RetryDecision::Retry(_) | RetryDecision::Final => Verdict::failed(class, why),
+            RetryDecision::Retry(_) | RetryDecision::Final => AttemptVerdict::failed(class, why),
             RetryDecision::PauseCampaign => {
                 let hint = failure.hints.first().map(|hint| format!("; {hint}"));
                 let pause = format!("{why}{}", hint.unwrap_or_default());
-                let queued = Verdict::queued(Some(class), why, JobEnd::Released);
-                Verdict { pause: Some(pause), ..queued }
+                // The attempt does not count: the error would have hit every repository.
+                let queued = AttemptVerdict::queued(Some(class), why, JobEnd::Released);
+                AttemptVerdict { pause: Some(pause), ..queued }
             }
-            RetryDecision::Released => Verdict::queued(None, String::new(), JobEnd::Released),
+            RetryDecision::Released => {
+                AttemptVerdict::queued(None, String::new(), JobEnd::Released)
+            }
             RetryDecision::Lost => {
-                let queued = Verdict::queued(None, String::new(), JobEnd::Released);
-                Verdict { lost: true, ..queued }
+                let queued = AttemptVerdict::queued(None, String::new(), JobEnd::Released);
+                AttemptVerdict { lost: true, ..queued }
             }
         }
     }
@@ -203,6 +213,7 @@ impl Work<'_> {
         let doublings = u32::try_from((self.held.job.attempt - 1).clamp(0, 16)).unwrap_or(0);
         let own = FIRST_WAIT.saturating_mul(1 << doublings).min(LONGEST_WAIT);
         let asked = asked.and_then(|wait| Millis::try_from(wait.as_millis()).ok());
+        // The provider's wait counts, but never shorter than ours and never longer than a day.
         let wait = asked.map_or(own, |asked| asked.clamp(own, 24 * LONGEST_WAIT));
         pace::scaled_wait(self.fleet, wait)
     }

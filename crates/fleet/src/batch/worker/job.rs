@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use crate::batch::fleet::Fleet;
-use crate::batch::lease::Held;
+use crate::batch::lease::HeldJob;
 use crate::batch::{publish, target};
 use crate::server::deliver;
 use crate::store::StoreError;
@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_mins(15);
 
 /// Works on the job. When the work ends with a failure or a panic, the job is tried again later, as
 /// often as it may be; when it was given up, it goes back as if it had not been taken.
-pub(super) async fn one(fleet: Fleet, held: Arc<Held>, given_up: CancellationToken) {
+pub(super) async fn one(fleet: Fleet, held: Arc<HeldJob>, given_up: CancellationToken) {
     if held.job.attempt > 1 {
         sweep(&fleet).await;
     }
@@ -57,7 +57,7 @@ pub(super) async fn one(fleet: Fleet, held: Arc<Held>, given_up: CancellationTok
     }
 }
 
-async fn work(fleet: &Fleet, held: &Arc<Held>) -> Result<()> {
+async fn work(fleet: &Fleet, held: &Arc<HeldJob>) -> Result<()> {
     let held = Arc::clone(held);
     match held.job.kind {
         JobKind::Target => Box::pin(target::work(fleet, held)).await,

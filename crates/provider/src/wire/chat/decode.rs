@@ -1,7 +1,7 @@
 //! The chunks of `POST /v1/chat/completions`, and the same answer as one document.
 //!
 //! A reply exists when a `finish_reason` has arrived; `[DONE]` alone proves nothing, and some
-//! servers leave it out. Calls are told apart by index and id together, because servers exist that
+//! servers leave it out. Calls are distinguished by index and id together, because servers exist that
 //! send only one of them, or repeat them.
 
 use serde::Deserialize;
@@ -167,10 +167,11 @@ impl Decoder {
         if let Some(model) = chunk.model.filter(|_| self.model.is_empty()) {
             self.model = model;
         }
+        // The last usage counts: some servers send running totals with every chunk.
         if chunk.usage.is_some() {
             self.usage = chunk.usage;
         }
-        // One choice is asked for.
+        // The request asks for one choice; a server that sends more is not following it.
         for choice in chunk.choices.into_iter().flatten().filter(|choice| choice.index == 0) {
             if let Some(error) = choice.error {
                 return Err(error.fault());
@@ -194,6 +195,8 @@ impl Decoder {
                 progress(Progress::Text(piece));
             }
         }
+        // Servers that name the field `reasoning_content` (DeepSeek) want it back; `reasoning` is
+        // only shown.
         self.sends_thinking_back |= delta.reasoning_content.is_some();
         let thinking = delta
             .reasoning_content
@@ -232,13 +235,14 @@ impl Decoder {
         }
         call.is_custom |= delta.custom.is_some();
         if let Some(function) = delta.custom.or(delta.function) {
-            // Repeated by some servers in every delta.
+            // Some servers repeat the name in every delta.
             if let Some(name) = function.name.filter(|_| call.name.is_empty()) {
                 call.name = name;
             }
             match function.arguments {
                 Some(Value::String(piece)) => call.arguments.push_str(&piece),
                 None | Some(Value::Null) => {}
+                // Some servers send the arguments as an object instead of a string.
                 Some(whole) => call.arguments = whole.to_string(),
             }
         }
@@ -257,6 +261,7 @@ impl Decoder {
     /// (or of all), unless the id says that a new call begins.
     fn call_for(&mut self, index: Option<u64>, id: Option<&str>) -> &mut Call {
         let position = self.calls.iter().rposition(|call| {
+            // Searching from the end finds the newest call where a server gives every call index 0.
             let same_place = index.is_none() || call.index == index;
             let same_id = id.is_none_or(|id| call.id.is_empty() || call.id == id);
             same_place && same_id
@@ -299,6 +304,7 @@ impl Decoder {
         let mut items = Vec::new();
         if !(self.thinking.is_empty() && self.details.is_empty() && self.blocks.is_empty()) {
             let mut fields = Map::new();
+            // One form only: a gateway that sends several describes the same thoughts in each.
             if !self.details.is_empty() {
                 fields.insert("reasoning_details".to_owned(), Value::Array(self.details));
             } else if !self.blocks.is_empty() {
@@ -319,6 +325,7 @@ impl Decoder {
         if !content.is_empty() {
             items.push(Item::Message(Message { role: Role::Assistant, content, native: None }));
         }
+        // A reply that was cut off may end in the middle of a call, which must not run.
         if stop == StopReason::EndTurn {
             let reply = self.id.unwrap_or_default();
             for (number, call) in self.calls.into_iter().enumerate() {

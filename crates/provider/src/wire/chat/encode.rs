@@ -13,7 +13,8 @@ use crate::item::{
 use crate::wire;
 use crate::{Request, ToolDeclaration, ToolForm, shape};
 
-/// What stands for a reply between the outputs of tools and what is said to the model after them.
+/// An assistant message between the outputs of tools and the next user message, for templates that require
+/// one.
 const READ: &str = "I have read the output.";
 
 /// Longest name of a tool that the API takes.
@@ -26,6 +27,7 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(model.slug));
     body.insert("stream".to_owned(), json!(true));
+    // Without it the API sends no usage in streams; some servers refuse the field.
     if model.stream_usage {
         body.insert("stream_options".to_owned(), json!({"include_usage": true}));
     }
@@ -42,7 +44,8 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
     if !tools.is_empty() {
         body.insert("tools".to_owned(), Value::Array(tools));
         body.insert("tool_choice".to_owned(), json!(request.tool_choice.word()));
-        // Imitations know the field less often; one that must not call in parallel has to be told.
+        // Compatible servers may not know the field. It is sent to them only when it forbids
+        // parallel calls.
         let in_parallel = shape::calls_in_parallel(request);
         if is_openai || !in_parallel {
             body.insert("parallel_tool_calls".to_owned(), json!(in_parallel));
@@ -51,6 +54,7 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
     if let Some(effort) = request.effort.filter(|_| !model.efforts.is_empty()) {
         body.insert("reasoning_effort".to_owned(), json!(effort));
     }
+    // `store`, `verbosity` and the cache key are OpenAI's own; other servers may answer 400.
     if is_openai {
         body.insert("store".to_owned(), json!(false));
         if let Some(verbosity) = &model.verbosity {
@@ -80,7 +84,8 @@ fn declaration(tool: &ToolDeclaration, is_openai: bool) -> Option<Value> {
         ToolForm::Function { schema, strict } => {
             let mut function =
                 json!({"name": name, "description": description, "parameters": schema});
-            // Imitations know the field less often than they refuse it.
+            // Compatible servers may refuse a field that they do not know, so `strict` is sent only
+            // when it is on.
             if *strict {
                 function["strict"] = json!(true);
             }
@@ -109,12 +114,14 @@ struct Messages {
     /// their own.
     pictures: Vec<Value>,
     is_openai: bool,
-    /// The model takes pictures; others are told in words that there was one.
+    /// The model accepts pictures; other models get a note in their place.
     images: bool,
 }
 
 impl Messages {
     fn item(&mut self, item: &Item) {
+        // Pictures follow the last output of a reply: a user message between two outputs would
+        // separate an output from its call.
         if !matches!(item, Item::Output(_)) {
             self.show_pictures();
         }
@@ -148,9 +155,9 @@ impl Messages {
         self.tell(role, content);
     }
 
-    /// Something that is said to the model. Many chat templates (Mistral's, Gemma's) and the API of
-    /// Mistral refuse two user messages in a row, and one that follows the output of a tool, so these are
-    /// one message, and a reply is put between. OpenAI's own models are told everything as it was said.
+    /// Adds a message for the model. Many chat templates (Mistral's, Gemma's) and Mistral's API refuse two
+    /// user messages in a row, and a user message directly after a tool output. So neighbours are joined,
+    /// and an assistant message is put between. OpenAI's own models get the messages as they are.
     fn tell(&mut self, role: &str, content: Value) {
         if !self.is_openai {
             match self.list.last_mut() {

@@ -99,7 +99,7 @@ pub(super) fn contents<'a>(request: &Request<'a>) -> Vec<Content<'a>> {
         conversation.item(item);
     }
     conversation.answer();
-    // The API wants the last word to be the user's.
+    // The API expects the last turn to be the user's.
     if conversation.list.last().is_some_and(|last| last.role == "model") {
         conversation.user().parts.push(text("Go on."));
     }
@@ -227,11 +227,13 @@ impl<'a> Conversation<'a> {
         output: Option<&'a CallOutput>,
         beside: &mut Vec<Part<'a>>,
     ) -> Part<'a> {
+        // The answer must repeat the id and the name that the API itself gave.
         let made = own_parts(call.native.as_ref())
             .and_then(|parts| parts.iter().find_map(|part| field(part, FUNCTION_CALL)));
         let (mut response, mut inside) = (json!({"error": "The call was not run."}), Vec::new());
         if let Some(output) = output {
-            // An error is why there is no result. How a command ended is a result of it.
+            // `error` means that the tool did not run. A command that ran and failed has a result:
+            // its output.
             let key = if output.success || output.ran { "output" } else { "error" };
             response = json!({key: Said::texts(&output.content)});
             for content in &output.content {

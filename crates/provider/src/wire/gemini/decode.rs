@@ -66,7 +66,7 @@ impl Decoder {
         self.document(chunk, progress)
     }
 
-    /// The same as [`Decoder::chunk`], for a chunk with nothing but one piece of text.
+    /// [`Decoder::chunk`] for a chunk that holds one piece of text and nothing else, which most chunks are.
     fn plain(&mut self, chunk: &Plain<'_>, tell: OnProgress<'_>) -> Result<(), Fault> {
         if let Some(id) = chunk.id().filter(|_| self.id.is_none()) {
             self.id = Some(id.to_owned());
@@ -114,13 +114,15 @@ impl Decoder {
         }
         if let Some(feedback) = field(&chunk, FEEDBACK)
             && let Some(reason) = text_field(feedback, BLOCK_REASON)
+            // Protobuf's zero value, which some gateways write out: it means that nothing was
+            // blocked.
             && !reason.ends_with("_UNSPECIFIED")
         {
             let said = text_field(feedback, BLOCK_MESSAGE).map(|text| format!(": {text}"));
             let message = format!("the prompt was blocked ({reason}){}", said.unwrap_or_default());
             return Err(Fault::new(FaultKind::Filtered, message));
         }
-        // One candidate is asked for.
+        // The request asks for one candidate.
         let candidates = chunk.get_mut("candidates").and_then(Value::as_array_mut);
         for candidate in candidates.into_iter().flatten() {
             if candidate.get("index").and_then(Value::as_u64).unwrap_or(0) == 0 {
@@ -207,7 +209,7 @@ impl Decoder {
     }
 
     fn push(&mut self, part: Value) -> Result<(), Fault> {
-        // Nothing is in it.
+        // An empty part carries nothing, and the API refuses it when it is sent back.
         if part.as_object().is_none_or(|fields| fields.values().all(Value::is_null)) {
             return Ok(());
         }
@@ -236,6 +238,7 @@ impl Decoder {
         let id = self.id.clone().unwrap_or_default();
         let mut received = self.parts;
         let attempt = parts::last_call_name(&received);
+        // A call in a reply that was cut off or filtered may be incomplete, and must not run.
         if stop != StopReason::EndTurn {
             received.retain(|part| field(part, FUNCTION_CALL).is_none());
         }

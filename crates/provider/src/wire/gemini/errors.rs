@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{Name, field, text_field};
-use crate::wire::fault::{self, Fault, FaultKind, Reported};
+use crate::wire::fault::{self, Fault, FaultKind, ReportedError};
 
 const RETRY_DELAY: Name = ("retryDelay", "retry_delay");
 const QUOTA_ID: Name = ("quotaId", "quota_id");
@@ -49,8 +49,8 @@ pub(super) fn fault(status: Option<u16>, error: &Value) -> Fault {
     let named = number.parse().ok().filter(|code| (400..600).contains(code));
     let status = status.or(named).or_else(|| status_of(&word));
     let code = if word.is_empty() { &number } else { &word };
-    let details = Details::of(error);
-    let mut fault = Reported { status, code, kind: &kind, message: &message }.fault();
+    let details = Details::parse(error);
+    let mut fault = ReportedError { status, code, kind: &kind, message: &message }.fault();
     fault.kind = refined(fault.kind, status, &details, &message);
     fault.wait = match fault.kind {
         FaultKind::RateLimited | FaultKind::Unavailable => {
@@ -105,7 +105,7 @@ const USED_UP: &[&str] =
     &["spending cap", "credits are depleted", "limit: 0,", "billing hard limit"];
 
 impl<'a> Details<'a> {
-    fn of(error: &'a Value) -> Details<'a> {
+    fn parse(error: &'a Value) -> Details<'a> {
         let mut details = Details::default();
         let list = error.get("details").and_then(Value::as_array);
         for detail in list.into_iter().flatten() {

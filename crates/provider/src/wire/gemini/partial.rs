@@ -26,7 +26,7 @@ pub(super) struct Partial {
     id: Option<String>,
     name: String,
     args: Value,
-    /// The path whose text goes on with the next piece.
+    /// The path whose text continues in the next piece.
     growing: Option<String>,
     /// Elements of its lists so far.
     elements: usize,
@@ -56,7 +56,7 @@ impl Partial {
         }
     }
 
-    /// The part goes on with this call: it names no other.
+    /// The part continues this call: it names no other.
     pub(super) fn continues(&self, part: &Value) -> bool {
         let call = field(part, FUNCTION_CALL).unwrap_or(&Value::Null);
         let name = text_field(call, ("name", "name"));

@@ -1,4 +1,4 @@
-//! Received parts as items: what is said, what is thought, what is called, what is carried along.
+//! Received parts as items: messages, reasoning, calls, and parts that are only carried along.
 //!
 //! An item keeps the parts that it was made of in its [`Native`] as `{"parts": […]}`, and
 //! [`super::contents`] sends them back one by one. Summaries of thoughts stay behind: they are for

@@ -173,6 +173,8 @@ impl Block {
         }
         match (is_whole, stop) {
             (true, _) => Ok(Some(Item::Opaque(native(Value::Object(self.fields))))),
+            // The message claims to be complete, so a broken block is the transport's fault and
+            // worth a retry.
             (false, StopReason::EndTurn | StopReason::Pause) => {
                 Err(Fault::new(FaultKind::Cut, "the stream lacks the end of a block"))
             }
@@ -216,6 +218,7 @@ pub(super) fn items(
         }
     }
     items.extend(message(&said));
+    // Such a reply may have ended between a server-side call and its result.
     if !runs_calls {
         drop_unanswered(&mut items);
     }
@@ -237,6 +240,8 @@ fn message(blocks: &[Map<String, Value>]) -> Option<Item> {
     if blocks.is_empty() {
         return None;
     }
+    // A single text without citations can be rebuilt from the text, so the journal need not keep it
+    // twice.
     let is_plain = blocks.len() == 1 && blocks.iter().all(|block| block.len() == 2);
     let native = (!is_plain).then(|| native(json!({"content": blocks})));
     Some(Item::Message(Message {
@@ -277,7 +282,7 @@ fn refusal(details: &StopDetails) -> Option<Item> {
     }))
 }
 
-/// Notes in the last message that the turn goes on: only then may a request end with it.
+/// Marks the last message as paused: only then may a request end with it.
 fn mark_pause(items: &mut [Item]) {
     let Some(Item::Message(last)) = items.last_mut() else { return };
     let native = last.native.get_or_insert_with(|| native(json!({})));

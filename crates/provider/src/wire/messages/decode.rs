@@ -13,7 +13,7 @@ use super::blocks::{self, Block, Kind, StopDetails};
 use crate::item::{StopReason, Usage};
 use crate::sse::Event;
 use crate::wire::MAX_ITEMS;
-use crate::wire::fault::{Fault, FaultKind, Reported};
+use crate::wire::fault::{Fault, FaultKind, ReportedError};
 use crate::{OnProgress, Progress, Reply};
 
 /// Collects the blocks of one streamed answer.
@@ -103,6 +103,7 @@ impl Decoder {
             return Ok(());
         }
         let envelope: Envelope<'_> = match serde_json::from_str(&event.data) {
+            // A gateway in front of the API may put plain text into an error event.
             Err(_) if event.name == "error" => {
                 return Err(Fault::new(FaultKind::Unavailable, event.data.as_str()));
             }
@@ -127,6 +128,7 @@ impl Decoder {
             }
             "content_block_stop" => {
                 if let Some(block) = self.latest(envelope.index) {
+                    // Only a closed block is complete; an open call never runs.
                     block.is_closed = true;
                 }
             }
@@ -385,7 +387,7 @@ fn error_fault(data: &str, nested: Option<&RawValue>) -> Fault {
     let kind = text("/type");
     let message = error.as_str().unwrap_or_else(|| text("/message"));
     let code = text("/details/error_code");
-    Reported { status: status_of(kind), code, kind, message }.fault()
+    ReportedError { status: status_of(kind), code, kind, message }.fault()
 }
 
 /// The HTTP status that the API gives an error of this type when it has not begun to answer.

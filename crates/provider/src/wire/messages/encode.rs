@@ -31,16 +31,19 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
     let mut tools: Vec<Tool<'_>> = request.tools.iter().filter_map(Tool::new).collect();
     let are_declared = !tools.is_empty();
     if !are_declared {
+        // The API refuses a history with calls in a request that declares no tools.
         tools = called(request.history);
     }
     let tool_choice = match (are_declared, tools.is_empty()) {
         (_, true) => None,
+        // These declarations only describe old calls; the model must not make new ones.
         (false, false) => Some(Choice::None),
         (true, false) => Some(Choice::new(request, thinking.is_some())),
     };
     if let (true, Some(Tool::Function { cache_control, .. })) =
         (request.instructions.trim().is_empty(), tools.last_mut())
     {
+        // Without a system prompt, the last tool ends the part that never changes.
         *cache_control = Some(CacheControl::default());
     }
     let body = Body {
@@ -146,6 +149,7 @@ fn budget(effort: Option<&str>, max_tokens: u64) -> Option<u64> {
         Some("high") => 24_576,
         Some(_) => 49_152,
     };
+    // The API counts thinking towards `max_tokens`.
     let budget = wished.min(max_tokens / 4 * 3);
     (budget >= LEAST_BUDGET).then_some(budget)
 }

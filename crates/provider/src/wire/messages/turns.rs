@@ -58,7 +58,7 @@ enum Part<'a> {
     ToolResult {
         tool_use_id: String,
         #[serde(skip_serializing_if = "Option::is_none")]
-        content: Option<Words<'a>>,
+        content: Option<TextOrParts<'a>>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,12 +84,12 @@ enum Input<'a> {
 /// The content of a result.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Words<'a> {
+enum TextOrParts<'a> {
     Text(Cow<'a, str>),
     Parts(Vec<Block<'a>>),
 }
 
-/// What stands in for an output that the history does not have.
+/// The output of a call for which the history has none.
 const NO_OUTPUT: &str = "This call has no output: it was not run.";
 
 /// Ends or begins a request where the API wants the user to speak.
@@ -137,7 +137,7 @@ struct Builder<'a> {
     heard: Vec<Block<'a>>,
     /// The API paused the assistant turn itself.
     is_paused: bool,
-    /// What the API is told instead of an id of the history.
+    /// The id that the API gets in place of one of the history.
     ids: HashMap<&'a str, String>,
     used: FreshIds,
 }
@@ -163,7 +163,7 @@ impl<'a> Builder<'a> {
         if !self.results.is_empty() || !self.heard.is_empty() {
             self.end_user();
         }
-        // What was said after it ended the pause.
+        // Anything after the paused block shows that the pause is over.
         self.is_paused &= !self.said.is_empty() && is_thinking(&block);
         self.said.push(block);
     }
@@ -203,6 +203,8 @@ impl<'a> Builder<'a> {
                 Content::Text { text } | Content::Refusal { text } if text.trim().is_empty() => {}
                 Content::Text { text } | Content::Refusal { text } => {
                     self.hear(match message.role {
+                        // The API has no developer role, and the tag marks text that is not the
+                        // user's.
                         Role::Developer => text_block(format!(
                             "<system-reminder>\n{}\n</system-reminder>",
                             text.trim()
@@ -239,7 +241,7 @@ impl<'a> Builder<'a> {
         self.end_assistant();
         let id = self.ids.get(output.id.as_str()).cloned().unwrap_or_default();
         let Some(position) = self.pending.iter().position(|pending| *pending == id) else {
-            // A result without its call would be refused.
+            // The API refuses a result without its call, so it becomes text.
             let text = texts(&output.content);
             if !text.trim().is_empty() {
                 self.heard.push(text_block(format!("Output of `{}`:\n{text}", output.name)));
@@ -267,7 +269,7 @@ impl<'a> Builder<'a> {
     }
 
     fn end_assistant(&mut self) {
-        // Nothing may end with thinking.
+        // The API refuses an assistant turn whose last block is thinking.
         while self.said.last().is_some_and(is_thinking) {
             self.said.pop();
         }
@@ -277,10 +279,11 @@ impl<'a> Builder<'a> {
 
     fn end_user(&mut self) {
         let mut content = std::mem::take(&mut self.results);
+        // The API refuses a conversation in which a call has no result.
         content.extend(self.pending.drain(..).map(|id| {
             Block::Typed(Part::ToolResult {
                 tool_use_id: id,
-                content: Some(Words::Text(NO_OUTPUT.into())),
+                content: Some(TextOrParts::Text(NO_OUTPUT.into())),
                 is_error: true,
                 cache_control: None,
             })
@@ -343,6 +346,7 @@ fn text_block<'a>(text: impl Into<Cow<'a, str>>) -> Block<'a> {
 
 /// A picture, in one of the formats that the API takes.
 fn picture<'a>(media_type: &'a str, data: &'a str) -> Block<'a> {
+    // `image/jpg` is a common misspelling, which the API refuses.
     let media_type = if media_type == "image/jpg" { "image/jpeg" } else { media_type };
     match media_type {
         "image/jpeg" | "image/png" | "image/gif" | "image/webp" => Block::Typed(Part::Image {
@@ -353,8 +357,8 @@ fn picture<'a>(media_type: &'a str, data: &'a str) -> Block<'a> {
     }
 }
 
-/// The content of a result; an error is told in words only.
-fn result(output: &CallOutput) -> Option<Words<'_>> {
+/// The content of a result. An error has text only: the API refuses pictures in it.
+fn result(output: &CallOutput) -> Option<TextOrParts<'_>> {
     let has_pictures = output.content.iter().any(|part| matches!(part, Content::Image { .. }));
     if has_pictures && output.success {
         let parts = output.content.iter().filter_map(|part| match part {
@@ -363,13 +367,13 @@ fn result(output: &CallOutput) -> Option<Words<'_>> {
             }
             Content::Image { media_type, data } => Some(picture(media_type, data)),
         });
-        return Some(Words::Parts(parts.collect()));
+        return Some(TextOrParts::Parts(parts.collect()));
     }
     let text = texts(&output.content);
     match (output.success, text.trim().is_empty()) {
         (true, true) => None,
-        (false, true) => Some(Words::Text("The tool failed without a message.".into())),
-        (_, false) => Some(Words::Text(text)),
+        (false, true) => Some(TextOrParts::Text("The tool failed without a message.".into())),
+        (_, false) => Some(TextOrParts::Text(text)),
     }
 }
 
@@ -390,7 +394,8 @@ fn input(payload: &Payload) -> Input<'_> {
     if text.is_empty() {
         return Input::Built(json!({}));
     }
-    // Parsed for its sake: a number or an escape that only looks right is refused by the API too.
+    // `RawValue` checks less than the API does: a number or an escape that only looks valid would
+    // be refused there.
     let is_object = serde_json::from_str::<Map<String, Value>>(text).is_ok();
     match serde_json::from_str(text) {
         Ok(written) if is_object => Input::Written(written),

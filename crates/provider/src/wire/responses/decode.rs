@@ -102,6 +102,7 @@ impl Decoder {
             }
             "response.output_item.added" => {
                 if let (Some(index), Some(item)) = (envelope.output_index, envelope.item)
+                    // Remembered so that a call whose `done` event never comes is noticed.
                     && is_call(&parse::<Value>(item.get(), "an item")?)
                 {
                     self.begun_calls.insert(index);
@@ -110,6 +111,8 @@ impl Decoder {
             }
             "response.output_item.done" => {
                 if let Some(item) = envelope.item {
+                    // Compatible servers leave `output_index` out; the order of arrival stands in
+                    // for it.
                     let next = self.done.last_key_value().map_or(0, |(index, _)| index + 1);
                     let index = envelope.output_index.unwrap_or(next);
                     self.done.insert(index, parse(item.get(), "an item")?);
@@ -122,6 +125,7 @@ impl Decoder {
             | "response.cancelled" => {
                 let response = envelope.response.map_or("{}", RawValue::get);
                 let mut terminal: Terminal = parse(response, "the final event")?;
+                // Compatible servers leave the status out; the event's name says the same.
                 if terminal.status.is_empty() {
                     kind.trim_start_matches("response.").clone_into(&mut terminal.status);
                 }

@@ -17,6 +17,8 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
     let model = request.model;
     let has_tools = !request.tools.is_empty();
     let reasons = !model.efforts.is_empty();
+    // A history that is shorter than what the provider stored was compacted; then everything is
+    // sent.
     let previous =
         request.previous.filter(|it| model.stateful && it.known <= request.history.len());
     let known = previous.map_or(0, |it| it.known);
@@ -36,8 +38,9 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
         tools: request.tools.iter().filter(|_| !in_input).map(Tool::new).collect(),
         tool_choice: has_tools.then_some(request.tool_choice.word()),
         parallel_tool_calls: has_tools
+            // A script already calls tools in parallel, and only one cell can run at a time.
             .then_some(shape::calls_in_parallel(request) && model.tool_mode == ToolMode::Direct),
-        reasoning: reasons.then(|| ReasoningOptions::of(request)).flatten(),
+        reasoning: reasons.then(|| ReasoningOptions::for_request(request)).flatten(),
         text: model.verbosity.as_deref().map(|verbosity| Text { verbosity }),
         store: model.stateful,
         stream: true,
@@ -50,7 +53,7 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-/// What the server leaves out of items unless it is asked for, and later requests need: the server
+/// Fields that the server sends only when requested, and that later requests need: the server
 /// forgets it with the reply.
 fn include(request: &Request<'_>, reasons: bool) -> Vec<&'static str> {
     let declared = |kind: &str| {
@@ -125,8 +128,8 @@ struct ReasoningOptions<'a> {
 }
 
 impl<'a> ReasoningOptions<'a> {
-    /// What is said of reasoning; nothing when there is nothing to say.
-    fn of(request: &Request<'a>) -> Option<ReasoningOptions<'a>> {
+    /// The options for reasoning; `None` when all are the server's defaults.
+    fn for_request(request: &Request<'a>) -> Option<ReasoningOptions<'a>> {
         let model = request.model;
         let options = ReasoningOptions {
             effort: request.effort,

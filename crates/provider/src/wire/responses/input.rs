@@ -29,38 +29,38 @@ pub(super) enum Entry<'a> {
 pub(super) enum Input<'a> {
     Message {
         #[serde(flatten)]
-        kept: Kept<'a>,
+        kept: KeptFields<'a>,
         role: Role,
-        content: Words<'a>,
+        content: TextOrParts<'a>,
     },
     Reasoning {
         #[serde(flatten)]
-        kept: Kept<'a>,
+        kept: KeptFields<'a>,
         summary: Vec<Part<'a>>,
     },
     FunctionCall {
         #[serde(flatten)]
-        kept: Kept<'a>,
+        kept: KeptFields<'a>,
         call_id: &'a str,
         name: ToolName<'a>,
         arguments: &'a str,
     },
     CustomToolCall {
         #[serde(flatten)]
-        kept: Kept<'a>,
+        kept: KeptFields<'a>,
         call_id: &'a str,
         name: ToolName<'a>,
         input: &'a str,
     },
     FunctionCallOutput {
         call_id: &'a str,
-        output: Words<'a>,
+        output: TextOrParts<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
         caller: Option<&'a Value>,
     },
     CustomToolCallOutput {
         call_id: &'a str,
-        output: Words<'a>,
+        output: TextOrParts<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
         caller: Option<&'a Value>,
     },
@@ -107,7 +107,7 @@ pub(super) enum Input<'a> {
 /// The fields of a received item that go back with it, from its [`Native`] value.
 #[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
-pub(super) struct Kept<'a> {
+pub(super) struct KeptFields<'a> {
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -124,22 +124,23 @@ pub(super) struct Kept<'a> {
     caller: Option<&'a Value>,
 }
 
-impl<'a> Kept<'a> {
-    pub(super) fn of(native: Option<&'a Native>) -> Kept<'a> {
-        let Some(value) = native.and_then(ours) else { return Kept::default() };
-        // An item whose fields are of other kinds than documented goes back as what we know of it.
-        let mut kept = Kept::deserialize(value).unwrap_or_default();
+impl<'a> KeptFields<'a> {
+    pub(super) fn from_native(native: Option<&'a Native>) -> KeptFields<'a> {
+        let Some(value) = native.and_then(ours) else { return KeptFields::default() };
+        // A compatible server may send other types than documented. Such an item goes back with the
+        // fields that we know.
+        let mut kept = KeptFields::deserialize(value).unwrap_or_default();
         kept.content = value.get("content");
         kept.caller = value.get("caller");
         kept
     }
 
-    pub(super) fn without_content(self) -> Kept<'a> {
-        Kept { content: None, ..self }
+    pub(super) fn without_content(self) -> KeptFields<'a> {
+        KeptFields { content: None, ..self }
     }
 
-    pub(super) fn without_status(self) -> Kept<'a> {
-        Kept { status: None, ..self }
+    pub(super) fn without_status(self) -> KeptFields<'a> {
+        KeptFields { status: None, ..self }
     }
 }
 
@@ -150,7 +151,7 @@ pub(super) fn ours(native: &Native) -> Option<&Value> {
 /// A text, or a list of parts.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum Words<'a> {
+pub(super) enum TextOrParts<'a> {
     Text(&'a str),
     Joined(String),
     Parts(Vec<Part<'a>>),
@@ -193,7 +194,7 @@ const SCRIPTS: &[&str] = &["exec", "wait"];
 
 /// What elements of `input` depend on besides their own item.
 pub(super) struct Context<'a> {
-    /// The model takes pictures; others are told in words that there was one.
+    /// The model accepts pictures; other models get a note in their place.
     images: bool,
     /// The model calls tools from scripts.
     scripts: bool,
@@ -230,16 +231,17 @@ impl<'a> Context<'a> {
     }
 
     fn message(&self, said: &'a Message) -> Input<'a> {
-        let mut kept = Kept::of(said.native.as_ref());
+        let mut kept = KeptFields::from_native(said.native.as_ref());
         kept.content = None;
         let content = match said.role {
             Role::Developer | Role::User => {
-                kept = Kept::default();
-                Words::Parts(self.input_parts(&said.content))
+                kept = KeptFields::default();
+                TextOrParts::Parts(self.input_parts(&said.content))
             }
             Role::Assistant if kept.id.is_some() => {
+                // The API requires a status on a message that has an id.
                 kept.status = kept.status.or(Some("completed"));
-                Words::Parts(said.content.iter().filter_map(spoken_part).collect())
+                TextOrParts::Parts(said.content.iter().filter_map(spoken_part).collect())
             }
             // Without an id the description knows an assistant message only as plain text.
             Role::Assistant => {
@@ -267,16 +269,15 @@ impl<'a> Context<'a> {
             .collect()
     }
 
-    /// What a tool answered. That of a script is a list however short it is, as in `OpenAI`'s own
-    /// client.
-    fn words(&self, answer: &'a CallOutput) -> Words<'a> {
+    /// The output of a tool. A script's output is always a list, as in OpenAI's own client.
+    fn words(&self, answer: &'a CallOutput) -> TextOrParts<'a> {
         if self.scripts && SCRIPTS.contains(&answer.name.as_str()) {
-            return Words::Parts(self.input_parts(&answer.content));
+            return TextOrParts::Parts(self.input_parts(&answer.content));
         }
         match answer.content.as_slice() {
-            [] => Words::Text(""),
-            [Content::Text { text }] => Words::Text(text),
-            parts => Words::Parts(self.input_parts(parts)),
+            [] => TextOrParts::Text(""),
+            [Content::Text { text }] => TextOrParts::Text(text),
+            parts => TextOrParts::Parts(self.input_parts(parts)),
         }
     }
 
@@ -327,11 +328,12 @@ impl<'a> Context<'a> {
                 tools: outputs::tools(&Content::texts(&answer.content)),
             },
         }));
-        // A screenshot has no words of its own.
+        // A screenshot's output has no field for text, so the text follows as a message.
         let words = Content::texts(&answer.content);
         if answer.form == OutputForm::Computer && !words.is_empty() {
-            let content = Words::Parts(vec![Part::InputText { text: words.into() }]);
-            let kept = Kept::default();
+            let content = TextOrParts::Parts(vec![Part::InputText { text: words.into() }]);
+            // Only items that the server made have ids there; ours never had one.
+            let kept = KeptFields::default();
             elements.push(Entry::Typed(Input::Message { kept, role: Role::Developer, content }));
         }
     }
@@ -345,20 +347,21 @@ fn spoken_part(part: &Content) -> Option<Part<'_>> {
     }
 }
 
-fn plain(content: &[Content]) -> Words<'_> {
+fn plain(content: &[Content]) -> TextOrParts<'_> {
     match content {
-        [Content::Text { text } | Content::Refusal { text }] => Words::Text(text),
-        parts => Words::Joined(Content::texts(parts)),
+        [Content::Text { text } | Content::Refusal { text }] => TextOrParts::Text(text),
+        parts => TextOrParts::Joined(Content::texts(parts)),
     }
 }
 
 /// Reasoning goes back only when it carries what the server needs to read it.
 fn reasoning(thought: &Reasoning) -> Option<Input<'_>> {
-    let kept = Kept::of(thought.native.as_ref());
+    let kept = KeptFields::from_native(thought.native.as_ref());
+    // The server finds its own reasoning by id.
     kept.id?;
     if kept.encrypted_content.is_none() && kept.content.is_none() {
         return None;
     }
     let summary = thought.summary.iter().map(|text| Part::SummaryText { text }).collect();
-    Some(Input::Reasoning { kept: Kept { status: None, ..kept }, summary })
+    Some(Input::Reasoning { kept: KeptFields { status: None, ..kept }, summary })
 }

@@ -62,7 +62,8 @@ pub(super) fn is_call(value: &Value) -> bool {
 
 /// Raw items as our own.
 pub(super) fn items(raw: Vec<Value>, stop: StopReason) -> Result<Vec<Item>, Fault> {
-    // Without the encrypted thought the server cannot find what these ids belong to.
+    // Items of one reply refer to each other by id. When the reasoning cannot be sent back, the
+    // server would look for it in vain and refuse the request.
     let forgets = raw.iter().any(|value| kind(value) == "reasoning" && !is_readable(value));
     let answered: BTreeSet<String> = raw
         .iter()
@@ -76,9 +77,10 @@ pub(super) fn items(raw: Vec<Value>, stop: StopReason) -> Result<Vec<Item>, Faul
             if forgets && fields.contains_key("call_id") == is_call_kind(fields) {
                 fields.shift_remove("id");
             }
-            // Sent by the server, unknown to requests.
+            // The server sends this field and refuses it in requests.
             fields.shift_remove("created_by");
         }
+        // A server-side tool may have answered a call in the same reply.
         let is_ours = is_call(&value) && !answered.contains(&text(&value, "call_id"));
         if !is_ours {
             items.extend(said(value));
@@ -202,7 +204,7 @@ fn local_shell(value: &Value) -> Payload {
             args[ours] = value.clone();
         }
     }
-    // Required of the provider, and empty as a rule.
+    // The API requires `env`, and it is usually empty.
     if let Some(env) = action.get("env").and_then(Value::as_object).filter(|env| !env.is_empty()) {
         args["env"] = json!(env);
     }

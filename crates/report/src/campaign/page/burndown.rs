@@ -81,7 +81,7 @@ pub(super) fn chart(view: &CampaignView, events: &[Event]) -> Markup {
 fn points(view: &CampaignView, events: &[Event]) -> Vec<Point> {
     let mut states: BTreeMap<i64, Vec<(Millis, TargetState)>> = BTreeMap::new();
     for event in events {
-        if let (Some(target), Some(state)) = (event.target, TargetState::of(&event.kind)) {
+        if let (Some(target), Some(state)) = (event.target, TargetState::parse(&event.kind)) {
             states.entry(target).or_default().push((event.at, state));
         }
     }
