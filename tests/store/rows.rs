@@ -1,6 +1,6 @@
 //! Campaigns, targets, changes, events, deliveries, schedules.
 
-use patchwright_fleet::store::{ReviewCaps, ReviewRequest, ReviewSlot, StoreError};
+use patchwright_fleet::store::{PaidReview, ReviewCaps, ReviewSlot, StoreError};
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, Delivery, ErrorClass, JobEnd, JobKind, NewJob, NewTarget,
     TargetEnd, TargetState,
@@ -465,7 +465,7 @@ pub(super) async fn reviews_that_nobody_asked_for_are_counted_before_they_are_pa
     let store = db.open().await;
     let caps = ReviewCaps { per_pull_request: 2, per_author: 3, per_day: 4 };
     let ask = async |number, author, head: &str| {
-        let wish = ReviewRequest { repository: "Acme/app", number, author, head };
+        let wish = PaidReview { repository: "Acme/app", number, author, head };
         match store.begin_review(&wish, &caps).await.unwrap() {
             ReviewSlot::Free => "free".to_owned(),
             ReviewSlot::Full { limit, is_first } => format!("{limit} {is_first}"),
@@ -485,7 +485,7 @@ pub(super) async fn reviews_that_nobody_asked_for_are_counted_before_they_are_pa
     ] {
         assert_eq!(ask(number, author, head).await, wanted, "{number} {author} {head}");
     }
-    let other = ReviewRequest { repository: "acme/two", number: 1, author: "eve", head: "a" };
+    let other = PaidReview { repository: "acme/two", number: 1, author: "eve", head: "a" };
     assert_eq!(store.begin_review(&other, &caps).await.unwrap(), ReviewSlot::Free);
     // A day later.
     let old = store.now().await.unwrap() - 25 * 3_600_000;

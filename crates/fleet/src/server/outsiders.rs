@@ -2,7 +2,7 @@
 //! can push: heads that are not the newest any more are dropped, and the rest is counted.
 
 use crate::batch::fleet::Fleet;
-use crate::store::{ReviewCaps, ReviewRequest, ReviewSlot};
+use crate::store::{PaidReview, ReviewCaps, ReviewSlot};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
 use patchwright_forge::{Forge, PullRequest, RepositoryId, Role};
@@ -35,7 +35,7 @@ pub(super) async fn refusal(
         return Ok(None);
     }
     let name = repository.to_string();
-    let wish = ReviewRequest {
+    let wish = PaidReview {
         repository: &name,
         number: *number,
         author: &pull.author.login,

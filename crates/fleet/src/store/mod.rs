@@ -32,7 +32,7 @@ pub use import::Imported;
 pub use jobs::QueueOutlook;
 pub use migrate::VERSION;
 pub use open::file_url;
-pub use reviews::{ReviewCaps, ReviewRequest, ReviewSlot};
+pub use reviews::{PaidReview, ReviewCaps, ReviewSlot};
 use sqlx::AnyPool;
 
 use crate::store::db::{Dialect, get};

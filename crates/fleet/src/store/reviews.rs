@@ -16,7 +16,7 @@ const TOLD: usize = 50;
 
 /// A review that is about to be begun.
 #[derive(Clone, Copy, Debug)]
-pub struct ReviewRequest<'a> {
+pub struct PaidReview<'a> {
     pub repository: &'a str,
     pub number: u64,
     /// Login of the pull request's author.
@@ -66,7 +66,7 @@ impl StartedReviews {
         self.told.retain(|(_, at)| is_recent(*at));
     }
 
-    fn answer(&mut self, wish: &ReviewRequest<'_>, caps: &ReviewCaps, now: Millis) -> ReviewSlot {
+    fn answer(&mut self, wish: &PaidReview<'_>, caps: &ReviewCaps, now: Millis) -> ReviewSlot {
         let of_it = |begun: &&StartedReview| begun.number == wish.number;
         if self.begun.iter().filter(of_it).any(|begun| begun.head == wish.head) {
             return ReviewSlot::Free;
@@ -106,7 +106,7 @@ impl Store {
     /// When the database cannot be used.
     pub async fn begin_review(
         &self,
-        wish: &ReviewRequest<'_>,
+        wish: &PaidReview<'_>,
         caps: &ReviewCaps,
     ) -> StoreResult<ReviewSlot> {
         let name = format!("reviews:{}", wish.repository.to_lowercase());

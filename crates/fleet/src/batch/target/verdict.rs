@@ -113,7 +113,10 @@ pub(super) fn of_review(ended: &review::run::ReviewReport) -> AttemptVerdict {
 
 impl TargetAttempt<'_> {
     /// What a good end means: a change is stored, unless it is there already or was refused before.
-    pub(super) async fn finished(&self, ended: &TargetResult) -> Result<AttemptVerdict, StoreError> {
+    pub(super) async fn finished(
+        &self,
+        ended: &TargetResult,
+    ) -> Result<AttemptVerdict, StoreError> {
         match ended {
             TargetResult::Unchanged(words) => {
                 let words = if words.trim().is_empty() { "no change was needed" } else { words };
