@@ -423,26 +423,28 @@ fn a_dispatch_may_name_a_pull_request_and_a_command() {
     };
     expect![[r#"
         Run(
-            Respond {
-                repository: RepositoryId {
-                    owner: "acme",
-                    name: "app",
-                },
-                number: 8,
-                place: None,
-                command: Fix {
-                    words: "the typo",
-                },
-                trigger: Some(
-                    Trigger {
-                        actor: "alice",
-                        rerun_by: None,
-                        label: None,
-                        at: None,
-                        snapshot: None,
+            Respond(
+                CommandRequest {
+                    repository: RepositoryId {
+                        owner: "acme",
+                        name: "app",
                     },
-                ),
-            },
+                    number: 8,
+                    place: None,
+                    command: Fix {
+                        words: "the typo",
+                    },
+                    trigger: Some(
+                        Trigger {
+                            actor: "alice",
+                            rerun_by: None,
+                            label: None,
+                            at: None,
+                            snapshot: None,
+                        },
+                    ),
+                },
+            ),
         )"#]]
     .assert_eq(&format!("{:#?}", with("fix the typo")));
     expect![[r#"Run(Review(ReviewRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: None, snapshot: None }), head: None, full: false }))"#]].assert_eq(&format!("{:?}", with("")));

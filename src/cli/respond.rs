@@ -40,7 +40,7 @@ pub struct Args {
 
 /// Where the command is.
 enum Asked {
-    InWords(CommandRequest),
+    InWords(Box<CommandRequest>),
     InComment(Named),
 }
 
@@ -53,12 +53,12 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
             return Err(Failure::usage("a comment says itself what is to be done")
                 .hint("leave the command out, or name the pull request as `OWNER/REPO#N`"));
         }
-        (None, words) => Asked::InWords(asked::task_of_words(&args.comment, words)?),
+        (None, words) => Asked::InWords(Box::new(asked::task_of_words(&args.comment, words)?)),
         (Some(named), []) => Asked::InComment(named),
     };
     let world = World::for_github(&config, &args.common, env).await?;
     let request = match asked {
-        Asked::InWords(request) => request,
+        Asked::InWords(request) => *request,
         Asked::InComment(named) => {
             asked::task_of_comment(&world, &config, &args.comment, named).await?
         }

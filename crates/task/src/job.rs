@@ -74,9 +74,10 @@ impl<'a> Job<'a> {
         request: &'a CampaignRequest,
         checkout: &'a Checkout,
     ) -> Result<Job<'a>> {
-        let (baseline, mode_text) = match request.answer {
-            true => (Baseline::None, Some(prompt::text("mode/report.md")?)),
-            false => (Baseline::OfBase, None),
+        let (baseline, mode_text) = if request.answer {
+            (Baseline::None, Some(prompt::text("mode/report.md")?))
+        } else {
+            (Baseline::OfBase, None)
         };
         let job = Job::new(Subject::Campaign(request), checkout, baseline);
         Ok(Job { mode_text, commit_title: request.title.as_deref(), ..job })

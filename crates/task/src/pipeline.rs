@@ -98,9 +98,10 @@ async fn solve(run: &Run<'_>, issue: &AdmittedIssue, progress: &Progress) -> Res
     progress.phase("Cloning the repository");
     let workspace = run.unless_interrupted(issue.open(run)).await?;
     // Before anything is paid for: without a name for the branch nothing can be published.
-    let branch = match run.config.dry_run {
-        true => None,
-        false => Some(run.unless_interrupted(publish::branch_for(run, issue)).await?),
+    let branch = if run.config.dry_run {
+        None
+    } else {
+        Some(run.unless_interrupted(publish::branch_for(run, issue)).await?)
     };
     let rules = workspace.rules(run.world, &run.config, &issue.repository);
     let rules = run.unless_interrupted(rules).await?;

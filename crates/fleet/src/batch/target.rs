@@ -181,21 +181,19 @@ impl TargetAttempt<'_> {
         })
     }
 
+    fn review_request(&self) -> Result<ReviewRequest> {
+        let number = self.target.number.and_then(|number| u64::try_from(number).ok());
+        let number = number.ok_or_else(|| Failure::internal("a review without a number"))?;
+        let (repository, head) = (self.repository()?, Some(self.target.base_sha.clone()));
+        Ok(ReviewRequest { repository, number, trigger: None, head, full: false })
+    }
+
     /// One review of the target's pull request.
     async fn review(&self) -> std::result::Result<(), StoreError> {
         let ready = async {
             let config = self.config()?;
             let world = self.world(&config).await?;
-            let number = self.target.number.and_then(|number| u64::try_from(number).ok());
-            let number = number.ok_or_else(|| Failure::internal("a review without a number"))?;
-            let request = ReviewRequest {
-                repository: self.repository()?,
-                number,
-                trigger: None,
-                head: Some(self.target.base_sha.clone()),
-                full: false,
-            };
-            Ok((world, config, request))
+            Ok((world, config, self.review_request()?))
         };
         let (world, config, request) = match ready.await {
             Ok(ready) => ready,
@@ -205,7 +203,8 @@ impl TargetAttempt<'_> {
         let name = format!("review-{}", self.target.id);
         self.fleet.store.begin_target(&self.held.lease, self.target.id, &name).await?;
         let task = Task { kind: request.clone().into(), limits: config.limits.clone() };
-        let reviewing = review::run::review(&world, config, request, watched.environment.clone());
+        let environment = watched.environment.clone();
+        let reviewing = review::run::review(&world, config, request, environment);
         let (verdict, run, used) = match Box::pin(reviewing).await {
             Ok(ended) => {
                 let spending = &ended.reviewed.spending;

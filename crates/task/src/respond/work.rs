@@ -27,7 +27,8 @@ impl Checkout {
             let opening = Workspace::open(run.world, &admitted.repository, base, DEPTH);
             let workspace = run.unless_interrupted(opening).await?;
             let rules = rules(run, admitted, &workspace);
-            Checkout { rules: run.unless_interrupted(rules).await?, workspace }
+            let rules = run.unless_interrupted(rules).await?;
+            Checkout { workspace, rules }
         };
         let workspace = run.pinned(opened.workspace)?;
         Ok(Checkout { workspace, ..opened })
@@ -45,7 +46,7 @@ impl Checkout {
         let rules = rules(run, admitted, &base).await?;
         let mut workspace = base.at(head);
         workspace.base_branch.clone_from(&pull.head_branch);
-        Ok(Checkout { rules, workspace })
+        Ok(Checkout { workspace, rules })
     }
 }
 
@@ -77,7 +78,7 @@ pub(super) async fn work(
     let run = &run.configured(&checkout.rules).await?;
     unseen::check(run, admitted, &checkout.workspace).await?;
     let job = Job::command(admitted, instruction, checkout, run.config.mode);
-    pipeline::carry_out(run, &job, &Progress::on_terminal(run)).await
+    Box::pin(pipeline::carry_out(run, &job, &Progress::on_terminal(run))).await
 }
 
 impl Instruction<'_> {
