@@ -238,11 +238,14 @@ fn the_action_declares_the_inputs_of_the_program_and_passes_them_on() {
 fn flags_that_one_command_has_for_a_setting_are_flags() {
     let command = command();
     let mut flags = 0;
-    for flag in settings().iter().flat_map(|setting| setting.own_flags) {
-        let (name, flag) = flag.split_once(" --").unwrap();
-        let command = command.find_subcommand(name).unwrap();
-        assert!(command.get_arguments().any(|arg| arg.get_long() == Some(flag)), "{name} {flag}");
-        flags += 1;
+    for setting in settings() {
+        for flag in setting.own_flags {
+            let (name, flag) = flag.split_once(" --").unwrap();
+            let command = command.find_subcommand(name).unwrap();
+            let arg = command.get_arguments().find(|arg| arg.get_long() == Some(flag)).unwrap();
+            assert_eq!(arg.get_env().unwrap().to_str(), setting.own_variable, "{name} {flag}");
+            flags += 1;
+        }
     }
     assert!(flags > 2);
 }

@@ -73,7 +73,10 @@ impl ReviewFlags {
     /// What the flags say about settings, in the form of a configuration file.
     fn settings(&self) -> File {
         File {
-            dry_run: self.dry_run.then_some(true),
+            publish: file::Publish {
+                dry_run: self.dry_run.then_some(true),
+                ..file::Publish::default()
+            },
             review: file::Review { fail_on: self.fail_on, ..file::Review::default() },
             ..File::default()
         }

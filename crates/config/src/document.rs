@@ -44,7 +44,9 @@ pub fn names() -> String {
             None => setting.own_flags.iter().map(|flag| format!("`{flag}`")).collect(),
         };
         let variable = arg.as_ref().and_then(clap::Arg::get_env);
-        let variable = variable.map(|name| format!("`{}`", name.to_string_lossy()));
+        let variable = variable.map(|name| name.to_string_lossy().into_owned());
+        let variable = variable.or(setting.own_variable.map(str::to_owned));
+        let variable = variable.map(|name| format!("`{name}`"));
         let input = setting.input.map(|input| format!("`{}`", input.name));
         let campaign = setting.campaign.map(|key| format!("`{key}`"));
         if flags.is_empty() && input.is_none() && campaign.is_none() {

@@ -5,6 +5,7 @@
 //! name: TypeInAFile as (how serde reads it) => field.of.the.config, Rule
 //!     default "in words, where the value does not say it"
 //!     flag conversion { /// help of the flag, and its clap attributes }
+//!     then { flags of the process that stand behind it in the help, as clap has them }
 //!     , input "of-the-action" reader "What it means, for action.yml.", campaign "key.of-a-campaign";
 //! ```
 //!
@@ -97,6 +98,25 @@ table::settings! {
                 /// or `text`
                 #[arg(long, env = "PATCHWRIGHT_PROFILE", value_name = "NAME")]
                 profile: Option<String>
+            }
+            then {
+                /// Operator's configuration file
+                #[arg(
+                    long,
+                    env = "PATCHWRIGHT_CONFIG",
+                    value_name = "FILE",
+                    help_heading = "Configuration"
+                )]
+                pub config: Option<PathBuf>,
+
+                /// Folder for journals, reports and clone mirrors [default: ~/.local/state/patchwright]
+                #[arg(
+                    long,
+                    env = "PATCHWRIGHT_STATE_DIR",
+                    value_name = "DIR",
+                    help_heading = "Configuration"
+                )]
+                pub state_dir: Option<PathBuf>,
             };
 
         /// tone of what people read: `pragmatic`, `friendly` or `none`; see [prompts](prompts.md)
@@ -104,7 +124,7 @@ table::settings! {
 
         /// `execute`, or `plan`: read and end with a plan, change nothing
         mode: Mode => mode, Operator
-            own_flags &["exec --mode"];
+            own_flags "PATCHWRIGHT_MODE" &["exec --mode"];
 
         /// tools that the model's provider runs; see [below](#hosted-tools)
         hosted_tools: Vec<Value> => hosted_tools, Operator;
@@ -187,16 +207,6 @@ table::settings! {
         /// MCP servers, by name; see [below](#mcp-servers). The repository names those that it wants, with
         /// fewer `tools`
         mcp: BTreeMap<String, McpServer> => mcp, Servers;
-
-        /// do everything but write to GitHub
-        dry_run: bool as (skip) => dry_run, Operator
-            publish_flag given {
-                /// Do everything but write to GitHub; the change is kept in the run's folder
-                #[arg(long, env = "PATCHWRIGHT_DRY_RUN")]
-                dry_run: bool
-            }
-            own_flags &["review --dry-run", "respond --dry-run"]
-            , input "dry-run" switch "`true` does everything but write to GitHub.";
     }
 
     /// The section `network`.
@@ -403,6 +413,16 @@ table::settings! {
             }
             , input "reviewers" list "Logins to ask for a review, separated by commas."
             , campaign "publish.reviewers";
+
+        /// do everything but write to GitHub
+        dry_run: bool as (skip) => dry_run, Operator
+            publish_flag given {
+                /// Do everything but write to GitHub; the change is kept in the run's folder
+                #[arg(long, env = "PATCHWRIGHT_DRY_RUN")]
+                dry_run: bool
+            }
+            own_flags "PATCHWRIGHT_DRY_RUN" &["review --dry-run", "respond --dry-run"]
+            , input "dry-run" switch "`true` does everything but write to GitHub.";
     }
 
     /// The section `review`.
@@ -450,7 +470,7 @@ table::settings! {
         /// findings at least this important make the check fail: 0 to 3, or `never`
         fail_on: FailOn => review.fail_on, Choose
             default "`never`"
-            own_flags &["review --fail-on"]
+            own_flags "PATCHWRIGHT_FAIL_ON" &["review --fail-on"]
             , input "fail-on" parsed "Findings of a review that are at least this important make its check fail: `0` to `3`, or `never`.";
 
         /// offer replacements as suggestions

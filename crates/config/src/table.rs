@@ -28,6 +28,8 @@ pub struct Setting {
     pub publish_flag: Option<&'static str>,
     /// Commands that declare a flag for it themselves, as `exec --mode`.
     pub own_flags: &'static [&'static str],
+    /// The variable of those.
+    pub own_variable: Option<&'static str>,
     /// Its input of the Action.
     pub input: Option<Input>,
     /// Its key in a campaign file, `agent.max-turns`.
@@ -61,7 +63,10 @@ pub(crate) fn first<T: Copy>(all: &[T]) -> Option<T> {
 /// The value of a setting in a resolved configuration, as JSON.
 pub fn value(config: &Config, setting: &Setting) -> Option<serde_json::Value> {
     let whole = serde_json::to_value(config).ok()?;
-    whole.pointer(&format!("/{}", setting.field.replace('.', "/"))).cloned()
+    let pointer = format!("/{}", setting.field.replace('.', "/"));
+    // The tools are written as in files.
+    let found = whole.pointer(&pointer).or(whole.pointer(&pointer.replace('_', "-")));
+    found.cloned()
 }
 
 /// One row for each setting; see [`crate::settings`] for how to read them.
@@ -76,10 +81,11 @@ macro_rules! settings {
                 $name:ident: $type:ty $(as ($($serde:tt)+))? => $($field:ident).+, $rule:ident
                 $(default $default:literal)?
                 $(flag $given:ident { $(#[$($arg:tt)*])+ $flag:ident: $flag_type:ty })?
+                $(then { $($of_the_process:tt)+ })?
                 $(publish_flag $publish_given:ident {
                     $(#[$($publish_arg:tt)*])+ $publish_flag:ident: $publish_flag_type:ty
                 })?
-                $(own_flags $own_flags:expr)?
+                $(own_flags $own_variable:literal $own_flags:expr)?
                 $(, input $input:literal $read:ident $input_meaning:literal)?
                 $(, campaign $campaign:literal)?
                 ;
@@ -104,23 +110,13 @@ macro_rules! settings {
         #[derive(Clone, Debug, Default, clap::Args)]
         #[command(next_help_heading = "Model")]
         pub struct Common {
-            $($($(
-                $(#[$($arg)*])+
-                pub $flag: $flag_type,
-            )?)+)+
-
-            /// Operator's configuration file
-            #[arg(long, env = "PATCHWRIGHT_CONFIG", value_name = "FILE", help_heading = "Configuration")]
-            pub config: Option<PathBuf>,
-
-            /// Folder for journals, reports and clone mirrors [default: ~/.local/state/patchwright]
-            #[arg(
-                long,
-                env = "PATCHWRIGHT_STATE_DIR",
-                value_name = "DIR",
-                help_heading = "Configuration"
-            )]
-            pub state_dir: Option<PathBuf>,
+            $($(
+                $(
+                    $(#[$($arg)*])+
+                    pub $flag: $flag_type,
+                )?
+                $($($of_the_process)+)?
+            )+)+
 
             /// Print JSON lines on stdout instead of the final message
             #[arg(long, env = "PATCHWRIGHT_JSON", help_heading = "Output")]
@@ -217,6 +213,7 @@ macro_rules! settings {
                 common_flag: table::first(&[$(stringify!($flag))?]),
                 publish_flag: table::first(&[$(stringify!($publish_flag))?]),
                 own_flags: table::first::<&[&str]>(&[$($own_flags)?]).unwrap_or_default(),
+                own_variable: table::first(&[$($own_variable)?]),
                 input: table::first(&[$(Input {
                     name: $input,
                     meaning: $input_meaning,
