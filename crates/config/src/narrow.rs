@@ -12,9 +12,9 @@ use crate::tools::McpServer;
 pub(crate) fn servers(
     mut wished: Wished<'_>,
     target: &mut BTreeMap<String, McpServer>,
-    wishes: &BTreeMap<String, McpServer>,
+    asked: &BTreeMap<String, McpServer>,
 ) {
-    for (name, wish) in wishes {
+    for (name, wish) in asked {
         let part = format!(".{name}");
         if !target.contains_key(name) {
             wished.refuse(&part, "the operator has no such server");
@@ -26,7 +26,7 @@ pub(crate) fn servers(
         }
     }
     for (name, mut server) in std::mem::take(target) {
-        let Some(wish) = wishes.get(&name) else { continue };
+        let Some(wish) = asked.get(&name) else { continue };
         if !wish.tools.is_empty() {
             let (kept, looser): (Vec<String>, Vec<String>) =
                 wish.tools.iter().cloned().partition(|glob| is_narrower(glob, &server.tools));
@@ -57,9 +57,9 @@ fn is_narrower(glob: &str, operator: &[String]) -> bool {
 }
 
 /// The hosts that both lists allow.
-pub(crate) fn hosts(mut wished: Wished<'_>, target: &mut Vec<String>, wishes: &[String]) {
+pub(crate) fn hosts(mut wished: Wished<'_>, target: &mut Vec<String>, asked: &[String]) {
     let operator = std::mem::take(target);
-    for wish in wishes {
+    for wish in asked {
         match operator.iter().find_map(|theirs| both(theirs.trim(), wish.trim())) {
             Some(host) if target.contains(&host) => {}
             Some(host) => target.push(host),
