@@ -203,18 +203,18 @@ fn with_an_unknown_key_in_the_operators_configuration() {
         &world,
         &["issue", "acme/app#7", "--config", "config.yml"],
         &expect![[r#"
-        exit 2
-        --- stderr
-        error: configuration `config.yml` is not valid
-          cause: error: line 2 column 3: unknown field `max-turn`, expected one of max-turns, max-tokens, max-cost-usd, timeout, command-timeout, setup-timeout, verify-rounds
-         --> <input>:2:3
-          |
-        1 | limits:
-        2 |   max-turn: 3
-          |   ^ unknown field `max-turn`, expected one of max-turns, max-tokens, max-cost-usd, timeout, command-timeout, setup-timeout, verify-rounds
+            exit 2
+            --- stderr
+            error: configuration `config.yml` is not valid
+              cause: error: line 2 column 3: unknown field `max-turn`, expected one of max-turns, max-cost-usd, max-tokens, timeout, command-timeout, setup-timeout, verify-rounds
+             --> <input>:2:3
+              |
+            1 | limits:
+            2 |   max-turn: 3
+              |   ^ unknown field `max-turn`, expected one of max-turns, max-cost-usd, max-tokens, timeout, command-timeout, setup-timeout, verify-rounds
 
-        hint: every key is described in `docs/configuration.md`
-    "#]],
+            hint: every key is described in `docs/configuration.md`
+        "#]],
     );
 }
 
@@ -252,13 +252,13 @@ fn with_a_repository_configuration_that_is_not_valid() {
         exit 2
         --- stderr
         error: configuration `.github/patchwright.yml` is not valid
-          cause: error: line 3 column 1: unknown field `nonsense`, expected one of model, base-url, effort, profile, hosted-tools, stateful, personality, mode, wire, models, image, images, setup, verify, limits, container, policy, publish, review, respond, access, network, tools, mcp, identity
+          cause: error: line 3 column 1: unknown field `nonsense`, expected one of model, base-url, effort, wire, profile, personality, mode, hosted-tools, stateful, models, image, images, setup, verify, mcp, limits, container, policy, publish, review, respond, access, network, tools, identity
          --> <input>:3:1
           |
         1 | verify:
         2 |   - sh test.sh
         3 | nonsense: 1
-          | ^ unknown field `nonsense`, expected one of model, base-url, effort, profile, hosted-tools, stateful, personality, mode, wire, models, image, images, setup, verify, limits, container, policy, publish, review, respond, access, network, tools, mcp, identity
+          | ^ unknown field `nonsense`, expected one of model, base-url, effort, wire, profile, personality, mode, hosted-tools, stateful, models, image, images, setup, verify, mcp, limits, container, policy, publish, review, respond, access, network, tools, identity
 
         hint: every key is described in `docs/configuration.md`
     "#]].assert_eq(&output.text());

@@ -10,7 +10,8 @@ use std::fmt::Write as _;
 use clap::{ArgAction, CommandFactory};
 use patchwright::cli::{Cli, action};
 use patchwright_base::error::FailureKind;
-use patchwright_config::file;
+use patchwright_config::settings::settings;
+use patchwright_config::{document, file};
 use patchwright_provider::catalogue::{Catalogue, Model, Price};
 use patchwright_provider::wire;
 use serde_json::Value;
@@ -114,22 +115,6 @@ fn names(action: &Value, key: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_action_offers_what_the_program_reads() {
-    let action = yaml(&read("action.yml"));
-    let tables = action::INPUTS.iter().chain(action::SWITCHES).map(|(name, _)| *name);
-    let read: BTreeSet<String> =
-        tables.chain(action::OWN_INPUTS.iter().copied()).map(str::to_owned).collect();
-    assert_eq!(names(&action, "inputs"), read);
-    let issue = command();
-    let issue = issue.find_subcommand("issue").unwrap();
-    let flags: BTreeSet<String> =
-        issue.get_arguments().filter_map(|arg| Some(format!("--{}", arg.get_long()?))).collect();
-    for (name, flag) in action::INPUTS.iter().chain(action::SWITCHES) {
-        assert!(flags.contains(*flag), "the input `{name}` stands for `{flag}`, which is no flag");
-    }
-}
-
-#[test]
 fn the_action_passes_on_what_the_program_writes() {
     let action = yaml(&read("action.yml"));
     let source =
@@ -208,35 +193,66 @@ fn links_between_documents_lead_somewhere() {
     }
 }
 
-/// Fields of the structs in `config/file.rs`, `config/review.rs` and `config/tools.rs`, as keys of the
-/// file.
-fn keys_in_code() -> BTreeSet<String> {
-    let source =
-        include_str!("../crates/config/src/file.rs").split("\n/// Parses a conf").next().unwrap();
-    let source = format!(
-        "{source}{}{}",
-        include_str!("../crates/config/src/review.rs"),
-        include_str!("../crates/config/src/tools.rs")
-    );
-    let mut structs: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
-    for part in source.split("pub struct ").skip(1) {
-        let (name, rest) = part.split_once(" {").unwrap();
-        let fields = rest.split_once("\n}").unwrap().0;
-        let fields =
-            fields.lines().filter_map(|line| line.trim().strip_prefix("pub ")?.split_once(": "));
-        let fields =
-            fields.map(|(name, of)| (name.replace('_', "-"), of.trim_end_matches(',').to_owned()));
-        structs.insert(name.to_owned(), fields.collect());
+/// Compares a part of a document with what it should be, or writes it. The part stands between the line
+/// `begin` and the line `end`.
+fn generated_part(name: &str, begin: &str, end: &str, part: &str) {
+    let text = read(name);
+    let (before, rest) = text.split_once(begin).unwrap_or_else(|| panic!("{name}: no {begin:?}"));
+    let (_, after) = rest.split_once(end).unwrap_or_else(|| panic!("{name}: no {end:?}"));
+    generated(name, &format!("{before}{begin}{part}{end}{after}"));
+}
+
+#[test]
+fn the_tables_of_settings_are_those_of_the_program() {
+    let end = "<!-- end of what is generated -->";
+    for (begin, table) in [
+        ("<!-- generated: keys -->\n", document::keys().unwrap()),
+        ("<!-- generated: names -->\n", document::names()),
+    ] {
+        generated_part("docs/configuration.md", begin, end, &format!("{table}\n"));
     }
-    let mut keys = BTreeSet::new();
-    for (name, of) in &structs["File"] {
-        if let Some(fields) = structs.get(of.rsplit("::").next().unwrap()) {
-            keys.extend(fields.iter().map(|(field, _)| format!("{name}.{field}")));
-        } else {
-            keys.insert(name.clone());
+    let mut inputs = "| input | meaning |\n|---|---|\n".to_owned();
+    for (name, meaning) in action::inputs() {
+        writeln!(inputs, "| `{name}` | {meaning} |").unwrap();
+    }
+    let begin = "<!-- generated: inputs -->\n";
+    generated_part("docs/github-action.md", begin, end, &format!("{inputs}\n"));
+}
+
+#[test]
+fn the_action_declares_the_inputs_of_the_program_and_passes_them_on() {
+    let (mut declared, mut passed) = (String::new(), String::new());
+    for (name, meaning) in action::inputs() {
+        let meaning = serde_json::to_string(meaning).unwrap();
+        writeln!(declared, "  {name}:\n    description: {meaning}").unwrap();
+        let variable = name.to_ascii_uppercase().replace('-', "_");
+        writeln!(passed, "        INPUT_{variable}: ${{{{ inputs.{name} }}}}").unwrap();
+    }
+    generated_part("action.yml", "\ninputs:\n", "\noutputs:\n", &declared);
+    let begin = "        GITHUB_TOKEN: ${{ env.GITHUB_TOKEN || github.token }}\n";
+    let end = "      # No value of an input ever stands in this script";
+    generated_part("action.yml", begin, end, &passed);
+}
+
+#[test]
+fn flags_that_one_command_has_for_a_setting_are_flags() {
+    let command = command();
+    let mut flags = 0;
+    for setting in settings() {
+        for flag in setting.own_flags {
+            let (name, flag) = flag.split_once(" --").unwrap();
+            let command = command.find_subcommand(name).unwrap();
+            let arg = command.get_arguments().find(|arg| arg.get_long() == Some(flag)).unwrap();
+            assert_eq!(arg.get_env().unwrap().to_str(), setting.own_variable, "{name} {flag}");
+            flags += 1;
         }
     }
-    keys
+    assert!(flags > 2);
+}
+
+/// Keys of configuration files.
+fn keys_in_code() -> BTreeSet<String> {
+    settings().into_iter().filter(|it| it.is_in_files).map(|it| it.key).collect()
 }
 
 /// Keys in the first column of the table of `docs/configuration.md`; `.cpus` continues the one before.

@@ -138,7 +138,7 @@ fn what_is_not_the_providers_to_run_is_refused_with_a_way_out() {
 
 #[test]
 fn secrets_come_from_the_environment_and_go_into_declarations_only() {
-    let entries = file::parse("config.yml", CONFIG).unwrap().hosted_tools;
+    let entries = file::parse("config.yml", CONFIG).unwrap().hosted_tools.unwrap();
     let env = Env::from_pairs([("PATCHWRIGHT_TOOL_DOCS", TOKEN), ("OTHER", "x")]);
     let secrets = hosted::secrets(&entries, &env).unwrap();
     assert_eq!(secrets.len(), 1);

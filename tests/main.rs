@@ -99,6 +99,7 @@ mod schedule; // campaigns at their times: missed, doubled, broken, interrupted,
 mod scripted; // scripted models, and replies from a journal
 mod serve; // webhooks in, work done, pages out
 mod sessions; // commands that go on after their call: terminals, pipes, signals, bounds, survivors
+mod settings; // the table of settings: every key from every source, applied or refused by name
 mod stops; // budgets, failures and crashes of the agent loop
 mod store; // the fleet's database, SQLite and PostgreSQL
 mod text_models; // models without tool calls, from the command line and in the loop

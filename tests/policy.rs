@@ -8,10 +8,12 @@ use std::fmt::Write as _;
 
 use expect_test::{Expect, expect};
 use patchwright_base::redact::Redactor;
+use patchwright_config::flags::Common;
+use patchwright_config::{file, merge};
 use patchwright_git::Oid;
 use patchwright_git::tree::{Change, Entry, FileChange, Mode, OverLimit};
 use patchwright_policy::{
-    self as policy, Blobs, Judgement, Policy, RepositoryPolicy, Unread, secrets,
+    self as policy, Blobs, Judgement, Policy, Unread, secrets,
 };
 use secrecy::SecretString;
 
@@ -792,21 +794,21 @@ fn flags_say_what_a_reviewer_could_miss() {
 
 #[test]
 fn a_repository_can_only_tighten() {
-    let operator = Policy { allow_workflows: true, max_files: 50, ..Policy::default() };
-    let looser = RepositoryPolicy {
-        max_files: Some(5000),
-        max_bytes: Some(u64::MAX),
-        allow_workflows: Some(true),
-        ..RepositoryPolicy::default()
-    };
-    assert_eq!(operator.clone().tighten(&looser), operator);
-    let stricter = RepositoryPolicy {
-        max_files: Some(3),
-        blocked_paths: vec!["infra/".to_owned()],
-        protected_paths: vec!["*.sql".to_owned()],
-        allow_workflows: Some(false),
-        ..RepositoryPolicy::default()
-    };
+    let operator = "policy: { allow-workflows: true, max-files: 50 }";
+    let mut config = merge::resolve(Some(("operator.yml", operator)), &Common::default()).unwrap();
+    let before = config.policy.clone();
+    let looser = "policy: { max-files: 5000, max-bytes: 15000000000g, allow-workflows: true }";
+    merge::tighten(&mut config, file::parse(file::REPOSITORY_FILE, looser).unwrap());
+    assert_eq!(config.policy, before);
+    assert_eq!(
+        config.notes,
+        ["policy.max-files", "policy.max-bytes"].map(|key| format!(
+            "`{key}` in `.github/patchwright.yml` was refused: it is looser than the operator's limit"
+        ))
+    );
+    let stricter = "policy: { max-files: 3, blocked-paths: [infra/], protected-paths: [\"*.sql\"], \
+                    allow-workflows: false }";
+    merge::tighten(&mut config, file::parse(file::REPOSITORY_FILE, stricter).unwrap());
     let draft = Draft::default()
         .file(".github/workflows/a.yml", None, Some("a\n"))
         .file("infra/main.tf", None, Some("b\n"))
@@ -817,7 +819,7 @@ fn a_repository_can_only_tighten() {
         held back path.blocked "infra/main.tf"
         draft: true
     "#]]
-    .assert_eq(&shown(&draft.judge(&operator.tighten(&stricter), &[])));
+    .assert_eq(&shown(&draft.judge(&config.policy, &[])));
 }
 
 #[test]

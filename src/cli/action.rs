@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::cli::inputs::{self, input};
+use crate::cli::inputs::{configuration, input};
 use crate::cli::review::post_from;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, FailureKind, Result};
@@ -23,7 +23,7 @@ use patchwright_task::world::World;
 use patchwright_types::outcome::Conclusion;
 use patchwright_types::task::TaskKind;
 
-pub use crate::cli::inputs::{INPUTS, OWN_INPUTS, SWITCHES};
+pub use crate::cli::inputs::inputs;
 
 /// Run inside GitHub Actions: reads `GITHUB_EVENT_*` and `INPUT_*`, picks the command
 ///
@@ -90,7 +90,7 @@ fn nothing_to_do(env: &Env, ui: Ui, conclusion: &str, why: &str) -> Result<()> {
 }
 
 async fn work(env: &Env, ui: Ui) -> Result<Reacted> {
-    let (config, flags) = inputs::configuration(env)?;
+    let (config, flags) = configuration(env)?;
     let event = event(env)?;
     let decision = match decide(&event, &TriggerConfig::of(&config)) {
         Decision::Ignored(why) => return Ok(Reacted::Ignored(why)),

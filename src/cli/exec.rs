@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
+use patchwright_config::file::File;
 use patchwright_config::flags::Common;
-use patchwright_config::merge::take;
-use patchwright_config::{Config, Mode, SandboxChoice, Source};
+use patchwright_config::{Config, Mode, SandboxChoice, Source, merge};
 use patchwright_sandbox::docker::DockerSandbox;
 use patchwright_task::pipeline::{self, RunReport};
 use patchwright_task::run::RunEnvironment;
@@ -53,7 +53,7 @@ pub struct Args {
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     let mut config = args.common.resolve()?;
-    take!(config, Source::Flag, mode = args.mode);
+    merge::lay(&mut config, File { mode: args.mode, ..File::default() }, Source::Flag);
     let prompt = prompt(&args.prompt)?;
     without_docker(&mut config, env, ui).await;
     let world = World::for_repository(&config, &args.common, env).await?;

@@ -1,45 +1,42 @@
-//! The inputs of the Action: which there are, and what they mean for the configuration.
+//! The inputs of the Action, and what they mean for the configuration. Those of settings stand in the
+//! table of settings ([`patchwright_config::settings`]); here are the others.
 
 use clap::Parser;
 
-use crate::cli::issue::PublishFlags;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
-use patchwright_config::flags::Common;
-use patchwright_config::review::FailOn;
-use patchwright_config::{Config, Source, check};
+use patchwright_config::file::File;
+use patchwright_config::flags::{Common, PublishFlags};
+use patchwright_config::settings::settings;
+use patchwright_config::{Config, Source, merge};
 
-/// Every input of `action.yml` and the flag that it stands for. Inputs that are lists take commas
-/// or lines.
-pub const INPUTS: &[(&str, &str)] = &[
-    ("model", "--model"),
-    ("base-url", "--base-url"),
-    ("effort", "--effort"),
-    ("config", "--config"),
-    ("sandbox", "--sandbox"),
-    ("image", "--image"),
-    ("setup", "--setup"),
-    ("verify", "--verify"),
-    ("allow-hosts", "--allow-host"),
-    ("max-turns", "--max-turns"),
-    ("max-cost-usd", "--max-cost-usd"),
-    ("max-tokens", "--max-tokens"),
-    ("timeout", "--timeout"),
-    ("state-dir", "--state-dir"),
-    ("base", "--base"),
-    ("branch", "--branch"),
-    ("labels", "--pr-label"),
-    ("reviewers", "--reviewer"),
+/// Inputs that are flags of the process, not settings: the name, the flag, and what it means.
+const OF_THE_PROCESS: &[(&str, &str, &str)] = &[
+    ("config", "--config", "Configuration file of the operator, relative to the workspace."),
+    (
+        "state-dir",
+        "--state-dir",
+        "Folder for journals, reports and clone mirrors; keep it between jobs to go on with a run that was cut off.",
+    ),
 ];
 
-/// Inputs that switch a flag on with `true`.
-pub const SWITCHES: &[(&str, &str)] = &[("draft", "--draft"), ("dry-run", "--dry-run")];
+/// Inputs that the action itself reads.
+const OF_THE_ACTION: &[(&str, &str)] = &[(
+    "post-from",
+    "Folder with the review that another run found but was not allowed to post; it is posted instead of reviewing.",
+)];
 
-/// Inputs that are not flags of `issue`.
-pub const OWN_INPUTS: &[&str] =
-    &["allow-users", "allow-bots", "label", "mention", "fail-on", "post-from"];
+/// Every input of `action.yml`, with what it means.
+pub fn inputs() -> Vec<(&'static str, &'static str)> {
+    let of_settings = settings().into_iter().filter_map(|setting| setting.input);
+    of_settings
+        .map(|input| (input.name, input.meaning))
+        .chain(OF_THE_PROCESS.iter().map(|(name, _, meaning)| (*name, *meaning)))
+        .chain(OF_THE_ACTION.iter().copied())
+        .collect()
+}
 
-/// The flags of `issue`, parsed from inputs.
+/// The flags of the process, with the variables of all flags.
 #[derive(Debug, Parser)]
 pub(super) struct Flags {
     #[command(flatten)]
@@ -53,55 +50,34 @@ pub(super) fn configuration(env: &Env) -> Result<(Config, Flags)> {
     let flags = flags(env)?;
     let mut config = flags.common.resolve()?;
     flags.publish.overlay(&mut config);
-    if let Some(label) = input(env, "label") {
-        label.clone_into(&mut config.access.label);
-    }
-    if let Some(users) = input(env, "allow-users") {
-        config.access.allow_users = list(users);
-    }
-    if let Some(bots) = input(env, "allow-bots") {
-        config.access.allow_bots = list(bots);
-    }
-    if config.access.allow_bots.iter().any(|bot| bot.contains('*')) {
-        return Err(Failure::usage("`allow-bots` takes exact logins, not patterns"));
-    }
-    let wrong = |name: &str, why: String| Failure::usage(format!("input `{name}`: {why}"));
-    if let Some(mention) = input(env, "mention") {
-        check::mention(mention).map_err(|why| wrong("mention", why))?;
-        mention.trim_start_matches('@').clone_into(&mut config.respond.mention);
-    }
-    if let Some(fail_on) = input(env, "fail-on") {
-        let fail_on: FailOn = fail_on.parse().map_err(|why| wrong("fail-on", why))?;
-        config.review.fail_on = fail_on.threshold();
-        config.sources.insert("review.fail-on".to_owned(), Source::Flag);
-    }
+    merge::lay(&mut config, said(env)?, Source::Flag);
+    merge::validate(&config)?;
     Ok((config, flags))
 }
 
-/// Turns inputs into the flags of `issue`, so that both are checked by the same parser.
+/// What the inputs say, in the form of a configuration file.
+fn said(env: &Env) -> Result<File> {
+    let mut file = File::default();
+    for given in settings().into_iter().filter_map(|setting| setting.input) {
+        if let Some(text) = input(env, given.name) {
+            (given.read)(&mut file, text).map_err(|why| {
+                Failure::usage(format!("input `{}`: {why}", given.name))
+                    .hint("the inputs are described in `action.yml`")
+            })?;
+        }
+    }
+    Ok(file)
+}
+
 fn flags(env: &Env) -> Result<Flags> {
-    let mut argv = vec!["action".to_owned()];
-    for (name, flag) in INPUTS {
-        if let Some(value) = input(env, name) {
-            argv.push(format!("{flag}={value}"));
-        }
-    }
-    for (name, flag) in SWITCHES {
-        match input(env, name) {
-            None | Some("false") => {}
-            Some("true") => argv.push((*flag).to_owned()),
-            Some(other) => {
-                return Err(Failure::usage(format!(
-                    "input `{name}` must be `true` or `false`: {other}"
-                )));
-            }
-        }
-    }
-    Flags::try_parse_from(argv).map_err(|err| {
+    let given = OF_THE_PROCESS
+        .iter()
+        .filter_map(|(name, flag, _)| input(env, name).map(|value| format!("{flag}={value}")));
+    Flags::try_parse_from(std::iter::once("action".to_owned()).chain(given)).map_err(|err| {
         let text = err.to_string();
         let line = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        Failure::usage(format!("an input of the action is not valid: {line}"))
-            .hint("the inputs are described in `action.yml`")
+        Failure::usage(format!("a variable of the step is not valid: {line}"))
+            .hint("variables are described in `docs/cli.md`, inputs in `action.yml`")
     })
 }
 
@@ -113,8 +89,4 @@ pub(super) fn input<'a>(env: &'a Env, name: &str) -> Option<&'a str> {
         .or_else(|| env.var(&format!("INPUT_{}", upper.replace('-', "_"))))
         .map(str::trim)
         .filter(|value| !value.is_empty())
-}
-
-fn list(value: &str) -> Vec<String> {
-    value.split([',', '\n']).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty()).collect()
 }

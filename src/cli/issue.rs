@@ -6,7 +6,7 @@ use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
 use patchwright_config::Config;
-use patchwright_config::flags::Common;
+use patchwright_config::flags::{Common, PublishFlags};
 use patchwright_forge::RepositoryId;
 use patchwright_task::pipeline;
 use patchwright_task::run::RunEnvironment;
@@ -33,71 +33,6 @@ pub struct Args {
 
     #[command(flatten)]
     pub publish: PublishFlags,
-}
-
-/// Flags of commands that publish.
-#[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Pull request")]
-pub struct PublishFlags {
-    /// Branch to start from and to merge into [default: the default branch]
-    #[arg(long, env = "PATCHWRIGHT_BASE", value_name = "BRANCH")]
-    pub base: Option<String>,
-
-    /// Branch to push [default: patchwright/issue-N]
-    #[arg(long, env = "PATCHWRIGHT_BRANCH", value_name = "BRANCH")]
-    pub branch: Option<String>,
-
-    /// Always open the pull request as a draft
-    #[arg(long, env = "PATCHWRIGHT_DRAFT")]
-    pub draft: bool,
-
-    /// Label for the pull request; repeatable
-    #[arg(
-        long = "pr-label",
-        env = "PATCHWRIGHT_LABELS",
-        value_name = "LABEL",
-        value_delimiter = ','
-    )]
-    pub labels: Vec<String>,
-
-    /// Person to ask for a review; repeatable
-    #[arg(
-        long = "reviewer",
-        env = "PATCHWRIGHT_REVIEWERS",
-        value_name = "LOGIN",
-        value_delimiter = ','
-    )]
-    pub reviewers: Vec<String>,
-
-    /// Do everything but write to GitHub; the change is kept in the run's folder
-    #[arg(long, env = "PATCHWRIGHT_DRY_RUN")]
-    pub dry_run: bool,
-}
-
-impl PublishFlags {
-    /// Lays the flags over a configuration.
-    pub fn overlay(&self, config: &mut Config) {
-        let given = |values: &[String]| -> Option<Vec<String>> {
-            let values: Vec<String> =
-                values.iter().map(|v| v.trim().to_owned()).filter(|v| !v.is_empty()).collect();
-            (!values.is_empty()).then_some(values)
-        };
-        let text = |value: &Option<String>| value.clone().filter(|text| !text.is_empty());
-        if let Some(base) = text(&self.base) {
-            config.publish.base = Some(base);
-        }
-        if let Some(branch) = text(&self.branch) {
-            config.publish.branch = Some(branch);
-        }
-        if let Some(labels) = given(&self.labels) {
-            config.publish.labels = labels;
-        }
-        if let Some(reviewers) = given(&self.reviewers) {
-            config.publish.reviewers = reviewers;
-        }
-        config.publish.draft |= self.draft;
-        config.dry_run |= self.dry_run;
-    }
 }
 
 /// `OWNER/REPO#N`, or the issue's web address.

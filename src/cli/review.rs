@@ -8,9 +8,10 @@ use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::redact::Redactor;
 use patchwright_base::ui::Ui;
+use patchwright_config::file::{self, File};
 use patchwright_config::flags::Common;
 use patchwright_config::review::FailOn;
-use patchwright_config::{Config, Source};
+use patchwright_config::{Config, Source, merge};
 use patchwright_provider::http;
 use patchwright_report::findings;
 use patchwright_task::review::hand_over::{self, Expected, Poster};
@@ -68,6 +69,20 @@ pub struct ReviewFlags {
     pub dry_run: bool,
 }
 
+impl ReviewFlags {
+    /// What the flags say about settings, in the form of a configuration file.
+    fn settings(&self) -> File {
+        File {
+            publish: file::Publish {
+                dry_run: self.dry_run.then_some(true),
+                ..file::Publish::default()
+            },
+            review: file::Review { fail_on: self.fail_on, ..file::Review::default() },
+            ..File::default()
+        }
+    }
+}
+
 /// `OWNER/REPO#N`, or the pull request's web address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PullRequestReference(pub Reference);
@@ -84,11 +99,7 @@ impl std::str::FromStr for PullRequestReference {
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     let mut config = args.common.resolve()?;
-    config.dry_run |= args.review.dry_run;
-    if let Some(fail_on) = args.review.fail_on {
-        config.review.fail_on = fail_on.threshold();
-        config.sources.insert("review.fail-on".to_owned(), Source::Flag);
-    }
+    merge::lay(&mut config, args.review.settings(), Source::Flag);
     if let Some(folder) = &args.review.post_from {
         let Reference { repository, number } = args.pull_request.0;
         let (number, head) = (Some(number), args.review.head);

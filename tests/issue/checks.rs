@@ -69,7 +69,7 @@ fn checks_come_from_the_base_commit_and_operator_keys_are_refused() {
         run RUN
         cloning the repository
         note: `model` in `.github/patchwright.yml` was refused: only the operator may set it
-        note: `access` in `.github/patchwright.yml` was refused: only the operator may set it
+        note: `access.allow-bots` in `.github/patchwright.yml` was refused: only the operator may set it
         preparing the sandbox
         running the repository's checks on the base
         check on base: `sh test.sh` failed with exit code 1
@@ -90,7 +90,7 @@ fn checks_come_from_the_base_commit_and_operator_keys_are_refused() {
     "#]],
     );
     let body = &world.github.pulls()[0].body;
-    for text in ["test -f README.md", "`model` in", "`access` in"] {
+    for text in ["test -f README.md", "`model` in", "`access.allow-bots` in"] {
         assert!(body.contains(text), "{text}: {body}");
     }
 }

@@ -129,6 +129,13 @@ network: { allow: [evil.example, "*.docs.rs:22", "hub.example=10.0.0.1"], setup-
     );
     let said = config.notes.join("\n");
     expect![[r#"
+        `mcp.docs` in `.github/patchwright.yml` was refused: it may have `tools` only; the rest is the operator's
+        `mcp.hub` in `.github/patchwright.yml` was refused: it may have `tools` only; the rest is the operator's
+        `mcp.own` in `.github/patchwright.yml` was refused: the operator has no such server
+        `mcp.docs.tools: *` in `.github/patchwright.yml` was refused: it is not within the operator's list
+        `network.allow: evil.example` in `.github/patchwright.yml` was refused: the operator does not allow it
+        `network.allow: *.docs.rs:22` in `.github/patchwright.yml` was refused: the operator does not allow it
+        `network.allow: hub.example=10.0.0.1` in `.github/patchwright.yml` was refused: the operator does not allow it
         `network.setup-allow` in `.github/patchwright.yml` was refused: only the operator may set it
         `tools.untruncated` in `.github/patchwright.yml` was refused: only the operator may set it
         `tools.search-above` in `.github/patchwright.yml` was refused: only the operator may set it
@@ -136,14 +143,7 @@ network: { allow: [evil.example, "*.docs.rs:22", "hub.example=10.0.0.1"], setup-
         `tools.hooks` in `.github/patchwright.yml` was refused: only the operator may set it
         `tools.shell-env` in `.github/patchwright.yml` was refused: only the operator may set it
         `tools.agents` in `.github/patchwright.yml` was refused: only the operator may set it
-        `tools.js-repl` in `.github/patchwright.yml` was refused: only the operator may set it
-        `mcp.docs` in `.github/patchwright.yml` was refused: it may have `tools` only; the rest is the operator's
-        `mcp.hub` in `.github/patchwright.yml` was refused: it may have `tools` only; the rest is the operator's
-        `mcp.own` in `.github/patchwright.yml` was refused: the operator has no such server
-        `mcp.docs.tools: *` in `.github/patchwright.yml` was refused: it is not within the operator's list
-        `network.allow: evil.example` in `.github/patchwright.yml` was refused: the operator does not allow it
-        `network.allow: *.docs.rs:22` in `.github/patchwright.yml` was refused: the operator does not allow it
-        `network.allow: hub.example=10.0.0.1` in `.github/patchwright.yml` was refused: the operator does not allow it"#]].assert_eq(&said);
+        `tools.js-repl` in `.github/patchwright.yml` was refused: only the operator may set it"#]].assert_eq(&said);
     assert_eq!(config.tools.custom["a"].command, "c");
     assert_eq!(config.tools.custom.len(), 1);
     assert_eq!(config.mcp.keys().collect::<Vec<_>>(), ["hub"]);

@@ -46,9 +46,8 @@ pub(super) fn check(file: &File) -> Result<(), String> {
             ));
         }
     }
-    let images = file.images.as_slice();
-    entries("images", Some(images))?;
-    for glob in images {
+    entries("images", file.images.as_deref())?;
+    for glob in file.images.iter().flatten() {
         globset::Glob::new(glob)
             .map_err(|err| format!("`{glob}` in `images` is not a valid pattern: {err}"))?;
     }

@@ -7,8 +7,8 @@ use globset::Glob;
 use serde_json::Value;
 
 use super::check::{between, entries};
-use super::file::File;
-use super::tools::{CustomTool, Hook, McpServer, Tools, compiled};
+use super::file::{File, Tools};
+use super::tools::{CustomTool, Hook, McpServer, compiled};
 
 const MOST_CUSTOM: usize = 100;
 const MOST_HOOKS: usize = 50;
@@ -26,32 +26,35 @@ const LONGEST_HOOK: u64 = 600;
 /// What is wrong with the file, in a sentence that names the key.
 pub(super) fn check(file: &File) -> Result<(), String> {
     tools(&file.tools)?;
-    if file.mcp.len() > MOST_SERVERS {
+    if file.mcp.as_ref().is_some_and(|servers| servers.len() > MOST_SERVERS) {
         return Err(format!("`mcp` has more than {MOST_SERVERS} servers"));
     }
-    for (name, server) in &file.mcp {
+    for (name, server) in file.mcp.iter().flatten() {
         self::server(name, server)?;
     }
     hosts(file.network.allow.as_deref().unwrap_or_default())
 }
 
 fn tools(tools: &Tools) -> Result<(), String> {
-    patterns("tools.disabled", &tools.disabled)?;
-    patterns("tools.untruncated", &tools.untruncated)?;
+    patterns("tools.disabled", tools.disabled.as_deref())?;
+    patterns("tools.untruncated", tools.untruncated.as_deref())?;
     between("tools.search-above", tools.search_above, 0, 1_000)?;
     between("tools.agents", tools.agents, 0, 64)?;
-    entries("tools.agent-models", Some(&tools.agent_models))?;
-    if tools.custom.len() > MOST_CUSTOM {
+    entries("tools.agent-models", tools.agent_models.as_deref())?;
+    if tools.custom.as_ref().is_some_and(|custom| custom.len() > MOST_CUSTOM) {
         return Err(format!("`tools.custom` has more than {MOST_CUSTOM} tools"));
     }
-    for (name, tool) in &tools.custom {
+    for (name, tool) in tools.custom.iter().flatten() {
         custom(name, tool)?;
     }
-    if tools.hooks.len() > MOST_HOOKS {
+    if tools.hooks.as_ref().is_some_and(|hooks| hooks.len() > MOST_HOOKS) {
         return Err(format!("`tools.hooks` has more than {MOST_HOOKS} hooks"));
     }
-    tools.hooks.iter().try_for_each(hook)?;
-    variables("tools.shell-env", &tools.shell_env)
+    tools.hooks.iter().flatten().try_for_each(hook)?;
+    match &tools.shell_env {
+        Some(env) => variables("tools.shell-env", env),
+        None => Ok(()),
+    }
 }
 
 fn custom(name: &str, tool: &CustomTool) -> Result<(), String> {
@@ -98,7 +101,7 @@ fn schema(key: &str, schema: &Value) -> Result<(), String> {
 }
 
 fn hook(hook: &Hook) -> Result<(), String> {
-    patterns("tools.hooks.tools", &hook.tools)?;
+    patterns("tools.hooks.tools", Some(&hook.tools))?;
     command("tools.hooks", &hook.command)?;
     between("tools.hooks.timeout-seconds", hook.timeout_seconds, 1, LONGEST_HOOK)
 }
@@ -121,16 +124,16 @@ fn server(name: &str, server: &McpServer) -> Result<(), String> {
     if !server.command.is_empty() && server.url.is_some() {
         return Err(format!("`{key}` has both `command` and `url`; a server has one of them"));
     }
-    patterns(&format!("{key}.tools"), &server.tools)?;
+    patterns(&format!("{key}.tools"), Some(&server.tools))?;
     variables(&format!("{key}.env"), &server.env)?;
     between(&format!("{key}.start-timeout-seconds"), server.start_timeout_seconds, 1, 3_600)?;
     between(&format!("{key}.timeout-seconds"), server.timeout_seconds, 1, LONGEST_TOOL)
 }
 
 /// Globs of tool names.
-fn patterns(key: &str, globs: &[String]) -> Result<(), String> {
-    entries(key, Some(globs))?;
-    for glob in globs {
+fn patterns(key: &str, globs: Option<&[String]>) -> Result<(), String> {
+    entries(key, globs)?;
+    for glob in globs.unwrap_or_default() {
         Glob::new(glob)
             .map_err(|err| format!("`{glob}` in `{key}` is not a valid pattern: {err}"))?;
     }

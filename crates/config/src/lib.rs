@@ -1,17 +1,22 @@
-//! defaults → file → flags and environment: one resolved [`Config`], each value knowing where it
-//! came from.
+//! defaults → file → campaign → flags and environment: one resolved [`Config`], each value knowing where
+//! it came from.
 //!
 //! Operators (flags, `PATCHWRIGHT_*`, `--config`) decide everything. The repository's own file is
-//! read from the base commit and can only tighten: see [`merge::tighten`].
+//! read from the base commit and can only tighten: see [`merge::tighten`]. Every setting is declared once,
+//! in [`mod@settings`].
 
 pub mod check;
 mod check_tools;
+pub mod document;
 pub mod file;
 pub mod flags;
 pub mod merge;
-mod merge_review;
-mod merge_tools;
+mod narrow;
+mod read;
 pub mod review;
+pub mod rules;
+pub mod settings;
+pub mod table;
 pub mod tools;
 
 use std::collections::BTreeMap;
@@ -28,7 +33,7 @@ use patchwright_sandbox::ContainerLimits;
 use patchwright_types::task::Limits;
 
 /// Everything that can be configured, resolved. Holds no secret, so it may be journaled.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Config {
     /// Catalogue slug, `provider/slug`, `chat/NAME` or `scripted:FILE`.
     pub model: String,
@@ -105,6 +110,11 @@ impl Config {
             hosted_tools: &self.hosted_tools,
         }
     }
+
+    /// Whether a source may set the key: not where one that counts more has set it.
+    fn yields(&self, key: &str, source: Source) -> bool {
+        self.sources.get(key).is_none_or(|set_by| set_by.rank() <= source.rank())
+    }
 }
 
 /// Whose work a process does, as far as repositories may not be each other's business.
@@ -119,10 +129,11 @@ pub enum Tenants {
 }
 
 /// Where commands run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxChoice {
     /// A hardened container.
+    #[default]
     Docker,
     /// No container: Landlock and seccomp on this machine.
     Local,
@@ -191,7 +202,7 @@ pub struct Access {
 }
 
 /// Author and committer of the commits.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
     pub name: String,
     pub email: String,
@@ -207,6 +218,17 @@ pub enum Source {
     RepositoryFile,
     /// A flag or its environment variable.
     Flag,
+}
+
+impl Source {
+    /// Among operators' sources the higher one counts. A repository's file does not compete with them.
+    fn rank(self) -> u8 {
+        match self {
+            Source::RepositoryFile | Source::OperatorFile => 0,
+            Source::Campaign => 1,
+            Source::Flag => 2,
+        }
+    }
 }
 
 impl fmt::Display for Source {

@@ -1,5 +1,5 @@
-//! How pull requests are reviewed, and how far conversations go: the `review` and `respond` sections of
-//! a configuration file, and what becomes of them. What they may say is checked by [`super::check`].
+//! How pull requests are reviewed, and how far conversations go: what becomes of the sections `review` and
+//! `respond` of a configuration file. What they may say is checked by [`super::check`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,49 +9,6 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use patchwright_forge::ReviewEvent;
 use patchwright_review::finding::Priority;
-
-/// The section `review`. Every key is optional.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct ReviewFile {
-    /// Globs of files to review; all when empty.
-    pub paths: Option<Vec<String>>,
-    /// Globs of files that are not reviewed.
-    pub ignore_paths: Option<Vec<String>>,
-    /// What to look at in certain files.
-    pub instructions: Option<Vec<PathInstructions>>,
-    /// The least important findings that are reported, 0 to 3.
-    pub minimum_priority: Option<Priority>,
-    /// The least sure findings that are reported, 0 to 1.
-    pub minimum_confidence: Option<f64>,
-    /// Inline comments of one review, at most 30.
-    pub max_comments: Option<usize>,
-    /// The language of findings and summary: `German`.
-    pub language: Option<String>,
-    /// Review drafts too.
-    pub drafts: Option<bool>,
-    /// Review only pull requests with one of these labels.
-    pub labels: Option<Vec<String>>,
-    /// Never review pull requests with one of these labels.
-    pub skip_labels: Option<Vec<String>>,
-    /// Never review pull requests of these accounts.
-    pub skip_authors: Option<Vec<String>>,
-    /// What the review says as a whole when there are findings that fail the check.
-    pub event: Option<ReviewEvent>,
-    /// Findings at least this important make the check fail; `never`.
-    pub fail_on: Option<FailOn>,
-    /// Offer replacements as suggestions.
-    pub suggestions: Option<bool>,
-    /// Resolve our own threads when what they were about is gone.
-    pub resolve_threads: Option<bool>,
-    /// Operator only, for `serve`: reviews of one pull request in 24 hours that nobody asked for, where
-    /// its author has no write access.
-    pub per_pull_request: Option<u32>,
-    /// Operator only, for `serve`: the same, of all pull requests of one author in a repository.
-    pub per_author: Option<u32>,
-    /// Operator only, for `serve`: the same, of all pull requests of a repository.
-    pub per_day: Option<u32>,
-}
 
 /// Instructions for some files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,6 +32,12 @@ impl FailOn {
             FailOn::At(priority) => Some(priority),
             FailOn::Never => None,
         }
+    }
+}
+
+impl From<FailOn> for Option<Priority> {
+    fn from(fail_on: FailOn) -> Option<Priority> {
+        fail_on.threshold()
     }
 }
 
@@ -138,7 +101,8 @@ pub struct Review {
     pub fail_on: Option<Priority>,
     pub suggestions: bool,
     pub resolve_threads: bool,
-    /// Reviews in 24 hours that strangers can set off: see [`ReviewFile`].
+    /// Reviews in 24 hours that strangers can set off: of one pull request, of one author, of a
+    /// repository.
     pub per_pull_request: u32,
     pub per_author: u32,
     pub per_day: u32,
@@ -233,18 +197,6 @@ pub(super) fn glob_of(glob: &str) -> Result<globset::Glob, globset::Error> {
         pattern.push_str("**");
     }
     GlobBuilder::new(&pattern).literal_separator(true).build()
-}
-
-/// The section `respond`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct RespondFile {
-    /// Operator only: the name after `@`.
-    pub mention: Option<String>,
-    /// Answers of ours in one thread.
-    pub max_rounds: Option<u32>,
-    /// Attempts to repair the checks of one pull request.
-    pub max_ci_rounds: Option<u32>,
 }
 
 /// How far conversations go.

@@ -1,9 +1,4 @@
-//! What the model can call besides its profile's own tools, and what surrounds calls: the sections
-//! `tools`, `mcp` and `network` of a configuration file. The same types are the file's and the resolved
-//! configuration's.
-//!
-//! Operator only, but for what tightens: a repository may name which of the operator's servers and tools
-//! it wants, and fewer hosts.
+//! What the model can call besides its profile's own tools, and what surrounds calls.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,9 +8,9 @@ use jsonschema::{PatternOptions, Retrieve, Uri, Validator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The section `tools`.
+/// Tools of the configuration, and what surrounds calls.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[serde(rename_all = "kebab-case", default)]
 pub struct Tools {
     /// Tools that are neither declared nor run, by the name that the model sees; globs.
     pub disabled: Vec<String>,

@@ -116,35 +116,6 @@ impl Default for Policy {
     }
 }
 
-/// The `policy:` section of a file in the repository. There is no field to loosen anything with.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
-pub struct RepositoryPolicy {
-    /// Counts when it is smaller than the operator's.
-    pub max_files: Option<usize>,
-    /// Counts when it is smaller than the operator's.
-    pub max_bytes: Option<u64>,
-    /// Added to the operator's list.
-    pub protected_paths: Vec<String>,
-    /// Added to the operator's list.
-    pub blocked_paths: Vec<String>,
-    /// Only `false` has an effect.
-    pub allow_workflows: Option<bool>,
-}
-
-impl Policy {
-    /// The stricter of the two in every field.
-    #[must_use]
-    pub fn tighten(mut self, repository: &RepositoryPolicy) -> Policy {
-        self.max_files = self.max_files.min(repository.max_files.unwrap_or(usize::MAX));
-        self.max_bytes = self.max_bytes.min(repository.max_bytes.unwrap_or(u64::MAX));
-        self.protected_paths.extend(repository.protected_paths.iter().cloned());
-        self.blocked_paths.extend(repository.blocked_paths.iter().cloned());
-        self.allow_workflows &= repository.allow_workflows.unwrap_or(true);
-        self
-    }
-}
-
 /// Where blobs are read. One that cannot be read counts against the change.
 pub trait Blobs {
     /// A whole blob; `None` when it is not there, or larger than anybody would review.

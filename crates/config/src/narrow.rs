@@ -1,80 +1,38 @@
-//! How the repository's file narrows what the operator's `tools`, `mcp` and `network.allow` offer: it
-//! may switch tools off, name the servers and tools that it wants, and list fewer hosts. Everything else
-//! is refused and noted.
+//! Which of the operator's MCP servers, tools and hosts a repository's file keeps: it may name some of
+//! them and add none.
 
 use std::collections::BTreeMap;
 
 use globset::Glob;
 
-use super::Config;
-use super::file::{Network, REPOSITORY_FILE};
-use super::tools::{McpServer, Tools};
+use crate::rules::Wished;
+use crate::tools::McpServer;
 
-/// Lays the repository's sections over the operator's.
-pub(super) fn tighten(
-    config: &mut Config,
-    tools: &Tools,
-    mcp: &BTreeMap<String, McpServer>,
-    network: &Network,
+/// The servers that are named stay, each with the tools that both lists have.
+pub(crate) fn servers(
+    mut wished: Wished<'_>,
+    target: &mut BTreeMap<String, McpServer>,
+    asked: &BTreeMap<String, McpServer>,
 ) {
-    switch_off(config, tools);
-    if !mcp.is_empty() {
-        servers(config, mcp);
-    }
-    if let Some(wishes) = &network.allow {
-        hosts(config, wishes);
-    }
-}
-
-fn switch_off(config: &mut Config, wishes: &Tools) {
-    let Tools { disabled, untruncated, search_above, custom, hooks, shell_env, .. } = wishes;
-    let Tools { agents, agent_files, agent_models, js_repl, .. } = wishes;
-    let asked = [
-        ("tools.untruncated", !untruncated.is_empty()),
-        ("tools.search-above", search_above.is_some()),
-        ("tools.custom", !custom.is_empty()),
-        ("tools.hooks", !hooks.is_empty()),
-        ("tools.shell-env", !shell_env.is_empty()),
-        ("tools.agents", agents.is_some()),
-        ("tools.agent-files", agent_files.is_some()),
-        ("tools.agent-models", !agent_models.is_empty()),
-        ("tools.js-repl", js_repl.is_some()),
-    ];
-    for (key, _) in asked.iter().filter(|(_, is_set)| *is_set) {
-        refuse(config, key, "only the operator may set it");
-    }
-    for name in disabled {
-        if !config.tools.disabled.contains(name) {
-            config.tools.disabled.push(name.clone());
-        }
-    }
-}
-
-/// The servers that are named stay, each with the tools that both want.
-fn servers(config: &mut Config, wishes: &BTreeMap<String, McpServer>) {
-    for (name, wish) in wishes {
-        let key = format!("mcp.{name}");
-        if !config.mcp.contains_key(name) {
-            refuse(config, &key, "the operator has no such server");
+    for (name, wish) in asked {
+        let part = format!(".{name}");
+        if !target.contains_key(name) {
+            wished.refuse(&part, "the operator has no such server");
             continue;
         }
         let other = McpServer { tools: wish.tools.clone(), ..McpServer::default() };
         if *wish != other {
-            refuse(config, &key, "it may have `tools` only; the rest is the operator's");
+            wished.refuse(&part, "it may have `tools` only; the rest is the operator's");
         }
     }
-    let operator = std::mem::take(&mut config.mcp);
-    for (name, mut server) in operator {
-        let Some(wish) = wishes.get(&name) else { continue };
+    for (name, mut server) in std::mem::take(target) {
+        let Some(wish) = asked.get(&name) else { continue };
         if !wish.tools.is_empty() {
             let (kept, looser): (Vec<String>, Vec<String>) =
                 wish.tools.iter().cloned().partition(|glob| is_narrower(glob, &server.tools));
             for glob in looser {
-                refuse(
-                    config,
-                    &format!("mcp.{name}.tools: {glob}"),
-                    "it is not within the operator's list",
-                );
+                let part = format!(".{name}.tools: {glob}");
+                wished.refuse(&part, "it is not within the operator's list");
             }
             // An empty list would mean all of them.
             if kept.is_empty() {
@@ -82,12 +40,11 @@ fn servers(config: &mut Config, wishes: &BTreeMap<String, McpServer>) {
             }
             server.tools = kept;
         }
-        config.mcp.insert(name, server);
+        target.insert(name, server);
     }
 }
 
-/// Everything that the pattern matches is matched by the operator's list. Where that cannot be told, it
-/// is not.
+/// The operator's list matches everything that the pattern matches. False where that is not certain.
 fn is_narrower(glob: &str, operator: &[String]) -> bool {
     let is_simple = |glob: &str| !glob.contains(['?', '[', ']', '{', '}', '\\', '!']);
     operator.is_empty()
@@ -99,15 +56,14 @@ fn is_narrower(glob: &str, operator: &[String]) -> bool {
         })
 }
 
-fn hosts(config: &mut Config, wishes: &[String]) {
-    let operator = std::mem::take(&mut config.allow_hosts);
-    for wish in wishes {
+/// The hosts that both lists allow.
+pub(crate) fn hosts(mut wished: Wished<'_>, target: &mut Vec<String>, asked: &[String]) {
+    let operator = std::mem::take(target);
+    for wish in asked {
         match operator.iter().find_map(|theirs| both(theirs.trim(), wish.trim())) {
-            Some(host) if config.allow_hosts.contains(&host) => {}
-            Some(host) => config.allow_hosts.push(host),
-            None => {
-                refuse(config, &format!("network.allow: {wish}"), "the operator does not allow it");
-            }
+            Some(host) if target.contains(&host) => {}
+            Some(host) => target.push(host),
+            None => wished.refuse(&format!(": {wish}"), "the operator does not allow it"),
         }
     }
 }
@@ -166,13 +122,9 @@ fn both(operator: &str, wish: &str) -> Option<String> {
     Some(format!("{star}{}{port}{address}", theirs.name))
 }
 
-fn refuse(config: &mut Config, key: &str, why: &str) {
-    config.notes.push(format!("`{key}` in `{REPOSITORY_FILE}` was refused: {why}"));
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::merge_tools::*;
+    use crate::narrow::*;
 
     #[test]
     fn a_pattern_is_narrower_only_where_that_is_certain() {

@@ -1,0 +1,567 @@
+//! Every setting, each declared once. A row reads:
+//!
+//! ```text
+//! /// What it means, for docs/configuration.md.
+//! name: TypeInAFile as (how serde reads it) => field.of.the.config, Rule
+//!     default "in words, where the value does not say it"
+//!     flag conversion { /// help of the flag, and its clap attributes }
+//!     then { flags of the process that stand behind it in the help, as clap has them }
+//!     , input "of-the-action" reader "What it means, for action.yml.", campaign "key.of-a-campaign";
+//! ```
+//!
+//! The rule ([`crate::rules`]) says what a repository's own file may do. From these rows come the sections of
+//! configuration files, the flags, the steps from every source to a [`Config`], the inputs of the Action,
+//! the settings of a campaign, and the tables in the documents.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use patchwright_base::duration::parse_duration;
+use patchwright_forge::ReviewEvent;
+use patchwright_provider::catalogue::Fields;
+use patchwright_provider::item::Wire;
+use patchwright_review::finding::Priority;
+
+use crate::flags::{self, WireName};
+use crate::review::{FailOn, PathInstructions};
+use crate::rules::{self, Rule, Wished};
+use crate::table::{self, Input, Setting, concat_path};
+use crate::tools::{CustomTool, Hook, McpServer};
+use crate::{Config, Mode, Personality, SandboxChoice, Source, read};
+
+table::settings! {
+    /// A configuration file. Every key is optional; unknown keys are errors.
+    File in "" (file => file) with {
+        limits: Limits,
+        container: Container,
+        policy: Policy,
+        publish: Publish,
+        review: Review,
+        respond: Respond,
+        access: Access,
+        network: Network,
+        tools: Tools,
+        identity: Identity,
+    } {
+        /// catalogue slug, `provider/slug`, `azure/DEPLOYMENT`, `bedrock/ID`, `vertex/ID`, `chat/NAME`,
+        /// `scripted:FILE`
+        model: String => model, Operator
+            flag given {
+                /// Model: a catalogue slug (`gpt-5.3-codex`), `provider/slug`, `azure/DEPLOYMENT`, `bedrock/ID`,
+                /// `vertex/ID`, `chat/NAME` with `--base-url`, or `scripted:FILE`
+                #[arg(long, env = "PATCHWRIGHT_MODEL", value_name = "MODEL")]
+                model: Option<String>
+            }
+            , input "model" text "The model: a name of `docs/models.md`, `azure/DEPLOYMENT`, `bedrock/ID`, `vertex/ID`, or `chat/NAME` with `base-url`."
+            , campaign "agent.model";
+
+        /// endpoint of the model's API
+        base_url: String => base_url, Operator
+            default "the provider's own"
+            flag given {
+                /// Endpoint of the model's API; for OpenAI-compatible servers it ends in `/v1`
+                #[arg(long, env = "PATCHWRIGHT_BASE_URL", value_name = "URL")]
+                base_url: Option<String>
+            }
+            , input "base-url" text "Endpoint of the model's API; for OpenAI-compatible servers it ends in `/v1`.";
+
+        /// reasoning effort, one of the model's levels
+        effort: String => effort, Operator
+            default "the model's default"
+            flag given {
+                /// Reasoning effort, one of the model's levels
+                #[arg(long, env = "PATCHWRIGHT_EFFORT", value_name = "LEVEL")]
+                effort: Option<String>
+            }
+            , input "effort" text "Reasoning effort, one of the model's levels."
+            , campaign "agent.effort";
+
+        /// protocol instead of the model's own: `responses`, `chat`, `messages`, `gemini`
+        wire: Wire => wire, Operator
+            default "the model's"
+            flag given {
+                /// Protocol to ask on, instead of the model's own
+                #[arg(long, env = "PATCHWRIGHT_WIRE", value_name = "WIRE")]
+                wire: Option<WireName>
+            };
+
+        /// tool profile instead of the catalogue's: `codex`, `openai-hosted`, `claude`, `gemini`, `generic`,
+        /// `text`
+        profile: String => profile, Operator
+            default "the catalogue's"
+            flag given {
+                /// Tool profile instead of the catalogue's: `codex`, `openai-hosted`, `claude`, `gemini`, `generic`
+                /// or `text`
+                #[arg(long, env = "PATCHWRIGHT_PROFILE", value_name = "NAME")]
+                profile: Option<String>
+            }
+            then {
+                /// Operator's configuration file
+                #[arg(
+                    long,
+                    env = "PATCHWRIGHT_CONFIG",
+                    value_name = "FILE",
+                    help_heading = "Configuration"
+                )]
+                pub config: Option<PathBuf>,
+
+                /// Folder for journals, reports and clone mirrors [default: ~/.local/state/patchwright]
+                #[arg(
+                    long,
+                    env = "PATCHWRIGHT_STATE_DIR",
+                    value_name = "DIR",
+                    help_heading = "Configuration"
+                )]
+                pub state_dir: Option<PathBuf>,
+            };
+
+        /// tone of what people read: `pragmatic`, `friendly` or `none`; see [prompts](prompts.md)
+        personality: Personality => personality, Operator;
+
+        /// `execute`, or `plan`: read and end with a plan, change nothing
+        mode: Mode => mode, Operator
+            own_flags "PATCHWRIGHT_MODE" &["exec --mode"];
+
+        /// tools that the model's provider runs; see [below](#hosted-tools)
+        hosted_tools: Vec<Value> => hosted_tools, Operator;
+
+        /// the provider stores replies, and requests add to the last one; see [below](#stored-replies)
+        stateful: bool => stateful, Operator;
+
+        /// changes and additions to the catalogue; see [endpoints](endpoints.md)
+        models: BTreeMap<String, Fields> => models, Operator;
+
+        /// where commands run: `docker` or `local`
+        sandbox: SandboxChoice as (skip) => sandbox, Operator
+            flag given {
+                /// Where commands run
+                #[arg(long, env = "PATCHWRIGHT_SANDBOX", value_name = "KIND", help_heading = "Sandbox")]
+                sandbox: Option<SandboxChoice>
+            }
+            , input "sandbox" choice "`docker` or `local`.";
+
+        /// container image
+        image: String => image, Fill
+            default "by the repository's kind"
+            flag given {
+                /// Container image; chosen by the repository's kind when absent
+                #[arg(long, env = "PATCHWRIGHT_IMAGE", value_name = "IMAGE", help_heading = "Sandbox")]
+                image: Option<String>
+            }
+            , input "image" text "The container image to work in; chosen by the kind of repository when empty."
+            , campaign "environment.image";
+
+        /// globs of images that repositories may name in `image`; see [the sandbox](sandbox.md)
+        images: Vec<String> => images, Operator
+            default "public registries"
+            flag hosts {
+                /// Image that a repository's own configuration may name, such as `ghcr.io/acme/*`; repeatable
+                /// [default: public registries]
+                #[arg(
+                    long,
+                    env = "PATCHWRIGHT_ALLOW_IMAGE",
+                    value_name = "GLOB",
+                    value_delimiter = ',',
+                    help_heading = "Sandbox"
+                )]
+                allow_image: Vec<String>
+            };
+
+        /// shell commands that prepare the image
+        setup: Vec<String> => setup, Fill
+            flag given {
+                /// Shell command that prepares the image, run once as root without secrets; repeatable
+                #[arg(
+                    long,
+                    env = "PATCHWRIGHT_SETUP",
+                    value_name = "COMMAND",
+                    value_delimiter = '\n',
+                    help_heading = "Sandbox"
+                )]
+                setup: Vec<String>
+            }
+            , input "setup" lines "Commands that prepare the image, one a line."
+            , campaign "environment.setup";
+
+        /// checks
+        verify: Vec<String> => verify, Fill
+            default "by the repository's kind"
+            flag given {
+                /// Check that must pass, run before and after the change; repeatable
+                #[arg(
+                    long,
+                    env = "PATCHWRIGHT_VERIFY",
+                    value_name = "COMMAND",
+                    value_delimiter = '\n',
+                    help_heading = "Sandbox"
+                )]
+                verify: Vec<String>
+            }
+            , input "verify" lines "Commands that check the change, one a line; found by the kind of repository when empty."
+            , campaign "verify";
+
+        /// MCP servers, by name; see [below](#mcp-servers). The repository names those that it wants, with
+        /// fewer `tools`
+        mcp: BTreeMap<String, McpServer> => mcp, Servers;
+    }
+
+    /// The section `network`.
+    Network in "network." (file => file.network) {
+        /// hosts that commands, tools and MCP servers of a run may reach: `docs.rs`, `*.docs.rs` for everything
+        /// below it, `name:port`, `name=address`; see [the sandbox](sandbox.md#network)
+        allow: Vec<String> => allow_hosts, Hosts
+            flag hosts {
+                /// Host that commands and tools may reach, such as `crates.io` or `*.example.com`; repeatable.
+                /// Without any there is no network
+                #[arg(
+                    long,
+                    env = "PATCHWRIGHT_ALLOW_HOST",
+                    value_name = "HOST",
+                    value_delimiter = ',',
+                    help_heading = "Sandbox"
+                )]
+                allow_host: Vec<String>
+            }
+            , input "allow-hosts" hosts "Hosts that commands and tools may reach, separated by commas, for example `crates.io, *.crates.io`. No network when empty.";
+
+        /// hosts that setup may reach, in the same form, or `*` for all
+        setup_allow: Vec<String> => setup_hosts, Operator
+            flag hosts {
+                /// Host that setup commands may reach, or `*` for all; repeatable
+                #[arg(
+                    long,
+                    env = "PATCHWRIGHT_SETUP_ALLOW",
+                    value_name = "HOST",
+                    value_delimiter = ',',
+                    help_heading = "Sandbox"
+                )]
+                setup_allow: Vec<String>
+            };
+    }
+
+    /// The section `limits`.
+    Limits in "limits." (file => file.limits) {
+        /// model replies
+        max_turns: u32 => limits.max_turns, Lower
+            flag given {
+                /// Most model replies
+                #[arg(long, env = "PATCHWRIGHT_MAX_TURNS", value_name = "N", help_heading = "Budget")]
+                max_turns: Option<u32>
+            }
+            , input "max-turns" number "Most turns of the model."
+            , campaign "agent.max-turns";
+
+        /// dollars
+        max_cost_usd: f64 => limits.max_cost_usd, Lower
+            flag given {
+                /// Most dollars spent on the model
+                #[arg(
+                    long,
+                    env = "PATCHWRIGHT_MAX_COST_USD",
+                    value_name = "DOLLARS",
+                    help_heading = "Budget"
+                )]
+                max_cost_usd: Option<f64>
+            }
+            , input "max-cost-usd" number "Most dollars to spend on the model."
+            , campaign "agent.max-cost-usd";
+
+        /// tokens in all, input and output; input that the provider read from its cache is not counted
+        max_tokens: u64 => limits.max_tokens, Lower
+            flag given {
+                /// Most tokens, input and output together; input that was read from the provider's cache is not counted
+                #[arg(long, env = "PATCHWRIGHT_MAX_TOKENS", value_name = "N", help_heading = "Budget")]
+                max_tokens: Option<u64>
+            }
+            , input "max-tokens" number "Most tokens, input and output together."
+            , campaign "agent.max-tokens";
+
+        /// wall clock of the run
+        timeout: Duration as (deserialize_with = "read::file_duration") => limits.timeout, Lower
+            flag given {
+                /// Most wall-clock time of the whole run, such as `90s`, `45m` or `1h`
+                #[arg(
+                    long,
+                    env = "PATCHWRIGHT_TIMEOUT",
+                    value_name = "DURATION",
+                    value_parser = parse_duration,
+                    help_heading = "Budget"
+                )]
+                timeout: Option<Duration>
+            }
+            , input "timeout" duration "Most time for the run, for example `45m`."
+            , campaign "agent.timeout";
+
+        /// one command of the model, one check
+        command_timeout: Duration as (deserialize_with = "read::file_duration")
+            => limits.command_timeout, Lower;
+
+        /// all setup commands
+        setup_timeout: Duration as (deserialize_with = "read::file_duration") => setup_timeout, Lower;
+
+        /// how often failing checks go back to the model
+        verify_rounds: u32 => limits.verify_rounds, Lower;
+    }
+
+    /// The section `container`: bounds of one container.
+    Container in "container." (file => file.container) {
+        /// memory of one container
+        memory: u64 as (deserialize_with = "read::file_size") => container.memory_bytes, Operator;
+
+        /// processors of one container
+        cpus: f64 => container.cpus, Operator;
+
+        /// processes of one container
+        pids: u32 => container.pids, Operator;
+
+        /// size of `/tmp` and of the home folder, each
+        tmp: u64 as (deserialize_with = "read::file_size") => container.tmp_bytes, Operator;
+
+        /// size of the workspace
+        workspace: u64 as (deserialize_with = "read::file_size")
+            => container.workspace_bytes, Operator;
+
+        /// files in the workspace
+        workspace_files: u64 => container.workspace_files, Operator;
+    }
+
+    /// The section `policy`.
+    Policy in "policy." (file => file.policy) {
+        /// files of the largest change that is published
+        max_files: usize => policy.max_files, Lower;
+
+        /// size of the largest change that is published
+        max_bytes: u64 as (deserialize_with = "read::file_size") => policy.max_bytes, Lower;
+
+        /// more globs of files that make the pull request a draft; see [policy](policy.md)
+        protected_paths: Vec<String> => policy.protected_paths, Add
+            default "the built-in list";
+
+        /// more globs of files that are only handed over as a patch
+        blocked_paths: Vec<String> => policy.blocked_paths, Add;
+
+        /// fixtures in which key formats are expected
+        secret_allow_paths: Vec<String> => policy.secret_allow_paths, Operator;
+
+        /// publish changes to workflow files
+        allow_workflows: bool => policy.allow_workflows, TurnOff;
+    }
+
+    /// The section `publish`.
+    Publish in "publish." (file => file.publish) {
+        /// the branch to start from and to merge into
+        base: String => publish.base, Operator
+            default "default branch"
+            publish_flag given {
+                /// Branch to start from and to merge into [default: the default branch]
+                #[arg(long, env = "PATCHWRIGHT_BASE", value_name = "BRANCH")]
+                base: Option<String>
+            }
+            , input "base" text "The branch to work from; the default branch when empty."
+            , campaign "publish.base";
+
+        /// the branch to push
+        branch: String => publish.branch, Operator
+            default "`patchwright/issue-N`"
+            publish_flag given {
+                /// Branch to push [default: patchwright/issue-N]
+                #[arg(long, env = "PATCHWRIGHT_BRANCH", value_name = "BRANCH")]
+                branch: Option<String>
+            }
+            , input "branch" text "The branch to push to; `patchwright/issue-N` when empty."
+            , campaign "publish.branch";
+
+        /// always a draft; otherwise only when checks fail or protected files change
+        draft: bool => publish.draft, TurnOn
+            publish_flag given {
+                /// Always open the pull request as a draft
+                #[arg(long, env = "PATCHWRIGHT_DRAFT")]
+                draft: bool
+            }
+            , input "draft" switch "`true` makes every pull request a draft; otherwise only one whose checks fail.";
+
+        /// labels of the pull request
+        labels: Vec<String> => publish.labels, Fill
+            publish_flag given {
+                /// Label for the pull request; repeatable
+                #[arg(
+                    long = "pr-label",
+                    env = "PATCHWRIGHT_LABELS",
+                    value_name = "LABEL",
+                    value_delimiter = ','
+                )]
+                labels: Vec<String>
+            }
+            , input "labels" list "Labels for the pull request, separated by commas."
+            , campaign "publish.labels";
+
+        /// logins to ask for a review of the pull request
+        reviewers: Vec<String> => publish.reviewers, Fill
+            publish_flag given {
+                /// Person to ask for a review; repeatable
+                #[arg(
+                    long = "reviewer",
+                    env = "PATCHWRIGHT_REVIEWERS",
+                    value_name = "LOGIN",
+                    value_delimiter = ','
+                )]
+                reviewers: Vec<String>
+            }
+            , input "reviewers" list "Logins to ask for a review, separated by commas."
+            , campaign "publish.reviewers";
+
+        /// do everything but write to GitHub
+        dry_run: bool as (skip) => dry_run, Operator
+            publish_flag given {
+                /// Do everything but write to GitHub; the change is kept in the run's folder
+                #[arg(long, env = "PATCHWRIGHT_DRY_RUN")]
+                dry_run: bool
+            }
+            own_flags "PATCHWRIGHT_DRY_RUN" &["review --dry-run", "respond --dry-run"]
+            , input "dry-run" switch "`true` does everything but write to GitHub.";
+    }
+
+    /// The section `review`.
+    Review in "review." (file => file.review) {
+        /// globs of files to review; see [below](#reviews)
+        paths: Vec<String> => review.paths, Choose
+            default "all";
+
+        /// globs of files that are not reviewed
+        ignore_paths: Vec<String> => review.ignore_paths, Choose;
+
+        /// what to look at in certain files: a list of `paths` and `text` (at most 50 of 4,000 bytes)
+        instructions: Vec<PathInstructions> => review.instructions, Choose;
+
+        /// the least important findings that are reported, 0 (most important) to 3
+        minimum_priority: Priority => review.minimum_priority, Choose;
+
+        /// the least sure findings that are reported, 0 to 1
+        minimum_confidence: f64 => review.minimum_confidence, Choose;
+
+        /// inline comments of one review, 1 to 30
+        max_comments: usize => review.max_comments, Lower;
+
+        /// language of findings and summary, such as `German`
+        language: String => review.language, Choose
+            default "the model's choice";
+
+        /// review drafts too
+        drafts: bool => review.drafts, Choose;
+
+        /// review only pull requests with one of these labels
+        labels: Vec<String> => review.labels, Choose
+            default "all";
+
+        /// never review pull requests with one of these labels
+        skip_labels: Vec<String> => review.skip_labels, Choose;
+
+        /// never review pull requests of these accounts
+        skip_authors: Vec<String> => review.skip_authors, Choose;
+
+        /// what the review says as a whole: `comment`, `request-changes` when findings fail the check,
+        /// `approve` when nothing was found (only the operator may say that)
+        event: ReviewEvent => review.event, Event;
+
+        /// findings at least this important make the check fail: 0 to 3, or `never`
+        fail_on: FailOn => review.fail_on, Choose
+            default "`never`"
+            own_flags "PATCHWRIGHT_FAIL_ON" &["review --fail-on"]
+            , input "fail-on" parsed "Findings of a review that are at least this important make its check fail: `0` to `3`, or `never`.";
+
+        /// offer replacements as suggestions
+        suggestions: bool => review.suggestions, Choose;
+
+        /// resolve threads of our own when what they were about is gone
+        resolve_threads: bool => review.resolve_threads, Choose;
+
+        /// for `serve`: reviews in 24 hours that nobody asked for, of one pull request of a stranger; see
+        /// [the server](serve.md)
+        per_pull_request: u32 => review.per_pull_request, Operator;
+
+        /// the same, of all pull requests of one stranger in a repository
+        per_author: u32 => review.per_author, Operator;
+
+        /// the same, of all strangers' pull requests in a repository
+        per_day: u32 => review.per_day, Operator;
+    }
+
+    /// The section `respond`.
+    Respond in "respond." (file => file.respond) {
+        /// the name after `@`
+        mention: String as (deserialize_with = "read::file_mention") => respond.mention, Operator
+            , input "mention" mention "The name after `@` that comments are read for; `patchwright` when empty.";
+
+        /// answers of ours in one thread
+        max_rounds: u32 => respond.max_rounds, Lower;
+
+        /// attempts to repair the checks of one pull request
+        max_ci_rounds: u32 => respond.max_ci_rounds, Lower;
+    }
+
+    /// The section `access`.
+    Access in "access." (file => file.access) {
+        /// the label that starts work
+        label: String => access.label, Operator
+            , input "label" text "The label that starts a run; `patchwright` when empty.";
+
+        /// only these people (who still need write access)
+        allow_users: Vec<String> => access.allow_users, Operator
+            default "everybody with write access"
+            , input "allow-users" list "Logins that may start a run, separated by commas; they need write access too. Everybody with write access when empty.";
+
+        /// bots, by exact login
+        allow_bots: Vec<String> => access.allow_bots, Operator
+            , input "allow-bots" list "Exact logins of bots that may start a run, separated by commas.";
+    }
+
+    /// The section `tools`.
+    Tools in "tools." (file => file.tools) {
+        /// tools that are neither declared nor run, as patterns; see [below](#tools)
+        disabled: Vec<String> => tools.disabled, Add;
+
+        /// tools whose output is not shortened for the model, as patterns
+        untruncated: Vec<String> => tools.untruncated, Operator;
+
+        /// with more tools of servers and configuration than this, they are found by searching
+        search_above: usize => tools.search_above, Operator
+            default "30";
+
+        /// commands that the model can call as tools
+        custom: BTreeMap<String, CustomTool> => tools.custom, Operator;
+
+        /// commands that run before or after calls
+        hooks: Vec<Hook> => tools.hooks, Operator;
+
+        /// variables for every command in the sandbox; no secrets
+        shell_env: BTreeMap<String, String> => tools.shell_env, Operator;
+
+        /// [sub-agents](agents.md) that may work at the same time
+        agents: usize => tools.agents, Operator
+            default "0 without agent files, 4 with";
+
+        /// a folder with agent files of your own
+        agent_files: PathBuf => tools.agent_files, Operator;
+
+        /// models that agent files of the repository may choose
+        agent_models: Vec<String> => tools.agent_models, Operator
+            default "only the run's and those in `models`";
+
+        /// offer `js_repl` where the sandbox has Node
+        js_repl: bool => tools.js_repl, Operator
+            default "false";
+    }
+
+    /// The section `identity`: author of the commits.
+    Identity in "identity." (file => file.identity) {
+        /// author of the commits
+        name: String => identity.name, Operator;
+
+        /// address of the author
+        email: String => identity.email, Operator;
+    }
+}
