@@ -130,7 +130,7 @@ pub(super) struct Lane {
     taken: usize,
 }
 
-/// WorkspaceQuota for one frame, shared by the lanes of a thread.
+/// Room for one frame, shared by the lanes of a thread.
 #[derive(Debug)]
 pub(super) struct Buffer(Vec<u8>);
 
