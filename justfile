@@ -49,7 +49,7 @@ image tag='patchwright:dev':
 # The offline tour: from an issue to a pull request in a local folder.
 [group('run')]
 demo:
-    cargo run --release -- demo
+    cargo run -- demo
 
 # The optimised binary and its checksum, in target/dist.
 [group('build')]

@@ -121,18 +121,39 @@ async fn runs_commands_to_their_end() {
     }
 }
 
-/// The processes below the guest, zombies included.
+/// The processes below the guest, zombies included, less the one that forks launchers.
 fn left_below(guest: &Guest) -> Vec<String> {
     let pid = guest.process.id().unwrap();
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
         let parent = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap();
-        if parent == pid.to_string() {
+        let own: i32 = stat.split_whitespace().next().unwrap().parse().unwrap();
+        let helps = guest.helpers.iter().any(|pid| pid.as_raw_nonzero().get() == own);
+        if parent == pid.to_string() && !helps {
             found.push(stat.split_whitespace().take(3).collect::<Vec<_>>().join(" "));
         }
     }
     found
+}
+
+#[tokio::test]
+async fn launchers_are_forked_and_executed_where_nobody_forks_them() {
+    const LAUNCHER: &str = "tr '\\0' ' ' < /proc/$PPID/cmdline | cut -d ' ' -f 2";
+    let guest = Guest::start().await;
+    assert_eq!(guest.helpers.len(), 1);
+    assert_eq!(guest.sh(LAUNCHER).await.output, "serve\n");
+    // A long command is passed on as it is.
+    let long = format!("echo {} | wc -c", "x".repeat(100_000));
+    assert_eq!(guest.sh(&long).await.output, "100001\n");
+    // It has nothing of the guest's open, above all not the wire to the host.
+    let open = format!("/proc/{}/fd", guest.helpers[0].as_raw_nonzero());
+    assert_eq!(std::fs::read_dir(open).unwrap().count(), 4);
+    rustix::process::kill_process(guest.helpers[0], rustix::process::Signal::KILL).unwrap();
+    for _ in 0..3 {
+        assert_eq!(guest.sh(LAUNCHER).await.output, "launch\n");
+    }
+    assert_eq!(guest.sh("cd / && pwd; exit 7").await.exit_code, 7);
 }
 
 #[tokio::test]

@@ -551,12 +551,17 @@ async fn eventually(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The children of the guest, the dead included.
+/// The children of the guest, the dead included, less the one that forks launchers.
 fn children(guest: &Guest) -> Vec<String> {
     let pid = guest.process.id().unwrap();
     let list = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let list = list.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
-    list.flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect()
+    let helpers: Vec<String> =
+        guest.helpers.iter().map(|helper| helper.as_raw_nonzero().to_string()).collect();
+    let all = list
+        .flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .filter(|child| !helpers.contains(child));
+    all.collect()
 }
 
 /// Every process that has the file open.

@@ -7,17 +7,21 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use patchwright_guest::descendants;
 use patchwright_guest::protocol::Exec;
 use patchwright_guest::tool::CommandOutput;
 use patchwright_sandbox::GUEST_BINARY;
 use patchwright_sandbox::client::{Client, CollectLimits, CollectedTree};
 use patchwright_sandbox::packed::Packed;
+use rustix::process::Pid;
 
 /// A serving guest in a folder of its own.
 pub(crate) struct Guest {
     pub(crate) client: Client,
     pub(crate) folder: tempfile::TempDir,
     pub(crate) process: tokio::process::Child,
+    /// Its children before the first command: what forks launchers.
+    pub(crate) helpers: Vec<Pid>,
 }
 
 impl Guest {
@@ -47,7 +51,9 @@ impl Guest {
             .unwrap();
         let (stdout, stdin) = (process.stdout.take().unwrap(), process.stdin.take().unwrap());
         let client = Client::connect(stdout, stdin, Duration::from_secs(20)).await.unwrap();
-        Guest { client, folder, process }
+        let pid = i32::try_from(process.id().unwrap()).ok().and_then(Pid::from_raw);
+        let helpers = descendants::children(pid.unwrap());
+        Guest { client, folder, process, helpers }
     }
 
     pub(crate) fn workspace(&self) -> PathBuf {

@@ -39,11 +39,13 @@ fn main() -> ExitCode {
     let args: Result<Vec<String>, _> = args.into_iter().map(OsString::into_string).collect();
     let Ok(args) = args else { return fail("the arguments are not UTF-8") };
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [_, launch::LAUNCH, "--", ..] => launch::launch(&args[3..], Streams::Inherited),
-        [_, launch::LAUNCH_FED, "--", ..] => launch::launch(&args[3..], Streams::Fed),
-        [_, launch::LAUNCH_PIPED, "--", ..] => launch::launch(&args[3..], Streams::Piped),
-        [_, launch::LAUNCH_TERMINAL, "--", ..] => launch::launch(&args[3..], Streams::Terminal),
-        [_, launch::ATTACH, "--", ..] => launch::attach(&args[3..]),
+        [_, launch::LAUNCH, "--", ..] => launch::launch(&args[3..], Streams::Inherited).into(),
+        [_, launch::LAUNCH_FED, "--", ..] => launch::launch(&args[3..], Streams::Fed).into(),
+        [_, launch::LAUNCH_PIPED, "--", ..] => launch::launch(&args[3..], Streams::Piped).into(),
+        [_, launch::LAUNCH_TERMINAL, "--", ..] => {
+            launch::launch(&args[3..], Streams::Terminal).into()
+        }
+        [_, launch::ATTACH, "--", ..] => launch::attach(&args[3..]).into(),
         [_, "serve", options @ ..] => match parse(options).and_then(|options| serve(&options)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(err) => fail(&err),

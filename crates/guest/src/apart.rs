@@ -2,13 +2,12 @@
 //! each. Both have the bound of one: what one does not need is the other's.
 
 use std::io::{ErrorKind, PipeReader, Read};
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
 
-use super::launch;
+use super::launch::Streams;
 use super::output::Kept;
 use super::process::{AFTERMATH, GLANCE, Processes, Spec, cannot_start, milliseconds, timespec};
 use super::protocol::MAX_OUTPUT_CAP;
@@ -39,9 +38,14 @@ impl Processes {
             let gathering = reader
                 .spawn_scoped(scope, || gather(errors, &mut errors_kept, &is_over))
                 .map_err(|_| ToolError::tell("there are too many processes in the sandbox"))?;
-            let (to_output, to_errors) = (Stdio::from(output_end), Stdio::from(errors_end));
             let ended = self
-                .start_launcher(spec, launch::LAUNCH, to_output, to_errors, output)
+                .start_launcher(
+                    spec,
+                    Streams::Inherited,
+                    output_end.into(),
+                    errors_end.into(),
+                    output,
+                )
                 .and_then(|running| {
                     let deadline = started + spec.timeout;
                     self.attend(running, inside, &mut kept, deadline, cancelled)

@@ -3,7 +3,7 @@
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, WaitOptions};
 
 use super::descendants;
+use super::fork_server::{ForkServer, Launcher};
 use super::process::{Ending, PATIENCE, Running, Sink};
 use super::quota::{Inside, WorkspaceQuota};
 use crate::tool::ToolError;
@@ -20,13 +21,15 @@ use crate::tool::ToolError;
 pub(super) struct Keeper {
     /// Watches how much the workspace holds.
     room: Option<Arc<WorkspaceQuota>>,
+    /// Forks launchers.
+    forks: Option<ForkServer>,
     launchers: Mutex<BTreeSet<i32>>,
     stopping: AtomicBool,
 }
 
 impl Keeper {
-    pub(super) fn new(room: Option<Arc<WorkspaceQuota>>) -> Keeper {
-        Keeper { room, ..Keeper::default() }
+    pub(super) fn new(room: Option<Arc<WorkspaceQuota>>, forks: Option<ForkServer>) -> Keeper {
+        Keeper { room, forks, ..Keeper::default() }
     }
 
     /// A command begins; the workspace is watched while the answer lives.
@@ -51,12 +54,15 @@ impl Keeper {
     }
 
     /// Starts a launcher, which is spared from now on until it is ended.
-    pub(super) fn spawn(&self, command: &mut Command) -> std::io::Result<Child> {
+    pub(super) fn spawn(
+        &self,
+        start: impl FnOnce(Option<&ForkServer>) -> std::io::Result<Launcher>,
+    ) -> std::io::Result<Launcher> {
         // Held until it is known: whoever looks for strays in between would take it for one.
         let mut launchers = self.launchers();
-        let child = command.spawn()?;
-        launchers.insert(Pid::from_child(&child).as_raw_nonzero().get());
-        Ok(child)
+        let launcher = start(self.forks.as_ref())?;
+        launchers.insert(launcher.pid().as_raw_nonzero().get());
+        Ok(launcher)
     }
 
     /// Ends what runs with everything below it, and takes the rest of its output. `None` when the
@@ -72,10 +78,12 @@ impl Keeper {
         status
     }
 
-    /// Kills and collects children that are no launcher: orphans of one that was killed.
+    /// Kills and collects children that are no launcher and do not fork them: orphans of one that was killed.
     fn kill_strays(&self) {
         let launchers = self.launchers();
-        let spare = |pid: Pid| launchers.contains(&pid.as_raw_nonzero().get());
+        let forks = self.forks.as_ref().map(ForkServer::pid);
+        let spare =
+            |pid: Pid| forks == Some(pid) || launchers.contains(&pid.as_raw_nonzero().get());
         let me = rustix::process::getpid();
         for _ in 0..200 {
             descendants::kill_below(me, &spare);

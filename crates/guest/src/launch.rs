@@ -1,4 +1,4 @@
-//! The launcher: one small process per command, started by [`super::process`] from this same binary.
+//! The launcher: one small process per command, forked by `fork_server` or executed from this same binary.
 //!
 //! It makes a session of its own, takes rights away from itself, starts the command, and stays as
 //! its reaper: every orphan of the command becomes its child. When the command ends, or when the
@@ -9,12 +9,13 @@ use std::io::{IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::{Pid, Signal, WaitOptions};
+use serde::{Deserialize, Serialize};
 
 use super::{confine, descendants};
 
@@ -24,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Exit codes as shells use them.
 const NOT_FOUND: u8 = 127;
-const NOT_RUNNABLE: u8 = 126;
+pub(super) const NOT_RUNNABLE: u8 = 126;
 
 /// The program's argument for a command with empty standard input.
 pub const LAUNCH: &str = "launch";
@@ -40,7 +41,7 @@ pub const LAUNCH_TERMINAL: &str = "launch-terminal";
 pub const ATTACH: &str = "attach";
 
 /// How a command gets its streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Streams {
     /// [`LAUNCH`].
     Inherited,
@@ -52,9 +53,21 @@ pub enum Streams {
     Terminal,
 }
 
-/// Runs `command` to its end. Standard input is the lifeline; output goes where the launcher's goes. A
+impl Streams {
+    /// The program's argument.
+    pub fn argument(self) -> &'static str {
+        match self {
+            Streams::Inherited => LAUNCH,
+            Streams::Fed => LAUNCH_FED,
+            Streams::Piped => LAUNCH_PIPED,
+            Streams::Terminal => LAUNCH_TERMINAL,
+        }
+    }
+}
+
+/// Runs `command` to its end; returns its exit code. Standard input is the lifeline; output goes where the launcher's goes. A
 /// byte on the lifeline is a signal for the command's process group.
-pub fn launch(command: &[String], streams: Streams) -> ExitCode {
+pub fn launch(command: &[String], streams: Streams) -> u8 {
     static GROUP: AtomicI32 = AtomicI32::new(0);
     let Some((program, args)) = command.split_first() else {
         return complain("no command was given", NOT_RUNNABLE);
@@ -103,12 +116,12 @@ pub fn launch(command: &[String], streams: Streams) -> ExitCode {
     GROUP.store(child.as_raw_nonzero().get(), Ordering::Relaxed);
     let code = wait_for(child);
     descendants::leave_nobody(PATIENCE);
-    ExitCode::from(code)
+    code
 }
 
 /// Becomes `command`, as the leader of a session that standard input is the terminal of: what is typed
 /// there as Ctrl-C interrupts it, and `/dev/tty` is there.
-pub fn attach(command: &[String]) -> ExitCode {
+pub fn attach(command: &[String]) -> u8 {
     let Some((program, args)) = command.split_first() else {
         return complain("no command was given", NOT_RUNNABLE);
     };
@@ -122,7 +135,7 @@ pub fn attach(command: &[String]) -> ExitCode {
     not_started(program, &err)
 }
 
-fn not_started(program: &str, err: &std::io::Error) -> ExitCode {
+fn not_started(program: &str, err: &std::io::Error) -> u8 {
     if err.kind() == std::io::ErrorKind::NotFound {
         return complain(&format!("`{program}`: command not found"), NOT_FOUND);
     }
@@ -205,8 +218,8 @@ fn watch(mut lifeline: std::fs::File, group: &AtomicI32) {
 }
 
 /// Writes a message where the command's output goes.
-fn complain(message: &str, code: u8) -> ExitCode {
+pub(super) fn complain(message: &str, code: u8) -> u8 {
     // Nobody is left to tell when this fails.
     let _ = writeln!(std::io::stdout(), "patchwright: {message}");
-    ExitCode::from(code)
+    code
 }

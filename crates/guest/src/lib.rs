@@ -6,7 +6,7 @@
 //! times, and [`collected`] parses what comes out as hostile.
 //!
 //! In the guest, [`process`] runs commands, each under a [`launch`]er that leaves no survivors
-//! ([`descendants`]) and within bounds of [`output`], with errors `apart` where they have a
+//! ([`descendants`]), forked by a `fork_server`, and within bounds of [`output`], with errors `apart` where they have a
 //! field of their own, in a shell that stays (`resident`), or in a session
 //! ([`session`]) that goes on after its call, with a `terminal` where one is asked for; `keeper` knows who
 //! runs, and [`programs`] which programs of ours commands find. [`transfer`] unpacks the tree and [`collect`]
@@ -24,6 +24,7 @@ pub mod edit_format;
 pub mod environment;
 mod flow;
 pub mod folder;
+mod fork_server;
 mod keeper;
 pub mod launch;
 pub mod leftover;

@@ -4,7 +4,6 @@
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -16,7 +15,7 @@ use rustix::net::{
 };
 
 use super::flow::{Buffer, Flow, Lane, Send};
-use super::launch;
+use super::launch::Streams;
 use super::output::Kept;
 use super::process::{
     AFTERMATH, Ending, Processes, Running, Spec, TIMED_OUT, cannot_start, exit_code, timespec,
@@ -134,8 +133,7 @@ impl Processes {
         control.push(SendAncillaryMessage::ScmRights(&passed));
         rustix::net::sendmsg(&ours, &[IoSlice::new(&[1])], &mut control, SendFlags::NOSIGNAL)
             .map_err(broken)?;
-        let (stdout, socket) = (Stdio::from(stdout), Stdio::from(theirs));
-        let running = self.start_launcher(spec, launch::LAUNCH_PIPED, stdout, socket, errors)?;
+        let running = self.start_launcher(spec, Streams::Piped, stdout.into(), theirs, errors)?;
         Ok((running, feed.into(), output.into()))
     }
 }
@@ -185,7 +183,7 @@ fn turn(
     }
     let has_ended = match rest.next() {
         Some(flags) => flags.intersects(ready),
-        None => running.child.try_wait().is_ok_and(|status| status.is_some()),
+        None => running.launcher.try_wait().is_ok_and(|status| status.is_some()),
     };
     !has_ended
 }

@@ -9,10 +9,10 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -20,8 +20,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags};
 
+use super::fork_server::{ForkServer, Launcher, Order};
 use super::keeper::Keeper;
-use super::launch;
+use super::launch::Streams;
 use super::output::Kept;
 use super::programs::{Patches, Programs};
 use super::protocol::{Exec, MAX_OUTPUT_CAP};
@@ -77,13 +78,14 @@ pub struct Spec<'a> {
 
 impl Processes {
     /// Commands start in `workspace` with `env`, which is the whole environment.
-    pub fn new(
+    pub(super) fn new(
         workspace: PathBuf,
         env: BTreeMap<String, String>,
         room: Option<Arc<WorkspaceQuota>>,
+        forks: Option<ForkServer>,
     ) -> Processes {
         let env = RwLock::new(Arc::new(env));
-        let keeper = Arc::new(Keeper::new(room));
+        let keeper = Arc::new(Keeper::new(room, forks));
         Processes { workspace, env, keeper, programs: Programs::find(), ..Processes::default() }
     }
 
@@ -185,15 +187,15 @@ impl Processes {
         feed: Option<PipeReader>,
     ) -> Result<Running, ToolError> {
         let (reader, writer) = std::io::pipe().map_err(|err| cannot_start(&err))?;
-        let (mode, stderr) = match feed {
+        let (streams, stderr) = match feed {
             None => {
                 let stderr = writer.try_clone().map_err(|err| cannot_start(&err))?;
-                (launch::LAUNCH, Stdio::from(stderr))
+                (Streams::Inherited, OwnedFd::from(stderr))
             }
             // The launcher's own standard input is its lifeline.
-            Some(feed) => (launch::LAUNCH_FED, Stdio::from(feed)),
+            Some(feed) => (Streams::Fed, OwnedFd::from(feed)),
         };
-        self.start_launcher(spec, mode, Stdio::from(writer), stderr, reader)
+        self.start_launcher(spec, streams, writer.into(), stderr, reader)
     }
 
     /// Starts a command on a terminal.
@@ -204,16 +206,16 @@ impl Processes {
     ) -> Result<Running, ToolError> {
         let Terminal { near, far } = terminal;
         let stdout = far.try_clone().map_err(|err| cannot_start(&err))?;
-        self.start_launcher(spec, launch::LAUNCH_TERMINAL, stdout.into(), far.into(), near)
+        self.start_launcher(spec, Streams::Terminal, stdout, far, near)
     }
 
     /// Starts a launcher with these streams; `output` is what is followed.
     pub(super) fn start_launcher(
         &self,
         spec: &Spec<'_>,
-        mode: &str,
-        stdout: Stdio,
-        stderr: Stdio,
+        streams: Streams,
+        stdout: OwnedFd,
+        stderr: OwnedFd,
         output: impl Into<OwnedFd>,
     ) -> Result<Running, ToolError> {
         let cwd = match spec.cwd {
@@ -230,28 +232,32 @@ impl Processes {
             return Err(ToolError::tell("a command cannot contain NUL characters"));
         }
         let (lifeline_end, lifeline) = std::io::pipe().map_err(|err| cannot_start(&err))?;
-        #[expect(clippy::disallowed_methods, reason = "this is where commands are started")]
-        let mut command = Command::new("/proc/self/exe");
-        command
-            .args([mode, "--"])
-            .args(spec.argv)
-            .env_clear()
-            .envs(self.env().iter())
-            .env("PWD", &cwd)
-            .envs(spec.env)
-            .current_dir(&cwd)
-            .stdin(Stdio::from(lifeline_end))
-            .stdout(stdout)
-            .stderr(stderr);
-        let child = self.keeper.spawn(&mut command).map_err(|err| match err.raw_os_error() {
+        let env = self.environment_of(spec, &cwd);
+        let order = Order { streams, argv: spec.argv.to_vec(), env, cwd };
+        let start = |forks: Option<&ForkServer>| {
+            let fds = [lifeline_end.as_fd(), stdout.as_fd(), stderr.as_fd()];
+            forks
+                .and_then(|forks| forks.launch(&order, fds))
+                .unwrap_or_else(|| execute(&order, fds).map(Launcher::from))
+        };
+        let launcher = self.keeper.spawn(start).map_err(|err| match err.raw_os_error() {
             Some(libc::E2BIG) => ToolError::tell("the command and its environment are too long"),
             Some(libc::EAGAIN) => ToolError::tell("there are too many processes in the sandbox"),
             _ => cannot_start(&err),
         })?;
-        let pid = Pid::from_child(&child);
-        let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok();
+        // Whoever reads the output sees its end when the command has closed it.
+        drop((lifeline_end, stdout, stderr));
+        let pidfd = rustix::process::pidfd_open(launcher.pid(), PidfdFlags::empty()).ok();
         let (output, lifeline) = (Some(File::from(output.into())), Some(lifeline));
-        Ok(Running { child, pidfd, output, lifeline, buffer: Vec::new(), pace: GLANCE })
+        Ok(Running { launcher, pidfd, output, lifeline, buffer: Vec::new(), pace: GLANCE })
+    }
+
+    /// The whole environment of a command. What comes last counts.
+    fn environment_of(&self, spec: &Spec<'_>, cwd: &Path) -> Vec<(String, String)> {
+        let mut env = self.env().as_ref().clone();
+        env.insert("PWD".to_owned(), cwd.to_string_lossy().into_owned());
+        env.extend(spec.env.clone());
+        env.into_iter().collect()
     }
 
     /// Ends every running command; later ones end at once. Called when the host is gone.
@@ -262,6 +268,23 @@ impl Processes {
         self.end_resident(until);
         self.keeper.wait_for_all(until);
     }
+}
+
+/// Executes the program anew as a launcher.
+fn execute(order: &Order, streams: [BorrowedFd<'_>; 3]) -> std::io::Result<Child> {
+    let [input, output, error] = streams;
+    #[expect(clippy::disallowed_methods, reason = "this is where commands are started")]
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .args([order.streams.argument(), "--"])
+        .args(&order.argv)
+        .env_clear()
+        .envs(order.env.iter().map(|(name, value)| (name, value)))
+        .current_dir(&order.cwd)
+        .stdin(input.try_clone_to_owned()?)
+        .stdout(output.try_clone_to_owned()?)
+        .stderr(error.try_clone_to_owned()?)
+        .spawn()
 }
 
 pub(super) fn cannot_start(err: &std::io::Error) -> ToolError {
@@ -303,7 +326,7 @@ pub(super) enum Ending {
 /// A launcher with its command.
 #[derive(Debug)]
 pub(super) struct Running {
-    pub(super) child: Child,
+    pub(super) launcher: Launcher,
     /// Readable when the launcher has ended; absent on kernels without it.
     pub(super) pidfd: Option<OwnedFd>,
     pub(super) output: Option<File>,
@@ -357,7 +380,8 @@ impl Running {
         if output_first && output_ready.intersects(ready) {
             self.take(kept);
         } else if ended.intersects(ready)
-            || (self.pidfd.is_none() && self.child.try_wait().is_ok_and(|status| status.is_some()))
+            || (self.pidfd.is_none()
+                && self.launcher.try_wait().is_ok_and(|status| status.is_some()))
         {
             return Step::Ended;
         }
@@ -389,7 +413,7 @@ impl Running {
 
     /// The launcher's process.
     pub(super) fn pid(&self) -> Pid {
-        Pid::from_child(&self.child)
+        self.launcher.pid()
     }
 
     /// Throws away what has been written and not read yet.
@@ -415,10 +439,9 @@ impl Running {
         self.lifeline = None;
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until && matches!(self.step(kept, GLANCE), Step::Going) {}
-        let status = self.child.try_wait().ok().flatten();
+        let status = self.launcher.try_wait().ok().flatten();
         if status.is_none() {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
+            self.launcher.kill();
         }
         let until = Instant::now() + AFTERMATH;
         while self.output.is_some() && Instant::now() < until {

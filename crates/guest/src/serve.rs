@@ -17,6 +17,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use super::checkpoint::Wanted;
 use super::confine::{self, Bounds};
 use super::flow::{Flow, Wake};
+use super::fork_server::ForkServer;
 use super::process::Processes;
 use super::protocol::{
     Answer, Checkpointed, DATA_CHUNK, Exec, FrameError, FrameKind, Hello, MAX_OUTPUT_CAP, Request,
@@ -64,6 +65,8 @@ pub fn serve(options: &Options) -> Result<(), String> {
         Some(bounds) => confine::restrict_guest(bounds, port)?,
         None => confine::restrict_contained(),
     };
+    // Inside of the walls, and before there are threads.
+    let forks = ForkServer::start();
     let mut env = environment::environment(options.home.as_deref(), options.tmp.as_deref());
     env.extend(relay.iter().flat_map(Relay::env));
     let shell = environment::default_shell(&env);
@@ -72,7 +75,7 @@ pub fn serve(options: &Options) -> Result<(), String> {
     let server = Arc::new(Server {
         output: Mutex::new(output),
         root: open_root(&options.workspace)?,
-        processes: Processes::new(options.workspace.clone(), env, room.clone()),
+        processes: Processes::new(options.workspace.clone(), env, room.clone(), forks),
         room,
         workspace: options.workspace.clone(),
         base: Mutex::default(),
