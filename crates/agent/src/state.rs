@@ -30,7 +30,7 @@ const CUTS: u32 = 3;
 const EMPTY_REPLIES: u32 = 2;
 /// Refusals as too long, one soon after the other, after which shortening has not helped.
 const OVERFLOWS: u32 = 3;
-/// Replies without such a refusal that show that it has.
+/// Replies without such a refusal after which the count starts again at zero.
 const CALM: u32 = 10;
 /// Turns in a row, with nothing but calls that could not be run for the same reason, that end the run.
 const FAULTS: u32 = 3;

@@ -333,7 +333,7 @@ pub(super) struct Running {
     lifeline: Option<PipeWriter>,
     /// What reads go into; made by the first one.
     buffer: Vec<u8>,
-    /// How often it is looked whether to stop.
+    /// Interval between checks of the stop condition.
     pace: Duration,
 }
 
@@ -404,8 +404,8 @@ impl Running {
         }
     }
 
-    /// From now on whoever has the lifeline ends the command, and it is looked every `pace` only
-    /// whether to stop.
+    /// Gives the lifeline away: dropping it ends the command. The stop condition is checked only every
+    /// `pace` from now on.
     pub(super) fn hand_over(&mut self, pace: Duration) -> Option<PipeWriter> {
         self.pace = pace;
         self.lifeline.take()
@@ -436,6 +436,7 @@ impl Running {
     /// Cuts the lifeline, waits for the launcher and takes the rest of the output. `None` when the
     /// launcher had to be killed.
     pub(super) fn finish(&mut self, kept: &mut dyn Sink) -> Option<ExitStatus> {
+        // The launcher reads end of file on its end of the pipe, kills the command and exits.
         self.lifeline = None;
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until && matches!(self.step(kept, GLANCE), Step::Going) {}
@@ -443,6 +444,8 @@ impl Running {
         if status.is_none() {
             self.launcher.kill();
         }
+        // Bounded, because a process that escaped the launcher may hold the write end open: the pipe
+        // would never report its end (`man 7 pipe`).
         let until = Instant::now() + AFTERMATH;
         while self.output.is_some() && Instant::now() < until {
             let Some(output) = &self.output else { break };

@@ -105,6 +105,8 @@ pub fn deny_kernel_surface() -> Result<(), String> {
     rules.insert(libc::SYS_personality, vec![rule(odd)?]);
     rules.extend(others()?);
     apply(rules, libc::EPERM)?;
+    // ENOSYS, not EPERM: clone3 passes its flags behind a pointer, which a filter cannot read
+    // (`man 2 seccomp`), and C libraries fall back to clone only when the call seems not to exist.
     let replaced = [
         libc::SYS_clone3,
         libc::SYS_io_uring_enter,

@@ -371,7 +371,7 @@ impl ToolAlias {
         Ok(self.shown(&schema::clean(&self.own()?)))
     }
 
-    /// The same of all that is understood: besides what is shown, the tool's other arguments, under
+    /// The full schema: besides the exposed arguments, the tool's hidden ones, under
     /// their own names.
     ///
     /// # Errors

@@ -58,7 +58,7 @@ pub struct ResolvedTool {
     pub place: Place,
     /// Of the arguments as the alias shows them; made when it is first needed.
     schema: OnceLock<Value>,
-    /// The same of all that is understood.
+    /// The full schema: exposed arguments plus hidden ones that the tool also accepts.
     understood: OnceLock<Value>,
     /// Compiled when it is first needed; most runs use a few tools only.
     validator: OnceLock<Option<Validator>>,

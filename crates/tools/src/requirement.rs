@@ -35,7 +35,7 @@ impl Available {
 }
 
 impl Requirement {
-    /// It is met by what there is.
+    /// The run has what the tool requires.
     pub fn is_met(self, present: &Available) -> bool {
         match self {
             Requirement::Program(any) => {
@@ -46,7 +46,7 @@ impl Requirement {
         }
     }
 
-    /// It is something that the operator asked for; when it is missing they want to know.
+    /// The operator asked for this tool, so a warning is due when the requirement is not met.
     pub fn is_worth_a_word(self) -> bool {
         matches!(self, Requirement::Program(_))
     }

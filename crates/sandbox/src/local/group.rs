@@ -172,6 +172,7 @@ impl Group {
 }
 
 fn kill(folder: &Path) {
+    // Atomic, also against forks. Absent before Linux 5.14 and in cgroup v1, hence the loop below.
     if fs_err::write(folder.join("cgroup.kill"), "1").is_ok() {
         return;
     }
