@@ -33,7 +33,7 @@ fn has_node() -> bool {
 async fn desk(slug: &str) -> ToolDesk {
     let model = model(slug);
     let tools = ToolSet::for_run(&model, Mode::Execute, &[]).unwrap();
-    let tools = tools.equipped(&model, &present(true, true)).unwrap();
+    let tools = tools.with_optional(&model, &present(true, true)).unwrap();
     let desk = ToolDesk::with(model, tools, Services::default()).await;
     desk.write("lib.cjs", "module.exports = { three: 3 };\n");
     desk.write("mod.mjs", "export const four = 4;\nexport default 'four';\n");
@@ -57,7 +57,7 @@ fn it_is_offered_only_where_it_was_asked_for_and_can_work() {
     let model = model("gpt-5.3-codex");
     for (node, asked, offered) in [(true, true, true), (true, false, false), (false, true, false)] {
         let tools = ToolSet::for_run(&model, Mode::Execute, &[]).unwrap();
-        let tools = tools.equipped(&model, &present(node, asked)).unwrap();
+        let tools = tools.with_optional(&model, &present(node, asked)).unwrap();
         let is_there = tools.declarations().iter().any(|it| it.name == "js_repl");
         assert_eq!(is_there, offered, "{node} {asked}");
         assert_eq!(tools.find("js_repl_reset").is_ok(), offered);
@@ -286,7 +286,7 @@ async fn what_a_cell_inside_a_script_did_is_there_when_the_run_goes_on() {
 - text: Done
 "#;
     let mut bench = Bench::new();
-    bench.tools = bench.tools.clone().equipped(&bench.model, &present(true, true)).unwrap();
+    bench.tools = bench.tools.clone().with_optional(&bench.model, &present(true, true)).unwrap();
     bench.run(script).await;
     let tree = bench.file("calc.sh");
     let journal = fs_err::read_to_string(bench.run_folder().join(journal::FILE)).unwrap();

@@ -12,9 +12,7 @@ use patchwright_config::flags::Common;
 use patchwright_config::{file, merge};
 use patchwright_git::Oid;
 use patchwright_git::tree::{Change, Entry, FileChange, Mode, OverLimit};
-use patchwright_policy::{
-    self as policy, Blobs, Judgement, Policy, Unread, secrets,
-};
+use patchwright_policy::{self as policy, Blobs, Judgement, Policy, Unread, secrets};
 use secrecy::SecretString;
 
 /// Forty characters that look like nothing else.

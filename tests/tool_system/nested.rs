@@ -53,7 +53,7 @@ impl DynamicTool for Several {
         "test"
     }
 
-    fn passes_gate(&self) -> bool {
+    fn takes_gate(&self) -> bool {
         false
     }
 

@@ -17,11 +17,11 @@ const ROUNDS_TO_NUDGE: usize = 3;
 const ROUNDS_AFTER_NUDGE: usize = 2;
 /// How much more patience there is with calls that only wait for something: a build that prints nothing
 /// for some minutes is no circle.
-const PATIENCE: usize = 5;
+const WAITING_FACTOR: usize = 5;
 /// Longest circle, in calls.
 const LONGEST_PERIOD: usize = 3;
 /// Calls that are looked at.
-const WINDOW: usize = LONGEST_PERIOD * (ROUNDS_TO_NUDGE + ROUNDS_AFTER_NUDGE + 1) * PATIENCE;
+const WINDOW: usize = LONGEST_PERIOD * (ROUNDS_TO_NUDGE + ROUNDS_AFTER_NUDGE + 1) * WAITING_FACTOR;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -69,7 +69,7 @@ fn repeats(rounds: &[Round], period: usize) -> usize {
 
 fn patience(rounds: &[Round], period: usize) -> usize {
     let last = rounds.rchunks_exact(period).next().unwrap_or_default();
-    if !last.is_empty() && last.iter().all(|round| round.is_wait) { PATIENCE } else { 1 }
+    if !last.is_empty() && last.iter().all(|round| round.is_wait) { WAITING_FACTOR } else { 1 }
 }
 
 /// A call that looks after something that goes on, without saying anything to it.

@@ -31,7 +31,7 @@ const EMPTY_REPLIES: u32 = 2;
 /// Refusals as too long, one soon after the other, after which shortening has not helped.
 const OVERFLOWS: u32 = 3;
 /// Replies without such a refusal after which the count starts again at zero.
-const CALM: u32 = 10;
+const REPLIES_TO_RESET_OVERFLOWS: u32 = 10;
 /// Turns in a row, with nothing but calls that could not be run for the same reason, that end the run.
 const FAULTS: u32 = 3;
 
@@ -79,7 +79,7 @@ pub struct State {
     pub compacted: Option<CompactionTrigger>,
     /// Tokens at which the provider refused a conversation as too long, as estimated.
     pub refused_at: Option<u64>,
-    /// Refusals as too long with fewer than [`CALM`] replies in between.
+    /// Refusals as too long with fewer than [`REPLIES_TO_RESET_OVERFLOWS`] replies in between.
     overflows: u32,
     /// Replies since the last of them.
     calm: u32,
@@ -296,7 +296,7 @@ impl State {
 
     /// The provider has refused the conversation as too long, and shortening it once more would not
     /// help: it has just been shortened, or was again and again.
-    pub fn is_beyond_help(&self) -> bool {
+    pub fn compaction_exhausted(&self) -> bool {
         self.compacted == Some(CompactionTrigger::Overflow) || self.overflows >= OVERFLOWS
     }
 
@@ -348,7 +348,7 @@ impl State {
     fn replied(&mut self, reply: Accepted) {
         self.compacted = None;
         self.calm = self.calm.saturating_add(1);
-        if self.calm >= CALM {
+        if self.calm >= REPLIES_TO_RESET_OVERFLOWS {
             self.overflows = 0;
         }
         self.history.extend(reply.items.iter().cloned());

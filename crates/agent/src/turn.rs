@@ -199,7 +199,7 @@ impl<'a> Agent<'a> {
         let history = &self.state.history;
         match self.request(history.items(), ToolChoice::Auto, history.previous()).await {
             Ok(reply) => self.append_reply(reply),
-            Err(StopKind::ContextExhausted) if self.state.is_beyond_help() => {
+            Err(StopKind::ContextExhausted) if self.state.compaction_exhausted() => {
                 Err(StopKind::ContextExhausted)
             }
             Err(StopKind::ContextExhausted) => self.compact(CompactionTrigger::Overflow).await,

@@ -9,7 +9,9 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::launch::Streams;
 use super::output::Kept;
-use super::process::{AFTERMATH, GLANCE, Processes, Spec, cannot_start, milliseconds, timespec};
+use super::process::{
+    PIPE_DRAIN_TIMEOUT, POLL_INTERVAL, Processes, Spec, cannot_start, milliseconds, timespec,
+};
 use super::protocol::MAX_OUTPUT_CAP;
 use crate::tool::{CommandOutput, ToolError};
 
@@ -72,11 +74,13 @@ fn gather(mut from: PipeReader, kept: &mut Kept, is_over: &AtomicBool) {
     loop {
         let over = is_over.load(Ordering::Relaxed);
         // A writer that nobody could end does not hold up the answer.
-        if over && Instant::now() >= *until.get_or_insert_with(|| Instant::now() + AFTERMATH) {
+        if over
+            && Instant::now() >= *until.get_or_insert_with(|| Instant::now() + PIPE_DRAIN_TIMEOUT)
+        {
             return;
         }
         let mut fds = [PollFd::new(&from, PollFlags::IN)];
-        match rustix::event::poll(&mut fds, Some(&timespec(GLANCE))) {
+        match rustix::event::poll(&mut fds, Some(&timespec(POLL_INTERVAL))) {
             Ok(0) if over => return,
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return,

@@ -12,7 +12,7 @@ use rustix::process::{Pid, WaitOptions};
 
 use super::descendants;
 use super::fork_server::{ForkServer, Launcher};
-use super::process::{Ending, PATIENCE, Running, Sink};
+use super::process::{Ending, KILL_TIMEOUT, Running, Sink};
 use super::quota::{Inside, WorkspaceQuota};
 use crate::tool::ToolError;
 
@@ -109,7 +109,7 @@ impl Keeper {
         while Instant::now() < until && !self.launchers().is_empty() {
             std::thread::sleep(Duration::from_millis(5));
         }
-        descendants::leave_nobody(PATIENCE);
+        descendants::leave_nobody(KILL_TIMEOUT);
     }
 
     fn launchers(&self) -> MutexGuard<'_, BTreeSet<i32>> {

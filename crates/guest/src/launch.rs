@@ -21,7 +21,7 @@ use super::{confine, descendants};
 
 /// How long survivors may take to die. Only a process stuck in the kernel takes longer than
 /// milliseconds.
-const PATIENCE: Duration = Duration::from_secs(3);
+const KILL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Exit codes as shells use them.
 const NOT_FOUND: u8 = 127;
@@ -115,7 +115,7 @@ pub fn launch(command: &[String], streams: Streams) -> u8 {
     let child = Pid::from_child(&child);
     GROUP.store(child.as_raw_nonzero().get(), Ordering::Relaxed);
     let code = wait_for(child);
-    descendants::leave_nobody(PATIENCE);
+    descendants::leave_nobody(KILL_TIMEOUT);
     code
 }
 

@@ -18,16 +18,17 @@ use super::flow::{Buffer, Flow, Lane, Send};
 use super::launch::Streams;
 use super::output::Kept;
 use super::process::{
-    AFTERMATH, Ending, Processes, Running, Spec, TIMED_OUT, cannot_start, exit_code, timespec,
+    Ending, PIPE_DRAIN_TIMEOUT, Processes, Running, Spec, TIMED_OUT, cannot_start, exit_code,
+    timespec,
 };
 use super::protocol::{Exec, MAX_OUTPUT_CAP};
 use crate::tool::{CommandOutput, ToolError};
 
 /// How often a piped command looks whether it has to end; what the host sends wakes it at once.
-const GLANCE: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The same on kernels that do not tell when a process ends.
-const GLANCE_WITHOUT_PIDFD: Duration = Duration::from_millis(10);
+const POLL_INTERVAL_WITHOUT_PIDFD: Duration = Duration::from_millis(10);
 
 impl Processes {
     /// Runs a command until it ends, its time is up or the call is cancelled. Its standard error is kept.
@@ -94,19 +95,19 @@ impl Processes {
         cancelled: &AtomicBool,
     ) {
         // Only a process that got away could hold the pipe open without writing.
-        let mut until = Instant::now() + AFTERMATH;
+        let mut until = Instant::now() + PIPE_DRAIN_TIMEOUT;
         while lane.from.is_some() && self.interruption(cancelled).is_none() {
             let may_read = lane.pass(send, buffer).to_read;
             let Some(from) = lane.from.as_ref().filter(|_| may_read) else {
                 turn(lane, None, kept, send, buffer);
-                until = Instant::now() + AFTERMATH;
+                until = Instant::now() + PIPE_DRAIN_TIMEOUT;
                 continue;
             };
             let mut fds = [PollFd::new(from, PollFlags::IN)];
             let left = until.saturating_duration_since(Instant::now());
             match rustix::event::poll(&mut fds, Some(&timespec(left))) {
                 Ok(0) => return,
-                Ok(_) => until = Instant::now() + AFTERMATH,
+                Ok(_) => until = Instant::now() + PIPE_DRAIN_TIMEOUT,
                 Err(_) => {}
             }
         }
@@ -159,13 +160,13 @@ fn turn(
     }
     let own = fds.len();
     let mut has_errors = false;
-    let mut glance = GLANCE;
+    let mut glance = POLL_INTERVAL;
     if let Some(running) = &running {
         has_errors = running.output.is_some();
         fds.extend(running.output.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
         match &running.pidfd {
             Some(fd) => fds.push(PollFd::new(fd, PollFlags::IN)),
-            None => glance = GLANCE_WITHOUT_PIDFD,
+            None => glance = POLL_INTERVAL_WITHOUT_PIDFD,
         }
     }
     if rustix::event::poll(&mut fds, Some(&timespec(glance))).is_err() {

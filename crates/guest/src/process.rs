@@ -36,13 +36,13 @@ use crate::tool::{CommandOutput, ToolError};
 pub const TIMED_OUT: i32 = 124;
 
 /// How often a running command looks for cancellation.
-pub(super) const GLANCE: Duration = Duration::from_millis(25);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
 /// How long the pipe may stay open after the launcher has ended.
-pub(super) const AFTERMATH: Duration = Duration::from_millis(300);
+pub(super) const PIPE_DRAIN_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// How long a launcher may take to kill its command.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes that are read at once.
 const BUFFER: usize = 64 << 10;
@@ -249,7 +249,7 @@ impl Processes {
         drop((lifeline_end, stdout, stderr));
         let pidfd = rustix::process::pidfd_open(launcher.pid(), PidfdFlags::empty()).ok();
         let (output, lifeline) = (Some(File::from(output.into())), Some(lifeline));
-        Ok(Running { launcher, pidfd, output, lifeline, buffer: Vec::new(), pace: GLANCE })
+        Ok(Running { launcher, pidfd, output, lifeline, buffer: Vec::new(), pace: POLL_INTERVAL })
     }
 
     /// The whole environment of a command. What comes last counts.
@@ -263,7 +263,7 @@ impl Processes {
     /// Ends every running command; later ones end at once. Called when the host is gone.
     pub fn stop(&self) {
         self.keeper.refuse();
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + KILL_TIMEOUT;
         self.sessions.cut_all();
         self.end_resident(until);
         self.keeper.wait_for_all(until);
@@ -438,15 +438,15 @@ impl Running {
     pub(super) fn finish(&mut self, kept: &mut dyn Sink) -> Option<ExitStatus> {
         // The launcher reads end of file on its end of the pipe, kills the command and exits.
         self.lifeline = None;
-        let until = Instant::now() + PATIENCE;
-        while Instant::now() < until && matches!(self.step(kept, GLANCE), Step::Going) {}
+        let until = Instant::now() + KILL_TIMEOUT;
+        while Instant::now() < until && matches!(self.step(kept, POLL_INTERVAL), Step::Going) {}
         let status = self.launcher.try_wait().ok().flatten();
         if status.is_none() {
             self.launcher.kill();
         }
         // Bounded, because a process that escaped the launcher may hold the write end open: the pipe
         // would never report its end (`man 7 pipe`).
-        let until = Instant::now() + AFTERMATH;
+        let until = Instant::now() + PIPE_DRAIN_TIMEOUT;
         while self.output.is_some() && Instant::now() < until {
             let Some(output) = &self.output else { break };
             let mut fds = [PollFd::new(output, PollFlags::IN)];

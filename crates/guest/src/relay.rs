@@ -13,7 +13,7 @@ use super::process::timespec;
 use super::protocol::{FrameKind, MAX_OPENED, OPENED};
 
 /// How long to wait at most before looking again.
-const GLANCE: std::time::Duration = std::time::Duration::from_secs(1);
+const POLL_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A relay that listens.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl Relay {
                     .iter()
                     .map(|(fd, events)| PollFd::from_borrowed_fd(*fd, *events))
                     .collect();
-                let _ = rustix::event::poll(&mut fds, Some(&timespec(GLANCE)));
+                let _ = rustix::event::poll(&mut fds, Some(&timespec(POLL_INTERVAL)));
             }
             wake.clear();
             for id in &ended {

@@ -28,7 +28,7 @@ use crate::tool::{CommandOutput, ToolError};
 /// How long a shell may take to be there.
 const START: Duration = Duration::from_secs(10);
 /// How long to wait before looking again whether the shell takes more of a command.
-const GLANCE: Duration = Duration::from_millis(25);
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
 /// Digits of an exit code or a process id, with some room.
 const MAX_NUMBER: usize = 12;
 /// How often the survivors of a command are looked for.
@@ -196,7 +196,7 @@ impl Resident {
                         return Err(Errno::TIMEDOUT);
                     }
                     let mut fds = [PollFd::new(&self.feed, PollFlags::OUT)];
-                    let _ = rustix::event::poll(&mut fds, Some(&timespec(GLANCE)));
+                    let _ = rustix::event::poll(&mut fds, Some(&timespec(POLL_INTERVAL)));
                 }
                 Err(err) => return Err(err),
             }

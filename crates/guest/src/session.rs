@@ -25,8 +25,8 @@ use rustix::process::Signal;
 use super::keeper::Keeper;
 use super::output::Kept;
 use super::process::{
-    Ending, GLANCE, PATIENCE, Processes, Running, Sink, Spec, TIMED_OUT, cannot_start, exit_code,
-    timespec,
+    Ending, KILL_TIMEOUT, POLL_INTERVAL, Processes, Running, Sink, Spec, TIMED_OUT, cannot_start,
+    exit_code, timespec,
 };
 use super::protocol::MAX_OUTPUT_CAP;
 use super::quota::Inside;
@@ -172,7 +172,7 @@ impl Processes {
     /// Ends every session, with what was started in it.
     pub fn end_sessions(&self) {
         let sessions = self.sessions.cut_all();
-        let until = Instant::now() + PATIENCE * 2;
+        let until = Instant::now() + KILL_TIMEOUT * 2;
         for session in sessions {
             session.wait(until, &AtomicBool::new(false));
         }
@@ -303,7 +303,7 @@ impl Session {
             if left.is_zero() {
                 return;
             }
-            self.has_ended.wait_for(&mut state, left.min(GLANCE));
+            self.has_ended.wait_for(&mut state, left.min(POLL_INTERVAL));
         }
     }
 
@@ -389,7 +389,7 @@ fn send(to: &File, text: &[u8], until: Instant, cancelled: &AtomicBool) -> Resul
                     break;
                 }
                 let mut fds = [PollFd::new(to, PollFlags::OUT)];
-                let _ = rustix::event::poll(&mut fds, Some(&timespec(GLANCE)));
+                let _ = rustix::event::poll(&mut fds, Some(&timespec(POLL_INTERVAL)));
             }
             Err(err) => return Err(err),
         }

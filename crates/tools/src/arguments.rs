@@ -5,7 +5,7 @@ use jsonschema::error::ValidationErrorKind;
 use serde_json::{Value, json};
 
 use super::dispatch::printable;
-use super::registry::{Place, ResolvedTool};
+use super::registry::{ResolvedTool, ToolKind};
 use super::{schema, spelling};
 use patchwright_provider::item::Payload;
 use patchwright_types::calls::Fault;
@@ -45,7 +45,7 @@ pub fn checked(tool: &ResolvedTool, mut args: Value) -> Result<Value, Refusal> {
             return Err(Refusal { fault: Fault::Arguments, message });
         }
     }
-    if let Place::DynamicTool(extra) = &tool.place {
+    if let ToolKind::DynamicTool(extra) = &tool.place {
         args = extra
             .spelled(args)
             .map_err(|err| Refusal { fault: Fault::Arguments, message: err.to_string() })?;

@@ -18,7 +18,7 @@ use super::hooks::{Subject, Verdict};
 use super::host::{Agents, HostCall, tool_search};
 use super::nested::Within;
 use super::progress::{AgentProgress, Happening};
-use super::registry::{Place, ResolvedTool, ToolSet};
+use super::registry::{ResolvedTool, ToolKind, ToolSet};
 use super::review::ReviewContext;
 use super::services::Services;
 use super::{alias, fault, patches, truncate};
@@ -102,7 +102,7 @@ pub(super) struct Start<'a> {
 }
 
 /// Held while a call runs.
-pub(super) enum Pass<'a> {
+pub(super) enum GateGuard<'a> {
     /// It makes calls of its own, which pass one by one.
     Free,
     Reading(#[expect(dead_code, reason = "held")] RwLockReadGuard<'a, ()>),
@@ -184,7 +184,7 @@ impl<'a> Dispatch<'a> {
             let mut _pass = self.pass(tool, tool.effect_of(&args)).await;
             if tool.only_waits(&args) {
                 // What it waits for may take minutes; its turn has come, and others need not wait.
-                _pass = Pass::Free;
+                _pass = GateGuard::Free;
             }
             start(Start { tool, writes, arguments: &shown, is_changed: false })?;
             let ran = self.execute(tool, &call.id, nested, args).await?;
@@ -265,13 +265,13 @@ impl<'a> Dispatch<'a> {
         self.means.tools.find(name).map_err(unknown)
     }
 
-    pub(super) async fn pass(&self, tool: &ResolvedTool, effect: Effect) -> Pass<'_> {
+    pub(super) async fn pass(&self, tool: &ResolvedTool, effect: Effect) -> GateGuard<'_> {
         let gate = &self.means.services.gate;
         match (&tool.place, effect) {
-            (Place::Host(host), _) if !host.passes_gate() => Pass::Free,
-            (Place::DynamicTool(extra), _) if !extra.passes_gate() => Pass::Free,
-            (_, Effect::Reads) => Pass::Reading(gate.read().await),
-            (_, Effect::Writes) => Pass::Writing(gate.write().await),
+            (ToolKind::Host(host), _) if !host.takes_gate() => GateGuard::Free,
+            (ToolKind::DynamicTool(extra), _) if !extra.takes_gate() => GateGuard::Free,
+            (_, Effect::Reads) => GateGuard::Reading(gate.read().await),
+            (_, Effect::Writes) => GateGuard::Writing(gate.write().await),
         }
     }
 
@@ -301,9 +301,9 @@ impl<'a> Dispatch<'a> {
         let _running =
             (!tool.is_repeatable(&args)).then(|| self.means.services.checkpoints.begin());
         let output = match &tool.place {
-            Place::Guest => self.in_guest(tool, args).await,
-            Place::Host(host) => host.call(&self.context(id, nested), args).await,
-            Place::DynamicTool(extra) => extra.call(&self.context(id, nested), args).await,
+            ToolKind::Guest => self.in_guest(tool, args).await,
+            ToolKind::Host(host) => host.call(&self.context(id, nested), args).await,
+            ToolKind::DynamicTool(extra) => extra.call(&self.context(id, nested), args).await,
         };
         let elapsed = clock.instant().saturating_duration_since(started);
         match output {

@@ -24,8 +24,8 @@ pub trait DynamicTool: Send + Sync {
     /// Where it comes from, for the search and the report: the name of the server, or `configuration`.
     fn origin(&self) -> &str;
 
-    /// As [`passes_gate`](super::host::Tool::passes_gate) of our own tools.
-    fn passes_gate(&self) -> bool {
+    /// As [`takes_gate`](super::host::Tool::takes_gate) of our own tools.
+    fn takes_gate(&self) -> bool {
         true
     }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::alias::{self, ToolAlias};
 use super::dynamic::DynamicTool;
 use super::profile::{self, Profile, Setting, Shape};
-use super::registry::{Place, ResolvedTool, ToolSet};
+use super::registry::{ResolvedTool, ToolKind, ToolSet};
 use super::requirement::{Available, Requirement};
 use super::rules::Names;
 use super::{dispatch, schema};
@@ -61,8 +61,8 @@ impl ToolSet {
     /// Every program that one of the tools, or one that may join them, needs.
     pub fn programs(&self) -> Vec<&'static str> {
         let hosts = self.known.iter().filter_map(|known| match &known.place {
-            Place::Host(tool) => Some(tool.needs()),
-            Place::Guest | Place::DynamicTool(_) => None,
+            ToolKind::Host(tool) => Some(tool.needs()),
+            ToolKind::Guest | ToolKind::DynamicTool(_) => None,
         });
         let optional = alias::OPTIONAL.iter().map(|alias| needs(alias));
         let mut programs: Vec<&'static str> = hosts
@@ -95,7 +95,7 @@ impl ToolSet {
         let disabled = Names::of(&config.disabled);
         let extras = extras.into_iter().filter(|it| !disabled.has(it.name())).collect();
         let search = Search { above, form: SearchForm::of(model) };
-        let tools = self.equipped(model, present)?.with_extras(extras, search)?;
+        let tools = self.with_optional(model, present)?.with_extras(extras, search)?;
         Ok(tools.without(&config.disabled))
     }
 
@@ -103,16 +103,16 @@ impl ToolSet {
     ///
     /// # Errors
     /// When a description is missing, which is a defect.
-    pub fn equipped(mut self, model: &Model, present: &Available) -> Result<ToolSet> {
+    pub fn with_optional(mut self, model: &Model, present: &Available) -> Result<ToolSet> {
         let unmet =
             |alias: &ToolAlias| needs(alias).iter().find(|need| !need.is_met(present)).copied();
-        self.withdraw(&|known| known.alias.and_then(unmet).map(Requirement::missing));
+        self.disable(&|known| known.alias.and_then(unmet).map(Requirement::missing));
         if self.profile == Profile::Text {
             return Ok(self);
         }
         for alias in alias::OPTIONAL.iter().copied() {
             if let Some(need) = unmet(alias) {
-                if need.is_worth_a_word() {
+                if need.should_warn() {
                     let why = need.missing();
                     self.notes.push(format!("the tool `{}` is not offered: {why}", alias.name));
                 }
@@ -129,7 +129,7 @@ impl ToolSet {
             let declared = profile::declarations(&[(alias, shape)], &Setting::of(model))?;
             self.declarations.extend(declared);
         }
-        Ok(self.told_to_scripts())
+        Ok(self.refresh_script_declarations())
     }
 
     /// Without the tools whose names match one of these globs; aliases of a removed tool are removed, too.
@@ -147,16 +147,16 @@ impl ToolSet {
             .filter(|known| names.hold_for(&known.name))
             .map(|known| known.tool.to_string())
             .collect();
-        self.withdraw(&|known| gone.contains(known.tool.as_ref()).then(why));
+        self.disable(&|known| gone.contains(known.tool.as_ref()).then(why));
         self.declarations.retain(|it| !names.has(&it.name));
         self.deferred.retain(|it| !names.has(&it.name));
         self.extras.retain(|it| !names.has(it.name()));
-        self.told_to_scripts()
+        self.refresh_script_declarations()
     }
 
     /// Takes away tools for a reason; of the names that are only understood, those for whose power no
     /// declared tool is left go too.
-    fn withdraw(&mut self, reason: &dyn Fn(&ResolvedTool) -> Option<String>) {
+    fn disable(&mut self, reason: &dyn Fn(&ResolvedTool) -> Option<String>) {
         let declared = |set: &ToolSet, known: &ResolvedTool| {
             set.declarations.iter().chain(&set.deferred).any(|it| it.name == known.name)
         };
@@ -248,10 +248,10 @@ impl ToolSet {
         let declared = self.extras.iter().map(|extra| declaration(extra.as_ref()));
         if self.extras.len() <= search.above {
             self.declarations.extend(declared);
-            return Ok(self.told_to_scripts());
+            return Ok(self.refresh_script_declarations());
         }
         self.deferred = declared.collect();
-        self.searchable(search.form).map(ToolSet::told_to_scripts)
+        self.searchable(search.form).map(ToolSet::refresh_script_declarations)
     }
 
     /// Declares how to find what is not declared.

@@ -55,7 +55,7 @@ pub struct ResolvedTool {
     /// `None` for extra tools, whose arguments are taken as they are.
     pub alias: Option<&'static ToolAlias>,
     pub effect: Effect,
-    pub place: Place,
+    pub place: ToolKind,
     /// Of the arguments as the alias shows them; made when it is first needed.
     schema: OnceLock<Value>,
     /// The full schema: exposed arguments plus hidden ones that the tool also accepts.
@@ -66,7 +66,7 @@ pub struct ResolvedTool {
 
 /// Where a tool runs.
 #[derive(Clone)]
-pub enum Place {
+pub enum ToolKind {
     /// In the sandbox.
     Guest,
     /// Beside the agent.
@@ -208,7 +208,7 @@ impl ToolSet {
             }
         }
         self.declarations.extend(declarations);
-        Ok(self.told_to_scripts())
+        Ok(self.refresh_script_declarations())
     }
 
     /// Only the tools that `keep` says yes to, under whatever name; of those that the provider runs, none.
@@ -229,7 +229,7 @@ impl ToolSet {
         }
         let known = &tools.known;
         tools.declarations.retain(|it| known.iter().any(|known| known.name == it.name));
-        tools.told_to_scripts()
+        tools.refresh_script_declarations()
     }
 
     /// The tools that only this run has.
@@ -252,7 +252,7 @@ impl ToolSet {
 
     /// The declared tools that do what a tool does that is only understood; none for a declared one.
     pub fn in_place_of(&self, tool: &ResolvedTool) -> Vec<&str> {
-        if let Place::DynamicTool(_) = tool.place {
+        if let ToolKind::DynamicTool(_) = tool.place {
             let meant = |it: &&str| *it == tool.tool && *it != tool.name;
             return self.extras.iter().map(|extra| extra.name()).filter(meant).collect();
         }
@@ -276,7 +276,7 @@ impl ToolSet {
     fn can_read_files(&self) -> bool {
         let is_declared =
             |known: &&Arc<ResolvedTool>| self.declarations.iter().any(|it| it.name == known.name);
-        self.known.iter().any(|tool| matches!(tool.place, Place::Guest) && is_declared(&tool))
+        self.known.iter().any(|tool| matches!(tool.place, ToolKind::Guest) && is_declared(&tool))
     }
 
     /// In whose way results are worded.
@@ -377,8 +377,8 @@ fn bare(name: &str) -> &str {
 impl ResolvedTool {
     pub(super) fn new(alias: &'static ToolAlias) -> Result<ResolvedTool> {
         let tool = alias.tool;
-        let guest = guest::find(tool).map(|tool| (tool.effect, Place::Guest));
-        let host = || host::find(tool).map(|tool| (tool.effect(), Place::Host(tool)));
+        let guest = guest::find(tool).map(|tool| (tool.effect, ToolKind::Guest));
+        let host = || host::find(tool).map(|tool| (tool.effect(), ToolKind::Host(tool)));
         let (effect, place) = guest
             .or_else(host)
             .ok_or_else(|| Failure::internal(format!("there is no tool `{tool}`")))?;
@@ -406,7 +406,7 @@ impl ResolvedTool {
             schema: OnceLock::from(extra.schema().clone()),
             understood: OnceLock::new(),
             validator: OnceLock::new(),
-            place: Place::DynamicTool(extra),
+            place: ToolKind::DynamicTool(extra),
         }
     }
 
@@ -452,8 +452,8 @@ impl ResolvedTool {
     /// themselves.
     pub fn powers(&self) -> &'static [Power] {
         match &self.place {
-            Place::Guest | Place::Host(_) => alias::powers(&self.tool),
-            Place::DynamicTool(_) => &[],
+            ToolKind::Guest | ToolKind::Host(_) => alias::powers(&self.tool),
+            ToolKind::DynamicTool(_) => &[],
         }
     }
 
@@ -461,25 +461,25 @@ impl ResolvedTool {
     /// `args` are under the tool's own names.
     pub fn is_repeatable(&self, args: &Value) -> bool {
         match &self.place {
-            Place::Guest => self.effect_of(args) == Effect::Reads,
-            Place::Host(host) => host.is_repeatable(),
-            Place::DynamicTool(extra) => extra.is_repeatable(),
+            ToolKind::Guest => self.effect_of(args) == Effect::Reads,
+            ToolKind::Host(host) => host.is_repeatable(),
+            ToolKind::DynamicTool(extra) => extra.is_repeatable(),
         }
     }
 
     /// What it answers comes from outside of the sandbox.
     pub fn is_outside(&self) -> bool {
-        matches!(&self.place, Place::DynamicTool(extra) if extra.is_outside())
+        matches!(&self.place, ToolKind::DynamicTool(extra) if extra.is_outside())
     }
 
     /// It is the way in which scripts run.
     pub fn is_script(&self) -> bool {
-        matches!(self.place, Place::Host(_)) && self.powers().contains(&Power::Run)
+        matches!(self.place, ToolKind::Host(_)) && self.powers().contains(&Power::Run)
     }
 
     /// The tool runs commands for the model.
     pub fn is_shell(&self) -> bool {
-        matches!(self.place, Place::Guest) && self.powers().contains(&Power::Run)
+        matches!(self.place, ToolKind::Guest) && self.powers().contains(&Power::Run)
     }
 
     /// The tool waits for a command that may go on after the call.

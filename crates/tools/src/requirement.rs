@@ -47,7 +47,7 @@ impl Requirement {
     }
 
     /// The operator asked for this tool, so a warning is due when the requirement is not met.
-    pub fn is_worth_a_word(self) -> bool {
+    pub fn should_warn(self) -> bool {
         matches!(self, Requirement::Program(_))
     }
 

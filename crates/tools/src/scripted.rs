@@ -46,7 +46,7 @@ impl ToolSet {
             self.known.insert(0, Arc::new(ResolvedTool::new(alias)?));
         }
         self.scripts = Some(Declared { own, declared: Vec::new() });
-        Ok(self.told_to_scripts())
+        Ok(self.refresh_script_declarations())
     }
 
     /// Whoever has the name of a tool for scripts gets another one: sub-agents can be waited for too.
@@ -67,7 +67,7 @@ impl ToolSet {
 
     /// Writes down anew which tools scripts have, after these have changed.
     #[must_use]
-    pub(super) fn told_to_scripts(mut self) -> ToolSet {
+    pub(super) fn refresh_script_declarations(mut self) -> ToolSet {
         if self.scripts.is_none() {
             return self;
         }

@@ -104,7 +104,7 @@ const TIMEOUT: &str = "timeout";
 const LEAST_MS: u64 = 1_000;
 
 /// What other families show and no tool of ours needs. It is dropped where it is not shown.
-const IDLE: &[&str] = &[
+const IGNORED_ARGS: &[&str] = &[
     "sandbox_permissions",
     "justification",
     "prefix_rule",
@@ -117,7 +117,7 @@ const IDLE: &[&str] = &[
 
 /// What the families of these tools show and they do not need: hints, what they always do, and limits of
 /// their own.
-const IDLE_OF: &[(&[&str], &[&str])] = &[
+const IGNORED_ARGS_BY_TOOL: &[(&[&str], &[&str])] = &[
     (SHELLS, &["delay_ms", "max_output_tokens", "yield_time_ms", "tty"]),
     (&["exec_command"], &["run_in_background", "is_background", "environment_id"]),
     (&["read_file"], &["pages", "should_read_entire_file"]),
@@ -149,8 +149,9 @@ pub fn shown(alias: &ToolAlias, schema: &Value, understood: &Value, args: &mut V
     };
     let is_shown = |name: &str| has(schema, name);
     let is_idle = |name: &str| {
-        let of_tool = IDLE_OF.iter().filter(|(tools, _)| tools.contains(&alias.tool));
-        IDLE.contains(&name) || of_tool.flat_map(|(_, names)| *names).any(|idle| *idle == name)
+        let of_tool = IGNORED_ARGS_BY_TOOL.iter().filter(|(tools, _)| tools.contains(&alias.tool));
+        IGNORED_ARGS.contains(&name)
+            || of_tool.flat_map(|(_, names)| *names).any(|idle| *idle == name)
     };
     fields.values_mut().for_each(whole_numbers);
     values::own(alias, fields);

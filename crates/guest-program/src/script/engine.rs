@@ -25,7 +25,7 @@ const SCRIPT_STACK: usize = 2 << 20;
 const WAITING: usize = 64;
 
 /// How often a script that waits for nothing but results looks up.
-const LONG: Duration = Duration::from_hours(1);
+const IDLE_WAKE_INTERVAL: Duration = Duration::from_hours(1);
 
 /// Reads the script from standard input and runs it to its end. The error is for whoever started it.
 pub(crate) fn run() -> Result<(), String> {
@@ -195,7 +195,8 @@ impl<'js> Script<'_, 'js> {
     fn wait(&self) -> bool {
         let due = self.state.timers.borrow().keys().next().copied();
         let now = Instant::now();
-        let patience = due.map_or(LONG, |(due, _)| due.saturating_duration_since(now));
+        let patience =
+            due.map_or(IDLE_WAKE_INTERVAL, |(due, _)| due.saturating_duration_since(now));
         match self.inbox.recv_timeout(patience) {
             Ok(line) => {
                 self.computing(|| self.settle(line));

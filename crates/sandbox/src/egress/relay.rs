@@ -30,7 +30,7 @@ use crate::streams::Stream;
 pub(super) const HEAD: Duration = Duration::from_mins(1);
 
 /// How long a connection may move nothing.
-const IDLE: Duration = Duration::from_mins(15);
+const IDLE_TIMEOUT: Duration = Duration::from_mins(15);
 
 /// How long a connection may move nothing once the command has closed its side: most often it has given up,
 /// and nobody waits for the answer any more.
@@ -90,7 +90,7 @@ async fn serve(gate: Arc<Gate>, stream: Stream) {
     };
     tokio::select! {
         _ = async { tokio::join!(stream.carry(ours), serving) } => {}
-        () = idle(&moved, async || tokio::time::sleep(IDLE).await) => {}
+        () = idle(&moved, async || tokio::time::sleep(IDLE_TIMEOUT).await) => {}
         () = given_up(&moved, async || tokio::time::sleep(GIVEN_UP).await) => {}
     }
 }

@@ -78,7 +78,7 @@ impl Tool for AgentTool {
         (self.schema)()
     }
 
-    fn passes_gate(&self) -> bool {
+    fn takes_gate(&self) -> bool {
         false
     }
 

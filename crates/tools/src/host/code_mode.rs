@@ -136,7 +136,7 @@ impl Tool for Exec {
         schemars::schema_for!(ExecArgs).to_value()
     }
 
-    fn passes_gate(&self) -> bool {
+    fn takes_gate(&self) -> bool {
         false
     }
 
@@ -201,7 +201,7 @@ impl Tool for Wait {
         schema
     }
 
-    fn passes_gate(&self) -> bool {
+    fn takes_gate(&self) -> bool {
         false
     }
 

@@ -70,7 +70,7 @@ impl Tool for JsRepl {
     }
 
     /// It passes by itself, and makes way for the calls of the cell.
-    fn passes_gate(&self) -> bool {
+    fn takes_gate(&self) -> bool {
         false
     }
 
@@ -138,7 +138,7 @@ impl Tool for Reset {
     }
 
     /// It waits for a cell, which passes the gate itself.
-    fn passes_gate(&self) -> bool {
+    fn takes_gate(&self) -> bool {
         false
     }
 

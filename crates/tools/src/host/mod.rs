@@ -74,7 +74,7 @@ pub trait Tool: Send + Sync {
 
     /// A call passes the gate, together with other reads or alone. Not for tools that make calls
     /// themselves or wait for agents that do: those pass it one by one.
-    fn passes_gate(&self) -> bool {
+    fn takes_gate(&self) -> bool {
         true
     }
 

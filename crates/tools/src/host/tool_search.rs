@@ -143,7 +143,7 @@ impl Tool for CallTool {
         })
     }
 
-    fn passes_gate(&self) -> bool {
+    fn takes_gate(&self) -> bool {
         false
     }
 

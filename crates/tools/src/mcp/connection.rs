@@ -49,7 +49,7 @@ pub(super) enum Way {
 
 /// Why there is no connection.
 #[derive(Clone, Debug)]
-pub(super) struct Trouble {
+pub(super) struct ConnectError {
     /// For people and models: one sentence.
     pub(super) why: String,
     /// The end of what it wrote to standard error.
@@ -78,7 +78,7 @@ impl Connection {
         server: &str,
         way: &Way,
         limit: Duration,
-    ) -> Result<Connection, Trouble> {
+    ) -> Result<Connection, ConnectError> {
         let deadline = tokio::time::Instant::now() + limit;
         let left = || deadline.saturating_duration_since(tokio::time::Instant::now());
         let first = Connection::begin(server, way, Beginning::Initialize, left()).await;
@@ -100,7 +100,7 @@ impl Connection {
         way: &Way,
         beginning: Beginning,
         limit: Duration,
-    ) -> Result<Connection, Trouble> {
+    ) -> Result<Connection, ConnectError> {
         let lifecycle = match beginning {
             Beginning::Initialize => ClientLifecycleMode::Initialize,
             Beginning::Discover => ClientLifecycleMode::Discover {
@@ -114,7 +114,7 @@ impl Connection {
             Way::Sandbox { client, exec } => {
                 let pipe = client.pipe(exec.clone()).await;
                 let pipe =
-                    pipe.map_err(|err| Trouble::new(format!("it cannot be started: {err}")))?;
+                    pipe.map_err(|err| ConnectError::new(format!("it cannot be started: {err}")))?;
                 let transport = AsyncRwTransport::new_client(pipe.stdout, pipe.stdin)
                     .with_max_line_length(MAX_MESSAGE);
                 let serving =
@@ -134,16 +134,16 @@ impl Connection {
         };
         match outcome {
             Ok(Ok(service)) => Ok(Connection { service, watch, ended }),
-            Ok(Err(err)) => Err(Trouble::at_start(&err).with(ended).await),
+            Ok(Err(err)) => Err(ConnectError::at_start(&err).with(ended).await),
             Err(_) => {
                 let why = format!("it did not answer within {} s", limit.as_secs_f64().round());
-                Err(Trouble::new(why).with(ended).await)
+                Err(ConnectError::new(why).with(ended).await)
             }
         }
     }
 
     /// A version that we do not know is one that we do not speak.
-    fn check_version(&self) -> Result<(), Trouble> {
+    fn check_version(&self) -> Result<(), ConnectError> {
         let Some(info) = self.service.peer().peer_info() else { return Ok(()) };
         if ProtocolVersion::KNOWN_VERSIONS.contains(&info.protocol_version) {
             return Ok(());
@@ -151,7 +151,7 @@ impl Connection {
         self.service.cancellation_token().cancel();
         let known: Vec<&str> =
             ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
-        Err(Trouble::new(format!(
+        Err(ConnectError::new(format!(
             "it speaks revision `{}` of the protocol; known are {}",
             text::line(info.protocol_version.as_str(), 40),
             known.join(", ")
@@ -178,16 +178,16 @@ impl Connection {
         let how =
             if flooded { "it sent more than it was asked for" } else { "the connection ended" };
         drop(self.service);
-        Trouble::new(how).with(self.ended.take()).await.to_string()
+        ConnectError::new(how).with(self.ended.take()).await.to_string()
     }
 }
 
-impl Trouble {
-    pub(super) fn new(why: impl Into<String>) -> Trouble {
-        Trouble { why: why.into(), stderr: String::new(), is_refusal: false }
+impl ConnectError {
+    pub(super) fn new(why: impl Into<String>) -> ConnectError {
+        ConnectError { why: why.into(), stderr: String::new(), is_refusal: false }
     }
 
-    fn at_start(err: &ClientInitializeError) -> Trouble {
+    fn at_start(err: &ClientInitializeError) -> ConnectError {
         let is_refusal = match err {
             ClientInitializeError::JsonRpcError(_)
             | ClientInitializeError::ExpectedInitResult(_)
@@ -209,14 +209,14 @@ impl Trouble {
             ClientInitializeError::TransportError { error, .. } => fault::of_transport(error),
             err => text::line(&chain(err), MAX_WHY),
         };
-        Trouble { is_refusal, ..Trouble::new(why) }
+        ConnectError { is_refusal, ..ConnectError::new(why) }
     }
 
     /// With how the command ended, when it does so within a moment.
     async fn with(
         mut self,
         ended: Option<AbortOnDropHandle<Result<CommandOutput, GuestError>>>,
-    ) -> Trouble {
+    ) -> ConnectError {
         let Some(mut ended) = ended else { return self };
         match timeout(GOODBYE, &mut ended).await {
             Ok(Ok(Ok(output))) => {
@@ -231,7 +231,7 @@ impl Trouble {
     }
 }
 
-impl std::fmt::Display for Trouble {
+impl std::fmt::Display for ConnectError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.why)?;
         if !self.stderr.is_empty() {

@@ -9,7 +9,7 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 use rmcp::model::Tool;
 use url::Url;
 
-use super::connection::{Trouble, Way};
+use super::connection::{ConnectError, Way};
 use super::headers::Headers;
 use super::server::{Listed, MAX_LISTED, Server, Unreadable};
 use super::tools::ServerTool;
@@ -156,14 +156,14 @@ async fn start(name: &str, configured: &McpServer, way: Way) -> Result<Started> 
         Ok(tools) => tools,
         Err(why) => {
             server.close().await;
-            return Err(not_started(name, configured, &Trouble::new(why)));
+            return Err(not_started(name, configured, &ConnectError::new(why)));
         }
     };
     let has_resources = server.has_resources().await;
     Ok(Started { server: Arc::new(server), tools, has_resources })
 }
 
-fn not_started(name: &str, configured: &McpServer, trouble: &Trouble) -> Failure {
+fn not_started(name: &str, configured: &McpServer, trouble: &ConnectError) -> Failure {
     let failure = Failure::sandbox(format!("the MCP server `{name}` did not start"))
         .caused_by(anyhow::anyhow!("{trouble}"));
     match &configured.url {

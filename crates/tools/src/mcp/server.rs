@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
-use super::connection::{Connection, Trouble, Way};
+use super::connection::{ConnectError, Connection, Way};
 use super::{fault, text};
 use patchwright_guest::tool::ToolError;
 
@@ -78,7 +78,7 @@ impl Server {
         way: Way,
         start_limit: Duration,
         call_limit: Duration,
-    ) -> Result<Server, Trouble> {
+    ) -> Result<Server, ConnectError> {
         let connection = Connection::open(name, &way, start_limit).await?;
         let state = State { connection: Some(Arc::new(connection)), restarts: 0, is_over: false };
         Ok(Server {

@@ -24,10 +24,10 @@ use patchwright_guest::tool::{CommandOutput, Part, ToolError, ToolOutput};
 use patchwright_sandbox::client::GuestError;
 
 /// Poll interval for starting queued calls.
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long a script that closed its output may take to end.
-const PATIENCE: Duration = Duration::from_secs(10);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Things and bytes that one turn of a script shows.
 const MAX_PARTS: usize = 2000;
@@ -178,7 +178,7 @@ impl Cell {
                 },
                 () = tokio::time::sleep_until(turn.deadline), if !is_over => {}
                 // A script that has not taken its results yet will.
-                () = tokio::time::sleep(GLANCE), if !is_over && self.queued.is_held_up(calls.len()) => {}
+                () = tokio::time::sleep(POLL_INTERVAL), if !is_over && self.queued.is_held_up(calls.len()) => {}
             }
         }
         drop(calls);
@@ -247,7 +247,7 @@ impl Cell {
 
     /// Why a script ended without a word.
     async fn epitaph(&mut self) -> Result<String, ToolError> {
-        let Ok(ended) = tokio::time::timeout(PATIENCE, &mut self.ended).await else {
+        let Ok(ended) = tokio::time::timeout(EXIT_TIMEOUT, &mut self.ended).await else {
             return Ok("it fell silent and was ended".to_owned());
         };
         let ended = ended.map_err(|err| ToolError::Broken(err.to_string()))?.map_err(failed)?;

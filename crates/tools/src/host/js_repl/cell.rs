@@ -33,10 +33,10 @@ const MAX_PICTURES: usize = 16;
 const MAX_ASKED: usize = 10_000;
 
 /// Poll interval for starting queued calls.
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long a process that closed its output may take to end.
-const PATIENCE: Duration = Duration::from_secs(10);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a cell is told whose process had to be ended.
 const GONE: &str = "The process was ended, and the bindings of all cells are gone.";
@@ -212,7 +212,7 @@ impl Process {
                     Heard::End { success } => break success,
                 },
                 // A process that has not taken its results yet will.
-                () = tokio::time::sleep(GLANCE), if queue.is_held_up(calls.len()) => {}
+                () = tokio::time::sleep(POLL_INTERVAL), if queue.is_held_up(calls.len()) => {}
             }
         };
         if !self.alive {
@@ -303,7 +303,7 @@ impl Process {
 
     /// Why the process is gone.
     async fn epitaph(&mut self) -> Result<String, ToolError> {
-        let Ok(ended) = tokio::time::timeout(PATIENCE, &mut self.ended).await else {
+        let Ok(ended) = tokio::time::timeout(EXIT_TIMEOUT, &mut self.ended).await else {
             return Ok("The process closed its output and was ended.".to_owned());
         };
         let ended = ended.map_err(|err| ToolError::Broken(err.to_string()))?.map_err(failed)?;
