@@ -286,7 +286,7 @@ async fn broken(voice: &Voice, turn: &Turn, idle: Duration) {
     let lost = ever.lost.unwrap();
     let each = server.requests()[0].raw.len() as u64 / 3;
     assert!(lost.input >= 5 * each && lost.output > 0 && lost.estimated, "{wire:?}: {lost:?}");
-    assert!(told(ever.outcome.unwrap_err()).contains("goes on where it stopped"));
+    assert!(told(ever.outcome.unwrap_err()).contains("continues where it stopped"));
 }
 
 /// A rate limit after the answer began, as each protocol says it.
@@ -433,8 +433,8 @@ fn kept(world: &TestWorld, output: &Output) {
 fn keeps_work_and_goes_on(voice: &Voice) {
     let rows = [
         (times(&fail(500, "server_error", "trouble"), 8), "trouble"),
-        (times(&cut(), 5), "goes on where it stopped"),
-        (times(&no_final(), 5), "goes on where it stopped"),
+        (times(&cut(), 5), "continues where it stopped"),
+        (times(&no_final(), 5), "continues where it stopped"),
         (vec![limited(7200)], "run it again in 2 h"),
         (vec![unauthorized()], "hint"),
     ];

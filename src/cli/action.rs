@@ -231,6 +231,7 @@ fn annotate(ui: Ui, conclusion: Conclusion, reason: Option<&str>) {
 fn append(env: &Env, variable: &str, text: &str) -> Result<()> {
     use std::io::Write;
     let Some(path) = env.var(variable) else { return Ok(()) };
+    // The runner shows outputs and the summary on a page that may be public.
     let text = Redactor::new(env.secrets()).redact(text);
     fs_err::OpenOptions::new()
         .append(true)

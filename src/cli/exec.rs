@@ -75,6 +75,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
 /// A local run may use the local sandbox when no Docker answers; a message says so. An explicit choice of
 /// the user is kept.
 async fn without_docker(config: &mut Config, env: &Env, ui: Ui) {
+    // Docker is only the default here, so its absence is no mistake of the user.
     if config.sandbox != SandboxChoice::Docker || config.sources.contains_key("sandbox") {
         return;
     }

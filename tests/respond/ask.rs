@@ -113,7 +113,7 @@ fn stop_is_remembered_once_and_lifted_by_the_next_command() {
     world.model.add(vec![say("It subtracts.")]);
     say_on_pull(&world, "@patchwright does it add?").expect(0);
     let said = answers(&world, PULL);
-    assert!(said.len() == 2 && said[0].contains("so it goes on"), "{said:?}");
+    assert!(said.len() == 2 && said[0].contains("so it continues"), "{said:?}");
     say_on_pull(&world, "@patchwright stop").expect(0);
     let said = answers(&world, PULL);
     assert!(said.len() == 2 && said[0].starts_with("**Stopped.**"), "{said:?}");

@@ -46,6 +46,7 @@ impl FailureKind {
             FailureKind::Provider => 50,
             FailureKind::Forge => 60,
             FailureKind::Sandbox => 70,
+            // As shells report a process that a signal ended.
             FailureKind::Signal(number) => 128 + number,
         }
     }

@@ -17,6 +17,7 @@ pub fn to_working_folder(folder: &Path, repo: &Repo, change: &Change) -> anyhow:
     let mut ops = Vec::new();
     for file in &change.files {
         check_untouched(&root, repo, file)?;
+        // Every file is checked before the first one is written, so a refusal changes nothing.
         ops.push(op(repo, file)?);
     }
     root.commit(&ops)?;

@@ -57,6 +57,7 @@ fn find(folder: &Path, depth: usize, found: &mut Vec<Mirror>) -> Result<(), GitE
     };
     for entry in entries.flatten() {
         let path = entry.path();
+        // `file_type` describes a link itself, so no link leads out of the cache.
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }

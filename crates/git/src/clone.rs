@@ -50,6 +50,7 @@ pub fn mirror(state: &Path, clone_url: &str) -> Result<Repo, GitError> {
 /// Brings `refs` into `repo`, `depth` commits deep (0: all of history): branch names, full ref names
 /// (`refs/pull/7/head`), `HEAD`, or commit ids. Nothing is downloaded when it is all here already.
 pub fn fetch(repo: &Repo, remote: &Remote, refs: &[String], depth: u32) -> Result<(), GitError> {
+    // Two fetches into one mirror would race for its refs and its list of shallow commits.
     let _lock = lock(repo.path())?;
     let mut replaced = false;
     let mut attempt = 1;

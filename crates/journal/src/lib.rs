@@ -181,6 +181,7 @@ impl Journal {
             object.extend(fields);
         }
         let mut value = Value::Object(object);
+        // On the value and not on its text: a replacement inside JSON text could break its syntax.
         redact_strings(&mut value, &self.file.redact);
         let mut line = value.to_string().into_bytes();
         line.push(b'\n');

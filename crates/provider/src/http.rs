@@ -242,6 +242,7 @@ impl HttpProvider {
             }
             Err(fault) => {
                 if spent != Usage::default() {
+                    // A failed turn has no reply that could carry its cost.
                     progress(Progress::Lost { usage: spent });
                 }
                 Err(fault)
@@ -380,6 +381,7 @@ impl Provider for HttpProvider {
 
 /// A server that counts no tokens gets our own count, on the high side.
 fn estimate_missing(reply: &mut Reply, sent: usize) {
+    // The wire marks usage as estimated when the server sent none, or impossible figures.
     if !reply.usage.estimated {
         return;
     }

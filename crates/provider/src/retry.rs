@@ -56,6 +56,7 @@ impl Policy {
             .with_min_delay(self.first_wait)
             .with_max_delay(self.longest_wait)
             .with_jitter()
+            // The policy counts attempts itself, by their kind.
             .without_max_times()
             .build();
         Retries { ours, attempts: 1, broken: 0, policy: self.clone(), spent: Duration::ZERO }

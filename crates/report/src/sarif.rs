@@ -54,6 +54,7 @@ pub fn log(reviewed: &Reviewed, known: &[KnownFinding], repository: Option<&str>
             "semanticVersion": patchwright_base::VERSION,
             "rules": RULES.iter().map(rule).collect::<Vec<_>>(),
         } },
+        // GitHub takes this as the category: uploads of other tools do not close our alerts.
         "automationDetails": { "id": "patchwright/review/" },
         "columnKind": "unicodeCodePoints",
         "results": results,

@@ -142,6 +142,7 @@ async fn handle(
     let installation = delivery.installation.and_then(|id| u64::try_from(id).ok());
     let forge: Arc<dyn Forge> = Arc::new(held.forge(fleet).scoped(&repository, installation));
     let viewer = forge.viewer().await.map_err(Failure::from)?;
+    // Our own comments and pushes arrive as events too; reacting to them would be a loop.
     if let Some(why) = react::own_act(&event, viewer.as_ref()) {
         return Ok(DeliveryOutcome::ignored(why));
     }
@@ -153,6 +154,8 @@ async fn handle(
     if let Some(why) = outsiders::refusal(fleet, forge.as_ref(), &config, &decision).await? {
         return Ok(DeliveryOutcome::ignored(why));
     }
+    // An issue that is opened with a label gives two events within seconds; the second must not
+    // start a second run.
     let same = same_work(&repository, &decision);
     if let Some(key) = &same
         && let Some(why) = was_done(fleet, key, delivery).await?

@@ -149,6 +149,7 @@ fn bounds(read: Vec<PathBuf>, write: Option<&Path>, limits: Limits) -> Bounds {
         read,
         write: write.map(Path::to_owned),
         memory: limits.memory,
+        // Without a folder to write, the helper must not write at all.
         file: if write.is_some() { limits.bytes.saturating_add(FILE_SLACK) } else { 0 },
         seconds: limits.total.as_secs().clamp(1, MAX_SECONDS),
     }

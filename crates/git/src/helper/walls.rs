@@ -126,6 +126,7 @@ const OLDER: &[libc::c_long] = &[];
 /// # Errors
 /// When a wall that every kernel has cannot be had; nothing is to be done then.
 pub(super) fn raise(bounds: &Bounds) -> Result<bool, String> {
+    // First, because no later rule applies to a file that is open already.
     close_inherited_files();
     let failed = |err: rustix::io::Errno| format!("cannot take rights away: {err}");
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed)?;

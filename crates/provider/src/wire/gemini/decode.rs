@@ -57,6 +57,7 @@ impl Decoder {
             self.is_done = true;
             return Ok(());
         }
+        // Most chunks are one piece of text; reading them without a tree of values is much cheaper.
         if let Some(chunk) = plain::read(&event.data) {
             return self.plain(&chunk, progress);
         }
@@ -75,6 +76,7 @@ impl Decoder {
             model.clone_into(&mut self.model);
         }
         if let Some(usage) = chunk.usage() {
+            // Kept as text, because only the last one is needed.
             self.late_usage = Some(usage.to_owned());
         }
         let (text, is_thought) = chunk.text();
@@ -164,6 +166,8 @@ impl Decoder {
                 let is_thought = parts::is_thought(&part);
                 tell(if is_thought { Progress::Reasoning(text) } else { Progress::Text(text) });
             }
+            // Text is joined across chunks only: two parts in one chunk are two parts to the API,
+            // which wants them back like that.
             if is_plain(&part)
                 && (text.is_empty() || (opens_chunk && self.append(parts::is_thought(&part), text)))
             {

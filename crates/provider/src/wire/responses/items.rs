@@ -162,6 +162,7 @@ fn call(value: Value) -> Option<ToolCall> {
         return None;
     }
     let id = match text(&value, "call_id") {
+        // Approval requests have no `call_id`; their answer names the item.
         id if id.is_empty() => text(&value, "id"),
         id => id,
     };
