@@ -2,6 +2,9 @@
 //! <https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-github-app>)
 //! and the tokens of its installations, each for one repository and with the permissions that we use,
 //! minted when first needed and replaced before they end.
+//!
+//! octocrab signs and sends. Its own cache of installation tokens is not used: it has one slot for a
+//! client, cannot cut a token's permissions, and reads the time from our clock alone.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,7 +14,9 @@ use std::time::{Duration, Instant};
 use chrono::DateTime;
 use http::Method;
 use http::header::{DATE, HeaderMap};
-use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use jsonwebtoken::{Algorithm, Header};
+use octocrab::auth::{EncodingKey, create_jwt};
+use octocrab::models::AppId;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::json;
@@ -93,15 +98,25 @@ impl Key {
 
     /// A JWT for now.
     pub(super) fn sign(&self) -> Result<SecretString, ForgeError> {
-        // The real time, whatever dates are shown: GitHub compares it with its own.
-        let now = Clock::default().now().timestamp() + self.ahead.load(Ordering::Relaxed);
-        let claims = json!({ "iat": now - DATED_BACK, "exp": now + LASTS, "iss": self.issuer });
-        let signed = jsonwebtoken::encode(&Header::new(Algorithm::RS256), &claims, &self.signing);
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        let signed = match self.issuer.parse() {
+            Ok(id) if ahead == 0 => create_jwt(AppId(id), &self.signing),
+            _ => self.sign_dated(ahead),
+        };
         let signed = signed.map(SecretString::from).map_err(|_| ForgeError::Authentication {
             message: "the App's private key cannot sign".to_owned(),
         })?;
         redact::learn("the App's JWT", &signed);
         Ok(signed)
+    }
+
+    /// A JWT as octocrab's, with what octocrab's cannot hold: a client id, which is no number, and the
+    /// time by GitHub's clock where ours is off.
+    fn sign_dated(&self, ahead: i64) -> Result<String, jsonwebtoken::errors::Error> {
+        // The real time, whatever dates are shown: GitHub compares it with its own.
+        let now = Clock::default().now().timestamp() + ahead;
+        let claims = json!({ "iat": now - DATED_BACK, "exp": now + LASTS, "iss": self.issuer });
+        jsonwebtoken::encode(&Header::new(Algorithm::RS256), &claims, &self.signing)
     }
 
     /// Takes the time from an answer; true when ours was off, so that another JWT may be taken.
@@ -316,4 +331,41 @@ fn wanted(granted: &BTreeMap<String, String>) -> BTreeMap<&'static str, &'static
 
 fn not_installed(place: &str) -> ForgeError {
     ForgeError::NotFound { what: format!("an installation of the App with access to `{place}`") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicI64;
+
+    use jsonwebtoken::dangerous::insecure_decode;
+    use octocrab::auth::EncodingKey;
+    use secrecy::ExposeSecret;
+    use serde_json::{Value, json};
+
+    use crate::github::app::{DATED_BACK, Key, LASTS};
+    use patchwright_base::clock::Clock;
+
+    fn claims(issuer: &str, ahead: i64) -> Value {
+        let pem = include_bytes!("../../../../tests/fixtures/serve/app.pem");
+        let signing = EncodingKey::from_rsa_pem(pem).unwrap();
+        let key = Key { issuer: issuer.to_owned(), signing, ahead: AtomicI64::new(ahead) };
+        insecure_decode(key.sign().unwrap().expose_secret()).unwrap().claims
+    }
+
+    #[test]
+    fn an_app_signs_as_its_id_or_as_its_client_id_and_by_the_clock_of_github() {
+        let day = 24 * 60 * 60;
+        for (claims, issuer, ahead) in [
+            (claims("31337", 0), json!(31337), 0),
+            (claims("31337", day), json!("31337"), day),
+            (claims("Iv1.0123456789abcdef", 0), json!("Iv1.0123456789abcdef"), 0),
+        ] {
+            assert_eq!(claims["iss"], issuer);
+            let lasts = claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap();
+            assert_eq!(lasts, DATED_BACK + LASTS);
+            // Signed a moment ago: nearer to the given clock than to any other.
+            let now = Clock::default().now().timestamp() + ahead;
+            assert!((now - claims["iat"].as_i64().unwrap() - DATED_BACK).abs() < day / 2);
+        }
+    }
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 
 use super::GitHubForge;
+use super::layers::Effect;
 use super::limits::{LIMIT_WAITS, Limiter};
 use crate::transfer::{self, NoTransfer, Pushed};
 use crate::{ForgeError, Repository};
@@ -48,7 +49,7 @@ impl GitHubForge {
     ) -> Result<(), ForgeError> {
         let mut trouble = Trouble::new(FETCH_PATIENCE);
         loop {
-            self.api.limiter.open().await.map_err(super::http::limited)?;
+            self.api.limiter.open().await.map_err(super::limits::limited)?;
             let (remote, credentials) = self.remote(repository, "read").await?;
             let name = remote.name();
             let Err(err) = transfer::fetch(remote, into, refs, depth).await else { return Ok(()) };
@@ -65,7 +66,7 @@ impl GitHubForge {
     ) -> Result<Vec<String>, ForgeError> {
         let mut trouble = Trouble::new(FETCH_PATIENCE);
         loop {
-            self.api.limiter.open().await.map_err(super::http::limited)?;
+            self.api.limiter.open().await.map_err(super::limits::limited)?;
             let (remote, credentials) = self.remote(repository, "read").await?;
             let name = remote.name();
             let err = match transfer::branches_beside(remote, names).await {
@@ -87,7 +88,8 @@ impl GitHubForge {
         loop {
             let (remote, credentials) = self.remote(repository, "push to").await?;
             let name = remote.name();
-            let turn = self.api.admitted().await?;
+            let turn = self.api.limiter.write_turn().await;
+            self.api.admission().admit(Effect::Write).await?;
             let gate = self.api.gate.clone();
             // The wait for a slot is over before the connection is opened; what is asked right before
             // the pack goes out takes no time.
@@ -129,9 +131,17 @@ impl GitHubForge {
                     return Err(err);
                 }
                 tracing::warn!(error = %git, "waiting for a rate limit");
-                self.api.told_to_wait(*limit).await.map_err(NoTransfer::NotPermitted)?;
+                self.api
+                    .admission()
+                    .told_to_wait(*limit)
+                    .await
+                    .map_err(NoTransfer::NotPermitted)?;
                 // The next attempt may have to wait for its turn before; the limit ends first.
-                limiter.open().await.map_err(super::http::limited).map_err(NoTransfer::NotPermitted)
+                limiter
+                    .open()
+                    .await
+                    .map_err(super::limits::limited)
+                    .map_err(NoTransfer::NotPermitted)
             }
             GitError::Authentication { .. } if !trouble.renewed => {
                 trouble.renewed = true;

@@ -1,6 +1,10 @@
 //! The GraphQL API, for what REST does not have: review threads, and turning pull requests into
 //! drafts. Answers come with status 200 also when parts or all of them were refused.
 //!
+//! Sent through octocrab as any other call, but not by its `graphql`: that one asks `/graphql` below
+//! the REST root, where Enterprise Server has none, drops the data of a partial answer, and leaves the
+//! `type` out of an error, which tells a refusal from a mistake.
+//!
 //! Every question and every mutation here may be asked twice without harm.
 
 use serde::Deserialize;
@@ -77,7 +81,7 @@ impl Problem {
 impl Api {
     /// A question or a mutation. `thing` is what it is about, for people.
     pub(super) fn graphql_call(&self, query: &str, variables: &Value, thing: String) -> Call {
-        Call::write(http::Method::POST, self.graphql.as_str(), thing)
+        Call::write(http::Method::POST, self.graphql_url().as_str(), thing)
             .json(json!({ "query": query, "variables": variables }))
     }
 

@@ -1,46 +1,39 @@
-//! One request to GitHub and its answer: headers, redirects within the API, bounded bodies, rate
-//! limits and the repetition of reads.
+//! One call of GitHub's API through octocrab, its answer, and what may be done again.
 //!
 //! Called by the other files of this folder. It does not know what the answers mean; what a refusal
-//! means is in [`super::refusal`]. Writes are never repeated here once they may have taken effect:
-//! they come back as [`Written::Lost`], and the caller looks before it writes again.
+//! means is in [`super::refusal`], how a request gets to GitHub in [`super::layers`]. Writes are never
+//! repeated here once they may have taken effect: they come back as [`Written::Lost`], and the caller
+//! looks before it writes again.
 
-use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
-use futures_util::StreamExt;
-use http::header::{HeaderMap, LOCATION, USER_AGENT};
+use http::header::HeaderMap;
 use http::{Method, StatusCode};
+use http_body_util::BodyExt;
+use octocrab::Octocrab;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
 
+use super::connection::{Addresses, Connection, NoAnswer, Tail};
 use super::gate::Gate;
-use super::limits::{self, LIMIT_WAITS, Limit, Limiter, WriteTurn};
+use super::layers::{self, ATTEMPTS, Admission, Effect, Redirected};
+use super::limits::Limiter;
 use super::refusal;
 use super::token::{Scope, Token};
 use crate::ForgeError;
 
-/// Attempts at a read, or at a write that may be repeated.
-const ATTEMPTS: u32 = 5;
-/// The largest answer that is read.
-const LARGEST_BODY: usize = 32 * 1024 * 1024;
-pub(super) const API_VERSION: &str = "2022-11-28";
-pub(super) const AGENT: &str = concat!("patchwright/", env!("CARGO_PKG_VERSION"));
-
 /// The API of one GitHub, and who we are there.
 #[derive(Clone)]
 pub(super) struct Api {
-    http: reqwest::Client,
-    /// Ends in `/`, for example `https://ghe.example.com/api/v3/`.
-    root: Url,
-    /// `https://ghe.example.com/api/graphql`.
-    pub(super) graphql: Url,
+    connection: Connection,
     pub(super) token: Token,
     pub(super) limiter: Arc<Limiter>,
     pub(super) gate: Gate,
+    /// Made by the first request: octocrab starts a task for its queue, which takes a runtime, and who
+    /// makes an API need not be in one.
+    octocrab: Arc<OnceLock<Octocrab>>,
 }
 
 /// One request, and the words for its failure.
@@ -111,50 +104,49 @@ pub(super) enum Written {
     Lost(ForgeError),
 }
 
-/// Why there is no answer.
-pub(super) enum NoAnswer {
-    /// Nothing was sent: a limit that lasts too long, or the gate said no.
-    NotSent(ForgeError),
-    /// What went wrong on the way.
-    Broken(String),
-}
-
-impl From<String> for NoAnswer {
-    fn from(message: String) -> NoAnswer {
-        NoAnswer::Broken(message)
-    }
-}
-
 impl Api {
     pub(super) fn new(
         http: reqwest::Client,
-        mut root: Url,
+        root: Url,
         graphql: Url,
         token: Token,
         limiter: Limiter,
     ) -> Api {
+        let timeout = limiter.pace().timeout;
+        let connection = Connection { http, addresses: Addresses::new(root, graphql), timeout };
         let limiter = Arc::new(limiter);
-        if !root.path().ends_with('/') {
-            root.set_path(&format!("{}/", root.path()));
-        }
-        root.set_query(None);
-        root.set_fragment(None);
-        Api { http, root, graphql, token, limiter, gate: Gate::open() }
+        Api { connection, token, limiter, gate: Gate::open(), octocrab: Arc::default() }
     }
 
     /// The same API behind a gate.
     pub(super) fn gated(&self, gate: Gate) -> Api {
-        Api { gate, ..self.clone() }
+        Api { gate, octocrab: Arc::default(), ..self.clone() }
     }
 
     /// The same API with another token.
     pub(super) fn as_other(&self, token: Token) -> Api {
-        Api { token, ..self.clone() }
+        Api { token, octocrab: Arc::default(), ..self.clone() }
+    }
+
+    /// The client, over our layers.
+    fn octocrab(&self) -> &Octocrab {
+        self.octocrab.get_or_init(|| {
+            let connection = self.connection.clone();
+            layers::client(connection, self.token.clone(), &self.limiter, &self.gate)
+        })
+    }
+
+    /// Lets requests and pushes through.
+    pub(super) fn admission(&self) -> Admission {
+        Admission { limiter: Arc::clone(&self.limiter), gate: self.gate.clone() }
     }
 
     pub(super) fn host(&self) -> String {
-        let host = self.root.host_str().unwrap_or("GitHub");
-        self.root.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+        self.connection.addresses.host()
+    }
+
+    pub(super) fn graphql_url(&self) -> &Url {
+        &self.connection.addresses.graphql
     }
 
     /// Reads, with repetitions; an answer other than 2xx is an error.
@@ -181,27 +173,12 @@ impl Api {
 
     /// Writes once. Rate limits are waited for, because a refused write had no effect.
     pub(super) async fn write(&self, call: &Call) -> Result<Written, ForgeError> {
-        for _ in 0..LIMIT_WAITS {
-            let turn = self.limiter.write_turn().await;
-            let answer = self.send(call, true).await;
-            Limiter::written(turn);
-            let reply = match answer {
-                Ok(reply) => reply,
-                Err(NoAnswer::NotSent(err)) => return Err(err),
-                Err(NoAnswer::Broken(message)) => {
-                    return Ok(Written::Lost(self.unavailable(message)));
-                }
-            };
-            if self.wait_for_limit(call, &reply).await? {
-                continue;
-            }
-            return Ok(if reply.status.is_server_error() {
-                Written::Lost(self.broken(&reply))
-            } else {
-                Written::Answered(reply)
-            });
+        match self.send(call, Effect::Write).await {
+            Ok(reply) if reply.status.is_server_error() => Ok(Written::Lost(self.broken(&reply))),
+            Ok(reply) => Ok(Written::Answered(reply)),
+            Err(NoAnswer::NotSent(err)) => Err(err),
+            Err(NoAnswer::Broken(message)) => Ok(Written::Lost(self.unavailable(message))),
         }
-        Err(still_limited())
     }
 
     /// The reply when it is 2xx, the refusal otherwise.
@@ -236,177 +213,52 @@ impl Api {
         self.parse(call, &reply)
     }
 
-    /// The path below the API root of an address that the API gave us. It has to be the API's own:
-    /// the token goes nowhere else.
+    /// The path below the API root of an address that the API gave us.
+    ///
+    /// # Errors
+    /// When it is not the API's own: the token goes nowhere else.
     pub(super) fn below_root(&self, address: &str) -> Result<String, ForgeError> {
-        let foreign = |why: &str| ForgeError::Malformed {
-            host: self.host(),
-            message: format!("it points {why}"),
-        };
-        let url = self.root.join(address).map_err(|_| foreign("to an address that is none"))?;
-        if url.origin() != self.root.origin() {
-            return Err(foreign("to another host; the token is not sent there"));
-        }
-        let path = url.path().strip_prefix(self.root.path());
-        let path = path.ok_or_else(|| foreign("outside its own API"))?;
-        Ok(url.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}")))
+        self.connection.addresses.below_root(address)
     }
 
     /// Sends until there is an answer that is neither a 5xx nor a rate limit.
     pub(super) async fn repeat(&self, call: &Call) -> Result<Reply, ForgeError> {
-        let mut failures = 0;
-        let mut limits = 0;
-        loop {
-            let err = match self.send(call, false).await {
-                Ok(reply) if self.wait_for_limit(call, &reply).await? => {
-                    limits += 1;
-                    if limits >= LIMIT_WAITS {
-                        return Err(still_limited());
-                    }
-                    continue;
-                }
-                Ok(reply) if !reply.status.is_server_error() => return Ok(reply),
-                Ok(reply) => self.broken(&reply),
-                Err(NoAnswer::NotSent(err)) => return Err(err),
-                Err(NoAnswer::Broken(message)) => self.unavailable(message),
-            };
-            failures += 1;
-            if failures >= ATTEMPTS {
-                return Err(err);
-            }
-            self.limiter.back_off(failures).await;
+        match self.send(call, Effect::Read).await {
+            Ok(reply) if reply.status.is_server_error() => Err(self.broken(&reply)),
+            Ok(reply) => Ok(reply),
+            Err(NoAnswer::NotSent(err)) => Err(err),
+            Err(NoAnswer::Broken(message)) => Err(self.unavailable(message)),
         }
     }
 
-    /// True when the answer was a rate limit: everybody waits now, and the caller asks again.
-    async fn wait_for_limit(&self, call: &Call, reply: &Reply) -> Result<bool, ForgeError> {
-        let limit = if call.path == self.graphql.as_str() {
-            limits::limit_in_graphql(reply.status, &reply.headers, &reply.body)
-        } else {
-            limits::limit(reply.status, &reply.headers, &reply.body)
-        };
-        let Some(limit) = limit else {
-            self.limiter.answered();
-            return Ok(false);
-        };
-        self.told_to_wait(limit).await.map(|()| true)
-    }
-
-    /// A rate limit: everybody waits now, in other processes too.
-    ///
-    /// # Errors
-    /// When it lasts longer than anybody waits.
-    pub(super) async fn told_to_wait(&self, limit: Limit) -> Result<(), ForgeError> {
-        let wait = match limit {
-            Limit::For(wait) => wait,
-            Limit::Unexplained => self.limiter.unexplained_wait(),
-        };
-        self.limiter.close_for(wait);
-        self.gate.tell(self.limiter.scaled(wait)).await;
-        if wait > self.limiter.pace().patience {
-            return Err(limited(wait));
+    /// One call through octocrab. Its own `get` and `post` would turn an answer that is no success into
+    /// an error without the body, from which people are told what GitHub refused and why.
+    async fn send(&self, call: &Call, effect: Effect) -> Result<Reply, NoAnswer> {
+        let url = self.connection.addresses.of(&call.path)?;
+        let mut request = http::Request::builder()
+            .method(call.method.clone())
+            .uri(url.as_str())
+            .extension(effect)
+            .extension(call.scope.clone());
+        if let Some(most) = call.tail {
+            request = request.extension(Tail(most));
         }
-        Ok(())
+        let octocrab = self.octocrab();
+        let request = octocrab.build_request(request, call.body.as_ref()).map_err(no_answer)?;
+        let answer = octocrab.execute(request).await.map_err(no_answer)?;
+        let (parts, body) = answer.into_parts();
+        let body = body.collect().await.map_err(no_answer)?.to_bytes();
+        let redirected = parts.extensions.get::<Redirected>().is_some();
+        Ok(Reply { status: parts.status, headers: parts.headers, body: body.into(), redirected })
     }
 
-    /// The turn to write, let through by the gate. For writes that are not a [`Call`].
-    pub(super) async fn admitted(&self) -> Result<WriteTurn<'_>, ForgeError> {
-        let turn = self.limiter.write_turn().await;
-        self.pass(true).await?;
-        Ok(turn)
-    }
-
-    /// Returns when the request may be sent at once.
-    pub(super) async fn pass(&self, write: bool) -> Result<(), ForgeError> {
-        loop {
-            self.limiter.open().await.map_err(limited)?;
-            if write {
-                self.gate.ask().await?;
-            } else {
-                self.gate.read().await?;
-            }
-            // Somebody may have been told to wait while the gate let us wait.
-            if self.limiter.closed_for().is_none() {
-                return Ok(());
-            }
-        }
-    }
-
-    /// One request and, within the API, one redirect. The gate is asked before each.
-    async fn send(&self, call: &Call, write: bool) -> Result<Reply, NoAnswer> {
-        self.pass(write).await.map_err(NoAnswer::NotSent)?;
-        let reply = self.exchange(call, &call.path).await?;
-        let moved = call.tail.is_none() && matches!(reply.status.as_u16(), 301 | 302 | 307 | 308);
-        let target = reply.headers.get(LOCATION).and_then(|to| to.to_str().ok());
-        match target.map(|to| self.below_root(to)) {
-            Some(Ok(path)) if moved => {
-                self.pass(write).await.map_err(NoAnswer::NotSent)?;
-                let reply = self.exchange(call, &path).await?;
-                Ok(Reply { redirected: true, ..reply })
-            }
-            _ => Ok(reply),
-        }
-    }
-
-    /// One request with these headers.
-    pub(super) async fn exchange_as(
-        &self,
-        call: &Call,
-        path: &str,
-        headers: HeaderMap,
-    ) -> Result<Reply, NoAnswer> {
-        let url = self.address(path)?;
-        let mut request = self
-            .http
-            .request(call.method.clone(), url.clone())
-            .headers(headers)
-            .timeout(self.limiter.pace().timeout);
-        if let Some(body) = &call.body {
-            request = request.json(body);
-        }
-        let response = request.send().await.map_err(|err| self.unanswered(err))?;
-        // A shared client may follow redirects by itself; the answer still has to be the API's.
-        if response.url().origin() != url.origin() {
-            return Err("it redirected to another host".to_owned().into());
-        }
-        let (status, headers) = (response.status(), response.headers().clone());
-        let body = match call.tail {
-            Some(most) => tail_of(response, most).await?,
-            None => body_of(response).await?,
-        };
-        Ok(Reply { status, headers, body, redirected: false })
-    }
-
-    /// The address of a path below the root, or of the GraphQL API. Nothing else is sent the token.
-    fn address(&self, path: &str) -> Result<Url, String> {
-        let url = self.root.join(path).map_err(|err| err.to_string())?;
-        if url.origin() == self.root.origin() || url == self.graphql {
-            Ok(url)
-        } else {
-            Err("the way leads to another host".to_owned())
-        }
-    }
-
-    /// The end of what is at an address of somebody else's, for example the storage that GitHub sends
-    /// us to for logs: asked once, without the token, without following redirects. At most `most`
-    /// bytes are held at any time. The address may be a secret, so no error repeats it.
+    /// The end of what is at an address of somebody else's; see [`Connection::download_tail`].
     pub(super) async fn download_tail(
         &self,
         address: &str,
         most: usize,
     ) -> Result<(StatusCode, Vec<u8>), String> {
-        let url = self.root.join(address).map_err(|_| "its address is none".to_owned())?;
-        if url.scheme() != "https" && url.scheme() != self.root.scheme() {
-            return Err("it is at an address that is not https".to_owned());
-        }
-        let timeout = self.limiter.pace().timeout;
-        let request = self.http.get(url.clone()).header(USER_AGENT, AGENT).timeout(timeout);
-        let response = request.send().await.map_err(transport_words)?;
-        if response.url().origin() != url.origin() {
-            return Err("it redirected to another host".to_owned());
-        }
-        let status = response.status();
-        Ok((status, tail_of(response, most).await?))
+        self.connection.download_tail(address, most).await
     }
 
     pub(super) fn unavailable(&self, message: impl Into<String>) -> ForgeError {
@@ -423,58 +275,15 @@ impl Api {
     }
 }
 
-/// The whole body, bounded.
-async fn body_of(response: reqwest::Response) -> Result<Vec<u8>, String> {
-    let mut body = Vec::new();
-    let mut chunks = response.bytes_stream();
-    while let Some(chunk) = chunks.next().await {
-        body.extend_from_slice(&chunk.map_err(transport_words)?);
-        if body.len() > LARGEST_BODY {
-            return Err(format!("its answer has more than {LARGEST_BODY} bytes"));
-        }
+/// What our layers said, out of the client's error.
+fn no_answer(err: octocrab::Error) -> NoAnswer {
+    match err {
+        octocrab::Error::Service { source, .. } => match source.downcast::<NoAnswer>() {
+            Ok(ours) => *ours,
+            Err(other) => NoAnswer::Broken(refusal::clean(&other.to_string(), &[])),
+        },
+        other => NoAnswer::Broken(refusal::clean(&other.to_string(), &[])),
     }
-    Ok(body)
-}
-
-/// The last `most` bytes of the body, and one more when there was more, so that callers can tell.
-async fn tail_of(response: reqwest::Response, most: usize) -> Result<Vec<u8>, String> {
-    let most = most.saturating_add(1);
-    let mut tail = VecDeque::new();
-    let mut chunks = response.bytes_stream();
-    while let Some(chunk) = chunks.next().await {
-        tail.extend(chunk.map_err(transport_words)?);
-        tail.drain(..tail.len().saturating_sub(most));
-    }
-    Ok(tail.into())
-}
-
-/// The error without the address, with its deepest cause.
-pub(super) fn transport_words(err: reqwest::Error) -> String {
-    let word = if err.is_timeout() {
-        "no answer in time"
-    } else if err.is_connect() {
-        "no connection"
-    } else {
-        "the connection broke"
-    };
-    let err = err.without_url();
-    let mut cause = std::error::Error::source(&err);
-    while let Some(deeper) = cause.and_then(std::error::Error::source) {
-        cause = Some(deeper);
-    }
-    match cause {
-        Some(cause) => format!("{word}: {}", refusal::clean(&cause.to_string(), &[])),
-        None => word.to_owned(),
-    }
-}
-
-fn still_limited() -> ForgeError {
-    ForgeError::RateLimited { until: format!("later; {LIMIT_WAITS} waits were not enough") }
-}
-
-pub(super) fn limited(wait: Duration) -> ForgeError {
-    let minutes = wait.as_secs().div_ceil(60);
-    ForgeError::RateLimited { until: format!("{minutes} minutes from now") }
 }
 
 /// One path segment, everything but unreserved characters escaped.

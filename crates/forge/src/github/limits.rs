@@ -2,7 +2,7 @@
 //! caller is told to wait, every caller waits; and writes go one at a time with a gap between them.
 //! Nobody waits longer than the pace's patience: what is told to wait for longer is not asked at all.
 //!
-//! Called by [`super::http`] only. It knows when to wait, not what is being asked.
+//! Called by [`super::layers`] and, for git, by [`super::git`]. It knows when to wait, not what is being asked.
 
 use parking_lot::Mutex as Lock;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use http::{HeaderMap, StatusCode};
 use tokio::sync::{Mutex, MutexGuard};
 
+use crate::ForgeError;
 use patchwright_git::rate_limit::SECONDARY_WAIT;
 pub(super) use patchwright_git::rate_limit::{Limit, limit};
 
@@ -148,6 +149,12 @@ impl Limiter {
     fn lock(&self) -> parking_lot::MutexGuard<'_, State> {
         self.state.lock()
     }
+}
+
+/// A wait that is longer than anybody waits.
+pub(super) fn limited(wait: Duration) -> ForgeError {
+    let minutes = wait.as_secs().div_ceil(60);
+    ForgeError::RateLimited { until: format!("{minutes} minutes from now") }
 }
 
 /// The rate limit in an answer of the GraphQL API, which says so with status 200 as well.

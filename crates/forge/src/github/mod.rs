@@ -2,9 +2,10 @@
 //! and git's smart HTTP.
 //!
 //! [`GitHubForge`] is made once per process from [`GitHubOptions`] and shared. One file per
-//! resource; [`http`] is the only one that sends, [`wire`] and [`wire_reviews`] know the JSON shapes. Plain
-//! HTTP rather than a client library, because the promises are about exactly what a library hides:
-//! which request may be sent twice, whose limit everybody waits for, where a page link may lead.
+//! resource; [`http`] is the only one that sends, through octocrab. What a client library would hide is
+//! in layers of our own below it ([`layers`]): which request may be sent twice, whose limit everybody
+//! waits for, where a page link may lead, which token goes out. [`wire`] and [`wire_reviews`] know the
+//! JSON shapes.
 
 mod answers;
 mod app;
@@ -12,6 +13,7 @@ mod body;
 mod check_runs;
 mod checks;
 mod comments;
+mod connection;
 mod deliveries;
 mod discovery;
 mod drafts;
@@ -21,6 +23,7 @@ mod graphql;
 mod housekeeping;
 mod http;
 mod issues;
+mod layers;
 mod limits;
 mod lookups;
 mod make;

@@ -1,7 +1,8 @@
 //! Lists: follows `Link: rel="next"` to the end, or fails; never a silent part of a list.
 //!
 //! GitHub's page links go by `/repositories/{id}/…` and some have a cursor instead of a number, so
-//! they are followed as they are, path and query, on the API's own host only.
+//! they are followed as they are, path and query, on the API's own host only. octocrab's `Page` follows
+//! them to whatever host they name, and does not know every list that is in an object: check runs.
 
 use std::collections::VecDeque;
 

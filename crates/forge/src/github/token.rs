@@ -4,14 +4,12 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use http::StatusCode;
-use http::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT};
+use http::header::HeaderMap;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::app::App;
-use super::http::{AGENT, API_VERSION, Api, Call, NoAnswer, Reply, transport_words};
+use super::http::Api;
 use crate::{ForgeError, RepositoryId};
-use patchwright_base::roots;
 
 /// Who we are to GitHub.
 #[derive(Clone)]
@@ -71,7 +69,7 @@ impl Scope {
 
 impl Token {
     /// The token for what a request is about. Boxed, because asking for one is a request of its own.
-    fn for_scope<'a>(
+    pub(super) fn for_scope<'a>(
         &'a self,
         scope: &'a Scope,
     ) -> BoxFuture<'a, Result<SecretString, ForgeError>> {
@@ -104,47 +102,6 @@ impl Token {
 }
 
 impl Api {
-    /// One request and its answer, with a token; with another one when that was refused, which had no
-    /// effect.
-    pub(super) async fn exchange(&self, call: &Call, path: &str) -> Result<Reply, NoAnswer> {
-        let token = self.token.for_scope(&call.scope).await.map_err(NoAnswer::NotSent)?;
-        let reply = self.exchange_as(call, path, self.headers(&token)?).await?;
-        let renew = reply.status == StatusCode::UNAUTHORIZED
-            && self.token.refused(&token, Some(&reply.headers)).await;
-        if !renew {
-            return Ok(reply);
-        }
-        let token = self.token.for_scope(&call.scope).await.map_err(NoAnswer::NotSent)?;
-        self.exchange_as(call, path, self.headers(&token)?).await
-    }
-
-    /// Why a request brought no answer. One whose server's certificate is not trusted was not sent.
-    pub(super) fn unanswered(&self, err: reqwest::Error) -> NoAnswer {
-        let is_refused = roots::is_refused(&err);
-        let message = transport_words(err);
-        if is_refused {
-            NoAnswer::NotSent(ForgeError::Untrusted { host: self.host(), message })
-        } else {
-            NoAnswer::Broken(message)
-        }
-    }
-
-    #[expect(clippy::unused_self, reason = "what a request of this API carries")]
-    fn headers(&self, token: &SecretString) -> Result<HeaderMap, String> {
-        let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, HeaderValue::from_static("application/vnd.github+json"));
-        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
-        headers.insert("x-github-api-version", HeaderValue::from_static(API_VERSION));
-        let token = token.expose_secret();
-        if !token.is_empty() {
-            let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
-                .map_err(|_| "the token has characters that no token has".to_owned())?;
-            value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
-        }
-        Ok(headers)
-    }
-
     /// What must not be in any message. Tokens that end are known to every redactor.
     pub(super) fn secrets(&self) -> Vec<&str> {
         match &self.token {

@@ -1,5 +1,10 @@
 //! The parts of GitHub's JSON that we read, as narrow as possible and tolerant of nulls, so that
 //! older servers and sparse answers work. Field names are those of the REST API 2022-11-28.
+//!
+//! Not octocrab's models: those ask for dozens of fields that we never read, and one of them that is
+//! null or new fails the whole answer. An issue's `user` may not be null there (GitHub's schema allows
+//! it), a `state_reason` may only be one of four words, an installation's account may not be an
+//! enterprise, and its permissions lack `pull_requests` and `workflows`, by which tokens are cut.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer};

@@ -3,6 +3,9 @@
 //! Called by `patchwright action` with the file at `GITHUB_EVENT_PATH`, and by the webhook server.
 //! Payloads are hostile in their texts (titles, bodies, inputs), so those are bounded here; the
 //! fields that decide anything are checked for what they must be.
+//!
+//! Not octocrab's `WebhookEvent`: one field that is null, missing or new in any of its nested models (an
+//! account alone has eighteen that must be there) would lose the event, for facts that decide nothing.
 
 use std::collections::BTreeMap;
 
