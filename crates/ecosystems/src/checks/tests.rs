@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::*;
+use super::{by_kind, detect};
+use crate::results::Runner;
 
 fn tree(files: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
     files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec())).collect()
@@ -120,4 +121,79 @@ fn bad_ci_files_are_said_and_the_rest_counts() {
     assert_eq!(plan.commands(), ["go test ./..."]);
     assert_eq!(plan.notes.len(), 1);
     assert!(plan.notes[0].text.starts_with("is not valid YAML"), "{:?}", plan.notes);
+}
+
+/// Names in a folder, and the checks that it has.
+type Kind = (Vec<(&'static str, String)>, &'static [&'static str]);
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn one_folder_is_tested_by_its_kind() {
+    let package = |test: &str| format!(r#"{{"scripts": {{"test": "{test}"}}}}"#);
+    let rows: Vec<Kind> = vec![
+        (vec![], &[]),
+        (vec![("README.md", String::new())], &[]),
+        (vec![("Cargo.toml", String::new())], &["cargo test"]),
+        (vec![("package.json", package("jest"))], &["npm test"]),
+        (
+            vec![("package.json", package("jest")), ("pnpm-lock.yaml", String::new())],
+            &["pnpm test"],
+        ),
+        (vec![("package.json", package("jest")), ("yarn.lock", String::new())], &["yarn test"]),
+        (vec![("package.json", package("echo \\\"Error: no test specified\\\" && exit 1"))], &[]),
+        (vec![("package.json", "not json".to_owned())], &[]),
+        (
+            vec![("pyproject.toml", "[tool.pytest.ini_options]".to_owned())],
+            &["python -m pytest -q"],
+        ),
+        (vec![("setup.cfg", "[tool:pytest]".to_owned())], &["python -m pytest -q"]),
+        (vec![("requirements-dev.txt", "pytest>=8".to_owned())], &["python -m pytest -q"]),
+        (
+            vec![("setup.py", String::new()), ("tests", String::new())],
+            &[
+                "if python -c 'import pytest' 2>/dev/null; then python -m pytest -q; else python -m unittest discover -s tests; fi",
+            ],
+        ),
+        (
+            vec![
+                ("setup.py", String::new()),
+                ("tests", String::new()),
+                ("tests/__init__.py", String::new()),
+            ],
+            &[
+                "if python -c 'import pytest' 2>/dev/null; then python -m pytest -q; else python -m unittest discover -s tests -t .; fi",
+            ],
+        ),
+        (
+            vec![("app.py", String::new()), ("test_app.py", String::new())],
+            &[
+                "if python -c 'import pytest' 2>/dev/null; then python -m pytest -q; else python -m unittest discover; fi",
+            ],
+        ),
+        (
+            vec![("go.mod", String::new()), ("Makefile", "test:\n\tgo test".to_owned())],
+            &["go test ./..."],
+        ),
+        (vec![("Makefile", "all: build\ntest: all\n\t./t\n".to_owned())], &["make test"]),
+        (vec![("Makefile", "lint check:\n\t./t\n".to_owned())], &["make check"]),
+        (vec![("Makefile", "test := no\nTEST: x\n".to_owned())], &[]),
+        (vec![("pom.xml", String::new())], &["mvn -q -B test"]),
+        (
+            vec![("build.gradle.kts", String::new()), ("gradlew", String::new())],
+            &["./gradlew test --console=plain"],
+        ),
+        (vec![("run_tests.sh", "#!/bin/bash\n".to_owned())], &["bash ./run_tests.sh"]),
+        (vec![("test", "#!/usr/bin/env python3\n".to_owned())], &["./test"]),
+        (
+            vec![("Cargo.toml", String::new()), ("package.json", package("vitest"))],
+            &["cargo test", "npm test"],
+        ),
+    ];
+    for (files, expected) in rows {
+        let names: Vec<String> = files.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let read = |path: &str| {
+            files.iter().find(|(name, _)| *name == path).map(|(_, text)| text.clone().into_bytes())
+        };
+        assert_eq!(by_kind(&names, &read), expected, "{names:?}");
+    }
 }
