@@ -1,0 +1,254 @@
+//! The repository's own checks: which commands test it, where nobody configured them.
+//!
+//! Precedence, for each kind of project in each folder: what is configured (the caller's business), then
+//! the test command of the repository's CI, then convention. CI's command is taken where it can run here:
+//! it uses no secret and no service, installs nothing (there is no network any more), makes no
+//! environment of its own (tox, nox), and is not about end-to-end tests, benchmarks or coverage services.
+//! Where no kind of project is known, CI's test steps are taken as they are, then `make test`, then a
+//! script that is called so.
+
+mod kinds;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ci::{self, CiPlan, CiStep, Use};
+use crate::files::{Files, Tree, join, quote};
+use crate::packages;
+use crate::results::{Runner, runner_of};
+use crate::setup::{Note, Source};
+use kinds::{KINDS, Kind, Root};
+
+/// More checks than this are narrowed down to what a change touches.
+const MANY: usize = 4;
+/// Most checks of a run.
+const MAX_CHECKS: usize = 12;
+/// Most commands of CI for one kind in one folder.
+const MAX_OF_CI: usize = 2;
+
+/// Where a check comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Found {
+    /// A test step of CI.
+    Ci,
+    /// The kind of the project.
+    Convention,
+}
+
+/// A command that tests something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// For `sh -c` at the root of the tree.
+    pub command: String,
+    /// What it is about; the root of the tree is empty.
+    pub folder: String,
+    pub found: Found,
+    pub why: Source,
+    /// Who runs the tests, when the command says so.
+    pub runner: Option<Runner>,
+}
+
+/// The checks of a repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckPlan {
+    pub checks: Vec<Check>,
+    pub notes: Vec<Note>,
+}
+
+impl CheckPlan {
+    pub fn commands(&self) -> Vec<String> {
+        self.checks.iter().map(|check| check.command.clone()).collect()
+    }
+
+    /// For a report: how they were found.
+    pub fn source(&self) -> &'static str {
+        let is_ci = |check: &Check| check.found == Found::Ci;
+        match (self.checks.iter().any(is_ci), self.checks.iter().all(is_ci)) {
+            (true, true) => "found in the repository's CI files",
+            (true, false) => "found in the repository's CI files and by its kind",
+            (false, _) => "found by the repository's kind",
+        }
+    }
+}
+
+/// The check commands of one folder by convention, from the names in it, files and folders. Empty when
+/// unknown. `read` gives the content of a file.
+pub fn by_kind(names: &[String], read: &dyn Fn(&str) -> Option<Vec<u8>>) -> Vec<String> {
+    let root = Root { names, read };
+    let kinds: Vec<String> = KINDS.iter().filter_map(|kind| (kind.command)(&root)).collect();
+    if !kinds.is_empty() {
+        return kinds;
+    }
+    kinds::generic(&root).into_iter().collect()
+}
+
+/// The checks of a tree. `touched` are the paths that a change is about: where there are many checks, only
+/// those of their packages are taken. Without paths, the first ones are.
+pub fn detect(tree: &dyn Tree, touched: &[String]) -> CheckPlan {
+    let files = Files::new(tree);
+    let ci = ci::read(&files);
+    let mut plan = CheckPlan { checks: Vec::new(), notes: ci.notes.clone() };
+    let mut at_root: Vec<&str> = Vec::new();
+    for folder in packages::folders(&files) {
+        for (kind, command) in commands(&files, &folder) {
+            let is_covered = at_root.contains(&kind.name)
+                && (kind.covers_below || packages::is_member(&files, &folder, kind.manifest));
+            if is_covered {
+                continue;
+            }
+            if folder.is_empty() {
+                at_root.push(kind.name);
+            }
+            of_kind(&ci, kind, &folder, &command, &mut plan);
+        }
+    }
+    if plan.checks.is_empty() {
+        unknown(&files, &ci, &mut plan);
+    }
+    narrow(&mut plan, touched);
+    plan
+}
+
+/// The kinds that a folder is of, with their commands by convention.
+fn commands(files: &Files<'_>, folder: &str) -> Vec<(&'static Kind, String)> {
+    let names: Vec<String> = files.list(folder).into_iter().map(|entry| entry.name).collect();
+    let read = |name: &str| files.text(&join(folder, name)).map(String::into_bytes);
+    let root = Root { names: &names, read: &read };
+    KINDS.iter().filter_map(|kind| Some((kind, (kind.command)(&root)?))).collect()
+}
+
+/// CI's commands for a kind in a folder, or else the one by convention.
+fn of_kind(ci: &CiPlan, kind: &Kind, folder: &str, command: &str, plan: &mut CheckPlan) {
+    let is_about = |step: &&CiStep| step.folder == folder && words_of(&step.command, kind.programs);
+    let mut found: Vec<&CiStep> = Vec::new();
+    for step in usable(ci).filter(is_about) {
+        if found.len() < MAX_OF_CI && !found.iter().any(|known| known.command == step.command) {
+            found.push(step);
+        }
+    }
+    if found.is_empty() {
+        let why = Source { file: kind.manifest.to_owned(), line: None, rule: kind.name.to_owned() };
+        plan.checks.push(check(command, folder, Found::Convention, why));
+    }
+    for step in found {
+        plan.checks.push(check(&step.with_environment(), folder, Found::Ci, step.why.clone()));
+    }
+}
+
+/// The test steps of CI that can run here.
+fn usable(ci: &CiPlan) -> impl Iterator<Item = &CiStep> {
+    let steps = ci
+        .jobs
+        .iter()
+        .filter(|job| !job.is_for_agents && !job.is_container)
+        .flat_map(ci::Job::tests);
+    steps.filter(|step| !needs_more(&step.command) && step.command.len() < 2_000)
+}
+
+/// A command that installs, makes its own environment, or is about more than the tests of the code.
+fn needs_more(command: &str) -> bool {
+    const WORDS: &[&str] = &[
+        " install ",
+        " install\n",
+        "npm ci",
+        " sync",
+        "tox",
+        "nox",
+        "e2e",
+        "end-to-end",
+        "playwright",
+        "cypress",
+        "bench",
+        "codecov",
+        "wget ",
+        "curl ",
+        "sudo ",
+        "xvfb-run",
+        "docker",
+        "--watch",
+    ];
+    WORDS.iter().any(|word| command.contains(word)) || command.trim_end().ends_with(" install")
+}
+
+/// A command starts one of these programs, as a word of its own.
+fn words_of(command: &str, programs: &[&str]) -> bool {
+    let is_end = |c: char| c.is_whitespace() || "'\";&|()".contains(c);
+    command.split(is_end).any(|word| programs.contains(&word))
+}
+
+fn check(command: &str, folder: &str, found: Found, why: Source) -> Check {
+    let runner = runner_of(command);
+    let command = match folder {
+        "" => command.to_owned(),
+        folder => format!("cd {} && {}", quote(folder), grouped(command)),
+    };
+    Check { command, folder: folder.to_owned(), found, why, runner }
+}
+
+/// A command of several parts stays one behind `&&`.
+fn grouped(command: &str) -> String {
+    let is_one = !command.contains(['\n', ';', '|', '&']);
+    if is_one { command.to_owned() } else { format!("{{ {command}\n}}") }
+}
+
+/// Nothing is known of the kind: CI's steps, make, a script.
+fn unknown(files: &Files<'_>, ci: &CiPlan, plan: &mut CheckPlan) {
+    for step in usable(ci) {
+        let made = check(&step.with_environment(), &step.folder, Found::Ci, step.why.clone());
+        if plan.checks.len() < MANY
+            && !plan.checks.iter().any(|known| known.command == made.command)
+        {
+            plan.checks.push(made);
+        }
+    }
+    if !plan.checks.is_empty() {
+        return;
+    }
+    let names: Vec<String> = files.list("").into_iter().map(|entry| entry.name).collect();
+    let read = |name: &str| files.text(name).map(String::into_bytes);
+    if let Some(command) = kinds::generic(&Root { names: &names, read: &read }) {
+        let why = Source {
+            file: String::new(),
+            line: None,
+            rule: "the repository's own target".to_owned(),
+        };
+        plan.checks.push(check(&command, "", Found::Convention, why));
+        return;
+    }
+    // `just test`, `task test`.
+    if let Some(target) = ci::targets(files).into_iter().find(|target| target.is_for == Use::Test) {
+        plan.checks.push(check(&target.command, "", Found::Convention, target.why));
+    }
+}
+
+/// Of many checks, those of the packages that the paths are in, and those of the root.
+fn narrow(plan: &mut CheckPlan, touched: &[String]) {
+    if plan.checks.len() > MANY && !touched.is_empty() {
+        let folders: Vec<String> = plan.checks.iter().map(|check| check.folder.clone()).collect();
+        let package = |path: &String| {
+            let inside = folders.iter().filter(|folder| {
+                folder.is_empty()
+                    || path.strip_prefix(folder.as_str()).is_some_and(|rest| rest.starts_with('/'))
+            });
+            inside.max_by_key(|folder| folder.len())
+        };
+        let wanted: Vec<&String> = touched.iter().take(5_000).filter_map(package).collect();
+        let before = plan.checks.len();
+        plan.checks.retain(|check| wanted.contains(&&check.folder));
+        if plan.checks.len() < before {
+            let text = format!(
+                "{} checks of packages that the change does not touch are left out",
+                before - plan.checks.len()
+            );
+            plan.notes.push(Note { file: String::new(), text });
+        }
+    }
+    if plan.checks.len() > MAX_CHECKS {
+        let text = format!("{} more checks are left out", plan.checks.len() - MAX_CHECKS);
+        plan.notes.push(Note { file: String::new(), text });
+        plan.checks.truncate(MAX_CHECKS);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! Trees in memory, and the checks that are found in them.
+
+use std::collections::BTreeMap;
+
+use super::{by_kind, detect};
+use crate::results::Runner;
+
+fn tree(files: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
+    files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec())).collect()
+}
+
+fn found(files: &[(&str, &str)], touched: &[&str]) -> Vec<String> {
+    let touched: Vec<String> = touched.iter().map(|path| (*path).to_owned()).collect();
+    detect(&tree(files), &touched).commands()
+}
+
+/// Files, and what is found in them.
+type Row<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
+
+const NPM: &str = r#"{"scripts": {"test": "vitest run"}}"#;
+
+#[test]
+fn folders_count_as_folders() {
+    let files = [("setup.py", ""), ("tests/__init__.py", ""), ("tests/test_a.py", "")];
+    assert_eq!(
+        found(&files, &[]),
+        [
+            "if python -c 'import pytest' 2>/dev/null; then python -m pytest -q; else python -m unittest discover -s tests -t .; fi"
+        ]
+    );
+    assert_eq!(found(&[("Gemfile", ""), ("spec/a_spec.rb", "")], &[]), ["bundle exec rspec"]);
+}
+
+#[test]
+fn conventions_follow_lock_files_and_workspaces() {
+    let rows: [Row<'_>; 6] = [
+        (
+            &[("pyproject.toml", "pytest"), ("uv.lock", "")],
+            &["export PATH=\"$PWD/.venv/bin:$PATH\"; python -m pytest -q"],
+        ),
+        (&[("Cargo.toml", "[package]\n[workspace]\n")], &["cargo test --workspace"]),
+        (&[("Cargo.toml", "[workspace]\n"), ("a/Cargo.toml", "[package]\n")], &["cargo test"]),
+        (&[("composer.json", "{}"), ("phpunit.xml.dist", "")], &["vendor/bin/phpunit"]),
+        (&[("justfile", "test *args:\n    ./x\n")], &["just test"]),
+        (&[("README.md", "")], &[]),
+    ];
+    for (files, expected) in rows {
+        assert_eq!(found(files, &[]), expected, "{files:?}");
+    }
+}
+
+#[test]
+fn ci_knows_better_than_convention() {
+    let workflow = "on: [push]\njobs:\n  test:\n    runs-on: ubuntu-latest\n    steps:\n      - run: pip install -e .[dev]\n      - run: python -m unittest discover -s tests\n        env:\n          LEVEL: high\n";
+    let files =
+        [(".github/workflows/ci.yml", workflow), ("pyproject.toml", ""), ("tests/test_a.py", "")];
+    let plan = detect(&tree(&files), &[]);
+    assert_eq!(plan.commands(), ["export LEVEL=high\npython -m unittest discover -s tests"]);
+    assert_eq!(plan.checks[0].why.line, Some(7));
+    assert_eq!(plan.checks[0].runner, Some(Runner::Unittest));
+    assert_eq!(plan.source(), "found in the repository's CI files");
+}
+
+#[test]
+fn ci_commands_that_cannot_run_here_are_left_alone() {
+    let rows = [
+        "      - run: tox -e py\n",
+        "      - run: pip install x && pytest\n",
+        "      - run: pytest --token ${{ secrets.TOKEN }}\n",
+        "      - run: pytest\n        env:\n          TOKEN: ${{ secrets.TOKEN }}\n",
+        "      - run: pytest tests/e2e\n",
+        "      - run: pytest\n        if: github.event_name == 'schedule'\n",
+        "      - run: pytest\n        shell: pwsh\n",
+        "      - run: pytest\n    services:\n      db:\n        image: postgres\n",
+    ];
+    for steps in rows {
+        let workflow =
+            format!("on: push\njobs:\n  test:\n    runs-on: ubuntu-latest\n    steps:\n{steps}");
+        let files = [(".github/workflows/ci.yml", workflow.as_str()), ("pytest.ini", "")];
+        assert_eq!(found(&files, &[]), ["python -m pytest -q"], "{steps}");
+    }
+}
+
+#[test]
+fn unknown_kinds_are_tested_as_ci_does() {
+    let workflow = "on: pull_request\njobs:\n  a:\n    steps:\n      - run: make && make check\n";
+    let files = [(".github/workflows/ci.yml", workflow), ("Makefile", "test:\n\tx\n")];
+    assert_eq!(found(&files, &[]), ["make && make check"]);
+    assert_eq!(found(&files[1..], &[]), ["make test"]);
+}
+
+#[test]
+fn of_many_packages_only_those_that_are_touched_are_tested() {
+    let names: Vec<String> = (0..8).map(|n| format!("packages/p{n}/package.json")).collect();
+    let mut files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), NPM)).collect();
+    files.push(("package.json", r#"{"workspaces": ["packages/*"]}"#));
+    files.push(("server/go.mod", "module x\n"));
+    assert_eq!(
+        found(&files, &["packages/p3/src/a.ts", "server/main.go", "README.md"]),
+        ["cd server && go test ./...", "cd packages/p3 && npm test"]
+    );
+    assert_eq!(found(&files, &[]).len(), 9);
+    // A root that tests its members speaks for them.
+    files.retain(|(name, _)| *name != "package.json");
+    files.push((
+        "package.json",
+        r#"{"workspaces": ["packages/*"], "scripts": {"test": "turbo test"}}"#,
+    ));
+    assert_eq!(found(&files, &[]), ["npm test", "cd server && go test ./..."]);
+    assert_eq!(found(&[("node_modules/x/package.json", NPM), ("vendor/go.mod", "")], &[]), [""; 0]);
+}
+
+#[test]
+fn bad_ci_files_are_said_and_the_rest_counts() {
+    let files = [
+        (".github/workflows/ci.yml", "a: [b"),
+        (".github/workflows/x.yml", "[]"),
+        ("go.mod", "module x\n"),
+    ];
+    let plan = detect(&tree(&files), &[]);
+    assert_eq!(plan.commands(), ["go test ./..."]);
+    assert_eq!(plan.notes.len(), 1);
+    assert!(plan.notes[0].text.starts_with("is not valid YAML"), "{:?}", plan.notes);
+}
+
+/// Names in a folder, and the checks that it has.
+type Kind = (Vec<(&'static str, String)>, &'static [&'static str]);
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn one_folder_is_tested_by_its_kind() {
+    let package = |test: &str| format!(r#"{{"scripts": {{"test": "{test}"}}}}"#);
+    let rows: Vec<Kind> = vec![
+        (vec![], &[]),
+        (vec![("README.md", String::new())], &[]),
+        (vec![("Cargo.toml", String::new())], &["cargo test"]),
+        (vec![("package.json", package("jest"))], &["npm test"]),
+        (
+            vec![("package.json", package("jest")), ("pnpm-lock.yaml", String::new())],
+            &["pnpm test"],
+        ),
+        (vec![("package.json", package("jest")), ("yarn.lock", String::new())], &["yarn test"]),
+        (vec![("package.json", package("echo \\\"Error: no test specified\\\" && exit 1"))], &[]),
+        (vec![("package.json", "not json".to_owned())], &[]),
+        (
+            vec![("pyproject.toml", "[tool.pytest.ini_options]".to_owned())],
+            &["python -m pytest -q"],
+        ),
+        (vec![("setup.cfg", "[tool:pytest]".to_owned())], &["python -m pytest -q"]),
+        (vec![("requirements-dev.txt", "pytest>=8".to_owned())], &["python -m pytest -q"]),
+        (
+            vec![("setup.py", String::new()), ("tests", String::new())],
+            &[
+                "if python -c 'import pytest' 2>/dev/null; then python -m pytest -q; else python -m unittest discover -s tests; fi",
+            ],
+        ),
+        (
+            vec![
+                ("setup.py", String::new()),
+                ("tests", String::new()),
+                ("tests/__init__.py", String::new()),
+            ],
+            &[
+                "if python -c 'import pytest' 2>/dev/null; then python -m pytest -q; else python -m unittest discover -s tests -t .; fi",
+            ],
+        ),
+        (
+            vec![("app.py", String::new()), ("test_app.py", String::new())],
+            &[
+                "if python -c 'import pytest' 2>/dev/null; then python -m pytest -q; else python -m unittest discover; fi",
+            ],
+        ),
+        (
+            vec![("go.mod", String::new()), ("Makefile", "test:\n\tgo test".to_owned())],
+            &["go test ./..."],
+        ),
+        (vec![("Makefile", "all: build\ntest: all\n\t./t\n".to_owned())], &["make test"]),
+        (vec![("Makefile", "lint check:\n\t./t\n".to_owned())], &["make check"]),
+        (vec![("Makefile", "test := no\nTEST: x\n".to_owned())], &[]),
+        (vec![("pom.xml", String::new())], &["mvn -q -B test"]),
+        (
+            vec![("build.gradle.kts", String::new()), ("gradlew", String::new())],
+            &["./gradlew test --console=plain"],
+        ),
+        (vec![("run_tests.sh", "#!/bin/bash\n".to_owned())], &["bash ./run_tests.sh"]),
+        (vec![("test", "#!/usr/bin/env python3\n".to_owned())], &["./test"]),
+        (
+            vec![("Cargo.toml", String::new()), ("package.json", package("vitest"))],
+            &["cargo test", "npm test"],
+        ),
+    ];
+    for (files, expected) in rows {
+        let names: Vec<String> = files.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let read = |path: &str| {
+            files.iter().find(|(name, _)| *name == path).map(|(_, text)| text.clone().into_bytes())
+        };
+        assert_eq!(by_kind(&names, &read), expected, "{names:?}");
+    }
+}

@@ -1,0 +1,318 @@
+//! GitHub's workflows.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::expressions::{Known, resolve, runs};
+use super::{CiPlan, CiStep, Job, MAX_FILES, MAX_JOBS, MAX_STEPS, classify};
+use crate::files::{self, Files, line_of};
+use crate::read::{self, scalar, scalars};
+use crate::setup::Source;
+
+const FOLDER: &str = ".github/workflows";
+
+/// Inputs of well-known actions that name a version.
+const SETUP: &[(&str, &str, &str)] = &[
+    ("actions/setup-python", "python-version", "python"),
+    ("actions/setup-node", "node-version", "node"),
+    ("actions/setup-go", "go-version", "go"),
+    ("actions/setup-java", "java-version", "java"),
+    ("actions/setup-dotnet", "dotnet-version", "dotnet"),
+    ("ruby/setup-ruby", "ruby-version", "ruby"),
+    ("shivammathur/setup-php", "php-version", "php"),
+    ("erlef/setup-beam", "elixir-version", "elixir"),
+    ("erlef/setup-beam", "otp-version", "erlang"),
+    ("dtolnay/rust-toolchain", "toolchain", "rust"),
+    ("actions-rs/toolchain", "toolchain", "rust"),
+    ("pnpm/action-setup", "version", "pnpm"),
+    ("oven-sh/setup-bun", "bun-version", "bun"),
+    ("astral-sh/setup-uv", "version", "uv"),
+    ("astral-sh/setup-uv", "python-version", "python"),
+    ("denoland/setup-deno", "deno-version", "deno"),
+];
+
+/// Events on which a workflow says something about a change.
+const EVENTS: &[&str] =
+    &["push", "pull_request", "pull_request_target", "merge_group", "workflow_call"];
+
+pub(super) fn read(files: &Files<'_>, plan: &mut CiPlan) {
+    let is_workflow = |name: &String| name.ends_with(".yml") || name.ends_with(".yaml");
+    let names: Vec<String> = files.files(FOLDER).into_iter().filter(is_workflow).collect();
+    if names.len() > MAX_FILES {
+        plan.note(
+            FOLDER,
+            format!("only the first {MAX_FILES} of {} workflows are read", names.len()),
+        );
+    }
+    for name in names.iter().take(MAX_FILES) {
+        let path = format!("{FOLDER}/{name}");
+        let Some(text) = files.text(&path) else {
+            plan.note(&path, "is too large to be read");
+            continue;
+        };
+        match read::yaml(&text) {
+            Ok(workflow) => one(&path, &text, &workflow, plan),
+            Err(why) => plan.note(&path, why),
+        }
+    }
+}
+
+fn one(path: &str, text: &str, workflow: &Value, plan: &mut CiPlan) {
+    let is_for_agents =
+        path.ends_with("/copilot-setup-steps.yml") || path.ends_with("/copilot-setup-steps.yaml");
+    if !is_for_agents && !is_about_changes(workflow) {
+        return;
+    }
+    let Some(jobs) = workflow.get("jobs").and_then(Value::as_object) else {
+        plan.note(path, "has no jobs");
+        return;
+    };
+    for (name, job) in jobs.iter().take(MAX_JOBS) {
+        if is_for_agents && name != "copilot-setup-steps" {
+            continue;
+        }
+        let known = Known { matrix: matrix(job), environment: BTreeMap::new() };
+        if !runs(job.get("if").and_then(scalar).as_deref(), &known) || !is_linux(job, &known) {
+            continue;
+        }
+        let found = Reader { path, text, workflow, job, name, known }.read(plan);
+        if !found.steps.is_empty() {
+            plan.jobs.push(Job { is_for_agents, ..found });
+        }
+    }
+}
+
+/// Workflows for releases, schedules and issues say nothing about how a change is tested.
+fn is_about_changes(workflow: &Value) -> bool {
+    let Some(on) = workflow.get("on").or_else(|| workflow.get("true")) else { return false };
+    let on_tags_only = |event: &Value| {
+        let keys = event.as_object();
+        keys.is_some_and(|keys| keys.contains_key("tags") && !keys.contains_key("branches"))
+    };
+    match on {
+        Value::Object(map) => {
+            EVENTS.iter().any(|event| map.get(*event).is_some_and(|it| !on_tags_only(it)))
+        }
+        one => scalars(one).iter().any(|event| EVENTS.contains(&event.as_str())),
+    }
+}
+
+fn is_linux(job: &Value, known: &Known) -> bool {
+    let Some(on) = job.get("runs-on") else { return true };
+    let labels = scalars(on);
+    let resolved = |label: &String| resolve(label, known).unwrap_or_default().to_ascii_lowercase();
+    labels.iter().map(resolved).all(|label| !label.contains("windows") && !label.contains("macos"))
+}
+
+/// One sensible entry of the matrix: Linux, the newest plain version of each list.
+fn matrix(job: &Value) -> BTreeMap<String, String> {
+    let mut entry = BTreeMap::new();
+    let Some(matrix) =
+        job.get("strategy").and_then(|it| it.get("matrix")).and_then(Value::as_object)
+    else {
+        return entry;
+    };
+    for (name, values) in matrix {
+        if name == "include" || name == "exclude" {
+            continue;
+        }
+        let values = scalars(values);
+        let linux = values.iter().find(|value| value.contains("ubuntu") || value.contains("linux"));
+        let newest = || values.iter().filter(|it| is_release(it)).max_by_key(|it| numbers(it));
+        let plain = || values.iter().find(|it| *it == "stable").or(values.first());
+        if let Some(value) = linux.or_else(newest).or_else(plain) {
+            entry.insert(name.to_ascii_lowercase(), value.clone());
+        }
+    }
+    // A matrix of entries only: the first for Linux, or the first of all.
+    let included = matrix.get("include").and_then(Value::as_array);
+    if let (true, Some(entries)) = (entry.is_empty(), included) {
+        let is_linux =
+            |it: &&Value| !it.to_string().contains("windows") && !it.to_string().contains("macos");
+        let chosen = entries.iter().find(is_linux).or(entries.first()).and_then(Value::as_object);
+        for (name, value) in chosen.into_iter().flatten() {
+            entry.extend(scalar(value).map(|value| (name.to_ascii_lowercase(), value)));
+        }
+    }
+    entry
+}
+
+fn is_release(version: &str) -> bool {
+    version.starts_with(|c: char| c.is_ascii_digit())
+        && version.chars().all(|c| c.is_ascii_digit() || ".x*".contains(c))
+}
+
+fn numbers(version: &str) -> Vec<u32> {
+    version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+}
+
+struct Reader<'a> {
+    path: &'a str,
+    text: &'a str,
+    workflow: &'a Value,
+    job: &'a Value,
+    name: &'a str,
+    known: Known,
+}
+
+impl Reader<'_> {
+    fn read(mut self, plan: &mut CiPlan) -> Job {
+        let mut environment = BTreeMap::new();
+        let mut trouble = BTreeMap::new();
+        self.variables(self.workflow.get("env"), &mut environment, &mut trouble);
+        self.variables(self.job.get("env"), &mut environment, &mut trouble);
+        self.known.environment.clone_from(&environment);
+        let mut job =
+            Job { file: self.path.to_owned(), name: self.name.to_owned(), ..Job::default() };
+        let services = self.job.get("services").and_then(Value::as_object);
+        for (name, service) in services.into_iter().flatten().take(20) {
+            let image = service.get("image").and_then(scalar).unwrap_or_default();
+            job.services.insert(name.clone(), image);
+        }
+        let image =
+            self.job.get("container").map(|it| it.get("image").unwrap_or(it)).and_then(scalar);
+        if let Some(image) = image.and_then(|image| resolve(&image, &self.known).ok()) {
+            plan.image.get_or_insert(image);
+        }
+        let steps = self.job.get("steps").and_then(Value::as_array);
+        for step in steps.into_iter().flatten().take(MAX_STEPS) {
+            if !runs(step.get("if").and_then(scalar).as_deref(), &self.known) {
+                continue;
+            }
+            if let Some(action) = step.get("uses").and_then(Value::as_str) {
+                self.versions(action, step.get("with"), plan);
+            }
+            if let Some(command) = step.get("run").and_then(Value::as_str) {
+                job.steps.push(self.step(step, command, &environment, &trouble));
+            }
+        }
+        job
+    }
+
+    /// Variables that have values here; the others with the reason.
+    fn variables(
+        &self,
+        env: Option<&Value>,
+        values: &mut BTreeMap<String, String>,
+        trouble: &mut BTreeMap<String, String>,
+    ) {
+        for (name, value) in env.and_then(Value::as_object).into_iter().flatten().take(100) {
+            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            if name.is_empty()
+                || !name.chars().all(is_name)
+                || name.starts_with(|c: char| c.is_ascii_digit())
+            {
+                continue;
+            }
+            match resolve(&scalar(value).unwrap_or_default(), &self.known) {
+                Ok(value) => {
+                    values.insert(name.clone(), value);
+                }
+                Err(why) => {
+                    trouble.insert(name.clone(), why);
+                }
+            }
+        }
+    }
+
+    fn versions(&self, action: &str, with: Option<&Value>, plan: &mut CiPlan) {
+        let name = action.split('@').next().unwrap_or_default();
+        for (_, input, tool) in SETUP.iter().filter(|row| row.0 == name) {
+            let asked = with.and_then(|with| with.get(*input)).map(scalars).unwrap_or_default();
+            // A list in one string: the last is the newest, as people write it.
+            let last =
+                asked.iter().flat_map(|it| it.lines()).map(str::trim).rfind(|it| !it.is_empty());
+            if let Some(version) =
+                last.and_then(|it| resolve(it, &self.known).ok()).filter(|it| !it.is_empty())
+            {
+                plan.version(tool, version, self.path, name);
+            }
+        }
+    }
+
+    fn step(
+        &self,
+        step: &Value,
+        command: &str,
+        environment: &BTreeMap<String, String>,
+        trouble: &BTreeMap<String, String>,
+    ) -> CiStep {
+        let mut environment = environment.clone();
+        let mut trouble = trouble.clone();
+        self.variables(step.get("env"), &mut environment, &mut trouble);
+        let mut unusable = classify::unusable(command).map(str::to_owned);
+        let mut refuse = |why: String| {
+            unusable.get_or_insert(why);
+        };
+        let own = step.get("env").and_then(Value::as_object).cloned().unwrap_or_default();
+        if let Some((_, why)) =
+            trouble.iter().find(|(name, _)| own.contains_key(*name) || uses(command, name))
+        {
+            refuse(why.clone());
+        }
+        let resolved = resolve(command, &self.known).unwrap_or_else(|why| {
+            refuse(why);
+            command.to_owned()
+        });
+        let shell = self.setting(step, "shell").unwrap_or_else(|| "bash".to_owned());
+        if !matches!(shell.split_whitespace().next(), Some("bash" | "sh")) {
+            refuse(format!("is for the shell `{}`", patchwright_base::text::cut(&shell, 30)));
+        }
+        let folder = self.setting(step, "working-directory").unwrap_or_default();
+        let folder = resolve(&folder, &self.known).ok().and_then(|it| files::resolve("", &it));
+        if folder.is_none() {
+            refuse("runs in a folder that is not in the tree".to_owned());
+        }
+        environment.retain(|_, value| value.len() < 2_000);
+        let is_for = classify::is_for(&resolved);
+        let is_bash = shell.starts_with("bash") && needs_bash(&resolved);
+        let command = resolved.trim_end().to_owned();
+        let first =
+            command_line(self.text, step.get("run").and_then(Value::as_str).unwrap_or_default());
+        CiStep {
+            command,
+            folder: folder.unwrap_or_default(),
+            environment,
+            is_bash,
+            is_for,
+            unusable,
+            why: Source {
+                file: self.path.to_owned(),
+                line: first,
+                rule: format!("job {}", self.name),
+            },
+        }
+    }
+
+    /// A setting of the step, or the default of job and workflow.
+    fn setting(&self, step: &Value, name: &str) -> Option<String> {
+        let of = |value: &Value| value.get("defaults")?.get("run")?.get(name).and_then(scalar);
+        step.get(name).and_then(scalar).or_else(|| of(self.job)).or_else(|| of(self.workflow))
+    }
+}
+
+/// Several lines stop at the first that fails, as on the runner; bash has words that `sh` does not.
+fn needs_bash(command: &str) -> bool {
+    command.trim_end().contains('\n')
+        || ["[[", "<(", "source ", "pipefail", "|&", "&>", "=("]
+            .iter()
+            .any(|word| command.contains(word))
+}
+
+fn uses(command: &str, variable: &str) -> bool {
+    [format!("${variable}"), format!("${{{variable}")]
+        .iter()
+        .any(|it| command.contains(it.as_str()))
+}
+
+/// The line on which a command starts.
+fn command_line(text: &str, command: &str) -> Option<u32> {
+    let first = command.lines().map(str::trim).find(|line| !line.is_empty())?;
+    line_of(text, first)
+}
+
+/// For other modules: a map's entries when it is one.
+pub(super) fn entries(value: Option<&Value>) -> impl Iterator<Item = (&String, &Value)> {
+    value.and_then(Value::as_object).into_iter().flat_map(Map::iter)
+}

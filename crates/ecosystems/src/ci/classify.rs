@@ -1,0 +1,165 @@
+//! What a command is for, by its words.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::Use;
+
+#[expect(clippy::expect_used, reason = "constants, and a test compiles every one")]
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("a valid pattern")
+}
+
+/// Why a command cannot be used here.
+static UNUSABLE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+    [
+        (r"\b(docker|podman)(-compose)?\s+(push|login)\b|\b(npm|yarn|pnpm|cargo|poetry|uv|flit|hatch|bun)\s+publish\b|\btwine\s+upload\b|\bgem\s+push\b|\bmvn\b.*\bdeploy\b|\bgradlew?\b.*\bpublish|\bgoreleaser\b|\bsemantic-release\b|\bdotnet\s+nuget\s+push\b", "publishes"),
+        (r"\b(terraform|kubectl|helm|aws|gcloud|az|heroku|flyctl|vercel|netlify|serverless)\s+\w|\bmkdocs\s+gh-deploy\b|\bgh-pages\b|\b(ssh|scp|rsync)\s", "deploys"),
+        (r"\bgit\s+(push|tag|commit)\b|\bgh\s+(release|pr|issue|api|workflow)\b", "changes the repository"),
+        (r"\b(docker|podman)(-compose)?\s+(compose\s+)?(run|up|build|exec|pull)\b", "needs Docker"),
+        (r"\bcodecov\b|\bcoveralls\b|\bcc-test-reporter\b|\bsonar-scanner\b", "uploads a report"),
+        (r"GITHUB_(TOKEN|OUTPUT|STEP_SUMMARY)|\bACTIONS_\w+TOKEN|\bCI_JOB_TOKEN\b", "is about the run on the forge"),
+        (r"\bbrew\s+install\b|\bchoco\s+install\b|\b(pwsh|powershell)\b", "is for another system"),
+    ]
+    .map(|(text, why)| (pattern(text), why))
+    .into()
+});
+
+static USES: LazyLock<Vec<(Regex, Use)>> = LazyLock::new(|| {
+    [
+        (r"\b(pytest|py\.test|unittest|tox|nox|nosetests|trial)\b|\bpython\S*\s+(\S*/)?(run_?tests?|tests?)\S*\.py\b|\bmanage\.py\s+test\b", Use::Test),
+        (r"\b(cargo|go|dotnet|mix|deno|swift|zig|dart|flutter|stack|cabal|lein|sbt|bazel|meson|hatch)\s+(\+\S+\s+|run\s+)?(nextest|tests?|llvm-cov)\b|\bcargo\s+hack\s+test\b", Use::Test),
+        (r"\b(npm|pnpm|yarn|bun)\s+(-\S+\s+|run\s+|run-script\s+|-r\s+)*(test|t|tests|unit)\b(:\S+)?|\bnode\s+--test\b|\b(npx|pnpm|yarn|bunx)\s+(jest|vitest|mocha|ava|tap|karma)\b", Use::Test),
+        (r"\b(jest|vitest|mocha|rspec|phpunit|pest|ctest|prove|bats|busted)\b|\brake\s+(test|spec)\b|\brails\s+test\b|\bcomposer\s+(run(-script)?\s+)?test\b", Use::Test),
+        (r"\b(mvnw?|gradlew?)\b.*\b(test|verify|check)\b|\b(make|just|task|ninja|cmake)\b.*\b(test|tests|check|unit-?tests?)\b|(^|\s)(\./|bash |sh )?\S*(run-?_?tests?|test)\.sh\b", Use::Test),
+        (r"\b(pip3?|pipx|gem|bundle|composer|opam|cpanm|apt-get|apt|apk|dnf|yum|corepack|rustup)\s+.*\b(install|add|update|enable|fetch|component|target)\b|\b(npm|pnpm|yarn|bun)\s+(-\S+\s+)*(ci|install|i|add)\b|^\s*yarn\s*$|\byarn\s+--(frozen|immutable)", Use::Install),
+        (r"\b(uv|poetry|pdm|pipenv|hatch)\s+(sync|install|pip|venv|env|lock)\b|\bcargo\s+(fetch|install)\b|\bgo\s+(mod\s+download|install|get)\b|\bdotnet\s+(restore|tool)\b|\bmix\s+(deps\.get|local)|\bpython\S*\s+-m\s+(pip|venv|ensurepip)\b|\bmake\s+(\S*deps|\S*install\S*|bootstrap|setup)\b|\bconda\s+(install|env)\b|\bgit\s+submodule\b", Use::Install),
+        (r"\b(flake8|ruff|black|isort|mypy|pyright|pylint|bandit|eslint|prettier|biome|stylelint|tsc|rubocop|standardrb|phpstan|psalm|php-cs-fixer|golangci-lint|staticcheck|shellcheck|hadolint|yamllint|markdownlint|actionlint|clang-format|clang-tidy|ktlint|detekt|checkstyle|spotless\w*|pre-commit|typos|codespell|credo|dialyzer)\b|\bcargo\s+(\+\S+\s+)?(fmt|clippy|deny|audit|machete|doc)\b|\bgo\s+(vet|fmt)\b|\bgofmt\b|\bdotnet\s+format\b|\bmix\s+format\b|\b(npm|pnpm|yarn|bun)\s+(run\s+)?(lint|format|typecheck|type-check|fmt)\b|\b(make|just|task)\s+(lint|fmt|format|typecheck|style)\b", Use::Lint),
+        (r"\b(cargo|go|npm\s+run|pnpm|yarn|dotnet|mvnw?|gradlew?)\b.*\b(build|compile|package|assemble)\b|\bmake\b|\bcmake\b|\./configure\b|\bsetup\.py\s+build", Use::Build),
+    ]
+    .map(|(text, is_for)| (pattern(text), is_for))
+    .into()
+});
+
+/// What the lines of a command are for: a test counts over everything else, then what installs.
+pub(super) fn is_for(command: &str) -> Use {
+    let lines: Vec<&str> = lines(command).collect();
+    // `pip install pytest` is no test, and `echo "run the tests"` is nothing.
+    let of = |line: &str| {
+        let installs = |row: &&(Regex, Use)| row.1 == Use::Install && row.0.is_match(line);
+        match USES.iter().find(installs) {
+            Some(_) if !line.contains("&&") && !line.contains(';') => Use::Install,
+            _ if line.starts_with("echo ") => Use::Other,
+            _ => USES.iter().find(|(it, _)| it.is_match(line)).map_or(Use::Other, |row| row.1),
+        }
+    };
+    let uses: Vec<Use> = lines.iter().map(|line| of(line)).collect();
+    let order = [Use::Test, Use::Install, Use::Lint, Use::Build];
+    order.into_iter().find(|wanted| uses.contains(wanted)).unwrap_or(Use::Other)
+}
+
+pub(super) fn unusable(command: &str) -> Option<&'static str> {
+    let mut all = lines(command);
+    all.find_map(|line| UNUSABLE.iter().find(|(it, _)| it.is_match(line)).map(|row| row.1))
+}
+
+/// Lines that are commands, with continued ones whole enough to be judged.
+fn lines(command: &str) -> impl Iterator<Item = &str> {
+    let lines = command.lines().map(str::trim).take(400);
+    lines.filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// The packages that `apt-get install` lines of a command name, when the words are plain names.
+pub(crate) fn system_packages(command: &str) -> Vec<String> {
+    let joined = command.replace("\\\n", " ");
+    let mut found = Vec::new();
+    for part in joined.split(['\n', ';', '&', '|']) {
+        let mut words =
+            part.split_whitespace().skip_while(|word| *word == "sudo" || word.contains('='));
+        if !matches!(words.next(), Some("apt-get" | "apt")) {
+            continue;
+        }
+        let mut words = words.skip_while(|word| *word != "install");
+        if words.next().is_none() {
+            continue;
+        }
+        let is_name = |word: &str| {
+            let mut chars = word.chars();
+            chars.next().is_some_and(|c| c.is_ascii_alphanumeric())
+                && chars.all(|c| c.is_ascii_alphanumeric() || "+.-:".contains(c))
+        };
+        found.extend(words.filter(|word| is_name(word)).map(str::to_owned));
+    }
+    found
+}
+
+/// Every line of the command is about packages of the distribution.
+pub(crate) fn is_system_only(command: &str) -> bool {
+    let joined = command.replace("\\\n", " ");
+    let mut parts =
+        joined.split(['\n', ';', '&', '|']).map(str::trim).filter(|part| !part.is_empty());
+    parts.all(|part| {
+        let words: Vec<&str> = part
+            .split_whitespace()
+            .skip_while(|word| *word == "sudo" || word.contains('='))
+            .collect();
+        matches!(words.first(), Some(&"apt-get" | &"apt"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_told_apart() {
+        let rows = [
+            ("pip install -r requirements.txt pytest", Use::Install),
+            ("python -m pytest -q", Use::Test),
+            ("pip install -e . && pytest", Use::Test),
+            ("cargo test --workspace", Use::Test),
+            ("cargo nextest run", Use::Test),
+            ("cargo clippy -- -D warnings", Use::Lint),
+            ("npm ci", Use::Install),
+            ("npm run test:unit", Use::Test),
+            ("yarn", Use::Install),
+            ("go test ./...", Use::Test),
+            ("mvn -B verify", Use::Test),
+            ("./gradlew check", Use::Test),
+            ("echo run the tests", Use::Other),
+            ("ruff check .", Use::Lint),
+            ("make", Use::Build),
+            ("make test", Use::Test),
+            ("sudo apt-get update\nsudo apt-get install -y libpq-dev", Use::Install),
+            ("bundle exec rspec", Use::Test),
+        ];
+        for (command, expected) in rows {
+            assert_eq!(is_for(command), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn what_publishes_deploys_or_needs_docker_is_unusable() {
+        let rows = [
+            ("npm publish", Some("publishes")),
+            ("docker push x/y", Some("publishes")),
+            ("docker compose up -d", Some("needs Docker")),
+            ("git push origin main", Some("changes the repository")),
+            ("kubectl apply -f x", Some("deploys")),
+            ("npm test", None),
+            ("cargo build --release", None),
+        ];
+        for (command, expected) in rows {
+            assert_eq!(unusable(command), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn packages_of_the_distribution_are_names_only() {
+        let command = "sudo apt-get update && sudo apt-get install -y --no-install-recommends \\\n  libpq-dev g++ $(evil) a;rm -rf /\napt install jq";
+        assert_eq!(system_packages(command), ["libpq-dev", "g++", "a", "jq"]);
+        assert!(is_system_only("sudo apt-get update\nsudo apt-get install -y jq"));
+        assert!(!is_system_only("apt-get update && pip install x"));
+    }
+}

@@ -1,0 +1,136 @@
+//! What the repository's CI files say, as data: jobs and their steps, what a step is for, and why one
+//! cannot be used here. Nothing of it is run by this crate, and nothing of it can ask for a secret.
+//!
+//! GitHub's workflows, `.gitlab-ci.yml` and `.travis.yml` are read, `copilot-setup-steps.yml` and
+//! `devcontainer.json` as well, and the targets of task runners that are called `test` or `lint`.
+
+mod actions;
+mod classify;
+mod container;
+mod expressions;
+mod other;
+mod tasks;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::files::{Files, Tree, quote};
+use crate::setup::{Note, Source, Version};
+
+pub(crate) use classify::{is_system_only, system_packages};
+pub use tasks::{Target, targets};
+
+/// Most workflow files, jobs of one file and steps of one job that are read.
+const MAX_FILES: usize = 40;
+const MAX_JOBS: usize = 40;
+const MAX_STEPS: usize = 60;
+
+/// What a step is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Use {
+    Install,
+    Build,
+    Test,
+    Lint,
+    /// Nothing that is of use here: it reports, uploads, cleans up.
+    Other,
+}
+
+/// One command of CI.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CiStep {
+    /// As it is written, with what `${{ matrix.… }}` and `${{ env.… }}` stand for.
+    pub command: String,
+    /// Where it runs; the root of the tree is empty.
+    pub folder: String,
+    /// Variables of workflow, job and step; none of them a secret.
+    pub environment: BTreeMap<String, String>,
+    /// The runner would give it to bash, and stop at the first line that fails.
+    #[serde(default)]
+    pub is_bash: bool,
+    pub is_for: Use,
+    /// Why it cannot be used here: `uses a secret`, `publishes`, …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unusable: Option<String>,
+    pub why: Source,
+}
+
+impl CiStep {
+    /// The command with its variables set in front, for `sh -c`.
+    pub fn with_environment(&self) -> String {
+        let mut out = String::new();
+        for (name, value) in &self.environment {
+            out.push_str(&format!("export {name}={}\n", quote(value)));
+        }
+        match (self.is_bash, self.command.trim_end()) {
+            (true, command) => out + "bash -eo pipefail -c " + &quote(command),
+            (false, command) => out + command,
+        }
+    }
+}
+
+/// One job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    pub file: String,
+    pub name: String,
+    pub steps: Vec<CiStep>,
+    /// Images of the services beside it, by name.
+    pub services: BTreeMap<String, String>,
+    /// From `copilot-setup-steps.yml`.
+    pub is_for_agents: bool,
+    /// From `devcontainer.json`.
+    pub is_container: bool,
+}
+
+impl Job {
+    /// Its test steps that can run here. None of a job with services: they are not there.
+    pub fn tests(&self) -> impl Iterator<Item = &CiStep> {
+        let has_services = !self.services.is_empty();
+        self.steps.iter().filter(move |step| {
+            step.is_for == Use::Test && step.unusable.is_none() && !has_services
+        })
+    }
+}
+
+/// All that the CI files say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CiPlan {
+    pub jobs: Vec<Job>,
+    /// What `setup-*` actions install.
+    pub versions: BTreeMap<String, Version>,
+    /// The image of `devcontainer.json` or of a job's container.
+    pub image: Option<String>,
+    pub notes: Vec<Note>,
+}
+
+impl CiPlan {
+    pub fn steps(&self) -> impl Iterator<Item = &CiStep> {
+        self.jobs.iter().flat_map(|job| &job.steps)
+    }
+
+    fn note(&mut self, file: &str, text: impl Into<String>) {
+        self.notes.push(Note { file: file.to_owned(), text: text.into() });
+    }
+
+    fn version(&mut self, tool: &str, value: String, file: &str, rule: &str) {
+        let why = Source { file: file.to_owned(), line: None, rule: rule.to_owned() };
+        self.versions.entry(tool.to_owned()).or_insert(Version { value, why });
+    }
+}
+
+/// Reads the CI files of a tree.
+pub fn detect(tree: &dyn Tree) -> CiPlan {
+    read(&Files::new(tree))
+}
+
+pub(crate) fn read(files: &Files<'_>) -> CiPlan {
+    let mut plan = CiPlan::default();
+    actions::read(files, &mut plan);
+    other::gitlab(files, &mut plan);
+    other::travis(files, &mut plan);
+    container::read(files, &mut plan);
+    plan
+}

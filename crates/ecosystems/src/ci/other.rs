@@ -1,0 +1,139 @@
+//! `.gitlab-ci.yml` and `.travis.yml`: their scripts, without includes and templates from elsewhere.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::actions::entries;
+use super::{CiPlan, CiStep, Job, MAX_JOBS, MAX_STEPS, classify};
+use crate::files::{Files, line_of};
+use crate::read::{self, scalar, scalars};
+use crate::setup::Source;
+
+/// Keys of GitLab's file that are no jobs.
+const NO_JOBS: &[&str] = &[
+    "stages",
+    "variables",
+    "default",
+    "include",
+    "workflow",
+    "image",
+    "services",
+    "cache",
+    "before_script",
+    "after_script",
+    "pages",
+    "spec",
+];
+
+fn document(files: &Files<'_>, path: &str, plan: &mut CiPlan) -> Option<(String, Value)> {
+    let text = files.text(path)?;
+    match read::yaml(&text) {
+        Ok(value) => Some((text, value)),
+        Err(why) => {
+            plan.note(path, why);
+            None
+        }
+    }
+}
+
+pub(super) fn gitlab(files: &Files<'_>, plan: &mut CiPlan) {
+    const PATH: &str = ".gitlab-ci.yml";
+    let Some((text, file)) = document(files, PATH, plan) else { return };
+    let of = |value: &Value, key: &str| value.get(key).map(scripts).unwrap_or_default();
+    let shared_before = of(&file, "before_script");
+    let default = file.get("default").cloned().unwrap_or_default();
+    let is_job = |(name, job): &(&String, &Value)| {
+        !NO_JOBS.contains(&name.as_str()) && !name.starts_with('.') && job.get("script").is_some()
+    };
+    for (name, job) in entries(Some(&file)).filter(is_job).take(MAX_JOBS) {
+        let stage = job.get("stage").and_then(scalar).unwrap_or_default();
+        if stage.contains("deploy") || stage.contains("release") || stage.contains("publish") {
+            continue;
+        }
+        let before = match job.get("before_script") {
+            Some(own) => scripts(own),
+            None if default.get("before_script").is_some() => of(&default, "before_script"),
+            None => shared_before.clone(),
+        };
+        let services = [job, &default, &file]
+            .iter()
+            .find_map(|it| it.get("services"))
+            .and_then(Value::as_array);
+        let image = |service: &Value| scalar(service.get("name").unwrap_or(service));
+        let services =
+            services.into_iter().flatten().filter_map(image).map(|it| (it.clone(), it)).collect();
+        let mut environment = variables(file.get("variables"));
+        environment.extend(variables(job.get("variables")));
+        let commands = before.into_iter().chain(of(job, "script"));
+        plan.jobs.push(Job { services, ..simple(PATH, &text, name, commands, &environment) });
+    }
+}
+
+pub(super) fn travis(files: &Files<'_>, plan: &mut CiPlan) {
+    const PATH: &str = ".travis.yml";
+    let Some((text, file)) = document(files, PATH, plan) else { return };
+    for tool in ["python", "node_js", "go", "ruby", "php", "rust", "jdk"] {
+        let newest = file.get(tool).map(scalars).unwrap_or_default().pop();
+        let name = match tool {
+            "node_js" => "node",
+            "jdk" => "java",
+            other => other,
+        };
+        if let Some(version) = newest {
+            plan.version(name, version, PATH, tool);
+        }
+    }
+    let keys = ["before_install", "install", "before_script", "script"];
+    let commands = keys.iter().flat_map(|key| file.get(*key).map(scripts).unwrap_or_default());
+    let services = file.get("services").map(scalars).unwrap_or_default();
+    let services = services.into_iter().map(|it| (it.clone(), it)).collect();
+    let job = simple(PATH, &text, "script", commands, &BTreeMap::new());
+    if !job.steps.is_empty() {
+        plan.jobs.push(Job { services, ..job });
+    }
+}
+
+/// A script is a list of lines, with lists in it where anchors are used.
+fn scripts(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(many) => many.iter().flat_map(scripts).take(MAX_STEPS).collect(),
+        Value::Bool(_) => Vec::new(),
+        one => scalar(one).into_iter().collect(),
+    }
+}
+
+fn variables(value: Option<&Value>) -> BTreeMap<String, String> {
+    let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let pairs = entries(value).filter(|(name, _)| is_name(name) && !name.is_empty());
+    let values = pairs.filter_map(|(name, value)| Some((name.clone(), scalar(value)?)));
+    values.filter(|(_, value)| !value.contains('$') && value.len() < 2_000).take(100).collect()
+}
+
+fn simple(
+    path: &str,
+    text: &str,
+    name: &str,
+    commands: impl Iterator<Item = String>,
+    environment: &BTreeMap<String, String>,
+) -> Job {
+    let steps = commands.take(MAX_STEPS).map(|command| {
+        let first = command.lines().next().unwrap_or_default().trim();
+        let line = (!first.is_empty()).then(|| line_of(text, first)).flatten();
+        let is_secret = ["TOKEN", "PASSWORD", "SECRET", "API_KEY"]
+            .iter()
+            .any(|it| command.contains(&format!("${it}")) || command.contains(&format!("_{it}")));
+        let unusable =
+            is_secret.then_some("uses a secret").or_else(|| classify::unusable(&command));
+        CiStep {
+            is_for: classify::is_for(&command),
+            unusable: unusable.map(str::to_owned),
+            folder: String::new(),
+            is_bash: false,
+            environment: environment.clone(),
+            why: Source { file: path.to_owned(), line, rule: format!("job {name}") },
+            command,
+        }
+    });
+    Job { file: path.to_owned(), name: name.to_owned(), steps: steps.collect(), ..Job::default() }
+}

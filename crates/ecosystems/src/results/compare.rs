@@ -1,0 +1,146 @@
+//! The tests of two sides, and what became of each.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Status, TestResults};
+
+/// Most names of one list; the numbers are whole.
+const MAX_NAMES: usize = 200;
+
+/// Names, and how many there are: the names are cut where there are very many.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Names {
+    pub count: usize,
+    pub names: Vec<String>,
+}
+
+impl Names {
+    fn push(&mut self, name: &str) {
+        self.count += 1;
+        if self.names.len() < MAX_NAMES {
+            self.names.push(name.to_owned());
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+/// What a change did to the tests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Bad on the base, and passes on the head.
+    pub fixed: Names,
+    /// Passed on the base, and is bad on the head.
+    pub broke: Names,
+    /// Bad on both sides.
+    pub still_failing: Names,
+    /// Bad on the head, and not there on the base: tests that the change adds.
+    pub new_failing: Names,
+    /// Passes on the head, and not there on the base.
+    pub new_passing: Names,
+    /// Bad in one of two runs of the same side. Not in any other list.
+    pub flaky: Names,
+    /// Was bad on the base; on the head it was taken out, is skipped, or the run broke off before it.
+    pub gone: Names,
+    /// The runner on the head did not come to its end, so nothing is called fixed that is not listed.
+    pub is_partial: bool,
+}
+
+/// How one side stands for a test.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Bad,
+    Passed,
+    Skipped,
+    Absent,
+    /// Not listed by a runner that broke off.
+    Unknown,
+}
+
+impl Comparison {
+    /// One line: `fixed 3 · broke 0 · 2 fail as before`.
+    pub fn line(&self) -> String {
+        let mut parts =
+            vec![format!("fixed {}", self.fixed.count), format!("broke {}", self.broke.count)];
+        let verb = |count: usize| if count == 1 { "fails" } else { "fail" };
+        let optional = [
+            (self.still_failing.count, verb(self.still_failing.count), "as before"),
+            (self.new_failing.count, "new", verb(self.new_failing.count)),
+            (self.flaky.count, "flaky", ""),
+            (self.gone.count, "no longer", if self.gone.count == 1 { "runs" } else { "run" }),
+        ];
+        for (count, first, second) in optional.into_iter().filter(|(count, ..)| *count > 0) {
+            parts.push(format!("{count} {first} {second}").trim_end().to_owned());
+        }
+        parts.join(" · ")
+    }
+
+    /// The change made something fail that did not fail before.
+    pub fn is_worse(&self) -> bool {
+        !self.broke.is_empty() || !self.new_failing.is_empty()
+    }
+}
+
+/// Compares a base with a head. `base` and `head` are one run of each side, or two: what was bad at first
+/// is run once more, and what differs between the two is flaky.
+pub fn compare(base: &[TestResults], head: &[TestResults]) -> Comparison {
+    let mut found = Comparison {
+        is_partial: head.first().is_some_and(|run| !run.finished),
+        ..Comparison::default()
+    };
+    let (Some(before), Some(after)) = (base.first(), head.first()) else { return found };
+    let mut names: Vec<&str> =
+        before.tests.keys().chain(after.tests.keys()).map(String::as_str).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let (on_base, on_head) = (state(before, name), state(after, name));
+        let is_flaky = |runs: &[TestResults]| {
+            let again = runs.get(1).map(|run| state(run, name));
+            state(&runs[0], name) == State::Bad && again == Some(State::Passed)
+        };
+        if is_flaky(base) || is_flaky(head) {
+            found.flaky.push(name);
+            continue;
+        }
+        match (on_base, on_head) {
+            (State::Bad, State::Bad) => found.still_failing.push(name),
+            (State::Bad, State::Passed) => found.fixed.push(name),
+            (State::Bad, State::Absent) if runs_in_parts(after, name) => found.fixed.push(name),
+            (State::Bad, State::Skipped | State::Absent | State::Unknown) => found.gone.push(name),
+            (State::Absent | State::Unknown, State::Bad) => found.new_failing.push(name),
+            (State::Passed | State::Skipped, State::Bad) => found.broke.push(name),
+            (State::Absent, State::Passed) => found.new_passing.push(name),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// What a side says of a test. A runner that names only failures, and came to its end, says of all others
+/// that they passed.
+fn state(run: &TestResults, name: &str) -> State {
+    match run.tests.get(name).map(|test| test.status) {
+        Some(Status::Failed | Status::Error) => State::Bad,
+        Some(Status::Skipped) => State::Skipped,
+        None if !run.finished => State::Unknown,
+        None if run.names_all() => State::Absent,
+        Some(Status::Passed) | None => State::Passed,
+    }
+}
+
+/// A file or a class that did not load on the base is no test; it is repaired when its tests run.
+fn runs_in_parts(run: &TestResults, name: &str) -> bool {
+    let mut parts = run.tests.iter().filter(|(test, _)| {
+        let rest = test.strip_prefix(name).or_else(|| test.strip_prefix(name.strip_suffix(".py")?));
+        rest.is_some_and(|rest| rest.starts_with([':', '.', ' ', '/', '#']))
+    });
+    let mut any = false;
+    let all_well = parts.by_ref().all(|(_, test)| {
+        any = true;
+        !test.status.is_bad()
+    });
+    any && all_well
+}

@@ -1,0 +1,404 @@
+//! What test runners print, read test by test. [`parse`] takes an output and `JUnit` files, [`compare`]
+//! puts two sides together, [`digest`] keeps the first error and the tail of an output, and
+//! [`command_with_report`] makes a command write a `JUnit` file as well.
+//!
+//! An output is a stranger's text: every parser works line by line, in time that grows with the text
+//! alone, and what it keeps is bounded. What a parser does not understand it leaves out.
+
+mod compare;
+mod digest;
+mod go;
+mod java;
+mod javascript;
+mod junit;
+mod other;
+mod python;
+mod report;
+mod rust;
+mod tap;
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use patchwright_base::text;
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+
+pub use compare::{Comparison, compare};
+pub use digest::digest;
+pub use report::{Report, command_with_report, runner_of};
+
+/// Most tests that are kept by name. Passing ones beyond it are counted only.
+pub const MAX_TESTS: usize = 20_000;
+/// Failing tests that are kept beyond that.
+const MAX_FAILING: usize = 2_000;
+/// Most bytes of a name, and of what is kept of a failure.
+const MAX_NAME: usize = 300;
+const MAX_DETAIL: usize = 1_000;
+/// Most lines of a failure.
+const MAX_DETAIL_LINES: usize = 15;
+/// Most failures of which more than the name is kept.
+const MAX_DETAILS: usize = 500;
+/// Most bytes of an output that are read; of a longer one, its beginning and its end.
+const MAX_OUTPUT: usize = 32 << 20;
+
+/// What ran the tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Runner {
+    /// A `JUnit` file, whoever wrote it.
+    Junit,
+    Pytest,
+    Unittest,
+    CargoTest,
+    Nextest,
+    Go,
+    Jest,
+    Vitest,
+    Mocha,
+    NodeTest,
+    Tap,
+    Rspec,
+    Minitest,
+    Phpunit,
+    Surefire,
+    Gradle,
+    Dotnet,
+    Ctest,
+    Exunit,
+}
+
+/// How a test ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    Skipped,
+    Passed,
+    /// It ran and found something wrong.
+    Failed,
+    /// It could not run: its module does not load, its fixture fails.
+    Error,
+}
+
+impl Status {
+    pub fn is_bad(self) -> bool {
+        matches!(self, Status::Failed | Status::Error)
+    }
+}
+
+/// One test.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Test {
+    pub status: Status,
+    /// The first lines of the failure; empty when nothing is known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+}
+
+/// How many tests ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    pub passed: u64,
+    pub failed: u64,
+    pub errors: u64,
+    pub skipped: u64,
+}
+
+impl Counts {
+    pub fn all(&self) -> u64 {
+        self.passed + self.failed + self.errors + self.skipped
+    }
+
+    /// Failed, or could not run.
+    pub fn bad(&self) -> u64 {
+        self.failed + self.errors
+    }
+
+    fn larger(self, other: Counts) -> Counts {
+        Counts {
+            passed: self.passed.max(other.passed),
+            failed: self.failed.max(other.failed),
+            errors: self.errors.max(other.errors),
+            skipped: self.skipped.max(other.skipped),
+        }
+    }
+
+    fn plus(self, other: Counts) -> Counts {
+        Counts {
+            passed: self.passed.saturating_add(other.passed),
+            failed: self.failed.saturating_add(other.failed),
+            errors: self.errors.saturating_add(other.errors),
+            skipped: self.skipped.saturating_add(other.skipped),
+        }
+    }
+
+    fn count(&mut self, status: Status) {
+        match status {
+            Status::Passed => self.passed += 1,
+            Status::Failed => self.failed += 1,
+            Status::Error => self.errors += 1,
+            Status::Skipped => self.skipped += 1,
+        }
+    }
+}
+
+/// What is known of a run of tests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestResults {
+    /// Who ran them, as far as it was recognised.
+    pub runners: Vec<Runner>,
+    /// By name. Runners that print dots name only what failed.
+    pub tests: BTreeMap<String, Test>,
+    /// By the runner's own summary, or else by what was listed.
+    pub counts: Counts,
+    /// There were more tests than are kept here, or more output than was read.
+    pub truncated: bool,
+    /// The runner came to its end and said so: a test that it does not list among the bad ones is none.
+    pub finished: bool,
+}
+
+impl TestResults {
+    /// Nothing was recognised.
+    pub fn is_empty(&self) -> bool {
+        self.runners.is_empty()
+    }
+
+    /// Every test that ran is here by name, passed ones too.
+    pub fn names_all(&self) -> bool {
+        let ran = self.tests.values().filter(|test| test.status != Status::Skipped).count();
+        !self.truncated && ran as u64 >= self.counts.passed + self.counts.bad()
+    }
+
+    /// Names of the tests that failed or could not run.
+    pub fn bad(&self) -> impl Iterator<Item = &str> {
+        let bad = self.tests.iter().filter(|(_, test)| test.status.is_bad());
+        bad.map(|(name, _)| name.as_str())
+    }
+
+    fn join(&mut self, other: TestResults) {
+        self.finished =
+            if self.is_empty() { other.finished } else { self.finished && other.finished };
+        self.counts = self.counts.plus(other.counts);
+        self.truncated |= other.truncated;
+        self.runners.extend(other.runners);
+        for (name, test) in other.tests {
+            if self.tests.len() >= MAX_TESTS + MAX_FAILING {
+                self.truncated = true;
+                break;
+            }
+            self.tests.entry(name).or_insert(test);
+        }
+    }
+}
+
+/// Where a parser puts what it reads.
+struct Sink {
+    results: TestResults,
+    tally: Counts,
+    stated: Counts,
+    details: usize,
+}
+
+impl Sink {
+    fn new(runner: Runner) -> Sink {
+        Sink {
+            results: TestResults { runners: vec![runner], ..TestResults::default() },
+            tally: Counts::default(),
+            stated: Counts::default(),
+            details: 0,
+        }
+    }
+
+    /// A test and how it ended. Named twice, the worse counts.
+    fn test(&mut self, name: &str, status: Status) {
+        let name = name_of(name);
+        if name.is_empty() {
+            return;
+        }
+        let room = if status.is_bad() { MAX_TESTS + MAX_FAILING } else { MAX_TESTS };
+        let is_full = self.results.tests.len() >= room;
+        if let Some(known) = self.results.tests.get_mut(&name) {
+            known.status = known.status.max(status);
+            return;
+        }
+        self.tally.count(status);
+        if is_full {
+            self.results.truncated = true;
+            return;
+        }
+        self.results.tests.insert(name, Test { status, detail: String::new() });
+    }
+
+    /// Why a test failed: the first lines. Only for tests that are known to be bad.
+    fn detail<'t>(&mut self, name: &str, lines: impl IntoIterator<Item = &'t str>) {
+        let Some(test) = self.results.tests.get_mut(&name_of(name)) else { return };
+        if !test.detail.is_empty() || !test.status.is_bad() || self.details >= MAX_DETAILS {
+            return;
+        }
+        let mut detail = String::new();
+        let lines = lines.into_iter().skip_while(|line| line.trim().is_empty());
+        for line in lines.take(MAX_DETAIL_LINES) {
+            let line = text::cut(line.trim_end(), MAX_NAME);
+            if detail.len() + line.len() > MAX_DETAIL {
+                break;
+            }
+            detail.push_str(&line);
+            detail.push('\n');
+        }
+        test.detail = detail.trim_end().to_owned();
+        self.details += 1;
+    }
+
+    /// A bad test with its reason.
+    fn bad<'t>(&mut self, name: &str, status: Status, why: impl IntoIterator<Item = &'t str>) {
+        self.test(name, status);
+        self.detail(name, why);
+    }
+
+    /// A summary of the runner: its end, or the end of one of its parts.
+    fn summary(&mut self, counts: Counts) {
+        self.stated = self.stated.plus(counts);
+        self.results.finished = true;
+    }
+
+    fn done(mut self) -> TestResults {
+        self.results.counts = self.stated.larger(self.tally);
+        self.results
+    }
+}
+
+/// A name as it is kept: one line, no control characters, bounded.
+fn name_of(name: &str) -> String {
+    let name = name.trim();
+    let is_plain = name.len() <= MAX_NAME && !name.chars().any(text::is_deceptive);
+    if is_plain { name.to_owned() } else { text::cut(&text::line(name), MAX_NAME) }
+}
+
+type Parser = fn(&[&str]) -> TestResults;
+
+/// How a runner is recognised in an output, and who reads it then.
+struct Row {
+    runner: Runner,
+    mark: LazyLock<Regex>,
+    parse: Parser,
+}
+
+macro_rules! row {
+    ($runner:ident, $parse:path, $mark:literal) => {
+        Row { runner: Runner::$runner, mark: LazyLock::new(|| pattern($mark)), parse: $parse }
+    };
+}
+
+/// A pattern of this crate's own.
+#[expect(clippy::expect_used, reason = "constants, and a test compiles every one")]
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("a valid pattern")
+}
+
+/// Shorthand for a pattern that is compiled once.
+macro_rules! regex {
+    ($text:literal) => {{
+        static PATTERN: std::sync::LazyLock<regex::Regex> =
+            std::sync::LazyLock::new(|| super::pattern($text));
+        &*PATTERN
+    }};
+}
+use regex;
+
+/// One row per runner. An output may be of several: `cargo test && npm test`.
+static RUNNERS: [Row; 18] = [
+    row!(
+        Pytest,
+        python::pytest,
+        r"^=+ (test session starts|short test summary info|FAILURES|ERRORS) =+$|^\d+ (passed|failed|errors?|skipped|deselected)\b.* in [\d.]+s\b"
+    ),
+    row!(Unittest, python::unittest, r"^Ran \d+ tests? in [\d.]+s|^[^ ]+ \([^ )]+\) \.\.\. "),
+    row!(CargoTest, rust::cargo, r"^running \d+ tests?$|^test result: (ok|FAILED)\. "),
+    row!(Nextest, rust::nextest, r"^ *Nextest run ID |^ *Starting \d+ tests? across \d+ binar"),
+    row!(
+        Go,
+        go::parse,
+        r#"^--- (FAIL|PASS|SKIP): |^(ok|FAIL)\s+\S+\s+(\(cached\)|[\d.]+s|\[.* failed\])|^\{"Time":"[^"]*","Action":"#
+    ),
+    row!(Jest, javascript::jest, r"^Tests: +.*\d+ total$|^Test Suites: +.*\d+ total$"),
+    row!(Vitest, javascript::vitest, r"^ *RUN +v\d+\.|^ *Test Files +\d+ (passed|failed)"),
+    row!(Mocha, javascript::mocha, r"^ +\d+ passing \("),
+    row!(NodeTest, javascript::node, r"^ℹ tests \d+$"),
+    row!(Tap, tap::parse, r"^TAP version \d+$|^1\.\.\d+( *#.*)?$"),
+    row!(Rspec, other::rspec, r"^\d+ examples?, \d+ failures?"),
+    row!(Minitest, other::minitest, r"^\d+ (runs|tests), \d+ assertions, \d+ failures, \d+ errors"),
+    row!(Phpunit, other::phpunit, r"^PHPUnit \d+\.|^OK \(\d+ tests?, |^Tests: \d+, Assertions: "),
+    row!(Surefire, java::surefire, r"Tests run: \d+, Failures: \d+, Errors: \d+"),
+    row!(
+        Gradle,
+        java::gradle,
+        r"^\d+ tests? completed, \d+ failed|^[^ >]\S* > .+ (PASSED|FAILED|SKIPPED)$"
+    ),
+    row!(
+        Dotnet,
+        other::dotnet,
+        r"^\s*(Passed|Failed)!\s+-\s+Failed:|^Total tests: \d+|^Test Run (Successful|Failed)\."
+    ),
+    row!(Ctest, other::ctest, r"^ *\d+/\d+ +Test +#\d+: |^\d+% tests passed"),
+    row!(
+        Exunit,
+        other::exunit,
+        r"^(\d+ doctests?, )?(\d+ properties, )?\d+ tests?, \d+ failures?(, |$)"
+    ),
+];
+
+/// Reads an output, and the `JUnit` files that were written beside it. A `hint` names the runner when the
+/// caller knows it (see [`runner_of`]); without it every runner whose marks stand in the output reads it.
+/// `JUnit` files win: they name all tests.
+pub fn parse(hint: Option<Runner>, output: &str, junit: &[&str]) -> TestResults {
+    let mut results = TestResults::default();
+    for file in junit {
+        let read = junit::parse(file);
+        if read.counts.all() > 0 {
+            results.join(read);
+        }
+    }
+    if !results.is_empty() {
+        results.runners = vec![Runner::Junit];
+        return results;
+    }
+    let (output, is_cut) = bounded(output);
+    let clean = text::without_ansi(&output).replace('\r', "");
+    let lines: Vec<&str> = clean.lines().collect();
+    for row in &RUNNERS {
+        let is_hinted = hint == Some(row.runner);
+        if !is_hinted && !lines.iter().any(|line| row.mark.is_match(line)) {
+            continue;
+        }
+        let read = (row.parse)(&lines);
+        if read.counts.all() > 0 {
+            results.join(read);
+        }
+    }
+    results.truncated |= is_cut && !results.is_empty();
+    results
+}
+
+/// An output that is not longer than what is read: its beginning and its end.
+fn bounded(output: &str) -> (std::borrow::Cow<'_, str>, bool) {
+    if output.len() <= MAX_OUTPUT {
+        return (output.into(), false);
+    }
+    let mut end = MAX_OUTPUT / 2;
+    let mut start = output.len() - MAX_OUTPUT / 2;
+    while !output.is_char_boundary(end) {
+        end -= 1;
+    }
+    while !output.is_char_boundary(start) {
+        start += 1;
+    }
+    (format!("{}\n{}", &output[..end], &output[start..]).into(), true)
+}
+
+/// The number of a group of a match; 0 when it took no part.
+fn number(found: &regex::Captures<'_>, group: usize) -> u64 {
+    found.get(group).and_then(|text| text.as_str().parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,282 @@
+//! `RSpec`, minitest, `PHPUnit`, dotnet, `CTest` and `ExUnit`.
+
+use super::{Counts, Runner, Sink, Status, TestResults, number, regex};
+
+type Open<'t> = Option<(String, Vec<&'t str>)>;
+
+fn close(sink: &mut Sink, open: Open<'_>) {
+    if let Some((name, why)) = open {
+        sink.detail(&name, why);
+    }
+}
+
+/// The numbered failures, whatever the formatter. Names are `RSpec`'s full descriptions: the lines at the
+/// end have them next to the place, the blocks have the reason.
+pub(super) fn rspec(lines: &[&str]) -> TestResults {
+    let mut sink = Sink::new(Runner::Rspec);
+    let place = regex!(r"^rspec (\S+) # (.+)$");
+    let block = regex!(r"^  \d+\) (.+)$");
+    let total = regex!(
+        r"^(\d+) examples?, (\d+) failures?(?:, (\d+) pending)?(?:, (\d+) errors? occurred outside of examples)?"
+    );
+    for found in lines.iter().filter_map(|line| place.captures(line)) {
+        sink.test(&found[2], Status::Failed);
+    }
+    let mut open: Open<'_> = None;
+    let mut in_failures = false;
+    for line in lines {
+        match *line {
+            "Failures:" => in_failures = true,
+            "Pending:" => in_failures = false,
+            _ => {}
+        }
+        if let Some(found) = block.captures(line).filter(|_| in_failures) {
+            close(&mut sink, open.take());
+            let name = found[1].to_owned();
+            sink.test(&name, Status::Failed);
+            open = Some((name, Vec::new()));
+        } else if let Some(found) =
+            regex!(r"^An error occurred while loading (\S+?)\.?$").captures(line)
+        {
+            close(&mut sink, open.take());
+            sink.test(&found[1], Status::Error);
+            open = Some((found[1].to_owned(), Vec::new()));
+        } else if let Some(found) = total.captures(line) {
+            close(&mut sink, open.take());
+            let (failed, skipped, errors) =
+                (number(&found, 2), number(&found, 3), number(&found, 4));
+            let passed = number(&found, 1).saturating_sub(failed.saturating_add(skipped));
+            sink.summary(Counts { passed, failed, errors, skipped });
+        } else if line.starts_with("Finished in ") {
+            close(&mut sink, open.take());
+        } else if let Some((_, why)) = &mut open {
+            why.push(line.trim());
+        }
+    }
+    close(&mut sink, open);
+    sink.done()
+}
+
+/// minitest, test-unit and Rails: `Failure:` and `Error:` blocks, or `FAIL` lines of the verbose format.
+pub(super) fn minitest(lines: &[&str]) -> TestResults {
+    let mut sink = Sink::new(Runner::Minitest);
+    let verbose = regex!(r"^(\S+#\S+) = [\d.]+ s = ([.FES])$");
+    let head = regex!(r"^ *(?:\d+\) )?(Failure|Error):(?: (test\S*)\((\S+)\))?(.*)$");
+    let named = regex!(r"^(\S+#test\S*?)(?: \[|:|$)");
+    let total = regex!(
+        r"^(\d+) (?:runs|tests), \d+ assertions, (\d+) failures, (\d+) errors(?:, (\d+) (?:skips|pendings))?"
+    );
+    let mut next: Option<Status> = None;
+    let mut open: Open<'_> = None;
+    for line in lines {
+        if let Some(found) = verbose.captures(line) {
+            let status = match &found[2] {
+                "." => Status::Passed,
+                "S" => Status::Skipped,
+                "E" => Status::Error,
+                _ => Status::Failed,
+            };
+            sink.test(&found[1], status);
+        } else if let Some(found) = head.captures(line) {
+            close(&mut sink, open.take());
+            let status = if &found[1] == "Error" { Status::Error } else { Status::Failed };
+            next = Some(status);
+            if let (Some(test), Some(class)) = (found.get(2), found.get(3)) {
+                let name = format!("{}#{}", class.as_str(), test.as_str());
+                sink.test(&name, status);
+                open = Some((name, Vec::new()));
+                next = None;
+            }
+        } else if let (Some(status), Some(found)) = (next, named.captures(line)) {
+            sink.test(&found[1], status);
+            open = Some((found[1].to_owned(), Vec::new()));
+            next = None;
+        } else if let Some(found) = total.captures(line) {
+            close(&mut sink, open.take());
+            let (failed, errors, skipped) =
+                (number(&found, 2), number(&found, 3), number(&found, 4));
+            let bad = failed.saturating_add(errors).saturating_add(skipped);
+            let passed = number(&found, 1).saturating_sub(bad);
+            sink.summary(Counts { passed, failed, errors, skipped });
+        } else if let Some((_, why)) = &mut open {
+            why.push(*line);
+        }
+    }
+    close(&mut sink, open);
+    sink.done()
+}
+
+/// The numbered lists of failures and errors, and `--testdox`.
+pub(super) fn phpunit(lines: &[&str]) -> TestResults {
+    let mut sink = Sink::new(Runner::Phpunit);
+    let list = regex!(r"^There (?:was|were) \d+ (failures?|errors?|[\w-]+ tests?|.*warnings?):$");
+    let block = regex!(r"^\d+\) (\S+::\S+(?: with data set .+)?)$");
+    let total = regex!(r"^Tests: (\d+), Assertions: \d+");
+    let mut status = None;
+    let mut open: Open<'_> = None;
+    for line in lines {
+        if let Some(found) = list.captures(line) {
+            close(&mut sink, open.take());
+            status = match &found[1] {
+                "failure" | "failures" => Some(Status::Failed),
+                "error" | "errors" => Some(Status::Error),
+                "skipped test" | "skipped tests" | "incomplete test" | "incomplete tests" => {
+                    Some(Status::Skipped)
+                }
+                _ => None,
+            };
+        } else if let (Some(status), Some(found)) = (status, block.captures(line)) {
+            close(&mut sink, open.take());
+            sink.test(&found[1], status);
+            open = Some((found[1].to_owned(), Vec::new()));
+        } else if let Some(found) = regex!(r"^OK \((\d+) tests?, ").captures(line) {
+            sink.summary(Counts { passed: number(&found, 1), ..Counts::default() });
+        } else if let Some(found) = total.captures(line) {
+            close(&mut sink, open.take());
+            sink.summary(phpunit_counts(line, number(&found, 1)));
+        } else if line.starts_with("--") || *line == "FAILURES!" || *line == "ERRORS!" {
+            close(&mut sink, open.take());
+        } else if let Some((_, why)) = &mut open {
+            why.push(*line);
+        }
+    }
+    close(&mut sink, open);
+    testdox(&mut sink, lines);
+    sink.done()
+}
+
+/// ` ✔ Adds small numbers` below the name of its class. Failing ones stand in the lists too, under
+/// their own names, so only the passing and the skipped are taken from here.
+fn testdox(sink: &mut Sink, lines: &[&str]) {
+    let class = regex!(r"^(\S.*?) \(([\w\\]+)\)$");
+    let mark = regex!(r"^ (✔|☢|↩|∅) (.+?)(?:  ?\[[\d.]+ m?s\])?$");
+    let mut prefix = String::new();
+    for line in lines {
+        if let Some(found) = class.captures(line) {
+            prefix = found[2].to_owned();
+        } else if let Some(found) = mark.captures(line) {
+            let status = if &found[1] == "✔" { Status::Passed } else { Status::Skipped };
+            sink.test(&format!("{prefix}::{}", &found[2]), status);
+        }
+    }
+}
+
+fn phpunit_counts(line: &str, all: u64) -> Counts {
+    let of = |what: &str| {
+        let found = line.trim_end_matches('.').split(", ").find_map(|part| part.strip_prefix(what));
+        found.and_then(|rest| rest.trim_start_matches(": ").parse().ok()).unwrap_or(0u64)
+    };
+    let (failed, errors) = (of("Failures"), of("Errors"));
+    let skipped = of("Skipped").saturating_add(of("Incomplete"));
+    let bad = failed.saturating_add(errors).saturating_add(skipped);
+    Counts { passed: all.saturating_sub(bad), failed, errors, skipped }
+}
+
+/// `  Failed Acme.ShopTests.Total [12 ms]` with `Error Message:`; passing ones with a higher verbosity.
+pub(super) fn dotnet(lines: &[&str]) -> TestResults {
+    let mut sink = Sink::new(Runner::Dotnet);
+    let ended = regex!(r"^ +(Passed|Failed|Skipped) (\S.*?)(?: \[[^\]]*\])?$");
+    let total = regex!(
+        r"^ *(?:Passed|Failed|Skipped)! +- Failed: +(\d+), Passed: +(\d+), Skipped: +(\d+), Total: +\d+"
+    );
+    let mut long = Counts::default();
+    let mut open: Open<'_> = None;
+    for line in lines {
+        if let Some(found) = total.captures(line) {
+            close(&mut sink, open.take());
+            let (failed, passed, skipped) =
+                (number(&found, 1), number(&found, 2), number(&found, 3));
+            sink.summary(Counts { passed, failed, errors: 0, skipped });
+        } else if let Some(found) = regex!(r"^ +(Passed|Failed|Skipped): (\d+)$").captures(line) {
+            match &found[1] {
+                "Passed" => long.passed += number(&found, 2),
+                "Failed" => long.failed += number(&found, 2),
+                _ => long.skipped += number(&found, 2),
+            }
+        } else if let Some(found) = ended.captures(line) {
+            close(&mut sink, open.take());
+            let status = match &found[1] {
+                "Passed" => Status::Passed,
+                "Failed" => Status::Failed,
+                _ => Status::Skipped,
+            };
+            sink.test(&found[2], status);
+            open = status.is_bad().then(|| (found[2].to_owned(), Vec::new()));
+        } else if line.trim() == "Stack Trace:" {
+            close(&mut sink, open.take());
+        } else if let Some((_, why)) = &mut open
+            && line.trim() != "Error Message:"
+        {
+            why.push(line.trim());
+        }
+    }
+    close(&mut sink, open);
+    if sink.stated.all() == 0 && long.all() > 0 {
+        sink.summary(long);
+    }
+    sink.done()
+}
+
+/// `2/4 Test #2: large ....***Failed  0.01 sec`, with the output between under `--output-on-failure`.
+pub(super) fn ctest(lines: &[&str]) -> TestResults {
+    let mut sink = Sink::new(Runner::Ctest);
+    let ended = regex!(
+        r"^ *\d+/\d+ +Test +#\d+: (.+?) \.*(?:\*\*\*| +)(Passed|Failed|Not Run|Timeout|Skipped|Exception|Bad [\w ]+|SEGFAULT|Subprocess aborted)\b(.*)$"
+    );
+    let mut open: Open<'_> = None;
+    for line in lines {
+        if let Some(found) = ended.captures(line) {
+            close(&mut sink, open.take());
+            let status = match &found[2] {
+                "Passed" => Status::Passed,
+                "Skipped" => Status::Skipped,
+                "Not Run" if found[3].contains("Disabled") => Status::Skipped,
+                "Not Run" => Status::Error,
+                _ => Status::Failed,
+            };
+            let name = found[1].trim_end_matches(['.', ' ']).to_owned();
+            sink.test(&name, status);
+            open = status.is_bad().then(|| (name, Vec::new()));
+        } else if regex!(r"^ +Start +\d+: ").is_match(line) {
+            close(&mut sink, open.take());
+        } else if regex!(r"^\d+% tests passed").is_match(line) {
+            close(&mut sink, open.take());
+            sink.summary(Counts::default());
+        } else if let Some((_, why)) = &mut open {
+            why.push(*line);
+        }
+    }
+    close(&mut sink, open);
+    sink.done()
+}
+
+/// `  1) test adds (ShopTest)`; with `--trace` the passing ones as well.
+pub(super) fn exunit(lines: &[&str]) -> TestResults {
+    let mut sink = Sink::new(Runner::Exunit);
+    let block = regex!(r"^ +\d+\) (.+) \(([\w.]+)\)$");
+    let total = regex!(
+        r"^(?:(\d+) doctests?, )?(?:\d+ properties, )?(\d+) tests?, (\d+) failures?(?:, (\d+) excluded)?(?:, (\d+) skipped)?"
+    );
+    let mut open: Open<'_> = None;
+    for line in lines {
+        if let Some(found) = block.captures(line) {
+            close(&mut sink, open.take());
+            let name = format!("{}.{}", &found[2], &found[1]);
+            sink.test(&name, Status::Failed);
+            open = Some((name, Vec::new()));
+        } else if let Some(found) = total.captures(line) {
+            close(&mut sink, open.take());
+            let failed = number(&found, 3);
+            let skipped = number(&found, 4).saturating_add(number(&found, 5));
+            let all = number(&found, 1).saturating_add(number(&found, 2));
+            let passed = all.saturating_sub(failed.saturating_add(skipped));
+            sink.summary(Counts { passed, failed, errors: 0, skipped });
+        } else if line.starts_with("Finished in ") {
+            close(&mut sink, open.take());
+        } else if let Some((_, why)) = &mut open {
+            why.push(line.trim());
+        }
+    }
+    close(&mut sink, open);
+    sink.done()
+}

@@ -1,0 +1,221 @@
+//! Trees in memory, and what setting them up means.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn tree(files: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
+    files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec())).collect()
+}
+
+/// Files, and the steps that follow from them.
+type Row<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
+
+/// Folder and rule of every step.
+fn rules(files: &[(&str, &str)]) -> Vec<String> {
+    let plan = detect(&tree(files));
+    plan.steps.iter().map(|step| format!("{}: {}", step.why.file, step.why.rule)).collect()
+}
+
+#[test]
+fn lock_files_and_manifests_name_the_command() {
+    let rows: [Row<'_>; 19] = [
+        (&[("README.md", "")], &[]),
+        (&[("uv.lock", ""), ("pyproject.toml", "[project]")], &["uv.lock: uv"]),
+        (&[("poetry.lock", ""), ("pyproject.toml", "")], &["poetry.lock: poetry"]),
+        (&[("pdm.lock", ""), ("pyproject.toml", "")], &["pdm.lock: pdm"]),
+        (&[("Pipfile.lock", ""), ("Pipfile", "")], &["Pipfile.lock: pipenv"]),
+        (
+            &[
+                ("requirements.txt", ""),
+                ("requirements-dev.txt", "pytest"),
+                ("requirements-docs.txt", ""),
+            ],
+            &["requirements.txt: pip install -r", "requirements-dev.txt: pip install -r"],
+        ),
+        (&[("package.json", "{}"), ("pnpm-lock.yaml", "")], &["pnpm-lock.yaml: pnpm install"]),
+        (&[("package.json", "{}"), ("yarn.lock", "")], &["yarn.lock: yarn install"]),
+        (&[("package.json", "{}"), ("bun.lock", "")], &["bun.lock: bun install"]),
+        (&[("package.json", r#"{"dependencies": {"a": "1"}}"#)], &["package.json: npm install"]),
+        (&[("Cargo.toml", ""), ("Cargo.lock", "")], &["Cargo.lock: cargo fetch"]),
+        (&[("go.mod", "module x")], &["go.mod: go mod download"]),
+        (&[("Gemfile", ""), ("Gemfile.lock", "")], &["Gemfile.lock: bundle install"]),
+        (&[("composer.json", "{}")], &["composer.json: composer install"]),
+        (&[("pom.xml", "")], &["pom.xml: dependency:go-offline"]),
+        (&[("build.gradle.kts", ""), ("gradlew", "")], &["build.gradle.kts: gradle testClasses"]),
+        (&[("Shop.sln", ""), ("Shop/Shop.csproj", "")], &["Shop.sln: dotnet restore"]),
+        (&[("mix.exs", ""), ("mix.lock", "")], &["mix.lock: mix deps.get"]),
+        (&[("deno.json", "{}")], &["deno.json: deno install"]),
+    ];
+    for (files, expected) in rows {
+        assert_eq!(rules(files), expected, "{files:?}");
+    }
+}
+
+#[test]
+fn python_projects_get_what_their_tests_need() {
+    let project = "[build-system]\n[project]\nname = 'x'\n[project.optional-dependencies]\ntest = ['hypothesis']\ndocs = ['sphinx']\n[dependency-groups]\nmore = ['coverage']\ndev = ['ruff>=0.5; python_version > \"3\"', {include-group = 'more'}, {include-group = 'dev'}]\n";
+    let files = [("pyproject.toml", project), ("tests/test_a.py", "import pytest\n")];
+    let plan = detect(&tree(&files));
+    let last = |at: usize| plan.steps[at].command.lines().last().unwrap().to_owned();
+    assert_eq!(plan.steps.len(), 3);
+    assert_eq!(last(0), "\"$py\" -m pip install -e '.[test]' || \"$py\" -m pip install -e .");
+    assert_eq!(last(1), "\"$py\" -m pip install 'ruff>=0.5; python_version > \"3\"' coverage");
+    assert_eq!(last(2), "\"$py\" -m pip install pytest");
+    assert!(plan.artefacts.contains("*.egg-info/"));
+    let setup = "from setuptools import setup\nsetup(extras_require={'test': ['pytest']})\n";
+    let plan = detect(&tree(&[("setup.py", setup)]));
+    assert!(plan.steps[0].command.ends_with("-e '.[test]' || \"$py\" -m pip install -e ."));
+    let tox = "[tox]\nenvlist = py\n[testenv]\ndeps =\n    pytest>=8\n    -r req.txt\n    py27: mock\ncommands = pytest\n";
+    let plan = detect(&tree(&[("setup.py", ""), ("tox.ini", tox)]));
+    assert!(
+        plan.steps[1].command.ends_with("install 'pytest>=8' -r req.txt"),
+        "{:?}",
+        plan.steps[1]
+    );
+    let nox = "session.install('-e', '.')\nsession.install(\"pytest\", 'x; rm')\n";
+    let plan = detect(&tree(&[("setup.py", ""), ("noxfile.py", nox)]));
+    assert!(plan.steps[1].command.ends_with("install pytest 'x; rm'"), "{:?}", plan.steps[1]);
+}
+
+#[test]
+fn npm_ci_runs_only_where_lock_file_and_manifest_agree() {
+    let lock = r#"{"packages": {"": {"dependencies": {"a": "^1"}}}}"#;
+    let agrees = r#"{"dependencies": {"a": "^1"}}"#;
+    let lies = r#"{"dependencies": {"a": "^2"}}"#;
+    let plan = detect(&tree(&[("package.json", agrees), ("package-lock.json", lock)]));
+    assert!(plan.steps[0].command.starts_with("npm ci ") && plan.notes.is_empty());
+    let plan = detect(&tree(&[("package.json", lies), ("package-lock.json", lock)]));
+    assert!(plan.steps[0].command.starts_with("npm install --no-package-lock "));
+    assert!(plan.notes[0].text.contains("does not agree with `package.json` on `a`"));
+    let plan = detect(&tree(&[("package.json", agrees), ("package-lock.json", "{")]));
+    assert_eq!(plan.notes[0].text, "is not valid JSON; installed from `package.json` instead");
+}
+
+#[test]
+fn copilot_setup_steps_come_first_and_rules_fill_the_gaps() {
+    let steps = "on: workflow_dispatch\njobs:\n  copilot-setup-steps:\n    runs-on: ubuntu-latest\n    steps:\n      - uses: actions/checkout@v5\n      - uses: actions/setup-node@v5\n        with:\n          node-version: 22\n      - run: npm ci --ignore-scripts\n";
+    let files = [
+        (".github/workflows/copilot-setup-steps.yml", steps),
+        ("package.json", r#"{"dependencies": {"a": "1"}}"#),
+        ("go.mod", "module x\n\ngo 1.24\n"),
+    ];
+    let plan = detect(&tree(&files));
+    let commands: Vec<&str> = plan.steps.iter().map(|step| step.command.as_str()).collect();
+    assert_eq!(commands, ["npm ci --ignore-scripts", "go mod download"]);
+    assert_eq!(plan.versions["node"].value, "22");
+    assert_eq!(
+        (plan.versions["go"].value.as_str(), plan.versions["go"].why.line),
+        ("1.24", Some(3))
+    );
+}
+
+#[test]
+fn ci_names_packages_of_the_distribution() {
+    let workflow = "on: [push]\njobs:\n  t:\n    runs-on: ubuntu-latest\n    steps:\n      - run: |\n          sudo apt-get update\n          sudo apt-get install -y libpq-dev\n      - run: ./bootstrap.sh && pip install -r r.txt\n";
+    let plan = detect(&tree(&[(".github/workflows/ci.yml", workflow), ("go.mod", "module x")]));
+    assert!(plan.steps[0].command.ends_with("--no-install-recommends libpq-dev"));
+    assert_eq!(plan.steps[0].hosts()[0], "deb.debian.org");
+    assert_eq!(plan.steps.len(), 2, "{:?}", plan.steps);
+    // Without any rule CI's own steps are used.
+    let plan = detect(&tree(&[(".github/workflows/ci.yml", workflow)]));
+    assert_eq!(plan.steps[1].command, "./bootstrap.sh && pip install -r r.txt");
+}
+
+#[test]
+fn dev_containers_prepare_what_nothing_else_does() {
+    let file = "{\n // image\n \"image\": \"mcr.microsoft.com/devcontainers/base\", \"features\": {\"x/y\": {}},\n \"postCreateCommand\": {\"a\": \"make deps\", \"b\": [\"sh\", \"-c\", \"echo a b\"]},\n}";
+    let plan = detect(&tree(&[(".devcontainer/devcontainer.json", file)]));
+    let commands: Vec<&str> = plan.steps.iter().map(|step| step.command.as_str()).collect();
+    assert_eq!(commands, ["make deps", "sh -c 'echo a b'"]);
+    assert_eq!(plan.notes[0].text, "features are not installed: x/y");
+}
+
+#[test]
+fn nested_packages_are_set_up_where_no_workspace_does_it() {
+    let files = [
+        ("package.json", r#"{"workspaces": ["a"], "dependencies": {"x": "1"}}"#),
+        ("a/package.json", r#"{"dependencies": {"x": "1"}}"#),
+        ("api/go.mod", "module x"),
+    ];
+    let plan = detect(&tree(&files));
+    let lines: Vec<String> = plan.steps.iter().map(Step::line).collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert_eq!(lines[1], "cd api && { go mod download\n}");
+    let many: Vec<String> = (0..50).map(|n| format!("m{n:02}/go.mod")).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|name| (name.as_str(), "module x")).collect();
+    let plan = detect(&tree(&many));
+    assert_eq!(plan.steps.len(), MAX_NESTED);
+    assert!(
+        plan.notes[0].text.starts_with("38 more packages are not set up: m12, m13"),
+        "{:?}",
+        plan.notes
+    );
+}
+
+#[test]
+fn versions_come_from_the_most_exact_file() {
+    let files = [
+        (".python-version", "3.12\n"),
+        (".tool-versions", "nodejs 22.1.0 # lts\npython 3.9\nruby 3.4.1\n"),
+        ("pyproject.toml", "[project]\nrequires-python = '>=3.10'\n"),
+        (
+            "package.json",
+            r#"{"packageManager": "pnpm@9.1.0+sha512.abc", "engines": {"node": ">=20"}}"#,
+        ),
+        ("rust-toolchain.toml", "[toolchain]\nchannel = '1.90'\n"),
+        ("global.json", r#"{"sdk": {"version": "9.0.100"}}"#),
+        (".ruby-version", "$(rm -rf /)\n"),
+    ];
+    let plan = detect(&tree(&files));
+    let found: Vec<String> =
+        plan.versions.iter().map(|(tool, version)| format!("{tool} {}", version.value)).collect();
+    assert_eq!(
+        found,
+        ["dotnet 9.0.100", "node 22.1.0", "pnpm 9.1.0", "python 3.12", "ruby 3.4.1", "rust 1.90"]
+    );
+}
+
+#[test]
+fn the_matrix_is_one_entry_and_other_systems_are_left_out() {
+    let workflow = "on:\n  push:\n    branches: [main]\nenv:\n  MODE: fast\njobs:\n  test:\n    strategy:\n      matrix:\n        os: [windows-latest, ubuntu-latest]\n        python-version: ['3.9', '3.13', '3.10']\n    runs-on: ${{ matrix.os }}\n    defaults:\n      run:\n        working-directory: ./lib\n    steps:\n      - uses: actions/setup-python@v6\n        with:\n          python-version: ${{ matrix.python-version }}\n      - run: pytest -k ${{ env.MODE }}\n      - run: deploy ${{ secrets.KEY }}\n  mac:\n    runs-on: macos-latest\n    steps:\n      - run: pytest\n  release:\n    if: startsWith(github.ref, 'refs/tags/')\n    runs-on: ubuntu-latest\n    steps:\n      - run: npm publish\n";
+    let plan = crate::ci::detect(&tree(&[(".github/workflows/a.yml", workflow)]));
+    assert_eq!(plan.jobs.len(), 1, "{:?}", plan.jobs);
+    assert_eq!(plan.versions["python"].value, "3.13");
+    let step = &plan.jobs[0].steps[0];
+    assert_eq!((step.command.as_str(), step.folder.as_str()), ("pytest -k fast", "lib"));
+    assert_eq!(step.with_environment(), "export MODE=fast\npytest -k fast");
+    assert_eq!(plan.jobs[0].steps[1].unusable.as_deref(), Some("uses a secret"));
+}
+
+#[test]
+fn gitlab_and_travis_are_read() {
+    let gitlab = "image: python:3\nbefore_script:\n  - pip install -r r.txt\ntest:\n  services: [postgres:16]\n  script:\n    - pytest\ndeploy:\n  stage: deploy\n  script: [./deploy]\n";
+    let travis = "language: ruby\nruby: [3.1, 3.4]\nscript: bundle exec rspec\n";
+    let plan = crate::ci::detect(&tree(&[(".gitlab-ci.yml", gitlab), (".travis.yml", travis)]));
+    let found: Vec<(&str, usize)> =
+        plan.jobs.iter().map(|job| (job.name.as_str(), job.tests().count())).collect();
+    assert_eq!(found, [("test", 0), ("script", 1)]);
+    assert_eq!(plan.jobs[0].services.len(), 1);
+    assert_eq!(plan.versions["ruby"].value, "3.4");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_file_makes_it_fail(text in "\\PC{0,300}|([a-z\\[\\]{}:=\"'\\-, \n$.#]{0,300})") {
+        let names = [
+            "pyproject.toml", "setup.cfg", "setup.py", "tox.ini", "noxfile.py", "package.json", "package-lock.json",
+            "Cargo.toml", "go.mod", "global.json", ".tool-versions", ".python-version", "rust-toolchain", "Makefile",
+            "justfile", "Taskfile.yml", ".gitlab-ci.yml", ".travis.yml", ".devcontainer.json", "composer.json",
+            ".github/workflows/ci.yml", ".github/workflows/copilot-setup-steps.yml", "requirements.txt", "a/package.json",
+        ];
+        let files: Vec<(&str, &str)> = names.iter().map(|name| (*name, text.as_str())).collect();
+        let tree = tree(&files);
+        prop_assert!(detect(&tree).steps.len() <= MAX_STEPS);
+        crate::checks::detect(&tree, &["a/x".to_owned()]);
+    }
+}
