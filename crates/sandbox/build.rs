@@ -46,7 +46,7 @@ fn main() {
     let embedded = out.join("patchwright-guest");
     fs::copy(&guest, &embedded)
         .unwrap_or_else(|err| panic!("cannot copy the guest from `{}`: {err}", guest.display()));
-    println!("cargo:rustc-env=PATCHWRIGHT_GUEST_VERSION={}", version(&embedded));
+    println!("cargo:rustc-env=GUEST_VERSION={}", version(&embedded));
 }
 
 /// Tells this guest from others, for the name of its folder. Computed here, because hashing megabytes

@@ -30,7 +30,7 @@ use patchwright_guest::tool::CommandOutput;
 pub const GUEST_BINARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/patchwright-guest"));
 
 /// Tells [`GUEST_BINARY`] from the guests of other builds: 16 hexadecimal digits.
-pub const GUEST_VERSION: &str = env!("PATCHWRIGHT_GUEST_VERSION");
+pub const GUEST_VERSION: &str = env!("GUEST_VERSION");
 
 /// Starts places to work in.
 #[async_trait]
