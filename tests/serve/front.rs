@@ -124,8 +124,7 @@ fn signed(headers: &HeaderMap) -> Result<(), String> {
     if iat > now || exp - now > 600 || exp - iat > 600 {
         return Err(format!("'Expiration time' claim ('exp') is too far in the future: {claims}"));
     }
-    // GitHub takes the App's id as a number and as text.
-    if claims["iss"] != json!(APP) && claims["iss"] != json!(APP.to_string()) {
+    if claims["iss"] != json!(APP.to_string()) {
         return Err(format!("the issuer is {}", claims["iss"]));
     }
     Ok(())

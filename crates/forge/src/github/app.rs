@@ -3,8 +3,9 @@
 //! and the tokens of its installations, each for one repository and with the permissions that we use,
 //! minted when first needed and replaced before they end.
 //!
-//! octocrab signs and sends. Its own cache of installation tokens is not used: it has one slot for a
-//! client, cannot cut a token's permissions, and reads the time from our clock alone.
+//! octocrab sends. Its `create_jwt` is not used: it writes the issuer as a number, where RFC 7519 (section 4.1.1)
+//! wants text and strict readers refuse anything else; it takes no client id; and it knows our clock alone.
+//! Nor is its cache of installation tokens: it has one slot for a client, and cannot cut a token's permissions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,8 +16,7 @@ use chrono::DateTime;
 use http::Method;
 use http::header::{DATE, HeaderMap};
 use jsonwebtoken::{Algorithm, Header};
-use octocrab::auth::{EncodingKey, create_jwt};
-use octocrab::models::AppId;
+use octocrab::auth::EncodingKey;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::json;
@@ -99,24 +99,15 @@ impl Key {
     /// A JWT for now.
     pub(super) fn sign(&self) -> Result<SecretString, ForgeError> {
         let ahead = self.ahead.load(Ordering::Relaxed);
-        let signed = match self.issuer.parse() {
-            Ok(id) if ahead == 0 => create_jwt(AppId(id), &self.signing),
-            _ => self.sign_dated(ahead),
-        };
+        // The real time, whatever dates are shown: GitHub compares it with its own.
+        let now = Clock::default().now().timestamp() + ahead;
+        let claims = json!({ "iat": now - DATED_BACK, "exp": now + LASTS, "iss": self.issuer });
+        let signed = jsonwebtoken::encode(&Header::new(Algorithm::RS256), &claims, &self.signing);
         let signed = signed.map(SecretString::from).map_err(|_| ForgeError::Authentication {
             message: "the App's private key cannot sign".to_owned(),
         })?;
         redact::learn("the App's JWT", &signed);
         Ok(signed)
-    }
-
-    /// A JWT as octocrab's, with what octocrab's cannot hold: a client id, which is no number, and the
-    /// time by GitHub's clock where ours is off.
-    fn sign_dated(&self, ahead: i64) -> Result<String, jsonwebtoken::errors::Error> {
-        // The real time, whatever dates are shown: GitHub compares it with its own.
-        let now = Clock::default().now().timestamp() + ahead;
-        let claims = json!({ "iat": now - DATED_BACK, "exp": now + LASTS, "iss": self.issuer });
-        jsonwebtoken::encode(&Header::new(Algorithm::RS256), &claims, &self.signing)
     }
 
     /// Takes the time from an answer; true when ours was off, so that another JWT may be taken.
