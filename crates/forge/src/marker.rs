@@ -15,8 +15,10 @@
 //! those carry the marker a second time as a link reference that renders as nothing:
 //! `[//]: # (patchwright:<purpose> run=<id> v=1)`.
 
+use comrak::Arena;
 use comrak::nodes::NodeValue;
-use comrak::{Arena, Options, parse_document};
+
+use patchwright_base::gfm;
 
 /// The marker lines that a comment ends with, in their order.
 pub fn ending(body: &str) -> Vec<&str> {
@@ -60,7 +62,10 @@ impl Shown {
         // A lone CR ends a line for Markdown, and not for us.
         let text: Vec<String> = lines.iter().map(|line| line.replace('\r', " ")).collect();
         let arena = Arena::new();
-        let root = parse_document(&arena, &text.join("\n"), &as_on_github());
+        let Some(root) = gfm::parse(&arena, &text.join("\n")) else {
+            // Nobody knows what GitHub makes of a text that takes too long: one block, in which nothing is alone.
+            return Shown { blocks: vec![(0, usize::MAX, None)], folds: Vec::new() };
+        };
         let mut shown = Shown { blocks: Vec::new(), folds: Vec::new() };
         for block in root.children() {
             let data = block.data();
@@ -102,16 +107,6 @@ impl Shown {
         let before = self.folds.iter().filter(|(line, _)| *line < number);
         stands && before.fold(0, |depth: isize, (_, change)| (depth + change).max(0)) == 0
     }
-}
-
-fn as_on_github() -> Options<'static> {
-    let mut options = Options::default();
-    options.extension.strikethrough = true;
-    options.extension.table = true;
-    options.extension.autolink = true;
-    options.extension.tasklist = true;
-    options.extension.footnotes = true;
-    options
 }
 
 fn is_any(line: &str) -> bool {

@@ -1,4 +1,5 @@
-//! Markdown as GitHub reads it, for text that comes in: the tree, and where in the text its parts stand.
+//! Markdown as GitHub reads it: the tree, and where in the text its parts stand. The only place that calls the
+//! parser, so that its options and its bound are the same for what comes in, what goes out, and markers.
 //!
 //! What a part of the tree shows is looked up at its place before the text there is trusted, because the
 //! parser's places are wrong in some corners ([`Places`] mends two of them).
@@ -16,14 +17,37 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 /// piece of markup takes at most 8,000 questions.
 const MAX_STEPS: usize = 40_000;
 
+/// The same for a report, which is 64 KB at most: an ordinary passage of that length takes some hundred questions.
+const MAX_REPORT_STEPS: usize = 20_000;
+
 /// The tree of a text without `\r` and NUL; `None` when it takes too long, which no text by a person does.
+/// An alert's mark and a formula stay text.
 pub fn parse<'a>(arena: &'a Arena<'a>, markdown: &str) -> Option<Node<'a>> {
+    bounded(arena, markdown, &options(), MAX_STEPS)
+}
+
+/// The tree of a passage that goes into a report, with everything that GitHub would act on; `None` when it
+/// takes too long.
+pub fn parse_for_report<'a>(arena: &'a Arena<'a>, markdown: &str) -> Option<Node<'a>> {
+    let mut options = options();
+    options.extension.alerts = true;
+    options.extension.math_dollars = true;
+    options.extension.math_code = true;
+    bounded(arena, markdown, &options, MAX_REPORT_STEPS)
+}
+
+fn bounded<'a>(
+    arena: &'a Arena<'a>,
+    markdown: &str,
+    options: &Options<'_>,
+    most: usize,
+) -> Option<Node<'a>> {
     let questions = Cell::new(0);
     let is_too_much = || {
         questions.set(questions.get() + 1);
-        questions.get() > MAX_STEPS
+        questions.get() > most
     };
-    comrak::try_parse_document(arena, markdown, &options(), &is_too_much).ok()
+    comrak::try_parse_document(arena, markdown, options, &is_too_much).ok()
 }
 
 /// A text longer than this, in bytes, is read [`apart`].
@@ -42,8 +66,7 @@ pub fn apart_if_long<T>(text: &str, work: impl FnOnce() -> T) -> T {
     if text.len() > LONG { apart(work) } else { work() }
 }
 
-/// GitHub's extensions of `CommonMark` that decide what is shown. An alert's mark and a
-/// formula stay text.
+/// GitHub's extensions of `CommonMark` that decide what is shown.
 fn options() -> Options<'static> {
     let mut options = Options::default();
     options.extension.strikethrough = true;
@@ -183,4 +206,18 @@ pub fn shows(source: &str, literal: &str) -> Option<usize> {
         wanted = &wanted[want.len_utf8()..];
     }
     Some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use comrak::Arena;
+
+    use crate::gfm::{bounded, options, parse};
+
+    #[test]
+    fn a_parse_ends_with_its_bound_of_steps() {
+        let text = "> - *a* [b](c) `d`\n".repeat(2_000);
+        assert!(parse(&Arena::new(), &text).is_some());
+        assert!(bounded(&Arena::new(), &text, &options(), 3).is_none());
+    }
 }

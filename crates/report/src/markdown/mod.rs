@@ -14,17 +14,11 @@ mod escape;
 mod inline;
 mod write;
 
-use std::cell::Cell;
-
+use comrak::Arena;
 use comrak::nodes::{Node, NodeValue};
-use comrak::{Arena, Options};
 
 use patchwright_base::gfm;
 use patchwright_base::text;
-
-/// How often the parser may ask whether to go on. It asks every 256 steps, and an ordinary passage of
-/// 64 KB takes some hundred questions.
-const MAX_STEPS: usize = 20_000;
 
 /// The passage, safe in a report, at most `most` bytes (when `most` is at least 200). Its last line ends.
 pub fn passage(markdown: &str, most: usize) -> String {
@@ -58,39 +52,15 @@ pub fn line(markdown: &str, most: usize) -> String {
 /// `None` when it would act, or takes too long to parse.
 fn written(markdown: &str) -> Option<String> {
     let arena = Arena::new();
-    let root = parse(&arena, markdown)?;
+    let root = gfm::parse_for_report(&arena, markdown)?;
     let out = write::document(root);
     let arena = Arena::new();
-    let again = parse(&arena, &out)?;
+    let again = gfm::parse_for_report(&arena, &out)?;
     (!acts(again) && escape::inert(&out) == out).then_some(out)
 }
 
 fn as_code(words: &str) -> String {
     escape::inert(&text::fence(words, ""))
-}
-
-fn parse<'a>(arena: &'a Arena<'a>, markdown: &str) -> Option<Node<'a>> {
-    let questions = Cell::new(0);
-    let is_too_much = || {
-        questions.set(questions.get() + 1);
-        questions.get() > MAX_STEPS
-    };
-    comrak::try_parse_document(arena, markdown, &options(), &is_too_much).ok()
-}
-
-/// What GitHub understands besides `CommonMark`.
-fn options() -> Options<'static> {
-    let mut options = Options::default();
-    options.extension.strikethrough = true;
-    options.extension.table = true;
-    options.extension.autolink = true;
-    options.extension.tasklist = true;
-    options.extension.footnotes = true;
-    options.extension.alerts = true;
-    options.extension.math_dollars = true;
-    options.extension.math_code = true;
-    options.parse.leave_footnote_definitions = true;
-    options
 }
 
 /// Something in a passage of ours would do what [`write`] is there to prevent.
