@@ -265,24 +265,34 @@ fn kept(state: &Path) -> Option<SecretString> {
         let text = fs_err::read_to_string(&path).ok()?.trim().to_owned();
         (text.len() >= LEAST).then(|| SecretString::from(text))
     };
-    let secret = read().or_else(|| {
+    let create = || {
         // Whole or not at all, and readable by its owner only.
         let mut file = tempfile::NamedTempFile::new_in(state).ok()?;
         file.write_all(hex::encode(rand::random::<[u8; 32]>()).as_bytes()).ok()?;
+        // One that is there stays, damaged or not: another process may have been faster, and a new key would
+        // disown every comment that the old one sealed.
         file.persist_noclobber(&path).ok();
-        // Another process may have been faster.
         read()
-    })?;
-    redact::learn(FILE, &secret);
-    Some(secret)
+    };
+    let secret = read().or_else(create);
+    if let Some(secret) = &secret {
+        redact::learn(FILE, secret);
+    } else {
+        tracing::warn!(
+            path = %path.display(),
+            "the key of the state folder is damaged, or cannot be read or made: comments of earlier runs are \
+             not recognised; restore the file, remove it to get another key, or set {SETTING}"
+        );
+    }
+    secret
 }
 
 #[cfg(test)]
 mod tests {
-    use secrecy::SecretString;
+    use secrecy::{ExposeSecret, SecretString};
 
     use crate::RepositoryId;
-    use crate::seal::{Kind, Place, ROOM, Seal, is_sealed, without};
+    use crate::seal::{FILE, Kind, Place, ROOM, Seal, is_sealed, kept, without};
     use patchwright_base::env::Env;
 
     const BODY: &str = "Fine.\n\n<!-- patchwright:review run=b v=1 -->\n";
@@ -294,6 +304,18 @@ mod tests {
 
     fn repository(name: &str) -> RepositoryId {
         RepositoryId { owner: "acme".to_owned(), name: name.to_owned() }
+    }
+
+    #[test]
+    fn a_key_is_made_once_and_a_damaged_one_is_neither_used_nor_replaced() {
+        let state = tempfile::tempdir().unwrap();
+        let (first, again) = (kept(state.path()).unwrap(), kept(state.path()).unwrap());
+        assert_eq!(first.expose_secret(), again.expose_secret());
+        let path = state.path().join(FILE);
+        fs_err::write(&path, "half a ke").unwrap();
+        assert!(kept(state.path()).is_none());
+        assert_eq!(fs_err::read_to_string(&path).unwrap(), "half a ke");
+        assert!(kept(&state.path().join("missing")).is_none());
     }
 
     #[test]

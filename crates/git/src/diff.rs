@@ -70,7 +70,7 @@ pub fn unified(repo: &Repo, old: Oid, new: Oid, spec: DiffSpec<'_>) -> Result<Pa
         match PatchFile::new(&odb, pair)? {
             Ok(fits) if fit.len() < MAX_LISTED => fit.push(fits),
             Ok(PatchFile { pair, size, .. }) | Err((pair, size)) => {
-                patch.leave_out(pair.path(), size)
+                patch.leave_out(pair.path(), size);
             }
         }
     }

@@ -145,7 +145,7 @@ mod tests {
     fn fits_from_exact_to_other_blank_lines() {
         let code = ["    if x {", "        y();", "", "    }"];
         let check = |quote: &[&str], fit: &MatchQuality| {
-            assert_eq!(&MatchQuality::compare(&code, quote), fit)
+            assert_eq!(&MatchQuality::compare(&code, quote), fit);
         };
         check(&code, &MatchQuality::Exact);
         check(&["    if x {  ", "        y();", " ", "    }"], &MatchQuality::Ends);

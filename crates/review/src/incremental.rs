@@ -235,7 +235,7 @@ impl Comparison<'_> {
                 }
                 // The code came back, for example by a revert, and no finding reported it.
                 FindingState::Fixed if is_silent && places.is_back(&one) => {
-                    one.fate = FindingState::Still
+                    one.fate = FindingState::Still;
                 }
                 FindingState::New
                 | FindingState::Still

@@ -347,7 +347,7 @@ mod tests {
     fn an_app_signs_as_its_id_or_as_its_client_id_and_by_the_clock_of_github() {
         let day = 24 * 60 * 60;
         for (claims, issuer, ahead) in [
-            (claims("31337", 0), json!(31337), 0),
+            (claims("31337", 0), json!("31337"), 0),
             (claims("31337", day), json!("31337"), day),
             (claims("Iv1.0123456789abcdef", 0), json!("Iv1.0123456789abcdef"), 0),
         ] {
