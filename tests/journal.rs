@@ -139,29 +139,29 @@ fn secrets_are_taken_out_of_every_string_however_deep() {
 }
 
 /// A task of a journal is read, and written the same.
-fn same_task(written: Value) {
+fn same_task(written: &Value) {
     let kind: TaskKind = serde_json::from_value(written.clone()).unwrap();
-    assert_eq!(serde_json::to_value(&kind).unwrap(), written);
+    assert_eq!(serde_json::to_value(&kind).unwrap(), *written);
 }
 
 #[test]
 fn journals_have_the_fields_of_a_request_beside_its_kind() {
     let repository = json!({"owner": "acme", "name": "app"});
     let trigger = json!({"actor": "rita", "label": "fix", "at": null, "snapshot": null});
-    same_task(json!({"kind": "issue", "repository": repository, "number": 7, "trigger": trigger}));
-    same_task(json!({
+    same_task(&json!({"kind": "issue", "repository": repository, "number": 7, "trigger": trigger}));
+    same_task(&json!({
         "kind": "review", "repository": repository, "number": 8, "trigger": null,
         "head": "0123", "full": true
     }));
-    same_task(json!({
+    same_task(&json!({
         "kind": "respond", "repository": repository, "number": 8,
         "place": null, "command": {"command": "fix-ci"}, "trigger": null
     }));
-    same_task(json!({
+    same_task(&json!({
         "kind": "campaign", "campaign": "tidy-1", "repository": repository,
         "base_branch": "main", "base_sha": "0123", "prompt": "Tidy up.", "answer": false
     }));
-    same_task(json!({"kind": "exec", "repository": ".", "base": null, "prompt": "Make add add"}));
+    same_task(&json!({"kind": "exec", "repository": ".", "base": null, "prompt": "Make add add"}));
     // What older journals leave out.
     let review = json!({"kind": "review", "repository": repository, "number": 8, "trigger": null});
     let review: TaskKind = serde_json::from_value(review).unwrap();

@@ -245,7 +245,8 @@ impl Api {
         }
         let octocrab = self.octocrab();
         let request = octocrab.build_request(request, call.body.as_ref()).map_err(no_answer)?;
-        let answer = octocrab.execute(request).await.map_err(no_answer)?;
+        // On the heap: every caller's future would hold the client's own otherwise, several kilobytes.
+        let answer = Box::pin(octocrab.execute(request)).await.map_err(no_answer)?;
         let (parts, body) = answer.into_parts();
         let body = body.collect().await.map_err(no_answer)?.to_bytes();
         let redirected = parts.extensions.get::<Redirected>().is_some();
