@@ -59,6 +59,33 @@ fn egress_reads_pages_that_are_made_to_take_long() {
     let page =
         format!("{}{}{}", "<a href=a>".repeat(links), "x ".repeat(many), "</a>".repeat(links));
     assert!(readable::text(&page, &url).len() >= many);
+    let attributes: String = (0..many / 8).map(|n| format!(" a{n}")).collect();
+    assert_eq!(readable::text(&format!("<p{attributes}>end"), &url), "end");
+}
+
+#[test]
+fn egress_reads_tags_as_the_html_standard_does() {
+    let url = Url::parse("https://docs.rs/").unwrap();
+    for (html, text) in [
+        // References without their semicolon, and of two characters.
+        ("a &amp b &notin; &NotEqualTilde; &#x80;", "a & b \u{2209} \u{2242}\u{338} \u{20ac}"),
+        // Quoted values may hold what would end a tag.
+        ("<p title='a > b' hidden>no</p>yes", "yes"),
+        ("<a href=\"/x?a=1&amp;b='2'\">go</a>", "go (https://docs.rs/x?a=1&b=%272%27)"),
+        // Comments end where browsers end them.
+        ("<!--> shown <!-- --!> shown too", "shown shown too"),
+        ("<![CDATA[ no ]]>yes", "yes"),
+        // A script that writes a script; raw text that looks like tags.
+        ("<script><!-- <script> </script> no --></script>yes", "yes"),
+        ("<textarea><p>no</textarea>yes<title>T &lt; U</title>", "T < U\n\nyes"),
+        ("<noscript>without scripts</noscript>", "without scripts"),
+        // A slash closes no element of HTML, but a drawing.
+        ("<div hidden/>no</div>yes<svg/>yes", "yesyes"),
+        ("<xmp><b></xmp>", "<b>"),
+        ("5 < 6 and </ no> a<b", "5 < 6 and a"),
+    ] {
+        assert_eq!(readable::text(html, &url), text, "{html}");
+    }
 }
 
 async fn server(sink: &Sink) -> u16 {

@@ -6,7 +6,6 @@
 //! the host that was asked for, [`ledger`] counts.
 
 pub mod addresses;
-mod entities;
 pub mod fetch;
 pub mod gate;
 pub mod hello;

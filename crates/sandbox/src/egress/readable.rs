@@ -1,13 +1,14 @@
 //! HTML as text that can be read: titles, headings, paragraphs, lists, code, tables and links. Scripts,
 //! styles and what a browser would not show are left out. Nothing is executed or loaded, and any bytes
-//! give some text: tags that are never closed or nested wrongly cost no more than their length.
+//! give some text: html5gum finds the tags as the HTML standard says, and since no tree is built of them,
+//! tags that are never closed or nested wrongly cost no more than their length.
 
 use std::fmt::Write as _;
 
+use html5gum::{DefaultEmitter, StartTag, State, StringReader, Token, Tokenizer};
 use url::Url;
 
-use super::entities::decoded;
-use super::tags::{Tag, until_closed};
+use super::tags::{is_hidden, utf8, value};
 
 /// Elements whose content is no text of the page.
 const SKIPPED: &[&str] = &[
@@ -15,9 +16,8 @@ const SKIPPED: &[&str] = &[
     "script", "select", "style", "svg", "template", "textarea", "video",
 ];
 
-/// Elements whose content runs to their closing tag, whatever stands in it.
-const RAW: &[&str] =
-    &["iframe", "noembed", "noframes", "script", "style", "textarea", "title", "xmp"];
+/// Elements of other languages, which may be closed where they are opened.
+const FOREIGN: &[&str] = &["math", "svg"];
 
 /// Elements without content.
 const VOID: &[&str] = &[
@@ -67,20 +67,38 @@ const MAX_LINK: usize = 500;
 /// Makes the text of a page. `base` is where it came from.
 pub fn text(html: &str, base: &Url) -> String {
     let mut page = Page::new(base.clone());
-    let mut rest = html;
-    while let Some(at) = rest.find('<') {
-        let (before, after) = rest.split_at(at);
-        page.words(before);
-        rest = page.markup(after);
+    let mut tokens = Tokenizer::new_with_emitter(html, DefaultEmitter::default());
+    while let Some(Ok(token)) = tokens.next() {
+        match token {
+            Token::StartTag(tag) => page.start(&tag, &mut tokens),
+            Token::EndTag(tag) => page.close(&utf8(&tag.name)),
+            Token::String(text) => page.words(&utf8(&text)),
+            Token::Comment(_) | Token::Doctype(_) | Token::Error(_) => {}
+        }
     }
-    page.words(rest);
     page.finish()
+}
+
+type Tokens<'a> = Tokenizer<StringReader<'a>, DefaultEmitter>;
+
+/// How the content of an element is read that runs to its closing tag, whatever stands in it. `noscript`
+/// is not among them: no script runs here, so its content is shown.
+fn content_state(name: &str) -> Option<State> {
+    match name {
+        "textarea" | "title" => Some(State::RcData),
+        "iframe" | "noembed" | "noframes" | "style" | "xmp" => Some(State::RawText),
+        "script" => Some(State::ScriptData),
+        "plaintext" => Some(State::PlainText),
+        _ => None,
+    }
 }
 
 struct Page {
     base: Url,
     out: String,
     title: Option<String>,
+    /// Text belongs to the title.
+    in_title: bool,
     /// What is left out until this element has been closed as often as it was opened.
     hidden: Option<(String, usize)>,
     /// Open lists: the next number of an ordered one.
@@ -102,6 +120,7 @@ impl Page {
             base,
             out: String::new(),
             title: None,
+            in_title: false,
             hidden: None,
             lists: Vec::new(),
             verbatim: 0,
@@ -112,50 +131,31 @@ impl Page {
         }
     }
 
-    /// Takes what stands at a `<`; returns what comes behind.
-    fn markup<'a>(&mut self, rest: &'a str) -> &'a str {
-        if let Some(comment) = rest.strip_prefix("<!--") {
-            return comment.split_once("-->").map_or("", |(_, behind)| behind);
+    /// Takes a start tag, and has its content read as its element wants it.
+    fn start(&mut self, tag: &StartTag<()>, tokens: &mut Tokens<'_>) {
+        let name = utf8(&tag.name);
+        if let Some(state) = content_state(&name) {
+            tokens.set_state(state);
         }
-        if rest.starts_with("<!") || rest.starts_with("<?") {
-            return rest.split_once('>').map_or("", |(_, behind)| behind);
+        if name == "title" && self.title.is_none() && self.hidden.is_none() {
+            self.title = Some(String::new());
+            self.in_title = true;
+            return;
         }
-        let Some(tag) = Tag::parse(rest) else {
-            self.words("<");
-            return rest.get(1..).unwrap_or_default();
-        };
-        let behind = rest.get(tag.length..).unwrap_or_default();
-        if tag.closing {
-            self.close(&tag.name);
-            return behind;
-        }
-        self.open(&tag);
-        if !RAW.contains(&tag.name.as_str()) {
-            return behind;
-        }
-        let (content, behind) = until_closed(behind, &tag.name);
-        match tag.name.as_str() {
-            "title" if self.title.is_none() && self.hidden.is_none() => {
-                self.title = Some(one_line(&decoded(content)));
-            }
-            "xmp" => self.words(content),
-            _ => {}
-        }
-        behind
+        self.open(&name, tag);
     }
 
-    fn open(&mut self, tag: &Tag) {
-        let name = tag.name.as_str();
+    fn open(&mut self, name: &str, tag: &StartTag<()>) {
         let is_void = VOID.contains(&name);
         if let Some((hidden, depth)) = &mut self.hidden {
-            if hidden == name && !is_void && !tag.is_closed {
+            if hidden == name && !is_void {
                 *depth += 1;
             }
             return;
         }
-        if !is_void && (SKIPPED.contains(&name) || tag.is_hidden()) {
-            // The content of raw elements is taken with them.
-            if !tag.is_closed && !RAW.contains(&name) {
+        if !is_void && (SKIPPED.contains(&name) || is_hidden(tag)) {
+            // In the drawings of SVG and MathML a tag can close itself; elsewhere HTML reads over the `/`.
+            if !(tag.self_closing && FOREIGN.contains(&name)) {
                 self.hidden = Some((name.to_owned(), 1));
             }
             return;
@@ -169,7 +169,7 @@ impl Page {
             }
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => self.heading(name),
             "ul" | "menu" => self.list(None),
-            "ol" => self.list(Some(tag.value("start").and_then(|n| n.parse().ok()).unwrap_or(1))),
+            "ol" => self.list(Some(value(tag, "start").and_then(|n| n.parse().ok()).unwrap_or(1))),
             "li" => self.item(),
             "pre" | "listing" => {
                 self.due(2);
@@ -189,7 +189,7 @@ impl Page {
                 self.cells += 1;
             }
             "a" => {
-                let target = tag.value("href").and_then(|href| self.target(href));
+                let target = value(tag, "href").and_then(|href| self.target(&href));
                 self.flush();
                 self.link = Some((self.out.len(), target));
             }
@@ -205,14 +205,18 @@ impl Page {
         self.put(&format!("{} ", "#".repeat(level)));
     }
 
-    fn picture(&mut self, tag: &Tag) {
-        let alternative = tag.value("alt").map(|alt| one_line(&decoded(alt)));
+    fn picture(&mut self, tag: &StartTag<()>) {
+        let alternative = value(tag, "alt").map(|alt| one_line(&alt));
         if let Some(alternative) = alternative.filter(|alternative| !alternative.is_empty()) {
             self.words(&format!(" [picture: {alternative}] "));
         }
     }
 
     fn close(&mut self, name: &str) {
+        if self.in_title {
+            self.in_title = name != "title";
+            return;
+        }
         if let Some((hidden, depth)) = &mut self.hidden {
             if hidden == name {
                 *depth -= 1;
@@ -278,7 +282,6 @@ impl Page {
 
     /// Where a link leads, when it leads to another page.
     fn target(&self, href: &str) -> Option<String> {
-        let href = decoded(href);
         let href = href.trim();
         if href.is_empty() || href.starts_with('#') {
             return None;
@@ -323,14 +326,17 @@ impl Page {
         self.out.push_str(text);
     }
 
-    /// Writes text of the page: entities decoded, white space made one space.
+    /// Writes text of the page, with white space made one space.
     fn words(&mut self, text: &str) {
+        if self.in_title {
+            self.title.get_or_insert_default().push_str(text);
+            return;
+        }
         if self.hidden.is_some() || text.is_empty() {
             return;
         }
-        let text = decoded(text);
         if self.verbatim > 0 {
-            self.put(&text);
+            self.put(text);
             return;
         }
         let is_space = |c: char| c.is_ascii_whitespace();
@@ -345,7 +351,8 @@ impl Page {
 
     fn finish(self) -> String {
         let body = self.out.trim_end();
-        match self.title.filter(|title| !title.is_empty()) {
+        let title = self.title.as_deref().map(one_line);
+        match title.filter(|title| !title.is_empty()) {
             Some(title) if !body.starts_with(&format!("# {title}")) => format!("{title}\n\n{body}"),
             _ => body.to_owned(),
         }
