@@ -4,7 +4,7 @@ use patchwright_base::clock::Clock;
 use patchwright_forge::local::{LocalForge, Seed};
 use patchwright_forge::{
     CheckConclusion, CheckDraft, CommentPlace, Comparison, Forge, InlineComment, PullRequestDraft,
-    ReviewDraft, ReviewEvent, ReviewPosted, Side,
+    ReviewDraft, ReviewEvent, ReviewPosted, ReviewState, Side,
 };
 
 use super::reviews::on_line;
@@ -70,7 +70,7 @@ async fn folder_takes_a_review_as_github_does() {
         let posted = forge.post_review(&app(), 2, &draft, MARKER).await.unwrap();
         let ReviewPosted::Yes { review, weaker } = posted else { panic!("{posted:?}") };
         // The pull request is our own.
-        assert_eq!((review.state.as_str(), weaker.is_some()), ("COMMENTED", true));
+        assert_eq!((review.state, weaker.is_some()), (ReviewState::Commented, true));
     }
     assert_eq!(forge.reviews(&app(), 2).await.unwrap().len(), 1);
     let threads = forge.threads(&app(), 2).await.unwrap();

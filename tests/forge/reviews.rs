@@ -3,7 +3,7 @@
 use patchwright_forge::seal::without;
 use patchwright_forge::{
     Account, CommentPlace, Comparison, Forge, InlineComment, Review, ReviewDraft, ReviewEvent,
-    ReviewPosted, Role, Side, marker,
+    ReviewPosted, ReviewState, Role, Side, marker,
 };
 
 use super::{app, connect, said};
@@ -58,7 +58,7 @@ async fn forge_posts_a_review_once_and_finds_it_again() {
     let forge = connect(&github);
     let draft = review_of(&github, ReviewEvent::Comment);
     let (first, weaker) = yes(forge.post_review(&app(), 2, &draft, MARKER).await.unwrap());
-    assert_eq!((weaker, first.state.as_str()), (None, "COMMENTED"));
+    assert_eq!((weaker, first.state), (None, ReviewState::Commented));
     // GitHub has taken the HTML comment out; the other form is still there.
     assert!(!first.body.contains("<!--") && marker::carries_exactly(&first.body, MARKER));
     let (again, _) = yes(forge.post_review(&app(), 2, &draft, MARKER).await.unwrap());
@@ -101,7 +101,7 @@ async fn forge_posts_a_review_once_when_the_answer_is_lost() {
                 }));
                 let posted = forge.post_review(&app(), 2, &draft, MARKER).await.unwrap();
                 let (review, weaker) = yes(posted);
-                assert_eq!((review.state.as_str(), weaker), ("APPROVED", None), "{shown}");
+                assert_eq!((review.state, weaker), (ReviewState::Approved, None), "{shown}");
                 assert_eq!(github.reviews(2).len(), 1, "{shown}");
             }
         }
@@ -115,7 +115,7 @@ async fn forge_removes_a_pending_review_of_its_own_and_leaves_those_of_others() 
     github.review_as("alice", 2, "PENDING", "hers", &[]);
     let (forge, draft) = (connect(&github), review_of(&github, ReviewEvent::Comment));
     let before = forge.reviews(&app(), 2).await.unwrap();
-    assert_eq!(before.iter().map(|r| r.state.as_str()).collect::<Vec<_>>(), ["PENDING"]);
+    assert_eq!(before.iter().map(|r| r.state).collect::<Vec<_>>(), [ReviewState::Pending]);
     yes(forge.post_review(&app(), 2, &draft, MARKER).await.unwrap());
     let states: Vec<_> = github.reviews(2).into_iter().map(|r| (r.author, r.state)).collect();
     let states: Vec<_> = states.iter().map(|(a, s)| (a.as_str(), s.as_str())).collect();
@@ -137,7 +137,7 @@ async fn forge_comments_where_it_may_not_judge() {
         let draft = review_of(&github, event);
         let posted = connect(&github).post_review(&app(), 2, &draft, MARKER).await.unwrap();
         let (review, weaker) = yes(posted);
-        assert_eq!(review.state, "COMMENTED");
+        assert_eq!(review.state, ReviewState::Commented);
         assert!(weaker.unwrap().contains("your own pull request"));
         // After a restart it is found, and still said to be weaker.
         let posted = connect(&github).post_review(&app(), 2, &draft, MARKER).await.unwrap();

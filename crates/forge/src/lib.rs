@@ -25,7 +25,8 @@ use patchwright_git::{Oid, PushOutcome};
 pub use self::error::{ForgeError, Need, StateProblem};
 pub use self::review::{
     CheckAnnotation, CheckConclusion, CheckDraft, CheckRun, CommentPlace, Comparison,
-    InlineComment, Review, ReviewComment, ReviewDraft, ReviewEvent, ReviewPosted, Side, Thread,
+    InlineComment, Review, ReviewComment, ReviewDraft, ReviewEvent, ReviewPosted, ReviewState,
+    Side, Thread,
 };
 
 /// `owner/name`.

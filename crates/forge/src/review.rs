@@ -48,6 +48,41 @@ pub struct ReviewDraft {
     pub comments: Vec<InlineComment>,
 }
 
+/// What a review stands for, as GitHub has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ReviewState {
+    Approved,
+    ChangesRequested,
+    Commented,
+    Dismissed,
+    /// Not submitted yet.
+    Pending,
+    /// One that GitHub has and this version does not know: it decides nothing.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+impl ReviewState {
+    /// For people.
+    pub fn words(self) -> &'static str {
+        match self {
+            ReviewState::Approved => "approved",
+            ReviewState::ChangesRequested => "changes requested",
+            ReviewState::Commented => "commented",
+            ReviewState::Dismissed => "dismissed",
+            ReviewState::Pending => "pending",
+            ReviewState::Unknown => "unknown",
+        }
+    }
+
+    /// It says yes or no to the pull request.
+    pub fn is_verdict(self) -> bool {
+        matches!(self, ReviewState::Approved | ReviewState::ChangesRequested)
+    }
+}
+
 /// A submitted review.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Review {
@@ -55,8 +90,7 @@ pub struct Review {
     pub author: Account,
     pub body: String,
     pub commit: Option<String>,
-    /// `APPROVED`, `CHANGES_REQUESTED`, `COMMENTED`, `DISMISSED`, `PENDING`.
-    pub state: String,
+    pub state: ReviewState,
     pub html_url: String,
     pub submitted_at: Option<DateTime<Utc>>,
     /// As [`Comment::ours`].

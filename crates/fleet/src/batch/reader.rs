@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::Spanned;
+use serde_saphyr::{Error, Spanned};
 
 use super::campaign::Campaign;
 use super::{check, template};
@@ -120,45 +120,49 @@ fn take_prompt(campaign: &mut Campaign, folder: Option<&Path>) -> Result<(), Spe
 
 /// The error in one line, and what was written where something else is known.
 fn explain(err: &serde_saphyr::Error) -> (String, Option<(String, Vec<String>)>) {
-    let text = err.without_snippet().to_string();
-    let mut words = text.lines().next().unwrap_or_default().trim();
-    words = words.strip_prefix("error: ").unwrap_or(words);
-    // The parser gives the known names in its message only.
-    let slip = (|| {
-        let rest = words.split_once("unknown ")?.1;
-        let (given, rest) = rest.split_once('`')?.1.split_once('`')?;
-        let known = rest.split_once("expected ")?.1.trim_start_matches("one of ");
-        let known = known.split(',').map(|name| name.trim().trim_matches('`').to_owned());
-        Some((given.to_owned(), known.collect()))
-    })();
-    let has_line = words.starts_with("line ");
-    let place = err.location().filter(|place| !has_line && place.line() > 0);
-    let Some(place) = place else { return (words.to_owned(), slip) };
-    let end = format!(" at line {}, column {}", place.line(), place.column());
-    let words = plainer(words.strip_suffix(&end).unwrap_or(words));
+    let err = err.without_snippet();
+    let owned = |given: &String, known: &[&str]| {
+        (given.clone(), known.iter().map(|name| (*name).to_owned()).collect())
+    };
+    let slip = match err {
+        Error::SerdeUnknownField { field, expected, .. } => Some(owned(field, expected)),
+        Error::SerdeUnknownVariant { variant, expected, .. } => Some(owned(variant, expected)),
+        _ => None,
+    };
+    let words = plainer(err);
+    let Some(place) = err.location().filter(|place| place.line() > 0) else { return (words, slip) };
     (format!("line {}: {words}", place.line()), slip)
 }
 
 /// What the parser says, in words about the file.
-fn plainer(words: &str) -> String {
-    let number = |kind: &str| matches!(kind, "u32" | "u64" | "i64");
-    if words == "expected sequence start" {
-        return "a list is expected here, such as `[a, b]`".to_owned();
+fn plainer(err: &serde_saphyr::Error) -> String {
+    match err {
+        Error::Unexpected { expected: "sequence start", .. } => {
+            "a list is expected here, such as `[a, b]`".to_owned()
+        }
+        Error::Unexpected { expected: "mapping start", .. } => {
+            "keys with values are expected here".to_owned()
+        }
+        Error::Unexpected { expected: "string scalar", .. } => "a text is expected here".to_owned(),
+        Error::InvalidScalar { ty: "u32" | "u64" | "i64", .. } => {
+            "a whole number is expected here, 0 or more".to_owned()
+        }
+        Error::InvalidScalar { ty: "f64" | "floating point", .. } => {
+            "a number is expected here".to_owned()
+        }
+        Error::DuplicateMappingKey { key: Some(key), .. } => format!("`{key}` is there twice"),
+        // The rest reads well enough, but for the place that its text begins or ends with.
+        other => {
+            let text = other.to_string();
+            let words = text.lines().next().unwrap_or_default().trim();
+            let words = words.strip_prefix("error: ").unwrap_or(words);
+            let Some(place) = other.location() else { return words.to_owned() };
+            let at = format!("line {}", place.line());
+            let words = words.strip_prefix(&format!("{at}: ")).unwrap_or(words);
+            let end = format!(" at {at}, column {}", place.column());
+            words.strip_suffix(&end).unwrap_or(words).to_owned()
+        }
     }
-    if words == "expected mapping start" {
-        return "keys with values are expected here".to_owned();
-    }
-    if words == "expected string scalar" {
-        return "a text is expected here".to_owned();
-    }
-    if words.strip_prefix("invalid ").is_some_and(number) {
-        return "a whole number is expected here, 0 or more".to_owned();
-    }
-    if words == "invalid f64" || words == "invalid floating point value" {
-        return "a number is expected here".to_owned();
-    }
-    let twice = words.strip_prefix("duplicate mapping key: ").and_then(|rest| rest.split_once(','));
-    twice.map_or_else(|| words.to_owned(), |(key, _)| format!("`{key}` is there twice"))
 }
 
 /// The file again, with the lines in which values stand.

@@ -16,14 +16,14 @@ use super::review_refusal::{Refusal, why};
 use super::wire_reviews::ReviewJson;
 use super::{GitHubForge, PULLS_WRITE, route};
 use crate::{
-    ForgeError, InlineComment, RepositoryId, Review, ReviewDraft, ReviewEvent, ReviewPosted, Side,
+    ForgeError, InlineComment, RepositoryId, Review, ReviewDraft, ReviewEvent, ReviewPosted,
+    ReviewState, Side,
 };
 
 /// Reviews of one pull request that are read, the newest.
 const MOST_REVIEWS: usize = 10_000;
 /// How often we try in all, whatever comes between.
 const TRIES: u32 = 6;
-const PENDING: &str = "PENDING";
 
 /// How one attempt to post ended.
 enum Tried {
@@ -144,7 +144,7 @@ impl GitHubForge {
         if let Some(review) = self.marked_review(&reviews, marker).await? {
             return Ok(Some(review));
         }
-        for review in reviews.iter().filter(|review| review.state == PENDING) {
+        for review in reviews.iter().filter(|review| review.state == ReviewState::Pending) {
             if !self.is_ours(&review.author).await? {
                 continue;
             }
@@ -173,7 +173,7 @@ impl GitHubForge {
         reviews: &[Review],
         marker: &str,
     ) -> Result<Option<Review>, ForgeError> {
-        for review in reviews.iter().filter(|review| review.state != PENDING) {
+        for review in reviews.iter().filter(|review| review.state != ReviewState::Pending) {
             if carries_exactly(&review.body, marker) && self.is_ours(&review.author).await? {
                 return Ok(Some(review.clone()));
             }
@@ -251,7 +251,7 @@ impl GitHubForge {
 
 /// `weaker` says why it is only a comment; a review found again shows that much by its state.
 fn posted(asked: ReviewEvent, review: Review, weaker: Option<String>) -> ReviewPosted {
-    let is_weaker = asked != ReviewEvent::Comment && review.state == "COMMENTED";
+    let is_weaker = asked != ReviewEvent::Comment && review.state == ReviewState::Commented;
     let weaker = weaker
         .or_else(|| is_weaker.then(|| "GitHub took it as a comment without a verdict".to_owned()));
     ReviewPosted::Yes { review, weaker }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::wire::{User, account, lenient};
-use crate::{Account, CheckAnnotation, CheckRun, Comparison, Review, ReviewComment};
+use crate::{Account, CheckAnnotation, CheckRun, Comparison, Review, ReviewComment, ReviewState};
 
 #[derive(Deserialize)]
 pub(super) struct ReviewJson {
@@ -17,7 +17,7 @@ pub(super) struct ReviewJson {
     #[serde(default)]
     commit_id: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
-    state: String,
+    state: ReviewState,
     #[serde(default, deserialize_with = "lenient")]
     html_url: String,
     #[serde(default)]
@@ -31,7 +31,7 @@ impl From<ReviewJson> for Review {
             author: account(json.user),
             body: json.body,
             commit: json.commit_id,
-            state: json.state.to_uppercase(),
+            state: json.state,
             html_url: json.html_url,
             submitted_at: json.submitted_at,
             ours: false,

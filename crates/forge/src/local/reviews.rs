@@ -6,7 +6,7 @@ use super::store::KeptThread;
 use super::{LocalForge, OURSELVES, history, ourselves};
 use crate::{
     Comment, CommentPlace, ForgeError, PullRequest, RepositoryId, Review, ReviewComment,
-    ReviewDraft, ReviewEvent, ReviewPosted, Thread,
+    ReviewDraft, ReviewEvent, ReviewPosted, ReviewState, Thread,
 };
 use patchwright_git::hunks::Diff;
 
@@ -91,16 +91,16 @@ impl LocalForge {
         let last = others.iter().map(|review| review.id).max();
         let id = last.unwrap_or(pull.number * IDS) + 1;
         let state = match event {
-            ReviewEvent::Comment => "COMMENTED",
-            ReviewEvent::RequestChanges => "CHANGES_REQUESTED",
-            ReviewEvent::Approve => "APPROVED",
+            ReviewEvent::Comment => ReviewState::Commented,
+            ReviewEvent::RequestChanges => ReviewState::ChangesRequested,
+            ReviewEvent::Approve => ReviewState::Approved,
         };
         Review {
             id,
             author: ourselves(),
             body: marked_twice(&draft.body, marker),
             commit: Some(draft.commit.clone()),
-            state: state.to_owned(),
+            state,
             html_url: format!("{}#review-{id}", pull.html_url),
             submitted_at: Some(self.store.now()),
             ours: true,
@@ -167,10 +167,9 @@ impl LocalForge {
     pub(super) fn take_back(&self, number: u64, review: u64) -> Result<bool, ForgeError> {
         let _guard = self.store.lock();
         let mut reviews = self.store.reviews(number)?;
-        let decides = |state: &str| matches!(state, "APPROVED" | "CHANGES_REQUESTED");
-        let found = reviews.iter_mut().find(|kept| kept.id == review && decides(&kept.state));
+        let found = reviews.iter_mut().find(|kept| kept.id == review && kept.state.is_verdict());
         let Some(found) = found else { return Ok(false) };
-        "DISMISSED".clone_into(&mut found.state);
+        found.state = ReviewState::Dismissed;
         self.store.write_reviews(number, &reviews, &self.store.threads(number)?)?;
         Ok(true)
     }

@@ -282,7 +282,7 @@ impl Store {
         }
         for review in self.reviews(number)? {
             let (login, commit) = (&review.author.login, review.commit.unwrap_or_default());
-            let state = review.state.to_lowercase().replace('_', " ");
+            let state = review.state.words();
             let _ = write!(page, "\n---\n**{login}** on `{commit}`: {state}\n\n{}\n", review.body);
         }
         for kept in self.threads(number)? {

@@ -8,6 +8,7 @@ use patchwright_base::error::{Failure, Result};
 use patchwright_base::text;
 use patchwright_forge::{
     Comparison, ForgeError, InlineComment, Review, ReviewDraft, ReviewEvent, ReviewPosted,
+    ReviewState,
 };
 use patchwright_report::review::body::{self, Body, Listed, OffDiffReason};
 use patchwright_report::review::inline;
@@ -106,15 +107,14 @@ fn event(work: &Work<'_>) -> ReviewEvent {
         review::open(&work.settled.findings).map(|known| known.priority).collect();
     let fails = open.iter().chain(&work.withheld).any(|priority| *priority <= threshold);
     let standing = work.reviews.iter().rev().find_map(|review| {
-        let decides =
-            matches!(review.state.as_str(), "APPROVED" | "CHANGES_REQUESTED" | "DISMISSED");
-        (decides && review.ours).then_some(review.state.as_str())
+        let decides = review.state.is_verdict() || review.state == ReviewState::Dismissed;
+        (decides && review.ours).then_some(review.state)
     });
     match wanted {
         ReviewEvent::RequestChanges if fails => ReviewEvent::RequestChanges,
         ReviewEvent::Comment | ReviewEvent::RequestChanges => ReviewEvent::Comment,
         // A comment would leave the approval standing.
-        ReviewEvent::Approve if fails && standing == Some("APPROVED") => {
+        ReviewEvent::Approve if fails && standing == Some(ReviewState::Approved) => {
             ReviewEvent::RequestChanges
         }
         ReviewEvent::Approve => {
@@ -127,7 +127,7 @@ fn event(work: &Work<'_>) -> ReviewEvent {
                 && review::is_whole(work.reviewed)
                 && review::is_anything(work.reviewed)
                 && !work.reviewed.evidence.any_failed();
-            let is_new = standing != Some("APPROVED");
+            let is_new = standing != Some(ReviewState::Approved);
             if is_clean && is_new { ReviewEvent::Approve } else { ReviewEvent::Comment }
         }
     }
@@ -141,7 +141,7 @@ pub(super) async fn take_back(work: &Work<'_>, posted: &Posted) -> Result<()> {
         .reviews
         .iter()
         .rev()
-        .find(|review| review.ours && matches!(review.state.as_str(), "CHANGES_REQUESTED"));
+        .find(|review| review.ours && review.state == ReviewState::ChangesRequested);
     let Some(last) = last.filter(|last| posted.review != Some(last.id)) else { return Ok(()) };
     let is_settled = event(work) != ReviewEvent::RequestChanges
         && work.outbox.config.review.event != ReviewEvent::Comment
