@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use patchwright_config::flags::Common;
-use patchwright_config::review::{FailOn, Filter, Review};
+use patchwright_config::review::{Filter, Review, Threshold};
 use patchwright_config::{Config, Source, file, merge};
 use patchwright_forge::ReviewEvent;
 use patchwright_review::finding::Priority;
@@ -121,6 +121,7 @@ fn what_makes_no_sense_is_refused_by_name() {
         ("review: { minimum-priority: 4 }", "priority 4 does not exist"),
         ("review: { minimum-confidence: 1.5 }", "must be from 0 to 1: 1.5"),
         ("review: { minimum-confidence: .nan }", "must be from 0 to 1: NaN"),
+        ("review: { inline-confidence: -1 }", "`review.inline-confidence` must be from 0 to 1: -1"),
         ("review: { max-comments: 31 }", "`review.max-comments` must be from 1 to 30: 31"),
         ("review: { max-comments: 0 }", "`review.max-comments` must be from 1 to 30: 0"),
         ("review: { language: \"English.\\nIgnore all\" }", "`review.language` must be"),
@@ -155,10 +156,10 @@ fn a_journaled_configuration_is_read_again() {
 
 #[test]
 fn fail_on_is_the_same_on_the_command_line() {
-    assert_eq!("never".parse(), Ok(FailOn::Never));
-    assert_eq!("2".parse(), Ok(FailOn::At(Priority::P2)));
+    assert_eq!("never".parse(), Ok(Threshold::Never));
+    assert_eq!("2".parse(), Ok(Threshold::At(Priority::P2)));
     for wrong in ["", "4", "-1", "P1", "256", "Never"] {
-        assert!(wrong.parse::<FailOn>().is_err(), "{wrong}");
+        assert!(wrong.parse::<Threshold>().is_err(), "{wrong}");
     }
 }
 

@@ -100,13 +100,31 @@ fn findings_become_one_review_a_sticky_comment_and_a_check() {
     assert_eq!(quoted, ["    return x + 3", "    return x + 7"]);
     assert_eq!(table(&world), ["new: Adds 3", "new: Adds 7"]);
     assert!(sticky(&world).contains("#discussion_r"), "links to the threads: {}", sticky(&world));
-    assert_eq!(verdicts(&world), ["success"]);
+    // A finding of priority 1 is open.
+    assert_eq!(verdicts(&world), ["pending"]);
 }
 
 /// What the check says, on whatever commits: a person's token writes statuses, an app's check runs.
 fn verdicts(world: &TestWorld) -> Vec<String> {
     let checks = world.github.check_runs().into_iter().filter_map(|check| check.conclusion);
     checks.chain(world.github.statuses().into_iter().map(|status| status.state)).collect()
+}
+
+#[test]
+fn minor_and_unsure_findings_are_folded_in_the_body() {
+    let mut unsure = adds(5, 1);
+    unsure["confidence"] = json!(0.3);
+    let world = TestWorld::new(github(), reviewer([adds(3, 2), unsure, adds(7, 3)]));
+    let output = review(&world);
+    assert_eq!(output.code, 0, "{}{}", output.stdout, output.stderr);
+    let review = &ours(&world)[0];
+    assert_eq!(review.comments.len(), 1, "{}", review.body);
+    assert_eq!(review.comments[0].quoted, ["    return x + 3"]);
+    let folded = review.body.split_once("<details>").unwrap().1;
+    for title in ["Adds 5", "Adds 7"] {
+        assert!(folded.contains(title), "{}", review.body);
+    }
+    assert_eq!(table(&world), ["new: Adds 5", "new: Adds 3", "new: Adds 7"]);
 }
 
 #[test]
@@ -117,7 +135,7 @@ fn an_actions_token_writes_a_check_run_with_annotations() {
     assert_eq!(output.code, 0, "{}", output.stderr);
     let checks = world.github.check_runs();
     assert_eq!(checks.len(), 1, "{}", output.stderr);
-    assert_eq!(checks[0].conclusion.as_deref(), Some("success"));
+    assert_eq!(checks[0].conclusion.as_deref(), Some("neutral"));
     assert_eq!(checks[0].title.as_deref(), Some("1 finding"));
     assert_eq!(world.github.reviews(3).len(), 1);
     // Its own comments are known again, though the token does not say whose it is.
@@ -135,7 +153,7 @@ fn a_lost_answer_never_doubles_anything() {
             assert_eq!(output.code, 0, "{path} {kind:?}: {}", output.stderr);
             assert_eq!(ours(&world).len(), 1, "{path} {kind:?}");
             assert_eq!(table(&world), ["new: Adds 3"], "{path} {kind:?}");
-            assert!(verdicts(&world).iter().all(|verdict| verdict == "success"), "{path} {kind:?}");
+            assert!(verdicts(&world).iter().all(|verdict| verdict == "pending"), "{path} {kind:?}");
         }
     }
 }

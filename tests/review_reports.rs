@@ -592,6 +592,8 @@ fn every_text_fits_and_no_finding_is_lost_silently() {
         reviewed: &reviewed,
         known: &known,
         fail_on: Some(Priority::P2),
+        neutral_on: None,
+        fail_on_checks: true,
         handed_over: false,
         withheld: &[],
     });
@@ -623,7 +625,18 @@ fn the_check_succeeds_only_when_all_was_read_and_nothing_fails() {
     let verdict =
         |reviewed: &Reviewed, fate: FindingState, fail_on: Option<Priority>, handed_over: bool| {
             let known = [known(&one, fate)];
-            Check { reviewed, known: &known, fail_on, handed_over, withheld: &[] }.conclusion()
+            // A check of the repository is broken in what they are made of.
+            let fail_on_checks = false;
+            let data = Check {
+                reviewed,
+                known: &known,
+                fail_on,
+                neutral_on: None,
+                fail_on_checks,
+                handed_over,
+                withheld: &[],
+            };
+            data.conclusion()
         };
     let (whole, part) = (reviewed(vec![one.clone()]), partial(vec![one.clone()]));
     let mut unread = whole.clone();
@@ -646,6 +659,50 @@ fn the_check_succeeds_only_when_all_was_read_and_nothing_fails() {
 }
 
 #[test]
+fn the_check_is_not_green_over_what_matters() {
+    use CheckConclusion::{Failure, Neutral, Success};
+    let run = |code| CheckRun { exit_code: Some(code), ..CheckRun::not_run("make test", "") };
+    let row = |base: Option<i32>, head: i32| EvidenceRow {
+        command: "make test".to_owned(),
+        base: base.map(run),
+        head: Some(run(head)),
+    };
+    let defaults = patchwright_config::review::Review::default();
+    for (priority, rows, fail_on_checks, expected, title) in [
+        (Priority::P0, vec![], true, Failure, "1 finding at P0 or above"),
+        (Priority::P1, vec![], true, Neutral, "1 finding"),
+        (Priority::P2, vec![], true, Success, "1 finding"),
+        (Priority::P2, vec![row(Some(0), 0)], true, Success, "1 finding"),
+        (
+            Priority::P2,
+            vec![row(Some(0), 2)],
+            true,
+            Failure,
+            "1 finding; 1 check fails that passed before",
+        ),
+        (Priority::P2, vec![row(Some(0), 2)], false, Success, "1 finding"),
+        // Red before, or not known to have been green.
+        (Priority::P2, vec![row(Some(1), 1)], true, Success, "1 finding"),
+        (Priority::P2, vec![row(None, 1)], true, Success, "1 finding"),
+    ] {
+        let one = found(1, priority, "t");
+        let mut reviewed = reviewed(vec![one.clone()]);
+        reviewed.evidence.rows = rows;
+        let known = [known(&one, FindingState::New)];
+        let draft = check::check(&Check {
+            reviewed: &reviewed,
+            known: &known,
+            fail_on: defaults.fail_on,
+            neutral_on: defaults.neutral_on,
+            fail_on_checks,
+            handed_over: false,
+            withheld: &[],
+        });
+        assert_eq!((draft.conclusion, draft.title.as_str()), (expected, title), "{priority}");
+    }
+}
+
+#[test]
 fn the_check_has_annotations_on_the_new_side() {
     let right = found(7, Priority::P1, "Subtracts");
     let mut left = found(8, Priority::P1, "Was needed");
@@ -658,6 +715,8 @@ fn the_check_has_annotations_on_the_new_side() {
         reviewed: &reviewed,
         known: &known,
         fail_on: Some(Priority::P1),
+        neutral_on: None,
+        fail_on_checks: true,
         handed_over: false,
         withheld: &[],
     });

@@ -10,7 +10,7 @@ use patchwright_base::redact::Redactor;
 use patchwright_base::ui::Ui;
 use patchwright_config::file::{self, File};
 use patchwright_config::flags::Common;
-use patchwright_config::review::FailOn;
+use patchwright_config::review::Threshold;
 use patchwright_config::{Config, Source, merge};
 use patchwright_provider::http;
 use patchwright_report::findings;
@@ -58,7 +58,7 @@ pub struct ReviewFlags {
 
     /// Findings at least this important make the check fail: 0 to 3, or `never`
     #[arg(long, env = "PATCHWRIGHT_FAIL_ON", value_name = "PRIORITY")]
-    pub fail_on: Option<FailOn>,
+    pub fail_on: Option<Threshold>,
 
     /// Post the review that another run handed over: the folder with its `review.json`. Asks no model
     #[arg(long, env = "PATCHWRIGHT_POST_FROM", value_name = "DIR", conflicts_with_all = ["full", "dry_run"])]

@@ -167,7 +167,7 @@ fn a_full_review_that_somebody_asked_for_comes_before_one_that_is_under_way() {
     assert_eq!(first.code, 10, "{}", first.text());
     assert!(first.stderr.contains("another run has reviewed acme/app#3"), "{}", first.text());
     assert_eq!(counts(&world), [1, 1, 1, 1]);
-    assert_eq!(world.github.check_runs()[0].conclusion.as_deref(), Some("success"));
+    assert_eq!(world.github.check_runs()[0].conclusion.as_deref(), Some("neutral"));
     assert_eq!(table(&world), ["new: Adds 3"]);
 }
 

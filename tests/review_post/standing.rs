@@ -210,7 +210,8 @@ fn a_commit_that_was_looked_at_is_not_looked_at_again_complete_or_not() {
 #[test]
 fn a_withheld_finding_is_no_good_sign() {
     let key = crate::support::world::KEY;
-    for (config, expected) in [("{}\n", "pending"), (FAILING, "failure")] {
+    let never = "review:\n  fail-on: never\n";
+    for (config, expected) in [(never, "pending"), (FAILING, "failure"), ("{}\n", "failure")] {
         let mut leak = adds(3, 0);
         leak["body"] = json!(format!("The key is {key}."));
         let world = TestWorld::new(github(), reviewer([leak]));

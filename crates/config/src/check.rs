@@ -30,10 +30,14 @@ pub(super) fn check(file: &File) -> Result<(), String> {
     entries("review.labels", review.labels.as_deref())?;
     entries("review.skip-labels", review.skip_labels.as_deref())?;
     entries("review.skip-authors", review.skip_authors.as_deref())?;
-    if let Some(confidence) = review.minimum_confidence
-        && !(0.0..=1.0).contains(&confidence)
-    {
-        return Err(format!("`review.minimum-confidence` must be from 0 to 1: {confidence}"));
+    for (key, confidence) in [
+        ("review.minimum-confidence", review.minimum_confidence),
+        ("review.inline-confidence", review.inline_confidence),
+    ] {
+        let outside = confidence.filter(|confidence| !(0.0..=1.0).contains(confidence));
+        if let Some(confidence) = outside {
+            return Err(format!("`{key}` must be from 0 to 1: {confidence}"));
+        }
     }
     between("review.max-comments", review.max_comments, 1, MOST_COMMENTS)?;
     if let Some(language) = &review.language {

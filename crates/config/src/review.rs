@@ -18,62 +18,62 @@ pub struct PathInstructions {
     pub text: String,
 }
 
-/// From which priority on a finding makes the check fail: `0` to `3`, or `never`.
+/// From which priority on a finding counts for something: `0` to `3`, or `never`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailOn {
+pub enum Threshold {
     At(Priority),
     Never,
 }
 
-impl FailOn {
-    /// As [`Review::fail_on`] has it.
+impl Threshold {
+    /// As [`Review`] has it.
     pub fn threshold(self) -> Option<Priority> {
         match self {
-            FailOn::At(priority) => Some(priority),
-            FailOn::Never => None,
+            Threshold::At(priority) => Some(priority),
+            Threshold::Never => None,
         }
     }
 }
 
-impl From<FailOn> for Option<Priority> {
-    fn from(fail_on: FailOn) -> Option<Priority> {
+impl From<Threshold> for Option<Priority> {
+    fn from(fail_on: Threshold) -> Option<Priority> {
         fail_on.threshold()
     }
 }
 
-impl FromStr for FailOn {
+impl FromStr for Threshold {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<FailOn, String> {
+    fn from_str(text: &str) -> Result<Threshold, String> {
         if text == "never" {
-            return Ok(FailOn::Never);
+            return Ok(Threshold::Never);
         }
         let priority = text.parse::<u8>().ok().and_then(|number| Priority::try_from(number).ok());
         priority
-            .map(FailOn::At)
+            .map(Threshold::At)
             .ok_or_else(|| format!("`{text}` is not a priority; it is `0` to `3`, or `never`"))
     }
 }
 
-impl<'de> Deserialize<'de> for FailOn {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<FailOn, D::Error> {
+impl<'de> Deserialize<'de> for Threshold {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Threshold, D::Error> {
         struct Visitor;
         impl de::Visitor<'_> for Visitor {
-            type Value = FailOn;
+            type Value = Threshold;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("`0` to `3`, or `never`")
             }
 
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<FailOn, E> {
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Threshold, E> {
                 self.visit_str(&number.to_string())
             }
 
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<FailOn, E> {
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Threshold, E> {
                 self.visit_str(&number.to_string())
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<FailOn, E> {
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Threshold, E> {
                 let text: String = text.chars().take(40).collect();
                 text.parse().map_err(E::custom)
             }
@@ -90,6 +90,9 @@ pub struct Review {
     pub instructions: Vec<PathInstructions>,
     pub minimum_priority: Priority,
     pub minimum_confidence: f64,
+    /// What is less important or less sure stands in the review's body instead of on its line.
+    pub inline_priority: Priority,
+    pub inline_confidence: f64,
     pub max_comments: usize,
     pub language: Option<String>,
     pub drafts: bool,
@@ -99,6 +102,10 @@ pub struct Review {
     pub event: ReviewEvent,
     /// `None`: findings never make the check fail.
     pub fail_on: Option<Priority>,
+    /// Open findings at least this important keep the check from `success`. `None`: none does.
+    pub neutral_on: Option<Priority>,
+    /// A check of the repository that the pull request breaks makes the review's check fail.
+    pub fail_on_checks: bool,
     pub suggestions: bool,
     pub resolve_threads: bool,
     /// Reviews in 24 hours that strangers can set off: of one pull request, of one author, of a
@@ -116,6 +123,8 @@ impl Default for Review {
             instructions: Vec::new(),
             minimum_priority: Priority::P3,
             minimum_confidence: 0.0,
+            inline_priority: Priority::P2,
+            inline_confidence: 0.5,
             max_comments: 30,
             language: None,
             drafts: false,
@@ -123,7 +132,9 @@ impl Default for Review {
             skip_labels: Vec::new(),
             skip_authors: Vec::new(),
             event: ReviewEvent::Comment,
-            fail_on: None,
+            fail_on: Some(Priority::P0),
+            neutral_on: Some(Priority::P1),
+            fail_on_checks: true,
             suggestions: true,
             resolve_threads: true,
             per_pull_request: 10,
@@ -134,6 +145,12 @@ impl Default for Review {
 }
 
 impl Review {
+    /// Findings at least this important are a request for changes, where requests are made: whatever keeps
+    /// the check from `success`.
+    pub fn requests_changes_on(&self) -> Priority {
+        self.fail_on.max(self.neutral_on).unwrap_or(Priority::P1)
+    }
+
     /// Whether the file at `path` is to be reviewed. For many paths, see [`Filter`].
     pub fn reads(&self, path: &str) -> bool {
         Filter::of(self).reads(path)

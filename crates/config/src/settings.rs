@@ -27,7 +27,7 @@ use patchwright_provider::item::Wire;
 use patchwright_review::finding::Priority;
 
 use crate::flags::{self, WireName};
-use crate::review::{FailOn, PathInstructions};
+use crate::review::{PathInstructions, Threshold};
 use crate::rules::{self, Rule, Wished};
 use crate::table::{self, Input, Setting, concat_path};
 use crate::tools::{CustomTool, Hook, McpServer};
@@ -443,6 +443,13 @@ table::settings! {
         /// the least sure findings that are reported, 0 to 1
         minimum_confidence: f64 => review.minimum_confidence, Choose;
 
+        /// the least important findings that are comments on lines, 0 to 3; others are folded in the review's
+        /// body
+        inline_priority: Priority => review.inline_priority, Choose;
+
+        /// the same, for how sure they are, 0 to 1
+        inline_confidence: f64 => review.inline_confidence, Choose;
+
         /// inline comments of one review, 1 to 30
         max_comments: usize => review.max_comments, Lower;
 
@@ -468,10 +475,17 @@ table::settings! {
         event: ReviewEvent => review.event, Event;
 
         /// findings at least this important make the check fail: 0 to 3, or `never`
-        fail_on: FailOn => review.fail_on, Choose
-            default "`never`"
+        fail_on: Threshold => review.fail_on, Choose
+            default "0"
             own_flags "PATCHWRIGHT_FAIL_ON" &["review --fail-on"]
-            , input "fail-on" parsed "Findings of a review that are at least this important make its check fail: `0` to `3`, or `never`.";
+            , input "fail-on" parsed "Findings of a review that are at least this important make its check fail: `0` to `3`, or `never`; `0` when empty.";
+
+        /// findings at least this important keep the check from `success`: 0 to 3, or `never`
+        neutral_on: Threshold => review.neutral_on, Choose
+            default "1";
+
+        /// a check of the repository that passes on the base and fails on the head makes the check fail
+        fail_on_checks: bool => review.fail_on_checks, Choose;
 
         /// offer replacements as suggestions
         suggestions: bool => review.suggestions, Choose;

@@ -219,7 +219,7 @@ impl GitHubForge {
         let title = title(check);
         let description = match check.conclusion {
             CheckConclusion::Success | CheckConclusion::Failure => title,
-            CheckConclusion::Neutral => format!("Partial, no verdict: {title}"),
+            CheckConclusion::Neutral => format!("No verdict: {title}"),
         };
         let mut body = json!({
             "state": state,

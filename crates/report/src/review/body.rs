@@ -45,6 +45,8 @@ pub enum OffDiffReason {
     Moved,
     /// Its file is left out of reviews.
     Filtered,
+    /// It is less important or less sure than what is commented on lines.
+    Minor,
 }
 
 /// How much of what may be shortened is shown.
@@ -160,6 +162,7 @@ fn listed(listed: &[Listed], room: &BodyBudget) -> String {
             "in files that `review.paths` or `review.ignore-paths` leave out",
         ),
         (OffDiffReason::Overflow, "beyond the number of comments on lines"),
+        (OffDiffReason::Minor, "that the model holds for minor or is not sure of"),
     ];
     // The kinds are in order of importance, so the last ones are cut first.
     let mut left = room.findings;

@@ -11,6 +11,7 @@ use patchwright_forge::{CheckAnnotation, CheckConclusion, CheckDraft, Side};
 use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::Priority;
 use patchwright_review::incremental::KnownFinding;
+use patchwright_types::evidence::{CheckRun, EvidenceRow, newly_failing};
 use patchwright_types::reviewed::Reviewed;
 
 /// What people see in the list of checks.
@@ -28,6 +29,10 @@ pub struct Check<'a> {
     pub known: &'a [KnownFinding],
     /// Findings at least this important fail it; `None`: none does.
     pub fail_on: Option<Priority>,
+    /// Findings at least this important keep it from success; `None`: none does.
+    pub neutral_on: Option<Priority>,
+    /// Checks of the repository that the pull request breaks fail it.
+    pub fail_on_checks: bool,
     /// The findings come from a job that we do not trust: the check can fail, never succeed.
     pub handed_over: bool,
     /// Findings that contain one of our own secrets: they are counted, and nothing else is published.
@@ -37,18 +42,34 @@ pub struct Check<'a> {
 impl Check<'_> {
     /// Findings that fail the check.
     pub fn failing(&self) -> usize {
-        let Some(least) = self.fail_on else { return 0 };
+        self.open_from(self.fail_on)
+    }
+
+    /// Open findings at least this important, those that are withheld too.
+    fn open_from(&self, least: Option<Priority>) -> usize {
+        let Some(least) = least else { return 0 };
         let open = open(self.known).map(|known| known.priority);
         open.chain(self.withheld.iter().copied()).filter(|priority| *priority <= least).count()
     }
 
-    /// Success only when everything was read and nothing fails.
+    /// The repository's checks that fail this one. What did not run on the base may have been red before.
+    fn broken_checks(&self) -> Vec<&EvidenceRow> {
+        if !self.fail_on_checks {
+            return Vec::new();
+        }
+        let mut broken = newly_failing(&self.reviewed.evidence);
+        broken.retain(|row| row.base.as_ref().is_some_and(CheckRun::passed));
+        broken
+    }
+
+    /// Success only when everything was read, nothing fails, and nothing that is open matters.
     pub fn conclusion(&self) -> CheckConclusion {
-        if self.failing() > 0 {
+        if self.failing() > 0 || !self.broken_checks().is_empty() {
             CheckConclusion::Failure
         // A check that succeeds may allow a merge, so anything less than a complete review is
         // neutral.
         } else if self.handed_over
+            || self.open_from(self.neutral_on) > 0
             || !self.withheld.is_empty()
             || !is_whole(self.reviewed)
             || !is_anything(self.reviewed)
@@ -73,7 +94,14 @@ pub fn word(conclusion: CheckConclusion) -> &'static str {
 pub fn check(check: &Check<'_>) -> CheckDraft {
     let reviewed = check.reviewed;
     let found = open(check.known).count();
+    let broken = check.broken_checks().len();
     let title = match (check.failing(), found) {
+        (0, found) if broken > 0 => {
+            let findings = plural(found, "finding");
+            let verb = if broken == 1 { "fails" } else { "fail" };
+            let checks = format!("{} {verb} that passed before", plural(broken, "check"));
+            if found == 0 { checks } else { format!("{findings}; {checks}") }
+        }
         (0, 0) if !check.withheld.is_empty() => {
             format!("{} withheld", plural(check.withheld.len(), "finding"))
         }
@@ -136,6 +164,9 @@ fn summary(check: &Check<'_>) -> String {
             plural(check.withheld.len(), "finding"),
             counts(check.withheld.iter().copied())
         );
+    }
+    for row in check.broken_checks() {
+        let _ = writeln!(out, "{} passes on the base and fails here.\n", text::code(&row.command));
     }
     let open = counts(open(check.known).map(|known| known.priority));
     if !open.is_empty() {

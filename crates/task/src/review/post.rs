@@ -14,7 +14,7 @@ use patchwright_report::review::body::{self, Body, Listed, OffDiffReason};
 use patchwright_report::review::inline;
 use patchwright_report::{self as report, review};
 use patchwright_review::anchor::{Anchor, Anchored};
-use patchwright_review::finding::Priority;
+use patchwright_review::finding::{Finding, Priority};
 use patchwright_types::reviewed::SkippedBecause;
 
 /// More comments than this in one review are noise, and GitHub grows slow.
@@ -102,7 +102,7 @@ fn remarks(work: &Work<'_>) -> Vec<String> {
 /// What the review says as a whole.
 fn event(work: &Work<'_>) -> ReviewEvent {
     let wanted = work.outbox.config.review.event;
-    let threshold = work.outbox.config.review.fail_on.unwrap_or(Priority::P1);
+    let threshold = work.outbox.config.review.requests_changes_on();
     let open: Vec<Priority> =
         review::open(&work.settled.findings).map(|known| known.priority).collect();
     let fails = open.iter().chain(&work.withheld).any(|priority| *priority <= threshold);
@@ -194,9 +194,14 @@ impl Plan {
             let mut skipped = work.reviewed.coverage.skipped.iter();
             skipped.any(|file| file.path == path && file.why == SkippedBecause::Filtered)
         };
+        let rules = &work.outbox.config.review;
+        let is_minor = |finding: &Finding| {
+            finding.priority > rules.inline_priority || finding.confidence < rules.inline_confidence
+        };
         for anchored in found {
             let why = match &anchored.anchor {
                 Anchor::Lines { path, .. } if is_left_out(path) => OffDiffReason::Filtered,
+                Anchor::Lines { .. } if is_minor(&anchored.finding) => OffDiffReason::Minor,
                 Anchor::Lines { .. } if plan.inline.len() < most => {
                     plan.inline.push(anchored);
                     continue;

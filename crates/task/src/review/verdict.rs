@@ -52,10 +52,13 @@ pub(super) async fn not_run(run: &Run<'_>, admitted: &AdmittedReview, why: &str)
 }
 
 fn data<'a>(work: &'a Work<'a>) -> Check<'a> {
+    let review = &work.outbox.config.review;
     Check {
         reviewed: work.reviewed,
         known: &work.settled.findings,
-        fail_on: work.outbox.config.review.fail_on,
+        fail_on: review.fail_on,
+        neutral_on: review.neutral_on,
+        fail_on_checks: review.fail_on_checks,
         handed_over: work.origin == Origin::HandedOver,
         withheld: &work.withheld,
     }
