@@ -88,7 +88,7 @@ async fn a_workspace_is_pinned_to_one_commit() {
     assert_eq!(workspace.root_files().await.unwrap(), ["Cargo.lock", "README.md"]);
     let locks = workspace.lock_files().await.unwrap();
     assert_eq!(locks.len(), 1);
-    assert_eq!((locks[0].0.as_str(), locks[0].1.len()), ("Cargo.lock", 32));
+    assert_eq!((locks[0].0.as_str(), locks[0].1.len()), ("Cargo.lock", 40));
     let tree: &dyn Tree = &workspace;
     let names: Vec<String> = tree.list("").into_iter().map(|entry| entry.name).collect();
     assert_eq!(names, ["Cargo.lock", "README.md", "src"], "links are not shown");

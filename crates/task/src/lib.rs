@@ -19,6 +19,7 @@ pub mod event;
 mod failures;
 pub mod folder;
 mod job;
+mod lock_files;
 mod mcp;
 mod network;
 pub mod pipeline;
