@@ -140,7 +140,7 @@ fn serve(
 
 /// The test image with pip, which `./test` installs for other tests; `None` where that or Docker is missing.
 pub(crate) fn image_with_pip() -> Option<&'static str> {
-    const NAME: &str = "patchwright-test-pip:1";
+    const NAME: &str = "patchwright-test-pip:2";
     let packages = fs_err::read_dir(installed().join("python/lib")).ok()?.next()?.ok()?.path();
     let pip = packages.join("site-packages/pip");
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -159,6 +159,9 @@ pub(crate) fn image_with_pip() -> Option<&'static str> {
 async fn build(engine: &Docker, pip: &std::path::Path, name: &str) {
     let mut tar = tar::Builder::new(Vec::new());
     tar.append_dir_all("usr/lib/python3/dist-packages/pip", pip).unwrap();
+    // Without a list of authorities pip does not even ask.
+    let authorities = pip.join("_vendor/certifi/cacert.pem");
+    tar.append_path_with_name(authorities, "etc/ssl/certs/ca-certificates.crt").unwrap();
     let body =
         ContainerCreateBody { image: Some(IMAGE.to_owned()), ..ContainerCreateBody::default() };
     let made = engine.create_container(None::<CreateContainerOptions>, body).await.unwrap().id;

@@ -14,7 +14,7 @@ use patchwright_git::blocking;
 use patchwright_sandbox::image::{self, NamedBy};
 use patchwright_sandbox::packed::Packed;
 use patchwright_sandbox::setup::SetupRun;
-use patchwright_sandbox::{ImageSpec, PreparedImage};
+use patchwright_sandbox::{ImageSpec, PreparedImage, SandboxError};
 use patchwright_types::setup::{SetupReport, SetupStep};
 
 /// Bytes of a failed command's output in reports.
@@ -48,7 +48,8 @@ impl Run<'_> {
             tree: tree.or(packed.as_ref()),
             run: &self.folder.id,
         };
-        let mut image = self.world.sandbox.prepare(&spec).await?;
+        let prepared = self.world.sandbox.prepare(&spec).await;
+        let mut image = prepared.map_err(|error| called(error, &self.config, &plan, &commands))?;
         if !commands.is_empty() {
             image.paths.clone_from(&plan.paths);
         }
@@ -114,6 +115,30 @@ fn commands(config: &Config, plan: &SetupPlan) -> Vec<String> {
     }
 }
 
+/// The error of a command that was found, by what the command is called instead of its whole text.
+fn called(
+    mut error: SandboxError,
+    config: &Config,
+    plan: &SetupPlan,
+    commands: &[String],
+) -> SandboxError {
+    if let SandboxError::Setup { command, .. } | SandboxError::SetupTime { command, .. } =
+        &mut error
+        && let Some(at) = commands.iter().position(|known| known == command)
+    {
+        *command = name(config, plan, at, command);
+    }
+    error
+}
+
+/// What a command is called: `npm ci (package-lock.json)` where it was found, else the command itself.
+fn name(config: &Config, plan: &SetupPlan, at: usize, command: &str) -> String {
+    match plan.steps.get(at).filter(|_| config.setup() == Setup::Detected) {
+        Some(step) => format!("{} ({})", step.why.rule, step.why.file),
+        None => command.to_owned(),
+    }
+}
+
 /// What setup did, for the model and for people.
 fn report(
     config: &Config,
@@ -122,12 +147,9 @@ fn report(
     image: &PreparedImage,
 ) -> SetupReport {
     let is_detected = config.setup() == Setup::Detected;
-    let named = |at: usize, command: &String| match plan.steps.get(at).filter(|_| is_detected) {
-        Some(step) => format!("{} ({})", step.why.rule, step.why.file),
-        None => command.clone(),
-    };
     let steps = commands.iter().zip(&image.setup).enumerate();
-    let steps = steps.map(|(at, (command, ran))| step(config, named(at, command), command, ran));
+    let steps = steps
+        .map(|(at, (command, ran))| step(config, name(config, plan, at, command), command, ran));
     let said_by = config.sources.get("setup").map_or_else(String::new, ToString::to_string);
     let versions: BTreeMap<String, String> = plan
         .versions

@@ -136,8 +136,10 @@ pub struct Environment {
     /// repository's files ask for.
     pub setup: Vec<String>,
     /// A command of setup that fails ends the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub setup_required: Option<bool>,
     /// Hosts that setup may reach; `registries` for those of the package registries, `none` for none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub setup_allow: Vec<String>,
 }
 
