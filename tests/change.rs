@@ -41,12 +41,16 @@ const SETUP: &str = "echo generated > marker.txt; mkdir -p build/lib app.egg-inf
 fn check_setup(world: &TestWorld) {
     project(world);
     exec(world, &["--setup", SETUP, "--verify", "sh ./test.sh"]).expect(0);
-    assert_eq!(patched(world), ["calc.sh", "own.txt"]);
+    assert_eq!(patched(world), ["build/new", "calc.sh", "own.txt"]);
+    // What was made again is no change, and is named.
+    let flags = result(world)["judgement"]["flags"].to_string();
+    assert!(flags.contains("`build/lib/a`"), "{flags}");
 }
 
 fn fix_after_setup() -> Vec<crate::support::model::Turn> {
-    // The model runs what setup ran once more.
-    let again = "cat marker.txt; mkdir -p app.egg-info; echo x > app.egg-info/PKG-INFO; echo mine > own.txt";
+    // The model runs what setup ran once more, with another result.
+    let again = "cat marker.txt; mkdir -p app.egg-info; echo again > app.egg-info/PKG-INFO; \
+        echo again > build/lib/a; echo mine > build/new; echo mine > own.txt";
     vec![sh(again), custom("apply_patch", PATCH), say("Done.")]
 }
 

@@ -170,20 +170,22 @@ async fn local_sandbox_runs_setup_once() {
     let tree = packed(&tree.into_inner().unwrap());
     let setup = ["mkdir -p deps ~/.cache; date +%N > deps/made; cp lock ~/.cache/lock".to_owned()];
     let image = sandbox.prepare(&image_spec(&setup, Some(&tree))).await.unwrap();
-    assert_eq!(sandbox.prepare(&image_spec(&setup, Some(&tree))).await.unwrap(), image);
+    let again = sandbox.prepare(&image_spec(&setup, Some(&tree))).await.unwrap();
+    assert_eq!((&again.reference, again.is_cached), (&image.reference, true));
     assert_eq!(image.description, "local, with 1 setup commands");
     // Another repository's tree may make the same commands do anything.
     let other =
         ImageSpec { repository: "acme/other".to_owned(), ..image_spec(&setup, Some(&tree)) };
-    assert_ne!(sandbox.prepare(&other).await.unwrap(), image);
+    assert_ne!(sandbox.prepare(&other).await.unwrap().reference, image.reference);
     let running = sandbox.start(&spec("r2", image)).await.unwrap();
     let found = output(&running, "find . -type f; cat ~/.cache/lock").await;
     assert_eq!(found, (0, "./deps/made\nlock\n".to_owned()));
     running.stop().await.unwrap();
 
     let setup = ["echo so far; exit 3".to_owned()];
-    let failed = sandbox.prepare(&image_spec(&setup, Some(&tree))).await;
-    let Err(SandboxError::Setup { command, exit_code: 3, output }) = failed else {
+    let required = ImageSpec { setup_required: true, ..image_spec(&setup, Some(&tree)) };
+    let failed = sandbox.prepare(&required).await;
+    let Err(SandboxError::Setup { command, exit_code: 3, output, .. }) = failed else {
         panic!("{failed:?}")
     };
     assert_eq!((command, output), (setup[0].clone(), "so far\n".to_owned()));

@@ -37,6 +37,7 @@ mod costs; // what runs cost on every wire, long requests included, and the limi
 mod cron; // crontab lines: which moments they name, and what is said about wrong ones
 mod damaged; // files and rows that are damaged: each said, nothing lost, nothing taken for something else
 mod demo; // the main job, offline
+mod dependencies; // what unprepared repositories ask for is installed from registries
 mod docs; // documents against the program: help, flags, keys, inputs, exit codes, models, links
 mod doctor; // one line a check, and the fix
 mod edit_formats; // the text formats of models without tool calls: replies, properties, attacks

@@ -71,7 +71,11 @@ const PROBE: &str = include_str!("parity/probe.py");
 fn spec(run: &str, image: &str, limits: ContainerLimits) -> SandboxSpec {
     let env = [("FROM_SPEC", "yes"), ("PROBE", PROBE)];
     SandboxSpec {
-        image: PreparedImage { reference: image.to_owned(), description: image.to_owned() },
+        image: PreparedImage {
+            reference: image.to_owned(),
+            description: image.to_owned(),
+            ..PreparedImage::default()
+        },
         run: run.to_owned(),
         purpose: "agent",
         env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),

@@ -144,7 +144,11 @@ async fn scripts_find_the_program_in_the_local_sandbox() {
 async fn scripts_find_the_program_in_containers() {
     let Some(docker) = docker().await else { return };
     for (image, login) in [(IMAGE, "bash -lc"), (BUSYBOX, "sh -lc")] {
-        let prepared = PreparedImage { reference: image.to_owned(), description: image.to_owned() };
+        let prepared = PreparedImage {
+            reference: image.to_owned(),
+            description: image.to_owned(),
+            ..PreparedImage::default()
+        };
         let running = docker.sandbox.start(&spec(&docker.run, prepared)).await.unwrap();
         scripts_patch(&running.client, login).await;
         scripts_are_told_what_is_wrong(&running.client, &running.workspace).await;

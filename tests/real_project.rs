@@ -96,6 +96,7 @@ async fn fix(folder: &Path) -> (RunReport, String) {
     let common = Common {
         model: Some("gpt-5.3-codex".to_owned()),
         image: Some(docker::IMAGE.to_owned()),
+        setup: vec!["none".to_owned()],
         verify: vec![CHECK.to_owned()],
         state_dir: Some(folder.join("state")),
         ..Common::default()

@@ -137,6 +137,7 @@ fn outcome(words: Option<&str>) -> Outcome {
             input_notes: vec![say("1 hidden part removed: 1 HTML comment")],
             instruction_files: vec![say("AGENTS.md")],
             reached: Vec::new(),
+            ..Provenance::default()
         },
     }
 }

@@ -18,7 +18,11 @@ use crate::support::docker::{IMAGE, RealDocker};
 /// What tests start: small, so that many fit.
 pub(crate) fn spec(run: &str, image: &str) -> SandboxSpec {
     SandboxSpec {
-        image: PreparedImage { reference: image.to_owned(), description: image.to_owned() },
+        image: PreparedImage {
+            reference: image.to_owned(),
+            description: image.to_owned(),
+            ..PreparedImage::default()
+        },
         run: run.to_owned(),
         purpose: "agent",
         env: BTreeMap::from([("CI".to_owned(), "true".to_owned())]),

@@ -512,7 +512,11 @@ async fn the_local_sandbox_has_terminals() {
 async fn containers_have_terminals() {
     let Some(docker) = docker().await else { return };
     for image in [IMAGE, BUSYBOX] {
-        let prepared = PreparedImage { reference: image.to_owned(), description: image.to_owned() };
+        let prepared = PreparedImage {
+            reference: image.to_owned(),
+            description: image.to_owned(),
+            ..PreparedImage::default()
+        };
         let running = docker.sandbox.start(&spec(&docker.run, prepared)).await.unwrap();
         // Every process but this command's own: names, whether they are dead, and parents.
         let others = async |script: &str| -> Vec<String> {

@@ -8,7 +8,7 @@ use patchwright_config::flags::{Common, PublishFlags};
 use patchwright_config::rules::Repository;
 use patchwright_config::settings::settings;
 use patchwright_config::table::{self, Setting};
-use patchwright_config::{Config, Source, document, file, merge};
+use patchwright_config::{Config, Setup, Source, document, file, merge};
 use patchwright_fleet::batch::campaign;
 use serde_json::Value;
 
@@ -313,4 +313,44 @@ fn each_name_stands_for_one_setting() {
     all(table.iter().map(|setting| setting.key.clone()).collect());
     all(table.iter().filter_map(|it| it.input).map(|input| input.name.to_owned()).collect());
     all(table.iter().filter_map(|it| it.campaign).map(str::to_owned).collect());
+}
+
+#[test]
+fn setup_is_found_configured_or_switched_off() {
+    let commands = ["make".to_owned()];
+    for (operator, repository, expected) in [
+        ("", "", Setup::Detected),
+        ("", "setup: [make]\n", Setup::Commands(&commands)),
+        ("", "setup: make\n", Setup::Commands(&commands)),
+        ("", "setup: none\n", Setup::None),
+        ("", "setup: []\n", Setup::None),
+        ("setup: none\n", "", Setup::None),
+        ("setup: none\n", "setup: [make]\n", Setup::None),
+        ("setup: []\n", "", Setup::None),
+        ("setup: []\n", "setup: [make]\n", Setup::Commands(&commands)),
+    ] {
+        let mut config = operators(operator).unwrap();
+        merge::tighten(&mut config, file::parse(file::REPOSITORY_FILE, repository).unwrap());
+        assert_eq!(config.setup(), expected, "{operator:?} {repository:?}");
+    }
+}
+
+#[test]
+fn the_preset_of_setup_stands_for_the_hosts_of_registries() {
+    let hosts = |text: &str| operators(text).unwrap().setup_hosts();
+    let all = hosts("");
+    assert!(all.contains(&"pypi.org".to_owned()) && all.len() > 25, "{all:?}");
+    let with = |list: &str| hosts(&format!("network: {{setup-allow: {list}}}\n"));
+    assert_eq!(with("none"), Vec::<String>::new());
+    assert_eq!(with("[]"), Vec::<String>::new());
+    assert_eq!(with("[registries, '*']"), ["*"]);
+    assert_eq!(with("[pypi.corp]"), ["pypi.corp"]);
+    // A mirror under the name of a registry stands in its place.
+    let mirrored = with("[registries, 'pypi.org=10.0.0.5']");
+    assert!(mirrored.contains(&"pypi.org=10.0.0.5".to_owned()), "{mirrored:?}");
+    assert!(!mirrored.contains(&"pypi.org".to_owned()), "{mirrored:?}");
+    let mut config = operators("").unwrap();
+    let wish = "network: {setup-allow: '*'}\n";
+    merge::tighten(&mut config, file::parse(file::REPOSITORY_FILE, wish).unwrap());
+    assert_eq!(config.setup_hosts(), all, "only the operator says it");
 }

@@ -66,7 +66,11 @@ async fn docker(config: &Config, env: &Env) -> Vec<Finding> {
 async fn local(config: &Config, state: &std::path::Path) -> Vec<Finding> {
     let sandbox = LocalSandbox::new(state.to_owned());
     let spec = SandboxSpec {
-        image: PreparedImage { reference: String::new(), description: "local".to_owned() },
+        image: PreparedImage {
+            reference: String::new(),
+            description: "local".to_owned(),
+            ..PreparedImage::default()
+        },
         run: format!("doctor-{}", std::process::id()),
         purpose: "doctor",
         env: std::collections::BTreeMap::new(),

@@ -91,7 +91,11 @@ async fn attacks_a_small_repository_with_a_large_tree_does_not_fill_the_memory()
 
 fn spec(run: &str, image: &str, limits: ContainerLimits) -> SandboxSpec {
     SandboxSpec {
-        image: PreparedImage { reference: image.to_owned(), description: image.to_owned() },
+        image: PreparedImage {
+            reference: image.to_owned(),
+            description: image.to_owned(),
+            ..PreparedImage::default()
+        },
         run: run.to_owned(),
         purpose: "agent",
         env: BTreeMap::new(),

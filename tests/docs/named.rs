@@ -16,6 +16,7 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("vLLM", &["--served-model-name", "--max-model-len", "--tool-call-parser"]),
     ("vLLM", &["--enable-auto-tool-choice"]),
     ("LM Studio", &["--context-length"]),
+    ("package managers", &["--user", "--frozen-lockfile", "--immutable"]),
     ("git, ripgrep", &["--oneline", "--files", "--bare"]),
     ("commands in examples", &["--file", "--changed", "--stdio", "--colour", "--color"]),
 ];

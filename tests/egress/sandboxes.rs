@@ -82,7 +82,11 @@ async fn egress_in_docker() {
 
 fn local(egress: Option<&Sink>) -> SandboxSpec {
     SandboxSpec {
-        image: PreparedImage { reference: String::new(), description: String::new() },
+        image: PreparedImage {
+            reference: String::new(),
+            description: String::new(),
+            ..PreparedImage::default()
+        },
         egress: egress.map(Sink::egress),
         ..spec(&fresh_run(), "")
     }

@@ -136,7 +136,7 @@ fn checks_are_found_by_folders_of_the_root() {
         let mut turns = turns.to_vec();
         // Where the image lacks the program, the check fails before and after.
         turns.push(say("Nothing more."));
-        let world = TestWorld::new(github_with(&files), turns);
+        let world = TestWorld::new(github_with(&files), turns).set("PATCHWRIGHT_SETUP", "none");
         let output = world.issue().expect(0);
         assert!(
             output.stderr.contains(&format!("check on base: `{command}`")),

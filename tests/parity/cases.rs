@@ -126,7 +126,7 @@ const COMMANDS: &[Case] = &[
     },
     same("user", "echo $USER", "agent"),
     same("path", "command -v sh >/dev/null && command -v git >/dev/null && echo found", "found"),
-    same("home", "echo ~; cd; pwd; ls -A; touch x && rm x", "HOME\nHOME"),
+    same("home", "echo ~; cd; pwd; ls -A; touch x && rm x", "HOME\nHOME\n.profile"),
     same(
         "temporary files",
         "f=$(mktemp) && echo x > $f && cat $f && rm $f; \

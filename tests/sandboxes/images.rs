@@ -9,7 +9,7 @@ use bollard::query_parameters::{
     RemoveContainerOptions, RemoveImageOptions,
 };
 use patchwright_sandbox::packed::Packed;
-use patchwright_sandbox::{ImageSpec, PreparedImage, Sandbox, SandboxError};
+use patchwright_sandbox::{ImageSpec, PreparedImage, Sandbox, SandboxError, SandboxSpec};
 
 use super::{assert_nothing_left, sh, spec};
 use crate::support::docker::{BUSYBOX, IMAGE, RealDocker, docker};
@@ -46,7 +46,7 @@ async fn present_image_is_pinned_by_id() {
         docker.sandbox.prepare(&image_spec(&docker.run, IMAGE, &[], None)).await.unwrap();
     let id = docker.engine.inspect_image(IMAGE).await.unwrap().id.unwrap();
     let description = format!("{IMAGE} ({id})");
-    assert_eq!(prepared, PreparedImage { reference: id, description });
+    assert_eq!(prepared, PreparedImage { reference: id, description, ..PreparedImage::default() });
 }
 
 #[tokio::test]
@@ -83,7 +83,9 @@ async fn setup_runs_once_and_its_results_are_there() {
     };
     let first = docker.sandbox.prepare(&spec_of(&[])).await.unwrap();
     let second = docker.sandbox.prepare(&spec_of(&[])).await.unwrap();
-    assert_eq!(first, second, "the setup was not reused");
+    assert_eq!(first.reference, second.reference, "the setup was not reused");
+    assert_eq!((first.is_cached, second.is_cached), (false, true));
+    assert_eq!(first.setup, second.setup, "how it went is kept with it");
     assert_nothing_left(&docker).await;
 
     let running = docker.sandbox.start(&spec(&docker.run, &first.reference)).await.unwrap();
@@ -105,7 +107,11 @@ async fn setup_that_is_out_of_time_says_so() {
     let tree = tree();
     let spec = image_spec(&docker.run, IMAGE, &setup, Some(&tree));
     let limit = Duration::from_secs(2);
-    let err = docker.sandbox.prepare(&ImageSpec { setup_timeout: limit, ..spec }).await.err();
+    let err = docker
+        .sandbox
+        .prepare(&ImageSpec { setup_timeout: limit, setup_required: true, ..spec })
+        .await
+        .err();
     let Some(SandboxError::SetupTime { command, limit: said, output }) = err else {
         panic!("{err:?}")
     };
@@ -118,15 +124,57 @@ async fn setup_that_is_out_of_time_says_so() {
 async fn failed_setup_keeps_its_output_and_leaves_nothing() {
     let Some(docker) = docker().await else { return };
     let setup = ["echo first".to_owned(), format!("echo {} is broken; exit 3", docker.run)];
-    let err = docker
-        .sandbox
-        .prepare(&image_spec(&docker.run, IMAGE, &setup, Some(&tree())))
-        .await
-        .err()
-        .unwrap();
-    let SandboxError::Setup { command, exit_code, output } = &err else { panic!("{err}") };
+    let tree = tree();
+    let spec = image_spec(&docker.run, IMAGE, &setup, Some(&tree));
+    let required = ImageSpec { setup_required: true, ..spec.clone() };
+    let err = docker.sandbox.prepare(&required).await.err().unwrap();
+    let SandboxError::Setup { command, exit_code, output, .. } = &err else { panic!("{err}") };
     assert_eq!((command, *exit_code), (&setup[1], 3));
     assert_eq!(*output, format!("{} is broken\n", docker.run));
+    assert_nothing_left(&docker).await;
+
+    // Where it is not required, there is an image all the same, for this run only.
+    let first = docker.sandbox.prepare(&spec).await.unwrap();
+    let codes: Vec<Option<i32>> = first.setup.iter().map(|ran| ran.exit_code).collect();
+    assert_eq!(codes, [Some(0), Some(3)]);
+    let again = docker.sandbox.prepare(&spec).await.unwrap();
+    assert_eq!((&again.reference, again.is_cached), (&first.reference, true));
+    let other_run = crate::support::docker::fresh_run();
+    let other = docker.sandbox.prepare(&ImageSpec { run: &other_run, ..spec }).await.unwrap();
+    assert!(!other.is_cached, "the next run tries again");
+    let gone = docker.engine.inspect_image(&first.reference).await;
+    assert!(gone.is_err() || other.reference == first.reference, "the former one is removed");
+    remove_image(&docker, &other.reference).await;
+}
+
+/// What setup installs for its user is where the run looks for it.
+#[tokio::test]
+async fn the_home_folder_of_setup_is_that_of_the_run() {
+    let Some(docker) = docker().await else { return };
+    let setup = [format!("echo {} > ~/made; mkdir -p ~/.local/bin ~/.cargo", docker.run)];
+    let image =
+        docker.sandbox.prepare(&image_spec(&docker.run, IMAGE, &setup, None)).await.unwrap();
+    let image = PreparedImage {
+        env: [("GOPROXY".to_owned(), "off".to_owned())].into(),
+        paths: vec![".venv/bin".to_owned()],
+        ..image
+    };
+    let spec = SandboxSpec { image: image.clone(), ..spec(&docker.run, IMAGE) };
+    let running = docker.sandbox.start(&spec).await.unwrap();
+    let seen = sh(
+        &running,
+        "cat ~/made; stat -c '%u %a' ~ ~/.cargo; echo x > ~/.cargo/y && echo $HOME $GOPROXY; \
+         echo ${PATH%%:*}; sh -lc 'echo ${PATH%%:*}'; mkdir -p .venv; ls -A ~",
+    )
+    .await;
+    running.stop().await.unwrap();
+    remove_image(&docker, &image.reference).await;
+    let first = "/pw/workspace/.venv/bin";
+    let expected = format!(
+        "{}\n10000 755\n10000 755\n/home/agent off\n{first}\n{first}\n.cargo\n.local\n.profile\nmade",
+        docker.run
+    );
+    assert_eq!(seen, expected);
     assert_nothing_left(&docker).await;
 }
 

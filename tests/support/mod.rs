@@ -19,6 +19,7 @@ pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod quoted;
 pub(crate) mod real_diff;
+pub(crate) mod registry;
 pub(crate) mod scenario;
 pub(crate) mod tool_desk;
 pub(crate) mod transcript;

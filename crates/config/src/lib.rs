@@ -19,12 +19,13 @@ pub mod settings;
 pub mod table;
 pub mod tools;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use patchwright_ecosystems::registries;
 use patchwright_policy::Policy;
 use patchwright_provider::catalogue::Fields;
 use patchwright_provider::endpoint;
@@ -61,8 +62,12 @@ pub struct Config {
     /// Whose work this process does.
     #[serde(default)]
     pub tenants: Tenants,
+    /// Commands of setup, or [`NONE`]; see [`Config::setup`].
     pub setup: Vec<String>,
-    /// Hosts that setup commands may reach.
+    /// A command of setup that fails ends the run.
+    #[serde(default)]
+    pub setup_required: bool,
+    /// Hosts that setup commands may reach, as they were written; see [`Config::setup_hosts`].
     pub setup_hosts: Vec<String>,
     /// Hosts that commands of the model, its tools and MCP servers may reach: names, or `*.name` for
     /// everything below one. None: no network.
@@ -111,10 +116,61 @@ impl Config {
         }
     }
 
+    /// What prepares the image.
+    pub fn setup(&self) -> Setup<'_> {
+        match self.setup.as_slice() {
+            [] if self.sources.contains_key("setup") => Setup::None,
+            [] => Setup::Detected,
+            [none] if none == NONE => Setup::None,
+            commands => Setup::Commands(commands),
+        }
+    }
+
+    /// The hosts that setup may reach, with the preset of the registries written out; `*` alone for all.
+    pub fn setup_hosts(&self) -> Vec<String> {
+        let mut hosts: Vec<String> = Vec::new();
+        for entry in self.setup_hosts.iter().map(|entry| entry.trim()) {
+            match entry {
+                "" | NONE => {}
+                "*" => return vec!["*".to_owned()],
+                registries::PRESET => {
+                    hosts.extend(registries::hosts().into_iter().map(str::to_owned));
+                }
+                host => hosts.push(host.to_owned()),
+            }
+        }
+        // A name at an address stands for itself, also when a preset has the name.
+        let pinned: Vec<String> = hosts.iter().filter_map(|host| pinned_name(host)).collect();
+        hosts.retain(|host| host.contains('=') || !pinned.contains(host));
+        let mut seen = BTreeSet::new();
+        hosts.retain(|host| seen.insert(host.clone()));
+        hosts
+    }
+
     /// Whether a source may set the key: not where one that counts more has set it.
     fn yields(&self, key: &str, source: Source) -> bool {
         self.sources.get(key).is_none_or(|set_by| set_by.rank() <= source.rank())
     }
+}
+
+/// The name of an entry with an address: `pypi.org` of `pypi.org:443=10.0.0.1`.
+fn pinned_name(host: &str) -> Option<String> {
+    let (name, _) = host.split_once('=')?;
+    Some(name.split(':').next().unwrap_or_default().trim().to_owned())
+}
+
+/// The word that switches a list off which would have something in it otherwise.
+pub const NONE: &str = "none";
+
+/// What prepares the image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setup<'a> {
+    /// What the repository's files ask for.
+    Detected,
+    /// Nothing.
+    None,
+    /// What somebody has configured.
+    Commands(&'a [String]),
 }
 
 /// Whose work a process does, as far as repositories may not be each other's business.

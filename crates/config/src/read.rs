@@ -85,6 +85,22 @@ fn without_at(name: &str) -> &str {
     name.strip_prefix('@').unwrap_or(name)
 }
 
+/// A list in a file, which may be a single entry: `setup: none`.
+pub(crate) fn file_words<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<String>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a text, or a list of texts")]
+    enum Words {
+        One(String),
+        Many(Vec<String>),
+    }
+    Ok(Option::<Words>::deserialize(deserializer)?.map(|words| match words {
+        Words::One(word) => vec![word],
+        Words::Many(words) => words,
+    }))
+}
+
 /// A duration in a file.
 pub(crate) fn file_duration<'de, D: Deserializer<'de>>(
     deserializer: D,

@@ -171,10 +171,12 @@ table::settings! {
                 allow_image: Vec<String>
             };
 
-        /// shell commands that prepare the image
-        setup: Vec<String> => setup, Fill
+        /// shell commands that prepare the image, or `none`; see [the sandbox](sandbox.md#setup)
+        setup: Vec<String> as (deserialize_with = "read::file_words") => setup, Fill
+            default "found in the repository's files"
             flag given {
-                /// Shell command that prepares the image, run once as root without secrets; repeatable
+                /// Shell command that prepares the image, run once as root without secrets, or `none`; repeatable
+                /// [default: found in the repository's files]
                 #[arg(
                     long,
                     env = "PATCHWRIGHT_SETUP",
@@ -184,8 +186,18 @@ table::settings! {
                 )]
                 setup: Vec<String>
             }
-            , input "setup" lines "Commands that prepare the image, one a line."
+            , input "setup" lines "Commands that prepare the image, one a line, or `none`. When empty, what the lock files and manifests of the repository ask for is installed."
             , campaign "environment.setup";
+
+        /// a command of setup that fails ends the run, instead of being told to the model and the reader
+        setup_required: bool => setup_required, TurnOn
+            flag given {
+                /// End the run when a command of setup fails
+                #[arg(long, env = "PATCHWRIGHT_SETUP_REQUIRED", help_heading = "Sandbox")]
+                setup_required: bool
+            }
+            , input "setup-required" switch "`true` ends the run when a command of setup fails."
+            , campaign "environment.setup-required";
 
         /// checks
         verify: Vec<String> => verify, Fill
@@ -228,10 +240,12 @@ table::settings! {
             }
             , input "allow-hosts" hosts "Hosts that commands and tools may reach, separated by commas, for example `crates.io, *.crates.io`. No network when empty.";
 
-        /// hosts that setup may reach, in the same form, or `*` for all
-        setup_allow: Vec<String> => setup_hosts, Operator
+        /// hosts that setup may reach, in the same form; `registries` for those of the package registries, `*`
+        /// for all, `none` for none
+        setup_allow: Vec<String> as (deserialize_with = "read::file_words") => setup_hosts, Operator
             flag hosts {
-                /// Host that setup commands may reach, or `*` for all; repeatable
+                /// Host that setup commands may reach, `registries` for those of the package registries, `*` for
+                /// all, `none` for none; repeatable [default: registries]
                 #[arg(
                     long,
                     env = "PATCHWRIGHT_SETUP_ALLOW",
@@ -240,7 +254,9 @@ table::settings! {
                     help_heading = "Sandbox"
                 )]
                 setup_allow: Vec<String>
-            };
+            }
+            , input "setup-allow" hosts "Hosts that setup may reach, separated by commas: names, `registries` for those of the package registries, `none`. `registries` when empty."
+            , campaign "environment.setup-allow";
     }
 
     /// The section `limits`.

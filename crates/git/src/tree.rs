@@ -178,6 +178,16 @@ pub fn trees_of(repo: &Repo, root: Oid, path: &str) -> Result<Vec<Oid>, GitError
 /// The content of a regular file in a commit; `None` when there is no file at `path`. Symlinks are
 /// not followed.
 pub fn file_at(repo: &Repo, commit: Oid, path: &str) -> Result<Option<Vec<u8>>, GitError> {
+    file_within(repo, commit, path, MAX_READ)
+}
+
+/// The same, of at most `cap` bytes.
+pub fn file_within(
+    repo: &Repo,
+    commit: Oid,
+    path: &str,
+    cap: usize,
+) -> Result<Option<Vec<u8>>, GitError> {
     let git = repo.git()?;
     let tree = git.find_commit(commit.0)?.tree()?;
     if path_problem(path).is_some() {
@@ -185,7 +195,7 @@ pub fn file_at(repo: &Repo, commit: Oid, path: &str) -> Result<Option<Vec<u8>>, 
     }
     match tree.get_path(Path::new(path)) {
         Ok(entry) if matches!(entry.filemode(), 0o100_644 | 0o100_755) => {
-            read_blob(repo, Oid(entry.id()), MAX_READ).map(Some)
+            read_blob(repo, Oid(entry.id()), cap).map(Some)
         }
         Ok(_) => Ok(None),
         Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
@@ -226,6 +236,36 @@ pub fn list_at(repo: &Repo, commit: Oid, path: &str) -> Result<Vec<Listed>, GitE
             },
         })
         .collect())
+}
+
+/// The regular files of a commit whose paths are `wanted`, with their ids, at most `most`; names that are
+/// not UTF-8 are left out.
+pub fn blobs_at(
+    repo: &Repo,
+    commit: Oid,
+    most: usize,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<(String, Oid)>, GitError> {
+    let git = repo.git()?;
+    let tree = git.find_commit(commit.0)?.tree()?;
+    let mut found = Vec::new();
+    let mut names = 0;
+    let walked = tree.walk(git2::TreeWalkMode::PreOrder, |folder, entry| {
+        names += 1;
+        if matches!(entry.filemode(), 0o100_644 | 0o100_755)
+            && let Ok(name) = entry.name()
+        {
+            let path = format!("{folder}{name}");
+            if wanted(&path) {
+                found.push((path, Oid(entry.id())));
+            }
+        }
+        let goes_on = found.len() < most && names < MAX_NAMES;
+        if goes_on { git2::TreeWalkResult::Ok } else { git2::TreeWalkResult::Abort }
+    });
+    let is_cut = found.len() >= most || names >= MAX_NAMES;
+    walked.or_else(|error| if is_cut { Ok(()) } else { Err(error) })?;
+    Ok(found)
 }
 
 /// The paths of regular files of a commit in tree order, at most `most`; names that are not UTF-8 are

@@ -23,7 +23,7 @@ use patchwright_guest::view;
 
 const USAGE: &str = "usage:
   patchwright-guest serve --workspace DIR [--home DIR] [--tmp DIR]
-                          [--max-bytes N --max-files N] [--relay]
+                          [--max-bytes N --max-files N [--watch-home]] [--relay]
                           [--confine --root DIR --tmp-bytes N [--bound-home] [--read PATH]…
                            [--group DIR]… [--max-processes N] [--landlock-abi N]]
   patchwright-guest launch -- COMMAND [ARGUMENT]…
@@ -72,6 +72,7 @@ fn parse(args: &[&str]) -> Result<Options, String> {
         bounds: None,
         budget: None,
         relay: false,
+        watches_home: false,
     };
     let mut budget = Budget { bytes: u64::MAX, files: u64::MAX };
     let mut bounds = Bounds::default();
@@ -88,6 +89,7 @@ fn parse(args: &[&str]) -> Result<Options, String> {
             "--max-files" => budget.files = number(arg, args.next())?,
             "--confine" => confined = true,
             "--relay" => options.relay = true,
+            "--watch-home" => options.watches_home = true,
             "--root" => bounds.root = value()?,
             "--tmp-bytes" => bounds.tmp_bytes = number(arg, args.next())?,
             "--bound-home" => bounds.home_is_bounded = true,

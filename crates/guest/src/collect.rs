@@ -15,7 +15,7 @@ use super::look::{Changed, Look, Seen, compare_at};
 use super::paths;
 use super::protocol::{Collected, MAX_CHANGED_BYTES, MAX_CHANGED_FILE, MAX_CHANGED_FILES};
 use super::selection::{Limits, Rest, Selection};
-use super::survey::{Found, Ignored, survey};
+use super::survey::{Found, Ignored, is_output, survey};
 use super::transfer::Base;
 use crate::tool::ToolError;
 
@@ -153,11 +153,7 @@ impl Out<'_> {
                 }
                 Found::Repository if known.is_none() => self.refuse(path, "a nested repository"),
                 Found::Odd(reason) if known.is_none() => self.refuse(path, reason),
-                Found::Artefact if known.is_none() => {
-                    if self.listing.artefacts.len() < MAX_ARTEFACTS {
-                        self.listing.artefacts.push(shortened(path));
-                    }
-                }
+                Found::Artefact if known.is_none() => self.left_out(path),
                 Found::Repository | Found::Odd(_) | Found::Artefact => {}
             }
             Ok(())
@@ -178,6 +174,9 @@ impl Out<'_> {
             check(stop)?;
             let before = base.others.get(path.as_slice()).copied();
             match compare_at(folder, path, before) {
+                Seen::Changed(..) if before.is_some() && is_output(path) => {
+                    self.left_out(path);
+                }
                 Seen::Changed(changed, stamp) => {
                     let look = self.send(path, &changed, stamp)?;
                     self.remember(path, look);
@@ -230,6 +229,13 @@ impl Out<'_> {
             self.last.is_cut = true;
         } else {
             others.insert(path.to_vec(), look);
+        }
+    }
+
+    /// Names an artefact, which is no part of the change.
+    fn left_out(&mut self, path: &[u8]) {
+        if self.listing.artefacts.len() < MAX_ARTEFACTS {
+            self.listing.artefacts.push(shortened(path));
         }
     }
 

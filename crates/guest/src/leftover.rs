@@ -84,14 +84,20 @@ pub fn remove_base(
             let _ = rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
         }
     }
-    match owner {
-        Some((user, group)) => {
-            let ids = (Uid::from_raw(user), Gid::from_raw(group));
-            rustix::fs::fchown(folder.top(), Some(ids.0), Some(ids.1)).map_err(broken)?;
-            give(folder.top(), ids).map_err(broken)
-        }
-        None => Ok(()),
-    }
+    owner.map_or(Ok(()), |owner| give_folder(workspace, owner))
+}
+
+/// Gives a folder and everything in it to `owner`. One that is not there needs no owner.
+pub fn give_folder(path: &Path, owner: (u32, u32)) -> Result<(), ToolError> {
+    let broken = |err: Errno| ToolError::Broken(format!("cannot give a folder away: {err}"));
+    let folder = match Folder::open(path) {
+        Ok(folder) => folder,
+        Err(Errno::NOENT) => return Ok(()),
+        Err(err) => return Err(broken(err)),
+    };
+    let ids = (Uid::from_raw(owner.0), Gid::from_raw(owner.1));
+    rustix::fs::fchown(folder.top(), Some(ids.0), Some(ids.1)).map_err(broken)?;
+    give(folder.top(), ids).map_err(broken)
 }
 
 /// Every folder above a path, as paths.

@@ -84,9 +84,11 @@ impl Processes {
         room: Option<Arc<WorkspaceQuota>>,
         forks: Option<ForkServer>,
     ) -> Processes {
+        let programs = Programs::find();
+        programs.tell_login_shells(&env);
         let env = RwLock::new(Arc::new(env));
         let keeper = Arc::new(Keeper::new(room, forks));
-        Processes { workspace, env, keeper, programs: Programs::find(), ..Processes::default() }
+        Processes { workspace, env, keeper, programs, ..Processes::default() }
     }
 
     /// The environment of every command, before what a call adds.

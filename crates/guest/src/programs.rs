@@ -4,14 +4,13 @@
 //! They are links to this binary in the folder [`FOLDER`] beside it, made by whoever put it there. The
 //! folder is the last one of `PATH`, so that a program of the image or the repository comes first, and
 //! only commands of tools have it: setup, checks and hooks do not. A login shell makes `PATH` anew; a
-//! profile in the sandbox's own home folder adds the folder again.
+//! profile in the sandbox's own home folder puts back what was in it, and adds the folder again.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -34,8 +33,10 @@ const PATH: &str = "APPLY_PATCH_PATH";
 
 /// Files of a home folder that login shells read; the first one that is there.
 const PROFILES: [&str; 3] = [".bash_profile", ".bash_login", ".profile"];
-const PROFILE: &str = "# Login shells find apply_patch too.\n\
-    if [ -n \"${APPLY_PATCH_PATH-}\" ]; then PATH=\"$PATH:$APPLY_PATCH_PATH\"; fi\n";
+/// The first line of ours, by which it is known again.
+const OURS: &str = "# Login shells find the programs of the sandbox too.\n";
+const PROFILE: &str =
+    "if [ -n \"${APPLY_PATCH_PATH-}\" ]; then PATH=\"$PATH:$APPLY_PATCH_PATH\"; fi\n";
 
 /// Which patches in the commands of the model are applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +55,6 @@ pub enum Patches {
 #[derive(Debug, Default)]
 pub struct Programs {
     folder: Option<String>,
-    profile: OnceLock<()>,
 }
 
 impl Programs {
@@ -67,7 +67,16 @@ impl Programs {
         let folder = places.find_map(|place| Some(place.parent()?.join(FOLDER)).filter(is_ours));
         let folder = folder.and_then(|folder| folder.into_os_string().into_string().ok());
         // `PATH` has no way to write a colon.
-        Programs { folder: folder.filter(|folder| !folder.contains(':')), profile: OnceLock::new() }
+        Programs { folder: folder.filter(|folder| !folder.contains(':')) }
+    }
+
+    /// Sees to it that login shells have the `PATH` of all commands. Where there are programs of ours, the
+    /// home folder is the sandbox's and nobody else's.
+    pub fn tell_login_shells(&self, env: &BTreeMap<String, String>) {
+        let home = env.get("HOME").map(Path::new).filter(|home| home.is_absolute());
+        if let Some(home) = home.filter(|_| self.folder.is_some()) {
+            write_profile(home, env.get("PATH").map_or(DEFAULT_PATH, String::as_str));
+        }
     }
 
     /// What a command gets besides `env`, the environment of all commands.
@@ -81,7 +90,6 @@ impl Programs {
         let (Some(folder), Some(workspace)) = (folder, workspace.to_str()) else {
             return BTreeMap::new();
         };
-        self.profile.get_or_init(|| tell_login_shells(env));
         let path = env.get("PATH").filter(|path| !path.is_empty());
         let path = path.map_or(DEFAULT_PATH, String::as_str);
         let mut more = BTreeMap::from([
@@ -96,18 +104,20 @@ impl Programs {
     }
 }
 
-/// Writes the profile, unless the home folder has one of its own. Where there are programs of ours, the
-/// home folder is the sandbox's and nobody else's.
-fn tell_login_shells(env: &BTreeMap<String, String>) {
-    let Some(home) = env.get("HOME").map(Path::new).filter(|home| home.is_absolute()) else {
-        return;
-    };
-    if PROFILES.iter().any(|name| home.join(name).symlink_metadata().is_ok()) {
-        return;
+/// Writes the profile, unless the home folder has one of its own.
+fn write_profile(home: &Path, path: &str) {
+    let is_there = |name: &&&str| home.join(name).symlink_metadata().is_ok();
+    if let Some(found) = PROFILES.iter().find(is_there) {
+        let text = fs_err::read_to_string(home.join(found)).unwrap_or_default();
+        // Of another sandbox, when setup keeps its home folder.
+        if !text.starts_with(OURS) || fs_err::remove_file(home.join(found)).is_err() {
+            return;
+        }
     }
+    let text = format!("{OURS}PATH='{}':\"$PATH\"\n{PROFILE}", path.replace('\'', r"'\''"));
     let made = std::fs::File::create_new(home.join(".profile"));
-    // Without it login shells do not find the program, and nothing else is wrong.
-    let _ = made.and_then(|mut file| file.write_all(PROFILE.as_bytes()));
+    // Without it login shells do not find the programs, and nothing else is wrong.
+    let _ = made.and_then(|mut file| file.write_all(text.as_bytes()));
 }
 
 /// Runs the program that this binary was started as; `None` when that is the guest itself.

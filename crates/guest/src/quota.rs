@@ -39,7 +39,8 @@ pub struct Budget {
 /// Watches one workspace.
 #[derive(Debug)]
 pub struct WorkspaceQuota {
-    workspace: PathBuf,
+    /// The workspace first; the others count like folders in it.
+    folders: Vec<PathBuf>,
     budget: Budget,
     state: Mutex<State>,
     wake: Condvar,
@@ -86,11 +87,11 @@ struct Disk {
 pub struct Inside(Arc<WorkspaceQuota>);
 
 impl WorkspaceQuota {
-    /// Watches `workspace` from a thread of its own, which is there before any command could use up
-    /// the processes that the sandbox may have.
-    pub fn watch(workspace: PathBuf, budget: Budget) -> Result<Arc<WorkspaceQuota>, String> {
+    /// Watches a workspace, and folders beside it, from a thread of its own, which is there before any
+    /// command could use up the processes that the sandbox may have.
+    pub fn watch(folders: Vec<PathBuf>, budget: Budget) -> Result<Arc<WorkspaceQuota>, String> {
         let room =
-            WorkspaceQuota { workspace, budget, state: Mutex::default(), wake: Condvar::new() };
+            WorkspaceQuota { folders, budget, state: Mutex::default(), wake: Condvar::new() };
         // Empty as yet; what is unpacked now shows as space that the disk has lost.
         room.lock().last = Some(Look {
             used: Used::default(),
@@ -211,7 +212,7 @@ impl WorkspaceQuota {
         let began = processor_time();
         let disk = self.disk();
         let mut walk = Walk { used: Used::default(), linked: HashSet::new(), budget: self.budget };
-        if let Ok(folder) = Folder::open(&self.workspace) {
+        for folder in self.folders.iter().filter_map(|folder| Folder::open(folder).ok()) {
             // What cannot be read is not counted.
             let _ = folder::every_name(folder.top(), &mut |_, _, stat| walk.count(stat));
         }
@@ -222,7 +223,10 @@ impl WorkspaceQuota {
     }
 
     fn disk(&self) -> Disk {
-        rustix::fs::statvfs(&self.workspace).map_or_else(
+        let Some(workspace) = self.folders.first() else {
+            return Disk { free: u64::MAX, ..Disk::default() };
+        };
+        rustix::fs::statvfs(workspace).map_or_else(
             // A disk that cannot be asked is not held against the command.
             |_| Disk { free: u64::MAX, ..Disk::default() },
             |disk| Disk {
@@ -315,7 +319,7 @@ mod tests {
             descent.enter("d".as_ref()).unwrap();
         }
         let budget = Budget { bytes: 1 << 30, files: 2499 };
-        let room = WorkspaceQuota::watch(top.path().to_owned(), budget).unwrap();
+        let room = WorkspaceQuota::watch(vec![top.path().to_owned()], budget).unwrap();
         let why = room.check().unwrap_err();
         assert!(why.contains("in 2500 files and folders"), "{why}");
         crate::removal::remove_tree(&top.path().join("d")).unwrap();
@@ -329,7 +333,7 @@ mod tests {
             fs_err::write(top.path().join(name.to_string()), "").unwrap();
         }
         let budget = Budget { bytes: 1 << 30, files: 10_000 };
-        let room = WorkspaceQuota::watch(top.path().to_owned(), budget).unwrap();
+        let room = WorkspaceQuota::watch(vec![top.path().to_owned()], budget).unwrap();
         let is_over = AtomicBool::new(false);
         let (look, used) = std::thread::scope(|scope| {
             for _ in 0..16 {

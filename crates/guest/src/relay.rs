@@ -53,15 +53,26 @@ impl Relay {
     pub(super) fn env(&self) -> impl Iterator<Item = (String, String)> {
         let proxy = format!("http://127.0.0.1:{}", self.port);
         let own = "localhost,127.0.0.1,::1".to_owned();
+        let port = self.port;
+        let java = format!(
+            "-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort={port} -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort={port}"
+        );
+        // These two look at no other variable.
+        let more = [
+            ("JAVA_TOOL_OPTIONS", java),
+            ("YARN_HTTP_PROXY", proxy.clone()),
+            ("YARN_HTTPS_PROXY", proxy.clone()),
+        ];
         let pairs = [
             ("HTTP_PROXY", proxy.clone()),
             ("HTTPS_PROXY", proxy.clone()),
             ("ALL_PROXY", proxy),
             ("NO_PROXY", own),
         ];
-        pairs.into_iter().flat_map(|(name, value)| {
+        let both = pairs.into_iter().flat_map(|(name, value)| {
             [(name.to_owned(), value.clone()), (name.to_ascii_lowercase(), value)]
-        })
+        });
+        both.chain(more.map(|(name, value)| (name.to_owned(), value)))
     }
 
     /// Serves until the guest ends.

@@ -50,6 +50,8 @@ pub struct Options {
     pub bounds: Option<Bounds>,
     /// What the workspace may hold; unbounded when absent.
     pub budget: Option<Budget>,
+    /// The home folder has no bound of its own: what is in it counts as well.
+    pub watches_home: bool,
     /// Listens on the loopback for commands that want to reach allowed hosts.
     pub relay: bool,
 }
@@ -70,7 +72,9 @@ pub fn serve(options: &Options) -> Result<(), String> {
     let mut env = environment::environment(options.home.as_deref(), options.tmp.as_deref());
     env.extend(relay.iter().flat_map(Relay::env));
     let shell = environment::default_shell(&env);
-    let watch = |budget| WorkspaceQuota::watch(options.workspace.clone(), budget);
+    let home = env.get("HOME").filter(|_| options.watches_home).map(PathBuf::from);
+    let folders: Vec<PathBuf> = [options.workspace.clone()].into_iter().chain(home).collect();
+    let watch = |budget| WorkspaceQuota::watch(folders, budget);
     let room = options.budget.map(watch).transpose()?;
     let server = Arc::new(Server {
         output: Mutex::new(output),
@@ -291,6 +295,9 @@ impl Server {
             Request::RemoveBase { chown } => {
                 let mut base = lock(&self.base);
                 leftover::remove_base(&self.workspace, &base, chown)?;
+                if let (Some(owner), Some(home)) = (chown, self.processes.env().get("HOME")) {
+                    leftover::give_folder(Path::new(home), owner)?;
+                }
                 *base = Base::default();
                 Ok(Response::Removed)
             }

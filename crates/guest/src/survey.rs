@@ -205,9 +205,20 @@ fn is_artefact(name: &OsStr, is_folder: bool) -> bool {
     let name = name.to_string_lossy();
     if is_folder {
         return FOLDERS.contains(&name.as_ref())
-            || (name.starts_with('.') && name.ends_with("_cache"));
+            || (name.starts_with('.') && name.ends_with("_cache"))
+            || name.ends_with(".egg-info");
     }
     name.ends_with(".pyc") || name == ".DS_Store"
+}
+
+/// Whether a file is where builds and package managers write. Asked about files that setup or a check left:
+/// one that looks otherwise now was made again. What is new there may be anybody's.
+pub fn is_output(path: &[u8]) -> bool {
+    const FOLDERS: &[&[u8]] =
+        &[b".bundle", b"_build", b"bin", b"build", b"deps", b"obj", b"target", b"vendor"];
+    let mut folders: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
+    folders.pop();
+    folders.iter().any(|folder| FOLDERS.contains(folder))
 }
 
 /// The ignore rules of a folder; a rule that cannot be parsed is left out, as git does.

@@ -1,5 +1,7 @@
 //! What the lines of a journal say.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -36,6 +38,14 @@ pub enum Entry {
         /// Our bare repository that has the base commit.
         #[serde(default)]
         repository: String,
+        /// What every command in the image gets besides: see `PreparedImage`.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        env: BTreeMap<String, String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        paths: Vec<String>,
+        /// Setup ran in the image.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_set_up: bool,
     },
     /// Instructions and declared tools: what the first request is made of besides items. Once more,
     /// without items, when a run continues with another model or other tools.

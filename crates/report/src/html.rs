@@ -6,7 +6,7 @@ use base64::Engine as _;
 use maud::{DOCTYPE, Markup, html};
 use sha2::{Digest, Sha256};
 
-use super::sections;
+use super::{sections, setup};
 use patchwright_base::text;
 use patchwright_policy::Violation;
 use patchwright_provider::item::{Content, Item, Role};
@@ -99,6 +99,7 @@ pub fn report(report: &Report<'_>) -> String {
                         (conversation(&agent.items))
                     }
                 }
+                (setup::page(&outcome.provenance.setup))
                 (reached(&outcome.provenance.reached))
                 h2 { "Cost" }
                 p { (sections::cost(&outcome.spending)) }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::pr_body::is_plain_url;
 use super::review::body::{self, Body, Listed};
 use super::review::{self, sticky};
-use super::{markdown, sections};
+use super::{markdown, sections, setup};
 use patchwright_base::text;
 use patchwright_types::outcome::Outcome;
 use patchwright_types::published::PublishedReview;
@@ -42,6 +42,7 @@ pub fn job_summary(subject: &str, outcome: &Outcome, pull_request_url: Option<&s
         ("Please look at", sections::flags(&outcome.judgement.flags)),
         ("Held back", sections::held_back(&outcome.judgement, None, 0)),
         ("The model says", words),
+        ("Setup", setup::table(&outcome.provenance.setup)),
         ("Network", sections::reached(&outcome.provenance.reached)),
         ("Cost", sections::cost(&outcome.spending)),
         ("Tools", sections::tools(&outcome.spending)),

@@ -19,6 +19,7 @@ pub mod progress;
 pub mod review;
 pub mod sarif;
 pub mod sections;
+pub mod setup;
 pub mod template;
 
 use patchwright_forge::marker;

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::template::{self, Section, Topic};
-use super::{MAX_BODY, commit_message, markdown, sections};
+use super::{MAX_BODY, commit_message, markdown, sections, setup};
 use patchwright_base::text;
 use patchwright_types::outcome::{Conclusion, Outcome};
 
@@ -89,11 +89,13 @@ fn sections(pull_request: &PullRequest<'_>, patch: usize, summary: usize) -> Vec
         assumptions.iter().fold(String::new(), |out, item| out + "- " + &text::inline(item) + "\n");
     let issue = pull_request.issue.map(|(number, _)| reference(outcome, number));
     let held = sections::held_back(&outcome.judgement, pull_request.held_back_patch, patch);
+    let report = &outcome.provenance.setup;
     let details = format!(
         "{}\n{}",
         sections::cost(&outcome.spending),
         sections::provenance(&outcome.run, &outcome.provenance)
     );
+    let details = join(&setup::table(report), &details);
     let details = format!(
         "<details><summary>Cost, model and where this comes from</summary>\n\n{details}\n</details>"
     );
@@ -102,7 +104,11 @@ fn sections(pull_request: &PullRequest<'_>, patch: usize, summary: usize) -> Vec
         section(Topic::Issue, "Issue", issue.unwrap_or_default()),
         section(Topic::Changes, "What changed", changes.unwrap_or_default()),
         section(Topic::Other, "Plan", join(&plan, &notes)),
-        section(Topic::Evidence, "Evidence", sections::evidence(&outcome.evidence)),
+        section(
+            Topic::Evidence,
+            "Evidence",
+            join(&sections::evidence(&outcome.evidence), &setup::warning(report)),
+        ),
         section(Topic::Other, "Assumptions", assumptions),
         section(Topic::Other, "Please look at", sections::flags(&outcome.judgement.flags)),
         section(Topic::Other, "Held back", held),

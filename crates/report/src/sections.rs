@@ -298,7 +298,7 @@ pub fn reached(hosts: &[HostUse]) -> String {
         "| Host | Connections | Received | Sent | Refused |\n|---|---:|---:|---:|---|\n",
     );
     for host in hosts.iter().take(MAX_ROWS) {
-        let HostUse { host, connections, bytes_in, bytes_out, refused, reason } = host;
+        let HostUse { host, connections, bytes_in, bytes_out, refused, reason, .. } = host;
         let refused = match (refused, reason) {
             (0, _) => String::new(),
             (count, Some(reason)) => format!("{count}: {}", inline(&reason.replace('|', " "))),

@@ -26,8 +26,12 @@ impl From<SandboxError> for Failure {
             SandboxError::NoImage { image, .. } => Some(format!(
                 "`docker pull {image}`, or name an image that is there with `--image`"
             )),
-            SandboxError::Setup { output, .. } if !output.is_empty() => {
-                Some(format!("its output ended with:\n{output}"))
+            SandboxError::Setup { output, refused, is_offline, .. } => {
+                let ended =
+                    (!output.is_empty()).then(|| format!("its output ended with:\n{output}"));
+                let hints = [network_hint(refused, *is_offline), ended];
+                let hints: Vec<String> = hints.into_iter().flatten().collect();
+                (!hints.is_empty()).then(|| hints.join("; "))
             }
             SandboxError::SetupTime { output, .. } => {
                 let more = "give it more with `limits.setup-timeout`, and the run with `--timeout`";
@@ -43,9 +47,7 @@ impl From<SandboxError> for Failure {
                     .to_owned(),
             ),
             SandboxError::Gone(_) => Some("run the same command again to go on".to_owned()),
-            SandboxError::Setup { .. } | SandboxError::Folder { .. } | SandboxError::Other(_) => {
-                None
-            }
+            SandboxError::Folder { .. } | SandboxError::Other(_) => None,
         };
         let failure = match &err {
             SandboxError::SetupTime { .. } => Failure::new(FailureKind::Budget, err.to_string()),
@@ -56,6 +58,17 @@ impl From<SandboxError> for Failure {
             None => failure,
         }
     }
+}
+
+/// Which setting lets setup reach what it could not.
+fn network_hint(refused: &[String], is_offline: bool) -> Option<String> {
+    const SETTING: &str =
+        "with `network.setup-allow` in `--config`, `--setup-allow` or the input `setup-allow`";
+    if !refused.is_empty() {
+        let hosts: Vec<String> = refused.iter().take(5).map(|host| format!("`{host}`")).collect();
+        return Some(format!("setup may not reach {}; allow it {SETTING}", hosts.join(", ")));
+    }
+    is_offline.then(|| format!("setup has no network; name the hosts that it needs {SETTING}"))
 }
 
 /// What the system said, without the path that `fs_err` puts in front. That keeps the number of the error

@@ -162,7 +162,7 @@ pub fn setup_key(base_id: &str, spec: &ImageSpec<'_>) -> String {
         hash.update((bytes.len() as u64).to_be_bytes());
         hash.update(bytes);
     };
-    part(b"3");
+    part(b"4");
     part(spec.repository.as_bytes());
     part(base_id.as_bytes());
     for list in [spec.setup, spec.setup_hosts] {

@@ -13,6 +13,7 @@ mod failure;
 pub mod image;
 pub mod local;
 pub mod packed;
+pub mod setup;
 mod streams;
 
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ use async_trait::async_trait;
 use crate::client::Client;
 use crate::egress::Egress;
 use crate::packed::Packed;
-use patchwright_guest::tool::CommandOutput;
+use crate::setup::SetupRun;
 
 /// The static program that runs inside of the sandbox, as `build.rs` built it.
 pub const GUEST_BINARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/patchwright-guest"));
@@ -61,8 +62,11 @@ pub struct ImageSpec<'a> {
     pub image: Option<&'a str>,
     /// Who says so.
     pub named_by: image::NamedBy,
-    /// Shell commands, run as root in a container of their own, without any secret.
+    /// Shell commands, run as root in a container of their own, without any secret. One that fails is
+    /// recorded, and the next one runs.
     pub setup: &'a [String],
+    /// A command that fails is an error instead.
+    pub setup_required: bool,
     /// Hosts that setup may reach; none means no network.
     pub setup_hosts: &'a [String],
     /// The way to those hosts, unless they are none or all (`*`).
@@ -86,6 +90,7 @@ impl<'a> ImageSpec<'a> {
             image,
             named_by: image::NamedBy::Operator,
             setup: &[],
+            setup_required: false,
             setup_hosts: &[],
             setup_egress: None,
             setup_timeout: Duration::ZERO,
@@ -97,27 +102,31 @@ impl<'a> ImageSpec<'a> {
     }
 }
 
-impl ImageSpec<'_> {
-    /// What a setup command's end means for the run.
-    fn judge(&self, command: &str, ended: CommandOutput) -> Result<(), SandboxError> {
-        let (command, output) = (command.to_owned(), ended.output);
-        match (ended.timed_out, ended.exit_code) {
-            (true, _) => {
-                Err(SandboxError::SetupTime { command, limit: self.setup_timeout, output })
-            }
-            (false, 0) => Ok(()),
-            (false, exit_code) => Err(SandboxError::Setup { command, exit_code, output }),
-        }
-    }
-}
-
 /// An image that exists.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreparedImage {
     /// What Docker is given: a name, or the id of a cached setup image.
     pub reference: String,
     /// For the report: name and digest.
     pub description: String,
+    /// How each command of setup went, also when that was in an earlier run.
+    pub setup: Vec<SetupRun>,
+    /// Setup was done by an earlier run.
+    pub is_cached: bool,
+    /// Variables of every command in it.
+    pub env: BTreeMap<String, String>,
+    /// Folders of the workspace that come first in `PATH`, relative to it.
+    pub paths: Vec<String>,
+}
+
+impl PreparedImage {
+    /// `PATH` with the folders of setup in front, where there are some.
+    fn path(&self, workspace: &str, path: &str) -> Option<String> {
+        let is_plain = |folder: &&String| !folder.contains(':');
+        let folders = self.paths.iter().filter(is_plain);
+        let front: Vec<String> = folders.map(|folder| format!("{workspace}/{folder}")).collect();
+        (!front.is_empty()).then(|| format!("{}:{path}", front.join(":")))
+    }
 }
 
 /// What a sandbox is started with.
@@ -212,7 +221,15 @@ pub enum SandboxError {
     #[error("image `{image}` is not there and could not be pulled: {message}")]
     NoImage { image: String, message: String },
     #[error("setup command `{command}` failed with exit code {exit_code}")]
-    Setup { command: String, exit_code: i32, output: String },
+    Setup {
+        command: String,
+        exit_code: i32,
+        output: String,
+        /// Hosts that it asked for and that setup may not reach.
+        refused: Vec<String>,
+        /// Setup could reach no host at all.
+        is_offline: bool,
+    },
     #[error("setup command `{command}` had not ended when the time for setup was up ({limit:?})")]
     SetupTime { command: String, limit: Duration, output: String },
     #[error("the container is looser than asked for: {0}")]

@@ -11,6 +11,7 @@ use super::workspace::Workspace;
 use crate::context::agents::AgentFiles;
 use crate::context::environment::{self, Environment};
 use crate::context::instructions::{self, Instructions};
+use crate::context::setup;
 use crate::context::skills::{self, Skills};
 use crate::context::thread::{self, Thread};
 use patchwright_base::error::Result;
@@ -42,6 +43,8 @@ pub struct Brief {
     /// For the report: what was removed from or left out of the input.
     pub notes: Vec<String>,
     checks: Vec<String>,
+    /// What was installed, as a block of text.
+    setup: String,
 }
 
 /// What a brief is made of.
@@ -100,6 +103,7 @@ impl Brief {
             checks,
         })?;
         brief.notes.splice(0..0, notes);
+        brief.setup = run.setup.get().map(setup::render).unwrap_or_default();
         Ok(brief)
     }
 
@@ -121,6 +125,7 @@ impl Brief {
             task: task.to_owned(),
             notes,
             checks: checks.to_vec(),
+            setup: String::new(),
         })
     }
 
@@ -150,6 +155,7 @@ impl Brief {
         let environment = self.environment(run, sandbox)?;
         let layers = [
             (Role::Developer, environment::render(&environment)),
+            (Role::User, self.setup.clone()),
             (Role::User, self.files.render(&environment.cwd)),
             (Role::User, self.skills.render("")?),
         ];
@@ -182,6 +188,7 @@ impl Brief {
         };
         let layers = [
             (Role::Developer, environment::render(environment)),
+            (Role::User, self.setup.clone()),
             (Role::User, self.files.render(&environment.cwd)),
             (Role::User, self.skills.render(&self.task)?),
             (Role::Developer, mode.to_owned()),

@@ -66,6 +66,7 @@ pub(super) fn provenance(
         input_notes,
         instruction_files: worked.instruction_files.clone(),
         reached: run.reached(),
+        setup: run.setup.get().cloned().unwrap_or_default(),
     }
 }
 

@@ -59,7 +59,7 @@ impl Run<'_> {
         if let Some(egress) = self.network.setup.get() {
             return Ok(egress.clone());
         }
-        let egress = match self.config.setup_hosts.as_slice() {
+        let egress = match self.config.setup_hosts().as_slice() {
             [all] if all == "*" => None,
             hosts => Egress::new(hosts)?,
         };

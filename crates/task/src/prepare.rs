@@ -1,13 +1,24 @@
-//! The image of a run: who may name it, and what setup leaves in it.
+//! The image of a run: who may name it, and what setup leaves in it. Where nobody has configured setup, what
+//! the repository's lock files and manifests ask for is installed.
+
+use std::collections::BTreeMap;
 
 use super::run::Run;
 use super::workspace::Rules;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::text;
-use patchwright_config::{SandboxChoice, Source, Tenants, file};
+use patchwright_config::{Config, SandboxChoice, Setup, Source, Tenants, file};
+use patchwright_ecosystems::results::digest;
+use patchwright_ecosystems::setup::{self as ecosystems, SetupPlan, Step};
+use patchwright_git::blocking;
 use patchwright_sandbox::image::{self, NamedBy};
 use patchwright_sandbox::packed::Packed;
-use patchwright_sandbox::{ImageSpec, PreparedImage};
+use patchwright_sandbox::setup::SetupRun;
+use patchwright_sandbox::{ImageSpec, PreparedImage, SandboxError};
+use patchwright_types::setup::{SetupReport, SetupStep};
+
+/// Bytes of a failed command's output in reports.
+const OUTPUT: usize = 4_000;
 
 impl Run<'_> {
     /// The image with setup done in the tree that decides, which may be packed already.
@@ -17,24 +28,55 @@ impl Run<'_> {
         tree: Option<&Packed>,
     ) -> Result<PreparedImage> {
         let workspace = rules.workspace();
+        let plan = self.setup_plan(rules).await?;
+        let commands = commands(&self.config, &plan);
         let packed = match tree {
-            None if !self.config.setup.is_empty() => Some(self.pack(workspace).await?),
+            None if !commands.is_empty() => Some(self.pack(workspace).await?),
             Some(_) | None => None,
         };
         let spec = ImageSpec {
             repository: workspace.identity(&self.world.state),
             image: self.config.image.as_deref(),
             named_by: self.named_by()?,
-            setup: &self.config.setup,
-            setup_hosts: &self.config.setup_hosts,
-            setup_egress: self.setup_egress()?,
+            setup: &commands,
+            setup_required: self.config.setup_required,
+            setup_hosts: &self.config.setup_hosts(),
+            setup_egress: if commands.is_empty() { None } else { self.setup_egress()? },
             setup_timeout: self.config.setup_timeout.min(self.remaining()),
             root_files: &workspace.root_files().await?,
             lock_files: &workspace.lock_files().await?,
             tree: tree.or(packed.as_ref()),
             run: &self.folder.id,
         };
-        Ok(self.world.sandbox.prepare(&spec).await?)
+        let prepared = self.world.sandbox.prepare(&spec).await;
+        let mut image = prepared.map_err(|error| called(error, &self.config, &plan, &commands))?;
+        if !commands.is_empty() {
+            image.paths.clone_from(&plan.paths);
+        }
+        // Where hosts are allowed, package managers may ask them.
+        if !commands.is_empty() && self.egress()?.is_none() {
+            image.env.clone_from(&plan.environment);
+        }
+        let report = report(&self.config, &plan, &commands, &image);
+        for step in report.failed() {
+            let hint = step.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
+            self.environment.ui.say(&format!("setup: `{}` {}{hint}", step.name, step.verdict()));
+        }
+        // A run prepares once; the first report is the report.
+        let _ = self.setup.set(report);
+        Ok(image)
+    }
+
+    /// What the repository's files ask for, unless setup is switched off.
+    async fn setup_plan(&self, rules: &Rules) -> Result<SetupPlan> {
+        if self.config.setup() == Setup::None {
+            return Ok(SetupPlan::default());
+        }
+        let workspace = rules.workspace().clone();
+        let detected = blocking(move || Ok(ecosystems::detect(&workspace))).await;
+        detected.map_err(|error| {
+            super::workspace::failure(error, "cannot read the files that setup depends on")
+        })
     }
 
     /// Who has named the image, when they may.
@@ -62,4 +104,99 @@ impl Run<'_> {
             Tenants::Many | Tenants::One => NamedBy::Repository,
         })
     }
+}
+
+/// The commands of setup, for a shell at the root of the tree.
+fn commands(config: &Config, plan: &SetupPlan) -> Vec<String> {
+    match config.setup() {
+        Setup::Detected => plan.steps.iter().map(Step::line).collect(),
+        Setup::None => Vec::new(),
+        Setup::Commands(commands) => commands.to_vec(),
+    }
+}
+
+/// The error of a command that was found, by what the command is called instead of its whole text.
+fn called(
+    mut error: SandboxError,
+    config: &Config,
+    plan: &SetupPlan,
+    commands: &[String],
+) -> SandboxError {
+    if let SandboxError::Setup { command, .. } | SandboxError::SetupTime { command, .. } =
+        &mut error
+        && let Some(at) = commands.iter().position(|known| known == command)
+    {
+        *command = name(config, plan, at, command);
+    }
+    error
+}
+
+/// What a command is called: `npm ci (package-lock.json)` where it was found, else the command itself.
+fn name(config: &Config, plan: &SetupPlan, at: usize, command: &str) -> String {
+    match plan.steps.get(at).filter(|_| config.setup() == Setup::Detected) {
+        Some(step) => format!("{} ({})", step.why.rule, step.why.file),
+        None => command.to_owned(),
+    }
+}
+
+/// What setup did, for the model and for people.
+fn report(
+    config: &Config,
+    plan: &SetupPlan,
+    commands: &[String],
+    image: &PreparedImage,
+) -> SetupReport {
+    let is_detected = config.setup() == Setup::Detected;
+    let steps = commands.iter().zip(&image.setup).enumerate();
+    let steps = steps
+        .map(|(at, (command, ran))| step(config, name(config, plan, at, command), command, ran));
+    let said_by = config.sources.get("setup").map_or_else(String::new, ToString::to_string);
+    let versions: BTreeMap<String, String> = plan
+        .versions
+        .iter()
+        .map(|(tool, version)| (tool.clone(), format!("{} ({})", version.value, version.why.file)))
+        .collect();
+    let note = |note: &ecosystems::Note| match note.file.as_str() {
+        "" => note.text.clone(),
+        file => format!("{file}: {}", note.text),
+    };
+    let notes = plan.notes.iter().filter(|_| is_detected).map(note).collect();
+    SetupReport {
+        steps: steps.collect(),
+        source: if is_detected { "found in the repository's files".to_owned() } else { said_by },
+        is_cached: image.is_cached,
+        versions,
+        notes,
+    }
+}
+
+fn step(config: &Config, name: String, command: &str, ran: &SetupRun) -> SetupStep {
+    SetupStep {
+        name,
+        command: command.to_owned(),
+        exit_code: ran.exit_code,
+        timed_out: ran.timed_out,
+        duration_ms: ran.duration_ms,
+        output: digest(&ran.output, OUTPUT),
+        refused: ran.refused.clone(),
+        hint: ran.has_failed().then(|| hint(config, ran)).flatten(),
+    }
+}
+
+/// What would help a command that failed.
+fn hint(config: &Config, ran: &SetupRun) -> Option<String> {
+    const SETTING: &str = "`network.setup-allow`, `--setup-allow` or the input `setup-allow`";
+    if !ran.refused.is_empty() {
+        let hosts: Vec<String> =
+            ran.refused.iter().take(5).map(|host| format!("`{host}`")).collect();
+        return Some(format!("setup may not reach {}: allow it with {SETTING}", hosts.join(", ")));
+    }
+    if ran.timed_out || ran.exit_code.is_none() {
+        return Some("give setup more time with `limits.setup-timeout`".to_owned());
+    }
+    if config.setup_hosts().is_empty() {
+        return Some(format!("setup has no network: name hosts with {SETTING}"));
+    }
+    (ran.exit_code == Some(127))
+        .then(|| "a program is not in the image: name another one with `image`".to_owned())
 }

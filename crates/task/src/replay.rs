@@ -27,7 +27,7 @@ use patchwright_provider::Provider;
 use patchwright_provider::item::Item;
 use patchwright_provider::scripted::ScriptedProvider;
 use patchwright_sandbox::client::CollectLimits;
-use patchwright_sandbox::{ImageSpec, Running, SandboxSpec};
+use patchwright_sandbox::{ImageSpec, PreparedImage, Running, SandboxSpec};
 use patchwright_tools::alias;
 use patchwright_tools::custom;
 use patchwright_tools::mcp::{self, Outside};
@@ -69,6 +69,8 @@ struct Recording {
     base: Oid,
     branch: String,
     image: String,
+    /// What setup left, when it ran: the image is used as it is.
+    prepared: Option<PreparedImage>,
     instructions: String,
     opening: Vec<Item>,
     /// `None` where a request was refused as too long.
@@ -92,8 +94,9 @@ pub async fn run(
     ui: Ui,
 ) -> Result<Replayed> {
     let mut recording = Recording::read(journal)?;
-    if let Some(sandbox) = sandbox {
+    if let Some(sandbox) = sandbox.filter(|sandbox| *sandbox != recording.config.sandbox) {
         recording.config.sandbox = sandbox;
+        recording.prepared = None;
     }
     let common = Common { state_dir: Some(state.to_owned()), ..Common::default() };
     let longest = recording.config.limits.command_timeout;
@@ -101,7 +104,10 @@ pub async fn run(
     let conductor = recording.with_agents.then(|| Arc::new(conductor));
     let world = offline_world(&recording, conductor.clone(), &common, env).await?;
     let workspace = open(&world, &recording, repository).await?;
-    let image = world.sandbox.prepare(&image_spec(&recording)).await?;
+    let image = match &recording.prepared {
+        Some(image) if is_there(image, state) => image.clone(),
+        Some(_) | None => world.sandbox.prepare(&image_spec(&recording)).await?,
+    };
     let running = world
         .sandbox
         .start(&SandboxSpec {
@@ -266,9 +272,18 @@ impl Recording {
             return Err(unusable("it has no beginning"));
         };
         let opened = find(&|entry| matches!(entry, Entry::WorkspaceOpened { .. }));
-        let Some(Entry::WorkspaceOpened { base, branch, image, repository }) = opened else {
+        let Some(Entry::WorkspaceOpened { base, branch, image, repository, env, paths, is_set_up }) =
+            opened
+        else {
             return Err(unusable("no repository was opened"));
         };
+        let prepared = is_set_up.then(|| PreparedImage {
+            reference: image.clone(),
+            description: image.clone(),
+            env: env.clone(),
+            paths: paths.clone(),
+            ..PreparedImage::default()
+        });
         let prompted = find(&|entry| matches!(entry, Entry::Prompted { .. }));
         let Some(Entry::Prompted { instructions, items, tools, .. }) = prompted else {
             return Err(unusable("the model was never asked"));
@@ -291,6 +306,7 @@ impl Recording {
                 .map_err(|_| unusable("its base is not a commit"))?,
             branch: branch.clone(),
             image: image.clone(),
+            prepared,
             instructions: instructions.clone(),
             opening: items.clone(),
             replies: replies(&lines),
@@ -353,6 +369,13 @@ async fn offline_world(
         None => Arc::new(ScriptedProvider::from_replies(recording.replies.clone())),
     };
     World::offline(None, provider, &recording.config, common, env).await
+}
+
+/// What setup left in an image is asked for by its id; in a folder it has to be among those of setup.
+fn is_there(image: &PreparedImage, state: &Path) -> bool {
+    let folder = Path::new(&image.reference);
+    let is_ours = folder.parent() == Some(&state.join("setup")) && folder.is_dir();
+    image.reference.starts_with("sha256:") || is_ours
 }
 
 fn image_spec(recording: &Recording) -> ImageSpec<'_> {

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -24,6 +24,7 @@ use patchwright_journal::Entry;
 use patchwright_sandbox::PreparedImage;
 use patchwright_sandbox::packed::Packed;
 use patchwright_types::outcome::{Conclusion, Outcome};
+use patchwright_types::setup::SetupReport;
 use patchwright_types::task::{Task, TaskKind};
 
 /// Commits of history that the model can look at.
@@ -84,6 +85,8 @@ pub struct Run<'a> {
     pub title: Option<String>,
     /// See [`Run::egress`].
     pub network: Arc<NetworkAccess>,
+    /// How the dependencies were installed, once they are.
+    pub setup: Arc<OnceLock<SetupReport>>,
 }
 
 /// What a run starts with.
@@ -124,8 +127,8 @@ impl<'a> Start<'a> {
     /// The run in a folder of its own choice.
     pub(super) fn run_in(self, folder: RunFolder, task: Task, title: Option<String>) -> Run<'a> {
         let Start { world, config, environment, started } = self;
-        let (folder, network) = (Arc::new(folder), Arc::default());
-        Run { world, config, task, folder, environment, started, title, network }
+        let (folder, network, setup) = (Arc::new(folder), Arc::default(), Arc::default());
+        Run { world, config, task, folder, environment, started, title, network, setup }
     }
 }
 
@@ -155,7 +158,7 @@ impl Run<'_> {
             self.environment.ui.say(&format!("note: {note}"));
         }
         // The hosts may be other ones now, so the ways to them are made anew.
-        Ok(Run { config, network: Arc::default(), ..self.clone() })
+        Ok(Run { config, network: Arc::default(), setup: Arc::default(), ..self.clone() })
     }
 
     /// Appends to the journal.
@@ -272,6 +275,9 @@ impl Run<'_> {
             branch: workspace.base_branch.clone(),
             image: image.reference.clone(),
             repository: workspace.repo.path().display().to_string(),
+            env: image.env.clone(),
+            paths: image.paths.clone(),
+            is_set_up: !image.setup.is_empty(),
         })
     }
 

@@ -3,9 +3,8 @@
 
 use std::path::Path;
 
-use sha2::{Digest, Sha256};
-
 use super::failures;
+use super::lock_files;
 use super::run::{DEPTH, Run};
 use crate::event::is_own_branch;
 use crate::world::World;
@@ -24,27 +23,8 @@ use patchwright_sandbox::client::{Client, CollectLimits};
 use patchwright_sandbox::packed::Packed;
 use patchwright_types::task::ExecRequest;
 
-/// Files that pin dependencies; part of the key under which a prepared image is cached.
-const LOCK_FILES: [&str; 18] = [
-    "Cargo.lock",
-    "Cargo.toml",
-    "package-lock.json",
-    "package.json",
-    "pnpm-lock.yaml",
-    "yarn.lock",
-    "bun.lock",
-    "requirements.txt",
-    "poetry.lock",
-    "uv.lock",
-    "Pipfile.lock",
-    "pyproject.toml",
-    "go.mod",
-    "go.sum",
-    "Gemfile.lock",
-    "composer.lock",
-    "mix.lock",
-    "pom.xml",
-];
+/// Most files that setup depends on.
+const MAX_LOCK_FILES: usize = 20_000;
 
 /// A pinned repository.
 #[derive(Clone, Debug)]
@@ -196,18 +176,15 @@ impl Workspace {
         Ok(entries.map(|entry| entry.name).collect())
     }
 
-    /// Lock files in the root folder with the SHA-256 of their contents, by name: they may be large, and
-    /// only have to be told from others.
+    /// The files that setup depends on, by path, with what tells their contents from others.
     pub async fn lock_files(&self) -> Result<Vec<(String, Vec<u8>)>> {
-        let mut found = Vec::new();
-        for name in self.root_files().await? {
-            if LOCK_FILES.contains(&name.as_str())
-                && let Some(content) = self.file(&name).await?
-            {
-                found.push((name, Sha256::digest(&content).to_vec()));
-            }
-        }
-        Ok(found)
+        let (repo, base) = (self.repo.clone(), self.base);
+        let named =
+            blocking(move || tree::blobs_at(&repo, base, MAX_LOCK_FILES, &lock_files::decides));
+        let named = named.await;
+        let named =
+            named.map_err(|error| failure(error, "cannot list the files of the base commit"))?;
+        Ok(named.into_iter().map(|(path, blob)| (path, blob.to_string().into_bytes())).collect())
     }
 
     /// A regular file of the base commit.

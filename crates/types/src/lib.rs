@@ -1,5 +1,6 @@
 //! Plain data that several parts of the program speak of: a [`task`] with its limits, the [`plan`], how a
-//! run ([`outcome`]) or a review ([`reviewed`]) ended, the [`evidence`], what was [`published`], the rows
+//! run ([`outcome`]) or a review ([`reviewed`]) ended, the [`evidence`], how
+//! dependencies were installed ([`setup`]), what was [`published`], the rows
 //! of a [`campaign`].
 
 pub mod calls;
@@ -10,4 +11,5 @@ pub mod outcome;
 pub mod plan;
 pub mod published;
 pub mod reviewed;
+pub mod setup;
 pub mod task;

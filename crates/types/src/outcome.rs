@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::plan::Plan;
 use crate::calls::ToolUse;
 use crate::evidence::Evidence;
+use crate::setup::SetupReport;
 use patchwright_base::error::FailureKind;
 use patchwright_git::tree::Change;
 use patchwright_policy::Judgement;
@@ -118,6 +119,9 @@ pub struct Provenance {
     /// What was reached over the network, and what was refused, by host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reached: Vec<HostUse>,
+    /// How the dependencies were installed.
+    #[serde(default, skip_serializing_if = "SetupReport::is_empty")]
+    pub setup: SetupReport,
 }
 
 #[cfg(test)]

@@ -132,8 +132,15 @@ pub struct AgentLimits {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Environment {
     pub image: Option<String>,
-    /// Commands that prepare the image, run once as root without secrets.
+    /// Commands that prepare the image, run once as root without secrets, or `none`. Empty: what the
+    /// repository's files ask for.
     pub setup: Vec<String>,
+    /// A command of setup that fails ends the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setup_required: Option<bool>,
+    /// Hosts that setup may reach; `registries` for those of the package registries, `none` for none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub setup_allow: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -189,9 +189,11 @@ impl SpecErrors {
         self.duration("agent.timeout", agent.timeout.as_deref(), 1);
         let environment = &campaign.environment;
         self.filled("environment.image", environment.image.as_deref());
-        for (list, commands) in
-            [("environment.setup", &environment.setup), ("verify", &campaign.verify)]
-        {
+        for (list, commands) in [
+            ("environment.setup", &environment.setup),
+            ("environment.setup-allow", &environment.setup_allow),
+            ("verify", &campaign.verify),
+        ] {
             for (at, command) in commands.iter().enumerate() {
                 self.filled(&format!("{list}.{at}"), Some(command));
             }

@@ -45,25 +45,24 @@ impl Session {
     }
 }
 
-/// Starts the guest in a running container as `user`, and attaches to it.
+/// Starts the guest in a running container as `user`, with these options besides, and attaches to it.
 pub(super) async fn attach(
     docker: &Docker,
     container: &str,
     user: &str,
     limits: &ContainerLimits,
-    has_relay: bool,
+    more: &[&str],
 ) -> Result<(Session, Reader, Writer), SandboxError> {
     let (bytes, files) = (limits.workspace_bytes.to_string(), limits.workspace_files.to_string());
     let serve = [GUEST, "serve", "--workspace", WORKSPACE];
     let budget = ["--max-bytes", bytes.as_str(), "--max-files", files.as_str()];
-    let relay: &[&str] = if has_relay { &["--relay"] } else { &[] };
     let options = CreateExecOptions {
         attach_stdin: Some(true),
         attach_stdout: Some(true),
         attach_stderr: Some(true),
         tty: Some(false),
         privileged: Some(false),
-        cmd: Some([&serve[..], &budget, relay].concat()),
+        cmd: Some([&serve[..], &budget, more].concat()),
         user: Some(user),
         working_dir: Some(WORKSPACE),
         ..CreateExecOptions::default()

@@ -15,7 +15,7 @@ use super::configuration::{self, Shape, Task};
 use super::owner::{RUN, Standing, standing};
 use super::seccomp::{ASKED, Seccomp};
 use super::takedown::{Container, remove_container};
-use super::{CALL, DockerSandbox, USER, VOLUME, hardening};
+use super::{CALL, DockerSandbox, HOME, USER, VOLUME, hardening};
 use crate::GUEST_BINARY;
 use crate::client::Client;
 use crate::{SandboxError, Stop};
@@ -77,9 +77,11 @@ impl DockerSandbox {
         let start = self.docker.start_container(&id, None::<StartContainerOptions>);
         bounded("start", SLOW_CALL, start).await?;
         let user = asked.user.clone().unwrap_or_default();
-        let has_relay = shape.egress.is_some();
+        let relay = shape.egress.map(|_| "--relay");
+        let home = shape.image.has_home().then_some("--watch-home");
+        let more: Vec<&str> = relay.into_iter().chain(home).collect();
         let (session, reader, writer) =
-            attach(&self.docker, &id, &user, shape.limits, has_relay).await?;
+            attach(&self.docker, &id, &user, shape.limits, &more).await?;
         container.session = Some(session);
         match Client::connect(reader, writer, HELLO).await {
             Ok(client) => {
@@ -174,6 +176,9 @@ fn archive(task: Task) -> std::io::Result<Vec<u8>> {
         folder(prefix, 0)?;
     }
     folder(&format!("{prefix}workspace/"), owner)?;
+    if let Task::Setup(_) = task {
+        folder(&format!("{}/", HOME.trim_start_matches('/')), 0)?;
+    }
     if task == Task::Work {
         folder(&format!("{}/", programs::FOLDER), 0)?;
     }

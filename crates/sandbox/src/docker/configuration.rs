@@ -5,16 +5,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use bollard::models::{
-    ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, ImageConfig, Mount,
-    MountTmpfsOptions, MountType, MountVolumeOptions, ResourcesUlimits, RestartPolicy,
-    RestartPolicyNameEnum,
+    ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, Mount, MountTmpfsOptions,
+    MountType, MountVolumeOptions, ResourcesUlimits, RestartPolicy, RestartPolicyNameEnum,
 };
 
 use super::owner::{self, Owner};
 use super::pull::Image;
-use super::{GUEST, HOME, Seccomp, USER, VOLUME};
+use super::{GUEST, HOME, Seccomp, USER, VOLUME, WORKSPACE};
 use crate::egress::Egress;
-use crate::{ContainerLimits, SandboxError};
+use crate::{ContainerLimits, PreparedImage, SandboxError};
 
 /// Inodes of /tmp and of the home folder, each.
 const TMP_INODES: u32 = 200_000;
@@ -53,6 +52,8 @@ pub(super) struct Shape<'a> {
     pub run: &'a str,
     pub purpose: &'a str,
     pub env: &'a BTreeMap<String, String>,
+    /// What the image was prepared to; nothing at setup.
+    pub prepared: Option<&'a PreparedImage>,
     pub limits: &'a ContainerLimits,
     pub task: Task,
     pub egress: Option<&'a Arc<Egress>>,
@@ -61,9 +62,9 @@ pub(super) struct Shape<'a> {
 
 /// What to ask Docker for.
 pub(super) fn body(shape: &Shape<'_>) -> Result<ContainerCreateBody, SandboxError> {
-    let (user, home) = match shape.task {
-        Task::Work => (format!("{USER}:{USER}"), HOME),
-        Task::Setup(_) => ("0:0".to_owned(), "/root"),
+    let (user, name) = match shape.task {
+        Task::Work => (format!("{USER}:{USER}"), "agent"),
+        Task::Setup(_) => ("0:0".to_owned(), "root"),
     };
     Ok(ContainerCreateBody {
         hostname: Some("sandbox".to_owned()),
@@ -74,7 +75,7 @@ pub(super) fn body(shape: &Shape<'_>) -> Result<ContainerCreateBody, SandboxErro
         attach_stderr: Some(false),
         tty: Some(false),
         open_stdin: Some(false),
-        env: Some(environment(&shape.image.config, shape.env, home)),
+        env: Some(environment(shape, name)),
         entrypoint: Some(vec![GUEST.to_owned()]),
         cmd: Some(vec!["idle".to_owned()]),
         healthcheck: Some(HealthConfig {
@@ -131,19 +132,19 @@ fn host_config(shape: &Shape<'_>) -> Result<HostConfig, SandboxError> {
 }
 
 /// /tmp is a tmpfs in both shapes (so that setup does not commit it). The home folder is one only at
-/// work.
+/// work, and only where setup left nothing in it.
 fn tmpfs(shape: &Shape<'_>) -> HashMap<String, String> {
     let bound = format!("size={},nr_inodes={TMP_INODES}", shape.limits.tmp_bytes);
     let mut tmpfs =
         HashMap::from([("/tmp".to_owned(), format!("rw,exec,nosuid,nodev,mode=1777,{bound}"))]);
-    if shape.task == Task::Work {
+    if shape.task == Task::Work && !shape.image.has_home() {
         let options = format!("rw,exec,nosuid,nodev,mode=0700,uid={USER},gid={USER},{bound}");
         tmpfs.insert(HOME.to_owned(), options);
     }
     tmpfs
 }
 
-/// Our volume, and a bounded tmpfs over every volume that the image declares: otherwise each of them
+/// Our volumes, and a bounded tmpfs over every volume that the image declares: otherwise each of them
 /// would be an unbounded writable folder.
 fn mounts(shape: &Shape<'_>) -> Result<Vec<Mount>, SandboxError> {
     let declared = shape.image.config.volumes.clone().unwrap_or_default();
@@ -169,9 +170,14 @@ fn mounts(shape: &Shape<'_>) -> Result<Vec<Mount>, SandboxError> {
             ..Mount::default()
         })
         .collect();
-    if shape.task == Task::Work {
+    let volumes: &[&str] = match shape.task {
+        Task::Work if shape.image.has_home() => &[VOLUME, HOME],
+        Task::Work => &[VOLUME],
+        Task::Setup(_) => &[],
+    };
+    for path in volumes {
         mounts.push(Mount {
-            target: Some(VOLUME.to_owned()),
+            target: Some((*path).to_owned()),
             typ: Some(MountType::VOLUME),
             volume_options: Some(MountVolumeOptions {
                 // Only what our own setup left may be copied from the image into the volume.
@@ -212,17 +218,24 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 
 /// The environment: the image's toolchain variables, ours, then those of the task. A name without
 /// `=` takes a variable of the image out.
-fn environment(image: &ImageConfig, task: &BTreeMap<String, String>, home: &str) -> Vec<String> {
+fn environment(shape: &Shape<'_>, user: &str) -> Vec<String> {
     let mut set: BTreeMap<String, Option<String>> = BTreeMap::new();
-    for variable in image.env.iter().flatten() {
+    for variable in shape.image.config.env.iter().flatten() {
         let (name, value) = variable.split_once('=').unwrap_or((variable, ""));
         set.insert(name.to_owned(), is_inherited(name).then(|| value.to_owned()));
     }
     set.entry("PATH".to_owned()).or_insert_with(|| Some(DEFAULT_PATH.to_owned()));
-    set.insert("HOME".to_owned(), Some(home.to_owned()));
-    set.insert("USER".to_owned(), Some(if home == HOME { "agent" } else { "root" }.to_owned()));
-    for (name, value) in task {
+    // The same for setup and work: what setup installs for its user is there later.
+    set.insert("HOME".to_owned(), Some(HOME.to_owned()));
+    set.insert("USER".to_owned(), Some(user.to_owned()));
+    let prepared = shape.prepared.map(|prepared| &prepared.env);
+    for (name, value) in prepared.into_iter().flatten().chain(shape.env) {
         set.insert(name.clone(), Some(value.clone()));
+    }
+    if let (Some(prepared), Some(Some(path))) = (shape.prepared, set.get("PATH"))
+        && let Some(path) = prepared.path(WORKSPACE, path)
+    {
+        set.insert("PATH".to_owned(), Some(path));
     }
     set.into_iter()
         .map(|(name, value)| match value {
@@ -242,7 +255,13 @@ fn is_inherited(name: &str) -> bool {
 }
 
 /// What a working container enforces, for the report.
-pub(super) fn enforced(limits: &ContainerLimits, seccomp: &Seccomp) -> Vec<String> {
+pub(super) fn enforced(shape: &Shape<'_>, seccomp: &Seccomp) -> Vec<String> {
+    let limits = shape.limits;
+    let temporary = limits.tmp_bytes >> 20;
+    let folders = match shape.image.has_home() {
+        true => format!("/tmp: {temporary} MiB; home, which setup filled, counts as workspace"),
+        false => format!("/tmp and home: {temporary} MiB each"),
+    };
     vec![
         "network: none".to_owned(),
         format!(
@@ -253,7 +272,7 @@ pub(super) fn enforced(limits: &ContainerLimits, seccomp: &Seccomp) -> Vec<Strin
         format!("memory: {} MiB without swap", limits.memory_bytes >> 20),
         format!("cpus: {}", limits.cpus),
         format!("processes: {}", limits.pids),
-        format!("/tmp and home: {} MiB each", limits.tmp_bytes >> 20),
+        folders,
         limits.workspace_report(),
     ]
 }
@@ -282,16 +301,35 @@ mod tests {
             ),
             ..ImageConfig::default()
         };
+        let (id, description) = ("sha256:00".to_owned(), "python:3".to_owned());
+        let image = Image { id, description, config: image, bytes: 0 };
         let task = BTreeMap::from([("CI".to_owned(), "true".to_owned())]);
+        let prepared = PreparedImage {
+            env: BTreeMap::from([("GOPROXY".to_owned(), "off".to_owned())]),
+            paths: vec![".venv/bin".to_owned(), "a:b".to_owned()],
+            ..PreparedImage::default()
+        };
+        let shape = Shape {
+            image: &image,
+            run: "r1",
+            purpose: "agent",
+            env: &task,
+            prepared: Some(&prepared),
+            limits: &ContainerLimits::default(),
+            task: Task::Work,
+            egress: None,
+            owner: &Owner::this_process().unwrap(),
+        };
         assert_eq!(
-            environment(&image, &task, HOME),
+            environment(&shape, "agent"),
             [
                 "CARGO_HOME=/c",
                 "CI=true",
+                "GOPROXY=off",
                 "GPG_KEY",
                 "HOME=/home/agent",
                 "NPM_TOKEN",
-                "PATH=/x/bin",
+                "PATH=/pw/workspace/.venv/bin:/x/bin",
                 "PIP_INDEX_URL",
                 "SECRET_PATH",
                 "TOKEN_HOME",

@@ -164,7 +164,8 @@ impl Sandbox for DockerSandbox {
             return Err(SandboxError::NoImage { image: name, message: message.to_owned() });
         }
         if spec.setup.is_empty() {
-            return Ok(PreparedImage { reference: base.id, description: base.description });
+            let (reference, description) = (base.id, base.description);
+            return Ok(PreparedImage { reference, description, ..PreparedImage::default() });
         }
         self.with_setup(&base, spec).await
     }
@@ -177,13 +178,14 @@ impl Sandbox for DockerSandbox {
             run: &spec.run,
             purpose: spec.purpose,
             env: &spec.env,
+            prepared: Some(&spec.image),
             limits: &limits,
             task: Task::Work,
             egress: spec.egress.as_ref(),
             owner: &self.owner,
         };
         let (container, client) = self.bring_up(&shape).await?;
-        let mut enforced = configuration::enforced(&limits, &self.seccomp);
+        let mut enforced = configuration::enforced(&shape, &self.seccomp);
         enforced.extend(spec.egress.as_ref().map(|egress| egress.report()));
         Ok(Running {
             client,

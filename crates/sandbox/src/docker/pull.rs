@@ -10,7 +10,7 @@ use bollard::query_parameters::{CreateImageOptionsBuilder, RemoveImageOptionsBui
 use futures_util::TryStreamExt;
 
 use super::api::{ApiError, bounded};
-use super::setup::SETUP_LABEL;
+use super::setup::{HOME_LABEL, SETUP_LABEL};
 use super::{CALL, DockerSandbox};
 use crate::{SandboxError, image};
 
@@ -31,7 +31,7 @@ pub(super) struct Image {
     pub description: String,
     pub config: ImageConfig,
     /// All of its layers, unpacked, as the engine counts them.
-    bytes: u64,
+    pub(super) bytes: u64,
 }
 
 /// How a pull went that met no error.
@@ -44,7 +44,16 @@ enum Pulled {
 impl Image {
     /// One that our own setup made.
     pub(super) fn is_setup_result(&self) -> bool {
-        self.config.labels.iter().flatten().any(|(name, _)| name == SETUP_LABEL)
+        self.label(SETUP_LABEL).is_some()
+    }
+
+    /// One that our own setup made and that has something in the home folder.
+    pub(super) fn has_home(&self) -> bool {
+        self.is_setup_result() && self.label(HOME_LABEL).is_some()
+    }
+
+    pub(super) fn label(&self, name: &str) -> Option<&str> {
+        self.config.labels.as_ref()?.get(name).map(String::as_str)
     }
 }
 

@@ -14,13 +14,20 @@ use super::api::bounded;
 use super::configuration::{Network, Shape, Task};
 use super::pull::Image;
 use super::takedown::Container;
-use super::{CALL, DockerSandbox, USER, owner};
-use crate::client::{Client, GuestError};
+use super::{CALL, DockerSandbox, HOME, USER, owner};
+use crate::client::Client;
+use crate::setup::{self, Failed, SetupRun};
 use crate::{ContainerLimits, ImageSpec, PreparedImage, SandboxError, Stop, image};
 use patchwright_guest::protocol::Exec;
 
 /// Carried by the images that setup made; the value is the cache key.
 pub(super) const SETUP_LABEL: &str = "patchwright.setup";
+/// How the commands went, as JSON.
+const RUNS_LABEL: &str = "patchwright.setup-runs";
+/// The run in which a command failed. Only that run takes the image: the next one tries again.
+const FAILED_LABEL: &str = "patchwright.setup-failed";
+/// Setup left something in the home folder.
+pub(super) const HOME_LABEL: &str = "patchwright.setup-home";
 /// Name of those images, before `:key`.
 const REPOSITORY: &str = "patchwright-setup";
 /// Bound of a commit: setup may have installed gigabytes.
@@ -29,8 +36,6 @@ const COMMIT: Duration = Duration::from_mins(15);
 const KEPT: usize = 20;
 /// Age after which the others are removed.
 const MAX_AGE: Duration = Duration::from_hours(30 * 24);
-/// Bytes of output that a failing command is reported with.
-const TAIL: usize = 8 << 10;
 
 impl DockerSandbox {
     /// The image with the setup of `spec` on top of `base`, from the cache or made now.
@@ -41,16 +46,28 @@ impl DockerSandbox {
     ) -> Result<PreparedImage, SandboxError> {
         let network = network(spec)?;
         let name = format!("{REPOSITORY}:{}", image::setup_key(&base.id, spec));
-        let made = match self.find(&name).await? {
-            Some(image) if image.is_setup_result() => image,
-            Some(_) | None => {
+        let found = self.find(&name).await?;
+        let (made, is_cached) = match found {
+            Some(image) if image.is_setup_result() && is_usable(&image, spec) => (image, true),
+            old => {
                 self.make(base, spec, network, &name).await?;
+                if let Some(old) = old {
+                    self.remove_unused(&old.id).await;
+                }
                 self.prune().await;
-                self.image(&name).await?
+                (self.image(&name).await?, false)
             }
         };
         let description = format!("{} with setup ({})", base.description, made.id);
-        Ok(PreparedImage { reference: made.id, description })
+        let setup = made.label(RUNS_LABEL).and_then(|runs| serde_json::from_str(runs).ok());
+        let setup: Vec<SetupRun> = setup.unwrap_or_default();
+        Ok(PreparedImage {
+            reference: made.id,
+            description,
+            setup,
+            is_cached,
+            ..PreparedImage::default()
+        })
     }
 
     async fn make(
@@ -61,29 +78,35 @@ impl DockerSandbox {
         name: &str,
     ) -> Result<(), SandboxError> {
         let deadline = Instant::now() + spec.setup_timeout;
+        let env =
+            BTreeMap::from(SETUP_ENV.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let shape = Shape {
             image: base,
             run: spec.run,
             purpose: "setup",
-            env: &BTreeMap::new(),
+            env: &env,
+            prepared: None,
             limits: &self.limits(&ContainerLimits::default()),
             task: Task::Setup(network),
             egress: spec.setup_egress.as_ref(),
             owner: &self.owner,
         };
         let (container, client) = self.bring_up(&shape).await?;
-        let ran = run_commands(&client, spec, deadline).await;
+        let ran = setup::run(&client, spec, "sh", deadline, Some((USER, USER))).await;
         let ran = match ran {
             Err(Failed::Guest(err)) => Err(SandboxError::Gone(format!(
                 "during setup: {}",
                 container.autopsy().await.unwrap_or_else(|| err.to_string())
             ))),
             Err(Failed::Command(err)) => Err(err),
-            Ok(()) => Ok(()),
+            Ok(runs) => Ok(runs),
         };
         // The guest runs until the container is stopped: others see by it that the container is in use.
         let committed = match ran {
-            Ok(()) => self.commit(&container, base, name).await,
+            Ok(runs) => {
+                let labels = labels(spec, &runs, leaves_home(&client).await);
+                self.commit(&container, base, name, labels).await
+            }
             Err(err) => Err(err),
         };
         client.close().await;
@@ -99,6 +122,7 @@ impl DockerSandbox {
         container: &Container,
         base: &Image,
         name: &str,
+        result: Vec<(&'static str, String)>,
     ) -> Result<(), SandboxError> {
         let kill = self.docker.kill_container(&container.id, None::<KillContainerOptions>);
         if let Err(err) = bounded("kill", CALL, kill).await
@@ -115,6 +139,7 @@ impl DockerSandbox {
             .build();
         let mut labels = owner::no_labels();
         labels.insert(SETUP_LABEL.to_owned(), key.to_owned());
+        labels.extend(result.into_iter().map(|(name, value)| (name.to_owned(), value)));
         let config = ContainerConfig {
             env: base.config.env.clone(),
             entrypoint: base.config.entrypoint.clone(),
@@ -140,15 +165,16 @@ impl DockerSandbox {
         images.sort_by_key(|image| std::cmp::Reverse(image.created));
         let oldest = i64::try_from(owner::now().saturating_sub(MAX_AGE.as_secs())).unwrap_or(0);
         for old in images.into_iter().skip(KEPT).filter(|image| image.created < oldest) {
-            let options = RemoveImageOptionsBuilder::default().force(false).build();
-            let removal = self.docker.remove_image(&old.id, Some(options), None);
-            if let Err(err) = bounded("remove image", CALL, removal).await {
-                tracing::debug!(
-                    image = old.id,
-                    err = err.cause(),
-                    "cannot remove an old setup image"
-                );
-            }
+            self.remove_unused(&old.id).await;
+        }
+    }
+
+    /// Removes an image of ours that no container is made from.
+    async fn remove_unused(&self, id: &str) {
+        let options = RemoveImageOptionsBuilder::default().force(false).build();
+        let removal = self.docker.remove_image(id, Some(options), None);
+        if let Err(err) = bounded("remove image", CALL, removal).await {
+            tracing::debug!(image = id, err = err.cause(), "cannot remove an old setup image");
         }
     }
 }
@@ -165,41 +191,39 @@ fn network(spec: &ImageSpec<'_>) -> Result<Network, SandboxError> {
     }
 }
 
-enum Failed {
-    /// The guest is gone or broken; the container may know why.
-    Guest(GuestError),
-    Command(SandboxError),
+/// Variables of setup, besides the image's: Java asks the system for the home folder of root, and pip
+/// keeps what it has downloaded although nobody installs it a second time.
+const SETUP_ENV: [(&str, &str); 3] = [
+    ("GRADLE_USER_HOME", "/home/agent/.gradle"),
+    ("MAVEN_OPTS", "-Duser.home=/home/agent"),
+    ("PIP_NO_CACHE_DIR", "1"),
+];
+
+/// A setup in which a command failed is only good for the run in which it did: a registry that was down
+/// may be up again.
+fn is_usable(image: &Image, spec: &ImageSpec<'_>) -> bool {
+    image.label(FAILED_LABEL).is_none_or(|run| run == spec.run && !spec.setup_required)
 }
 
-impl From<GuestError> for Failed {
-    fn from(err: GuestError) -> Failed {
-        Failed::Guest(err)
+fn labels(spec: &ImageSpec<'_>, runs: &[SetupRun], has_home: bool) -> Vec<(&'static str, String)> {
+    let mut labels = vec![(RUNS_LABEL, serde_json::to_string(runs).unwrap_or_default())];
+    if runs.iter().any(SetupRun::has_failed) {
+        labels.push((FAILED_LABEL, spec.run.to_owned()));
     }
+    if has_home {
+        labels.push((HOME_LABEL, "yes".to_owned()));
+    }
+    labels
 }
 
-/// The tree goes in, the commands run in it, and what they did not make is taken out again.
-async fn run_commands(
-    client: &Client,
-    spec: &ImageSpec<'_>,
-    deadline: Instant,
-) -> Result<(), Failed> {
-    if let Some(tree) = spec.tree {
-        tree.upload(client).await?;
-    }
-    for command in spec.setup {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let exec = Exec {
-            // Not a login shell: /etc/profile would reset the PATH that the image sets for its
-            // toolchain.
-            argv: ["sh", "-c", command].map(str::to_owned).to_vec(),
-            cwd: None,
-            env: BTreeMap::new(),
-            timeout_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1),
-            output_cap: TAIL,
-        };
-        let output = client.exec(exec).await?;
-        spec.judge(command, output).map_err(Failed::Command)?;
-    }
-    client.remove_base(Some((USER, USER))).await?;
-    Ok(())
+/// Whether anything is in the home folder.
+async fn leaves_home(client: &Client) -> bool {
+    let exec = Exec {
+        argv: ["sh", "-c", "test -n \"$(ls -A \"$0\")\"", HOME].map(str::to_owned).to_vec(),
+        cwd: None,
+        env: BTreeMap::new(),
+        timeout_ms: 60_000,
+        output_cap: 100,
+    };
+    client.exec(exec).await.is_ok_and(|ended| ended.exit_code == 0)
 }

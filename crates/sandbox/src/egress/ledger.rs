@@ -39,6 +39,9 @@ pub struct HostUse {
     pub refused: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// It was refused because it is not among the allowed hosts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unlisted: bool,
 }
 
 impl HostUse {
@@ -50,6 +53,7 @@ impl HostUse {
         self.bytes_out += other.bytes_out;
         self.refused += other.refused;
         self.reason = other.reason.or(self.reason.take());
+        self.is_unlisted |= other.is_unlisted;
     }
 }
 
@@ -65,6 +69,7 @@ struct Row {
     connections: u64,
     refused: u64,
     reason: Option<String>,
+    is_unlisted: bool,
     meter: Arc<Meter>,
 }
 
@@ -91,6 +96,7 @@ impl Ledger {
         self.with(host, MAX_HOSTS, |row| {
             row.refused += 1;
             row.reason = Some(why.to_string());
+            row.is_unlisted |= matches!(why, Refused::Host(_) | Refused::Port(..));
         });
     }
 
@@ -103,6 +109,7 @@ impl Ledger {
             bytes_out: row.meter.outward.load(Ordering::Relaxed),
             refused: row.refused,
             reason: row.reason.clone(),
+            is_unlisted: row.is_unlisted,
         });
         used.collect()
     }

@@ -146,13 +146,17 @@ impl LocalSandbox {
         let argv = self.guest_argv(place);
         let Place { folders, spec, .. } = *place;
         let log = folders.log()?;
+        let path = self.toolchains.env.get("PATH");
+        let path = path.and_then(|path| spec.image.path(view::WORKSPACE, path));
         #[expect(clippy::disallowed_methods, reason = "this is where the guest is started")]
         let spawned = Command::new(&argv[0])
             .args(&argv[1..])
             .current_dir(folders.workspace())
             .env_clear()
             .envs(&self.toolchains.env)
+            .envs(&spec.image.env)
             .envs(&spec.env)
+            .envs(path.map(|path| ("PATH", path)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -185,13 +189,9 @@ impl Sandbox for LocalSandbox {
     async fn prepare(&self, spec: &ImageSpec<'_>) -> Result<PreparedImage, SandboxError> {
         if spec.setup.is_empty() {
             let description = "local".to_owned();
-            return Ok(PreparedImage { reference: String::new(), description });
+            return Ok(PreparedImage { description, ..PreparedImage::default() });
         }
-        let template = setup::prepare(self, spec).await?;
-        Ok(PreparedImage {
-            reference: template.display().to_string(),
-            description: format!("local, with {} setup commands", spec.setup.len()),
-        })
+        setup::prepare(self, spec).await
     }
 
     async fn start(&self, spec: &SandboxSpec) -> Result<Running, SandboxError> {

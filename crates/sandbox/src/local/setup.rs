@@ -5,31 +5,34 @@
 //! hosts that they reach, and the lock files.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use sha1::{Digest, Sha1};
 
 use super::{LocalSandbox, folders};
-use crate::{ContainerLimits, ImageSpec, PreparedImage, Running, SandboxError, SandboxSpec};
-use patchwright_guest::protocol::Exec;
+use crate::setup::{self, Failed, SetupRun};
+use crate::{ContainerLimits, ImageSpec, PreparedImage, SandboxError, SandboxSpec};
 
 /// What a sandbox in which setup commands run is for.
 pub(super) const PURPOSE: &str = "setup";
-/// Bytes of a failed command's output that are kept.
-const OUTPUT: usize = 16 << 10;
+/// In the folder that marks a result as whole: how the commands went, as JSON.
+const RUNS: &str = "runs.json";
 
-/// The folder with the result, made when it is not there yet.
+/// The folder with the result, made when it is not there yet. One in which a command failed is only good
+/// for the run in which it did, and named after it: a registry that was down may be up again.
 pub(super) async fn prepare(
     sandbox: &LocalSandbox,
     spec: &ImageSpec<'_>,
-) -> Result<PathBuf, SandboxError> {
-    let template = sandbox.base.join("setup").join(key(spec));
-    if is_complete(&template) {
-        return Ok(template);
+) -> Result<PreparedImage, SandboxError> {
+    let all = sandbox.base.join("setup");
+    let (whole, partly) = (all.join(key(spec)), all.join(format!("{}.{}", key(spec), spec.run)));
+    let known = [&whole, &partly].into_iter().find(|template| is_complete(template));
+    if let Some(template) = known.filter(|it| **it == whole || !spec.setup_required) {
+        return Ok(prepared(template, read_runs(template), true));
     }
     let bare = SandboxSpec {
-        image: PreparedImage { reference: String::new(), description: String::new() },
+        image: PreparedImage::default(),
         run: spec.run.to_owned(),
         purpose: PURPOSE,
         env: BTreeMap::new(),
@@ -37,12 +40,37 @@ pub(super) async fn prepare(
         egress: spec.setup_egress.clone(),
     };
     let running = sandbox.launch(&bare, None).await?;
-    let result = run(&running, spec).await;
-    let kept = result.and_then(|()| keep(Path::new(&running.id), &template));
+    let (deadline, shell) = (Instant::now() + spec.setup_timeout, &running.client.hello().shell);
+    let ran = setup::run(&running.client, spec, shell, deadline, None).await;
+    let ran = ran.map_err(|failed| match failed {
+        Failed::Guest(err) => SandboxError::Gone(err.to_string()),
+        Failed::Command(err) => err,
+    });
+    let kept = ran.and_then(|runs| {
+        let has_failed = runs.iter().any(SetupRun::has_failed);
+        let template = if has_failed { partly } else { whole };
+        keep(Path::new(&running.id), &template, &runs)?;
+        Ok(prepared(&template, runs, false))
+    });
     let stopped = running.stop().await;
-    kept?;
+    let prepared = kept?;
     stopped?;
-    Ok(template)
+    Ok(prepared)
+}
+
+fn prepared(template: &Path, setup: Vec<SetupRun>, is_cached: bool) -> PreparedImage {
+    PreparedImage {
+        reference: template.display().to_string(),
+        description: format!("local, with {} setup commands", setup.len()),
+        setup,
+        is_cached,
+        ..PreparedImage::default()
+    }
+}
+
+fn read_runs(template: &Path) -> Vec<SetupRun> {
+    let text = fs_err::read(template.join("complete").join(RUNS)).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
 }
 
 fn is_complete(template: &Path) -> bool {
@@ -52,13 +80,17 @@ fn is_complete(template: &Path) -> bool {
 /// Copies what setup left in the sandbox `top` to `template`. The copy is made beside the workspace, out
 /// of the guest's reach and swept with the sandbox, and gets its name when it is whole: others may be
 /// at the same setup, or start from its result.
-fn keep(top: &Path, template: &Path) -> Result<(), SandboxError> {
+fn keep(top: &Path, template: &Path, runs: &[SetupRun]) -> Result<(), SandboxError> {
     let fresh = top.join("kept");
     for inner in ["workspace", "home"] {
         folders::make_private(&fresh.join(inner))?;
         folders::copy(&top.join(inner), &fresh.join(inner))?;
     }
-    folders::make_private(&fresh.join("complete"))?;
+    let complete = fresh.join("complete");
+    folders::make_private(&complete)?;
+    let runs = serde_json::to_vec(runs).unwrap_or_default();
+    fs_err::write(complete.join(RUNS), runs)
+        .map_err(|err| folders::failed("write", &complete, &err))?;
     if let Some(all) = template.parent() {
         folders::make_private(all)?;
     }
@@ -70,34 +102,13 @@ fn keep(top: &Path, template: &Path) -> Result<(), SandboxError> {
     }
 }
 
-async fn run(running: &Running, spec: &ImageSpec<'_>) -> Result<(), SandboxError> {
-    let gone = |err: crate::client::GuestError| SandboxError::Gone(err.to_string());
-    if let Some(tree) = spec.tree {
-        tree.upload(&running.client).await.map_err(gone)?;
-    }
-    let started = Instant::now();
-    for command in spec.setup {
-        let left = spec.setup_timeout.saturating_sub(started.elapsed());
-        let exec = Exec {
-            argv: vec![running.client.hello().shell.clone(), "-c".to_owned(), command.clone()],
-            cwd: None,
-            env: BTreeMap::new(),
-            timeout_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1),
-            output_cap: OUTPUT,
-        };
-        let output = running.client.exec(exec).await.map_err(gone)?;
-        spec.judge(command, output)?;
-    }
-    running.client.remove_base(None).await.map_err(gone)
-}
-
 fn key(spec: &ImageSpec<'_>) -> String {
     let mut hash = Sha1::new();
     let mut part = |bytes: &[u8]| {
         hash.update((bytes.len() as u64).to_be_bytes());
         hash.update(bytes);
     };
-    part(b"2");
+    part(b"3");
     part(spec.repository.as_bytes());
     for command in spec.setup {
         part(command.as_bytes());
@@ -132,9 +143,9 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let template = base.path().join("setup/key");
         assert!(!is_complete(&template));
-        keep(&sandbox(base.path(), "a", "first"), &template).unwrap();
+        keep(&sandbox(base.path(), "a", "first"), &template, &[]).unwrap();
         assert!(is_complete(&template));
-        keep(&sandbox(base.path(), "b", "second"), &template).unwrap();
+        keep(&sandbox(base.path(), "b", "second"), &template, &[]).unwrap();
         assert_eq!(fs_err::read_to_string(template.join("workspace/made")).unwrap(), "first");
         assert_eq!(fs_err::read_dir(base.path().join("setup")).unwrap().count(), 1);
     }

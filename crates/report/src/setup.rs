@@ -1,0 +1,122 @@
+//! What was installed before the model began, and what could not be.
+
+use std::fmt::Write as _;
+
+use maud::{Markup, html};
+
+use super::sections;
+use patchwright_base::text::{self, code, code_cell, inline};
+use patchwright_types::setup::SetupReport;
+
+/// Rows of a list that people still read.
+const MAX_ROWS: usize = 40;
+/// Failed commands that are shown with their output, and how much of it.
+const SHOWN: usize = 3;
+const OUTPUT: usize = 2_000;
+
+/// One line when a command failed: what the checks say has to be read with it.
+pub fn warning(report: &SetupReport) -> String {
+    let (failed, all) = (report.failed().count(), report.steps.len());
+    if failed == 0 {
+        return String::new();
+    }
+    format!(
+        "Setup: {failed} of {all} commands failed, so dependencies may be missing; see the details.\n"
+    )
+}
+
+/// The commands as a table, the output of those that failed, and what would help.
+pub fn table(report: &SetupReport) -> String {
+    if report.steps.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("| Setup | Result | Duration |\n|---|---|---|\n");
+    for step in report.steps.iter().take(MAX_ROWS) {
+        let time = sections::seconds(step.duration_ms);
+        let _ = writeln!(out, "| {} | {} | {time} |", code_cell(&step.name), step.verdict());
+    }
+    if report.steps.len() > MAX_ROWS {
+        let _ = writeln!(out, "\n… and {} more commands", report.steps.len() - MAX_ROWS);
+    }
+    for step in report.failed().take(SHOWN) {
+        if let Some(hint) = &step.hint {
+            let _ = writeln!(out, "\n{}: {}.", code(&step.name), inline(hint));
+        }
+        if !step.output.is_empty() {
+            let _ = write!(out, "\n{}\n", text::fence(&text::head(&step.output, OUTPUT), ""));
+        }
+    }
+    let versions: Vec<String> = report
+        .versions
+        .iter()
+        .map(|(tool, version)| inline(&format!("{tool} {version}")))
+        .collect();
+    if !versions.is_empty() {
+        let _ = writeln!(out, "\nThe repository asks for {}.", versions.join(", "));
+    }
+    for note in report.notes.iter().take(MAX_ROWS) {
+        let _ = writeln!(out, "- {}", inline(note));
+    }
+    let when =
+        if report.is_cached { " They ran in an earlier run, whose result was used." } else { "" };
+    let _ = writeln!(out, "\nCommands of setup: {}.{when}", inline(&report.source));
+    out
+}
+
+/// The same on a page.
+pub fn page(report: &SetupReport) -> Markup {
+    html! {
+        @if !report.steps.is_empty() {
+            h2 { "Setup" }
+            table {
+                tr { th { "Command" } th { "Result" } th { "Duration" } }
+                @for step in &report.steps {
+                    tr {
+                        td { code { (text::line(&step.name)) } }
+                        td {
+                            (step.verdict())
+                            @if let Some(hint) = &step.hint { "; " (text::line(hint)) }
+                        }
+                        td { (sections::seconds(step.duration_ms)) }
+                    }
+                }
+            }
+            @for step in report.failed() {
+                @if !step.output.is_empty() {
+                    pre { (text::visible(&text::without_ansi(&text::head(&step.output, OUTPUT)))) }
+                }
+            }
+            @for note in report.notes.iter().take(MAX_ROWS) { p { (text::line(note)) } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use patchwright_types::setup::SetupStep;
+
+    use super::*;
+
+    #[test]
+    fn failures_are_shown_with_what_would_help_and_cannot_write_markdown() {
+        let failed = SetupStep {
+            name: "pip | install".to_owned(),
+            exit_code: Some(1),
+            duration_ms: 1_500,
+            output: "ERROR: ```\n@everyone\n".to_owned(),
+            hint: Some("setup may not reach `pypi.corp`".to_owned()),
+            ..SetupStep::default()
+        };
+        let report = SetupReport {
+            steps: vec![failed],
+            source: "found in the repository's files".to_owned(),
+            ..SetupReport::default()
+        };
+        let text = table(&report);
+        assert!(text.contains("| failed with exit code 1 |"), "{text}");
+        assert!(text.contains("````\nERROR: ```\n"), "{text}");
+        assert!(warning(&report).starts_with("Setup: 1 of 1 commands failed"), "{text}");
+        assert_eq!(warning(&SetupReport::default()) + &table(&SetupReport::default()), "");
+        assert!(page(&report).into_string().contains("failed with exit code 1; setup may not"));
+    }
+}

@@ -1,0 +1,128 @@
+//! Commands of setup, run one after the other by a guest: the same in every sandbox.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::client::{Client, GuestError};
+use crate::{ImageSpec, SandboxError};
+use patchwright_guest::protocol::Exec;
+
+/// Bytes of a command's output that are read: the first error is in them, as a rule, and the end.
+const OUTPUT: usize = 32 << 10;
+/// Bytes of the output of all failed commands that are kept.
+const KEPT: usize = 64 << 10;
+/// Least time that a command is given: with less it would say nothing but that it was stopped.
+const LEAST: Duration = Duration::from_secs(1);
+
+/// How one command of setup went.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetupRun {
+    /// `None` when it did not run: the time for setup was up.
+    pub exit_code: Option<i32>,
+    #[serde(default)]
+    pub timed_out: bool,
+    pub duration_ms: u64,
+    /// What it printed, when it failed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub output: String,
+    /// Hosts that it asked for and that setup may not reach.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
+}
+
+impl SetupRun {
+    pub fn has_failed(&self) -> bool {
+        self.exit_code != Some(0) || self.timed_out
+    }
+}
+
+/// Why there is no result.
+pub(crate) enum Failed {
+    /// The guest is gone or broken; who started it may know why.
+    Guest(GuestError),
+    /// A command failed that must not.
+    Command(SandboxError),
+}
+
+impl From<GuestError> for Failed {
+    fn from(err: GuestError) -> Failed {
+        Failed::Guest(err)
+    }
+}
+
+/// Runs the commands of `spec` in the tree, each with what is left of the time for all, and takes out again
+/// what they did not make.
+pub(crate) async fn run(
+    client: &Client,
+    spec: &ImageSpec<'_>,
+    shell: &str,
+    deadline: Instant,
+    owner: Option<(u32, u32)>,
+) -> Result<Vec<SetupRun>, Failed> {
+    if let Some(tree) = spec.tree {
+        tree.upload(client).await?;
+    }
+    let mut runs: Vec<SetupRun> = Vec::new();
+    let mut room = KEPT;
+    for command in spec.setup {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left < LEAST && !spec.setup_required && !runs.is_empty() {
+            runs.push(SetupRun::default());
+            continue;
+        }
+        let before = unlisted(spec);
+        let exec = Exec {
+            // Not a login shell: /etc/profile would reset the PATH that the image sets for its
+            // toolchain.
+            argv: [shell, "-c", command].map(str::to_owned).to_vec(),
+            cwd: None,
+            env: BTreeMap::new(),
+            timeout_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1),
+            output_cap: OUTPUT,
+        };
+        let ended = client.exec(exec).await?;
+        let mut ran = SetupRun {
+            exit_code: Some(ended.exit_code),
+            timed_out: ended.timed_out,
+            duration_ms: ended.duration_ms,
+            output: String::new(),
+            refused: unlisted(spec).difference(&before).cloned().collect(),
+        };
+        if ran.has_failed() {
+            ran.output = fitting(ended.output, &mut room);
+        }
+        if ran.has_failed() && spec.setup_required {
+            return Err(Failed::Command(error(spec, command, ran)));
+        }
+        runs.push(ran);
+    }
+    client.remove_base(owner).await?;
+    Ok(runs)
+}
+
+fn unlisted(spec: &ImageSpec<'_>) -> BTreeSet<String> {
+    let used = spec.setup_egress.iter().flat_map(|egress| egress.used());
+    used.filter(|host| host.is_unlisted).map(|host| host.host).collect()
+}
+
+/// As much of an output as there is room for: its end.
+fn fitting(output: String, room: &mut usize) -> String {
+    let mut from = output.len().saturating_sub(*room);
+    while !output.is_char_boundary(from) {
+        from += 1;
+    }
+    *room -= output.len() - from;
+    if from == 0 { output } else { output[from..].to_owned() }
+}
+
+fn error(spec: &ImageSpec<'_>, command: &str, ran: SetupRun) -> SandboxError {
+    let SetupRun { exit_code, timed_out, output, refused, .. } = ran;
+    let command = command.to_owned();
+    if timed_out {
+        return SandboxError::SetupTime { command, limit: spec.setup_timeout, output };
+    }
+    let (exit_code, is_offline) = (exit_code.unwrap_or_default(), spec.setup_hosts.is_empty());
+    SandboxError::Setup { command, exit_code, output, refused, is_offline }
+}

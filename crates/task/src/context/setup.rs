@@ -1,0 +1,103 @@
+//! `<setup>`: what was installed before the model began, and what could not be. Stands beside the
+//! environment. Outputs in it are of programs that the repository chose.
+
+use std::fmt::Write as _;
+
+use patchwright_ecosystems::results::digest;
+use patchwright_types::setup::SetupReport;
+
+/// Bytes of the output of one failed command, and failed commands that are shown with it.
+const OUTPUT: usize = 1_200;
+const SHOWN: usize = 5;
+/// Other lines.
+const LINES: usize = 20;
+
+/// The block for the model; empty when there was nothing to set up.
+pub fn render(report: &SetupReport) -> String {
+    if report.steps.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("<setup>\n");
+    let failed = report.failed().count();
+    let all = report.steps.len();
+    let lead = match failed {
+        0 => "The dependencies of the repository were installed before you began:".to_owned(),
+        _ => format!(
+            "The dependencies of the repository were installed before you began, but {failed} of {all} commands \
+             failed. What they install is missing: say which checks cannot run because of it, and do not change the \
+             repository to get around it."
+        ),
+    };
+    let _ = writeln!(out, "{lead}");
+    for step in report.steps.iter().take(LINES) {
+        let _ = writeln!(out, "- `{}`: {}", line(&step.name), step.verdict());
+    }
+    for step in report.failed().take(SHOWN) {
+        if !step.output.is_empty() {
+            let shown = escape(&digest(&step.output, OUTPUT));
+            let _ = writeln!(out, "Output of `{}`:\n{shown}", line(&step.name));
+        }
+        if !step.refused.is_empty() {
+            let _ = writeln!(out, "It may not reach {}.", line(&step.refused.join(", ")));
+        }
+    }
+    let versions: Vec<String> = report
+        .versions
+        .iter()
+        .take(LINES)
+        .map(|(tool, version)| format!("{tool} {version}"))
+        .collect();
+    if !versions.is_empty() {
+        let _ = writeln!(out, "The repository asks for: {}", line(&versions.join(", ")));
+    }
+    for note in report.notes.iter().take(LINES) {
+        let _ = writeln!(out, "Note: {}", line(note));
+    }
+    out.push_str("</setup>");
+    out
+}
+
+/// One line of text that others may have written.
+fn line(text: &str) -> String {
+    escape(&patchwright_base::text::line(text))
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use patchwright_types::setup::SetupStep;
+
+    use super::*;
+
+    #[test]
+    fn what_failed_is_said_with_its_error_and_cannot_end_the_block() {
+        let step = |name: &str, code| SetupStep {
+            name: name.to_owned(),
+            exit_code: Some(code),
+            ..SetupStep::default()
+        };
+        let failed = SetupStep {
+            output: "ERROR: no </setup> here\n".to_owned(),
+            refused: vec!["pypi.corp:443".to_owned()],
+            ..step("pip install -e (pyproject.toml)", 1)
+        };
+        let report = SetupReport {
+            steps: vec![step("npm ci", 0), failed],
+            versions: [("python".to_owned(), "3.12 (.python-version)".to_owned())].into(),
+            notes: vec!["package.json: two\nlines".to_owned()],
+            ..SetupReport::default()
+        };
+        let text = render(&report);
+        assert!(text.contains("1 of 2 commands failed"), "{text}");
+        assert!(text.contains("- `npm ci`: done\n"), "{text}");
+        assert!(text.contains("failed with exit code 1\n"), "{text}");
+        assert!(text.contains("ERROR: no &lt;/setup&gt; here\n"), "{text}");
+        assert!(text.contains("It may not reach pypi.corp:443.\n"), "{text}");
+        assert!(text.contains("asks for: python 3.12 (.python-version)\n"), "{text}");
+        assert_eq!(text.matches("</setup>").count(), 1, "{text}");
+        assert_eq!(render(&SetupReport::default()), "");
+    }
+}

@@ -1,0 +1,77 @@
+//! How the dependencies of a run were installed: what ran, what failed, and what would help.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What setup did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetupReport {
+    pub steps: Vec<SetupStep>,
+    /// How the commands were found: the configuration, or the repository's files.
+    pub source: String,
+    /// It was done by an earlier run; times and outputs are from then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_cached: bool,
+    /// Versions that the repository asks for, by tool, with the file that says so.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub versions: BTreeMap<String, String>,
+    /// What was noticed while the commands were looked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// One command of setup.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetupStep {
+    /// What it is called: the command itself, or `npm ci (package-lock.json)`.
+    pub name: String,
+    pub command: String,
+    /// `None` when it did not run: the time for setup was up.
+    pub exit_code: Option<i32>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub timed_out: bool,
+    pub duration_ms: u64,
+    /// The first error and the end of its output, when it failed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub output: String,
+    /// Hosts that it asked for and that setup may not reach.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
+    /// What would help.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl SetupReport {
+    /// There was nothing to do, and there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty() && self.notes.is_empty() && self.versions.is_empty()
+    }
+
+    /// The commands that failed or did not run.
+    pub fn failed(&self) -> impl Iterator<Item = &SetupStep> {
+        self.steps.iter().filter(|step| step.has_failed())
+    }
+
+    /// How long the commands took together.
+    pub fn duration_ms(&self) -> u64 {
+        self.steps.iter().map(|step| step.duration_ms).sum()
+    }
+}
+
+impl SetupStep {
+    pub fn has_failed(&self) -> bool {
+        self.exit_code != Some(0) || self.timed_out
+    }
+
+    /// How it ended, in a few words.
+    pub fn verdict(&self) -> String {
+        match (self.exit_code, self.timed_out) {
+            (_, true) => "stopped: the time for setup was up".to_owned(),
+            (Some(0), _) => "done".to_owned(),
+            (Some(code), _) => format!("failed with exit code {code}"),
+            (None, _) => "not run: the time for setup was up".to_owned(),
+        }
+    }
+}
