@@ -89,6 +89,12 @@ async fn a_workspace_is_pinned_to_one_commit() {
     let locks = workspace.lock_files().await.unwrap();
     assert_eq!(locks.len(), 1);
     assert_eq!((locks[0].0.as_str(), locks[0].1.len()), ("Cargo.lock", 32));
+    let tree: &dyn Tree = &workspace;
+    let names: Vec<String> = tree.list("").into_iter().map(|entry| entry.name).collect();
+    assert_eq!(names, ["Cargo.lock", "README.md", "src"], "links are not shown");
+    assert_eq!(tree.list("src")[0].kind, Kind::File);
+    assert_eq!(tree.read("README.md", 6), Some(b"# App\n".to_vec()));
+    assert_eq!((tree.read("README.md", 5), tree.read("../x", 5)), (None, None));
     let readme = workspace.file("README.md").await.unwrap();
     assert_eq!(readme, Some(b"# App\n".to_vec()));
     for absent in ["none", "src", "package.json", "../x", "/etc/passwd", "README.md/x"] {

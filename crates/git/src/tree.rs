@@ -178,6 +178,16 @@ pub fn trees_of(repo: &Repo, root: Oid, path: &str) -> Result<Vec<Oid>, GitError
 /// The content of a regular file in a commit; `None` when there is no file at `path`. Symlinks are
 /// not followed.
 pub fn file_at(repo: &Repo, commit: Oid, path: &str) -> Result<Option<Vec<u8>>, GitError> {
+    file_within(repo, commit, path, MAX_READ)
+}
+
+/// The same, of at most `cap` bytes.
+pub fn file_within(
+    repo: &Repo,
+    commit: Oid,
+    path: &str,
+    cap: usize,
+) -> Result<Option<Vec<u8>>, GitError> {
     let git = repo.git()?;
     let tree = git.find_commit(commit.0)?.tree()?;
     if path_problem(path).is_some() {
@@ -185,7 +195,7 @@ pub fn file_at(repo: &Repo, commit: Oid, path: &str) -> Result<Option<Vec<u8>>, 
     }
     match tree.get_path(Path::new(path)) {
         Ok(entry) if matches!(entry.filemode(), 0o100_644 | 0o100_755) => {
-            read_blob(repo, Oid(entry.id()), MAX_READ).map(Some)
+            read_blob(repo, Oid(entry.id()), cap).map(Some)
         }
         Ok(_) => Ok(None),
         Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),

@@ -10,6 +10,7 @@ pub mod brief;
 pub mod campaign;
 pub mod checkpoint;
 pub mod checks;
+mod commit_tree;
 pub mod context;
 mod decide;
 pub mod demo;
