@@ -64,10 +64,9 @@ fn check_run(command: &str, code: i32) -> CheckRun {
     CheckRun {
         command: command.to_owned(),
         exit_code: Some(code),
-        timed_out: false,
         duration_ms: 1200,
         tail: "1 failed".to_owned(),
-        note: None,
+        ..CheckRun::default()
     }
 }
 
@@ -97,12 +96,12 @@ fn reviewed(findings: Vec<Anchored>) -> Reviewed {
             }],
         },
         evidence: Evidence {
-            rows: vec![EvidenceRow {
-                command: "cargo test".to_owned(),
-                base: Some(check_run("cargo test", 0)),
-                head: Some(check_run("cargo test", 101)),
-            }],
+            rows: vec![EvidenceRow::new(
+                Some(check_run("cargo test", 0)),
+                Some(check_run("cargo test", 101)),
+            )],
             source: "Cargo.toml".to_owned(),
+            notes: Vec::new(),
         },
         spending: Spending { turns: 4, cost_usd: 0.0123, ..Spending::default() },
         provenance: Provenance {

@@ -8,6 +8,7 @@ mod agents;
 pub mod branch;
 pub mod brief;
 pub mod campaign;
+mod check_loop;
 pub mod checkpoint;
 pub mod checks;
 mod commit_tree;
