@@ -112,12 +112,58 @@ fn failed_checks_come_with_their_tests_and_their_output() {
     };
     let missing = EvidenceRow::new(Some(missing.clone()), Some(missing));
     let failed = [FailedCheck { row: &test, last: None }, FailedCheck { row: &lint, last: None }];
-    expect![[r#""#]].assert_eq(&prompt::check_failed(&failed, &[&missing], "0f").unwrap());
+    expect![[r#"
+        Your change was checked in a fresh container: the repository with your change, as it is collected, and nothing else of yours (no ignored file, no package that you installed, no process). 2 checks fail. Find out whether the change or something it relies on is wrong, and fix it in the working tree. What failed before your change may be what you were asked to repair. Do not weaken the checks. If a failure cannot come from your change and is not what you were asked to repair, leave it, and say why. End with the final message again, for the whole change.
+
+        `make test`: exit code 2; it failed before your change too, but not in this way.
+
+        <output-0f>
+        Tests that passed before your change and fail now (1):
+        - b
+
+        Tests that failed before your change and still fail (1):
+        - c
+
+        Tests that your change repaired (1):
+        - a
+
+        running 3 tests
+        test a ... ok
+        test b ... FAILED
+        test c ... FAILED
+        test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured
+        </output-0f>
+
+        `make lint`: timed out after 61 seconds; it passed before your change.
+
+        <output-0f>
+        still linting
+        </output-0f>
+
+        `npx tsc` could not be run here (command not found in the image), before your change neither: it says nothing about your work."#]].assert_eq(&prompt::check_failed(&failed, &[&missing], "0f").unwrap());
     // In a later round, what is new.
     let one = prompt::check_failed(&[FailedCheck { row: &test, last: Some(&base) }], &[], "0f");
-    expect![[r#""#]].assert_eq(one.unwrap().split_once("\n\n").unwrap().1);
+    expect![[r#"
+        `make test`: exit code 2; it failed before your change too, but not in this way. Since the last round:
+
+        <output-0f>
+        Tests that fail now and did not then (1):
+        - b
+
+        Tests that no longer fail (1):
+        - a
+
+        Tests that still fail (1):
+        - c
+
+        running 3 tests
+        test a ... ok
+        test b ... FAILED
+        test c ... FAILED
+        test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured
+        </output-0f>"#]].assert_eq(one.unwrap().split_once("\n\n").unwrap().1);
     let same = prompt::check_failed(&[FailedCheck { row: &test, last: Some(&head) }], &[], "0f");
-    expect![[r#""#]].assert_eq(same.unwrap().split_once("\n\n").unwrap().1);
+    expect!["`make test`: exit code 2; it failed before your change too, but not in this way. It fails as it did in the last round."].assert_eq(same.unwrap().split_once("\n\n").unwrap().1);
 }
 
 #[test]

@@ -191,7 +191,7 @@ fn the_pull_request_says_what_was_done_and_what_was_checked() {
 
         </details>
 
-        Run by Patchwright in the sandbox, not by the model. Commands from: the repository's kind.
+        Run by Patchwright in fresh sandboxes, not by the model. Commands from: the repository's kind.
 
         ## Assumptions
 
@@ -282,7 +282,7 @@ fn the_repositorys_template_is_filled() {
 
         </details>
 
-        Run by Patchwright in the sandbox, not by the model. Commands from: the repository's kind.
+        Run by Patchwright in fresh sandboxes, not by the model. Commands from: the repository's kind.
 
 
         ## Checklist
@@ -474,7 +474,7 @@ fn the_job_summary() {
 
         </details>
 
-        Run by Patchwright in the sandbox, not by the model. Commands from: the repository's kind.
+        Run by Patchwright in fresh sandboxes, not by the model. Commands from: the repository's kind.
 
         ### What changed
 

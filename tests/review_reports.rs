@@ -229,7 +229,7 @@ fn the_body_says_what_was_read_and_lists_what_has_no_line() {
 
         </details>
 
-        Run by Patchwright in the sandbox, not by the model. Commands from: Cargo.toml.
+        Run by Patchwright in fresh sandboxes, not by the model. Commands from: Cargo.toml.
 
         </details>
 
@@ -323,7 +323,7 @@ fn the_sticky_comment_has_a_table_links_and_a_memory() {
 
         </details>
 
-        Run by Patchwright in the sandbox, not by the model. Commands from: Cargo.toml.
+        Run by Patchwright in fresh sandboxes, not by the model. Commands from: Cargo.toml.
 
         </details>
 
@@ -895,7 +895,7 @@ fn the_job_summary_and_the_outputs_say_what_happened() {
 
         </details>
 
-        Run by Patchwright in the sandbox, not by the model. Commands from: Cargo.toml.
+        Run by Patchwright in fresh sandboxes, not by the model. Commands from: Cargo.toml.
 
         </details>
 

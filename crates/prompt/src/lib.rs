@@ -354,6 +354,7 @@ pub struct ReviewCheck<'a> {
 pub fn review_task(task: &ReviewTask<'_>, tag: &str) -> Result<String> {
     let went = |run: Option<&CheckRun>| match run {
         Some(run) if run.passed() => "passed".to_owned(),
+        Some(run) if run.is_flaky() => "failed once and passed once".to_owned(),
         Some(run) => format!("failed ({})", checks::verdict(run)),
         None => "not run".to_owned(),
     };

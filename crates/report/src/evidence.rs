@@ -14,6 +14,8 @@ const MAX_ROWS: usize = 60;
 /// Tests of one list that are named, and checks whose tests are.
 const MAX_NAMES: usize = 15;
 const MAX_LISTED: usize = 8;
+/// Bytes of a name, a place or a note.
+const MAX_NAME: usize = 400;
 /// Outputs that are shown, and bytes of one.
 const MAX_OUTPUTS: usize = 3;
 const OUTPUT_BYTES: usize = 3_000;
@@ -44,7 +46,9 @@ pub fn evidence(evidence: &Evidence) -> String {
     outputs(&mut out, evidence);
     let found: Vec<&str> = evidence.rows.iter().filter_map(|row| row.found.as_deref()).collect();
     let source = match found.as_slice() {
-        [place] if evidence.rows.len() == 1 => format!("found in {}", code(place)),
+        [place] if evidence.rows.len() == 1 => {
+            format!("found in {}", code(&text::cut(place, MAX_NAME)))
+        }
         _ => inline(&evidence.source),
     };
     if !source.is_empty() {
@@ -54,7 +58,7 @@ pub fn evidence(evidence: &Evidence) -> String {
         );
     }
     for note in evidence.notes.iter().take(5) {
-        let _ = writeln!(out, "\n{}.", inline(note));
+        let _ = writeln!(out, "\n{}.", inline(&text::cut(note, MAX_NAME)));
     }
     out
 }
@@ -72,7 +76,7 @@ fn tests(out: &mut String, row: &EvidenceRow, rows: usize) {
     for (title, list) in lists {
         let _ = writeln!(names, "\n{title}:\n");
         for name in list.names.iter().take(MAX_NAMES) {
-            let _ = writeln!(names, "- {}", code(name));
+            let _ = writeln!(names, "- {}", code(&text::cut(name, MAX_NAME)));
         }
         let more = list.count.saturating_sub(list.names.len().min(MAX_NAMES));
         if more > 0 {

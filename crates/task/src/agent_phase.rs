@@ -7,8 +7,9 @@ use serde_json::json;
 use super::agents;
 use super::brief::Brief;
 use super::check_loop::{self, CheckedTree, CheckedWork};
+use super::check_runs;
 use super::checkpoint::Checkpoints;
-use super::checks::{self, Checks};
+use super::checks::Checks;
 use super::equip;
 use super::mcp;
 use super::progress::Progress;
@@ -163,7 +164,7 @@ async fn work_on(
     desk: Option<&ReviewContext<'_>>,
 ) -> Result<AgentResult> {
     let run = phase.run;
-    let sandbox = checks::start(run, phase.image, &tree, "agent").await?;
+    let sandbox = check_runs::start(run, phase.image, &tree, "agent").await?;
     // It would stay on the disk for as long as the model works.
     drop(tree);
     let notes = brief.notes.clone();

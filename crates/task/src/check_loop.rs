@@ -2,7 +2,8 @@
 
 use super::agent_phase::{Phase, collect, uncollected};
 use super::brief::message;
-use super::checks::{self, Checks, Side};
+use super::check_runs::{self, Side};
+use super::checks::Checks;
 use patchwright_agent::{Agent, StopKind, Stopped};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Mode;
@@ -132,7 +133,7 @@ async fn check(
 /// Of a tree that has been checked already, the same is known.
 fn again(phase: &Phase<'_>, work: &CheckedWork, runs: &[CheckRun]) -> Result<Vec<CheckRun>> {
     for known in runs {
-        checks::record(phase.run, Side::Loop(&work.baseline), known)?;
+        check_runs::record(phase.run, Side::Loop(&work.baseline), known)?;
     }
     Ok(runs.to_vec())
 }
@@ -146,10 +147,8 @@ async fn run_on(
 ) -> Result<Vec<CheckRun>> {
     let run = phase.run;
     phase.progress.phase("Running the repository's checks on the change");
-    let is_known = |command: &String| work.baseline.iter().any(|known| known.command == *command);
-    if phase.has_baseline && !checks.commands.iter().all(is_known) {
-        let base = run.pack(phase.workspace).await?;
-        work.baseline = checks.run_fresh(run, phase.image, &base, Side::Base).await?;
+    if phase.has_baseline {
+        checks.complete(run, phase.image, phase.workspace, &mut work.baseline).await?;
     }
     let packed = run.pack(&phase.workspace.at(commit_of(phase, tree)?)).await?;
     checks.run_fresh(run, phase.image, &packed, Side::Loop(&work.baseline)).await

@@ -233,22 +233,25 @@ async fn evidence(
     progress: &Progress,
 ) -> Result<Evidence> {
     let Checkout { workspace, rules } = job.checkout;
-    let baseline = worked.baseline.as_slice();
     let (Some(change), Some(commit)) = (&judged.change, judged.commit) else {
-        return Ok(checks.without_change(baseline));
+        return Ok(checks.without_change(&worked.baseline));
     };
     if !judged.judgement.violations.is_empty() || run.is_interrupted() {
-        return Ok(checks.without_change(baseline));
+        return Ok(checks.without_change(&worked.baseline));
     }
     let paths = change.files.iter().map(|file| file.path.clone()).collect();
     let checks = checks.of_change(rules, paths).await?;
+    let mut baseline = worked.baseline.clone();
+    if job.baseline != Baseline::None {
+        checks.complete(run, image, workspace, &mut baseline).await?;
+    }
     if let Some(checked) = &worked.checked
         && checked.tree == Some(change.tree)
     {
-        return Ok(checks::short(checks.evidence(baseline, checked.runs.clone())));
+        return Ok(checks::short(checks.evidence(&baseline, checked.runs.clone())));
     }
     progress.phase("Running the repository's checks on the change");
-    checks::evidence_on(&checks, run, image, baseline, &workspace.at(commit)).await
+    checks::evidence_on(&checks, run, image, &baseline, &workspace.at(commit)).await
 }
 
 /// How the checks come out before anything is changed, where something is to be.

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// Failing tests of one side that a report keeps by name.
 const MAX_BAD: usize = 100;
+/// Tests of one list of a comparison that it keeps by name.
+const MAX_LISTED: usize = 50;
 
 /// One check run once, or twice where it failed and may be flaky.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -124,6 +126,7 @@ impl EvidenceRow {
         EvidenceRow {
             base: self.base.map(CheckRun::short),
             head: self.head.map(CheckRun::short),
+            tests: self.tests.map(named),
             ..self
         }
     }
@@ -159,6 +162,16 @@ impl EvidenceRow {
         };
         finished(&self.base) && !finished(&self.head)
     }
+}
+
+/// With so many names in each list as a report keeps.
+fn named(mut tests: Comparison) -> Comparison {
+    let Comparison { fixed, broke, still_failing, new_failing, new_passing, flaky, gone, .. } =
+        &mut tests;
+    for list in [fixed, broke, still_failing, new_failing, new_passing, flaky, gone] {
+        list.names.truncate(MAX_LISTED);
+    }
+    tests
 }
 
 fn is_flaky_only(tests: &Comparison) -> bool {
