@@ -131,28 +131,27 @@ fn a_forbidden_pull_request_names_the_link_and_the_next_run_asks_no_model() {
     check(
         &output.text(),
         &expect![[r#"
-        exit 60
-        --- stderr
-        run RUN
-        cloning the repository
-        preparing the sandbox
-        running the repository's checks on the base
-        check on base: `sh ./test.sh` failed with exit code 1
-        working on it
-        · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
-        · shell_command {"command":"sh test.sh"}
-        · apply_patch *** Begin Patch …
-        · shell_command {"command":"sh test.sh"}
-        · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
-        check on loop: `sh ./test.sh` passed
-        running the repository's checks on the change
-        check on head: `sh ./test.sh` passed
-        publishing
-        error: not allowed to open a pull request in `acme/app`: GitHub Actions is not permitted to create or approve pull requests.
+            exit 60
+            --- stderr
+            run RUN
+            cloning the repository
+            preparing the sandbox
+            running the repository's checks on the base
+            check on base: `sh ./test.sh` failed with exit code 1
+            working on it
+            · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
+            · shell_command {"command":"sh test.sh"}
+            · apply_patch *** Begin Patch …
+            · shell_command {"command":"sh test.sh"}
+            · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
+            running the repository's checks on the change
+            check on head: `sh ./test.sh` passed
+            publishing
+            error: not allowed to open a pull request in `acme/app`: GitHub Actions is not permitted to create or approve pull requests.
 
-        hint: turn on the repository setting “Allow GitHub Actions to create and approve pull requests” (Settings, Actions, General)
-        hint: the branch is pushed; open it by hand: GITHUB/acme/app/compare/main...patchwright/issue-7?expand=1
-    "#]],
+            hint: turn on the repository setting “Allow GitHub Actions to create and approve pull requests” (Settings, Actions, General)
+            hint: the branch is pushed; open it by hand: GITHUB/acme/app/compare/main...patchwright/issue-7?expand=1
+        "#]],
     );
     check(
         &state(&world),

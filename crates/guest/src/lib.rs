@@ -10,8 +10,7 @@
 //! field of their own, in a shell that stays (`resident`), or in a session
 //! ([`session`]) that goes on after its call, with a `terminal` where one is asked for; `keeper` knows who
 //! runs, and [`programs`] which programs of ours commands find. [`transfer`] unpacks the tree and [`collect`]
-//! finds what changed, less what was there before (`leftover`) or came from a check of the harness
-//! (`overlook`); [`checkpoint`] finds what changed since it was asked last; [`folder`] opens, and [`removal`] removes, without following a link; [`script`] runs
+//! finds what changed, less what was there before (`leftover`); [`checkpoint`] finds what changed since it was asked last; [`folder`] opens, and [`removal`] removes, without following a link; [`script`] runs
 //! scripts of the model; [`room`] watches how much there is; [`confine`] takes rights away, and [`view`] is
 //! the file system that is left of the machine's in the local sandbox.
 
@@ -30,7 +29,6 @@ pub mod launch;
 pub mod leftover;
 pub mod look;
 pub mod output;
-pub mod overlook;
 pub mod patch;
 pub mod paths;
 mod pipe;

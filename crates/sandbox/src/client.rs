@@ -315,15 +315,6 @@ impl Client {
         Ok((files.map_err(GuestError::Protocol)?, answer))
     }
 
-    /// Has the guest overlook what was written since the last collection, see [`Request::Overlook`];
-    /// returns the files that are to be put back.
-    pub async fn overlook(&self) -> Result<Vec<String>, GuestError> {
-        match self.ask(&Request::Overlook, STALL).await? {
-            Response::Overlooked { changed } => Ok(changed),
-            other => Err(unexpected(&other)),
-        }
-    }
-
     /// See [`patchwright_guest::protocol::Request::RemoveBase`].
     pub async fn remove_base(&self, chown: Option<(u32, u32)>) -> Result<(), GuestError> {
         match self.ask(&Request::RemoveBase { chown }, STALL).await? {
@@ -445,7 +436,6 @@ fn unexpected(response: &Response) -> GuestError {
         Response::Uploaded { .. } => "uploaded",
         Response::Collected(_) => "collected",
         Response::Checkpointed(_) => "checkpointed",
-        Response::Overlooked { .. } => "overlooked",
         Response::Ended => "ended",
         Response::Added => "added",
         Response::Found { .. } => "found",

@@ -9,6 +9,7 @@ use super::job::{Job, Subject};
 use super::run::Run;
 use super::workspace::Workspace;
 use crate::context::agents::AgentFiles;
+use crate::context::baseline;
 use crate::context::environment::{self, Environment};
 use crate::context::instructions::{self, Instructions};
 use crate::context::setup;
@@ -22,6 +23,7 @@ use patchwright_provider::catalogue::Model;
 use patchwright_provider::item::{Content, Item, Message, Role};
 use patchwright_sandbox::Running;
 use patchwright_tools::registry::ToolSet;
+use patchwright_types::evidence::CheckRun;
 
 /// Files that are looked at for instructions and skills.
 const MAX_PATHS: usize = 500_000;
@@ -45,6 +47,8 @@ pub struct Brief {
     checks: Vec<String>,
     /// What was installed, as a block of text.
     setup: String,
+    /// How they went before.
+    baseline: String,
 }
 
 /// What a brief is made of.
@@ -66,11 +70,16 @@ pub struct Sources<'a> {
 
 impl Brief {
     /// The brief of a job. Instructions and skills come from the rules, whatever is worked on.
-    pub(super) async fn of_job(run: &Run<'_>, job: &Job<'_>, checks: &Checks) -> Result<Brief> {
+    pub(super) async fn of_job(
+        run: &Run<'_>,
+        job: &Job<'_>,
+        checks: &Checks,
+        before: &[CheckRun],
+    ) -> Result<Brief> {
         let (task, notes) = job.subject.task_text(run, checks)?;
         let rules = job.checkout.rules.workspace();
         let brief = Brief::with(run, rules, &task, notes, &checks.commands).await?;
-        Ok(Brief { mode_text: job.mode_text, ..brief })
+        Ok(Brief { mode_text: job.mode_text, baseline: baseline::render(before)?, ..brief })
     }
 
     /// The brief for a task that is in words already, and that no checks judge.
@@ -126,6 +135,7 @@ impl Brief {
             notes,
             checks: checks.to_vec(),
             setup: String::new(),
+            baseline: String::new(),
         })
     }
 
@@ -156,6 +166,7 @@ impl Brief {
         let layers = [
             (Role::Developer, environment::render(&environment)),
             (Role::User, self.setup.clone()),
+            (Role::User, self.baseline.clone()),
             (Role::User, self.files.render(&environment.cwd)),
             (Role::User, self.skills.render("")?),
         ];
@@ -189,6 +200,7 @@ impl Brief {
         let layers = [
             (Role::Developer, environment::render(environment)),
             (Role::User, self.setup.clone()),
+            (Role::User, self.baseline.clone()),
             (Role::User, self.files.render(&environment.cwd)),
             (Role::User, self.skills.render(&self.task)?),
             (Role::Developer, mode.to_owned()),

@@ -291,7 +291,7 @@ fn draft_of(
         head_branch: branch.to_owned(),
         base_branch: workspace.base_branch.clone(),
         draft: run.config.publish.draft
-            || outcome.evidence.any_failed()
+            || outcome.evidence.is_red()
             || outcome.judgement.wants_draft()
             || outcome.conclusion == Conclusion::Partial,
     }

@@ -2,6 +2,7 @@
 
 pub mod agents;
 pub mod answers;
+pub mod baseline;
 pub mod environment;
 pub mod hidden;
 pub mod instructions;
