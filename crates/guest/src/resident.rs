@@ -129,9 +129,10 @@ impl Processes {
             }
         };
         self.leave(code)?;
-        let note = "The shell has ended, and what ran in its background; the next command gets a new one in \
-                    the workspace, without the variables of this one."
-            .to_owned();
+        let note =
+            "The shell has ended; the next command gets a new one in the workspace, without the \
+                    variables of this one."
+                .to_owned();
         Ok(InShell { output: kept.finish(code, timed_out, took), is_alive: false, note })
     }
 
@@ -325,6 +326,9 @@ impl Resident {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ending::TimedOut;
+            }
+            if self.running.output.is_none() && self.running.pidfd.is_none() {
+                return Ending::Ended;
             }
             let Running { output, pidfd, .. } = &self.running;
             let fds = [
