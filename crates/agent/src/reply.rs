@@ -251,4 +251,34 @@ mod tests {
         // The provider has them under other ids, so the reply is not its own any more.
         assert!(accepted.remarks.is_empty() && !accepted.is_whole(&second));
     }
+
+    #[test]
+    fn commentary_is_not_the_end_and_a_written_call_is_one() {
+        use patchwright_provider::item::{Native, Wire};
+        use patchwright_provider::{ToolDeclaration, ToolForm};
+        let said = |text: &str, phase: &str| {
+            let native = Native { wire: Wire::Responses, value: serde_json::json!({"phase": phase}) };
+            let content = vec![Content::text(text)];
+            let message = Message { role: Role::Assistant, content, native: Some(native) };
+            Reply { items: vec![Item::Message(message)], ..reply(&[]) }
+        };
+        let history = History::default();
+        for (phase, expected) in [("commentary", true), ("final_answer", false)] {
+            let accepted = accept(&said("The sign is wrong.", phase), &history, &[]);
+            assert_eq!(crate::unfinished::is_unfinished(&accepted), expected, "{phase}");
+        }
+        let form = ToolForm::Function { schema: serde_json::json!({}), strict: false };
+        let (name, description) = ("list_dir".to_owned(), String::new());
+        let tools = [ToolDeclaration { name, description, form }];
+        let text = "<tool_call>{\"name\": \"list_dir\", \"arguments\": {}}</tool_call>";
+        let written = said(text, "final_answer");
+        let accepted = accept(&written, &history, &tools);
+        assert_eq!(ids(&accepted), ["call"]);
+        assert!(accepted.text.is_none() && !accepted.is_whole(&written));
+        assert_eq!(accepted.items.len(), 1);
+        // A reply with a call of its own means what it says.
+        let mut both = said(text, "final_answer");
+        both.items.extend(reply(&["c1"]).items);
+        assert_eq!(ids(&accept(&both, &history, &tools)), ["c1"]);
+    }
 }
