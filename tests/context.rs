@@ -501,6 +501,7 @@ fn the_environment_is_said_in_one_block() {
         writable: vec!["/workspace".to_owned(), "$TMPDIR (not kept)".to_owned()],
         sandbox: "container".to_owned(),
         time_budget: Duration::from_secs(2701),
+        command_timeout: Duration::from_mins(10),
         checks: vec!["cargo test && echo <ok>".to_owned()],
     };
     expect![[r#"
@@ -514,6 +515,7 @@ fn the_environment_is_said_in_one_block() {
           <shell>bash</shell>
           <current_date>2026-11-20</current_date>
           <time_budget>46 minutes</time_budget>
+          <command_timeout>10 minutes</command_timeout>
           <check_command>cargo test &amp;&amp; echo &lt;ok&gt;</check_command>
         </environment_context>"#]]
     .assert_eq(&environment::render(&environment));

@@ -42,6 +42,7 @@ mod docs; // documents against the program: help, flags, keys, inputs, exit code
 mod doctor; // one line a check, and the fix
 mod edit_formats; // the text formats of models without tool calls: replies, properties, attacks
 mod egress; // the way out of a run, to allowed hosts only
+mod endings; // when a run ends: announcements, limits, unknown prices; commands that take long, and servers
 mod endpoints; // model endpoints that are hostile or absent
 mod endpoints_bad; // wrong models, keys, addresses and settings: one message, nothing sent in vain
 mod events; // webhook payloads as GitHub sends them, what they become and what is decided

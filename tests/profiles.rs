@@ -596,14 +596,18 @@ async fn claude_s_shell_writes_a_lot_and_is_cut() {
 }
 
 #[tokio::test]
-async fn claude_s_shell_leaves_nobody_behind() {
+async fn what_claude_s_shell_leaves_behind_ends_before_the_tree_is_collected() {
     let desk = ReviewContext::new(Profile::Claude, Wire::Messages).await;
     // A time that nobody else sleeps.
     let time = format!("9{:07}", std::process::id());
     let bash = |script: &str| json!({"command": script.replace('T', &time), "timeout_ms": 2_000});
     desk.call("bash", bash("setsid sleep T & (setsid sleep T &); :")).await;
+    assert_eq!(sleepers(&time), 2);
+    desk.guest.client.end_sessions().await.unwrap();
     assert_eq!(sleepers(&time), 0);
     desk.call("bash", bash("setsid sleep T & sleep 50")).await;
+    assert_eq!(sleepers(&time), 1);
+    desk.call("bash", json!({"restart": true})).await;
     assert_eq!(sleepers(&time), 0);
 }
 

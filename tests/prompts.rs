@@ -253,6 +253,7 @@ fn environment(mode: Mode) -> Environment {
         writable,
         sandbox: "locked container".to_owned(),
         time_budget: std::time::Duration::from_mins(45),
+        command_timeout: std::time::Duration::from_mins(10),
         checks: checks(),
     }
 }

@@ -100,6 +100,7 @@ fn outcome(words: Option<&str>) -> Outcome {
             usage: Usage { input: 12_000, cached_input: 9000, output: 800, ..Usage::default() },
             cost_usd: 0.0421,
             cost_is_estimate: false,
+            price_is_unknown: false,
             wall_seconds: 61.0,
             tools: vec![
                 ToolUse {

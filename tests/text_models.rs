@@ -251,7 +251,14 @@ fn answer(state: &mut State, calls: &[(usize, ToolCall)], success: bool, text: &
 
 fn remarks() -> Remarks {
     let text = |word: &str| word.to_owned();
-    Remarks { nudge: text("nudge"), empty: text("empty"), cut: text("cut"), tools: text("tools") }
+    Remarks {
+        nudge: text("nudge"),
+        empty: text("empty"),
+        cut: text("cut"),
+        unfinished: text("unfinished"),
+        unchanged: text("unchanged"),
+        tools: text("tools"),
+    }
 }
 
 fn pending(state: &State) -> Vec<(usize, ToolCall)> {

@@ -177,7 +177,7 @@ fn a_check_that_failed_before_and_still_fails_goes_back_once() {
 
 #[test]
 fn a_check_that_failed_before_is_nobodys_business_without_a_change() {
-    let world = TestWorld::new(github_with(FILES), [say("There is nothing to do.")]);
+    let world = TestWorld::new(github_with(FILES), vec![say("There is nothing to do."); 2]);
     world.issue().expect(10);
     assert_eq!(world.model.requests().len(), 1);
 }

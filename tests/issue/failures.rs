@@ -6,12 +6,14 @@ use serde_json::json;
 use super::{check, state};
 use crate::resume::meanwhile;
 use crate::support::github::{Fault, Kind};
-use crate::support::model::{Turn, call, fail};
+use crate::support::model::{Turn, call, fail, say};
 use crate::support::world::{TestWorld, fix, github};
 
 #[test]
-fn a_used_up_budget_keeps_the_work_and_publishes_nothing() {
-    let world = TestWorld::new(github(), fix());
+fn a_used_up_budget_opens_a_draft_that_the_next_run_completes() {
+    let mut turns: Vec<Turn> = fix().into_iter().take(2).collect();
+    turns.push(say("Add instead of subtracting\n\nLeft: a test of its own."));
+    let world = TestWorld::new(github(), turns);
     let output = world.run(&["issue", "acme/app#7", "--max-turns", "2"]).expect(40);
     check(
         &output.text(),
@@ -58,7 +60,29 @@ fn a_used_up_budget_keeps_the_work_and_publishes_nothing() {
     assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
     assert!(world.result("plan.md").contains("Find the bug"));
     assert!(world.result("report.html").contains("calc.sh"));
-    assert_eq!(world.model.requests().len(), 2);
+    assert_eq!(world.model.requests().len(), 3);
+    let [draft] = &world.github.pulls()[..] else { panic!("one draft") };
+    assert!(draft.draft, "{draft:?}");
+    for part in ["Refs #7", "stopped by a limit", "Left: a test of its own", "passed"] {
+        assert!(draft.body.contains(part), "{part}: {}", draft.body);
+    }
+    assert!(!draft.body.contains("Fixes #7"), "{}", draft.body);
+    world.model.add(fix());
+    world.issue().expect(0);
+    let [pull] = &world.github.pulls()[..] else { panic!("the same one") };
+    assert_eq!((pull.number, pull.draft), (draft.number, false), "{pull:?}");
+    assert!(pull.body.contains("Fixes #7") && !pull.body.contains("Refs #7"), "{}", pull.body);
+    assert_eq!(world.runs().len(), 2);
+}
+
+#[test]
+fn a_used_up_budget_without_a_change_publishes_nothing() {
+    let turns = [fix().remove(0), say("Nothing was changed yet")];
+    let world = TestWorld::new(github(), turns);
+    world.run(&["issue", "acme/app#7", "--max-turns", "1"]).expect(40);
+    assert_eq!(world.github.pulls(), []);
+    let comments = world.github.comments(7);
+    assert!(comments[0].body.contains("Nothing had been changed by then."), "{comments:?}");
 }
 
 #[test]
@@ -111,11 +135,13 @@ fn a_provider_that_stays_down_ends_the_run_which_can_go_on() {
             hint: the files of the run so far are in DIR/state/runs/RUN
         "#]],
     );
-    assert_eq!(world.github.pulls(), []);
+    let drafts = world.github.pulls();
+    assert!(drafts.len() == 1 && drafts[0].draft && drafts[0].body.contains("Refs #7"), "{drafts:?}");
     world.model.add(fix().into_iter().skip(2));
     world.issue().expect(0);
     assert_eq!(world.model.unused(), 0);
     assert_eq!((world.runs().len(), world.github.pulls().len()), (1, 1));
+    assert!(!world.github.pulls()[0].draft);
     assert_eq!(world.github.comments(7).len(), 1);
 }
 

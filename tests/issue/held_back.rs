@@ -169,7 +169,7 @@ fn a_change_that_holds_our_own_key_is_refused_and_the_key_is_nowhere() {
 
 #[test]
 fn no_change_is_no_pull_request() {
-    let world = TestWorld::new(github(), [say("Nothing is wrong here.")]);
+    let world = TestWorld::new(github(), vec![say("Nothing is wrong here."); 2]);
     let output = world.issue().expect(10);
     check(
         &output.text(),
@@ -199,7 +199,7 @@ fn no_change_is_no_pull_request() {
 
             Nothing is wrong here.
 
-            $0.0015 · 1 turns · 1000 tokens in (600 cached), 50 out · TIME
+            $0.0030 · 2 turns · 2000 tokens in (1200 cached), 100 out · TIME
 
             <!-- patchwright:progress run=RUN v=1 -->
 

@@ -210,7 +210,7 @@ fn a_branch_that_changed_the_same_lines_keeps_them_and_the_patch_is_posted() {
 
 #[test]
 fn nothing_changed_is_answered_with_the_words_of_the_model() {
-    let world = TestWorld::new(with_pull(), vec![say("The sign is right as it is.")]);
+    let world = TestWorld::new(with_pull(), vec![say("The sign is right as it is."); 2]);
     say_on_pull(&world, "@patchwright fix the sign").expect(10);
     assert_eq!(branch(&world, "acme/app").1.len(), 1);
     let answer = &answers(&world, PULL)[0];

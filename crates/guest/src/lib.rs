@@ -15,6 +15,7 @@
 //! the file system that is left of the machine's in the local sandbox.
 
 mod apart;
+mod background;
 pub mod checkpoint;
 pub mod collect;
 pub mod confine;

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags};
 
+use super::background::Background;
 use super::fork_server::{ForkServer, Launcher, Order};
 use super::keeper::Keeper;
 use super::launch::Streams;
@@ -57,8 +58,12 @@ pub struct Processes {
     pub(super) keeper: Arc<Keeper>,
     /// The shell that outlives its commands; `None` until it is asked for.
     pub(super) resident: Mutex<Option<Resident>>,
+    /// Where the next such shell begins; the workspace when nothing is said.
+    pub(super) next_folder: Mutex<Option<PathBuf>>,
     /// Commands that outlive the call that started them.
     pub(super) sessions: Sessions,
+    /// What commands left running.
+    pub(super) background: Background,
     /// What commands of tools find besides.
     programs: Programs,
 }
@@ -267,6 +272,7 @@ impl Processes {
         self.keeper.refuse();
         let until = Instant::now() + KILL_TIMEOUT;
         self.sessions.cut_all();
+        self.end_background();
         self.end_resident(until);
         self.keeper.wait_for_all(until);
     }
@@ -418,21 +424,26 @@ impl Running {
         self.launcher.pid()
     }
 
+    /// Takes what has been written and not read yet.
+    pub(super) fn drain(&mut self, kept: &mut dyn Sink) {
+        // A bound: somebody may write on and on.
+        for _ in 0..256 {
+            let Some(output) = &self.output else { return };
+            let mut fds = [PollFd::new(output, PollFlags::IN)];
+            match rustix::event::poll(&mut fds, Some(&timespec(Duration::ZERO))) {
+                Ok(count) if count > 0 => self.take(kept),
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+
     /// Throws away what has been written and not read yet.
     pub(super) fn discard(&mut self) {
         struct Nowhere;
         impl Sink for Nowhere {
             fn push(&mut self, _: &[u8]) {}
         }
-        // A bound: a writer that nobody stopped must not hold up the next command.
-        for _ in 0..256 {
-            let Some(output) = &self.output else { return };
-            let mut fds = [PollFd::new(output, PollFlags::IN)];
-            match rustix::event::poll(&mut fds, Some(&timespec(Duration::ZERO))) {
-                Ok(count) if count > 0 => self.take(&mut Nowhere),
-                Ok(_) | Err(_) => return,
-            }
-        }
+        self.drain(&mut Nowhere);
     }
 
     /// Cuts the lifeline, waits for the launcher and takes the rest of the output. `None` when the

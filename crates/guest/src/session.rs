@@ -169,13 +169,15 @@ impl Processes {
         Told { output: kept.finish(code, false, since(started)), note }
     }
 
-    /// Ends every session, with what was started in it.
+    /// Ends every session with what was started in it, and what commands left running.
     pub fn end_sessions(&self) {
         let sessions = self.sessions.cut_all();
         let until = Instant::now() + KILL_TIMEOUT * 2;
         for session in sessions {
             session.wait(until, &AtomicBool::new(false));
         }
+        self.end_background();
+        self.quiet_shell();
     }
 
     /// Makes a session of what runs.

@@ -268,7 +268,7 @@ fn shares(agents: &[Agent]) -> Markup {
                         td { (text::line(&agent.who)) }
                         td { (agent.spending.turns) }
                         td { (agent.spending.usage.total()) }
-                        td { (format!("${:.4}", agent.spending.cost_usd)) }
+                        td { (sections::dollars(&agent.spending)) }
                     }
                 }
             }

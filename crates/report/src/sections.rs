@@ -24,7 +24,7 @@ pub fn state(conclusion: Conclusion) -> &'static str {
         Conclusion::NeedsInput => "needs an answer",
         Conclusion::Partial => "partly done",
         Conclusion::Refused => "refused by policy",
-        Conclusion::Budget => "stopped by a limit; the work so far is kept",
+        Conclusion::Budget => "stopped by a limit",
         Conclusion::Provider => "stopped: the model did not answer",
         Conclusion::Sandbox => "stopped: the sandbox failed",
     }
@@ -152,12 +152,26 @@ pub fn held_back(judgement: &Judgement, patch: Option<&str>, most: usize) -> Str
 /// Tools of one table.
 const MAX_TOOLS: usize = 40;
 
+/// What was spent, as far as it is known.
+pub fn dollars(spending: &Spending) -> String {
+    let bound = if spending.cost_is_estimate { "at most " } else { "" };
+    match (spending.price_is_unknown, spending.cost_usd > 0.0) {
+        (true, false) => "price unknown".to_owned(),
+        (true, true) => format!("{bound}${:.4} and what has no known price", spending.cost_usd),
+        (false, _) => format!("{bound}${:.4}", spending.cost_usd),
+    }
+}
+
+/// The same as a number for programs; empty when nobody knows it.
+pub fn dollars_output(spending: &Spending) -> String {
+    if spending.price_is_unknown { String::new() } else { format!("{:.4}", spending.cost_usd) }
+}
+
 /// Tokens, money, time, in one line.
 pub fn cost(spending: &Spending) -> String {
-    let bound = if spending.cost_is_estimate { "at most " } else { "" };
     format!(
-        "{bound}${:.4} · {} turns · {} tokens in ({} cached), {} out · {:.0} s",
-        spending.cost_usd,
+        "{} · {} turns · {} tokens in ({} cached), {} out · {:.0} s",
+        dollars(spending),
         spending.turns,
         spending.usage.input,
         spending.usage.cached_input,

@@ -22,6 +22,7 @@ use patchwright_config::Mode;
 use patchwright_git::tree::Change;
 use patchwright_journal::Entry;
 use patchwright_provider::Progress as ModelProgress;
+use patchwright_report::sections;
 use patchwright_sandbox::client::CollectLimits;
 use patchwright_sandbox::packed::Packed;
 use patchwright_sandbox::{PreparedImage, Running};
@@ -256,6 +257,7 @@ async fn converse(
         cancel: run.environment.cancel.clone(),
         progress: &progress,
         services: &services,
+        expects_change: brief.expects_change && run.config.mode == Mode::Execute,
     })
     .reviewing(desk)
     .with_agents(company);
@@ -294,10 +296,10 @@ fn tell(phase: &Phase<'_>, what: &Happening<'_>, agent: Option<&str>) {
             ui.detail(&format!("  {who}{} {ended} after {} ms", call.name, took.as_millis()));
         }
         Happening::Replied { spending } => ui.detail(&format!(
-            "{who}turn {}: {} tokens, ${:.4} so far",
+            "{who}turn {}: {} tokens, {} so far",
             spending.turns,
             spending.usage.total(),
-            spending.cost_usd
+            sections::dollars(spending)
         )),
         Happening::Compacted { before, after } => {
             ui.say(&format!(

@@ -7,6 +7,7 @@ use super::brief::{Brief, message};
 use super::equip;
 use super::run::Run;
 use crate::context::agents::{self, AgentFile};
+use crate::world;
 use patchwright_agent::budget::BudgetShare;
 use patchwright_agent::sub::{DEFAULT_MOST, Kind, SubAgentConfig};
 use patchwright_base::error::{Failure, Result};
@@ -165,7 +166,8 @@ impl Making<'_> {
             if !file.is_operators && !is_named {
                 continue;
             }
-            let Ok(mut model) = catalogue.resolve(spec, None) else { continue };
+            let Ok(model) = catalogue.resolve(spec, None) else { continue };
+            let mut model = world::at_its_address(config, spec, model);
             let is_known = is_named || !model.assumed;
             let is_asked_alike = model.provider == own.provider && model.script().is_none();
             if is_known && is_asked_alike {

@@ -5,7 +5,7 @@
 
 use super::admit::AdmittedIssue;
 use super::checks::Checks;
-use super::job::{Job, Subject};
+use super::job::{Baseline, Job, Subject};
 use super::run::Run;
 use super::workspace::Workspace;
 use crate::context::agents::AgentFiles;
@@ -42,6 +42,8 @@ pub struct Brief {
     mode_text: Option<&'static str>,
     /// The task in words.
     pub task: String,
+    /// The task is a change: a model that makes none is asked about it.
+    pub expects_change: bool,
     /// For the report: what was removed from or left out of the input.
     pub notes: Vec<String>,
     checks: Vec<String>,
@@ -79,7 +81,9 @@ impl Brief {
         let (task, notes) = job.subject.task_text(run, checks)?;
         let rules = job.checkout.rules.workspace();
         let brief = Brief::with(run, rules, &task, notes, &checks.commands).await?;
-        Ok(Brief { mode_text: job.mode_text, baseline: baseline::render(before)?, ..brief })
+        let expects_change = job.baseline != Baseline::None && !job.answer_suffices;
+        let baseline = baseline::render(before)?;
+        Ok(Brief { mode_text: job.mode_text, expects_change, baseline, ..brief })
     }
 
     /// The brief for a task that is in words already, and that no checks judge.
@@ -131,6 +135,7 @@ impl Brief {
             agents,
             mode,
             mode_text: None,
+            expects_change: false,
             task: task.to_owned(),
             notes,
             checks: checks.to_vec(),
@@ -187,6 +192,7 @@ impl Brief {
             writable,
             sandbox: sandbox_words(run),
             time_budget: run.remaining(),
+            command_timeout: run.config.limits.command_timeout,
             checks: self.checks.clone(),
         })
     }

@@ -30,7 +30,7 @@ use super::settle::JudgedChange;
 use super::workspace::{Checkout, Rules, Workspace};
 use super::{decide, publish, salvage};
 use crate::world::World;
-use patchwright_base::error::Result;
+use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
 use patchwright_git::clone::Repo;
 use patchwright_sandbox::PreparedImage;
@@ -111,13 +111,19 @@ async fn solve(run: &Run<'_>, issue: &AdmittedIssue, progress: &Progress) -> Res
     let Finished { judged, outcome, .. } = &finished;
     let mut published = None;
     if let (Some(branch), Some(commit)) = (&branch, judged.commit)
-        && publish::is_publishable(outcome)
+        && (publish::is_publishable(outcome) || publish::is_worth_a_draft(outcome))
     {
         progress.phase("Publishing");
         let workspace = &checkout.workspace;
         let proposal = publish::Proposal { workspace, commit, outcome, judged, branch };
         let publishing = publish::publish(run, issue, &proposal);
-        published = Some(run.unless_interrupted(publishing).await?);
+        published = if !run.is_interrupted() {
+            Some(run.unless_interrupted(publishing).await?)
+        } else if run.has_lost_its_job() {
+            None
+        } else {
+            publish::before_the_end(publishing).await?
+        };
         salvage::write_report(run, outcome, published.as_ref());
     }
     Ok(finished.report(run, checkout, published))
@@ -134,6 +140,8 @@ async fn follow(run: &Run<'_>, request: &ExecRequest, progress: &Progress) -> Re
 
 /// Says how the run ended, and closes its journal.
 async fn end(run: &Run<'_>, progress: Progress, result: Result<RunReport>) -> Result<RunReport> {
+    let published = result.as_ref().ok().and_then(|report| report.published.as_ref());
+    let in_draft = published.map(|it| format!("the work so far is in draft #{}", it.pull_request));
     match run.or_interruption(result) {
         Ok(report) => {
             let RunReport { outcome, published, hints, .. } = &report;
@@ -144,6 +152,7 @@ async fn end(run: &Run<'_>, progress: Progress, result: Result<RunReport>) -> Re
             Ok(report)
         }
         Err(failure) => {
+            let failure = in_draft.into_iter().fold(failure, Failure::hint);
             progress.fail(&failure).await;
             Err(failure)
         }
@@ -239,15 +248,19 @@ async fn evidence(
     if !judged.judgement.violations.is_empty() || run.is_interrupted() {
         return Ok(checks.without_change(&worked.baseline));
     }
+    let checked = worked.checked.as_ref().filter(|checked| checked.tree == Some(change.tree));
+    let has_time = !run.remaining().is_zero();
+    // Without time left every check would be said to have taken too long.
+    if checked.is_none() && !has_time {
+        return Ok(checks.without_change(&worked.baseline));
+    }
     let paths = change.files.iter().map(|file| file.path.clone()).collect();
     let checks = checks.of_change(rules, paths).await?;
     let mut baseline = worked.baseline.clone();
-    if job.baseline != Baseline::None {
+    if job.baseline != Baseline::None && has_time {
         checks.complete(run, image, workspace, &mut baseline).await?;
     }
-    if let Some(checked) = &worked.checked
-        && checked.tree == Some(change.tree)
-    {
+    if let Some(checked) = checked {
         return Ok(checks::short(checks.evidence(&baseline, checked.runs.clone())));
     }
     progress.phase("Running the repository's checks on the change");

@@ -13,7 +13,7 @@ use self::lanes::Conductor;
 use super::workspace::Workspace;
 use super::{equip, recorded_tools};
 use crate::world::World;
-use patchwright_agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
+use patchwright_agent::{Agent, AgentSpec, Happening, StopKind, Stopped, history};
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
@@ -22,6 +22,7 @@ use patchwright_config::{Config, SandboxChoice};
 use patchwright_git::clone::{Repo, fetch, mirror};
 use patchwright_git::{Oid, blocking};
 use patchwright_journal::{self as journal, Entry, Journal, Line};
+use patchwright_prompt as prompt;
 use patchwright_provider::Provider;
 use patchwright_provider::item::Item;
 use patchwright_provider::scripted::ScriptedProvider;
@@ -201,6 +202,7 @@ async fn converse(
         cancel: CancellationToken::new(),
         progress: &progress,
         services: &services,
+        expects_change: was_asked_for_change(&recording.lines),
     })
     .with_agents(company);
     let mut stopped = agent.run(recording.opening.clone()).await;
@@ -330,6 +332,15 @@ fn looked_at<'a>(task: &'a Task, base: &'a str) -> &'a str {
         | TaskKind::Campaign(_)
         | TaskKind::Exec(_) => base,
     }
+}
+
+/// The model had ended without a change, and was told so.
+fn was_asked_for_change(lines: &[Line]) -> bool {
+    let Ok(unchanged) = prompt::text("task/unchanged.md") else { return false };
+    let is_it = |item: &Item| *item == history::note(unchanged);
+    lines
+        .iter()
+        .any(|line| matches!(&line.entry, Entry::Added { items } if items.iter().any(is_it)))
 }
 
 fn replies(lines: &[Line]) -> Vec<Option<patchwright_provider::Reply>> {

@@ -19,6 +19,8 @@ pub struct Environment {
     pub sandbox: String,
     /// What is left of the run's time.
     pub time_budget: Duration,
+    /// How long one command may take.
+    pub command_timeout: Duration,
     /// The commands by which the change will be judged.
     pub checks: Vec<String>,
 }
@@ -47,11 +49,22 @@ pub fn render(environment: &Environment) -> String {
     row("current_date", &environment.date);
     let minutes = environment.time_budget.as_secs().div_ceil(60);
     row("time_budget", &format!("{minutes} minutes"));
+    row("command_timeout", &spoken(environment.command_timeout));
     for check in &environment.checks {
         row("check_command", check);
     }
     out.push_str("</environment_context>");
     out
+}
+
+/// `10 minutes`, or seconds where it is no whole number of them.
+fn spoken(time: Duration) -> String {
+    let seconds = time.as_secs();
+    if seconds >= 60 && seconds.is_multiple_of(60) {
+        format!("{} minutes", seconds / 60)
+    } else {
+        format!("{seconds} seconds")
+    }
 }
 
 fn escape(value: &str) -> String {
