@@ -136,7 +136,10 @@ fn a_provider_that_stays_down_ends_the_run_which_can_go_on() {
         "#]],
     );
     let drafts = world.github.pulls();
-    assert!(drafts.len() == 1 && drafts[0].draft && drafts[0].body.contains("Refs #7"), "{drafts:?}");
+    assert!(
+        drafts.len() == 1 && drafts[0].draft && drafts[0].body.contains("Refs #7"),
+        "{drafts:?}"
+    );
     world.model.add(fix().into_iter().skip(2));
     world.issue().expect(0);
     assert_eq!(world.model.unused(), 0);

@@ -26,7 +26,6 @@ use super::background::{self, Left};
 use super::output::Kept;
 use super::process::{Ending, Processes, Running, Sink, Spec, TIMED_OUT, exit_code, timespec};
 use super::programs::Patches;
-use super::protocol::MAX_OUTPUT_CAP;
 use super::quota::Inside;
 use super::{descendants, environment};
 use crate::tool::{CommandOutput, ToolError};
@@ -87,7 +86,7 @@ impl Processes {
         let token = token();
         let mut heard = Heard {
             marked: Marked::new(&token),
-            kept: Kept::new(output_cap.min(MAX_OUTPUT_CAP)),
+            kept: self.kept(output_cap),
             outlet: self.tmp().and_then(|tmp| Outlet::open(&tmp, &token)),
         };
         resident.running.discard();

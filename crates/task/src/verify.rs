@@ -68,7 +68,10 @@ pub async fn run(client: &Client, planned: &[PlannedCheck], share: Duration) -> 
             }
             Err(error) => {
                 let why = text::line(&error.to_string());
-                if matches!(error, GuestError::Gone(_) | GuestError::Protocol(_)) {
+                if matches!(
+                    error,
+                    GuestError::Gone(_) | GuestError::Protocol(_) | GuestError::Words(_)
+                ) {
                     gone = Some(format!("not run: {why}"));
                 }
                 runs.push(CheckRun::not_run(&check.command, why));

@@ -7,6 +7,7 @@ pub mod environment;
 pub mod hidden;
 pub mod instructions;
 pub mod log;
+pub mod map;
 pub mod setup;
 pub mod skills;
 pub mod thread;
