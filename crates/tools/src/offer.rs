@@ -17,7 +17,7 @@ use super::{dispatch, schema};
 use patchwright_base::error::Result;
 use patchwright_config::Mode;
 use patchwright_config::tools::Tools;
-use patchwright_guest::tool::{Effect, Power};
+use patchwright_guest::tool::Effect;
 use patchwright_provider::catalogue::{Model, ToolMode};
 use patchwright_provider::item::Wire;
 use patchwright_provider::{ToolDeclaration, ToolForm};

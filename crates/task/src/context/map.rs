@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use patchwright_base::invisible::invisible;
-use patchwright_git::commit;
-use patchwright_git::repo::{Oid, Repo};
+use patchwright_git::repo::Repo;
+use patchwright_git::{Oid, commit};
 use patchwright_prompt as prompt;
 
 /// Lines and bytes of the tree.
@@ -73,6 +73,7 @@ pub fn render<'p>(paths: impl Iterator<Item = &'p str>, subjects: &[String]) -> 
     if root.count == 0 {
         return String::new();
     }
+    let count = root.count;
     let tree = root.shown();
     let tag = prompt::tag_of(&[&tree, &subjects.join("\n")]);
     let mut out = format!("<repository-{tag}>\n{tree}");
@@ -82,7 +83,7 @@ pub fn render<'p>(paths: impl Iterator<Item = &'p str>, subjects: &[String]) -> 
             let _ = writeln!(out, "- {subject}");
         }
     }
-    let _ = write!(out, "</repository-{tag}>\nFiles in the repository: {}", root.count);
+    let _ = write!(out, "</repository-{tag}>\nFiles in the repository: {count}");
     let mut languages: Vec<(&str, usize)> = languages.into_iter().collect();
     languages.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
     let languages = languages.iter().take(MAX_LANGUAGES);
