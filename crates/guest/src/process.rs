@@ -29,6 +29,7 @@ use super::protocol::{Exec, MAX_OUTPUT_CAP};
 use super::quota::{Inside, WorkspaceQuota};
 use super::resident::Resident;
 use super::sessions::Sessions;
+use super::spill::Spills;
 use super::terminal::Terminal;
 use crate::tool::{CommandOutput, ToolError};
 
@@ -61,6 +62,8 @@ pub struct Processes {
     pub(super) sessions: Sessions,
     /// What commands of tools find besides.
     programs: Programs,
+    /// Where outputs of tools go that are too long to be shown.
+    spills: Option<Arc<Spills>>,
 }
 
 /// A command to run.
@@ -84,9 +87,12 @@ impl Processes {
         room: Option<Arc<WorkspaceQuota>>,
         forks: Option<ForkServer>,
     ) -> Processes {
+        let tmp = env.get("TMPDIR").map_or("/tmp", String::as_str);
+        let spills = Spills::below(Path::new(tmp), &workspace);
         let env = RwLock::new(Arc::new(env));
         let keeper = Arc::new(Keeper::new(room, forks));
-        Processes { workspace, env, keeper, programs: Programs::find(), ..Processes::default() }
+        let programs = Programs::find();
+        Processes { workspace, env, keeper, programs, spills, ..Processes::default() }
     }
 
     /// The environment of every command, before what a call adds.
@@ -119,16 +125,29 @@ impl Processes {
             timeout: Duration::from_millis(exec.timeout_ms),
             output_cap: exec.output_cap,
         };
-        self.run(&spec, cancelled)
+        self.run_into(&spec, Kept::new(spec.output_cap.min(MAX_OUTPUT_CAP)), cancelled)
     }
 
-    /// Runs a command to its end, its time limit or its cancellation. Nothing that it started is
-    /// alive when this returns.
+    /// Runs a command of a tool to its end, its time limit or its cancellation. Nothing that it started
+    /// is alive when this returns.
     pub fn run(&self, spec: &Spec<'_>, cancelled: &AtomicBool) -> Result<CommandOutput, ToolError> {
+        self.run_into(spec, self.kept(spec.output_cap), cancelled)
+    }
+
+    /// What is kept of the output of a tool's command.
+    pub(super) fn kept(&self, cap: usize) -> Kept {
+        Kept::spilling(cap.min(MAX_OUTPUT_CAP), self.spills.clone())
+    }
+
+    fn run_into(
+        &self,
+        spec: &Spec<'_>,
+        mut kept: Kept,
+        cancelled: &AtomicBool,
+    ) -> Result<CommandOutput, ToolError> {
         let started = Instant::now();
         let inside = self.enter()?;
         let running = self.start(spec, None)?;
-        let mut kept = Kept::new(spec.output_cap.min(MAX_OUTPUT_CAP));
         let deadline = started + spec.timeout;
         let (code, timed_out) = self.attend(running, inside, &mut kept, deadline, cancelled)?;
         Ok(kept.finish(code, timed_out, milliseconds(started)))

@@ -220,6 +220,9 @@ pub const MAX_CHANGED_BYTES: u64 = 1 << 30;
 /// Most output that one command can keep: its JSON form must fit into a frame.
 pub const MAX_OUTPUT_CAP: usize = 2 << 20;
 
+/// Bytes that a caller asks for beyond what it shows.
+pub const OUTPUT_SLACK: usize = 4096;
+
 /// Bytes of length, kind and call id.
 pub const HEADER: usize = 9;
 

@@ -21,7 +21,6 @@ use rustix::process::Pid;
 use super::output::Kept;
 use super::process::{Ending, Processes, Running, Sink, Spec, TIMED_OUT, exit_code, timespec};
 use super::programs::Patches;
-use super::protocol::MAX_OUTPUT_CAP;
 use super::{descendants, environment};
 use crate::tool::{CommandOutput, ToolError};
 
@@ -75,7 +74,7 @@ impl Processes {
             None => self.open_shell(patches, cancelled)?,
         };
         let token = token();
-        let mut marked = Marked::new(&token, output_cap.min(MAX_OUTPUT_CAP));
+        let mut marked = Marked::new(&token, self.kept(output_cap));
         resident.running.discard();
         let deadline = started + timeout;
         // The empty line matters: bash does not know `{` right behind an `eval` that it could not parse.
@@ -167,7 +166,7 @@ impl Processes {
         let shell = running.pid();
         let mut resident = Resident { running, feed, shell };
         let token = token();
-        let mut marked = Marked::new(&token, spec.output_cap);
+        let mut marked = Marked::new(&token, Kept::new(spec.output_cap));
         let text = format!("exec 9>&1\ncommand printf '\\n%s %d\\n' {token} \"$$\" >&9\n");
         let deadline = Instant::now() + START;
         if resident.send(text.as_bytes(), deadline).is_ok() {
@@ -228,9 +227,9 @@ struct Marked {
 }
 
 impl Marked {
-    fn new(token: &str, cap: usize) -> Marked {
+    fn new(token: &str, kept: Kept) -> Marked {
         let mark = format!("\n{token} ").into_bytes();
-        Marked { kept: Kept::new(cap), mark, held: Vec::new(), number: None }
+        Marked { kept, mark, held: Vec::new(), number: None }
     }
 
     /// Passes on the first bytes of what is held.

@@ -91,6 +91,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "tools/read_lines.md",
     "tools/read_many_files.md",
     "tools/read_mcp_resource.md",
+    "tools/read_text.md",
     "tools/replace.md",
     "tools/report_finding.md",
     "tools/resume_agent.md",
@@ -140,6 +141,8 @@ pub struct IssueTask<'a> {
     pub thread: &'a str,
     /// Commands that are run afterwards.
     pub checks: &'a [String],
+    /// Nothing is changed: a plan is the answer.
+    pub plans: bool,
 }
 
 /// A check that failed on the change, for the model.
@@ -236,8 +239,9 @@ pub fn mode(mode: Mode) -> Result<Option<&'static str>> {
 
 /// The task: solve this issue.
 pub fn issue_task(task: &IssueTask<'_>) -> Result<String> {
-    let IssueTask { repository, number, thread, checks } = *task;
-    render("task/issue.md", context! { repository, number, thread, checks => list(checks) })
+    let IssueTask { repository, number, thread, checks, plans } = *task;
+    let checks = list(checks);
+    render("task/issue.md", context! { repository, number, thread, checks, plans })
 }
 
 /// What the model is told about a comment that asks for something.

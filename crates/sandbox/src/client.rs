@@ -125,6 +125,9 @@ pub enum GuestError {
     /// It sent something that the protocol does not allow.
     #[error("the guest broke the protocol: {0}")]
     Protocol(String),
+    /// Text came in place of an answer: what the container engine says.
+    #[error("the guest did not start; in its place came: {0}")]
+    Words(String),
     #[error("the guest did not answer within {0:?}")]
     Timeout(Duration),
     /// It answered with an error of its own.

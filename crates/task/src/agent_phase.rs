@@ -152,11 +152,12 @@ pub async fn review(
 async fn work_on(
     phase: &Phase<'_>,
     tree: Packed,
-    brief: Brief,
+    mut brief: Brief,
     desk: Option<&ReviewContext<'_>>,
 ) -> Result<AgentResult> {
     let run = phase.run;
     let sandbox = checks::start(run, phase.image, &tree, "agent").await?;
+    brief.look_around(&sandbox, phase.image).await;
     // It would stay on the disk for as long as the model works.
     drop(tree);
     let notes = brief.notes.clone();

@@ -198,14 +198,17 @@ impl Making<'_> {
         self.offered(model, tools)
     }
 
-    /// The tools of a model, or plain functions where its family has none that only reads.
+    /// The tools of a model with some that only read: plain functions where its family has none.
     fn readable(&self, model: &Model, own: ToolSet) -> Result<ToolSet> {
         if narrow::can_read(&narrow::reading(&own)) {
             return Ok(own);
         }
-        let mut plain = model.clone();
-        profile::choose(&mut plain, Profile::Generic.name());
-        self.offered(&plain, ToolSet::for_run(&plain, self.run.config.mode, &[])?)
+        let tools = ToolSet::with_readers(model)?;
+        let mut model = model.clone();
+        if tools.profile() != Profile::for_model(&model) {
+            profile::choose(&mut model, tools.profile().name());
+        }
+        self.offered(&model, tools)
     }
 
     fn offered(&self, model: &Model, tools: ToolSet) -> Result<ToolSet> {

@@ -48,7 +48,10 @@ pub async fn run(client: &Client, commands: &[String], timeout: Duration) -> Vec
             }),
             Err(error) => {
                 let why = text::line(&error.to_string());
-                if matches!(error, GuestError::Gone(_) | GuestError::Protocol(_)) {
+                if matches!(
+                    error,
+                    GuestError::Gone(_) | GuestError::Protocol(_) | GuestError::Words(_)
+                ) {
                     gone = Some(format!("not run: {why}"));
                 }
                 runs.push(CheckRun::not_run(command, why));

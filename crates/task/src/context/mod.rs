@@ -6,6 +6,7 @@ pub mod environment;
 pub mod hidden;
 pub mod instructions;
 pub mod log;
+pub mod map;
 pub mod skills;
 pub mod thread;
 
