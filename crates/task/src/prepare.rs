@@ -50,6 +50,13 @@ impl Run<'_> {
         };
         let prepared = self.world.sandbox.prepare(&spec).await;
         let mut image = prepared.map_err(|error| called(error, &self.config, &plan, &commands))?;
+        // The time of the run is up, and not only that of setup: there is nothing to go on with.
+        let late = image.setup.iter().zip(&commands).position(|(ran, _)| ran.timed_out);
+        if let Some(at) = late.filter(|_| self.remaining().is_zero()) {
+            let command = name(&self.config, &plan, at, &commands[at]);
+            let (limit, output) = (spec.setup_timeout, image.setup[at].output.clone());
+            return Err(SandboxError::SetupTime { command, limit, output }.into());
+        }
         if !commands.is_empty() {
             image.paths.clone_from(&plan.paths);
         }

@@ -258,9 +258,10 @@ fn is_inherited(name: &str) -> bool {
 pub(super) fn enforced(shape: &Shape<'_>, seccomp: &Seccomp) -> Vec<String> {
     let limits = shape.limits;
     let temporary = limits.tmp_bytes >> 20;
-    let folders = match shape.image.has_home() {
-        true => format!("/tmp: {temporary} MiB; home, which setup filled, counts as workspace"),
-        false => format!("/tmp and home: {temporary} MiB each"),
+    let folders = if shape.image.has_home() {
+        format!("/tmp: {temporary} MiB; home, which setup filled, counts as workspace")
+    } else {
+        format!("/tmp and home: {temporary} MiB each")
     };
     vec![
         "network: none".to_owned(),
