@@ -257,7 +257,8 @@ mod tests {
         use patchwright_provider::item::{Native, Wire};
         use patchwright_provider::{ToolDeclaration, ToolForm};
         let said = |text: &str, phase: &str| {
-            let native = Native { wire: Wire::Responses, value: serde_json::json!({"phase": phase}) };
+            let native =
+                Native { wire: Wire::Responses, value: serde_json::json!({"phase": phase}) };
             let content = vec![Content::text(text)];
             let message = Message { role: Role::Assistant, content, native: Some(native) };
             Reply { items: vec![Item::Message(message)], ..reply(&[]) }
