@@ -89,7 +89,7 @@ impl ReviewContext {
             }
             None => text,
         };
-        format!("{head}: {}\n", without_line_numbers(text.trim_end()))
+        format!("{head}: {}\n", without_ids(&without_line_numbers(text.trim_end())))
     }
 
     /// Calls in a row, each with what comes back.
@@ -528,7 +528,6 @@ async fn claude_s_shell_stays() {
             traced
             > bash {"command":"set +x; set -u; echo $none"}
             failed: Exit code 1
-            + command eval 'set +x; set -u; echo $none'
             ++ set +x
             /usr/bin/bash: line #: none: unbound variable
             The shell has ended; the next command gets a new one in the workspace, without the variables of this one.
@@ -543,6 +542,7 @@ async fn claude_s_shell_stays() {
             > bash {"command":"sleep 1000 & sleep 1000 | cat & echo started"}
             ok: Exit code 0
             started
+            In the background run `sleep 1000` (#), `sleep 1000` (#), `cat` (#). What is written there from now on is in /tmp/background-#.log.
             > bash {"command":"jobs; echo nobody"}
             ok: Exit code 0
             nobody
@@ -565,7 +565,7 @@ async fn claude_s_shell_stays() {
             failed: Exit code 124
             Command timed out after # ms
             one
-            The shell has ended; the next command gets a new one in the workspace, without the variables of this one.
+            The command was not ended: it goes on in the background, and what it writes from now on is in /tmp/background-#.log. `kill #` ends it. The next command gets a new shell in the same folder, without the variables of this one.
             > bash {"command":"echo fresh"}
             ok: Exit code 0
             fresh
@@ -609,6 +609,19 @@ async fn what_claude_s_shell_leaves_behind_ends_before_the_tree_is_collected() {
     assert_eq!(sleepers(&time), 1);
     desk.call("bash", json!({"restart": true})).await;
     assert_eq!(sleepers(&time), 0);
+}
+
+/// Without the numbers of processes and of their logs.
+fn without_ids(text: &str) -> String {
+    ["` (", "`kill ", "background-"].iter().fold(text.to_owned(), |text, before| {
+        let mut parts = text.split(before);
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |out, part| {
+            let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
+            let mark = if rest.len() < part.len() { "#" } else { "" };
+            format!("{out}{before}{mark}{rest}")
+        })
+    })
 }
 
 fn sleepers(time: &str) -> usize {

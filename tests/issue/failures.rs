@@ -18,43 +18,53 @@ fn a_used_up_budget_opens_a_draft_that_the_next_run_completes() {
     check(
         &output.text(),
         &expect![[r#"
-        exit 40
-        --- stderr
-        run RUN
-        cloning the repository
-        preparing the sandbox
-        running the repository's checks on the base
-        check on base: `sh ./test.sh` failed with exit code 1
-        working on it
-        · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
-        · shell_command {"command":"sh test.sh"}
-        · apply_patch *** Begin Patch …
-        running the repository's checks on the change
-        check on head: `sh ./test.sh` passed
-        error: the limit on turns was reached
+            exit 40
+            --- stdout
+            Add instead of subtracting
 
-        hint: raise the limit, or split the work into smaller issues
-        hint: the files of the run so far are in DIR/state/runs/RUN
-    "#]],
+            Left: a test of its own.
+            --- stderr
+            run RUN
+            cloning the repository
+            preparing the sandbox
+            running the repository's checks on the base
+            check on base: `sh ./test.sh` failed with exit code 1
+            working on it
+            · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
+            · shell_command {"command":"sh test.sh"}
+            · apply_patch *** Begin Patch …
+            running the repository's checks on the change
+            check on head: `sh ./test.sh` passed
+            publishing
+            pull request #8: GITHUB/acme/app/pull/8 (created)
+            error: the limit on turns was reached
+
+            hint: raise the limit, or split the work into smaller issues
+            hint: the files of the run so far are in DIR/state/runs/RUN
+        "#]],
     );
     check(
         &state(&world),
         &expect![[r#"
+            pull request #8: Add instead of subtracting (patchwright/issue-7 → main, draft) by patchwright-bot
             comment by patchwright-bot:
-            **Patchwright: stopped by a limit; the work so far is kept**
+            **Patchwright: stopped by a limit**
+
+            Pull request: #8 (draft: 1 check passes)
 
             the limit on turns was reached
 
             - [ ] Find the bug *(in progress)*
             - [ ] Fix it
 
-            $0.0030 · 2 turns · 2000 tokens in (1200 cached), 100 out · TIME
+            $0.0045 · 3 turns · 3000 tokens in (1800 cached), 150 out · TIME
 
             <!-- patchwright:progress run=RUN v=1 -->
 
             <!-- patchwright:seal SEAL -->
             reaction eyes by patchwright-bot
             branch main
+            branch patchwright/issue-7
         "#]],
     );
     assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
@@ -129,6 +139,8 @@ fn a_provider_that_stays_down_ends_the_run_which_can_go_on() {
             retry 8 in TIME: down
             running the repository's checks on the change
             check on head: `sh ./test.sh` passed
+            publishing
+            pull request #8: GITHUB/acme/app/pull/8 (created)
             error: MODEL is unavailable: down
 
             hint: run it again later; the run continues where it stopped
