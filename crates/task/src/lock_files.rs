@@ -72,7 +72,7 @@ const ENDS: &[&str] = &[".csproj", ".fsproj", ".gemspec", ".sln", ".slnx", ".vbp
 pub(super) fn decides(path: &str) -> bool {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let is_pip = || {
-        let is_list = name.ends_with(".txt") || name.ends_with(".in");
+        let is_list = [".txt", ".in"].iter().any(|end| name.ends_with(end));
         let is_named = |text: &str| text.contains("requirements") || text.contains("constraints");
         is_list && (is_named(name) || is_named(folder.rsplit('/').next().unwrap_or_default()))
     };
