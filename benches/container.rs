@@ -27,7 +27,11 @@ async fn measure() {
     let sandbox = DockerSandbox::connect(None).await.unwrap();
     let tree = tree();
     let spec = SandboxSpec {
-        image: PreparedImage { reference: IMAGE.to_owned(), description: IMAGE.to_owned() },
+        image: PreparedImage {
+            reference: IMAGE.to_owned(),
+            description: IMAGE.to_owned(),
+            ..PreparedImage::default()
+        },
         run: format!("bench-{}", std::process::id()),
         purpose: "agent",
         env: BTreeMap::new(),

@@ -665,6 +665,8 @@ fn the_check_is_not_green_over_what_matters() {
         command: "make test".to_owned(),
         base: base.map(run),
         head: Some(run(head)),
+        found: None,
+        tests: None,
     };
     let defaults = patchwright_config::review::Review::default();
     for (priority, rows, fail_on_checks, expected, title) in [

@@ -280,6 +280,8 @@ pub(super) fn enforced(shape: &Shape<'_>, seccomp: &Seccomp) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use bollard::models::ImageConfig;
+
     use crate::docker::configuration::*;
 
     #[test]

@@ -127,6 +127,8 @@ fn key(spec: &ImageSpec<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use crate::local::setup::*;
 
     fn sandbox(base: &Path, name: &str, made: &str) -> PathBuf {
