@@ -91,14 +91,17 @@ fn check_run(command: &str, exit_code: Option<i32>, output: &str) -> CheckRun {
 
 /// The output of `cargo test`.
 fn cargo(tests: &[(&str, bool)]) -> String {
-    let mut output = format!("running {} tests\n", tests.len());
-    for (name, passes) in tests {
-        output += &format!("test {name} ... {}\n", if *passes { "ok" } else { "FAILED" });
-    }
+    let line = |(name, passes): &(&str, bool)| {
+        format!("test {name} ... {}\n", if *passes { "ok" } else { "FAILED" })
+    };
+    let lines: Vec<String> = tests.iter().map(line).collect();
     let failed = tests.iter().filter(|(_, passes)| !passes).count();
     let passed = tests.len() - failed;
-    output
-        + &format!("test result: FAILED. {passed} passed; {failed} failed; 0 ignored; 0 measured\n")
+    format!(
+        "running {} tests\n{}test result: FAILED. {passed} passed; {failed} failed; 0 ignored; 0 measured\n",
+        tests.len(),
+        lines.concat()
+    )
 }
 
 #[test]

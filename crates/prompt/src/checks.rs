@@ -6,7 +6,9 @@ use minijinja::{Value, context};
 
 use super::{render, tag_of};
 use patchwright_base::error::Result;
-use patchwright_types::evidence::{CheckRun, Comparison, EvidenceRow, Names, Standing};
+use patchwright_types::evidence::{
+    CheckRun, Comparison, EvidenceRow, Names, Standing, TestResults,
+};
 
 /// Tests of one list that are named.
 const MAX_NAMES: usize = 20;
@@ -128,18 +130,18 @@ fn since(last: &CheckRun, now: &CheckRun) -> Since {
         if before == after && !after.is_empty() {
             return Since::Same;
         }
-        let list = |title: &str, names: Vec<&str>| List {
+        let listed = |title: &str, names: Vec<&str>| List {
             title: title.to_owned(),
             count: names.len(),
             names: names.into_iter().take(MAX_NAMES).map(str::to_owned).collect(),
         };
         let lists = [
-            list(
+            listed(
                 "Tests that fail now and did not then",
                 after.difference(&before).copied().collect(),
             ),
-            list("Tests that no longer fail", before.difference(&after).copied().collect()),
-            list("Tests that still fail", after.intersection(&before).copied().collect()),
+            listed("Tests that no longer fail", before.difference(&after).copied().collect()),
+            listed("Tests that still fail", after.intersection(&before).copied().collect()),
         ];
         let lists: Vec<List> = lists.into_iter().filter(|list| list.count > 0).collect();
         return if lists.is_empty() { Since::Other } else { Since::Tests(lists) };
@@ -172,7 +174,7 @@ pub fn baseline(runs: &[CheckRun]) -> Result<String> {
     let tag = tag_of(&texts);
     let checks = runs.iter().zip(&outputs).map(|(run, output)| {
         let bad: Vec<String> =
-            run.tests.iter().flat_map(|tests| tests.bad()).map(str::to_owned).collect();
+            run.tests.iter().flat_map(TestResults::bad).map(str::to_owned).collect();
         let lists: Vec<Value> = if bad.is_empty() {
             Vec::new()
         } else {

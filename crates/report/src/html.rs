@@ -11,7 +11,7 @@ use patchwright_base::text;
 use patchwright_policy::Violation;
 use patchwright_provider::item::{Content, Item, Role};
 use patchwright_sandbox::egress::ledger::HostUse;
-use patchwright_types::evidence::{CheckRun, Standing};
+use patchwright_types::evidence::{CheckRun, Comparison, Standing};
 use patchwright_types::outcome::{Outcome, Spending};
 use patchwright_types::plan::StepStatus;
 
@@ -154,7 +154,7 @@ fn checks(outcome: &Outcome) -> Markup {
                         td { code { (text::line(&row.command)) } }
                         (cell(row.base.as_ref(), Standing::NotRun))
                         (cell(row.head.as_ref(), row.standing()))
-                        td { (row.tests.as_ref().map_or_else(String::new, |tests| tests.line())) }
+                        td { (row.tests.as_ref().map_or_else(String::new, Comparison::line)) }
                         td { (row.head.as_ref().map_or_else(String::new, |run| sections::seconds(run.duration_ms))) }
                     }
                 }

@@ -50,7 +50,7 @@ impl Checks {
             plan.checks.retain(|check| check.folder.is_empty());
             plan.notes.clear();
         }
-        Ok(Checks { waits_for_change, ..Checks::of_plan(plan) })
+        Ok(Checks { waits_for_change, ..Checks::of_plan(&plan) })
     }
 
     /// The checks of a change to these paths.
@@ -58,10 +58,10 @@ impl Checks {
         if !self.waits_for_change || paths.is_empty() {
             return Ok(Cow::Borrowed(self));
         }
-        Ok(Cow::Owned(Checks::of_plan(detect(rules, paths).await?)))
+        Ok(Cow::Owned(Checks::of_plan(&detect(rules, paths).await?)))
     }
 
-    fn of_plan(plan: CheckPlan) -> Checks {
+    fn of_plan(plan: &CheckPlan) -> Checks {
         let by_ci = |check: &&Check| check.found == Found::Ci;
         let found = plan.checks.iter().filter(by_ci).map(|c| (c.command.clone(), place(c)));
         let found: BTreeMap<String, String> = found.collect();
@@ -71,7 +71,7 @@ impl Checks {
         });
         Checks {
             commands: plan.commands(),
-            source: source(&plan),
+            source: source(plan),
             found,
             notes: notes.collect(),
             waits_for_change: false,

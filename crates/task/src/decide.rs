@@ -214,9 +214,9 @@ mod tests {
         JudgedChange { judgement, change, ..JudgedChange::default() }
     }
 
-    fn check(exit_code: i32) -> Option<CheckRun> {
+    fn check(exit_code: i32) -> CheckRun {
         let command = "make test".to_owned();
-        Some(CheckRun { command, exit_code: Some(exit_code), ..CheckRun::default() })
+        CheckRun { command, exit_code: Some(exit_code), ..CheckRun::default() }
     }
 
     #[test]
@@ -229,7 +229,7 @@ mod tests {
             ("broken", check(0), check(1), Conclusion::Partial, Some(broke)),
         ];
         for (about, base, head, expected, said) in rows {
-            let rows = vec![EvidenceRow::new(base, head)];
+            let rows = vec![EvidenceRow::new(Some(base), Some(head))];
             let evidence = Evidence { rows, ..Evidence::default() };
             let judged = judged(Some(change(&[])), Judgement::default());
             let (conclusion, reason) =

@@ -286,14 +286,16 @@ mod tests {
     }
 
     fn cargo(tests: &[(&str, bool)]) -> CheckRun {
-        let mut output = format!("running {} tests\n", tests.len());
-        for (name, passes) in tests {
-            output += &format!("test {name} ... {}\n", if *passes { "ok" } else { "FAILED" });
-        }
+        let line = |(name, passes): &(&str, bool)| {
+            format!("test {name} ... {}\n", if *passes { "ok" } else { "FAILED" })
+        };
+        let lines: Vec<String> = tests.iter().map(line).collect();
         let failed = tests.iter().filter(|(_, passes)| !passes).count();
         let (word, passed) = (if failed > 0 { "FAILED" } else { "ok" }, tests.len() - failed);
-        output += &format!(
-            "test result: {word}. {passed} passed; {failed} failed; 0 ignored; 0 measured\n"
+        let output = format!(
+            "running {} tests\n{}test result: {word}. {passed} passed; {failed} failed; 0 ignored; 0 measured\n",
+            tests.len(),
+            lines.concat()
         );
         run(if failed > 0 { 101 } else { 0 }, &output)
     }
