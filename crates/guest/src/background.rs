@@ -177,7 +177,7 @@ impl Processes {
         let launcher = running.pid();
         let names = names(&descendants::alive_below(launcher, &|_| false));
         let is_quiet = running.output.is_none();
-        let Some((path, mut log)) = self.tmp().and_then(|tmp| self.background.log(&tmp)) else {
+        let Some((path, mut log)) = self.background.log(&self.tmp()) else {
             self.end(running, kept);
             return format!("{names} ended with the command: too much runs in the background.");
         };
@@ -205,8 +205,8 @@ impl Processes {
     }
 
     /// Where commands put what is not kept.
-    pub(super) fn tmp(&self) -> Option<PathBuf> {
-        Some(self.env().get("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from))
+    pub(super) fn tmp(&self) -> PathBuf {
+        self.env().get("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
     }
 
     /// Ends what commands have left running.

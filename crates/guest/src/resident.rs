@@ -60,6 +60,10 @@ pub struct InShell {
     pub note: String,
 }
 
+/// What the model is told when its shell is gone.
+const SHELL_ENDED: &str = "The shell has ended; the next command gets a new one in the workspace, without the \
+                           variables of this one.";
+
 impl Processes {
     /// Runs a script in the shell that stays, and starts that shell when there is none.
     pub fn in_shell(
@@ -87,7 +91,7 @@ impl Processes {
         let mut heard = Heard {
             marked: Marked::new(&token),
             kept: self.kept(output_cap),
-            outlet: self.tmp().and_then(|tmp| Outlet::open(&tmp, &token)),
+            outlet: Outlet::open(&self.tmp(), &token),
         };
         resident.running.discard();
         let deadline = started + timeout;
@@ -111,11 +115,8 @@ impl Processes {
         if let (Ending::TimedOut, Some(outlet), None) = (&ending, outlet, marked.number) {
             self.folder_of(&resident);
             let note = self.go_on(resident, outlet, inside);
-            return Ok(InShell {
-                output: kept.finish(TIMED_OUT, true, took),
-                is_alive: false,
-                note,
-            });
+            let output = kept.finish(TIMED_OUT, true, took);
+            return Ok(InShell { output, is_alive: false, note });
         }
         let status = self.end(resident.running, &mut kept);
         drop(inside);
@@ -128,11 +129,8 @@ impl Processes {
             }
         };
         self.leave(code)?;
-        let note =
-            "The shell has ended; the next command gets a new one in the workspace, without the \
-                    variables of this one."
-                .to_owned();
-        Ok(InShell { output: kept.finish(code, timed_out, took), is_alive: false, note })
+        let output = kept.finish(code, timed_out, took);
+        Ok(InShell { output, is_alive: false, note: SHELL_ENDED.to_owned() })
     }
 
     /// Lets what a command has put into the background write on, into a log; what the model is told of it.
@@ -148,7 +146,7 @@ impl Processes {
         if outlet.as_ref().is_some_and(|outlet| outlet.is_closed) {
             return format!("In the background {names}.");
         }
-        let tmp = self.tmp().unwrap_or_default();
+        let tmp = self.tmp();
         let log = outlet.and_then(|outlet| Some((outlet, self.background.log(&tmp)?)));
         let Some((outlet, (path, log))) = log else {
             resident.quiet();
@@ -168,7 +166,7 @@ impl Processes {
 
     /// Lets a command go on in its shell that has used up its time.
     fn go_on(&self, resident: Resident, outlet: Outlet, inside: Option<Inside>) -> String {
-        let Some((path, log)) = self.tmp().and_then(|tmp| self.background.log(&tmp)) else {
+        let Some((path, log)) = self.background.log(&self.tmp()) else {
             self.end(resident.running, &mut Kept::new(0));
             return "The command was ended, and its shell: too much runs in the background. The next \
                     command gets a new one in the same folder."
@@ -420,16 +418,11 @@ impl Outlet {
         };
         let reader = open(OFlags::RDONLY);
         let writer = open(OFlags::WRONLY);
-        match (reader, writer) {
-            (Ok(reader), Ok(writer)) => {
-                let reader = File::from(reader);
-                Some(Outlet { path, reader, writer: Some(writer), is_closed: false })
-            }
-            _ => {
-                let _ = fs_err::remove_file(&path);
-                None
-            }
-        }
+        let (Ok(reader), Ok(writer)) = (reader, writer) else {
+            let _ = fs_err::remove_file(&path);
+            return None;
+        };
+        Some(Outlet { path, reader: reader.into(), writer: Some(writer), is_closed: false })
     }
 
     /// Reads what is there. False when nothing is, or nothing can come any more.
@@ -501,12 +494,15 @@ impl Heard {
     }
 }
 
+/// What is done when nobody writes any more.
+type AtEnd = Box<dyn FnOnce(&Left) + Send>;
+
 /// Takes what comes until nobody writes any more or it is to end; then does what is left to do.
 fn pump(
     mut outlet: Outlet,
     mut log: background::Log,
     left: Arc<Left>,
-    end: Option<Box<dyn FnOnce(&Left) + Send>>,
+    end: Option<AtEnd>,
 ) -> io::Result<()> {
     let work = move || {
         while !left.is_cut() {

@@ -131,7 +131,9 @@ mod tests {
     fn written(tmp: &Path, pieces: &[&str]) -> Option<(String, u64)> {
         let spills = Spills::below(tmp, Path::new("/workspace"));
         let mut kept = Kept::spilling(CAP, spills);
-        pieces.iter().for_each(|piece| kept.push(piece.as_bytes()));
+        for piece in pieces {
+            kept.push(piece.as_bytes());
+        }
         kept.finish(0, false, 0).saved
     }
 

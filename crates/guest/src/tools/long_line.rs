@@ -84,14 +84,14 @@ mod tests {
             let args = json!({"file_path": "f", "old_string": old, "new_string": new});
             replace(&root, &parse_args("replace", args).unwrap())
         };
-        let patch =
+        let hunk =
             format!("*** Begin Patch\n*** Update File: f\n@@\n-{copied}\n+x\n*** End Patch\n");
         let whole = json!({"file_path": "f", "content": format!("{copied}\nother\n")});
         let refused: Vec<Result<ToolOutput, _>> = vec![
             edit(copied, "x"),
             edit("next", copied),
             write_file(&root, &parse_args("write_file", whole).unwrap()),
-            run_verified(&root, &patch, ""),
+            run_verified(&root, &hunk, ""),
         ];
         for outcome in refused {
             let said = outcome.unwrap_err().to_string();

@@ -353,7 +353,7 @@ fn native(fields: Map<String, Value>) -> Option<Native> {
 }
 
 /// A piece of a thought in a field of its own, and the field's name: `reasoning_content` (DeepSeek,
-/// SGLang) or `reasoning` (vLLM, LocalAI).
+/// SGLang) or `reasoning` (vLLM, `LocalAI`).
 fn named(delta: &Delta) -> Option<(Option<&'static str>, String)> {
     let pieces = [
         (PLAIN_THOUGHTS[0], delta.reasoning_content.clone()),
