@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use sha1::{Digest, Sha1};
 
 use super::checkpoint::Kept;
+use super::collect::Last;
 use super::folder::{self, Folder, Parents, Stamp};
 use super::look::Look;
 use super::paths;
@@ -27,8 +28,11 @@ use crate::tool::ToolError;
 #[derive(Debug, Default)]
 pub struct Base {
     pub entries: BTreeMap<Vec<u8>, Entry>,
-    /// What is in the workspace besides, and not the model's work while it looks so: setup left it.
+    /// What is in the workspace besides, and not the model's work while it looks so: setup left it, or a
+    /// check of the harness.
     pub others: BTreeMap<Vec<u8>, Look>,
+    /// How the last collection found the workspace.
+    pub last: Option<Last>,
     /// How the last checkpoint found it.
     pub kept: Kept,
 }

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::review::check;
-use super::sections;
 use patchwright_types::outcome::Outcome;
 use patchwright_types::published::Published;
 use patchwright_types::published::PublishedReview;
@@ -36,7 +35,7 @@ pub fn of_run(outcome: &Outcome, published: Option<&Published>, folder: &Path) -
     };
     let number = published.map(|p| p.pull_request.to_string()).unwrap_or_default();
     let operation = published.map(|p| p.operation.word()).unwrap_or_default();
-    let cost = sections::dollars_output(&outcome.spending);
+    let cost = format!("{:.4}", outcome.spending.cost_usd);
     block(&[
         ("conclusion", outcome.conclusion.word()),
         ("checks", outcome.evidence.verdict().word()),
@@ -76,7 +75,7 @@ pub fn of_review(
     let verdict = published.and_then(|published| published.verdict);
     let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
     let handed_over = published.is_some_and(|published| published.handed_over);
-    let cost = sections::dollars_output(&reviewed.spending);
+    let cost = format!("{:.4}", reviewed.spending.cost_usd);
     block(&[
         ("conclusion", reviewed.conclusion.word()),
         ("final-message", &reviewed.summary),

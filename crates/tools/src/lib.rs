@@ -31,7 +31,6 @@ pub mod rules;
 pub mod schema;
 pub mod scripted;
 pub mod search;
-mod selection;
 pub mod services;
 pub mod spelling;
 pub mod truncate;

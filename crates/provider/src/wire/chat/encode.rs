@@ -6,7 +6,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::reasoning::PLAIN_THOUGHTS;
 use crate::catalogue::OutputLimit;
 use crate::item::{
     CallOutput, Content, Item, Message, Native, Payload, Reasoning, Role, ToolCall, Wire,
@@ -202,9 +201,7 @@ impl Messages {
             && message.get("role").and_then(Value::as_str) == Some("assistant")
             && !message.contains_key("tool_calls")
         {
-            for field in PLAIN_THOUGHTS {
-                message.shift_remove(field);
-            }
+            message.shift_remove("reasoning_content");
             // A thought that nothing followed is no message.
             if message.get("content").is_none_or(Value::is_null) {
                 self.list.pop();
