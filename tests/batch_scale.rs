@@ -10,7 +10,7 @@ const ALL: usize = 200;
 /// One of them has a set-up that fails.
 fn repositories() -> GitHub {
     GitHub::new().organization("acme").repositories(ALL, |number| {
-        let own = (".github/patchwright.yml", "setup: [exit 7]\n");
+        let own = (".github/patchwright.yml", "setup: [exit 7]\nsetup-required: true\n");
         FILES.iter().copied().chain((number == 51).then_some(own)).collect::<Vec<_>>()
     })
 }

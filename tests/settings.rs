@@ -350,7 +350,7 @@ fn the_preset_of_setup_stands_for_the_hosts_of_registries() {
     assert!(mirrored.contains(&"pypi.org=10.0.0.5".to_owned()), "{mirrored:?}");
     assert!(!mirrored.contains(&"pypi.org".to_owned()), "{mirrored:?}");
     let mut config = operators("").unwrap();
-    let wish = "network: {setup-allow: '*'}\n";
-    merge::tighten(&mut config, file::parse(file::REPOSITORY_FILE, wish).unwrap());
+    let asked = "network: {setup-allow: '*'}\n";
+    merge::tighten(&mut config, file::parse(file::REPOSITORY_FILE, asked).unwrap());
     assert_eq!(config.setup_hosts(), all, "only the operator says it");
 }

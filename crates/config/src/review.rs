@@ -84,6 +84,7 @@ impl<'de> Deserialize<'de> for Threshold {
 
 /// How pull requests are reviewed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Review {
     pub paths: Vec<String>,
     pub ignore_paths: Vec<String>,
