@@ -71,9 +71,9 @@ fn the_action_has_the_documented_inputs_and_outputs() {
         |key: &str| -> Vec<String> { action[key].as_object().unwrap().keys().cloned().collect() };
     assert_eq!(
         names("inputs").join(" "),
-        "model base-url effort sandbox image setup verify allow-hosts max-turns max-cost-usd max-tokens \
-         timeout base branch draft labels reviewers dry-run fail-on mention label allow-users \
-         allow-bots config state-dir post-from"
+        "model base-url effort sandbox image setup setup-required verify allow-hosts setup-allow \
+         max-turns max-cost-usd max-tokens timeout base branch draft labels reviewers dry-run fail-on \
+         mention label allow-users allow-bots config state-dir post-from"
     );
     assert_eq!(
         names("outputs").join(" "),
