@@ -1,4 +1,4 @@
-//! Package registries for tests: PyPI's simple index and npm's, with one package each, as servers of this
+//! Package registries for tests: `PyPI`'s simple index and npm's, with one package each, as servers of this
 //! machine; and a container image that has pip.
 #![expect(clippy::disallowed_methods, reason = "builds packages with the programs of this machine")]
 #![allow(dead_code, reason = "each test file uses its own part")]
