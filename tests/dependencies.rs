@@ -168,7 +168,7 @@ fn setup_that_is_required_ends_the_run() {
     let output = exec(&world, &["--setup-required"]).expect(70);
     let text = output.text();
     assert!(text.contains("setup command `pip install -e (pyproject.toml)` failed"), "{text}");
-    assert!(text.contains("setup may not reach `pypi.org:443`; allow it with"), "{text}");
+    assert!(text.contains("setup may not reach `pypi.org:443`: allow it with"), "{text}");
     assert_eq!(world.model.requests().len(), 0);
 }
 

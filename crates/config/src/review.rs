@@ -36,8 +36,8 @@ impl Threshold {
 }
 
 impl From<Threshold> for Option<Priority> {
-    fn from(fail_on: Threshold) -> Option<Priority> {
-        fail_on.threshold()
+    fn from(threshold: Threshold) -> Option<Priority> {
+        threshold.threshold()
     }
 }
 

@@ -32,8 +32,8 @@ pub fn table(report: &SetupReport) -> String {
     }
     let mut out = String::from("| Setup | Result | Duration |\n|---|---|---|\n");
     for step in report.steps.iter().take(MAX_ROWS) {
-        let time = sections::seconds(step.duration_ms);
-        let _ = writeln!(out, "| {} | {} | {time} |", code_cell(&step.name), step.verdict());
+        let time = sections::seconds(step.run.duration_ms);
+        let _ = writeln!(out, "| {} | {} | {time} |", code_cell(&step.name), step.run.verdict());
     }
     if report.steps.len() > MAX_ROWS {
         let _ = writeln!(out, "\n… and {} more commands", report.steps.len() - MAX_ROWS);
@@ -42,8 +42,8 @@ pub fn table(report: &SetupReport) -> String {
         if let Some(hint) = &step.hint {
             let _ = writeln!(out, "\n{}: {}.", code(&step.name), inline(hint));
         }
-        if !step.output.is_empty() {
-            let _ = write!(out, "\n{}\n", text::fence(&text::head(&step.output, OUTPUT), ""));
+        if !step.run.output.is_empty() {
+            let _ = write!(out, "\n{}\n", text::fence(&text::head(&step.run.output, OUTPUT), ""));
         }
     }
     let versions: Vec<String> = report
@@ -74,16 +74,16 @@ pub fn page(report: &SetupReport) -> Markup {
                     tr {
                         td { code { (text::line(&step.name)) } }
                         td {
-                            (step.verdict())
+                            (step.run.verdict())
                             @if let Some(hint) = &step.hint { "; " (text::line(hint)) }
                         }
-                        td { (sections::seconds(step.duration_ms)) }
+                        td { (sections::seconds(step.run.duration_ms)) }
                     }
                 }
             }
             @for step in report.failed() {
-                @if !step.output.is_empty() {
-                    pre { (text::visible(&text::without_ansi(&text::head(&step.output, OUTPUT)))) }
+                @if !step.run.output.is_empty() {
+                    pre { (text::visible(&text::without_ansi(&text::head(&step.run.output, OUTPUT)))) }
                 }
             }
             @for note in report.notes.iter().take(MAX_ROWS) { p { (text::line(note)) } }
@@ -93,6 +93,7 @@ pub fn page(report: &SetupReport) -> Markup {
 
 #[cfg(test)]
 mod tests {
+    use patchwright_sandbox::setup::SetupRun;
     use patchwright_types::setup::SetupStep;
 
     use super::*;
@@ -101,9 +102,12 @@ mod tests {
     fn failures_are_shown_with_what_would_help_and_cannot_write_markdown() {
         let failed = SetupStep {
             name: "pip | install".to_owned(),
-            exit_code: Some(1),
-            duration_ms: 1_500,
-            output: "ERROR: ```\n@everyone\n".to_owned(),
+            run: SetupRun {
+                exit_code: Some(1),
+                duration_ms: 1_500,
+                output: "ERROR: ```\n@everyone\n".to_owned(),
+                ..SetupRun::default()
+            },
             hint: Some("setup may not reach `pypi.corp`".to_owned()),
             ..SetupStep::default()
         };

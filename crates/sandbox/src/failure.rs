@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::io::Errno;
 
-use super::SandboxError;
+use super::{SandboxError, setup};
 use patchwright_base::error::{Failure, FailureKind, Hint};
 
 impl From<SandboxError> for Failure {
@@ -29,7 +29,7 @@ impl From<SandboxError> for Failure {
             SandboxError::Setup { output, refused, is_offline, .. } => {
                 let ended =
                     (!output.is_empty()).then(|| format!("its output ended with:\n{output}"));
-                let hints = [network_hint(refused, *is_offline), ended];
+                let hints = [setup::network_hint(refused, *is_offline), ended];
                 let hints: Vec<String> = hints.into_iter().flatten().collect();
                 (!hints.is_empty()).then(|| hints.join("; "))
             }
@@ -58,17 +58,6 @@ impl From<SandboxError> for Failure {
             None => failure,
         }
     }
-}
-
-/// Which setting lets setup reach what it could not.
-fn network_hint(refused: &[String], is_offline: bool) -> Option<String> {
-    const SETTING: &str =
-        "with `network.setup-allow` in `--config`, `--setup-allow` or the input `setup-allow`";
-    if !refused.is_empty() {
-        let hosts: Vec<String> = refused.iter().take(5).map(|host| format!("`{host}`")).collect();
-        return Some(format!("setup may not reach {}; allow it {SETTING}", hosts.join(", ")));
-    }
-    is_offline.then(|| format!("setup has no network; name the hosts that it needs {SETTING}"))
 }
 
 /// What the system said, without the path that `fs_err` puts in front. That keeps the number of the error

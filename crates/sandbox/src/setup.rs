@@ -21,10 +21,10 @@ const LEAST: Duration = Duration::from_secs(1);
 pub struct SetupRun {
     /// `None` when it did not run: the time for setup was up.
     pub exit_code: Option<i32>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timed_out: bool,
     pub duration_ms: u64,
-    /// What it printed, when it failed.
+    /// What it printed, when it failed: its end, or for reports the first error and the end.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub output: String,
     /// Hosts that it asked for and that setup may not reach.
@@ -33,9 +33,31 @@ pub struct SetupRun {
 }
 
 impl SetupRun {
+    /// It failed, or did not run.
     pub fn has_failed(&self) -> bool {
         self.exit_code != Some(0) || self.timed_out
     }
+
+    /// How it ended, in a few words.
+    pub fn verdict(&self) -> String {
+        match (self.exit_code, self.timed_out) {
+            (_, true) => "stopped: the time for setup was up".to_owned(),
+            (Some(0), _) => "done".to_owned(),
+            (Some(code), _) => format!("failed with exit code {code}"),
+            (None, _) => "not run: the time for setup was up".to_owned(),
+        }
+    }
+}
+
+/// Which setting lets setup reach what it could not; `None` when nothing was refused.
+pub fn network_hint(refused: &[String], is_offline: bool) -> Option<String> {
+    const SETTING: &str =
+        "`network.setup-allow` in `--config`, `--setup-allow` or the input `setup-allow`";
+    if !refused.is_empty() {
+        let hosts: Vec<String> = refused.iter().take(5).map(|host| format!("`{host}`")).collect();
+        return Some(format!("setup may not reach {}: allow it with {SETTING}", hosts.join(", ")));
+    }
+    is_offline.then(|| format!("setup has no network: name the hosts that it needs with {SETTING}"))
 }
 
 /// Why there is no result.

@@ -13,7 +13,7 @@ use patchwright_ecosystems::setup::{self as ecosystems, SetupPlan, Step};
 use patchwright_git::blocking;
 use patchwright_sandbox::image::{self, NamedBy};
 use patchwright_sandbox::packed::Packed;
-use patchwright_sandbox::setup::SetupRun;
+use patchwright_sandbox::setup::{SetupRun, network_hint};
 use patchwright_sandbox::{ImageSpec, PreparedImage, SandboxError};
 use patchwright_types::setup::{SetupReport, SetupStep};
 
@@ -67,7 +67,11 @@ impl Run<'_> {
         let report = report(&self.config, &plan, &commands, &image);
         for step in report.failed() {
             let hint = step.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
-            self.environment.ui.say(&format!("setup: `{}` {}{hint}", step.name, step.verdict()));
+            self.environment.ui.say(&format!(
+                "setup: `{}` {}{hint}",
+                step.name,
+                step.run.verdict()
+            ));
         }
         // A run prepares once; the first report is the report.
         let _ = self.setup.set(report);
@@ -181,29 +185,18 @@ fn step(config: &Config, name: String, command: &str, ran: &SetupRun) -> SetupSt
     SetupStep {
         name,
         command: command.to_owned(),
-        exit_code: ran.exit_code,
-        timed_out: ran.timed_out,
-        duration_ms: ran.duration_ms,
-        output: digest(&ran.output, OUTPUT),
-        refused: ran.refused.clone(),
+        run: SetupRun { output: digest(&ran.output, OUTPUT), ..ran.clone() },
         hint: ran.has_failed().then(|| hint(config, ran)).flatten(),
     }
 }
 
 /// What would help a command that failed.
 fn hint(config: &Config, ran: &SetupRun) -> Option<String> {
-    const SETTING: &str = "`network.setup-allow`, `--setup-allow` or the input `setup-allow`";
-    if !ran.refused.is_empty() {
-        let hosts: Vec<String> =
-            ran.refused.iter().take(5).map(|host| format!("`{host}`")).collect();
-        return Some(format!("setup may not reach {}: allow it with {SETTING}", hosts.join(", ")));
-    }
-    if ran.timed_out || ran.exit_code.is_none() {
+    if ran.refused.is_empty() && (ran.timed_out || ran.exit_code.is_none()) {
         return Some("give setup more time with `limits.setup-timeout`".to_owned());
     }
-    if config.setup_hosts().is_empty() {
-        return Some(format!("setup has no network: name hosts with {SETTING}"));
-    }
-    (ran.exit_code == Some(127))
-        .then(|| "a program is not in the image: name another one with `image`".to_owned())
+    network_hint(&ran.refused, config.setup_hosts().is_empty()).or_else(|| {
+        (ran.exit_code == Some(127))
+            .then(|| "a program is not in the image: name another one with `image`".to_owned())
+    })
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use patchwright_sandbox::setup::SetupRun;
+
 /// What setup did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetupReport {
@@ -27,17 +29,9 @@ pub struct SetupStep {
     /// What it is called: the command itself, or `npm ci (package-lock.json)`.
     pub name: String,
     pub command: String,
-    /// `None` when it did not run: the time for setup was up.
-    pub exit_code: Option<i32>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub timed_out: bool,
-    pub duration_ms: u64,
-    /// The first error and the end of its output, when it failed.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub output: String,
-    /// Hosts that it asked for and that setup may not reach.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub refused: Vec<String>,
+    /// How it went.
+    #[serde(flatten)]
+    pub run: SetupRun,
     /// What would help.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -51,27 +45,11 @@ impl SetupReport {
 
     /// The commands that failed or did not run.
     pub fn failed(&self) -> impl Iterator<Item = &SetupStep> {
-        self.steps.iter().filter(|step| step.has_failed())
+        self.steps.iter().filter(|step| step.run.has_failed())
     }
 
     /// How long the commands took together.
     pub fn duration_ms(&self) -> u64 {
-        self.steps.iter().map(|step| step.duration_ms).sum()
-    }
-}
-
-impl SetupStep {
-    pub fn has_failed(&self) -> bool {
-        self.exit_code != Some(0) || self.timed_out
-    }
-
-    /// How it ended, in a few words.
-    pub fn verdict(&self) -> String {
-        match (self.exit_code, self.timed_out) {
-            (_, true) => "stopped: the time for setup was up".to_owned(),
-            (Some(0), _) => "done".to_owned(),
-            (Some(code), _) => format!("failed with exit code {code}"),
-            (None, _) => "not run: the time for setup was up".to_owned(),
-        }
+        self.steps.iter().map(|step| step.run.duration_ms).sum()
     }
 }

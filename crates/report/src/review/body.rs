@@ -45,7 +45,7 @@ pub enum OffDiffReason {
     Moved,
     /// Its file is left out of reviews.
     Filtered,
-    /// It is less important or less sure than what is commented on lines.
+    /// It is below the priority or the confidence that a comment on a line needs.
     Minor,
 }
 
@@ -162,7 +162,7 @@ fn listed(listed: &[Listed], room: &BodyBudget) -> String {
             "in files that `review.paths` or `review.ignore-paths` leave out",
         ),
         (OffDiffReason::Overflow, "beyond the number of comments on lines"),
-        (OffDiffReason::Minor, "that the model holds for minor or is not sure of"),
+        (OffDiffReason::Minor, "that are minor or uncertain"),
     ];
     // The kinds are in order of importance, so the last ones are cut first.
     let mut left = room.findings;

@@ -30,15 +30,15 @@ pub fn render(report: &SetupReport) -> String {
     };
     let _ = writeln!(out, "{lead}");
     for step in report.steps.iter().take(LINES) {
-        let _ = writeln!(out, "- `{}`: {}", line(&step.name), step.verdict());
+        let _ = writeln!(out, "- `{}`: {}", line(&step.name), step.run.verdict());
     }
     for step in report.failed().take(SHOWN) {
-        if !step.output.is_empty() {
-            let shown = escape(&digest(&step.output, OUTPUT));
+        if !step.run.output.is_empty() {
+            let shown = escape(&digest(&step.run.output, OUTPUT));
             let _ = writeln!(out, "Output of `{}`:\n{shown}", line(&step.name));
         }
-        if !step.refused.is_empty() {
-            let _ = writeln!(out, "It may not reach {}.", line(&step.refused.join(", ")));
+        if !step.run.refused.is_empty() {
+            let _ = writeln!(out, "It may not reach {}.", line(&step.run.refused.join(", ")));
         }
     }
     let versions: Vec<String> = report
@@ -68,6 +68,7 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use patchwright_sandbox::setup::SetupRun;
     use patchwright_types::setup::SetupStep;
 
     use super::*;
@@ -76,14 +77,12 @@ mod tests {
     fn what_failed_is_said_with_its_error_and_cannot_end_the_block() {
         let step = |name: &str, code| SetupStep {
             name: name.to_owned(),
-            exit_code: Some(code),
+            run: SetupRun { exit_code: Some(code), ..SetupRun::default() },
             ..SetupStep::default()
         };
-        let failed = SetupStep {
-            output: "ERROR: no </setup> here\n".to_owned(),
-            refused: vec!["pypi.corp:443".to_owned()],
-            ..step("pip install -e (pyproject.toml)", 1)
-        };
+        let mut failed = step("pip install -e (pyproject.toml)", 1);
+        failed.run.output = "ERROR: no </setup> here\n".to_owned();
+        failed.run.refused = vec!["pypi.corp:443".to_owned()];
         let report = SetupReport {
             steps: vec![step("npm ci", 0), failed],
             versions: [("python".to_owned(), "3.12 (.python-version)".to_owned())].into(),
