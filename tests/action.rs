@@ -33,7 +33,6 @@ fn a_label_starts_work_and_the_job_gets_outputs_and_a_summary() {
         · apply_patch *** Begin Patch …
         · shell_command {"command":"sh test.sh"}
         · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
-        check on loop: `sh ./test.sh` passed
         running the repository's checks on the change
         check on head: `sh ./test.sh` passed
         publishing

@@ -178,7 +178,7 @@ fn what_goes_wrong_in_one_repository_is_only_its_own_and_has_a_class() {
     let broken = || fail(400, "invalid_request", "no such thing");
     let others = vec![
         (2, vec![say("NEEDS INPUT: which sum?")]),
-        (3, vec![say("There is nothing to do here.")]),
+        (3, vec![say("There is nothing to do here."); 2]),
         // The failing check is given back to it, and it insists.
         (
             4,

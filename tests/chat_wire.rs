@@ -93,8 +93,13 @@ fn thoughts_go_back_whole_and_where_they_are_wanted() {
     );
     // DeepSeek: with the call that they led to, and only there.
     assert_eq!(echo("reasoning_before_a_call")["reasoning_content"], "Look first");
+    // vLLM and LocalAI: the same, under their name.
+    let echoed = echo("reasoning_of_vllm_before_a_call");
+    assert_eq!(echoed["reasoning"], "Look first");
+    assert!(echoed.get("reasoning_content").is_none(), "{echoed}");
     let thought = |text: &str| {
-        let value = json!({"reasoning_content": text});
+        let field = if text == "a" { "reasoning_content" } else { "reasoning" };
+        let value = json!({field: text});
         let native = Some(Native { wire: Wire::Chat, value });
         Item::Reasoning(Reasoning { summary: vec![text.to_owned()], native })
     };
@@ -111,8 +116,8 @@ fn thoughts_go_back_whole_and_where_they_are_wanted() {
             json!({"role": "user", "content": "More\n\nGo on"}),
         ]
     );
-    // Mistral's and vLLM's thoughts are for people.
-    for fixture in ["thinking_as_parts", "reasoning_is_not_sent_back"] {
+    // Mistral's thoughts are for people, and nobody wants those that led to a last reply.
+    for fixture in ["thinking_as_parts", "reasoning_before_the_last_reply"] {
         let message = echo(fixture);
         let keys: Vec<&String> = message.as_object().unwrap().keys().collect();
         assert_eq!(keys, ["role", "content"], "{fixture}");

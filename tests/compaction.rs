@@ -50,6 +50,8 @@ const FIXED: &str = "add() {\n  echo $(($1 + $2))\n}\n";
 
 const OVERFLOW: &str = "- { error: { kind: context_overflow } }\n";
 const NOTES: &str = "- text: The operator in calc.sh is wrong. Next is a plus.\n";
+const REMARK: &str =
+    "- { text: 'Step 5: reading part 5.', calls: [{ tool: list_dir, args: { dir_path: . } }] }\n";
 const LIST: &str = "- calls: [{ tool: list_dir, args: { dir_path: . } }]\n";
 
 /// A model whose conversations are shortened at this many tokens.
@@ -262,11 +264,25 @@ fn calls_are_told_apart_from_those_that_were_taken_out() {
     let mut seen = Vec::new();
     for _ in 0..3 {
         history.replace(Vec::new());
-        let accepted = accept(&reply, &history);
+        let accepted = accept(&reply, &history, &[]);
         assert!(accepted.remarks.is_empty(), "{:?}", accepted.remarks);
         assert_eq!(accepted.calls.len(), 2);
         seen.extend(accepted.calls.into_iter().map(|call| call.id));
         history.extend(accepted.items);
     }
     expect!["call_0 call_1 call_0_2 call_1_2 call_0_3 call_1_3"].assert_eq(&seen.join(" "));
+}
+
+#[tokio::test]
+async fn a_remark_beside_a_call_is_no_notes() {
+    let ended = bench(50_000).run(&format!("{WORK}{REMARK}{NOTES}{REST}")).await;
+    let seen = transcript(&ended.seen);
+    assert_eq!(ended.stopped.reason.word(), "finished", "{seen}");
+    assert!(seen.contains("Next is a plus.") && !seen.contains("reading part 5"), "{seen}");
+    assert!(ended.requests.iter().any(|request| request.contains("\"tool_choice\":\"none\"")));
+    // Without notes the harness tells what it has seen.
+    let ended = bench(50_000).run(&format!("{WORK}{REMARK}{REMARK}{REST}")).await;
+    let seen = transcript(&ended.seen);
+    assert!(seen.contains("What you said and called last"), "{seen}");
+    assert!(seen.contains("`shell_command`: sh check.sh"), "{seen}");
 }

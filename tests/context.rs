@@ -502,6 +502,11 @@ fn the_environment_is_said_in_one_block() {
         sandbox: "container".to_owned(),
         time_budget: Duration::from_secs(2701),
         checks: vec!["cargo test && echo <ok>".to_owned()],
+        image: "rust:1<\n>".to_owned(),
+        found: environment::found("rust=rustc 1.95.0 (x)\ngit=\n"),
+        command_timeout: Some(Duration::from_mins(10)),
+        max_turns: 60,
+        max_cost_usd: Some(2.5),
     };
     expect![[r#"
         <environment_context>
@@ -510,10 +515,16 @@ fn the_environment_is_said_in_one_block() {
           <sandbox_mode>workspace-write</sandbox_mode>
           <writable>/workspace, $TMPDIR (not kept)</writable>
           <sandbox>container</sandbox>
+          <image>rust:1&lt; &gt;</image>
+          <toolchains>rust 1.95.0</toolchains>
+          <programs>git</programs>
           <network_access>none</network_access>
           <shell>bash</shell>
           <current_date>2026-11-20</current_date>
+          <command_timeout>at most 10 minutes</command_timeout>
           <time_budget>46 minutes</time_budget>
+          <turns>at most 60</turns>
+          <cost>at most $2.50</cost>
           <check_command>cargo test &amp;&amp; echo &lt;ok&gt;</check_command>
         </environment_context>"#]]
     .assert_eq(&environment::render(&environment));

@@ -1,8 +1,7 @@
 //! What a run costs, to the last digit, on every wire: long requests at their own price, the limits that
 //! count them, and that conversations are shortened before they get dear.
 
-use patchwright_provider::catalogue::{PriceStep, cost};
-use patchwright_provider::item::Usage;
+use patchwright_provider::catalogue::PriceStep;
 use serde_json::json;
 
 use crate::providers::catalogue;
@@ -96,16 +95,6 @@ fn every_model_with_a_step_is_shortened_before_it() {
         ("gpt-6.1-sol", 272_000, 2.0),
     ] {
         assert!(stepped.contains(&expected), "{expected:?} is not among {stepped:?}");
-    }
-}
-
-#[test]
-fn an_unknown_price_is_that_of_the_dearest_for_long_requests_too() {
-    let usage = Usage { input: 300_000, output: 1_000, ..Usage::default() };
-    let dearest = cost(&catalogue().resolve("gpt-6-astra", None).unwrap(), &usage).0;
-    for unknown in ["chat/any", "gpt-6-cyber", "claude-fable-5-2"] {
-        let (dollars, is_estimate) = cost(&catalogue().resolve(unknown, None).unwrap(), &usage);
-        assert!(dollars >= dearest && is_estimate, "{unknown}: {dollars} < {dearest}");
     }
 }
 

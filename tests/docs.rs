@@ -355,8 +355,8 @@ fn the_table_of_models_is_the_catalogue() {
         all of it, the higher price follows. The default effort is bold.\n\nThe same models on Azure, Bedrock and Vertex AI, the variables with addresses and keys, and how \
         to change or add entries: [endpoints.md](endpoints.md).\n\n\
         Any other model: `openai/NAME` for a newer one of OpenAI, `chat/NAME` with `--base-url` for \
-        whatever speaks Chat Completions. What is not known about it is assumed to be dear and small, so \
-        that budgets hold.\n\n| `--model` | provider | wire | tools | context | output | price | effort |\n\
+        whatever speaks Chat Completions. What is not known about it is assumed to be small; nothing is made \
+        up about its price.\n\n| `--model` | provider | wire | tools | context | output | price | effort |\n\
         |---|---|---|---|---|---|---|---|\n"
         .to_owned();
     let mut rows = 0;

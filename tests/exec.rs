@@ -35,7 +35,6 @@ fn a_prompt_leaves_its_results_in_the_folder_and_the_repository_untouched() {
         · apply_patch *** Begin Patch …
         · shell_command {"command":"sh test.sh"}
         · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
-        check on loop: `sh ./test.sh` passed
         running the repository's checks on the change
         check on head: `sh ./test.sh` passed
         results are in out

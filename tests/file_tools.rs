@@ -77,7 +77,7 @@ const CODE: &str = "mod a {\n    // Adds.\n    fn add() {\n        let x = 1;\n 
 
 #[test]
 fn reads_slices_with_line_numbers() {
-    let long = "ü".repeat(400);
+    let long = "ü".repeat(1_500);
     let work = work(&[
         ("f", "one\r\ntwo\nthree"),
         ("empty", ""),
@@ -86,12 +86,19 @@ fn reads_slices_with_line_numbers() {
         ("zero", "a\0b"),
     ]);
     fs::write(work.path("latin"), b"caf\xe9\n").unwrap();
-    let cut = format!("L1: {}\nL2: next", "ü".repeat(250));
+    let cut = format!("L1: {}… [line cut here: 1000 more bytes]\nL2: next", "ü".repeat(1_000));
+    let whole = format!("L1: {long}");
     work.check(&[
         ("read_file", json!({"file_path": "f"}), Ok("L1: one\nL2: two\nL3: three")),
         ("read_file", json!({"path": "f", "offset": 2, "limit": 1}), Ok("L2: two")),
         ("read_file", json!({"file_path": "empty"}), Ok("")),
         ("read_file", json!({"file_path": "long"}), Ok(&cut)),
+        ("read_file", json!({"file_path": "long", "limit": 1}), Ok(&whole)),
+        (
+            "read_file",
+            json!({"file_path": "f", "start_line": 2, "end_line": 3, "form": "raw"}),
+            Ok("two\nthree"),
+        ),
         ("read_file", json!({"file_path": "latin"}), Ok("L1: caf\u{fffd}")),
         ("read_file", json!({"file_path": work.path("f"), "limit": 1}), Ok("L1: one")),
         (

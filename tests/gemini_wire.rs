@@ -660,7 +660,14 @@ fn gemini_an_unreadable_call_is_told_and_bounded() {
     let bytes = fs_err::read(path.unwrap()).unwrap();
     let reply = decode(Wire::Gemini, &[&bytes]).outcome.unwrap();
     let text = String::new;
-    let remarks = Remarks { nudge: text(), empty: text(), cut: text(), tools: text() };
+    let remarks = Remarks {
+        nudge: text(),
+        empty: text(),
+        cut: text(),
+        unfinished: text(),
+        unchanged: text(),
+        tools: text(),
+    };
     let mut state = State::default();
     state.apply(&Entry::Prompted {
         instructions: String::new(),

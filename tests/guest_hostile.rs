@@ -35,7 +35,14 @@ async fn refuses_bad_beginnings() {
     let cases: Vec<(&str, Vec<u8>, GuestError)> = vec![
         ("nothing", vec![], GuestError::Gone("it ended before it said hello".into())),
         ("a cut header", vec![0, 0], GuestError::Gone("its stream ended inside a frame".into())),
-        ("text", b"Segmentation fault\n".to_vec(), protocol("a frame of 1399154541 bytes")),
+        (
+            "what Docker says",
+            b"OCI runtime exec failed: \"/pw/patchwright-guest\":\x1b stat: no such file\r\n"
+                .to_vec(),
+            GuestError::Words(
+                "OCI runtime exec failed: \"/pw/patchwright-guest\":  stat: no such file".into(),
+            ),
+        ),
         (
             "another frame",
             frame(FrameKind::Data, 0, b""),

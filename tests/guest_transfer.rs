@@ -367,48 +367,6 @@ async fn packages_that_the_tree_keeps_are_files_like_others_and_other_ones_are_n
 }
 
 #[tokio::test]
-async fn what_a_check_wrote_is_taken_back_and_what_it_made_is_overlooked() {
-    let guest = Guest::start().await;
-    guest.sh("echo s > setup.out").await;
-    guest.client.upload(tar(TREE).as_slice()).await.unwrap();
-    guest
-        .sh("echo model > README.md; echo new > new; echo kept > kept; rm -- -rf; chmod +x kept")
-        .await;
-    let before = guest.collect().await;
-    let litter = "echo litter >> README.md; echo litter > new; rm kept; echo litter > ./-rf; echo litter >> bin/run; chmod -x bin/run; rm deep/er/file; ln -sfn nowhere current; echo o >> setup.out; mkdir -p made/deep; echo m > made/deep/m; mkdir web; mkdir web/node_modules; touch README.md";
-    assert_eq!(guest.sh(litter).await.exit_code, 0);
-    let mut changed = guest.client.overlook().await.unwrap();
-    changed.sort();
-    assert_eq!(changed, ["README.md", "bin/run", "current", "deep/er/file", "kept", "new"]);
-    let put_back = tar(&[
-        ("README.md", 0o644, "model\n"),
-        ("bin/run", 0o755, "#!/bin/sh\necho ran\n"),
-        ("current", 0, "README.md"),
-        ("deep/er/file", 0o644, "deep\n"),
-        ("kept", 0o755, "kept\n"),
-        ("new", 0o644, "new\n"),
-    ]);
-    guest.client.restore(Vec::new(), put_back.as_slice()).await.unwrap();
-    let after = guest.collect().await;
-    assert_eq!((after.files, after.listing), (before.files, before.listing));
-    // What the model does to the same files later is the model's.
-    guest.sh("echo later >> README.md; echo more >> made/deep/m").await;
-    let later = guest.collect().await.files;
-    assert_eq!(later[0], file("README.md", "model\nlater\n"));
-    assert!(later.contains(&file("made/deep/m", "m\nmore\n")), "{later:?}");
-    assert_eq!(later.len(), 4, "{later:?}");
-}
-
-#[tokio::test]
-async fn nothing_is_overlooked_that_was_not_collected_before() {
-    let guest = Guest::start().await;
-    guest.client.upload(tar(TREE).as_slice()).await.unwrap();
-    guest.sh("echo model > README.md").await;
-    assert!(matches!(guest.client.overlook().await, Err(GuestError::Failed(_))));
-    assert_eq!(guest.collect().await.files, [file("README.md", "model\n")]);
-}
-
-#[tokio::test]
 async fn uploads_names_that_cannot_be_changed() {
     let guest = Guest::start().await;
     let tree = tar(&[("a\nb", 0o644, "x"), ("c", 0o644, "y")]);

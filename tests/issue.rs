@@ -34,7 +34,6 @@ fn an_issue_becomes_one_pull_request_with_diff_plan_and_evidence() {
         · apply_patch *** Begin Patch …
         · shell_command {"command":"sh test.sh"}
         · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
-        check on loop: `sh ./test.sh` passed
         running the repository's checks on the change
         check on head: `sh ./test.sh` passed
         publishing
@@ -96,7 +95,7 @@ fn the_description_has_files_plan_evidence_and_where_it_comes_from() {
             |---|---|---|---|
             | `sh ./test.sh` | ❌ failed (1) | ✅ passed | TIME |
 
-            Run by Patchwright in the sandbox, not by the model. Commands from: found by the repository's kind.
+            Run by Patchwright in fresh sandboxes, not by the model. Commands from: found by the repository's kind.
 
             ## Details
 

@@ -81,8 +81,8 @@ fn the_lines_of_the_document_work() {
         }
         let result = fs_err::read_to_string(world.path("out/result.json")).unwrap();
         let result: serde_json::Value = serde_json::from_str(&result).unwrap();
-        let is_estimate = &result["spending"]["cost_is_estimate"];
-        assert_eq!(*is_estimate, !line.contains("local.yml"), "{}", output.text());
+        let is_unknown = result["spending"]["price_is_unknown"] == true;
+        assert_eq!(is_unknown, !line.contains("local.yml"), "{}", output.text());
     }
 }
 

@@ -42,6 +42,7 @@ mod docs; // documents against the program: help, flags, keys, inputs, exit code
 mod doctor; // one line a check, and the fix
 mod edit_formats; // the text formats of models without tool calls: replies, properties, attacks
 mod egress; // the way out of a run, to allowed hosts only
+mod endings; // when a run ends: announcements, limits, unknown prices; commands that take long, and servers
 mod endpoints; // model endpoints that are hostile or absent
 mod endpoints_bad; // wrong models, keys, addresses and settings: one message, nothing sent in vain
 mod events; // webhook payloads as GitHub sends them, what they become and what is decided
@@ -107,6 +108,7 @@ mod text_models; // models without tool calls, from the command line and in the 
 mod tidy; // the sources against the project's own rules
 mod tool_system; // custom tools, hooks, search, faults, numbers: the tool system in whole runs
 mod tools_cli; // `patchwright tools`: declarations as sent
+mod verification; // the repository's checks in whole runs: found, run, read test by test, told and judged
 mod wires; // the protocols without a network: streams to replies
 mod workflows; // the Action and the workflows: linted, and the Action's steps run for real
 

@@ -254,6 +254,29 @@ async fn a_patch_that_is_switched_off_is_off_in_commands_too() {
     assert!(!desk.guest.workspace().join("off").exists());
 }
 
+/// Images without ripgrep have one, whatever is switched off; a program of that name elsewhere on `PATH` wins.
+#[tokio::test]
+async fn commands_find_rg() {
+    let desk = ruled(json!({"disabled": ["apply_patch"]})).await;
+    desk.write("src/a.py", "one\ntwo\n");
+    desk.write("out/b.py", "two\n");
+    desk.write(".ignore", "out/\n");
+    for (script, end) in [
+        ("rg -n two", "exited with code 0\n"),
+        ("bash -lc 'rg -n two src'", "src/a.py:2:two\n"),
+        ("rg three", "exited with code 1\n"),
+        ("echo two | rg -c two", "\n1\n"),
+        (
+            "mkdir -p own && printf '#!/bin/sh\\necho mine\\n' > own/rg && chmod +x own/rg && PATH=$PWD/own:$PATH rg x",
+            "mine\n",
+        ),
+    ] {
+        let output = desk.json("exec_command", json!({"cmd": script})).await;
+        assert!(text(&output).contains(end), "{script}: {}", text(&output));
+        assert!(!text(&output).contains("out/b.py"), "{script}: {}", text(&output));
+    }
+}
+
 #[tokio::test]
 async fn hooks_about_patches_hear_of_those_in_commands() {
     let hook = |when: &str, answer: &str| json!({"hooks": [{"when": when, "tools": ["apply_patch"], "command": format!("echo '{answer}'")}]});

@@ -89,7 +89,7 @@ impl ReviewContext {
             }
             None => text,
         };
-        format!("{head}: {}\n", without_line_numbers(text.trim_end()))
+        format!("{head}: {}\n", without_ids(&without_line_numbers(text.trim_end())))
     }
 
     /// Calls in a row, each with what comes back.
@@ -528,7 +528,6 @@ async fn claude_s_shell_stays() {
             traced
             > bash {"command":"set +x; set -u; echo $none"}
             failed: Exit code 1
-            + command eval 'set +x; set -u; echo $none'
             ++ set +x
             /usr/bin/bash: line #: none: unbound variable
             The shell has ended; the next command gets a new one in the workspace, without the variables of this one.
@@ -543,6 +542,7 @@ async fn claude_s_shell_stays() {
             > bash {"command":"sleep 1000 & sleep 1000 | cat & echo started"}
             ok: Exit code 0
             started
+            In the background run `sleep 1000` (#), `sleep 1000` (#), `cat` (#). What is written there from now on is in /tmp/background-#.log.
             > bash {"command":"jobs; echo nobody"}
             ok: Exit code 0
             nobody
@@ -565,7 +565,7 @@ async fn claude_s_shell_stays() {
             failed: Exit code 124
             Command timed out after # ms
             one
-            The shell has ended; the next command gets a new one in the workspace, without the variables of this one.
+            The command was not ended: it goes on in the background, and what it writes from now on is in /tmp/background-#.log. `kill #` ends it. The next command gets a new shell in the same folder, without the variables of this one.
             > bash {"command":"echo fresh"}
             ok: Exit code 0
             fresh
@@ -596,15 +596,32 @@ async fn claude_s_shell_writes_a_lot_and_is_cut() {
 }
 
 #[tokio::test]
-async fn claude_s_shell_leaves_nobody_behind() {
+async fn what_claude_s_shell_leaves_behind_ends_before_the_tree_is_collected() {
     let desk = ReviewContext::new(Profile::Claude, Wire::Messages).await;
     // A time that nobody else sleeps.
     let time = format!("9{:07}", std::process::id());
     let bash = |script: &str| json!({"command": script.replace('T', &time), "timeout_ms": 2_000});
     desk.call("bash", bash("setsid sleep T & (setsid sleep T &); :")).await;
+    assert_eq!(sleepers(&time), 2);
+    desk.guest.client.end_sessions().await.unwrap();
     assert_eq!(sleepers(&time), 0);
     desk.call("bash", bash("setsid sleep T & sleep 50")).await;
+    assert_eq!(sleepers(&time), 1);
+    desk.call("bash", json!({"restart": true})).await;
     assert_eq!(sleepers(&time), 0);
+}
+
+/// Without the numbers of processes and of their logs.
+fn without_ids(text: &str) -> String {
+    ["` (", "`kill ", "background-"].iter().fold(text.to_owned(), |text, before| {
+        let mut parts = text.split(before);
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |out, part| {
+            let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
+            let mark = if rest.len() < part.len() { "#" } else { "" };
+            format!("{out}{before}{mark}{rest}")
+        })
+    })
 }
 
 fn sleepers(time: &str) -> usize {
@@ -747,6 +764,7 @@ async fn gemini_s_tools() {
             ("run_shell_command", json!({"command": "pwd; exit 3", "description": "Where?", "dir_path": "src"})),
             ("run_shell_command", json!({"command": "true"})),
             ("run_shell_command", json!({"dir_path": "src"})),
+            ("read_file", json!({"file_path": "src/util.py", "start_line": 2, "end_line": 2})),
             ("read_file", json!({"file_path": "src/util.py", "offset": 2, "limit": 1})),
             ("read_file", json!({"absolute_path": "README.md"})),
             ("read_many_files", json!({"include": ["src/*.py", "nope.txt"], "exclude": ["**/main.py"]})),
@@ -763,6 +781,7 @@ async fn gemini_s_tools() {
             ("list_directory", json!({"dir_path": "src"})),
             ("glob", json!({"pattern": "*.PY", "dir_path": "src"})),
             ("glob", json!({"pattern": "src/[", "dir_path": "."})),
+            ("grep_search", json!({"pattern": "twice|hello", "include_pattern": "*.py", "total_max_matches": 1})),
             ("grep_search", json!({"pattern": "twice|hello", "include": "*.py"})),
             ("search_file_content", json!({"pattern": "twice", "path": "src"})),
             ("write_todos", json!({"todos": [{"description": "a", "status": "in_progress"}, {"description": "b", "status": "cancelled"}]})),

@@ -46,7 +46,7 @@ fn a_run_whose_conversation_was_compacted_comes_to_the_same_tree_again() {
     fs_err::write(world.path("script.yml"), script).unwrap();
     let model = ["--model", "scripted:script.yml"];
     let run = [&["exec", "Count", "--repo", "project", "--out", "out"], &model[..]].concat();
-    let output = world.run(&run).expect(0);
+    let output = world.run(&run).expect(20);
     assert!(output.stderr.contains("compacted the conversation from about "), "{}", output.text());
     let output = world.run(&["replay", "out"]).expect(0);
     assert!(output.stdout.starts_with("same tree after 4 turns"), "{}", output.text());
@@ -71,7 +71,7 @@ fn a_run_whose_checks_were_given_back_comes_to_the_same_tree_again() {
         say("Also told the news."),
         say("It has to have a plus."),
     ]);
-    world.issue().expect(0);
+    world.issue().expect(20);
     let asked = world.model.requests().len();
     assert_eq!(asked, 8, "two rounds of feedback");
     replays(&world);

@@ -196,7 +196,12 @@ fn a_signal_ends_the_run_with_its_work_kept_and_the_next_one_goes_on() {
             output.text()
         );
         assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
-        assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
+        let pulls = world.github.pulls();
+        assert!(
+            pulls.len() == 1 && pulls[0].draft && pulls[0].body.contains("Refs #7"),
+            "{pulls:?}"
+        );
+        assert!(output.stderr.contains("the work so far is in draft #"), "{}", output.text());
         assert_eq!(fs_err::read_dir(world.path("state/sandboxes")).unwrap().count(), 0);
         let comments = world.github.comments(7);
         assert!(comments[0].body.contains("interrupted"), "{comments:?}");

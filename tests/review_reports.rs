@@ -64,10 +64,9 @@ fn check_run(command: &str, code: i32) -> CheckRun {
     CheckRun {
         command: command.to_owned(),
         exit_code: Some(code),
-        timed_out: false,
         duration_ms: 1200,
         tail: "1 failed".to_owned(),
-        note: None,
+        ..CheckRun::default()
     }
 }
 
@@ -97,12 +96,12 @@ fn reviewed(findings: Vec<Anchored>) -> Reviewed {
             }],
         },
         evidence: Evidence {
-            rows: vec![EvidenceRow {
-                command: "cargo test".to_owned(),
-                base: Some(check_run("cargo test", 0)),
-                head: Some(check_run("cargo test", 101)),
-            }],
+            rows: vec![EvidenceRow::new(
+                Some(check_run("cargo test", 0)),
+                Some(check_run("cargo test", 101)),
+            )],
             source: "Cargo.toml".to_owned(),
+            notes: Vec::new(),
         },
         spending: Spending { turns: 4, cost_usd: 0.0123, ..Spending::default() },
         provenance: Provenance {
@@ -230,7 +229,7 @@ fn the_body_says_what_was_read_and_lists_what_has_no_line() {
 
         </details>
 
-        Run by Patchwright in the sandbox, not by the model. Commands from: Cargo.toml.
+        Run by Patchwright in fresh sandboxes, not by the model. Commands from: Cargo.toml.
 
         </details>
 
@@ -324,7 +323,7 @@ fn the_sticky_comment_has_a_table_links_and_a_memory() {
 
         </details>
 
-        Run by Patchwright in the sandbox, not by the model. Commands from: Cargo.toml.
+        Run by Patchwright in fresh sandboxes, not by the model. Commands from: Cargo.toml.
 
         </details>
 
@@ -666,6 +665,8 @@ fn the_check_is_not_green_over_what_matters() {
         command: "make test".to_owned(),
         base: base.map(run),
         head: Some(run(head)),
+        found: None,
+        tests: None,
     };
     let defaults = patchwright_config::review::Review::default();
     for (priority, rows, fail_on_checks, expected, title) in [
@@ -955,7 +956,7 @@ fn the_job_summary_and_the_outputs_say_what_happened() {
 
         </details>
 
-        Run by Patchwright in the sandbox, not by the model. Commands from: Cargo.toml.
+        Run by Patchwright in fresh sandboxes, not by the model. Commands from: Cargo.toml.
 
         </details>
 

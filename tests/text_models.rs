@@ -75,7 +75,6 @@ fn a_repository_is_fixed_by_search_replace_blocks() {
         · text_edit {"path":"calc.sh","edits":[{"format":"search-replace","search":"add() {\n  echo $(($1 - $2))\n","rep …
         · shell_command {"command":"sh test.sh && echo passed"}
         · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
-        check on loop: `sh ./test.sh` passed
         running the repository's checks on the change
         check on head: `sh ./test.sh` passed
         results are in out
@@ -252,7 +251,14 @@ fn answer(state: &mut State, calls: &[(usize, ToolCall)], success: bool, text: &
 
 fn remarks() -> Remarks {
     let text = |word: &str| word.to_owned();
-    Remarks { nudge: text("nudge"), empty: text("empty"), cut: text("cut"), tools: text("tools") }
+    Remarks {
+        nudge: text("nudge"),
+        empty: text("empty"),
+        cut: text("cut"),
+        unfinished: text("unfinished"),
+        unchanged: text("unchanged"),
+        tools: text("tools"),
+    }
 }
 
 fn pending(state: &State) -> Vec<(usize, ToolCall)> {

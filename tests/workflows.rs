@@ -84,8 +84,14 @@ fn the_action_has_the_documented_inputs_and_outputs() {
     );
     for input in names("inputs") {
         let variable = format!("INPUT_{}", input.to_uppercase().replace('-', "_"));
-        let given = &action["runs"]["steps"][1]["env"][&variable];
-        assert_eq!(given, &Value::String(format!("${{{{ inputs.{input} }}}}")), "{input}");
+        let steps = action["runs"]["steps"].as_array().unwrap();
+        let run = steps.iter().find(|step| step["id"] == "run").unwrap();
+        // Without a folder of the user's own there is one that the action keeps.
+        let source = match input.as_str() {
+            "state-dir" => "steps.install.outputs.state".to_owned(),
+            input => format!("inputs.{input}"),
+        };
+        assert_eq!(run["env"][&variable], format!("${{{{ {source} }}}}"), "{input}");
     }
 }
 
@@ -114,28 +120,54 @@ fn collect_scripts(value: &Value, into: &mut Vec<String>) {
     }
 }
 
-/// The outputs that the condition and the paths name are outputs of the step before.
-#[test]
-fn what_was_not_published_is_kept_as_an_artifact() {
+/// The steps of the action that use another one, by the name of that.
+fn using(name: &str) -> Vec<Value> {
     let action = yaml("action.yml");
-    let steps = action["runs"]["steps"].as_array().unwrap();
-    let keep = &steps[2];
+    let steps = action["runs"]["steps"].as_array().unwrap().iter();
+    let uses = |step: &&Value| step["uses"].as_str().is_some_and(|uses| uses.starts_with(name));
+    steps.filter(uses).cloned().collect()
+}
+
+#[test]
+fn patch_journal_and_report_are_kept_as_an_artifact_however_the_run_ended() {
+    let action = yaml("action.yml");
+    let [keep] = &using("actions/upload-artifact@")[..] else { panic!("one step uploads") };
     let condition = keep["if"].as_str().unwrap();
-    for part in [
-        "!cancelled()",
-        "steps.run.outcome == 'failure'",
-        "steps.run.outputs.patch-file != ''",
-        "steps.run.outputs.pull-request-number == ''",
-    ] {
+    assert!(condition.contains("always()"), "{condition}");
+    let paths: Vec<&str> = keep["with"]["path"].as_str().unwrap().lines().collect();
+    for output in ["patch-file", "held-back-file", "plan-file", "journal-file", "report-file"] {
+        assert!(action["outputs"][output].is_object(), "{output}");
+        let path = format!("${{{{ steps.run.outputs.{output} }}}}");
+        assert!(paths.contains(&path.as_str()), "{path}");
+    }
+    // A run that broke has no outputs.
+    for name in ["*.patch", "journal.jsonl", "report.html"] {
+        let is_found = |path: &&str| path.contains(&format!("/runs/*/{name}'"));
+        assert!(paths.iter().any(|path| is_found(&path)), "{name}");
+    }
+    assert_eq!(keep["with"]["if-no-files-found"], "ignore");
+    assert_eq!(keep["continue-on-error"], true, "the job's result is that of the run");
+}
+
+#[test]
+fn what_a_run_that_was_cut_short_left_is_there_for_the_next_one_on_the_same_issue() {
+    let [restore] = &using("actions/cache/restore@")[..] else { panic!("one step restores") };
+    let [save] = &using("actions/cache/save@")[..] else { panic!("one step saves") };
+    let condition = save["if"].as_str().unwrap();
+    for part in ["always()", "inputs.state-dir == ''", "steps.run.outcome != 'success'"] {
         assert!(condition.contains(part), "{condition}");
     }
-    let paths: Vec<&str> = keep["with"]["path"].as_str().unwrap().lines().collect();
-    assert_eq!(paths.len(), 3, "no journal: it has the whole conversation");
-    for path in paths {
-        let name = path.strip_prefix("${{ steps.run.outputs.").unwrap().trim_end_matches(" }}");
-        assert!(action["outputs"][name].is_object(), "{name}");
+    assert_eq!(restore["with"]["path"], save["with"]["path"]);
+    assert_eq!(restore["with"]["key"], save["with"]["key"]);
+    let key = save["with"]["key"].as_str().unwrap();
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let prefix = words(restore["with"]["restore-keys"].as_str().unwrap());
+    assert!(words(key).starts_with(&prefix), "{key} does not begin with {prefix}");
+    assert!(prefix.contains("github.event.issue.number"), "{prefix}");
+    assert!(prefix.contains("github.event.pull_request.number"), "{prefix}");
+    for step in [restore, save] {
+        assert_eq!(step["continue-on-error"], true, "a cache that is away ends no run");
     }
-    assert_eq!(keep["continue-on-error"], true, "the job's result is that of the run");
 }
 
 #[test]

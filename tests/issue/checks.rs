@@ -44,7 +44,7 @@ fn a_change_whose_checks_still_fail_becomes_a_draft() {
     let mut turns = vec![custom("apply_patch", BREAK)];
     turns.extend((0..3).map(|round| say(format!("Done, attempt {round}."))));
     let world = TestWorld::new(github_with(&sound()), turns);
-    world.issue().expect(0);
+    world.issue().expect(20);
     let pulls = world.github.pulls();
     assert_eq!((pulls.len(), pulls[0].draft), (1, true));
     assert_eq!(world.model.requests().len(), 4, "two rounds, no more");
@@ -80,8 +80,6 @@ fn checks_come_from_the_base_commit_and_operator_keys_are_refused() {
         · apply_patch *** Begin Patch …
         · shell_command {"command":"sh test.sh"}
         · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
-        check on loop: `sh test.sh` passed
-        check on loop: `test -f README.md` passed
         running the repository's checks on the change
         check on head: `sh test.sh` passed
         check on head: `test -f README.md` passed
@@ -168,18 +166,18 @@ fn a_check_that_failed_before_and_still_fails_goes_back_once() {
 
     let world =
         TestWorld::new(github_with(FILES), [useless(), say("Done."), say("It is not mine.")]);
-    world.issue().expect(0);
+    world.issue().expect(20);
     assert_eq!(world.model.requests().len(), 3, "once, no more");
     assert!(world.github.pulls()[0].draft);
     let comment = &world.github.comments(7)[0].body;
     assert!(comment.contains("Pull request: #8 (draft: 1 check fails)"), "{comment}");
     let result: serde_json::Value = serde_json::from_str(&world.result("result.json")).unwrap();
-    assert_eq!((&result["conclusion"], &result["checks"]), (&json!("done"), &json!("failed")));
+    assert_eq!((&result["conclusion"], &result["checks"]), (&json!("partial"), &json!("failed")));
 }
 
 #[test]
 fn a_check_that_failed_before_is_nobodys_business_without_a_change() {
-    let world = TestWorld::new(github_with(FILES), [say("There is nothing to do.")]);
+    let world = TestWorld::new(github_with(FILES), vec![say("There is nothing to do."); 2]);
     world.issue().expect(10);
     assert_eq!(world.model.requests().len(), 1);
 }

@@ -6,59 +6,93 @@ use serde_json::json;
 use super::{check, state};
 use crate::resume::meanwhile;
 use crate::support::github::{Fault, Kind};
-use crate::support::model::{Turn, call, fail};
+use crate::support::model::{Turn, call, fail, say};
 use crate::support::world::{TestWorld, fix, github};
 
 #[test]
-fn a_used_up_budget_keeps_the_work_and_publishes_nothing() {
-    let world = TestWorld::new(github(), fix());
+fn a_used_up_budget_opens_a_draft_that_the_next_run_completes() {
+    let mut turns: Vec<Turn> = fix().into_iter().take(2).collect();
+    turns.push(say("Add instead of subtracting\n\nLeft: a test of its own."));
+    let world = TestWorld::new(github(), turns);
     let output = world.run(&["issue", "acme/app#7", "--max-turns", "2"]).expect(40);
     check(
         &output.text(),
         &expect![[r#"
-        exit 40
-        --- stderr
-        run RUN
-        cloning the repository
-        preparing the sandbox
-        running the repository's checks on the base
-        check on base: `sh ./test.sh` failed with exit code 1
-        working on it
-        · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
-        · shell_command {"command":"sh test.sh"}
-        · apply_patch *** Begin Patch …
-        running the repository's checks on the change
-        check on head: `sh ./test.sh` passed
-        error: the limit on turns was reached
+            exit 40
+            --- stdout
+            Add instead of subtracting
 
-        hint: raise the limit, or split the work into smaller issues
-        hint: the files of the run so far are in DIR/state/runs/RUN
-    "#]],
+            Left: a test of its own.
+            --- stderr
+            run RUN
+            cloning the repository
+            preparing the sandbox
+            running the repository's checks on the base
+            check on base: `sh ./test.sh` failed with exit code 1
+            working on it
+            · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
+            · shell_command {"command":"sh test.sh"}
+            · apply_patch *** Begin Patch …
+            running the repository's checks on the change
+            check on head: `sh ./test.sh` passed
+            publishing
+            pull request #8: GITHUB/acme/app/pull/8 (created)
+            error: the limit on turns was reached
+
+            hint: raise the limit, or split the work into smaller issues
+            hint: the files of the run so far are in DIR/state/runs/RUN
+        "#]],
     );
     check(
         &state(&world),
         &expect![[r#"
+            pull request #8: Add instead of subtracting (patchwright/issue-7 → main, draft) by patchwright-bot
             comment by patchwright-bot:
-            **Patchwright: stopped by a limit; the work so far is kept**
+            **Patchwright: stopped by a limit**
+
+            Pull request: #8 (draft: 1 check passes)
 
             the limit on turns was reached
 
             - [ ] Find the bug *(in progress)*
             - [ ] Fix it
 
-            $0.0030 · 2 turns · 2000 tokens in (1200 cached), 100 out · TIME
+            $0.0045 · 3 turns · 3000 tokens in (1800 cached), 150 out · TIME
 
             <!-- patchwright:progress run=RUN v=1 -->
 
             <!-- patchwright:seal SEAL -->
             reaction eyes by patchwright-bot
             branch main
+            branch patchwright/issue-7
         "#]],
     );
     assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
     assert!(world.result("plan.md").contains("Find the bug"));
     assert!(world.result("report.html").contains("calc.sh"));
-    assert_eq!(world.model.requests().len(), 2);
+    assert_eq!(world.model.requests().len(), 3);
+    let [draft] = &world.github.pulls()[..] else { panic!("one draft") };
+    assert!(draft.draft, "{draft:?}");
+    for part in ["Refs #7", "stopped by a limit", "Left: a test of its own", "passed"] {
+        assert!(draft.body.contains(part), "{part}: {}", draft.body);
+    }
+    assert!(!draft.body.contains("Fixes #7"), "{}", draft.body);
+    world.model.add(fix());
+    world.issue().expect(0);
+    let [pull] = &world.github.pulls()[..] else { panic!("the same one") };
+    assert_eq!((pull.number, pull.draft), (draft.number, false), "{pull:?}");
+    assert!(pull.body.contains("Fixes #7") && !pull.body.contains("Refs #7"), "{}", pull.body);
+    assert_eq!(world.runs().len(), 2);
+}
+
+#[test]
+fn a_used_up_budget_without_a_change_publishes_nothing() {
+    let turns = [fix().remove(0), say("Nothing was changed yet")];
+    let world = TestWorld::new(github(), turns);
+    world.run(&["issue", "acme/app#7", "--max-turns", "1"]).expect(40);
+    assert_eq!(world.github.pulls(), []);
+    let comments = world.github.comments(7);
+    assert!(comments[0].body.contains("Nothing had been changed by then."), "{comments:?}");
 }
 
 #[test]
@@ -105,17 +139,24 @@ fn a_provider_that_stays_down_ends_the_run_which_can_go_on() {
             retry 8 in TIME: down
             running the repository's checks on the change
             check on head: `sh ./test.sh` passed
+            publishing
+            pull request #8: GITHUB/acme/app/pull/8 (created)
             error: MODEL is unavailable: down
 
             hint: run it again later; the run continues where it stopped
             hint: the files of the run so far are in DIR/state/runs/RUN
         "#]],
     );
-    assert_eq!(world.github.pulls(), []);
+    let drafts = world.github.pulls();
+    assert!(
+        drafts.len() == 1 && drafts[0].draft && drafts[0].body.contains("Refs #7"),
+        "{drafts:?}"
+    );
     world.model.add(fix().into_iter().skip(2));
     world.issue().expect(0);
     assert_eq!(world.model.unused(), 0);
     assert_eq!((world.runs().len(), world.github.pulls().len()), (1, 1));
+    assert!(!world.github.pulls()[0].draft);
     assert_eq!(world.github.comments(7).len(), 1);
 }
 
@@ -131,28 +172,27 @@ fn a_forbidden_pull_request_names_the_link_and_the_next_run_asks_no_model() {
     check(
         &output.text(),
         &expect![[r#"
-        exit 60
-        --- stderr
-        run RUN
-        cloning the repository
-        preparing the sandbox
-        running the repository's checks on the base
-        check on base: `sh ./test.sh` failed with exit code 1
-        working on it
-        · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
-        · shell_command {"command":"sh test.sh"}
-        · apply_patch *** Begin Patch …
-        · shell_command {"command":"sh test.sh"}
-        · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
-        check on loop: `sh ./test.sh` passed
-        running the repository's checks on the change
-        check on head: `sh ./test.sh` passed
-        publishing
-        error: not allowed to open a pull request in `acme/app`: GitHub Actions is not permitted to create or approve pull requests.
+            exit 60
+            --- stderr
+            run RUN
+            cloning the repository
+            preparing the sandbox
+            running the repository's checks on the base
+            check on base: `sh ./test.sh` failed with exit code 1
+            working on it
+            · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
+            · shell_command {"command":"sh test.sh"}
+            · apply_patch *** Begin Patch …
+            · shell_command {"command":"sh test.sh"}
+            · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
+            running the repository's checks on the change
+            check on head: `sh ./test.sh` passed
+            publishing
+            error: not allowed to open a pull request in `acme/app`: GitHub Actions is not permitted to create or approve pull requests.
 
-        hint: turn on the repository setting “Allow GitHub Actions to create and approve pull requests” (Settings, Actions, General)
-        hint: the branch is pushed; open it by hand: GITHUB/acme/app/compare/main...patchwright/issue-7?expand=1
-    "#]],
+            hint: turn on the repository setting “Allow GitHub Actions to create and approve pull requests” (Settings, Actions, General)
+            hint: the branch is pushed; open it by hand: GITHUB/acme/app/compare/main...patchwright/issue-7?expand=1
+        "#]],
     );
     check(
         &state(&world),

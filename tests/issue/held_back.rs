@@ -16,25 +16,26 @@ fn workflow_files_are_handed_over_as_a_patch_and_the_rest_is_published() {
     check(
         &output.text(),
         &expect![[r#"
-        exit 20
-        --- stdout
-        Add, and run it in CI
-        --- stderr
-        run RUN
-        cloning the repository
-        preparing the sandbox
-        running the repository's checks on the base
-        check on base: `sh ./test.sh` failed with exit code 1
-        working on it
-        · apply_patch *** Begin Patch …
-        · shell_command {"command":"mkdir -p \"$(dirname .github/workflows/ci.yml)\" && cat > .github/workflows/ci.yml <<'EO …
-        check on loop: `sh ./test.sh` passed
-        running the repository's checks on the change
-        check on head: `sh ./test.sh` passed
-        publishing
-        pull request #8: GITHUB/acme/app/pull/8 (created)
-        partial: `.github/workflows/ci.yml` was kept back and is handed over as a patch (path.workflow)
-    "#]],
+            exit 20
+            --- stdout
+            Add, and run it in CI
+            --- stderr
+            run RUN
+            cloning the repository
+            preparing the sandbox
+            running the repository's checks on the base
+            check on base: `sh ./test.sh` failed with exit code 1
+            working on it
+            · apply_patch *** Begin Patch …
+            · shell_command {"command":"mkdir -p \"$(dirname .github/workflows/ci.yml)\" && cat > .github/workflows/ci.yml <<'EO …
+            running the repository's checks on the change
+            check on head: `sh ./test.sh` passed
+            running the repository's checks on the change
+            check on head: `sh ./test.sh` passed
+            publishing
+            pull request #8: GITHUB/acme/app/pull/8 (created)
+            partial: `.github/workflows/ci.yml` was kept back and is handed over as a patch (path.workflow)
+        "#]],
     );
     let pull = &world.github.pulls()[0];
     assert!(pull.body.contains("+on: push"), "{}", pull.body);
@@ -68,9 +69,9 @@ fn a_change_of_workflow_files_alone_is_refused_and_nothing_is_pushed() {
             check on base: `sh ./test.sh` failed with exit code 1
             working on it
             · shell_command {"command":"mkdir -p \"$(dirname .github/workflows/ci.yml)\" && cat > .github/workflows/ci.yml <<'EO …
-            check on loop: `sh ./test.sh` failed with exit code 1
+            running the repository's checks on the change
+            check on head: `sh ./test.sh` failed with exit code 1
             giving the failing checks back to the model
-            check on loop: `sh ./test.sh` failed with exit code 1
             error: `.github/workflows/ci.yml` may not be published (path.workflow)
 
             hint: the files of the run so far are in DIR/state/runs/RUN
@@ -134,9 +135,9 @@ fn a_change_that_holds_our_own_key_is_refused_and_the_key_is_nowhere() {
             check on base: `sh ./test.sh` failed with exit code 1
             working on it
             · shell_command {"command":"a=test-model; printf '%s%s\\n' $a *** > notes.txt"}
-            check on loop: `sh ./test.sh` failed with exit code 1
+            running the repository's checks on the change
+            check on head: `sh ./test.sh` failed with exit code 1
             giving the failing checks back to the model
-            check on loop: `sh ./test.sh` failed with exit code 1
             error: `notes.txt`: line 1 contains `OPENAI_API_KEY` (plain) (secret.own)
 
             hint: the files of the run so far are in DIR/state/runs/RUN
@@ -168,24 +169,23 @@ fn a_change_that_holds_our_own_key_is_refused_and_the_key_is_nowhere() {
 
 #[test]
 fn no_change_is_no_pull_request() {
-    let world = TestWorld::new(github(), [say("Nothing is wrong here.")]);
+    let world = TestWorld::new(github(), vec![say("Nothing is wrong here."); 2]);
     let output = world.issue().expect(10);
     check(
         &output.text(),
         &expect![[r#"
-        exit 10
-        --- stdout
-        Nothing is wrong here.
-        --- stderr
-        run RUN
-        cloning the repository
-        preparing the sandbox
-        running the repository's checks on the base
-        check on base: `sh ./test.sh` failed with exit code 1
-        working on it
-        check on loop: `sh ./test.sh` failed with exit code 1
-        nothing_to_do: the model made no change
-    "#]],
+            exit 10
+            --- stdout
+            Nothing is wrong here.
+            --- stderr
+            run RUN
+            cloning the repository
+            preparing the sandbox
+            running the repository's checks on the base
+            check on base: `sh ./test.sh` failed with exit code 1
+            working on it
+            nothing_to_do: the model made no change
+        "#]],
     );
     check(
         &state(&world),
@@ -199,7 +199,7 @@ fn no_change_is_no_pull_request() {
 
             Nothing is wrong here.
 
-            $0.0015 · 1 turns · 1000 tokens in (600 cached), 50 out · TIME
+            $0.0030 · 2 turns · 2000 tokens in (1200 cached), 100 out · TIME
 
             <!-- patchwright:progress run=RUN v=1 -->
 

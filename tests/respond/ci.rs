@@ -65,7 +65,7 @@ fn after_the_last_round_it_becomes_a_draft_and_people_are_told_once() {
         // What failed before still does, and is given back once.
         let told = format!("Try {round}");
         world.model.add([write(&file, "x", &told), vec![say(&told)]].concat());
-        world.run(&["respond", "acme/app#8", "fix-ci"]).expect(0);
+        world.run(&["respond", "acme/app#8", "fix-ci"]).expect(20);
         world.github.job(PULL, "test", "failure", LOG);
     }
     assert!(!world.github.is_draft(PULL));

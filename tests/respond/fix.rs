@@ -45,7 +45,7 @@ fn a_fix_becomes_one_commit_on_the_branch_and_an_answer_in_the_conversation() {
             |---|---|---|---|
             | `sh ./test.sh` | ❌ failed (1) | ✅ passed | TIME |
 
-            Run by Patchwright in the sandbox, not by the model. Commands from: found by the repository's kind.
+            Run by Patchwright in fresh sandboxes, not by the model. Commands from: found by the repository's kind.
 
             $0.0075 · 5 turns · 5000 tokens in (3000 cached), 250 out · TIME
 
@@ -57,31 +57,30 @@ fn a_fix_becomes_one_commit_on_the_branch_and_an_answer_in_the_conversation() {
     check(
         &output.text(),
         &expect![[r#"
-        exit 0
-        --- stdout
-        Add instead of subtracting
+            exit 0
+            --- stdout
+            Add instead of subtracting
 
-        The sign in `calc.sh` was wrong.
+            The sign in `calc.sh` was wrong.
 
-        pushed SHA to topic
-        --- stderr
-        run RUN
-        cloning the repository
-        preparing the sandbox
-        running the repository's checks on the head
-        check on base: `sh ./test.sh` failed with exit code 1
-        working on it
-        · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
-        · shell_command {"command":"sh test.sh"}
-        · apply_patch *** Begin Patch …
-        · shell_command {"command":"sh test.sh"}
-        · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
-        check on loop: `sh ./test.sh` passed
-        running the repository's checks on the change
-        check on head: `sh ./test.sh` passed
-        publishing
-        answer: GITHUB/acme/app/issues/8#issuecomment-1011
-    "#]],
+            pushed SHA to topic
+            --- stderr
+            run RUN
+            cloning the repository
+            preparing the sandbox
+            running the repository's checks on the head
+            check on base: `sh ./test.sh` failed with exit code 1
+            working on it
+            · update_plan {"plan":[{"step":"Find the bug","status":"in_progress"},{"step":"Fix it","status":"pending"}]}
+            · shell_command {"command":"sh test.sh"}
+            · apply_patch *** Begin Patch …
+            · shell_command {"command":"sh test.sh"}
+            · update_plan {"plan":[{"step":"Find the bug","status":"completed"},{"step":"Fix it","status":"completed"}]}
+            running the repository's checks on the change
+            check on head: `sh ./test.sh` passed
+            publishing
+            answer: GITHUB/acme/app/issues/8#issuecomment-1011
+        "#]],
     );
     let told = world.told();
     assert!(told.contains("fix the sign in calc.sh") || told.contains("the sign in calc.sh"));
@@ -211,7 +210,7 @@ fn a_branch_that_changed_the_same_lines_keeps_them_and_the_patch_is_posted() {
 
 #[test]
 fn nothing_changed_is_answered_with_the_words_of_the_model() {
-    let world = TestWorld::new(with_pull(), vec![say("The sign is right as it is.")]);
+    let world = TestWorld::new(with_pull(), vec![say("The sign is right as it is."); 2]);
     say_on_pull(&world, "@patchwright fix the sign").expect(10);
     assert_eq!(branch(&world, "acme/app").1.len(), 1);
     let answer = &answers(&world, PULL)[0];

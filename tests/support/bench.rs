@@ -77,6 +77,8 @@ pub(crate) struct Bench {
     pub(crate) tools: ToolSet,
     /// The model can start others, with the same tools.
     pub(crate) with_agents: bool,
+    /// The task is a change.
+    pub(crate) expects_change: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -146,6 +148,7 @@ impl Bench {
             model: catalogue.resolve("gpt-5.3-codex", None).unwrap(),
             tools: ToolSet::new(Profile::Codex, Wire::Responses).unwrap(),
             with_agents: false,
+            expects_change: false,
         };
         bench.fresh_workspace();
         bench
@@ -296,6 +299,7 @@ impl Bench {
             cancel: self.cancel.clone(),
             progress: &progress,
             services: &services,
+            expects_change: self.expects_change,
         })
         .with_agents(company);
         let stopped = work(&mut agent, &checkpoints).await;

@@ -22,6 +22,51 @@ pub enum Which {
     Time,
 }
 
+impl Which {
+    /// The word for the journal.
+    pub fn word(self) -> &'static str {
+        match self {
+            Which::Turns => "turns",
+            Which::Tokens => "tokens",
+            Which::Dollars => "dollars",
+            Which::Time => "time",
+        }
+    }
+
+    /// In a sentence: `75 % of the tokens are used`.
+    pub(super) fn noun(self) -> &'static str {
+        match self {
+            Which::Turns => "the turns of this run",
+            Which::Tokens => "the tokens of this run",
+            Which::Dollars => "the money for this run",
+            Which::Time => "the time of this run",
+        }
+    }
+
+    pub(super) fn are(self) -> &'static str {
+        match self {
+            Which::Turns | Which::Tokens => "are",
+            Which::Dollars | Which::Time => "is",
+        }
+    }
+}
+
+/// Percent of a limit at which the model is told.
+pub const WARN_AT: [u8; 2] = [75, 90];
+
+/// How much of a limit is used.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share {
+    pub which: Which,
+    used: f64,
+}
+
+impl Share {
+    pub fn is_beyond(&self, percent: u8) -> bool {
+        self.used * 100.0 >= f64::from(percent)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     Go,
@@ -50,6 +95,11 @@ impl SharedBudget {
         state::used(&mut self.lock(), entry);
     }
 
+    /// A model without a price was asked.
+    pub fn is_unpriced(&self) {
+        self.lock().price_is_unknown = true;
+    }
+
     /// What was used by all.
     pub fn spent(&self) -> Spending {
         self.lock().clone()
@@ -58,6 +108,24 @@ impl SharedBudget {
     /// May another request be sent, whoever sends it? It costs `least` dollars or more.
     pub fn decide(&self, least: f64, remaining: Duration) -> Decision {
         decide(&self.limits, &self.lock(), least, remaining)
+    }
+
+    /// How much of each limit is used; of the one on money only where it is known what is spent.
+    #[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]
+    pub fn shares(&self, time: f64, is_priced: bool) -> Vec<Share> {
+        let (limits, spent) = (&self.limits, self.lock());
+        let part = |used: f64, limit: f64| if limit > 0.0 { used / limit } else { 0.0 };
+        let tokens = part(spent.usage.counted() as f64, limits.max_tokens as f64);
+        let mut shares = vec![
+            Share { which: Which::Turns, used: part(spent.turns.into(), limits.max_turns.into()) },
+            Share { which: Which::Tokens, used: tokens },
+            Share { which: Which::Time, used: time },
+        ];
+        if is_priced {
+            let used = part(spent.cost_usd, limits.max_cost_usd);
+            shares.push(Share { which: Which::Dollars, used });
+        }
+        shares
     }
 
     /// Which of the run's limits was reached, in figures, where the name of the limit does not say it.

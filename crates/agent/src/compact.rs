@@ -9,6 +9,7 @@ use minijinja::context;
 use serde_json::Value;
 
 use super::history;
+use super::written_calls;
 use patchwright_base::error::Result;
 use patchwright_prompt as prompt;
 use patchwright_provider::Reply;
@@ -32,6 +33,12 @@ const MAX_TAIL: usize = 1500;
 const MAX_COMMAND: usize = 300;
 /// Kept of the model's notes, in bytes.
 const MAX_NOTES: usize = 32 << 10;
+/// Steps that are told where the model has written no notes.
+const MAX_TRACE: usize = 30;
+/// Kept of what it said in one of them, in bytes.
+const MAX_SAID: usize = 400;
+/// Kept of the arguments of a call, in bytes.
+const MAX_CALLED: usize = 120;
 /// Changed files that are listed.
 const MAX_FILES: usize = 100;
 
@@ -82,6 +89,8 @@ pub struct Handover<'a> {
     pub agents: &'a [String],
     /// What the model wrote down, if it did.
     pub notes: Option<&'a str>,
+    /// What it said and ran last, where it wrote nothing down.
+    pub trace: &'a [String],
 }
 
 impl Handover<'_> {
@@ -92,6 +101,7 @@ impl Handover<'_> {
             .iter()
             .flat_map(|failure| [failure.tail.as_str(), failure.command.as_str()])
             .chain(self.notes)
+            .chain(self.trace.iter().map(String::as_str))
             .collect();
         let tag = prompt::tag_of(&texts);
         let plan = self.plan.steps.iter().map(|step| {
@@ -107,6 +117,7 @@ impl Handover<'_> {
         let agents = self.agents.iter().map(|line| minijinja::Value::from(line.as_str()));
         let files =
             self.files.iter().take(MAX_FILES).map(|path| minijinja::Value::from(path.as_str()));
+        let trace = self.trace.iter().map(|line| minijinja::Value::from(line.as_str()));
         let text = prompt::render(
             "task/handover.md",
             context! {
@@ -116,6 +127,7 @@ impl Handover<'_> {
                 agents => agents.collect::<Vec<_>>(),
                 failures => failures.collect::<Vec<_>>(),
                 notes => self.notes.unwrap_or_default(),
+                trace => trace.collect::<Vec<_>>(),
                 tag,
             },
         )?;
@@ -123,8 +135,12 @@ impl Handover<'_> {
     }
 }
 
-/// What the model wrote down for itself; `None` when it wrote nothing.
+/// What the model wrote down for itself; `None` when it wrote nothing. Words beside a call are about the
+/// call, and no notes.
 pub fn notes(reply: &Reply) -> Option<String> {
+    if reply.items.iter().any(|item| matches!(item, Item::Call(_))) {
+        return None;
+    }
     let texts = reply.items.iter().filter_map(|item| match item {
         Item::Message(message) if message.role == Role::Assistant => {
             Some(history::text_of(message))
@@ -133,7 +149,30 @@ pub fn notes(reply: &Reply) -> Option<String> {
     });
     let text = texts.collect::<Vec<_>>().join("\n\n");
     let text = text.trim();
-    (!text.is_empty()).then(|| text[..text.floor_char_boundary(MAX_NOTES)].to_owned())
+    let is_notes = !text.is_empty() && !written_calls::is_attempt(text);
+    is_notes.then(|| text[..text.floor_char_boundary(MAX_NOTES)].to_owned())
+}
+
+/// What the model said and ran last, in order and each in one line: what the harness knows of the way where
+/// there are no notes.
+pub fn trace(items: &[Item]) -> Vec<String> {
+    let line = |item: &Item| match item {
+        Item::Message(message) if message.role == Role::Assistant => {
+            let text = history::text_of(message);
+            let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let line = &line[..line.floor_char_boundary(MAX_SAID)];
+            (!line.is_empty()).then(|| format!("said: {line}"))
+        }
+        Item::Call(call) => {
+            let what = command(call);
+            let end = what.floor_char_boundary(MAX_CALLED);
+            Some(format!("`{}`: {}", call.name.replace('`', "'"), &what[..end]))
+        }
+        _ => None,
+    };
+    let mut lines: Vec<String> = items.iter().rev().filter_map(line).take(MAX_TRACE).collect();
+    lines.reverse();
+    lines
 }
 
 /// Tokens of these items, roughly and rather too many.

@@ -12,6 +12,7 @@ pub mod doom_loop;
 pub mod history;
 mod in_flight;
 mod interrupted;
+mod limits;
 pub mod reply;
 mod resume;
 mod shorten;
@@ -21,6 +22,8 @@ pub mod sub;
 pub mod sub_agent_log;
 pub mod text_calls;
 pub mod turn;
+mod unfinished;
+pub mod written_calls;
 
 use std::time::Instant;
 
@@ -61,4 +64,6 @@ pub struct AgentSpec<'a> {
     pub progress: &'a dyn AgentProgress,
     /// What the tools share, sub-agents' too.
     pub services: &'a Services,
+    /// The task is a change of the working tree: who ends without one is asked about it once.
+    pub expects_change: bool,
 }

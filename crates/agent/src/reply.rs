@@ -5,8 +5,9 @@
 //! from then on. A call without an id of its own gets one.
 
 use super::history::{History, text_of};
-use patchwright_provider::Reply;
-use patchwright_provider::item::{Content, Item, Role, StopReason, ToolCall};
+use super::written_calls;
+use patchwright_provider::item::{Content, Item, Message, Payload, Role, StopReason, ToolCall};
+use patchwright_provider::{Reply, ToolDeclaration};
 use patchwright_tools::dispatch;
 use patchwright_types::calls::Fault;
 
@@ -33,6 +34,8 @@ pub struct Accepted {
     pub is_text: bool,
     /// A call had a name that no tool can have.
     pub is_misnamed: bool,
+    /// The last thing said is not meant as the answer, as the provider has it.
+    pub is_commentary: bool,
 }
 
 impl Accepted {
@@ -47,14 +50,22 @@ impl Accepted {
         reply.stop == StopReason::EndTurn && self.remarks.is_empty() && is_named_alike
     }
 
+    /// There is nothing in it but words.
+    pub fn is_words(&self) -> bool {
+        self.stop == StopReason::EndTurn
+            && self.text.is_some()
+            && self.calls.is_empty()
+            && self.remarks.is_empty()
+    }
+
     /// There is nothing in it: no text, no calls, not even bad ones.
     pub fn is_empty(&self) -> bool {
         self.text.is_none() && self.calls.is_empty() && self.remarks.is_empty()
     }
 }
 
-/// Sorts a reply.
-pub fn accept(reply: &Reply, history: &History) -> Accepted {
+/// Sorts a reply of a model that was given these tools.
+pub fn accept(reply: &Reply, history: &History, tools: &[ToolDeclaration]) -> Accepted {
     let mut accepted = Accepted {
         items: Vec::with_capacity(reply.items.len()),
         calls: Vec::new(),
@@ -65,6 +76,7 @@ pub fn accept(reply: &Reply, history: &History) -> Accepted {
         is_refusal: false,
         is_text: false,
         is_misnamed: false,
+        is_commentary: false,
     };
     for item in &reply.items {
         match item {
@@ -91,6 +103,7 @@ pub fn accept(reply: &Reply, history: &History) -> Accepted {
                 let text = text_of(message);
                 if !text.trim().is_empty() {
                     accepted.text = Some(text);
+                    accepted.is_commentary = message.is_commentary();
                 }
             }
             // A model answers; it does not speak for others or answer its own calls.
@@ -105,11 +118,45 @@ pub fn accept(reply: &Reply, history: &History) -> Accepted {
             accepted.remarks.push(unreadable(""));
         }
     }
+    if accepted.is_words() {
+        take_written(&mut accepted, history, tools);
+    }
     accepted.is_refusal &= accepted.calls.is_empty();
     if reply.stop != StopReason::Pause {
         drop_trailing_reasoning(&mut accepted.items);
     }
     accepted
+}
+
+/// Takes calls that were written as text for what they are meant to be. In the conversation they stand as
+/// calls, so that the model sees how they are made.
+fn take_written(accepted: &mut Accepted, history: &History, tools: &[ToolDeclaration]) {
+    let said =
+        |item: &Item| matches!(item, Item::Message(message) if !text_of(message).trim().is_empty());
+    let Some(at) = accepted.items.iter().rposition(said) else { return };
+    let Some(Item::Message(message)) = accepted.items.get(at) else { return };
+    let Some(written) = written_calls::read(&text_of(message), tools) else { return };
+    let payloads: Vec<(String, String)> =
+        written.calls.into_iter().map(|(name, value)| (name, value.to_string())).collect();
+    if payloads.iter().any(|(_, payload)| payload.len() > dispatch::MAX_ARGUMENTS) {
+        return;
+    }
+    if written.rest.is_empty() {
+        accepted.items.remove(at);
+        accepted.text = None;
+    } else {
+        let content = vec![Content::text(written.rest.clone())];
+        accepted.items[at] =
+            Item::Message(Message { role: Role::Assistant, content, native: None });
+        accepted.text = Some(written.rest);
+    }
+    for (name, payload) in payloads {
+        let (id, payload) = (String::new(), Payload::Json(payload));
+        let call = ToolCall { id, name, payload, native: None };
+        let call = with_own_id(&call, &accepted.calls, history);
+        accepted.calls.push(call.clone());
+        accepted.items.push(Item::Call(call));
+    }
 }
 
 /// The id of a call that has none.
@@ -169,7 +216,7 @@ pub(super) fn drop_trailing_reasoning(items: &mut Vec<Item>) {
 #[cfg(test)]
 mod tests {
     use crate::reply::*;
-    use patchwright_provider::item::{Payload, Usage};
+    use patchwright_provider::item::Usage;
 
     fn reply(ids: &[&str]) -> Reply {
         let call = |id: &&str| {
@@ -193,15 +240,46 @@ mod tests {
     #[test]
     fn ids_stay_taken_when_the_conversation_was_shortened() {
         let mut history = History::default();
-        let first = accept(&reply(&["call_0", "call_1"]), &history);
+        let first = accept(&reply(&["call_0", "call_1"]), &history, &[]);
         assert!(first.is_whole(&reply(&["call_0", "call_1"])));
         history.extend(first.items);
         history.replace(Vec::new());
         let second = reply(&["call_0", "call_2", "call_0", ""]);
-        let accepted = accept(&second, &history);
+        let accepted = accept(&second, &history, &[]);
         assert_eq!(ids(&accepted), ["call_0_2", "call_2", "call_0_3", "call"]);
         assert_eq!(accepted.items.len(), 4);
         // The provider has them under other ids, so the reply is not its own any more.
         assert!(accepted.remarks.is_empty() && !accepted.is_whole(&second));
+    }
+
+    #[test]
+    fn commentary_is_not_the_end_and_a_written_call_is_one() {
+        use patchwright_provider::item::{Native, Wire};
+        use patchwright_provider::{ToolDeclaration, ToolForm};
+        let said = |text: &str, phase: &str| {
+            let native =
+                Native { wire: Wire::Responses, value: serde_json::json!({"phase": phase}) };
+            let content = vec![Content::text(text)];
+            let message = Message { role: Role::Assistant, content, native: Some(native) };
+            Reply { items: vec![Item::Message(message)], ..reply(&[]) }
+        };
+        let history = History::default();
+        for (phase, expected) in [("commentary", true), ("final_answer", false)] {
+            let accepted = accept(&said("The sign is wrong.", phase), &history, &[]);
+            assert_eq!(crate::unfinished::is_unfinished(&accepted), expected, "{phase}");
+        }
+        let form = ToolForm::Function { schema: serde_json::json!({}), strict: false };
+        let (name, description) = ("list_dir".to_owned(), String::new());
+        let tools = [ToolDeclaration { name, description, form }];
+        let text = "<tool_call>{\"name\": \"list_dir\", \"arguments\": {}}</tool_call>";
+        let written = said(text, "final_answer");
+        let accepted = accept(&written, &history, &tools);
+        assert_eq!(ids(&accepted), ["call"]);
+        assert!(accepted.text.is_none() && !accepted.is_whole(&written));
+        assert_eq!(accepted.items.len(), 1);
+        // A reply with a call of its own means what it says.
+        let mut both = said(text, "final_answer");
+        both.items.extend(reply(&["c1"]).items);
+        assert_eq!(ids(&accept(&both, &history, &tools)), ["c1"]);
     }
 }

@@ -27,12 +27,14 @@ impl Agent<'_> {
         };
         let (replies, notes) = self.notes(asked).await?;
         let files = self.changed_files().await?;
+        let trace = notes.is_none().then(|| compact::trace(&items[opening.min(items.len())..]));
         let handover = Handover {
             plan: &self.plan.lock().clone(),
             files: &files,
             failures: &self.state.failures,
             agents: &self.crew.as_ref().map(|crew| crew.overview()).unwrap_or_default(),
             notes: notes.as_deref(),
+            trace: &trace.unwrap_or_default(),
         };
         let handover = handover.message().map_err(StopKind::Machine)?;
         let items = compact::compacted(items, opening, handover, limit);
@@ -43,8 +45,8 @@ impl Agent<'_> {
         self.record(&Entry::Compacted { trigger, before, after, replies, cost_usd, items })
     }
 
-    /// Asks the model for notes, and once more when it answers with calls; without any when not even
-    /// that request fits.
+    /// Asks the model for notes, and once more when it answers with calls, whatever it says beside them;
+    /// without any when not even that request fits.
     async fn notes(
         &self,
         mut asked: Vec<Item>,
@@ -70,6 +72,14 @@ impl Agent<'_> {
             }
         }
         Ok((replies, None))
+    }
+
+    /// Nothing differs from the base commit, as far as the guest can say.
+    pub(super) async fn is_unchanged(&self) -> Result<bool, StopKind> {
+        Ok(match self.bounded(self.spec.client.collect(CollectLimits::default())).await? {
+            Ok(tree) => tree.files.is_empty() && tree.listing.deleted.is_empty(),
+            Err(_) => false,
+        })
     }
 
     /// What differs from the base commit; what the tools reported when the guest cannot say.

@@ -8,15 +8,18 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::budget::Which;
 use super::compact::{self, OpenFailure};
 use super::doom_loop::{self, Verdict};
 use super::history::{History, note};
+use super::limits;
 use super::reply::{Accepted, accept};
 use super::stop::StopKind;
 use super::text_calls;
+use super::unfinished;
 use patchwright_journal::Entry;
 use patchwright_provider::catalogue::Model;
-use patchwright_provider::item::{CallOutput, Content, Item, StopReason, ToolCall, Usage};
+use patchwright_provider::item::{CallOutput, Content, Item, Role, StopReason, ToolCall, Usage};
 use patchwright_provider::{Reply, ToolDeclaration};
 use patchwright_review::finding::Finding;
 use patchwright_types::calls::CompactionTrigger;
@@ -28,6 +31,8 @@ use patchwright_types::plan::Plan;
 const CUTS: u32 = 3;
 /// Empty replies in a row that end the run.
 const EMPTY_REPLIES: u32 = 2;
+/// How often a reply that ends the run too early is answered, and never twice in a row.
+const FOLLOW_UPS: u32 = 3;
 /// Refusals as too long, one soon after the other, after which shortening has not helped.
 const OVERFLOWS: u32 = 3;
 /// Replies without such a refusal after which the count starts again at zero.
@@ -41,6 +46,10 @@ pub struct Remarks {
     pub nudge: String,
     pub empty: String,
     pub cut: String,
+    /// The reply only says what will be done.
+    pub unfinished: String,
+    /// The model ends, and nothing was changed.
+    pub unchanged: String,
     /// Which tools there are.
     pub tools: String,
 }
@@ -93,6 +102,12 @@ pub struct State {
     last: Option<Last>,
     cuts: u32,
     empty_replies: u32,
+    /// Percent of each limit that the model was told of.
+    warned: BTreeMap<String, u8>,
+    /// Replies without calls that were answered with a remark.
+    follow_ups: u32,
+    /// The last of them was, and nothing was done since.
+    is_followed_up: bool,
     faults: Option<(Fault, u32)>,
 }
 
@@ -143,15 +158,16 @@ impl State {
                 self.spending.cost_usd += cost_usd;
                 self.shortened(*trigger, *before, items);
             }
-            Entry::Added { items } | Entry::Told { items, .. } => {
+            Entry::Added { items } | Entry::Told { items, .. } | Entry::Warned { items, .. } => {
+                if let Entry::Warned { limits, .. } = entry {
+                    self.warned.extend(limits.iter().cloned());
+                }
                 self.context += compact::estimate(items);
                 self.history.extend(items.iter().cloned());
                 if self.has_no_tools() {
                     self.written.extend(items.iter().cloned());
                 }
-                if let Some(last) = &mut self.last {
-                    last.is_remarked = true;
-                }
+                self.told(items);
             }
             Entry::Lost { usage, cost_usd } => self.spent(*usage, *cost_usd),
             Entry::PlanUpdated { plan } => self.plan = plan.clone(),
@@ -179,6 +195,35 @@ impl State {
             | Entry::Unrecorded { .. }
             | Entry::Note { .. } => {}
         }
+    }
+
+    /// Something was said to the model.
+    fn told(&mut self, items: &[Item]) {
+        let Some(last) = &mut self.last else { return };
+        let is_ours = |item: &Item| matches!(item, Item::Message(it) if it.role == Role::Developer);
+        if !items.iter().all(is_ours) {
+            self.is_followed_up = false;
+        } else if !last.is_remarked && last.reply.is_words() {
+            self.follow_ups += 1;
+            self.is_followed_up = true;
+        }
+        last.is_remarked = true;
+    }
+
+    /// Percent of a limit that the model was told of last.
+    pub fn warned(&self, which: Which) -> u8 {
+        self.warned.get(which.word()).copied().unwrap_or_default()
+    }
+
+    /// The limit that has ended the work: what came after are the last words.
+    pub fn limit_reached(&self) -> Option<Which> {
+        let all = [Which::Turns, Which::Tokens, Which::Dollars, Which::Time];
+        all.into_iter().find(|which| self.warned(*which) >= limits::REACHED)
+    }
+
+    /// A reply without calls may be answered with a remark: the next such reply is the end.
+    pub fn may_follow_up(&self) -> bool {
+        !self.is_followed_up && self.follow_ups < FOLLOW_UPS
     }
 
     /// What the agent has used, and all that work for it.
@@ -277,6 +322,8 @@ impl State {
                 return Err(StopKind::EmptyReply);
             }
             items.push(note(&remarks.empty));
+        } else if reply.is_words() && self.may_follow_up() && unfinished::is_unfinished(reply) {
+            items.push(note(&remarks.unfinished));
         }
         if !reply.calls.is_empty() {
             match doom_loop::verdict(self.calls(), &remarks.nudge) {
@@ -318,7 +365,8 @@ impl State {
         let accepted = if self.has_no_tools() {
             text_calls::accept(reply, turn)
         } else {
-            accept(reply, &self.history)
+            let tools = self.prompt.as_ref().map_or(&[][..], |prompt| &prompt.tools);
+            accept(reply, &self.history, tools)
         };
         let id = reply.id.as_deref().filter(|_| accepted.is_whole(reply));
         self.spending.turns += 1;
@@ -364,6 +412,8 @@ impl State {
         self.empty_replies = if is_empty { self.empty_replies + 1 } else { 0 };
         if reply.calls.is_empty() {
             self.count_faults(reply.fault);
+        } else {
+            self.is_followed_up = false;
         }
         self.last = Some(Last { reply, outputs: BTreeMap::new(), is_remarked: false });
     }
@@ -455,6 +505,7 @@ pub fn add(spending: &mut Spending, other: &Spending) {
     spending.usage += other.usage;
     spending.cost_usd += other.cost_usd;
     spending.cost_is_estimate |= other.cost_is_estimate;
+    spending.price_is_unknown |= other.price_is_unknown;
 }
 
 /// The model, or a filter in front of it, does not want to.

@@ -32,6 +32,7 @@ pub fn accept(reply: &Reply, turn: u32) -> Accepted {
         is_refusal: false,
         is_text: true,
         is_misnamed: false,
+        is_commentary: false,
     };
     let mut said = String::new();
     for item in &reply.items {

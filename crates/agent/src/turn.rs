@@ -16,7 +16,7 @@ use super::history;
 use super::in_flight::InFlightRequest;
 use super::resume::former;
 use super::state::{Next, Remarks, State};
-use super::stop::{StopKind, Stopped};
+use super::stop::{StopKind, Stopped, needs_input};
 use super::sub::{SubAgent, SubAgentConfig, SubAgents};
 use super::{AgentSpec, Happening};
 use patchwright_base::error::Failure;
@@ -35,6 +35,9 @@ use patchwright_tools::review::ReviewContext;
 use patchwright_types::calls::CompactionTrigger;
 use patchwright_types::plan::Plan;
 
+/// Most time that is kept for the last words.
+const LAST_WORDS: Duration = Duration::from_secs(60);
+
 /// A model at work on one task.
 pub struct Agent<'a> {
     pub(super) spec: AgentSpec<'a>,
@@ -51,6 +54,8 @@ pub struct Agent<'a> {
     pub(super) touched: BTreeSet<String>,
     pub(super) notes: Vec<String>,
     started: Instant,
+    /// When the work must be over; a little of the run's time is left then for the last words.
+    deadline: Instant,
     /// Goes on with records of another process, and has not asked yet.
     pub(super) is_resumed: bool,
     /// What the model is told then, before it is asked.
@@ -69,11 +74,13 @@ impl<'a> Agent<'a> {
         let mut notes = Vec::new();
         if spec.model.price.is_none() {
             notes.push(format!(
-                "the price of `{}` is unknown: its cost, and the limit on it, are counted as for \
-                 the dearest known model",
+                "the price of `{}` is unknown, so its cost is not counted and `limits.max-cost-usd` does \
+                 not end the run; the limits on turns, tokens and time do",
                 spec.model.slug
             ));
         }
+        let time = spec.deadline.saturating_duration_since(started);
+        let deadline = spec.deadline - (time / 20).min(LAST_WORDS);
         Agent {
             purse: Arc::new(SharedBudget::new(spec.limits)),
             spec,
@@ -86,6 +93,7 @@ impl<'a> Agent<'a> {
             touched: BTreeSet::new(),
             notes,
             started,
+            deadline,
             is_resumed: false,
             notice: None,
             crew: None,
@@ -175,12 +183,32 @@ impl<'a> Agent<'a> {
                 Next::Ask => self.ask().await,
                 Next::Run(calls) => self.run_calls(calls).await,
                 Next::Add(items) => self.record(&Entry::Added { items }),
+                Next::Stop(StopKind::Finished) => self.finish(&remarks).await,
                 Next::Stop(reason) => Err(reason),
             };
-            if let Err(reason) = step.and(self.count_lost()) {
-                return reason;
+            let Err(reason) = step.and(self.count_lost()) else { continue };
+            if let StopKind::Budget(which) = reason
+                && let Err(stop) = self.wrap_up(which).await
+            {
+                tracing::debug!(why = stop.word(), "there are no last words");
             }
+            return reason;
         }
+    }
+
+    /// The model has ended. Where a change is asked for and nothing has changed, it is asked once whether
+    /// that is meant.
+    async fn finish(&mut self, remarks: &Remarks) -> Result<(), StopKind> {
+        if let Some(which) = self.state.limit_reached() {
+            return Err(StopKind::Budget(which));
+        }
+        let is_asked = needs_input(&self.state.final_message).is_some();
+        let may_be_unchanged =
+            self.spec.expects_change && self.touched.is_empty() && self.state.may_follow_up();
+        if is_asked || !may_be_unchanged || !self.is_unchanged().await? {
+            return Err(StopKind::Finished);
+        }
+        self.record(&Entry::Added { items: vec![history::note(&remarks.unchanged)] })
     }
 
     async fn ask(&mut self) -> Result<(), StopKind> {
@@ -196,6 +224,7 @@ impl<'a> Agent<'a> {
             self.compact(CompactionTrigger::Threshold).await?;
             self.check_budget()?;
         }
+        self.warn()?;
         let history = &self.state.history;
         match self.request(history.items(), ToolChoice::Auto, history.previous()).await {
             Ok(reply) => self.append_reply(reply),
@@ -252,7 +281,7 @@ impl<'a> Agent<'a> {
     }
 
     fn check_budget(&mut self) -> Result<(), StopKind> {
-        let remaining = self.spec.deadline.saturating_duration_since(self.spec.clock.instant());
+        let remaining = self.deadline.saturating_duration_since(self.spec.clock.instant());
         let least = catalogue::least(self.spec.model, self.state.context);
         let own = budget::decide(self.spec.limits, &self.state.spending, least, remaining);
         for decision in [self.purse.decide(least, remaining), own] {
@@ -300,7 +329,7 @@ impl<'a> Agent<'a> {
         })
     }
 
-    fn append_reply(&mut self, mut reply: Reply) -> Result<(), StopKind> {
+    pub(super) fn append_reply(&mut self, mut reply: Reply) -> Result<(), StopKind> {
         let model = self.spec.model;
         reply.usage = budget::plausible(reply.usage);
         if !reply.model.is_empty() && model.is_named() && !reply.model.contains(&model.slug) {
@@ -309,6 +338,9 @@ impl<'a> Agent<'a> {
             self.note(format!("`{}` was asked, and `{answered}` answered", model.slug));
         }
         let (cost_usd, _) = catalogue::cost(model, &reply.usage);
+        if model.price.is_none() {
+            self.purse.is_unpriced();
+        }
         let turn = self.state.spending.turns + 1;
         self.record(&Entry::Replied { turn, reply, cost_usd })?;
         self.spec.progress.happened(Happening::Replied { spending: &self.purse.spent() });
@@ -361,7 +393,7 @@ impl<'a> Agent<'a> {
 
     /// Every wait ends with the run's deadline, and when somebody wants to stop.
     pub(super) async fn bounded<T>(&self, work: impl Future<Output = T>) -> Result<T, StopKind> {
-        let deadline = tokio::time::Instant::from_std(self.spec.deadline);
+        let deadline = tokio::time::Instant::from_std(self.deadline);
         tokio::select! {
             biased;
             () = self.spec.cancel.cancelled() => Err(StopKind::Cancelled),
@@ -369,6 +401,26 @@ impl<'a> Agent<'a> {
                 done.map_err(|_| StopKind::Budget(Which::Time))
             }
         }
+    }
+
+    /// What is left of the run's time is for the last words.
+    pub(super) fn use_all_time(&mut self) {
+        self.deadline = self.spec.deadline;
+    }
+
+    pub(super) fn is_out_of_time(&self) -> bool {
+        self.spec.deadline.saturating_duration_since(self.spec.clock.instant()).is_zero()
+    }
+
+    /// The part of the run's time that has passed.
+    pub(super) fn time_used(&self) -> f64 {
+        let limit = self.spec.limits.timeout.as_secs_f64().max(f64::MIN_POSITIVE);
+        let left = self.spec.deadline.saturating_duration_since(self.spec.clock.instant());
+        1.0 - left.as_secs_f64() / limit
+    }
+
+    pub(super) fn is_in_crew(&self) -> bool {
+        self.member.is_some()
     }
 
     pub(super) fn open(&mut self, items: Vec<Item>) -> Result<(), StopKind> {
@@ -428,7 +480,7 @@ impl<'a> Agent<'a> {
         }
         let now = self.spec.clock.instant();
         spending.wall_seconds = now.saturating_duration_since(self.started).as_secs_f64();
-        spending.cost_is_estimate |= self.spec.model.price.is_none();
+        spending.price_is_unknown |= self.spec.model.price.is_none();
         let final_message = self.state.final_message.clone();
         let entry = Entry::Stopped {
             reason: reason.word().to_owned(),
@@ -464,6 +516,8 @@ fn remarks(tools: &ToolSet) -> Result<Remarks, Failure> {
         nudge: text("task/nudge.md")?,
         empty: text("task/empty_reply.md")?,
         cut: text("task/cut_reply.md")?,
+        unfinished: text("task/unfinished_reply.md")?,
+        unchanged: text("task/unchanged.md")?,
         tools: tools.listed(),
     })
 }

@@ -80,7 +80,7 @@ pub struct Config {
     #[serde(default)]
     pub mcp: BTreeMap<String, tools::McpServer>,
     pub setup_timeout: Duration,
-    /// Checks; found by the repository's kind when empty.
+    /// Checks; found in CI files or by the repository's kind when empty.
     pub verify: Vec<String>,
     pub limits: Limits,
     pub container: ContainerLimits,

@@ -201,7 +201,7 @@ table::settings! {
 
         /// checks
         verify: Vec<String> => verify, Fill
-            default "by the repository's kind"
+            default "those of CI files, or by the repository's kind"
             flag given {
                 /// Check that must pass, run before and after the change; repeatable
                 #[arg(
@@ -213,7 +213,7 @@ table::settings! {
                 )]
                 verify: Vec<String>
             }
-            , input "verify" lines "Commands that check the change, one a line; found by the kind of repository when empty."
+            , input "verify" lines "Commands that check the change, one a line; found in CI files or by the kind of repository when empty."
             , campaign "verify";
 
         /// MCP servers, by name; see [below](#mcp-servers). The repository names those that it wants, with

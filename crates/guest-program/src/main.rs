@@ -42,6 +42,9 @@ fn main() -> ExitCode {
         [_, launch::LAUNCH, "--", ..] => launch::launch(&args[3..], Streams::Inherited).into(),
         [_, launch::LAUNCH_FED, "--", ..] => launch::launch(&args[3..], Streams::Fed).into(),
         [_, launch::LAUNCH_PIPED, "--", ..] => launch::launch(&args[3..], Streams::Piped).into(),
+        [_, launch::LAUNCH_LEAVING, "--", ..] => {
+            launch::launch(&args[3..], Streams::Leaving).into()
+        }
         [_, launch::LAUNCH_TERMINAL, "--", ..] => {
             launch::launch(&args[3..], Streams::Terminal).into()
         }

@@ -34,7 +34,7 @@ impl Processes {
         let (output, output_end) = std::io::pipe().map_err(|err| cannot_start(&err))?;
         let (errors, errors_end) = std::io::pipe().map_err(|err| cannot_start(&err))?;
         let is_over = AtomicBool::new(false);
-        let (mut kept, mut errors_kept) = (Kept::new(cap), Kept::new(cap));
+        let (mut kept, mut errors_kept) = (self.kept(cap), Kept::new(cap));
         let ended = std::thread::scope(|scope| {
             let reader = std::thread::Builder::new().stack_size(STACK);
             let gathering = reader

@@ -6,12 +6,11 @@
 //! odd names, huge files) is listed with the reason and not sent; what is more than the host takes is
 //! counted by folder ([`super::selection`]).
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
 use super::folder::{Folder, Stamp};
-use super::look::{Changed, Look, Seen, compare_at};
+use super::look::{Changed, Seen, compare_at};
 use super::paths;
 use super::protocol::{Collected, MAX_CHANGED_BYTES, MAX_CHANGED_FILE, MAX_CHANGED_FILES};
 use super::selection::{Limits, Rest, Selection};
@@ -31,31 +30,8 @@ const MAX_SHOWN_PATH: usize = 400;
 /// Bytes of the paths of deleted files: they have to fit into one answer.
 const MAX_DELETED: usize = 8 << 20;
 
-/// Most new files that are remembered from one collection.
-const MAX_REMEMBERED: usize = 200_000;
-
 /// Where changed files go. An error ends the collection.
 pub type Sink<'a> = dyn FnMut(&str, &Changed) -> io::Result<()> + 'a;
-
-/// How the last collection found the workspace, for [`super::overlook`].
-#[derive(Debug, Default)]
-pub struct Last {
-    /// Files of the uploaded tree that were not as in it.
-    pub tracked: BTreeMap<Vec<u8>, Was>,
-    /// Other files that were part of the change, or too much for it.
-    pub others: BTreeMap<Vec<u8>, Look>,
-    /// There were more than that.
-    pub is_cut: bool,
-}
-
-/// What had become of a file of the uploaded tree.
-#[derive(Clone, Copy, Debug)]
-pub enum Was {
-    Gone,
-    Changed(Look),
-    /// Something that cannot be part of a change.
-    Odd,
-}
 
 /// Finds what changed below `workspace` and hands it to `sink`. `stop` is asked often; when it says so,
 /// the collection ends with an error.
@@ -66,29 +42,21 @@ pub fn collect(
     sink: &mut Sink<'_>,
     stop: &dyn Fn() -> bool,
 ) -> Result<Collected, ToolError> {
-    base.last = None;
     let broken = |err: &dyn std::fmt::Display| ToolError::Broken(format!("cannot collect: {err}"));
     let limits = Limits {
         files: limits.files.min(MAX_CHANGED_FILES),
         bytes: limits.bytes.min(MAX_CHANGED_BYTES),
     };
     let mut folder = Folder::open(workspace).map_err(|err| broken(&err))?;
-    let mut out = Out {
-        sink,
-        limits,
-        listing: Collected::default(),
-        rest: Rest::default(),
-        last: Last::default(),
-        deleted: 0,
-    };
+    let mut out =
+        Out { sink, limits, listing: Collected::default(), rest: Rest::default(), deleted: 0 };
     out.tracked(&mut folder, base, stop)?;
     let chosen = out.choose(&folder, base, stop)?;
     out.others(&mut folder, base, &chosen, stop)?;
-    let Out { mut listing, rest, last, .. } = out;
+    let Out { mut listing, rest, .. } = out;
     listing.deleted.sort();
     listing.refused.sort();
     listing.left_out = rest.rows(shortened);
-    base.last = Some(last);
     Ok(listing)
 }
 
@@ -98,7 +66,6 @@ struct Out<'a> {
     limits: Limits,
     listing: Collected,
     rest: Rest,
-    last: Last,
     /// Bytes of the paths of deleted files.
     deleted: usize,
 }
@@ -113,19 +80,12 @@ impl Out<'_> {
     ) -> Result<(), ToolError> {
         for (path, entry) in &base.entries {
             check(stop)?;
-            let was = match compare_at(folder, path, Some(entry.look())) {
-                Seen::Unchanged => continue,
-                Seen::Gone | Seen::Folder => {
-                    self.delete(path);
-                    Was::Gone
-                }
-                Seen::Refused(reason) => {
-                    self.refuse(path, reason);
-                    Was::Odd
-                }
-                Seen::Changed(changed, stamp) => Was::Changed(self.send(path, &changed, stamp)?),
-            };
-            self.last.tracked.insert(path.clone(), was);
+            match compare_at(folder, path, Some(entry.look())) {
+                Seen::Unchanged => {}
+                Seen::Gone | Seen::Folder => self.delete(path),
+                Seen::Refused(reason) => self.refuse(path, reason),
+                Seen::Changed(changed, _) => self.send(path, &changed)?,
+            }
         }
         Ok(())
     }
@@ -142,9 +102,8 @@ impl Out<'_> {
             let known = base.others.get(path);
             match found {
                 Found::File(file) => {
-                    let look = Look { stamp: Stamp::of(file.stat), content: None };
-                    if known.is_none_or(|known| known.stamp != look.stamp) {
-                        self.remember(path, look);
+                    let stamp = Stamp::of(file.stat);
+                    if known.is_none_or(|known| known.stamp != stamp) {
                         let size = u64::try_from(file.stat.st_size).unwrap_or(0);
                         // A larger one is refused by itself.
                         let size = if size > MAX_CHANGED_FILE { 0 } else { size };
@@ -177,39 +136,31 @@ impl Out<'_> {
                 Seen::Changed(..) if before.is_some() && is_output(path) => {
                     self.left_out(path);
                 }
-                Seen::Changed(changed, stamp) => {
-                    let look = self.send(path, &changed, stamp)?;
-                    self.remember(path, look);
-                }
+                Seen::Changed(changed, _) => self.send(path, &changed)?,
                 Seen::Refused(reason) => self.refuse(path, reason),
-                Seen::Unchanged => {
-                    self.last.others.remove(path.as_slice());
-                }
-                Seen::Gone | Seen::Folder => {}
+                Seen::Unchanged | Seen::Gone | Seen::Folder => {}
             }
         }
         Ok(())
     }
 
     /// Sends a file, or counts it when there is no room for it any more.
-    fn send(&mut self, path: &[u8], changed: &Changed, stamp: Stamp) -> Result<Look, ToolError> {
-        let unsent = Look { stamp, content: None };
+    fn send(&mut self, path: &[u8], changed: &Changed) -> Result<(), ToolError> {
         let text = match paths::check(path) {
             Ok(text) => text,
             Err(reason) => {
                 self.refuse(path, &reason);
-                return Ok(unsent);
+                return Ok(());
             }
         };
         let size = changed.content.len() as u64;
         if self.limits.files == 0 || size > self.limits.bytes {
             self.rest.add(path, None, 1, size);
-            return Ok(unsent);
+            return Ok(());
         }
         self.limits = Limits { files: self.limits.files - 1, bytes: self.limits.bytes - size };
         (self.sink)(text, changed)
-            .map_err(|err| ToolError::Broken(format!("cannot send `{text}`: {err}")))?;
-        Ok(Look { stamp, content: Some((changed.kind, changed.blob)) })
+            .map_err(|err| ToolError::Broken(format!("cannot send `{text}`: {err}")))
     }
 
     fn delete(&mut self, path: &[u8]) {
@@ -220,15 +171,6 @@ impl Out<'_> {
                 self.deleted += path.len();
                 self.listing.deleted.push(text.to_owned());
             }
-        }
-    }
-
-    fn remember(&mut self, path: &[u8], look: Look) {
-        let others = &mut self.last.others;
-        if others.len() >= MAX_REMEMBERED && !others.contains_key(path) {
-            self.last.is_cut = true;
-        } else {
-            others.insert(path.to_vec(), look);
         }
     }
 

@@ -57,6 +57,30 @@ fn parse_pid(text: &str) -> Option<Pid> {
     Pid::from_raw(text.parse().ok()?)
 }
 
+/// Every process below `pid` that has not ended.
+pub fn alive_below(pid: Pid, spare: &dyn Fn(Pid) -> bool) -> Vec<Pid> {
+    let mut found = Vec::new();
+    let mut open = vec![pid];
+    while let Some(parent) = open.pop() {
+        for child in children(parent) {
+            if !spare(child) && !found.contains(&child) && found.len() < 1000 {
+                open.push(child);
+                found.push(child);
+            }
+        }
+    }
+    found.retain(|pid| !is_zombie(*pid));
+    found.sort_by_key(|pid| pid.as_raw_nonzero());
+    found
+}
+
+fn is_zombie(pid: Pid) -> bool {
+    let stat = fs_err::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    let Ok(stat) = stat else { return true };
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().next());
+    matches!(state, None | Some("Z" | "X"))
+}
+
 /// Sends SIGKILL to everything below `pid`; returns how many processes were hit.
 pub fn kill_below(pid: Pid, spare: &dyn Fn(Pid) -> bool) -> usize {
     let mut waiting: Vec<Pid> = children(pid).into_iter().filter(|child| !spare(*child)).collect();

@@ -3,7 +3,8 @@
 //! It makes a session of its own, takes rights away from itself, starts the command, and stays as
 //! its reaper: every orphan of the command becomes its child. When the command ends, or when the
 //! launcher's standard input ends (the guest cancelled, or died), it kills whatever is left below it
-//! and exits with the command's exit code. So nothing that a command starts outlives it.
+//! and exits with the command's exit code. So nothing that a command starts outlives it, but for what a command
+//! of the model leaves in the background ([`LAUNCH_LEAVING`]): with that the launcher stays.
 
 use std::io::{IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -37,6 +38,9 @@ pub const LAUNCH_FED: &str = "launch-fed";
 pub const LAUNCH_PIPED: &str = "launch-piped";
 /// The same for a command whose input, output and error are a terminal: the launcher's standard output.
 pub const LAUNCH_TERMINAL: &str = "launch-terminal";
+/// The same as [`LAUNCH`] for a command that may leave processes behind: the launcher's standard error is then a
+/// pipe, into which it writes the exit code when the command has ended and others go on.
+pub const LAUNCH_LEAVING: &str = "launch-leaving";
 /// The program's argument for the step between the launcher and such a command.
 pub const ATTACH: &str = "attach";
 
@@ -51,6 +55,8 @@ pub enum Streams {
     Piped,
     /// [`LAUNCH_TERMINAL`].
     Terminal,
+    /// [`LAUNCH_LEAVING`].
+    Leaving,
 }
 
 impl Streams {
@@ -61,6 +67,7 @@ impl Streams {
             Streams::Fed => LAUNCH_FED,
             Streams::Piped => LAUNCH_PIPED,
             Streams::Terminal => LAUNCH_TERMINAL,
+            Streams::Leaving => LAUNCH_LEAVING,
         }
     }
 }
@@ -89,7 +96,7 @@ pub fn launch(command: &[String], streams: Streams) -> u8 {
     let mut command = match streams {
         // A leader of a group could not open the session that a terminal needs.
         Streams::Terminal => Command::new("/proc/self/exe"),
-        Streams::Inherited | Streams::Fed | Streams::Piped => {
+        Streams::Inherited | Streams::Fed | Streams::Piped | Streams::Leaving => {
             let mut command = Command::new(program);
             command.process_group(0);
             command
@@ -99,6 +106,7 @@ pub fn launch(command: &[String], streams: Streams) -> u8 {
         Streams::Inherited => Ok(()),
         Streams::Fed => feed(&mut command),
         Streams::Piped => feed_apart(&mut command),
+        Streams::Leaving => join_errors(&mut command),
         Streams::Terminal => {
             command.args([ATTACH, "--", program]);
             feed_terminal(&mut command)
@@ -115,6 +123,14 @@ pub fn launch(command: &[String], streams: Streams) -> u8 {
     let child = Pid::from_child(&child);
     GROUP.store(child.as_raw_nonzero().get(), Ordering::Relaxed);
     let code = wait_for(child);
+    if streams == Streams::Leaving && has_left_somebody() {
+        // Nobody is left to tell when this fails; the lifeline then ends what is left.
+        let _ = std::io::stderr().write_all(&[code]);
+        while !matches!(rustix::process::wait(WaitOptions::empty()), Err(rustix::io::Errno::CHILD))
+        {
+        }
+        return code;
+    }
     descendants::leave_nobody(KILL_TIMEOUT);
     code
 }
@@ -148,6 +164,28 @@ fn feed(command: &mut Command) -> std::io::Result<()> {
     let output = std::io::stdout().as_fd().try_clone_to_owned()?;
     command.stdin(Stdio::from(input)).stderr(Stdio::from(output));
     Ok(())
+}
+
+/// Output and errors of the command go the same way.
+fn join_errors(command: &mut Command) -> std::io::Result<()> {
+    let output = std::io::stdout().as_fd().try_clone_to_owned()?;
+    command.stderr(Stdio::from(output));
+    Ok(())
+}
+
+/// Somebody goes on after the command, and is not just about to end.
+fn has_left_somebody() -> bool {
+    for _ in 0..10 {
+        loop {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                Err(rustix::io::Errno::CHILD) => return false,
+                Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+                Ok(None) | Err(_) => break,
+            }
+        }
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    true
 }
 
 /// Gives the command the terminal that output goes to as its input.

@@ -9,13 +9,14 @@
 //! ([`descendants`]), forked by a `fork_server`, and within bounds of [`output`], with errors `apart` where they have a
 //! field of their own, in a shell that stays (`resident`), or in a session
 //! ([`session`]) that goes on after its call, with a `terminal` where one is asked for; `keeper` knows who
-//! runs, and [`programs`] which programs of ours commands find. [`transfer`] unpacks the tree and [`collect`]
-//! finds what changed, less what was there before (`leftover`) or came from a check of the harness
-//! (`overlook`); [`checkpoint`] finds what changed since it was asked last; [`folder`] opens, and [`removal`] removes, without following a link; [`script`] runs
+//! runs, and [`programs`] which programs of ours commands find ([`rg`] is one). What is too long to be shown is
+//! kept in files ([`spill`]). [`transfer`] unpacks the tree and [`collect`]
+//! finds what changed, less what was there before (`leftover`); [`checkpoint`] finds what changed since it was asked last; [`folder`] opens, and [`removal`] removes, without following a link; [`script`] runs
 //! scripts of the model; [`room`] watches how much there is; [`confine`] takes rights away, and [`view`] is
 //! the file system that is left of the machine's in the local sandbox.
 
 mod apart;
+mod background;
 pub mod checkpoint;
 pub mod collect;
 pub mod confine;
@@ -30,7 +31,6 @@ pub mod launch;
 pub mod leftover;
 pub mod look;
 pub mod output;
-pub mod overlook;
 pub mod patch;
 pub mod paths;
 mod pipe;
@@ -43,12 +43,14 @@ mod read_only;
 mod relay;
 pub mod removal;
 pub mod resident;
+pub mod rg;
 pub mod script;
 pub mod seccomp;
 pub mod selection;
 pub mod serve;
 pub mod session;
 pub mod sessions;
+pub mod spill;
 pub mod survey;
 mod terminal;
 pub mod tool;

@@ -1,5 +1,5 @@
 //! How a file looks, and whether it still looks so: stamp first, content only when that differs. Used
-//! by [`super::collect`], [`super::checkpoint`], [`super::overlook`] and [`super::leftover`].
+//! by [`super::collect`], [`super::checkpoint`] and [`super::leftover`].
 
 use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;

@@ -2,7 +2,10 @@
 //! Memory stays constant however much a command writes and however long its lines are.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use crate::protocol::OUTPUT_SLACK;
+use crate::spill::{Spill, Spills};
 use crate::tool::{CommandOutput, Errors};
 
 /// Keeps the first and the last bytes of a stream.
@@ -15,6 +18,8 @@ pub struct Kept {
     total_bytes: u64,
     newlines: u64,
     last: Option<u8>,
+    /// Has all of it, once there is more than what is surely shown.
+    spill: Spill,
 }
 
 impl Kept {
@@ -29,11 +34,18 @@ impl Kept {
             total_bytes: 0,
             newlines: 0,
             last: None,
+            spill: Spill::default(),
         }
+    }
+
+    /// Like [`Kept::new`]; an output that is too long to be shown goes to a file as well.
+    pub fn spilling(cap: usize, to: Option<Arc<Spills>>) -> Kept {
+        Kept { spill: Spill::new(to), ..Kept::new(cap) }
     }
 
     pub fn push(&mut self, bytes: &[u8]) {
         let Some(last) = bytes.last() else { return };
+        self.save(bytes);
         self.last = Some(*last);
         self.total_bytes += bytes.len() as u64;
         self.newlines += memchr::memchr_iter(b'\n', bytes).count() as u64;
@@ -46,11 +58,27 @@ impl Kept {
         self.tail.extend(rest);
     }
 
+    /// Everything is still kept when the file begins, so that it has the beginning, too.
+    fn save(&mut self, bytes: &[u8]) {
+        let shown = (self.head_cap + self.tail_cap).saturating_sub(OUTPUT_SLACK);
+        if !self.spill.is_open() {
+            let kept = self.kept();
+            if kept as u64 != self.total_bytes || kept + bytes.len() <= shown {
+                return;
+            }
+            self.spill.open();
+            self.spill.write(&self.head);
+            self.spill.write(self.tail.make_contiguous());
+        }
+        self.spill.write(bytes);
+    }
+
     /// What was kept until now; what comes from now on is kept anew. A character that is cut off at the
     /// end goes to what comes, unless nothing will.
     #[must_use]
     pub fn take(&mut self, more_may_come: bool) -> Kept {
         let mut fresh = Kept::new(self.head_cap + self.tail_cap);
+        fresh.spill = self.spill.another();
         let mut taken = std::mem::replace(self, Kept::new(0));
         if more_may_come {
             let end: Vec<u8> = if taken.tail.is_empty() {
@@ -70,7 +98,7 @@ impl Kept {
     /// The outcome of a command that wrote this. Where bytes are missing, a line in the output says
     /// how many.
     pub fn finish(self, exit_code: i32, timed_out: bool, duration_ms: u64) -> CommandOutput {
-        let Kept { head, mut tail, total_bytes, newlines, last, .. } = self;
+        let Kept { head, mut tail, total_bytes, newlines, last, spill, .. } = self;
         let mut omitted = total_bytes - (head.len() + tail.len()) as u64;
         let tail = tail.make_contiguous();
         let output = if omitted == 0 {
@@ -96,6 +124,7 @@ impl Kept {
             total_lines,
             omitted_bytes: omitted,
             session: None,
+            saved: spill.finish(),
             errors: None,
         }
     }
@@ -114,7 +143,8 @@ impl Kept {
         let mut less = Kept::new(cap);
         less.push(&self.head);
         less.push(self.tail.make_contiguous());
-        Kept { total_bytes: self.total_bytes, newlines: self.newlines, last: self.last, ..less }
+        let Kept { total_bytes, newlines, last, spill, .. } = self;
+        Kept { total_bytes, newlines, last, spill, ..less }
     }
 
     /// What this says as standard error that was kept apart.

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags};
 
+use super::background::Background;
 use super::fork_server::{ForkServer, Launcher, Order};
 use super::keeper::Keeper;
 use super::launch::Streams;
@@ -29,6 +30,7 @@ use super::protocol::{Exec, MAX_OUTPUT_CAP};
 use super::quota::{Inside, WorkspaceQuota};
 use super::resident::Resident;
 use super::sessions::Sessions;
+use super::spill::Spills;
 use super::terminal::Terminal;
 use crate::tool::{CommandOutput, ToolError};
 
@@ -57,10 +59,16 @@ pub struct Processes {
     pub(super) keeper: Arc<Keeper>,
     /// The shell that outlives its commands; `None` until it is asked for.
     pub(super) resident: Mutex<Option<Resident>>,
+    /// Where the next such shell begins; the workspace when nothing is said.
+    pub(super) next_folder: Mutex<Option<PathBuf>>,
     /// Commands that outlive the call that started them.
     pub(super) sessions: Sessions,
+    /// What commands left running.
+    pub(super) background: Background,
     /// What commands of tools find besides.
     programs: Programs,
+    /// Where outputs of tools go that are too long to be shown.
+    spills: Option<Arc<Spills>>,
 }
 
 /// A command to run.
@@ -84,11 +92,13 @@ impl Processes {
         room: Option<Arc<WorkspaceQuota>>,
         forks: Option<ForkServer>,
     ) -> Processes {
+        let tmp = env.get("TMPDIR").map_or("/tmp", String::as_str);
+        let spills = Spills::below(Path::new(tmp), &workspace);
         let programs = Programs::find();
         programs.tell_login_shells(&env);
         let env = RwLock::new(Arc::new(env));
         let keeper = Arc::new(Keeper::new(room, forks));
-        Processes { workspace, env, keeper, programs, ..Processes::default() }
+        Processes { workspace, env, keeper, programs, spills, ..Processes::default() }
     }
 
     /// The environment of every command, before what a call adds.
@@ -121,16 +131,29 @@ impl Processes {
             timeout: Duration::from_millis(exec.timeout_ms),
             output_cap: exec.output_cap,
         };
-        self.run(&spec, cancelled)
+        self.run_into(&spec, Kept::new(spec.output_cap.min(MAX_OUTPUT_CAP)), cancelled)
     }
 
-    /// Runs a command to its end, its time limit or its cancellation. Nothing that it started is
-    /// alive when this returns.
+    /// Runs a command of a tool to its end, its time limit or its cancellation. Nothing that it started
+    /// is alive when this returns.
     pub fn run(&self, spec: &Spec<'_>, cancelled: &AtomicBool) -> Result<CommandOutput, ToolError> {
+        self.run_into(spec, self.kept(spec.output_cap), cancelled)
+    }
+
+    /// What is kept of the output of a tool's command.
+    pub(super) fn kept(&self, cap: usize) -> Kept {
+        Kept::spilling(cap.min(MAX_OUTPUT_CAP), self.spills.clone())
+    }
+
+    fn run_into(
+        &self,
+        spec: &Spec<'_>,
+        mut kept: Kept,
+        cancelled: &AtomicBool,
+    ) -> Result<CommandOutput, ToolError> {
         let started = Instant::now();
         let inside = self.enter()?;
         let running = self.start(spec, None)?;
-        let mut kept = Kept::new(spec.output_cap.min(MAX_OUTPUT_CAP));
         let deadline = started + spec.timeout;
         let (code, timed_out) = self.attend(running, inside, &mut kept, deadline, cancelled)?;
         Ok(kept.finish(code, timed_out, milliseconds(started)))
@@ -267,6 +290,7 @@ impl Processes {
         self.keeper.refuse();
         let until = Instant::now() + KILL_TIMEOUT;
         self.sessions.cut_all();
+        self.end_background();
         self.end_resident(until);
         self.keeper.wait_for_all(until);
     }
@@ -418,21 +442,26 @@ impl Running {
         self.launcher.pid()
     }
 
+    /// Takes what has been written and not read yet.
+    pub(super) fn drain(&mut self, kept: &mut dyn Sink) {
+        // A bound: somebody may write on and on.
+        for _ in 0..256 {
+            let Some(output) = &self.output else { return };
+            let mut fds = [PollFd::new(output, PollFlags::IN)];
+            match rustix::event::poll(&mut fds, Some(&timespec(Duration::ZERO))) {
+                Ok(count) if count > 0 => self.take(kept),
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+
     /// Throws away what has been written and not read yet.
     pub(super) fn discard(&mut self) {
         struct Nowhere;
         impl Sink for Nowhere {
             fn push(&mut self, _: &[u8]) {}
         }
-        // A bound: a writer that nobody stopped must not hold up the next command.
-        for _ in 0..256 {
-            let Some(output) = &self.output else { return };
-            let mut fds = [PollFd::new(output, PollFlags::IN)];
-            match rustix::event::poll(&mut fds, Some(&timespec(Duration::ZERO))) {
-                Ok(count) if count > 0 => self.take(&mut Nowhere),
-                Ok(_) | Err(_) => return,
-            }
-        }
+        self.drain(&mut Nowhere);
     }
 
     /// Cuts the lifeline, waits for the launcher and takes the rest of the output. `None` when the

@@ -1,5 +1,5 @@
 //! Programs of ours that commands of the model find: `apply_patch`, which models know from elsewhere and
-//! call in the middle of scripts.
+//! call in the middle of scripts, and `rg`, with which they search.
 //!
 //! They are links to this binary in the folder [`FOLDER`] beside it, made by whoever put it there. The
 //! folder is the last one of `PATH`, so that a program of the image or the repository comes first, and
@@ -15,19 +15,26 @@ use std::process::ExitCode;
 use serde::{Deserialize, Serialize};
 
 use super::environment::DEFAULT_PATH;
-use super::view;
+use super::{rg, view};
 use crate::tools::apply_patch::program::{self, Place};
 
 /// The names of the program that applies patches.
-pub use crate::tools::apply_patch::NAMES;
+use crate::tools::apply_patch::NAMES as PATCH_NAMES;
+
+/// The names of all programs.
+pub const NAMES: [&str; 3] = [PATCH_NAMES[0], PATCH_NAMES[1], rg::NAME];
 
 /// The folder with the links, beside the binary.
 pub const FOLDER: &str = "bin";
 
 /// Tells the program which folder it must not leave.
 const WORKSPACE: &str = "APPLY_PATCH_WORKSPACE";
-/// Set when the program must not apply anything.
+/// Set when the program must not apply anything; says why.
 const CLOSED: &str = "APPLY_PATCH_CLOSED";
+/// The tool is switched off.
+const OFF: &str = "off";
+/// The exit code of a program that is not there, as shells have it.
+const NOT_FOUND: u8 = 127;
 /// The folder of the programs, for login shells.
 const PATH: &str = "APPLY_PATCH_PATH";
 
@@ -86,8 +93,7 @@ impl Programs {
         workspace: &Path,
         patches: Patches,
     ) -> BTreeMap<String, String> {
-        let folder = self.folder.as_deref().filter(|_| patches != Patches::Nowhere);
-        let (Some(folder), Some(workspace)) = (folder, workspace.to_str()) else {
+        let (Some(folder), Some(workspace)) = (self.folder.as_deref(), workspace.to_str()) else {
             return BTreeMap::new();
         };
         let path = env.get("PATH").filter(|path| !path.is_empty());
@@ -97,9 +103,12 @@ impl Programs {
             (PATH.to_owned(), folder.to_owned()),
             (WORKSPACE.to_owned(), workspace.to_owned()),
         ]);
-        if patches == Patches::Whole {
-            more.insert(CLOSED.to_owned(), "1".to_owned());
-        }
+        let closed = match patches {
+            Patches::Anywhere => None,
+            Patches::Whole => Some("rules"),
+            Patches::Nowhere => Some(OFF),
+        };
+        more.extend(closed.map(|why| (CLOSED.to_owned(), why.to_owned())));
         more
     }
 }
@@ -124,7 +133,14 @@ fn write_profile(home: &Path, path: &str) {
 pub fn run(args: &[OsString]) -> Option<ExitCode> {
     let (name, args) = args.split_first()?;
     let name = Path::new(name).file_name()?;
-    NAMES.iter().any(|known| OsStr::new(known) == name).then(|| apply_patch(args))
+    if name == OsStr::new(rg::NAME) {
+        let mut stdout = std::io::BufWriter::new(std::io::stdout().lock());
+        let code = rg::run(args, &mut stdout, &mut std::io::stderr().lock());
+        // Where nobody reads any more, nothing is lost.
+        let _ = stdout.flush();
+        return Some(ExitCode::from(code));
+    }
+    PATCH_NAMES.iter().any(|known| OsStr::new(known) == name).then(|| apply_patch(args))
 }
 
 #[expect(clippy::disallowed_methods, reason = "the program learns from its command where it is")]
@@ -139,7 +155,13 @@ fn apply_patch(args: &[OsString]) -> ExitCode {
         }
     };
     let workspace = std::env::var_os(WORKSPACE).map(PathBuf::from);
-    let is_closed = std::env::var_os(CLOSED).is_some();
+    let closed = std::env::var_os(CLOSED);
+    if closed.as_deref() == Some(OsStr::new(OFF)) {
+        let _ =
+            writeln!(stderr, "apply_patch: nothing was changed. It is switched off in this run");
+        return ExitCode::from(NOT_FOUND);
+    }
+    let is_closed = closed.is_some();
     let place = Place { workspace: workspace.filter(|it| it.is_absolute()), cwd, is_closed };
     ExitCode::from(program::run(args, &place, &mut stdin, &mut stdout, &mut stderr))
 }

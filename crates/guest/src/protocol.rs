@@ -92,9 +92,6 @@ pub enum Request {
     /// Sends what changed since the base as a tar in `Data` frames, at most so many files and bytes;
     /// answers with [`Collected`], which counts what was more than that.
     Collect { files: usize, bytes: u64 },
-    /// What has been written since the last collection is not the model's work: what is new is no part of
-    /// a change while it stays as it is now. Answers with the files that are to be put back.
-    Overlook,
     /// Removes these files, then receives a tar as `Upload` does and puts its files back; the base stays
     /// what it was.
     Restore { remove: Vec<String> },
@@ -146,10 +143,6 @@ pub enum Response {
     },
     Collected(Collected),
     Checkpointed(Checkpointed),
-    /// Files that were part of the tree or of the last collection and look otherwise now.
-    Overlooked {
-        changed: Vec<String>,
-    },
     /// No session runs.
     Ended,
     /// The environment was added to.
@@ -219,6 +212,9 @@ pub const MAX_CHANGED_BYTES: u64 = 1 << 30;
 
 /// Most output that one command can keep: its JSON form must fit into a frame.
 pub const MAX_OUTPUT_CAP: usize = 2 << 20;
+
+/// Bytes that a caller asks for beyond what it shows.
+pub const OUTPUT_SLACK: usize = 4096;
 
 /// Bytes of length, kind and call id.
 pub const HEADER: usize = 9;

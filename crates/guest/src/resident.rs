@@ -2,26 +2,31 @@
 //! leaves are there for the next.
 //!
 //! The shell reads its script from a pipe and runs each command with `eval`; a line with a random
-//! mark in the output says that it has ended, and how. Only the shell itself stays: what else a
-//! command started is ended with it, as everywhere. A command that runs out of time takes the shell
-//! with it, and so does one that ends the shell; the next command gets a new one.
+//! mark says that it has ended, and how. What a command writes comes through a pipe of its own, so that what
+//! it leaves in the background can write on, into a log. A command that runs out of time goes on as well, in
+//! the shell that it has, and the next command gets a new one in the same folder; one that ends the shell ends
+//! what it left, too.
 
+use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, PipeWriter};
-use std::path::PathBuf;
+use std::io::{self, PipeWriter, Read};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use memchr::memmem;
 use rustix::event::{PollFd, PollFlags};
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
+use super::background::{self, Left};
 use super::output::Kept;
 use super::process::{Ending, Processes, Running, Sink, Spec, TIMED_OUT, exit_code, timespec};
 use super::programs::Patches;
-use super::protocol::MAX_OUTPUT_CAP;
+use super::quota::Inside;
 use super::{descendants, environment};
 use crate::tool::{CommandOutput, ToolError};
 
@@ -41,15 +46,23 @@ pub(super) struct Resident {
     /// What the shell reads its script from.
     feed: PipeWriter,
     shell: Pid,
+    /// What the model was told that its commands left running.
+    told: Vec<Pid>,
 }
 
 /// What a command in the shell did.
 #[derive(Debug)]
 pub struct InShell {
     pub output: CommandOutput,
-    /// The shell is still there; otherwise the next command starts a new one in the workspace.
+    /// The shell is still there; otherwise the next command starts a new one.
     pub is_alive: bool,
+    /// What goes on in the background, for the model; may be empty.
+    pub note: String,
 }
+
+/// What the model is told when its shell is gone.
+const SHELL_ENDED: &str = "The shell has ended; the next command gets a new one in the workspace, without the \
+                           variables of this one.";
 
 impl Processes {
     /// Runs a script in the shell that stays, and starts that shell when there is none.
@@ -75,43 +88,127 @@ impl Processes {
             None => self.open_shell(patches, cancelled)?,
         };
         let token = token();
-        let mut marked = Marked::new(&token, output_cap.min(MAX_OUTPUT_CAP));
+        let mut heard = Heard {
+            marked: Marked::new(&token),
+            kept: self.kept(output_cap),
+            outlet: Outlet::open(&self.tmp(), &token),
+        };
         resident.running.discard();
         let deadline = started + timeout;
-        // The empty line matters: bash does not know `{` right behind an `eval` that it could not parse.
-        let text = format!(
-            "command eval {} </dev/null >&9 2>&9 9>&-\n\
-             \n{{ __patchwright=$?; disown -a || :; \
-             command printf '\\n%s %d\\n' {token} \"$__patchwright\" >&9; }} 2>/dev/null\n",
-            quoted(script)
-        );
+        let text = script_of(script, &token, heard.outlet.as_ref());
         let ending = match resident.send(text.as_bytes(), deadline) {
-            Ok(()) => resident.running.follow(&mut marked, deadline, &|marked| {
-                marked.number.map(|_| Ending::Ended).or_else(|| self.interruption(cancelled))
-            }),
+            Ok(()) => resident.follow(&mut heard, deadline, &|| self.interruption(cancelled)),
             Err(Errno::PIPE) => Ending::Ended,
             Err(_) => Ending::TimedOut,
         };
-        let (code, is_alive) = if let (Some(code), Ending::Ended) = (marked.number, &ending) {
-            resident.quiet();
+        heard.finish_reading();
+        let ended = heard.marked.number.filter(|_| matches!(ending, Ending::Ended));
+        let Heard { mut kept, outlet, marked } = heard;
+        let took = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if let Some(code) = ended {
+            let note = self.left_by(&mut resident, outlet);
             *slot = Some(resident);
-            (code, true)
-        } else {
-            (exit_code(self.end(resident.running, &mut marked)), false)
-        };
+            drop(inside);
+            self.leave(code)?;
+            return Ok(InShell { output: kept.finish(code, false, took), is_alive: true, note });
+        }
+        if let (Ending::TimedOut, Some(outlet), None) = (&ending, outlet, marked.number) {
+            self.folder_of(&resident);
+            let note = self.go_on(resident, outlet, inside);
+            let output = kept.finish(TIMED_OUT, true, took);
+            return Ok(InShell { output, is_alive: false, note });
+        }
+        let status = self.end(resident.running, &mut kept);
         drop(inside);
-        let timed_out = matches!(ending, Ending::TimedOut);
-        match ending {
-            Ending::Ended => self.leave(code)?,
-            Ending::TimedOut => self.leave(TIMED_OUT)?,
+        let (code, timed_out) = match ending {
+            Ending::Ended => (exit_code(status), false),
+            Ending::TimedOut => (TIMED_OUT, true),
             Ending::Cancelled => return Err(ToolError::tell("the call was cancelled")),
             Ending::Full(why) => {
                 return Err(ToolError::tell(format!("the command was ended: {why}")));
             }
+        };
+        self.leave(code)?;
+        let output = kept.finish(code, timed_out, took);
+        Ok(InShell { output, is_alive: false, note: SHELL_ENDED.to_owned() })
+    }
+
+    /// Lets what a command has put into the background write on, into a log; what the model is told of it.
+    fn left_by(&self, resident: &mut Resident, outlet: Option<Outlet>) -> String {
+        let alive = resident.left_running();
+        let new: Vec<Pid> =
+            alive.iter().copied().filter(|pid| !resident.told.contains(pid)).collect();
+        resident.told = alive;
+        if new.is_empty() {
+            return String::new();
         }
-        let code = if timed_out { TIMED_OUT } else { code };
-        let duration = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok(InShell { output: marked.finish(code, timed_out, duration), is_alive })
+        let names = background::names(&new);
+        if outlet.as_ref().is_some_and(|outlet| outlet.is_closed) {
+            return format!("In the background {names}.");
+        }
+        let tmp = self.tmp();
+        let log = outlet.and_then(|outlet| Some((outlet, self.background.log(&tmp)?)));
+        let Some((outlet, (path, log))) = log else {
+            resident.quiet();
+            return format!("{names} ended with the command: too much runs in the background.");
+        };
+        let left = self.background.keep(None);
+        if pump(outlet, log, Arc::clone(&left), None).is_err() {
+            left.has_ended();
+            resident.quiet();
+            return format!("{names} ended with the command: no thread can be started.");
+        }
+        format!(
+            "In the background {names}. What is written there from now on is in {}.",
+            path.display()
+        )
+    }
+
+    /// Lets a command go on in its shell that has used up its time.
+    fn go_on(&self, resident: Resident, outlet: Outlet, inside: Option<Inside>) -> String {
+        let Some((path, log)) = self.background.log(&self.tmp()) else {
+            self.end(resident.running, &mut Kept::new(0));
+            return "The command was ended, and its shell: too much runs in the background. The next \
+                    command gets a new one in the same folder."
+                .to_owned();
+        };
+        let shell = resident.shell.as_raw_nonzero();
+        let Resident { mut running, feed, shell: spared, .. } = resident;
+        let left = self.background.keep(running.hand_over(PACE));
+        let keeper = Arc::clone(&self.keeper);
+        let end = Box::new(move |left: &Left| {
+            // The command may have ended, and what earlier ones left in the same shell has not.
+            while !left.is_cut()
+                && !descendants::alive_below(running.pid(), &|pid| pid == spared).is_empty()
+            {
+                std::thread::sleep(PACE);
+            }
+            drop(inside);
+            keeper.end(running, &mut Kept::new(0));
+            drop(feed);
+        });
+        // Without a thread everything of it is dropped, and ends.
+        let _ = pump(outlet, log, left, Some(end));
+        format!(
+            "The command was not ended: it goes on in the background, and what it writes from now on is in {}. \
+             `kill {shell}` ends it. The next command gets a new shell in the same folder, without the \
+             variables of this one.",
+            path.display()
+        )
+    }
+
+    /// Remembers where a shell is, for the one that comes after it.
+    fn folder_of(&self, resident: &Resident) {
+        let folder = fs_err::read_link(format!("/proc/{}/cwd", resident.shell.as_raw_nonzero()));
+        *self.next_folder.lock() = folder.ok();
+    }
+
+    /// Ends what the shell's commands have left running, but not the shell.
+    pub(super) fn quiet_shell(&self) {
+        // While a command runs in it, nothing is collected.
+        if let Some(resident) = self.resident.try_lock().as_deref().and_then(Option::as_ref) {
+            resident.quiet();
+        }
     }
 
     /// Where the shell is that stays; the workspace when there is none.
@@ -137,9 +234,11 @@ impl Processes {
     /// Ends the shell; the next command gets a new one.
     pub fn restart_shell(&self) {
         let mut slot = self.resident.lock();
+        *self.next_folder.lock() = None;
         if let Some(resident) = slot.take() {
             self.end(resident.running, &mut Kept::new(0));
         }
+        self.end_background();
     }
 
     /// Ends the shell when the guest ends. A command that runs in it ends itself.
@@ -156,18 +255,19 @@ impl Processes {
         };
         let (reader, feed) = std::io::pipe().map_err(|err| broken(&err))?;
         rustix::fs::fcntl_setfl(&feed, OFlags::NONBLOCK).map_err(|err| broken(&err))?;
+        let folder = self.next_folder.lock().take().filter(|folder| folder.is_dir());
         let spec = Spec {
             argv: &[environment::default_shell(&self.env())],
-            cwd: None,
+            cwd: folder.as_deref(),
             env: &self.tool_env(patches),
             timeout: START,
             output_cap: 1024,
         };
         let running = self.start(&spec, Some(reader))?;
         let shell = running.pid();
-        let mut resident = Resident { running, feed, shell };
+        let mut resident = Resident { running, feed, shell, told: Vec::new() };
         let token = token();
-        let mut marked = Marked::new(&token, spec.output_cap);
+        let mut marked = Marked::new(&token);
         let text = format!("exec 9>&1\ncommand printf '\\n%s %d\\n' {token} \"$$\" >&9\n");
         let deadline = Instant::now() + START;
         if resident.send(text.as_bytes(), deadline).is_ok() {
@@ -179,7 +279,9 @@ impl Processes {
             return Ok(Resident { shell, ..resident });
         }
         self.end(resident.running, &mut marked);
-        let said = marked.finish(TIMED_OUT, false, 0).output;
+        marked.release(usize::MAX);
+        let said = marked.take_released();
+        let said = String::from_utf8_lossy(&said[..said.len().min(1024)]).into_owned();
         Err(ToolError::tell(format!("the shell does not start: {}", said.trim())))
     }
 }
@@ -204,7 +306,70 @@ impl Resident {
         Ok(())
     }
 
-    /// Ends everything that the last command left running, but not the shell.
+    /// Hears what the command says until it has ended, or something else ends the wait.
+    fn follow(
+        &mut self,
+        heard: &mut Heard,
+        deadline: Instant,
+        stop: &dyn Fn() -> Option<Ending>,
+    ) -> Ending {
+        loop {
+            if heard.marked.number.is_some() {
+                return Ending::Ended;
+            }
+            if let Some(ending) = stop() {
+                return ending;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ending::TimedOut;
+            }
+            if self.running.output.is_none() && self.running.pidfd.is_none() {
+                return Ending::Ended;
+            }
+            let Running { output, pidfd, .. } = &self.running;
+            let fds = [
+                heard.outlet.as_ref().map(|outlet| PollFd::new(&outlet.reader, PollFlags::IN)),
+                output.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)),
+                pidfd.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)),
+            ];
+            let is_there = [fds[0].is_some(), fds[1].is_some(), fds[2].is_some()];
+            let mut fds: Vec<PollFd<'_>> = fds.into_iter().flatten().collect();
+            if rustix::event::poll(&mut fds, Some(&timespec(left.min(POLL_INTERVAL)))).is_err() {
+                continue;
+            }
+            let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+            let [said, marks, ended] =
+                is_there.map(|is_there| is_there && ready.next().unwrap_or_default());
+            drop(ready);
+            drop(fds);
+            if said {
+                heard.read();
+            }
+            if marks {
+                heard.take_marks(&mut self.running);
+            } else if ended && !said {
+                return Ending::Ended;
+            }
+        }
+    }
+
+    /// What the commands so far have put into the background.
+    fn left_running(&self) -> Vec<Pid> {
+        let mut alive = Vec::new();
+        // What is just about to end is not worth a word.
+        for _ in 0..10 {
+            alive = descendants::alive_below(self.running.pid(), &|pid| pid == self.shell);
+            alive.extend(descendants::alive_below(self.shell, &|_| false));
+            if alive.is_empty() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        alive
+    }
+
+    /// Ends everything that the commands left running, but not the shell.
     fn quiet(&self) {
         let spare = |pid: Pid| pid == self.shell;
         for _ in 0..PASSES {
@@ -218,9 +383,158 @@ impl Resident {
     }
 }
 
+/// The script for a command. The empty line matters: bash does not know `{` right behind an `eval` that it could
+/// not parse.
+fn script_of(script: &str, token: &str, outlet: Option<&Outlet>) -> String {
+    let to = outlet.map_or_else(
+        || ">&9 2>&9".to_owned(),
+        |outlet| format!(">{} 2>&1", quoted(&outlet.path.to_string_lossy())),
+    );
+    format!(
+        "command eval {} </dev/null {to} 9>&-\n\
+         \n{{ __patchwright=$?; disown -a || :; \
+         command printf '\\n%s %d\\n' {token} \"$__patchwright\" >&9; }} 2>/dev/null\n",
+        quoted(script)
+    )
+}
+
+/// The pipe of one command, which what it leaves in the background can write on to.
+struct Outlet {
+    path: PathBuf,
+    reader: File,
+    /// Keeps the pipe open while the command may still open it.
+    writer: Option<OwnedFd>,
+    /// Nobody writes any more.
+    is_closed: bool,
+}
+
+impl Outlet {
+    /// `None` where no pipe can have a name.
+    fn open(tmp: &Path, token: &str) -> Option<Outlet> {
+        let path = tmp.join(format!(".{token}"));
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::RUSR | Mode::WUSR).ok()?;
+        let open = |flags: OFlags| {
+            rustix::fs::open(&path, flags | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())
+        };
+        let reader = open(OFlags::RDONLY);
+        let writer = open(OFlags::WRONLY);
+        let (Ok(reader), Ok(writer)) = (reader, writer) else {
+            let _ = fs_err::remove_file(&path);
+            return None;
+        };
+        Some(Outlet { path, reader: reader.into(), writer: Some(writer), is_closed: false })
+    }
+
+    /// Reads what is there. False when nothing is, or nothing can come any more.
+    fn read(&mut self, sink: &mut dyn Sink) -> bool {
+        let mut buffer = [0; 16 << 10];
+        match self.reader.read(&mut buffer) {
+            Ok(count @ 1..) => {
+                sink.push(&buffer[..count]);
+                true
+            }
+            Ok(0) => {
+                self.is_closed = true;
+                false
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        let _ = fs_err::remove_file(&self.path);
+    }
+}
+
+/// What is heard of a command.
+struct Heard {
+    /// Where the mark is looked for.
+    marked: Marked,
+    /// What the command wrote.
+    kept: Kept,
+    outlet: Option<Outlet>,
+}
+
+impl Heard {
+    fn read(&mut self) {
+        if let Some(outlet) = &mut self.outlet {
+            outlet.read(&mut self.kept);
+        }
+    }
+
+    /// Takes marks; without a pipe of its own the command's output comes with them.
+    fn take_marks(&mut self, running: &mut Running) {
+        running.take(&mut self.marked);
+        if self.outlet.is_none() {
+            let before = self.marked.take_released();
+            self.kept.push(&before);
+        }
+    }
+
+    /// Takes what the command wrote before the end; what it left may write on and on.
+    fn finish_reading(&mut self) {
+        let Some(outlet) = &mut self.outlet else {
+            if self.marked.number.is_none() {
+                self.marked.release(usize::MAX);
+                let rest = self.marked.take_released();
+                self.kept.push(&rest);
+            }
+            return;
+        };
+        outlet.writer = None;
+        // Whoever writes to it has it open by now.
+        let _ = fs_err::remove_file(&outlet.path);
+        for _ in 0..256 {
+            if !outlet.read(&mut self.kept) {
+                return;
+            }
+        }
+    }
+}
+
+/// What is done when nobody writes any more.
+type AtEnd = Box<dyn FnOnce(&Left) + Send>;
+
+/// Takes what comes until nobody writes any more or it is to end; then does what is left to do.
+fn pump(
+    mut outlet: Outlet,
+    mut log: background::Log,
+    left: Arc<Left>,
+    end: Option<AtEnd>,
+) -> io::Result<()> {
+    let work = move || {
+        while !left.is_cut() {
+            let mut fds = [PollFd::new(&outlet.reader, PollFlags::IN)];
+            let polled = rustix::event::poll(&mut fds, Some(&timespec(PACE)));
+            let [fd] = &fds;
+            let (is_there, is_closed) =
+                (fd.revents().contains(PollFlags::IN), fd.revents().contains(PollFlags::HUP));
+            if polled.is_ok() && is_there {
+                outlet.read(&mut log);
+            } else if is_closed {
+                break;
+            }
+        }
+        drop(outlet);
+        if let Some(end) = end {
+            end(&left);
+        }
+        left.has_ended();
+    };
+    let thread = std::thread::Builder::new().name("background".to_owned()).stack_size(STACK);
+    thread.spawn(work).map(|_| ())
+}
+
+/// How often it is looked whether a log is to end.
+const PACE: Duration = Duration::from_millis(200);
+/// What a thread needs.
+const STACK: usize = 128 << 10;
+
 /// Output up to a line `MARK NUMBER`, which is not part of it.
 struct Marked {
-    kept: Kept,
+    released: Vec<u8>,
     mark: Vec<u8>,
     /// What may be the beginning of the mark.
     held: Vec<u8>,
@@ -228,20 +542,20 @@ struct Marked {
 }
 
 impl Marked {
-    fn new(token: &str, cap: usize) -> Marked {
+    fn new(token: &str) -> Marked {
         let mark = format!("\n{token} ").into_bytes();
-        Marked { kept: Kept::new(cap), mark, held: Vec::new(), number: None }
+        Marked { released: Vec::new(), mark, held: Vec::new(), number: None }
+    }
+
+    /// What came before a mark, or cannot be one.
+    fn take_released(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.released)
     }
 
     /// Passes on the first bytes of what is held.
     fn release(&mut self, count: usize) {
         let released: Vec<u8> = self.held.drain(..count.min(self.held.len())).collect();
-        self.kept.push(&released);
-    }
-
-    fn finish(mut self, code: i32, timed_out: bool, duration_ms: u64) -> CommandOutput {
-        self.release(usize::MAX);
-        self.kept.finish(code, timed_out, duration_ms)
+        self.released.extend(released);
     }
 }
 

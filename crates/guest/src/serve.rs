@@ -27,7 +27,7 @@ use super::quota::{Budget, WorkspaceQuota};
 use super::relay::{self, Relay};
 use super::selection::Limits;
 use super::transfer::{self, Base, Kind};
-use super::{checkpoint, collect, environment, leftover, look, overlook};
+use super::{checkpoint, collect, environment, leftover, look};
 use crate::tool::{CommandOutput, ToolError, ToolOutput};
 use crate::tools::root::Root;
 use crate::tools::{Call, find};
@@ -268,11 +268,6 @@ impl Server {
                 Ok(Response::Ended)
             }
             Request::Collect { files, bytes } => self.collect(work, Limits { files, bytes }),
-            Request::Overlook => {
-                let stop = || work.cancelled.load(Ordering::Relaxed);
-                let changed = overlook::overlook(&self.workspace, &mut lock(&self.base), &stop)?;
-                Ok(Response::Overlooked { changed })
-            }
             Request::Checkpoint { since, number, files, bytes } => {
                 let limits = Limits { files, bytes };
                 self.checkpoint(work, Wanted { since, number, limits })

@@ -28,7 +28,6 @@ use super::process::{
     Ending, KILL_TIMEOUT, POLL_INTERVAL, Processes, Running, Sink, Spec, TIMED_OUT, cannot_start,
     exit_code, timespec,
 };
-use super::protocol::MAX_OUTPUT_CAP;
 use super::quota::Inside;
 use super::terminal::Terminal;
 use crate::tool::{CommandOutput, ToolError};
@@ -110,7 +109,7 @@ impl Processes {
             Streams::Fed(feed) => self.start(spec, Some(feed))?,
             Streams::Terminal(terminal) => self.start_on(spec, terminal)?,
         };
-        let mut kept = Kept::new(spec.output_cap.min(MAX_OUTPUT_CAP));
+        let mut kept = self.kept(spec.output_cap);
         let ending =
             running.follow(&mut kept, started + spec.timeout, &|_| self.interruption(cancelled));
         if matches!(ending, Ending::TimedOut) {
@@ -169,13 +168,15 @@ impl Processes {
         Told { output: kept.finish(code, false, since(started)), note }
     }
 
-    /// Ends every session, with what was started in it.
+    /// Ends every session with what was started in it, and what commands left running.
     pub fn end_sessions(&self) {
         let sessions = self.sessions.cut_all();
         let until = Instant::now() + KILL_TIMEOUT * 2;
         for session in sessions {
             session.wait(until, &AtomicBool::new(false));
         }
+        self.end_background();
+        self.quiet_shell();
     }
 
     /// Makes a session of what runs.

@@ -96,6 +96,10 @@ pub struct CommandOutput {
     /// The session in which the command still runs; `exit_code` says nothing then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<u32>,
+    /// The file in the sandbox that has the output from its beginning, and how many bytes of it, where
+    /// `output` is not all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved: Option<(String, u64)>,
     /// Standard error, where it was kept apart; `output` and its counts are standard output alone then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<Errors>,

@@ -18,7 +18,6 @@ use rustix::io::Errno;
 use sha1::{Digest, Sha1};
 
 use super::checkpoint::Kept;
-use super::collect::Last;
 use super::folder::{self, Folder, Parents, Stamp};
 use super::look::Look;
 use super::paths;
@@ -28,11 +27,8 @@ use crate::tool::ToolError;
 #[derive(Debug, Default)]
 pub struct Base {
     pub entries: BTreeMap<Vec<u8>, Entry>,
-    /// What is in the workspace besides, and not the model's work while it looks so: setup left it, or a
-    /// check of the harness.
+    /// What is in the workspace besides, and not the model's work while it looks so: setup left it.
     pub others: BTreeMap<Vec<u8>, Look>,
-    /// How the last collection found the workspace.
-    pub last: Option<Last>,
     /// How the last checkpoint found it.
     pub kept: Kept,
 }

@@ -134,6 +134,11 @@ pub enum Entry {
     Added {
         items: Vec<Item>,
     },
+    /// The model is told that a limit is near: which ones, and percent of them.
+    Warned {
+        limits: Vec<(String, u8)>,
+        items: Vec<Item>,
+    },
     PlanUpdated {
         plan: Plan,
     },

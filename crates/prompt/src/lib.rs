@@ -6,6 +6,8 @@
 //! other. `docs/prompts.md` has the layers. What goes into a template must be clean already (see `context`); this file only
 //! decides where it stands and between which tags.
 
+mod checks;
+
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -19,6 +21,8 @@ use patchwright_provider::ToolDeclaration;
 use patchwright_provider::catalogue::Model;
 use patchwright_types::evidence::CheckRun;
 
+pub use checks::{FailedCheck, baseline, check_failed};
+
 macro_rules! embedded {
     ($($name:literal),* $(,)?) => {
         &[$(($name, include_str!(concat!("../../../prompts/", $name)))),*]
@@ -29,6 +33,7 @@ macro_rules! embedded {
 pub const FILES: &[(&str, &str)] = embedded![
     "apply_patch.lark",
     "context/agent.md",
+    "context/baseline.md",
     "context/skills.md",
     "exec.lark",
     "js_repl.lark",
@@ -67,9 +72,13 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/fix_ci.md",
     "task/handover.md",
     "task/issue.md",
+    "task/limit_near.md",
     "task/nudge.md",
     "task/plan.md",
     "task/review.md",
+    "task/unchanged.md",
+    "task/unfinished_reply.md",
+    "task/wrap_up.md",
     "tools/apply_patch.md",
     "tools/apply_patch_function.md",
     "tools/bash.md",
@@ -91,6 +100,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "tools/read_lines.md",
     "tools/read_many_files.md",
     "tools/read_mcp_resource.md",
+    "tools/read_text.md",
     "tools/replace.md",
     "tools/report_finding.md",
     "tools/resume_agent.md",
@@ -140,23 +150,8 @@ pub struct IssueTask<'a> {
     pub thread: &'a str,
     /// Commands that are run afterwards.
     pub checks: &'a [String],
-}
-
-/// A check that failed on the change, for the model.
-#[derive(Clone, Copy, Debug)]
-pub struct FailedCheck<'a> {
-    pub run: &'a CheckRun,
-    /// It passed on the base commit.
-    pub before: Before,
-}
-
-/// How a check went on the base commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Before {
-    Passed,
-    Failed,
-    /// It was not run, or could not be.
-    Unknown,
+    /// Nothing is changed: a plan is the answer.
+    pub plans: bool,
 }
 
 /// A fixed text or the source of a template.
@@ -236,8 +231,9 @@ pub fn mode(mode: Mode) -> Result<Option<&'static str>> {
 
 /// The task: solve this issue.
 pub fn issue_task(task: &IssueTask<'_>) -> Result<String> {
-    let IssueTask { repository, number, thread, checks } = *task;
-    render("task/issue.md", context! { repository, number, thread, checks => list(checks) })
+    let IssueTask { repository, number, thread, checks, plans } = *task;
+    let checks = list(checks);
+    render("task/issue.md", context! { repository, number, thread, checks, plans })
 }
 
 /// What the model is told about a comment that asks for something.
@@ -322,21 +318,6 @@ pub fn campaign_task(task: &CampaignTask<'_>) -> Result<String> {
     render("task/campaign.md", context! { repository, base_branch, prompt, checks => list(checks) })
 }
 
-/// The message to a model whose change fails checks. `tag` is from [`fresh_tag`], made for the
-/// outputs of the checks.
-pub fn check_failed(failed: &[FailedCheck<'_>], tag: &str) -> Result<String> {
-    let checks = failed.iter().map(|FailedCheck { run, before }| {
-        context! {
-            command => run.command.as_str(),
-            tail => run.tail.as_str(),
-            verdict => verdict(run),
-            passed_before => *before == Before::Passed,
-            failed_before => *before == Before::Failed,
-        }
-    });
-    render("task/check_failed.md", context! { checks => checks.collect::<Vec<Value>>(), tag })
-}
-
 /// What the model is told about a pull request. What comes from people and from the repository is
 /// sanitised.
 #[derive(Clone, Copy, Debug, Default)]
@@ -381,7 +362,8 @@ pub struct ReviewCheck<'a> {
 pub fn review_task(task: &ReviewTask<'_>, tag: &str) -> Result<String> {
     let went = |run: Option<&CheckRun>| match run {
         Some(run) if run.passed() => "passed".to_owned(),
-        Some(run) => format!("failed ({})", verdict(run)),
+        Some(run) if run.is_flaky() => "failed once and passed once".to_owned(),
+        Some(run) => format!("failed ({})", checks::verdict(run)),
         None => "not run".to_owned(),
     };
     let checks = task.checks.iter().enumerate().map(|(at, check)| {
@@ -482,14 +464,5 @@ fn add_templates(environment: &mut Environment<'static>, folders: &[&str]) {
         if folders.iter().any(|folder| name.starts_with(folder)) {
             environment.add_template(name, text).ok();
         }
-    }
-}
-
-fn verdict(run: &CheckRun) -> String {
-    match (run.exit_code, run.timed_out, &run.note) {
-        (_, true, _) => format!("timed out after {} seconds", run.duration_ms / 1000),
-        (Some(code), false, _) => format!("exit code {code}"),
-        (None, false, Some(note)) => format!("could not be run ({note})"),
-        (None, false, None) => "could not be run".to_owned(),
     }
 }

@@ -111,6 +111,12 @@ impl Model {
         self.compact_at.unwrap_or(cheap.map_or(fits, |cheap| cheap.min(fits)))
     }
 
+    /// The same model at an address of the user's own, where nobody knows what it costs.
+    #[must_use]
+    pub fn without_price(self) -> Model {
+        Model { price: None, price_above: Vec::new(), ..self }
+    }
+
     /// What is sent is the name that replies have too. On the clouds it is a deployment's, or one
     /// with the region and the version around it.
     pub fn is_named(&self) -> bool {

@@ -43,6 +43,15 @@ pub struct Message {
     pub native: Option<Native>,
 }
 
+impl Message {
+    /// The provider says that this is said on the way, and is not the answer.
+    pub fn is_commentary(&self) -> bool {
+        let native = self.native.as_ref().filter(|native| native.wire == Wire::Responses);
+        let phase = native.and_then(|native| native.value.get("phase"));
+        phase.is_some_and(|phase| phase == "commentary")
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {

@@ -6,12 +6,12 @@ use base64::Engine as _;
 use maud::{DOCTYPE, Markup, html};
 use sha2::{Digest, Sha256};
 
-use super::{sections, setup};
+use super::{evidence, sections, setup};
 use patchwright_base::text;
 use patchwright_policy::Violation;
 use patchwright_provider::item::{Content, Item, Role};
 use patchwright_sandbox::egress::ledger::HostUse;
-use patchwright_types::evidence::CheckRun;
+use patchwright_types::evidence::{CheckRun, Comparison, Standing};
 use patchwright_types::outcome::{Outcome, Spending};
 use patchwright_types::plan::StepStatus;
 
@@ -134,15 +134,12 @@ fn violations(heading: &str, violations: &[Violation]) -> Markup {
 }
 
 fn checks(outcome: &Outcome) -> Markup {
-    let cell = |run: Option<&CheckRun>| match run {
+    let cell = |run: Option<&CheckRun>, standing| match run {
         None => html! { td { "not run" } },
         Some(run) if run.passed() => html! { td class="good" { "passed" } },
         Some(run) => html! {
-            td class="bad" {
-                @match run.exit_code {
-                    Some(code) => { "failed (" (code) ")" }
-                    None => { "not run" }
-                }
+            td class=(if run.failed() { "bad" } else { "" }) {
+                (evidence::word(run, standing))
                 @if let Some(note) = &run.note { ": " (text::line(note)) }
             }
         },
@@ -151,12 +148,13 @@ fn checks(outcome: &Outcome) -> Markup {
         h2 { "Evidence" }
         @if outcome.evidence.rows.is_empty() { p { "No checks ran." } } @else {
             table {
-                tr { th { "Command" } th { "Before" } th { "After" } th { "Duration" } }
+                tr { th { "Command" } th { "Before" } th { "After" } th { "Tests" } th { "Duration" } }
                 @for row in &outcome.evidence.rows {
                     tr {
                         td { code { (text::line(&row.command)) } }
-                        (cell(row.base.as_ref()))
-                        (cell(row.head.as_ref()))
+                        (cell(row.base.as_ref(), Standing::NotRun))
+                        (cell(row.head.as_ref(), row.standing()))
+                        td { (row.tests.as_ref().map_or_else(String::new, Comparison::line)) }
                         td { (row.head.as_ref().map_or_else(String::new, |run| sections::seconds(run.duration_ms))) }
                     }
                 }
@@ -270,7 +268,7 @@ fn shares(agents: &[Agent]) -> Markup {
                         td { (text::line(&agent.who)) }
                         td { (agent.spending.turns) }
                         td { (agent.spending.usage.total()) }
-                        td { (format!("${:.4}", agent.spending.cost_usd)) }
+                        td { (sections::dollars(&agent.spending)) }
                     }
                 }
             }

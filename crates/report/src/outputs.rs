@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::review::check;
+use super::sections;
 use patchwright_types::outcome::Outcome;
 use patchwright_types::published::Published;
 use patchwright_types::published::PublishedReview;
@@ -35,7 +36,7 @@ pub fn of_run(outcome: &Outcome, published: Option<&Published>, folder: &Path) -
     };
     let number = published.map(|p| p.pull_request.to_string()).unwrap_or_default();
     let operation = published.map(|p| p.operation.word()).unwrap_or_default();
-    let cost = format!("{:.4}", outcome.spending.cost_usd);
+    let cost = sections::dollars_output(&outcome.spending);
     block(&[
         ("conclusion", outcome.conclusion.word()),
         ("checks", outcome.evidence.verdict().word()),
@@ -75,7 +76,7 @@ pub fn of_review(
     let verdict = published.and_then(|published| published.verdict);
     let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
     let handed_over = published.is_some_and(|published| published.handed_over);
-    let cost = format!("{:.4}", reviewed.spending.cost_usd);
+    let cost = sections::dollars_output(&reviewed.spending);
     block(&[
         ("conclusion", reviewed.conclusion.word()),
         ("final-message", &reviewed.summary),

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use super::template::{self, Section, Topic};
 use super::{MAX_BODY, commit_message, markdown, sections, setup};
 use patchwright_base::text;
+use patchwright_types::evidence::{Standing, Verdict};
 use patchwright_types::outcome::{Conclusion, Outcome};
 
 /// What the body is made of.
@@ -162,19 +163,25 @@ fn warning(outcome: &Outcome) -> Option<String> {
     let evidence = &outcome.evidence;
     if evidence.any_failed() {
         parts.push("Not all checks pass; see the evidence.".to_owned());
-    } else if evidence.rows.is_empty() {
-        parts.push("No checks ran, so nothing shows that this works.".to_owned());
+    } else if evidence.verdict() == Verdict::None {
+        parts.push(match evidence.standing(&[Standing::Unknown]).len() {
+            0 => "No checks ran, so nothing shows that this works.".to_owned(),
+            _ => "No check could be run here, so nothing shows that this works.".to_owned(),
+        });
     }
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
-/// Merging closes the issue; work that a limit or a fault cut short only refers to it.
+/// Merging closes the issue; work that a limit or a fault cut short, or that a check is against, only
+/// refers to it.
 fn reference(outcome: &Outcome, number: u64) -> String {
     match outcome.conclusion {
         // `Refs` links the issue; `Fixes` would close it when the unfinished work is merged.
         Conclusion::Budget | Conclusion::Provider | Conclusion::Sandbox => {
             format!("Refs #{number}")
         }
+        // Nor does work that a check says is not what was asked for.
+        Conclusion::Partial if outcome.evidence.is_red() => format!("Refs #{number}"),
         Conclusion::Done
         | Conclusion::NothingToDo
         | Conclusion::NeedsInput

@@ -72,7 +72,7 @@ pub fn finished(finished: &Finished<'_>) -> String {
         (None, Some(url)) if is_plain_url(url) => {
             let _ = write!(out, "\nThe branch is pushed; [open the pull request]({url}).\n");
         }
-        (None, _) => {}
+        (None, _) => out.push_str(unpublished(outcome)),
     }
     let violations = &outcome.judgement.violations;
     // A refusal's reason repeats its first violation, so the list stands in its place.
@@ -103,6 +103,20 @@ pub fn finished(finished: &Finished<'_>) -> String {
     }
     let _ = write!(out, "\n{}\n\n{}\n", sections::cost(&outcome.spending), finished.marker);
     out
+}
+
+/// Where the work of a run is that was stopped and has published nothing.
+fn unpublished(outcome: &Outcome) -> &'static str {
+    match (outcome.conclusion, &outcome.change) {
+        (Conclusion::Budget | Conclusion::Provider | Conclusion::Sandbox, Some(_)) => {
+            "\nNothing was published. What was changed until then is `change.patch` among the files of \
+             the run.\n"
+        }
+        (Conclusion::Budget | Conclusion::Provider, None) => {
+            "\nNothing had been changed by then.\n"
+        }
+        _ => "",
+    }
 }
 
 /// The comment when the run could not start or broke: what of the failure everybody may read.

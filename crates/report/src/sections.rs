@@ -3,12 +3,13 @@
 
 use std::fmt::Write as _;
 
+pub use super::evidence::evidence;
 use super::markdown;
 use patchwright_base::text::{self, code, code_cell, inline};
 use patchwright_git::tree::{Change, FileChange, Mode};
 use patchwright_policy::{Judgement, Violation};
 use patchwright_sandbox::egress::ledger::HostUse;
-use patchwright_types::evidence::{CheckRun, Evidence, Verdict, newly_failing};
+use patchwright_types::evidence::{Evidence, Verdict};
 use patchwright_types::outcome::{Conclusion, Provenance, Spending};
 use patchwright_types::plan::{Plan, StepStatus};
 
@@ -23,7 +24,7 @@ pub fn state(conclusion: Conclusion) -> &'static str {
         Conclusion::NeedsInput => "needs an answer",
         Conclusion::Partial => "partly done",
         Conclusion::Refused => "refused by policy",
-        Conclusion::Budget => "stopped by a limit; the work so far is kept",
+        Conclusion::Budget => "stopped by a limit",
         Conclusion::Provider => "stopped: the model did not answer",
         Conclusion::Sandbox => "stopped: the sandbox failed",
     }
@@ -31,12 +32,16 @@ pub fn state(conclusion: Conclusion) -> &'static str {
 
 /// What the checks say about the change, in a few words.
 pub fn checks(evidence: &Evidence) -> String {
-    match evidence.verdict() {
+    let words = match evidence.verdict() {
         Verdict::Passed(1) => "1 check passes".to_owned(),
         Verdict::Passed(count) => format!("{count} checks pass"),
         Verdict::Failed(1) => "1 check fails".to_owned(),
         Verdict::Failed(count) => format!("{count} checks fail"),
         Verdict::None => "no checks ran".to_owned(),
+    };
+    match evidence.tests() {
+        Some(tests) => format!("{words}: {}", tests.line()),
+        None => words,
     }
 }
 
@@ -53,71 +58,6 @@ pub fn plan(plan: &Plan) -> String {
     }
     left_out(&mut out, plan.steps.len(), "steps");
     out
-}
-
-/// The table of checks: what the harness ran, with the exit codes that it recorded.
-pub fn evidence(evidence: &Evidence) -> String {
-    if evidence.rows.is_empty() {
-        return "No checks ran: none are configured and none were found.\n".to_owned();
-    }
-    let mut out = String::from("| Command | Before | After | Duration |\n|---|---|---|---|\n");
-    for row in evidence.rows.iter().take(MAX_ROWS) {
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} |",
-            code_cell(&row.command),
-            verdict(row.base.as_ref()),
-            verdict(row.head.as_ref()),
-            row.head.as_ref().map_or_else(|| "–".to_owned(), |run| seconds(run.duration_ms)),
-        );
-    }
-    // Only checks that the change broke get their output: the others failed before and are in the
-    // table.
-    let broken = newly_failing(evidence);
-    if !broken.is_empty() {
-        let _ = writeln!(out, "\n**{} check(s) fail that did not fail before.**", broken.len());
-    }
-    for row in broken.iter().take(3) {
-        if let Some(run) = row.head.as_ref().filter(|run| !run.tail.is_empty()) {
-            let tail = text::fence(&last_bytes(&run.tail, 3000), "");
-            let command = html(&row.command);
-            let _ = write!(
-                out,
-                "\n<details><summary>Output of <code>{command}</code></summary>\n\n{tail}\n</details>\n"
-            );
-        }
-    }
-    if !evidence.source.is_empty() {
-        let _ = writeln!(
-            out,
-            "\nRun by Patchwright in the sandbox, not by the model. Commands from: {}.",
-            inline(&evidence.source)
-        );
-    }
-    out
-}
-
-fn verdict(run: Option<&CheckRun>) -> String {
-    let Some(run) = run else { return "not run".to_owned() };
-    let word = match run.exit_code {
-        // First, because a check that was ended may have any exit code, or none.
-        _ if run.timed_out => "timed out".to_owned(),
-        None => "not run".to_owned(),
-        Some(0) => "✅ passed".to_owned(),
-        Some(code) => format!("❌ failed ({code})"),
-    };
-    match &run.note {
-        Some(note) => format!("{word}: {}", inline(note)),
-        None => word,
-    }
-}
-
-fn last_bytes(text: &str, most: usize) -> String {
-    let mut from = text.len().saturating_sub(most);
-    while !text.is_char_boundary(from) {
-        from += 1;
-    }
-    text[from..].to_owned()
 }
 
 /// Milliseconds for people.
@@ -212,12 +152,26 @@ pub fn held_back(judgement: &Judgement, patch: Option<&str>, most: usize) -> Str
 /// Tools of one table.
 const MAX_TOOLS: usize = 40;
 
+/// What was spent, as far as it is known.
+pub fn dollars(spending: &Spending) -> String {
+    let bound = if spending.cost_is_estimate { "at most " } else { "" };
+    match (spending.price_is_unknown, spending.cost_usd > 0.0) {
+        (true, false) => "price unknown".to_owned(),
+        (true, true) => format!("{bound}${:.4} and what has no known price", spending.cost_usd),
+        (false, _) => format!("{bound}${:.4}", spending.cost_usd),
+    }
+}
+
+/// The same as a number for programs; empty when nobody knows it.
+pub fn dollars_output(spending: &Spending) -> String {
+    if spending.price_is_unknown { String::new() } else { format!("{:.4}", spending.cost_usd) }
+}
+
 /// Tokens, money, time, in one line.
 pub fn cost(spending: &Spending) -> String {
-    let bound = if spending.cost_is_estimate { "at most " } else { "" };
     format!(
-        "{bound}${:.4} · {} turns · {} tokens in ({} cached), {} out · {:.0} s",
-        spending.cost_usd,
+        "{} · {} turns · {} tokens in ({} cached), {} out · {:.0} s",
+        dollars(spending),
         spending.turns,
         spending.usage.input,
         spending.usage.cached_input,

@@ -125,6 +125,9 @@ pub enum GuestError {
     /// It sent something that the protocol does not allow.
     #[error("the guest broke the protocol: {0}")]
     Protocol(String),
+    /// Text came in place of an answer: what the container engine says.
+    #[error("the guest did not start; in its place came: {0}")]
+    Words(String),
     #[error("the guest did not answer within {0:?}")]
     Timeout(Duration),
     /// It answered with an error of its own.
@@ -315,15 +318,6 @@ impl Client {
         Ok((files.map_err(GuestError::Protocol)?, answer))
     }
 
-    /// Has the guest overlook what was written since the last collection, see [`Request::Overlook`];
-    /// returns the files that are to be put back.
-    pub async fn overlook(&self) -> Result<Vec<String>, GuestError> {
-        match self.ask(&Request::Overlook, STALL).await? {
-            Response::Overlooked { changed } => Ok(changed),
-            other => Err(unexpected(&other)),
-        }
-    }
-
     /// See [`patchwright_guest::protocol::Request::RemoveBase`].
     pub async fn remove_base(&self, chown: Option<(u32, u32)>) -> Result<(), GuestError> {
         match self.ask(&Request::RemoveBase { chown }, STALL).await? {
@@ -445,7 +439,6 @@ fn unexpected(response: &Response) -> GuestError {
         Response::Uploaded { .. } => "uploaded",
         Response::Collected(_) => "collected",
         Response::Checkpointed(_) => "checkpointed",
-        Response::Overlooked { .. } => "overlooked",
         Response::Ended => "ended",
         Response::Added => "added",
         Response::Found { .. } => "found",

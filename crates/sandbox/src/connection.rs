@@ -35,6 +35,10 @@ const MAX_STALE_BYTES: u64 = 256 << 20;
 /// Largest hello in bytes, and longest list and text in it.
 const MAX_HELLO: usize = 16 << 10;
 
+/// Bytes that are read of a text in place of a frame, and how long it may take.
+const MAX_WORDS: usize = 600;
+const WORDS_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The host's end. Dropping it closes the guest's input.
 pub(crate) struct Connection {
     shared: Arc<Shared>,
@@ -414,8 +418,13 @@ async fn read_frame(
             count => filled += count,
         }
     }
-    let (kind, call, length) =
-        decode_header(header).map_err(|err| GuestError::Protocol(err.to_string()))?;
+    let (kind, call, length) = match decode_header(header) {
+        Ok(decoded) => decoded,
+        Err(_) if header.iter().all(|byte| is_text(*byte)) => {
+            return Err(GuestError::Words(words(&header, reader).await));
+        }
+        Err(err) => return Err(GuestError::Protocol(err.to_string())),
+    };
     if length > most {
         return Err(GuestError::Protocol(format!("a frame of {length} bytes")));
     }
@@ -425,6 +434,22 @@ async fn read_frame(
         return Err(cut());
     }
     Ok(Some(Frame { kind, call, body }))
+}
+
+fn is_text(byte: u8) -> bool {
+    byte.is_ascii_graphic() || matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
+}
+
+/// Text where a frame should be: whoever should have started the guest says why it did not. As much of
+/// it as a person reads, on one line.
+async fn words(start: &[u8], reader: &mut (impl AsyncRead + Unpin)) -> String {
+    let mut text = start.to_vec();
+    let mut rest = reader.take(MAX_WORDS as u64);
+    // Whatever came by then is what there is to say.
+    let _ = tokio::time::timeout(WORDS_TIMEOUT, rest.read_to_end(&mut text)).await;
+    let text = String::from_utf8_lossy(&text);
+    let shown: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    shown.trim().to_owned()
 }
 
 /// Writes what is queued until the queue or the stream ends; then closes the stream.

@@ -5,24 +5,24 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::agents;
-use super::brief::{Brief, message};
+use super::brief::Brief;
+use super::check_loop::{self, CheckedTree, CheckedWork};
+use super::check_runs;
 use super::checkpoint::Checkpoints;
-use super::checks::{self, Checks};
+use super::checks::Checks;
 use super::equip;
 use super::mcp;
 use super::progress::Progress;
 use super::run::Run;
-use super::workspace::Workspace;
-use crate::verify;
+use super::workspace::{Rules, Workspace};
 use patchwright_agent::state::State;
 use patchwright_agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Mode;
 use patchwright_git::tree::Change;
-use patchwright_journal::{Entry, Line};
-use patchwright_prompt::{self as prompt, Before, FailedCheck};
+use patchwright_journal::Entry;
 use patchwright_provider::Progress as ModelProgress;
-use patchwright_provider::item::Role;
+use patchwright_report::sections;
 use patchwright_sandbox::client::CollectLimits;
 use patchwright_sandbox::packed::Packed;
 use patchwright_sandbox::{PreparedImage, Running};
@@ -38,6 +38,9 @@ pub struct AgentResult {
     pub stopped: Stopped,
     /// `None` when nothing differs from the base.
     pub change: Option<Change>,
+    /// What the checks said of what the model left last, where they ran on it.
+    pub checked: Option<CheckedTree>,
+    /// The checks before the change.
     pub baseline: Vec<CheckRun>,
     /// What was removed from the input.
     pub notes: Vec<String>,
@@ -84,8 +87,10 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<A
         touched: std::collections::BTreeSet::new(),
         notes: Vec::new(),
     };
+    let tree = change.as_ref().map(|change| change.tree);
     Some(AgentResult {
         stopped,
+        checked: check_loop::recorded(&run.folder.recorded, tree),
         change,
         baseline: baseline.to_vec(),
         notes: brief.notes.clone(),
@@ -108,6 +113,7 @@ pub fn nothing_to_ask(baseline: &[CheckRun], notes: Vec<String>) -> AgentResult 
     AgentResult {
         stopped,
         change: None,
+        checked: None,
         baseline: baseline.to_vec(),
         notes,
         instruction_files: Vec::new(),
@@ -128,8 +134,11 @@ pub struct Phase<'a> {
     pub run: &'a Run<'a>,
     pub workspace: &'a Workspace,
     pub image: &'a PreparedImage,
+    pub rules: &'a Rules,
     pub checks: &'a Checks,
     pub baseline: &'a [CheckRun],
+    /// The checks are run before the change, too.
+    pub has_baseline: bool,
     pub progress: &'a Progress,
 }
 
@@ -152,24 +161,25 @@ pub async fn review(
 async fn work_on(
     phase: &Phase<'_>,
     tree: Packed,
-    brief: Brief,
+    mut brief: Brief,
     desk: Option<&ReviewContext<'_>>,
 ) -> Result<AgentResult> {
     let run = phase.run;
-    let sandbox = checks::start(run, phase.image, &tree, "agent").await?;
+    let sandbox = check_runs::start(run, phase.image, &tree, "agent").await?;
+    brief.look_around(&sandbox, phase.image).await;
     // It would stay on the disk for as long as the model works.
     drop(tree);
     let notes = brief.notes.clone();
     let instruction_files = brief.instruction_files();
     let enforced = sandbox.enforced.clone();
-    let Conversation { mut stopped, change: collected } =
-        match converse(phase, &sandbox, &brief, desk).await {
-            Ok(conversed) => conversed,
-            Err(failure) => {
-                stop(run, sandbox).await;
-                return Err(failure);
-            }
-        };
+    let Conversation { mut stopped, work } = match converse(phase, &sandbox, &brief, desk).await {
+        Ok(conversed) => conversed,
+        Err(failure) => {
+            stop(run, sandbox).await;
+            return Err(failure);
+        }
+    };
+    let CheckedWork { change: collected, checked, baseline } = work;
     let collected = match (&stopped.reason, run.config.mode, collected) {
         (StopKind::Sandbox(_), _, _) | (_, Mode::Plan | Mode::Review, _) => None,
         (_, Mode::Execute, Some(change)) => Some(change),
@@ -192,18 +202,17 @@ async fn work_on(
     if matches!(stopped.reason, StopKind::Finished) {
         remember(run, change.as_ref())?;
     }
-    let baseline = phase.baseline.to_vec();
-    Ok(AgentResult { stopped, change, baseline, notes, instruction_files, enforced })
+    Ok(AgentResult { stopped, change, checked, baseline, notes, instruction_files, enforced })
 }
 
-async fn collect(phase: &Phase<'_>, sandbox: &Running) -> Result<Change> {
+pub(super) async fn collect(phase: &Phase<'_>, sandbox: &Running) -> Result<Change> {
     let policy = &phase.run.config.policy;
     let limits = CollectLimits::at_least(policy.max_files, policy.max_bytes);
     phase.workspace.collect(&sandbox.client, limits).await
 }
 
 /// How a run ended whose change could not be had.
-fn uncollected(failure: Failure) -> StopKind {
+pub(super) fn uncollected(failure: Failure) -> StopKind {
     let Failure { message, cause, .. } = failure;
     StopKind::Sandbox(match cause {
         Some(cause) => format!("{message}: {cause}"),
@@ -214,8 +223,7 @@ fn uncollected(failure: Failure) -> StopKind {
 /// A conversation that has ended.
 struct Conversation {
     stopped: Stopped,
-    /// What the model left, when that was collected already: before the last check.
-    change: Option<Change>,
+    work: CheckedWork,
 }
 
 /// The conversation, with failing checks fed back a bounded number of times.
@@ -250,6 +258,7 @@ async fn converse(
         cancel: run.environment.cancel.clone(),
         progress: &progress,
         services: &services,
+        expects_change: brief.expects_change && run.config.mode == Mode::Execute,
     })
     .reviewing(desk)
     .with_agents(company);
@@ -259,142 +268,12 @@ async fn converse(
         checkpoints.begin()?;
         agent.run(brief.items(run, sandbox)?).await
     };
-    let change = with_checks(phase, sandbox, &mut agent, &mut stopped).await?;
+    let work = check_loop::with_checks(phase, sandbox, &mut agent, &mut stopped).await?;
     stopped.notes.extend(mcp::finish(services.servers.as_ref()).await);
     if let StopKind::Machine(failure) = stopped.reason {
         return Err(failure);
     }
-    Ok(Conversation { stopped, change })
-}
-
-/// Runs the checks on what the model left and gives back those that fail, until they pass or there are
-/// no more rounds. Returns the change when it was collected before the last check.
-async fn with_checks(
-    phase: &Phase<'_>,
-    sandbox: &Running,
-    agent: &mut Agent<'_>,
-    stopped: &mut Stopped,
-) -> Result<Option<Change>> {
-    let run = phase.run;
-    let rounds = match run.config.mode {
-        Mode::Execute => run.config.limits.verify_rounds,
-        // There is no change to check.
-        Mode::Plan | Mode::Review => 0,
-    };
-    let mut change = None;
-    for round in rounds_given(&run.folder.recorded)..rounds {
-        if !matches!(stopped.reason, StopKind::Finished) || stopped.needs_input().is_some() {
-            break;
-        }
-        match check_in_loop(phase, sandbox, round).await? {
-            LoopCheck::Passed(collected) => {
-                change = collected;
-                break;
-            }
-            LoopCheck::Ended(reason, collected) => {
-                stopped.reason = reason;
-                change = collected;
-                break;
-            }
-            LoopCheck::Failed(text) => {
-                run.environment.ui.say("giving the failing checks back to the model");
-                *stopped = agent.continue_with(vec![message(Role::User, text)]).await;
-            }
-        }
-    }
-    Ok(change)
-}
-
-/// What the checks say about what the model left.
-enum LoopCheck {
-    /// Nothing to give back; the change, when there were checks to run on it.
-    Passed(Option<Change>),
-    /// What the model is told.
-    Failed(String),
-    /// The run ends here.
-    Ended(StopKind, Option<Change>),
-}
-
-/// Runs the checks where the model worked. What they write is not the model's: the change is what there was
-/// before, and when the model goes on, it goes on from there.
-async fn check_in_loop(phase: &Phase<'_>, sandbox: &Running, round: u32) -> Result<LoopCheck> {
-    let run = phase.run;
-    if phase.checks.commands.is_empty() {
-        return Ok(LoopCheck::Passed(None));
-    }
-    let change = match collect(phase, sandbox).await {
-        Ok(change) => change,
-        Err(failure) => return Ok(LoopCheck::Ended(uncollected(failure), None)),
-    };
-    let checking = phase.checks.run_in(run, &sandbox.client, "loop");
-    let ran = match run.unless_interrupted(checking).await {
-        Err(_) if run.is_interrupted() => {
-            return Ok(LoopCheck::Ended(StopKind::Cancelled, Some(change)));
-        }
-        ran => ran?,
-    };
-    let asked_of = asked_of(phase, &change, round);
-    let Some(text) = feedback(phase, ran, asked_of)? else {
-        return Ok(LoopCheck::Passed(Some(change)));
-    };
-    if let Err(failure) = phase.workspace.put_back(&sandbox.client, &change).await {
-        run.environment.ui.say(&format!("what the checks wrote stays in the workspace: {failure}"));
-    }
-    Ok(LoopCheck::Failed(text))
-}
-
-/// How often a killed attempt had given failing checks back already.
-fn rounds_given(recorded: &[Line]) -> u32 {
-    let after_check = recorded.windows(2).filter(|pair| {
-        matches!(&pair[0].entry, Entry::Checked { when, .. } if when == "loop")
-            && matches!(pair[1].entry, Entry::Added { .. })
-    });
-    u32::try_from(after_check.count()).unwrap_or(u32::MAX)
-}
-
-/// Which failing checks are the model's business.
-#[derive(Clone, Copy)]
-enum AskedOf {
-    /// Those that did not fail before.
-    Broken,
-    /// Those that failed before and still do, too: often they are what is to be repaired.
-    StillFailing,
-}
-
-/// What failed before is given back once, and only to a model that changed something: the rest of the
-/// repository may be red for reasons that nobody asked about.
-fn asked_of(phase: &Phase<'_>, change: &Change, round: u32) -> AskedOf {
-    let was_red = phase.baseline.iter().any(|check| !check.passed());
-    if round == 0 && was_red && !change.files.is_empty() {
-        AskedOf::StillFailing
-    } else {
-        AskedOf::Broken
-    }
-}
-
-/// What the model is told about checks that fail.
-fn feedback(phase: &Phase<'_>, ran: Vec<CheckRun>, asked_of: AskedOf) -> Result<Option<String>> {
-    let evidence = verify::compare(phase.baseline.to_vec(), ran, "");
-    let mut failing = patchwright_types::evidence::newly_failing(&evidence);
-    if matches!(asked_of, AskedOf::StillFailing) {
-        failing.extend(verify::still_failing(&evidence));
-    }
-    if failing.is_empty() {
-        return Ok(None);
-    }
-    let failed: Vec<FailedCheck<'_>> = failing
-        .iter()
-        .filter_map(|row| {
-            let before = match &row.base {
-                Some(base) if base.passed() => Before::Passed,
-                Some(base) if base.exit_code.is_some() => Before::Failed,
-                Some(_) | None => Before::Unknown,
-            };
-            Some(FailedCheck { run: row.head.as_ref()?, before })
-        })
-        .collect();
-    let tails: Vec<&str> = failed.iter().map(|check| check.run.tail.as_str()).collect();
-    prompt::check_failed(&failed, &prompt::fresh_tag(&tails)).map(Some)
+    Ok(Conversation { stopped, work })
 }
 
 /// What people see while the agent works.
@@ -418,10 +297,10 @@ fn tell(phase: &Phase<'_>, what: &Happening<'_>, agent: Option<&str>) {
             ui.detail(&format!("  {who}{} {ended} after {} ms", call.name, took.as_millis()));
         }
         Happening::Replied { spending } => ui.detail(&format!(
-            "{who}turn {}: {} tokens, ${:.4} so far",
+            "{who}turn {}: {} tokens, {} so far",
             spending.turns,
             spending.usage.total(),
-            spending.cost_usd
+            sections::dollars(spending)
         )),
         Happening::Compacted { before, after } => {
             ui.say(&format!(

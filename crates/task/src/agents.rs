@@ -7,6 +7,7 @@ use super::brief::{Brief, message};
 use super::equip;
 use super::run::Run;
 use crate::context::agents::{self, AgentFile};
+use crate::world;
 use patchwright_agent::budget::BudgetShare;
 use patchwright_agent::sub::{DEFAULT_MOST, Kind, SubAgentConfig};
 use patchwright_base::error::{Failure, Result};
@@ -165,7 +166,8 @@ impl Making<'_> {
             if !file.is_operators && !is_named {
                 continue;
             }
-            let Ok(mut model) = catalogue.resolve(spec, None) else { continue };
+            let Ok(model) = catalogue.resolve(spec, None) else { continue };
+            let mut model = world::at_its_address(config, spec, model);
             let is_known = is_named || !model.assumed;
             let is_asked_alike = model.provider == own.provider && model.script().is_none();
             if is_known && is_asked_alike {
@@ -198,14 +200,17 @@ impl Making<'_> {
         self.offered(model, tools)
     }
 
-    /// The tools of a model, or plain functions where its family has none that only reads.
+    /// The tools of a model with some that only read: plain functions where its family has none.
     fn readable(&self, model: &Model, own: ToolSet) -> Result<ToolSet> {
         if narrow::can_read(&narrow::reading(&own)) {
             return Ok(own);
         }
-        let mut plain = model.clone();
-        profile::choose(&mut plain, Profile::Generic.name());
-        self.offered(&plain, ToolSet::for_run(&plain, self.run.config.mode, &[])?)
+        let tools = ToolSet::with_readers(model)?;
+        let mut model = model.clone();
+        if tools.profile() != Profile::for_model(&model) {
+            profile::choose(&mut model, tools.profile().name());
+        }
+        self.offered(&model, tools)
     }
 
     fn offered(&self, model: &Model, tools: ToolSet) -> Result<ToolSet> {

@@ -3,28 +3,36 @@
 //!
 //! [`Brief::assemble`] is pure: the same sources give the same text.
 
+use std::collections::BTreeMap;
+
 use super::admit::AdmittedIssue;
 use super::checks::Checks;
-use super::job::{Job, Subject};
+use super::job::{Baseline, Job, Subject};
 use super::run::Run;
 use super::workspace::Workspace;
 use crate::context::agents::AgentFiles;
-use crate::context::environment::{self, Environment};
+use crate::context::baseline;
+use crate::context::environment::{self, Environment, Found};
 use crate::context::instructions::{self, Instructions};
+use crate::context::map;
 use crate::context::setup;
 use crate::context::skills::{self, Skills};
 use crate::context::thread::{self, Thread};
 use patchwright_base::error::Result;
 use patchwright_config::{Mode, Personality};
+use patchwright_guest::protocol::Exec;
 use patchwright_prompt::{self as prompt, SystemPrompt};
 use patchwright_provider::ToolDeclaration;
 use patchwright_provider::catalogue::Model;
 use patchwright_provider::item::{Content, Item, Message, Role};
-use patchwright_sandbox::Running;
+use patchwright_sandbox::{PreparedImage, Running};
 use patchwright_tools::registry::ToolSet;
+use patchwright_types::evidence::CheckRun;
 
 /// Files that are looked at for instructions and skills.
 const MAX_PATHS: usize = 500_000;
+/// Characters of an image's name.
+const MAX_IMAGE: usize = 120;
 
 /// What is known before the sandbox runs.
 #[derive(Debug, Default)]
@@ -38,13 +46,22 @@ pub struct Brief {
     pub mode: Mode,
     /// Overrides the default text about the mode.
     mode_text: Option<&'static str>,
+    /// The repository in short.
+    map: String,
+    /// The image of the sandbox, and what was found in it.
+    pub(super) image: String,
+    pub(super) found: Found,
     /// The task in words.
     pub task: String,
+    /// The task is a change: a model that makes none is asked about it.
+    pub expects_change: bool,
     /// For the report: what was removed from or left out of the input.
     pub notes: Vec<String>,
     checks: Vec<String>,
     /// What was installed, as a block of text.
     setup: String,
+    /// How they went before.
+    baseline: String,
 }
 
 /// What a brief is made of.
@@ -62,15 +79,24 @@ pub struct Sources<'a> {
     pub task: &'a str,
     /// The commands by which the change will be judged.
     pub checks: &'a [String],
+    /// Subjects of the last commits, clean.
+    pub subjects: &'a [String],
 }
 
 impl Brief {
     /// The brief of a job. Instructions and skills come from the rules, whatever is worked on.
-    pub(super) async fn of_job(run: &Run<'_>, job: &Job<'_>, checks: &Checks) -> Result<Brief> {
+    pub(super) async fn of_job(
+        run: &Run<'_>,
+        job: &Job<'_>,
+        checks: &Checks,
+        before: &[CheckRun],
+    ) -> Result<Brief> {
         let (task, notes) = job.subject.task_text(run, checks)?;
         let rules = job.checkout.rules.workspace();
         let brief = Brief::with(run, rules, &task, notes, &checks.commands).await?;
-        Ok(Brief { mode_text: job.mode_text, ..brief })
+        let expects_change = job.baseline != Baseline::None && !job.answer_suffices;
+        let baseline = baseline::render(before)?;
+        Ok(Brief { mode_text: job.mode_text, expects_change, baseline, ..brief })
     }
 
     /// The brief for a task that is in words already, and that no checks judge.
@@ -92,6 +118,8 @@ impl Brief {
     ) -> Result<Brief> {
         // Of the base commit: what a model or a contributor changes is not obeyed.
         let paths = workspace.paths(MAX_PATHS).await?;
+        let (repo, base) = (workspace.repo.clone(), workspace.base);
+        let subjects = tokio::task::spawn_blocking(move || map::subjects(&repo, base)).await;
         let mut brief = Brief::assemble(&Sources {
             model: &run.world.model,
             tools: &tools(run)?.described(),
@@ -101,6 +129,8 @@ impl Brief {
             read: &|path| workspace.file_now(path),
             task,
             checks,
+            // Without them the map is only shorter.
+            subjects: &subjects.unwrap_or_default(),
         })?;
         brief.notes.splice(0..0, notes);
         brief.setup = run.setup.get().map(setup::render).unwrap_or_default();
@@ -109,7 +139,7 @@ impl Brief {
 
     /// Everything that is known before the sandbox runs.
     pub fn assemble(sources: &Sources<'_>) -> Result<Brief> {
-        let Sources { model, tools, personality, mode, paths, read, task, checks } = *sources;
+        let Sources { model, tools, personality, mode, paths, read, task, checks, .. } = *sources;
         let files = instructions::instructions(paths.iter().map(String::as_str), read);
         let skills = skills::skills(paths.iter().map(String::as_str), read);
         let agents = AgentFiles::of_repository(paths.iter().map(String::as_str), read);
@@ -122,10 +152,15 @@ impl Brief {
             agents,
             mode,
             mode_text: None,
+            expects_change: false,
+            map: map::render(paths.iter().map(String::as_str), sources.subjects),
+            image: String::new(),
+            found: Found::default(),
             task: task.to_owned(),
             notes,
             checks: checks.to_vec(),
             setup: String::new(),
+            baseline: String::new(),
         })
     }
 
@@ -156,6 +191,8 @@ impl Brief {
         let layers = [
             (Role::Developer, environment::render(&environment)),
             (Role::User, self.setup.clone()),
+            (Role::User, self.baseline.clone()),
+            (Role::User, self.map.clone()),
             (Role::User, self.files.render(&environment.cwd)),
             (Role::User, self.skills.render("")?),
         ];
@@ -163,11 +200,29 @@ impl Brief {
         Ok(layers.map(|(role, text)| message(role, text)).collect())
     }
 
+    /// Looks what the sandbox has. What it does not say is not told.
+    pub(super) async fn look_around(&mut self, sandbox: &Running, image: &PreparedImage) {
+        let probe = Exec {
+            argv: vec!["/bin/sh".to_owned(), "-c".to_owned(), environment::probe()],
+            cwd: None,
+            env: BTreeMap::new(),
+            timeout_ms: u64::try_from(environment::PROBE_TIMEOUT.as_millis()).unwrap_or(u64::MAX),
+            output_cap: environment::PROBE_OUTPUT,
+        };
+        if let Ok(said) = sandbox.client.exec(probe).await {
+            self.found = environment::found(&said.output);
+        }
+        // A digest tells a model nothing.
+        let name = image.description.split('@').next().unwrap_or_default();
+        self.image = name.chars().take(MAX_IMAGE).collect();
+    }
+
     fn environment(&self, run: &Run<'_>, sandbox: &Running) -> Result<Environment> {
         let writable = match self.mode {
             Mode::Execute => vec![sandbox.workspace.clone(), "$TMPDIR (not kept)".to_owned()],
             Mode::Plan | Mode::Review => Vec::new(),
         };
+        let limits = &run.config.limits;
         Ok(Environment {
             cwd: sandbox.workspace.clone(),
             shell: sandbox.client.hello().shell.clone(),
@@ -175,7 +230,16 @@ impl Brief {
             allowed_hosts: allowed_hosts(run)?,
             writable,
             sandbox: sandbox_words(run),
+            image: if run.world.sandbox.name() == "docker" {
+                self.image.clone()
+            } else {
+                String::new()
+            },
+            found: self.found.clone(),
+            command_timeout: (self.mode == Mode::Execute).then_some(limits.command_timeout),
             time_budget: run.remaining(),
+            max_turns: limits.max_turns,
+            max_cost_usd: Some(limits.max_cost_usd).filter(|dollars| *dollars > 0.0),
             checks: self.checks.clone(),
         })
     }
@@ -189,6 +253,8 @@ impl Brief {
         let layers = [
             (Role::Developer, environment::render(environment)),
             (Role::User, self.setup.clone()),
+            (Role::User, self.baseline.clone()),
+            (Role::User, self.map.clone()),
             (Role::User, self.files.render(&environment.cwd)),
             (Role::User, self.skills.render(&self.task)?),
             (Role::Developer, mode.to_owned()),
@@ -260,6 +326,7 @@ fn issue_text(
         number: issue.issue.number,
         thread: &thread.text,
         checks,
+        plans: run.config.mode == Mode::Plan,
     })?;
     if let Some(asked) = &run.environment.asked {
         text = format!("{text}\n\n{}", prompt::asked(asked)?);

@@ -1,155 +1,188 @@
-//! The repository's own checks: which they are, and running them in fresh sandboxes on base and head.
+//! The repository's own checks: which they are, and what base and head say of them together.
 
-use super::agent_phase;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::check_runs;
 use super::run::Run;
 use super::workspace::{Rules, Workspace};
 use crate::verify;
-use patchwright_base::error::Result;
+use patchwright_base::error::{Failure, Result};
+use patchwright_base::text;
 use patchwright_config::Config;
-use patchwright_journal::Entry;
-use patchwright_sandbox::client::Client;
+use patchwright_ecosystems::checks::{self as detected, Check, CheckPlan, Found};
+use patchwright_git::{GitError, blocking};
+use patchwright_sandbox::PreparedImage;
 use patchwright_sandbox::packed::Packed;
-use patchwright_sandbox::{PreparedImage, Running, SandboxSpec};
-use patchwright_types::evidence::{CheckRun, Evidence};
+use patchwright_types::evidence::{CheckRun, Evidence, EvidenceRow};
+
+pub use super::check_runs::Side;
+
+/// More checks than this wait for a change, which says which of them it is about.
+const MANY: usize = 4;
+/// Places that are named in one line.
+const MAX_PLACES: usize = 5;
 
 /// The commands, and how they were found.
 #[derive(Clone, Debug, Default)]
 pub struct Checks {
     pub commands: Vec<String>,
-    /// For the report: `--verify`, the configuration, or the repository's kind.
+    /// For the report: `--verify`, the configuration, a CI file or the repository's kind.
     pub source: String,
+    /// Where a command stands, by command.
+    found: BTreeMap<String, String>,
+    notes: Vec<String>,
+    /// There are more, of packages; which of them count depends on what is changed.
+    waits_for_change: bool,
 }
 
 impl Checks {
-    /// From the configuration; otherwise by what the repository is.
+    /// From the configuration; otherwise from CI files and by what the repository is. Where there are many
+    /// packages, those of the root: [`Checks::of_change`] knows the others.
     pub async fn find(config: &Config, rules: &Rules) -> Result<Checks> {
         if !config.verify.is_empty() {
             let source = config.sources.get("verify").map_or_else(String::new, ToString::to_string);
-            return Ok(Checks { commands: config.verify.clone(), source });
+            return Ok(Checks { commands: config.verify.clone(), source, ..Checks::default() });
         }
-        let workspace = rules.workspace();
-        let names = workspace.root_names().await?;
-        let commands = verify::detect(&names, &|path| workspace.file_now(path));
-        Ok(Checks { commands, source: "found by the repository's kind".to_owned() })
+        let mut plan = detect(rules, Vec::new()).await?;
+        let waits_for_change = plan.checks.len() > MANY;
+        if waits_for_change {
+            plan.checks.retain(|check| check.folder.is_empty());
+            plan.notes.clear();
+        }
+        Ok(Checks { waits_for_change, ..Checks::of_plan(&plan) })
     }
 
-    /// Runs all checks in a fresh sandbox on the given tree. `when` is `base` or `head`.
+    /// The checks of a change to these paths.
+    pub async fn of_change(&self, rules: &Rules, paths: Vec<String>) -> Result<Cow<'_, Checks>> {
+        if !self.waits_for_change || paths.is_empty() {
+            return Ok(Cow::Borrowed(self));
+        }
+        Ok(Cow::Owned(Checks::of_plan(&detect(rules, paths).await?)))
+    }
+
+    fn of_plan(plan: &CheckPlan) -> Checks {
+        let by_ci = |check: &&Check| check.found == Found::Ci;
+        let found = plan.checks.iter().filter(by_ci).map(|c| (c.command.clone(), place(c)));
+        let found: BTreeMap<String, String> = found.collect();
+        let notes = plan.notes.iter().map(|note| match note.file.as_str() {
+            "" => note.text.clone(),
+            file => format!("{file}: {}", note.text),
+        });
+        Checks {
+            commands: plan.commands(),
+            source: source(plan),
+            found,
+            notes: notes.collect(),
+            waits_for_change: false,
+        }
+    }
+
+    /// There may be something to run on a change.
+    pub fn is_any(&self) -> bool {
+        !self.commands.is_empty() || self.waits_for_change
+    }
+
+    /// Runs all checks in a fresh sandbox on the given tree. What failed and may be flaky is run once more,
+    /// in another fresh sandbox.
     pub async fn run_fresh(
         &self,
         run: &Run<'_>,
         image: &PreparedImage,
         tree: &Packed,
-        when: &'static str,
+        side: Side<'_>,
     ) -> Result<Vec<CheckRun>> {
-        if self.commands.is_empty() {
-            return Ok(Vec::new());
-        }
-        let recorded: Vec<CheckRun> = recorded(run, when);
-        if recorded.len() == self.commands.len() {
-            return Ok(recorded);
-        }
-        let sandbox = start(run, image, tree, when).await?;
-        let ran = run.unless_interrupted(self.run_in(run, &sandbox.client, when)).await;
-        agent_phase::stop(run, sandbox).await;
-        ran
+        check_runs::run_fresh(&self.commands, run, image, tree, side).await
     }
 
-    /// Runs all checks in a sandbox that is already there.
-    pub async fn run_in(
-        &self,
-        run: &Run<'_>,
-        client: &Client,
-        when: &'static str,
-    ) -> Result<Vec<CheckRun>> {
-        let timeout = run.config.limits.command_timeout.min(run.remaining());
-        let ran = verify::run(client, &self.commands, timeout).await;
-        for check in &ran {
-            run.journal(&Entry::Checked { when: when.to_owned(), run: check.clone() })?;
-            run.environment.ui.say(&describe(check, when));
-        }
-        Ok(ran)
-    }
-
-    /// Runs the checks on the change in a fresh sandbox and joins them with the baseline.
-    pub async fn evidence(
+    /// Runs on the base what has not run there: the checks of packages that only a change made worth running.
+    pub async fn complete(
         &self,
         run: &Run<'_>,
         image: &PreparedImage,
-        baseline: &[CheckRun],
-        tree: &Packed,
-    ) -> Result<Evidence> {
-        let head = self.run_fresh(run, image, tree, "head").await?;
-        Ok(verify::compare(baseline.to_vec(), head, &self.source))
+        base: &Workspace,
+        baseline: &mut Vec<CheckRun>,
+    ) -> Result<()> {
+        let is_known = |command: &String| baseline.iter().any(|known| known.command == *command);
+        let mut missing = self.clone();
+        missing.commands.retain(|command| !is_known(command));
+        if !missing.commands.is_empty() {
+            let tree = run.pack(base).await?;
+            baseline.extend(missing.run_fresh(run, image, &tree, Side::Base).await?);
+        }
+        Ok(())
     }
 
-    /// The same on a commit that is not packed yet.
-    pub async fn evidence_on(
-        &self,
-        run: &Run<'_>,
-        image: &PreparedImage,
-        baseline: &[CheckRun],
-        change: &Workspace,
-    ) -> Result<Evidence> {
-        if self.commands.is_empty() {
-            return Ok(self.without_change(baseline));
+    /// Base and head side by side, with what is known of each check.
+    pub fn evidence(&self, base: &[CheckRun], head: Vec<CheckRun>) -> Evidence {
+        let mut evidence = verify::compare(base.to_vec(), head, &self.source);
+        for row in &mut evidence.rows {
+            row.found = self.found.get(&row.command).cloned();
         }
-        let tree = run.pack(change).await?;
-        self.evidence(run, image, baseline, &tree).await
+        evidence.notes.clone_from(&self.notes);
+        evidence
     }
 
     /// The evidence when nothing was changed: the base alone.
     pub fn without_change(&self, baseline: &[CheckRun]) -> Evidence {
-        verify::compare(baseline.to_vec(), Vec::new(), &self.source)
+        short(self.evidence(baseline, Vec::new()))
     }
 }
 
-/// Starts a sandbox with the given tree in it.
-pub async fn start(
+/// Runs the checks on a commit that is not packed yet, where they have not run, and joins them with the
+/// baseline, for the report.
+pub async fn evidence_on(
+    checks: &Checks,
     run: &Run<'_>,
     image: &PreparedImage,
-    tree: &Packed,
-    purpose: &'static str,
-) -> Result<Running> {
-    let spec = SandboxSpec {
-        image: image.clone(),
-        run: run.folder.id.clone(),
-        purpose,
-        env: std::collections::BTreeMap::new(),
-        limits: run.config.container.clone(),
-        egress: run.egress()?,
-    };
-    let running = run.world.sandbox.start(&spec).await?;
-    if let Err(err) = tree.upload(&running.client).await {
-        let why = running.autopsy().await;
-        // The first error is the one to report.
-        let _ = running.stop().await;
-        return Err(patchwright_base::error::Failure::sandbox(
-            "the tree could not be copied into the sandbox",
-        )
-        .caused_by(err)
-        .hint(why.unwrap_or_else(|| "run `patchwright doctor`".to_owned())));
+    baseline: &[CheckRun],
+    change: &Workspace,
+) -> Result<Evidence> {
+    if checks.commands.is_empty() {
+        return Ok(checks.without_change(baseline));
     }
-    Ok(running)
+    let tree = run.pack(change).await?;
+    let head = checks.run_fresh(run, image, &tree, Side::Head(baseline)).await?;
+    Ok(short(checks.evidence(baseline, head)))
 }
 
-/// Checks that a killed attempt already ran, in order.
-fn recorded(run: &Run<'_>, asked: &str) -> Vec<CheckRun> {
-    run.folder
-        .recorded
-        .iter()
-        .filter_map(|line| match &line.entry {
-            Entry::Checked { when, run } if when == asked => Some(run.clone()),
-            _ => None,
-        })
-        .collect()
+/// With no more of each check than a report shows.
+pub fn short(evidence: Evidence) -> Evidence {
+    let rows = evidence.rows.into_iter().map(EvidenceRow::short).collect();
+    Evidence { rows, ..evidence }
 }
 
-fn describe(check: &CheckRun, when: &str) -> String {
-    let verdict = match (check.exit_code, check.timed_out) {
-        (_, true) => "timed out".to_owned(),
-        (Some(0), _) => "passed".to_owned(),
-        (Some(code), _) => format!("failed with exit code {code}"),
-        (None, _) => "could not be run".to_owned(),
-    };
-    format!("check on {when}: `{}` {verdict}", check.command)
+/// The plan of a tree. Reading a large one takes its time.
+async fn detect(rules: &Rules, touched: Vec<String>) -> Result<CheckPlan> {
+    let workspace = rules.workspace().clone();
+    let found = blocking(move || Ok::<_, GitError>(detected::detect(&workspace, &touched)));
+    found.await.map_err(|err| Failure::internal("the checks cannot be found").caused_by(err))
+}
+
+/// Where the command of a CI file stands.
+fn place(check: &Check) -> String {
+    let file = text::line(&check.why.file);
+    match check.why.line {
+        Some(line) => format!("{file}, line {line}"),
+        None => file,
+    }
+}
+
+/// How the commands were found, in one line.
+fn source(plan: &CheckPlan) -> String {
+    let mut places: Vec<String> = Vec::new();
+    for check in &plan.checks {
+        let place = match check.found {
+            Found::Ci => format!("found in {}", place(check)),
+            Found::Convention => "found by the repository's kind".to_owned(),
+        };
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    match places.len() {
+        0 => "found by the repository's kind".to_owned(),
+        1..=MAX_PLACES => places.join("; "),
+        _ => plan.source().to_owned(),
+    }
 }

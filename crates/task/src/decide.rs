@@ -9,7 +9,7 @@ use super::workspace::Workspace;
 use patchwright_agent::StopKind;
 use patchwright_config::Mode;
 use patchwright_sandbox::PreparedImage;
-use patchwright_types::evidence::Evidence;
+use patchwright_types::evidence::{CheckRun, Evidence, Standing};
 use patchwright_types::outcome::{Conclusion, Outcome, Provenance, Spending};
 
 /// Decides how the run ended.
@@ -23,7 +23,7 @@ pub(super) fn decide(
 ) -> Outcome {
     // A plan is an answer, too.
     let words_are_enough = job.answer_suffices || run.config.mode == Mode::Plan;
-    let (conclusion, reason) = conclude(words_are_enough, worked, judged);
+    let (conclusion, reason) = conclude(words_are_enough, worked, judged, &evidence);
     Outcome {
         run: run.folder.id.clone(),
         conclusion,
@@ -87,11 +87,12 @@ pub(super) fn of_stop(stop: &StopKind) -> Option<Conclusion> {
     }
 }
 
-/// The agent's stop decides first, then the policy, then whether anything was changed.
+/// The agent's stop decides first, then the policy, then whether anything was changed, then the checks.
 fn conclude(
     words_are_enough: bool,
     worked: &AgentResult,
     judged: &JudgedChange,
+    evidence: &Evidence,
 ) -> (Conclusion, Option<String>) {
     let why = Some(worked.stopped.reason.sentence());
     if let Some(conclusion) = of_stop(&worked.stopped.reason) {
@@ -122,8 +123,31 @@ fn conclude(
             Conclusion::Partial,
             Some(format!("`{}` cannot be published: {}", change.refused[0].0, change.refused[0].1)),
         ),
-        (Some(_), None) => (Conclusion::Done, None),
+        (Some(_), None) => match red(evidence) {
+            Some(why) => (Conclusion::Partial, Some(why)),
+            None => (Conclusion::Done, None),
+        },
     }
+}
+
+/// What the checks have against the change.
+fn red(evidence: &Evidence) -> Option<String> {
+    let red = evidence.red();
+    let row = red.iter().find(|row| row.standing() == Standing::Broken).or(red.first())?;
+    let command = patchwright_base::text::code(&row.command);
+    let more = match red.len() {
+        1 => String::new(),
+        count => format!(", and {} more", count - 1),
+    };
+    let tests = row.tests.as_ref().map(|tests| format!(" ({})", tests.line())).unwrap_or_default();
+    let before = row.base.as_ref();
+    Some(match row.standing() {
+        Standing::Broken if before.is_some_and(CheckRun::passed) => {
+            format!("{command} passed before the change and fails with it{tests}{more}")
+        }
+        Standing::Broken => format!("{command} fails with the change{tests}{more}"),
+        _ => format!("{command} still fails, as it did before the change{tests}{more}"),
+    })
 }
 
 #[cfg(test)]
@@ -136,6 +160,7 @@ mod tests {
     use patchwright_git::Oid;
     use patchwright_git::tree::{Change, FileChange, OverLimit};
     use patchwright_policy::{HeldBack, Judgement, Violation};
+    use patchwright_types::evidence::{CheckRun, Evidence, EvidenceRow};
     use patchwright_types::outcome::Spending;
     use patchwright_types::plan::Plan;
 
@@ -152,6 +177,7 @@ mod tests {
         AgentResult {
             stopped,
             change: None,
+            checked: None,
             baseline: Vec::new(),
             notes: Vec::new(),
             instruction_files: Vec::new(),
@@ -188,10 +214,35 @@ mod tests {
         JudgedChange { judgement, change, ..JudgedChange::default() }
     }
 
+    fn check(exit_code: i32) -> CheckRun {
+        let command = "make test".to_owned();
+        CheckRun { command, exit_code: Some(exit_code), ..CheckRun::default() }
+    }
+
+    #[test]
+    fn a_run_whose_own_check_is_red_is_partly_done() {
+        let why = "`make test` still fails, as it did before the change";
+        let broke = "`make test` passed before the change and fails with it";
+        let rows = [
+            ("repaired", check(1), check(0), Conclusion::Done, None),
+            ("not repaired", check(1), check(1), Conclusion::Partial, Some(why)),
+            ("broken", check(0), check(1), Conclusion::Partial, Some(broke)),
+        ];
+        for (about, base, head, expected, said) in rows {
+            let rows = vec![EvidenceRow::new(Some(base), Some(head))];
+            let evidence = Evidence { rows, ..Evidence::default() };
+            let judged = judged(Some(change(&[])), Judgement::default());
+            let (conclusion, reason) =
+                conclude(false, &worked(StopKind::Finished, "Done."), &judged, &evidence);
+            assert_eq!((conclusion, reason.as_deref()), (expected, said), "{about}");
+        }
+    }
+
     #[test]
     fn a_finished_run_is_done_only_when_all_of_its_change_may_be_published() {
         let held = || Judgement { held_back: vec![held_back()], ..Judgement::default() };
         let none = Judgement::default;
+        let nothing = Evidence::default();
         for (about, words_are_enough, change, judgement, expected) in [
             ("an answer", true, None, none(), Conclusion::Done),
             ("no change", false, None, none(), Conclusion::NothingToDo),
@@ -205,7 +256,7 @@ mod tests {
         ] {
             let worked = worked(StopKind::Finished, "Done.");
             let (conclusion, reason) =
-                conclude(words_are_enough, &worked, &judged(change, judgement));
+                conclude(words_are_enough, &worked, &judged(change, judgement), &nothing);
             assert_eq!(conclusion, expected, "{about}: {reason:?}");
             assert_eq!(reason.is_none(), expected == Conclusion::Done, "{about}: {reason:?}");
         }
@@ -231,11 +282,13 @@ mod tests {
             (StopKind::DoomLoop, "NEEDS INPUT: which one?", Conclusion::Budget),
             (StopKind::Refused, "Done.", Conclusion::Provider),
         ] {
-            let (conclusion, said) = conclude(true, &worked(reason, message), &refused);
+            let (conclusion, said) =
+                conclude(true, &worked(reason, message), &refused, &Evidence::default());
             assert_eq!(conclusion, expected, "{said:?}");
             assert!(said.is_some());
         }
-        let (_, said) = conclude(true, &worked(StopKind::Finished, "Done."), &refused);
+        let (_, said) =
+            conclude(true, &worked(StopKind::Finished, "Done."), &refused, &Evidence::default());
         assert_eq!(said.unwrap(), "`a.txt`: line 1 contains `token` (secret.own)");
     }
 }

@@ -8,6 +8,8 @@ mod agents;
 pub mod branch;
 pub mod brief;
 pub mod campaign;
+mod check_loop;
+mod check_runs;
 pub mod checkpoint;
 pub mod checks;
 mod commit_tree;

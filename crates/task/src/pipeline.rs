@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use super::admit::{self, AdmittedIssue};
 use super::agent_phase::{self, AgentResult, Phase};
 use super::brief::Brief;
-use super::checks::Checks;
+use super::checks::{self, Checks, Side};
 use super::job::{Baseline, Job};
 use super::progress::Progress;
 use super::run::{Run, RunEnvironment, Start};
@@ -30,12 +30,12 @@ use super::settle::JudgedChange;
 use super::workspace::{Checkout, Rules, Workspace};
 use super::{decide, publish, salvage};
 use crate::world::World;
-use patchwright_base::error::Result;
+use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
 use patchwright_git::clone::Repo;
 use patchwright_sandbox::PreparedImage;
 use patchwright_sandbox::packed::Packed;
-use patchwright_types::evidence::CheckRun;
+use patchwright_types::evidence::{CheckRun, Evidence};
 use patchwright_types::outcome::Outcome;
 use patchwright_types::published::Published;
 use patchwright_types::task::{ExecRequest, IssueRequest};
@@ -111,13 +111,19 @@ async fn solve(run: &Run<'_>, issue: &AdmittedIssue, progress: &Progress) -> Res
     let Finished { judged, outcome, .. } = &finished;
     let mut published = None;
     if let (Some(branch), Some(commit)) = (&branch, judged.commit)
-        && publish::is_publishable(outcome)
+        && (publish::is_publishable(outcome) || publish::is_worth_a_draft(outcome))
     {
         progress.phase("Publishing");
         let workspace = &checkout.workspace;
         let proposal = publish::Proposal { workspace, commit, outcome, judged, branch };
         let publishing = publish::publish(run, issue, &proposal);
-        published = Some(run.unless_interrupted(publishing).await?);
+        published = if !run.is_interrupted() {
+            Some(run.unless_interrupted(publishing).await?)
+        } else if run.has_lost_its_job() {
+            None
+        } else {
+            publish::before_the_end(publishing).await?
+        };
         salvage::write_report(run, outcome, published.as_ref());
     }
     Ok(finished.report(run, checkout, published))
@@ -134,6 +140,8 @@ async fn follow(run: &Run<'_>, request: &ExecRequest, progress: &Progress) -> Re
 
 /// Says how the run ended, and closes its journal.
 async fn end(run: &Run<'_>, progress: Progress, result: Result<RunReport>) -> Result<RunReport> {
+    let published = result.as_ref().ok().and_then(|report| report.published.as_ref());
+    let in_draft = published.map(|it| format!("the work so far is in draft #{}", it.pull_request));
     match run.or_interruption(result) {
         Ok(report) => {
             let RunReport { outcome, published, hints, .. } = &report;
@@ -144,6 +152,7 @@ async fn end(run: &Run<'_>, progress: Progress, result: Result<RunReport>) -> Re
             Ok(report)
         }
         Err(failure) => {
+            let failure = in_draft.into_iter().fold(failure, Failure::hint);
             progress.fail(&failure).await;
             Err(failure)
         }
@@ -183,7 +192,7 @@ pub(super) async fn carry_out(
     let packed = (rules.workspace().base == workspace.base).then_some(&tree);
     let (checks, image) = prepare(run, rules, packed, workspace, progress).await?;
     let baseline = baseline(run, job, &checks, &image, &tree, progress).await?;
-    let brief = Brief::of_job(run, job, &checks).await?;
+    let brief = Brief::of_job(run, job, &checks, &baseline).await?;
     // The last moment before money is spent.
     progress.must_be_alone(run).await?;
     progress.phase("Working on it");
@@ -191,17 +200,13 @@ pub(super) async fn carry_out(
         worked
     } else {
         let (image, checks, baseline) = (&image, &checks, baseline.as_slice());
-        let phase = Phase { run, workspace, image, checks, baseline, progress };
+        let has_baseline = job.baseline != Baseline::None;
+        let phase =
+            Phase { run, workspace, image, rules, checks, baseline, has_baseline, progress };
         agent_phase::work(&phase, tree, brief).await?
     };
     let judged = JudgedChange::new(run, job, &worked)?;
-    let evidence = match &judged.commit {
-        Some(commit) if judged.judgement.violations.is_empty() && !run.is_interrupted() => {
-            progress.phase("Running the repository's checks on the change");
-            checks.evidence_on(run, &image, &baseline, &workspace.at(*commit)).await?
-        }
-        _ => checks.without_change(&baseline),
-    };
+    let evidence = evidence(run, job, &checks, &image, (&worked, &judged), progress).await?;
     run.journal_reached()?;
     let mut outcome = decide::decide(run, job, &image, &worked, &judged, evidence);
     salvage::write(run, workspace, &mut outcome, &judged)?;
@@ -226,6 +231,42 @@ pub(super) async fn prepare(
     Ok((checks, image))
 }
 
+/// What the checks say about the change: what they said of the same tree when the model had come to its
+/// end, or else what they say now.
+async fn evidence(
+    run: &Run<'_>,
+    job: &Job<'_>,
+    checks: &Checks,
+    image: &PreparedImage,
+    (worked, judged): (&AgentResult, &JudgedChange),
+    progress: &Progress,
+) -> Result<Evidence> {
+    let Checkout { workspace, rules } = job.checkout;
+    let (Some(change), Some(commit)) = (&judged.change, judged.commit) else {
+        return Ok(checks.without_change(&worked.baseline));
+    };
+    if !judged.judgement.violations.is_empty() || run.is_interrupted() {
+        return Ok(checks.without_change(&worked.baseline));
+    }
+    let checked = worked.checked.as_ref().filter(|checked| checked.tree == Some(change.tree));
+    let has_time = !run.remaining().is_zero();
+    // Without time left every check would be said to have taken too long.
+    if checked.is_none() && !has_time {
+        return Ok(checks.without_change(&worked.baseline));
+    }
+    let paths = change.files.iter().map(|file| file.path.clone()).collect();
+    let checks = checks.of_change(rules, paths).await?;
+    let mut baseline = worked.baseline.clone();
+    if job.baseline != Baseline::None && has_time {
+        checks.complete(run, image, workspace, &mut baseline).await?;
+    }
+    if let Some(checked) = checked {
+        return Ok(checks::short(checks.evidence(&baseline, checked.runs.clone())));
+    }
+    progress.phase("Running the repository's checks on the change");
+    checks::evidence_on(&checks, run, image, &baseline, &workspace.at(commit)).await
+}
+
 /// How the checks come out before anything is changed, where something is to be.
 async fn baseline(
     run: &Run<'_>,
@@ -240,5 +281,5 @@ async fn baseline(
         Baseline::OfHead => progress.phase("Running the repository's checks on the head"),
         Baseline::None => return Ok(Vec::new()),
     }
-    checks.run_fresh(run, image, tree, "base").await
+    checks.run_fresh(run, image, tree, Side::Base).await
 }

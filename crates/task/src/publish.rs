@@ -3,6 +3,9 @@
 //! Every write is journaled before and after; a write whose answer is lost is looked up by the forge
 //! before it is repeated. Access and the issue's state are checked again right before the push.
 
+use std::future::Future;
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::admit::{self, AdmittedIssue};
@@ -33,6 +36,23 @@ pub fn is_publishable(outcome: &Outcome) -> bool {
     matches!(outcome.conclusion, Conclusion::Done | Conclusion::Partial) && outcome.change.is_some()
 }
 
+/// Whether there is work that was cut short, of which the policy allows all that is left: a draft of it is
+/// worth more to people than a patch on a runner that is thrown away.
+pub fn is_worth_a_draft(outcome: &Outcome) -> bool {
+    matches!(outcome.conclusion, Conclusion::Budget | Conclusion::Provider | Conclusion::Sandbox)
+        && outcome.change.is_some()
+        && outcome.judgement.violations.is_empty()
+}
+
+/// Publishing for a run that a signal ends: whoever sent it waits seconds, not minutes, before it kills.
+/// Where that is not enough, the next run finds what was done.
+pub async fn before_the_end<T>(work: impl Future<Output = Result<T>>) -> Result<Option<T>> {
+    tokio::time::timeout(AFTER_SIGNAL, work).await.ok().transpose()
+}
+
+/// Most time for publishing after a signal.
+const AFTER_SIGNAL: Duration = Duration::from_secs(20);
+
 /// What is to be published.
 #[derive(Clone, Copy)]
 pub struct Proposal<'a> {
@@ -54,7 +74,11 @@ pub async fn publish(
     let Proposal { workspace, outcome, judged, .. } = *proposal;
     let (place, head) = put_on_branch(run, admitted, proposal).await?;
     let draft = draft_of(run, admitted, workspace, outcome, judged, &place.branch);
-    let (pull_request, operation) = open_or_update(run, admitted, &draft, &place.branch).await?;
+    let (mut pull_request, operation) =
+        open_or_update(run, admitted, &draft, &place.branch).await?;
+    if operation == Operation::Updated && pull_request.draft && !draft.draft {
+        pull_request.draft = !is_made_ready(run, admitted, &pull_request).await;
+    }
     decorate(run, admitted, &pull_request).await;
     // A branch that is as it should be may still have had its description brought up to date.
     let operation = match (operation, &place.same) {
@@ -291,9 +315,9 @@ fn draft_of(
         head_branch: branch.to_owned(),
         base_branch: workspace.base_branch.clone(),
         draft: run.config.publish.draft
-            || outcome.evidence.any_failed()
+            || outcome.evidence.is_red()
             || outcome.judgement.wants_draft()
-            || outcome.conclusion == Conclusion::Partial,
+            || outcome.conclusion != Conclusion::Done,
     }
 }
 
@@ -329,6 +353,16 @@ async fn open_or_update(
         detail: json!({ "number": pull_request.number, "operation": operation }),
     })?;
     Ok((pull_request, operation))
+}
+
+/// What an earlier run left as a draft is complete now.
+async fn is_made_ready(run: &Run<'_>, admitted: &AdmittedIssue, pull: &PullRequest) -> bool {
+    let Ok(forge) = run.world.forge() else { return false };
+    let made = forge.set_draft(&admitted.repository.id, pull.number, false).await;
+    if let Err(err) = &made {
+        run.environment.ui.say(&format!("the pull request stays a draft: {err}"));
+    }
+    made.is_ok()
 }
 
 /// Labels and reviewers. Without them the pull request is still good, so errors are only printed.

@@ -12,9 +12,8 @@ use url::Url;
 use self::lanes::Conductor;
 use super::workspace::Workspace;
 use super::{equip, recorded_tools};
-use crate::verify;
 use crate::world::World;
-use patchwright_agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
+use patchwright_agent::{Agent, AgentSpec, Happening, StopKind, Stopped, history};
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
@@ -23,10 +22,11 @@ use patchwright_config::{Config, SandboxChoice};
 use patchwright_git::clone::{Repo, fetch, mirror};
 use patchwright_git::{Oid, blocking};
 use patchwright_journal::{self as journal, Entry, Journal, Line};
+use patchwright_prompt as prompt;
 use patchwright_provider::Provider;
 use patchwright_provider::item::Item;
 use patchwright_provider::scripted::ScriptedProvider;
-use patchwright_sandbox::client::CollectLimits;
+use patchwright_sandbox::client::{CollectLimits, GuestError};
 use patchwright_sandbox::{ImageSpec, PreparedImage, Running, SandboxSpec};
 use patchwright_tools::alias;
 use patchwright_tools::custom;
@@ -77,8 +77,8 @@ struct Recording {
     replies: Vec<Option<patchwright_provider::Reply>>,
     /// The model could start agents.
     with_agents: bool,
-    /// What the harness said after failing checks, in order, each with the checks that had run.
-    rounds: Vec<(Vec<String>, Vec<Item>)>,
+    /// What the harness said after failing checks, in order.
+    rounds: Vec<Vec<Item>>,
     tree: String,
     /// All of the journal.
     lines: Vec<Line>,
@@ -139,7 +139,7 @@ async fn again(
         Failure::sandbox("the tree could not be copied into the sandbox").caused_by(err)
     })?;
     drop(tree);
-    let stopped = converse(world, recording, conductor, workspace, running, ui).await?;
+    let stopped = converse(world, recording, conductor, running, ui).await?;
     let change = workspace.collect(&running.client, recording.limits()).await?;
     let tree = if change.files.is_empty() { workspace.base_tree()? } else { change.tree };
     Ok(Replayed {
@@ -158,7 +158,6 @@ async fn converse(
     world: &World,
     recording: &Recording,
     conductor: Option<&Conductor>,
-    workspace: &Workspace,
     running: &Running,
     ui: Ui,
 ) -> Result<Stopped> {
@@ -203,17 +202,16 @@ async fn converse(
         cancel: CancellationToken::new(),
         progress: &progress,
         services: &services,
+        expects_change: was_asked_for_change(&recording.lines),
     })
     .with_agents(company);
     let mut stopped = agent.run(recording.opening.clone()).await;
-    for (commands, items) in &recording.rounds {
+    for items in &recording.rounds {
         if !matches!(stopped.reason, StopKind::Finished) {
             break;
         }
-        let timeout = recording.config.limits.command_timeout;
-        let change = workspace.collect(&running.client, recording.limits()).await?;
-        verify::run(&running.client, commands, timeout).await;
-        workspace.put_back(&running.client, &change).await?;
+        // The checks ran elsewhere; what still ran in sessions was ended for them.
+        running.client.end_sessions().await.map_err(lost)?;
         stopped = agent.continue_with(items.clone()).await;
     }
     super::mcp::finish(services.servers.as_ref()).await;
@@ -336,25 +334,39 @@ fn looked_at<'a>(task: &'a Task, base: &'a str) -> &'a str {
     }
 }
 
+/// The model had ended without a change, and was told so.
+fn was_asked_for_change(lines: &[Line]) -> bool {
+    let Ok(unchanged) = prompt::text("task/unchanged.md") else { return false };
+    let is_it = |item: &Item| *item == history::note(unchanged);
+    lines
+        .iter()
+        .any(|line| matches!(&line.entry, Entry::Added { items } if items.iter().any(is_it)))
+}
+
 fn replies(lines: &[Line]) -> Vec<Option<patchwright_provider::Reply>> {
     lines.iter().flat_map(|line| line.entry.replies()).map(Option::<&_>::cloned).collect()
 }
 
 /// Items that follow checks of the loop were said by the harness; all others the agent says itself.
-fn rounds(lines: &[Line]) -> Vec<(Vec<String>, Vec<Item>)> {
+fn rounds(lines: &[Line]) -> Vec<Vec<Item>> {
     let mut rounds = Vec::new();
-    let mut checked = Vec::new();
+    let mut is_checked = false;
     for line in lines {
         match &line.entry {
-            Entry::Checked { when, run } if when == "loop" => checked.push(run.command.clone()),
-            Entry::Added { items } if !checked.is_empty() => {
-                rounds.push((std::mem::take(&mut checked), items.clone()));
+            Entry::Checked { when, .. } if when == "loop" => is_checked = true,
+            Entry::Added { items } if is_checked => {
+                rounds.push(items.clone());
+                is_checked = false;
             }
             Entry::Note { .. } => {}
-            _ => checked.clear(),
+            _ => is_checked = false,
         }
     }
     rounds
+}
+
+fn lost(error: GuestError) -> Failure {
+    Failure::sandbox("the sandbox of the replay is gone").caused_by(error)
 }
 
 /// No forge, no network: the replies come from the journal.

@@ -187,6 +187,11 @@ impl Run<'_> {
         self.environment.cancel.is_cancelled()
     }
 
+    /// The run was ended for a cause that leaves the rest to somebody else.
+    pub(super) fn has_lost_its_job(&self) -> bool {
+        self.environment.cancellation.cause().is_some()
+    }
+
     /// Work that ends with the first signal. What it leaves half done, the next run finds: containers
     /// are swept, and writes to the forge are looked up before they are repeated.
     pub async fn unless_interrupted<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {

@@ -181,6 +181,7 @@ fn conversation<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Item> {
         match entry {
             Entry::Prompted { items: said, .. }
             | Entry::Added { items: said }
+            | Entry::Warned { items: said, .. }
             | Entry::Told { items: said, .. } => items.extend_from_slice(said),
             Entry::Replied { reply, .. } => items.extend_from_slice(&reply.items),
             Entry::Compacted { replies, .. } => {

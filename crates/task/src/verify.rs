@@ -1,61 +1,88 @@
 //! The repository's own checks, before and after. The rows of the evidence table come from here:
-//! exit codes that the harness recorded, never what a model says about them.
+//! exit codes that the harness recorded and what the test runners wrote, never what a model says.
 //!
-//! [`detect`] guesses the commands from the repository's kind when nobody configured them, [`run`]
-//! runs them in a sandbox, [`compare`] puts base and head side by side. Nothing here decides what a
-//! failing check means for the outcome.
+//! [`run`] runs the commands in a sandbox, [`compare`] puts base and head side by side, test by test
+//! where that is possible. Nothing here decides what a failing check means for the outcome.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use patchwright_base::text;
-use patchwright_guest::protocol::Exec;
+use patchwright_ecosystems::results::{self, Report, TestResults};
+use patchwright_guest::protocol::{Exec, MAX_OUTPUT_CAP};
+use patchwright_guest::tool::CommandOutput;
 use patchwright_sandbox::client::{Client, GuestError};
-use patchwright_types::evidence::CheckRun;
-use patchwright_types::evidence::Evidence;
-use patchwright_types::evidence::EvidenceRow;
+use patchwright_tools::piped;
+use patchwright_types::evidence::{CheckRun, Evidence, EvidenceRow};
 
-/// Bytes of a check's output that are kept, and lines.
+/// Bytes of a check's output that are kept.
 const TAIL_BYTES: usize = 6 << 10;
-const TAIL_LINES: usize = 80;
-/// What the shell says when there is no such program.
+/// Bytes of a report that are read, and how long that may take.
+const REPORT_BYTES: usize = 16 << 20;
+const REPORT_TIMEOUT: Duration = Duration::from_mins(1);
+/// Tests that are kept by name, and bytes of their names.
+const MAX_TESTS: usize = 5_000;
+const MAX_TEST_BYTES: usize = 400 << 10;
+/// What the shell says when there is no such program, and when it may not be run.
 const COMMAND_NOT_FOUND: i32 = 127;
+const NOT_EXECUTABLE: i32 = 126;
+/// Less than this is not worth the start of a check.
+const LEAST_TIME: Duration = Duration::from_secs(1);
 
-/// The check commands of a repository, from the names in its root folder, files and folders. Empty when
-/// unknown. `read` gives the content of a file.
-pub fn detect(names: &[String], read: &dyn Fn(&str) -> Option<Vec<u8>>) -> Vec<String> {
-    patchwright_ecosystems::checks::by_kind(names, read)
+/// A check that is to be run.
+#[derive(Clone, Debug)]
+pub struct PlannedCheck {
+    pub command: String,
+    pub timeout: Duration,
+    /// Why it has less time than others.
+    pub why_short: Option<&'static str>,
+    /// Where its runner can leave a report outside of the workspace.
+    pub report: Option<Report>,
 }
 
-/// Runs the commands one after the other with `sh -lc`, each at most `timeout` long. A command that
-/// cannot be run, or a sandbox that dies, is a row with a note, not an error.
-pub async fn run(client: &Client, commands: &[String], timeout: Duration) -> Vec<CheckRun> {
+/// Runs the commands one after the other with `sh -lc`, each at most its own time and all of them at most
+/// `share` long. A command that cannot be run, or a sandbox that dies, is a row with a note, not an error.
+pub async fn run(client: &Client, planned: &[PlannedCheck], share: Duration) -> Vec<CheckRun> {
     let mut runs = Vec::new();
     let mut gone = None;
-    for command in commands {
+    let mut left = share;
+    for check in planned {
+        let timeout = check.timeout.min(left);
         if let Some(why) = &gone {
-            runs.push(CheckRun::not_run(command, why));
+            runs.push(CheckRun::not_run(&check.command, why));
             continue;
         }
+        if timeout < LEAST_TIME {
+            runs.push(CheckRun::not_run(&check.command, out_of_time(share)));
+            continue;
+        }
+        let command = check.report.as_ref().map_or(&check.command, |report| &report.command);
         match client.exec(exec(command, timeout)).await {
-            Ok(output) => runs.push(CheckRun {
-                command: command.clone(),
-                exit_code: Some(output.exit_code),
-                timed_out: output.timed_out,
-                duration_ms: output.duration_ms,
-                tail: tail(&output.output),
-                note: note(output.exit_code, output.timed_out, timeout),
-            }),
+            Ok(output) => {
+                left = left.saturating_sub(Duration::from_millis(output.duration_ms));
+                let report = match &check.report {
+                    Some(report) => read(client, report).await,
+                    None => None,
+                };
+                runs.push(of_output(check, timeout, output, report).await);
+            }
             Err(error) => {
                 let why = text::line(&error.to_string());
-                if matches!(error, GuestError::Gone(_) | GuestError::Protocol(_)) {
+                if matches!(
+                    error,
+                    GuestError::Gone(_) | GuestError::Protocol(_) | GuestError::Words(_)
+                ) {
                     gone = Some(format!("not run: {why}"));
                 }
-                runs.push(CheckRun::not_run(command, why));
+                runs.push(CheckRun::not_run(&check.command, why));
             }
         }
     }
     runs
+}
+
+fn out_of_time(share: Duration) -> String {
+    format!("not run: the {} s that checks may take at a time are used up", share.as_secs())
 }
 
 fn exec(command: &str, timeout: Duration) -> Exec {
@@ -64,32 +91,89 @@ fn exec(command: &str, timeout: Duration) -> Exec {
         cwd: None,
         env: BTreeMap::from([("CI".to_owned(), "true".to_owned())]),
         timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
-        output_cap: 64 << 10,
+        output_cap: MAX_OUTPUT_CAP,
     }
 }
 
-fn note(exit_code: i32, timed_out: bool, timeout: Duration) -> Option<String> {
-    match exit_code {
-        _ if timed_out => Some(format!("stopped after {} s", timeout.as_secs())),
-        COMMAND_NOT_FOUND => Some("command not found in the image".to_owned()),
-        126 => Some("not executable".to_owned()),
+/// The report of a check. Without one the output speaks.
+async fn read(client: &Client, report: &Report) -> Option<String> {
+    let spec = piped::Spec {
+        command: &format!("cat {}", report.path),
+        env: BTreeMap::new(),
+        stdin: &[],
+        timeout: REPORT_TIMEOUT,
+        stdout_cap: REPORT_BYTES,
+        stderr_cap: 1 << 10,
+    };
+    let read = piped::run(client, spec).await.ok()?;
+    (read.command.exit_code == 0).then(|| String::from_utf8_lossy(&read.stdout).into_owned())
+}
+
+async fn of_output(
+    check: &PlannedCheck,
+    timeout: Duration,
+    output: CommandOutput,
+    report: Option<String>,
+) -> CheckRun {
+    let hint = results::runner_of(&check.command);
+    let CommandOutput { exit_code, timed_out, duration_ms, output, omitted_bytes, .. } = output;
+    let parsing = move || {
+        let files: Vec<&str> = report.iter().map(String::as_str).collect();
+        let mut tests = results::parse(hint, &output, &files);
+        tests.truncated |= omitted_bytes > 0 && files.is_empty();
+        let tests = tests.bounded(MAX_TESTS, MAX_TEST_BYTES);
+        (tests, results::digest(&output, TAIL_BYTES))
+    };
+    let (tests, tail) = tokio::task::spawn_blocking(parsing).await.unwrap_or_default();
+    let tests = Some(tests).filter(|tests| !tests.is_empty());
+    let missing = missing_program(exit_code, timed_out, &tail, tests.as_ref());
+    let note = match exit_code {
+        _ if timed_out => Some(stopped(timeout, check.why_short)),
         137 => Some("killed, perhaps for want of memory".to_owned()),
-        _ => None,
+        _ => missing.clone(),
+    };
+    CheckRun {
+        command: check.command.clone(),
+        exit_code: Some(exit_code),
+        timed_out,
+        duration_ms,
+        tail,
+        note,
+        unrunnable: missing.is_some(),
+        tests,
+        again: None,
     }
 }
 
-/// The end of an output: colours removed, control characters visible, bounded.
-pub fn tail(output: &str) -> String {
-    let clean = text::visible(&text::without_ansi(output));
-    let clean = clean.trim_end();
-    let start = clean.rmatch_indices('\n').nth(TAIL_LINES - 1).map_or(0, |(at, _)| at + 1);
-    let mut from = start.max(clean.len().saturating_sub(TAIL_BYTES));
-    while !clean.is_char_boundary(from) {
-        from += 1;
+fn stopped(timeout: Duration, why_short: Option<&str>) -> String {
+    let seconds = timeout.as_secs();
+    match why_short {
+        Some(why) => format!("stopped after {seconds} s: {why}"),
+        None => format!("stopped after {seconds} s"),
     }
-    match from {
-        0 => clean.to_owned(),
-        cut => format!("[{} earlier bytes left out]\n{}", cut, &clean[cut..]),
+}
+
+/// What shows that a check could not do its work here, whatever the code is like.
+fn missing_program(
+    exit_code: i32,
+    timed_out: bool,
+    tail: &str,
+    tests: Option<&TestResults>,
+) -> Option<String> {
+    if timed_out || exit_code == 0 || tests.is_some() {
+        return None;
+    }
+    let says = |line: &str| {
+        // What `make` says of a recipe that the shell could not run.
+        let is_make = line.starts_with("make") && line.ends_with("Error 127");
+        is_make || line.ends_with("No module named pytest")
+    };
+    match exit_code {
+        COMMAND_NOT_FOUND => Some("command not found in the image".to_owned()),
+        NOT_EXECUTABLE => Some("not executable".to_owned()),
+        _ => tail.lines().rev().take(5).find(|line| says(line.trim_end())).map(|line| {
+            format!("a program is missing in the image: {}", text::cut(line.trim(), 200))
+        }),
     }
 }
 
@@ -102,23 +186,36 @@ pub fn compare(base: Vec<CheckRun>, head: Vec<CheckRun>, source: impl Into<Strin
             slot.as_ref().is_some_and(|before| before.command == run.command)
         };
         let before = base.iter_mut().find(same).and_then(Option::take);
-        rows.push(EvidenceRow { command: run.command.clone(), base: before, head: Some(run) });
+        rows.push(EvidenceRow::new(before, Some(run)));
     }
-    for run in base.into_iter().flatten() {
-        rows.push(EvidenceRow { command: run.command.clone(), base: Some(run), head: None });
-    }
-    Evidence { rows, source: source.into() }
+    rows.extend(base.into_iter().flatten().map(|run| EvidenceRow::new(Some(run), None)));
+    Evidence { rows, source: source.into(), notes: Vec::new() }
 }
 
-/// The checks that failed before and still do, as far as a change can help: not those whose program is
-/// missing, or that never end.
-pub fn still_failing(evidence: &Evidence) -> Vec<&EvidenceRow> {
-    let failed = |run: &CheckRun| {
-        let code = run.exit_code.filter(|code| *code != 0 && *code != COMMAND_NOT_FOUND);
-        code.is_some() && !run.timed_out
-    };
-    let still = |row: &&EvidenceRow| {
-        row.head.as_ref().is_some_and(failed) && row.base.as_ref().is_some_and(failed)
-    };
-    evidence.rows.iter().filter(still).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_missing_says_nothing_about_the_code() {
+        let rows = [
+            (127, "sh: 1: jest: not found", true),
+            (126, "permission denied", true),
+            (
+                2,
+                "gcc -c a.c\nmake: gcc: No such file\nmake: *** [Makefile:2: test] Error 127",
+                true,
+            ),
+            (1, "/usr/bin/python: No module named pytest", true),
+            (2, "make: *** [Makefile:2: test] Error 1", false),
+            (1, "ModuleNotFoundError: No module named 'app'", false),
+            (0, "make: *** [x] Error 127", false),
+        ];
+        for (code, tail, expected) in rows {
+            assert_eq!(missing_program(code, false, tail, None).is_some(), expected, "{tail}");
+        }
+        // Where tests were read, tests ran.
+        let tests = results::parse(None, "running 1 test\ntest a ... FAILED\n", &[]);
+        assert_eq!(missing_program(127, false, "", Some(&tests)), None);
+    }
 }

@@ -168,14 +168,6 @@ impl Workspace {
         Ok(files.map(|entry| entry.name).collect())
     }
 
-    /// Names of the files and folders in the root folder.
-    pub async fn root_names(&self) -> Result<Vec<String>> {
-        let is_wanted =
-            |entry: &Listed| matches!(entry.kind, ListedKind::File | ListedKind::Folder);
-        let entries = self.list("").await?.into_iter().filter(is_wanted);
-        Ok(entries.map(|entry| entry.name).collect())
-    }
-
     /// The files that setup depends on, by path, with what tells their contents from others.
     pub async fn lock_files(&self) -> Result<Vec<(String, Vec<u8>)>> {
         let (repo, base) = (self.repo.clone(), self.base);
@@ -233,23 +225,6 @@ impl Workspace {
         blocking(move || tree::build(&repo, base, &collected))
             .await
             .map_err(|error| failure(error, "cannot store the changes"))
-    }
-
-    /// Takes back what was written since the last collection, which came to `change`: it was not the model.
-    /// What is new stays where it is and is no part of any later change.
-    pub async fn put_back(&self, client: &Client, change: &Change) -> Result<()> {
-        let failed =
-            |error| Failure::sandbox("cannot put the files in the sandbox back").caused_by(error);
-        let paths = client.overlook().await.map_err(failed)?;
-        if paths.is_empty() {
-            return Ok(());
-        }
-        let (repo, tree) = (self.repo.clone(), change.tree);
-        // Whatever a check made from these files by their times has to be made again.
-        let now = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
-        let files = blocking(move || packed::some(&repo, tree, &paths, now)).await;
-        let files = files.map_err(|error| failure(error, "cannot pack the files of the change"))?;
-        files.restore(client, Vec::new()).await.map_err(failed)
     }
 
     /// The repository of `exec`: a folder or a URL, without a forge.

@@ -221,9 +221,19 @@ pub fn model(config: &Config) -> Result<Model> {
     Ok(model)
 }
 
+/// The model as it is charged where it is asked: what an address of one's own costs is only known where the
+/// configuration says it, whatever the maker of a model of that name charges.
+pub(crate) fn at_its_address(config: &Config, spec: &str, model: Model) -> Model {
+    let is_own = config.base_url.is_some() || model.provider == "chat";
+    let entry = config.models.get(spec);
+    let is_given = entry.is_some_and(|fields| fields.price.is_some() || fields.like.is_some());
+    if is_own && !is_given { model.without_price() } else { model }
+}
+
 /// The model that the configuration names, for replies that are there already.
 fn unchecked_model(config: &Config) -> Result<Model> {
-    let mut model = Catalogue::load(&config.models)?.resolve(&config.model, config.wire)?;
+    let model = Catalogue::load(&config.models)?.resolve(&config.model, config.wire)?;
+    let mut model = at_its_address(config, &config.model, model);
     let of_models = config.models.iter().filter_map(|(name, fields)| {
         Some((format!("models.{name}.profile"), fields.profile.as_ref()?))
     });

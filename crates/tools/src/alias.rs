@@ -174,14 +174,22 @@ pub static GEMINI_SHELL: ToolAlias = ToolAlias {
     ..also("run_shell_command", "shell_command")
 };
 pub static GEMINI_READ: ToolAlias = ToolAlias {
-    description: "read_lines",
-    args: &[("file_path", "file_path"), ("offset", "offset"), ("limit", "limit")],
+    description: "read_text",
+    args: &[("file_path", "file_path"), ("start_line", "start_line"), ("end_line", "end_line")],
+    preset: &[("form", "raw")],
     ..own("read_file")
 };
-pub static GEMINI_READ_MANY: ToolAlias =
-    ToolAlias { args: &[("include", "paths"), ("exclude", "exclude")], ..own("read_many_files") };
 pub static WRITE_FILE: ToolAlias = own("write_file");
-pub static GEMINI_REPLACE: ToolAlias = own("replace");
+pub static GEMINI_REPLACE: ToolAlias = ToolAlias {
+    args: &[
+        ("file_path", "file_path"),
+        ("instruction", "instruction"),
+        ("old_string", "old_string"),
+        ("new_string", "new_string"),
+        ("allow_multiple", "allow_multiple"),
+    ],
+    ..own("replace")
+};
 pub static GEMINI_LIST: ToolAlias =
     ToolAlias { args: &[("dir_path", "dir_path")], ..also("list_directory", "list_dir") };
 pub static GEMINI_GLOB: ToolAlias = ToolAlias {
@@ -190,7 +198,12 @@ pub static GEMINI_GLOB: ToolAlias = ToolAlias {
 };
 pub static GEMINI_GREP: ToolAlias = ToolAlias {
     description: "search_lines",
-    args: &[("pattern", "pattern"), ("dir_path", "path"), ("include", "include")],
+    args: &[
+        ("pattern", "pattern"),
+        ("dir_path", "path"),
+        ("include_pattern", "include"),
+        ("total_max_matches", "limit"),
+    ],
     preset: LINES,
     ..also("grep_search", "grep_files")
 };
@@ -337,6 +350,15 @@ pub static UNDERSTOOD: &[&ToolAlias] = &[
 pub fn powers(tool: &str) -> &'static [Power] {
     let guest = guest::find(tool).map(|tool| tool.powers);
     guest.or_else(|| host::find(tool).map(host::Tool::powers)).unwrap_or_default()
+}
+
+/// What tools with these powers give together: who runs commands can look at files, too.
+pub fn granted<'a>(powers: impl Iterator<Item = &'a [Power]>) -> Vec<Power> {
+    let mut granted: Vec<Power> = powers.flatten().copied().collect();
+    if granted.contains(&Power::Run) {
+        granted.push(Power::Read);
+    }
+    granted
 }
 
 /// Names under which models run commands; typing into one that runs is not among them.

@@ -199,7 +199,7 @@ mod tests {
         let aliases = [
             &alias::GEMINI_SHELL,
             &alias::GEMINI_READ,
-            &alias::GEMINI_READ_MANY,
+            &alias::READ_MANY,
             &alias::GEMINI_LIST,
             &alias::GEMINI_GLOB,
             &alias::GEMINI_GREP,

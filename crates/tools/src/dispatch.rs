@@ -26,7 +26,6 @@ use patchwright_base::clock::Clock;
 use patchwright_base::error::Failure;
 use patchwright_guest::protocol::MAX_OUTPUT_CAP;
 use patchwright_guest::tool::{Effect, ToolError, ToolOutput};
-use patchwright_guest::tools::shell::DEFAULT_TIMEOUT_MS;
 use patchwright_journal::{Entry, Journal};
 use patchwright_provider::catalogue::Model;
 use patchwright_provider::item::{CallOutput, Content, ToolCall};
@@ -447,10 +446,10 @@ fn unknown(err: ToolError) -> Refusal {
     Refusal { fault: Fault::UnknownTool, message }
 }
 
-/// A command may take as long as the model asks for, and never longer than the run's limit says.
+/// A command may take as long as the run's limit says, or less where the model asks for that.
 fn bound_timeout(args: &mut Value, limit: Duration) {
     let asked = ["timeout_ms", "yield_time_ms"].iter().find_map(|name| args.get(*name)?.as_u64());
-    bound(args, limit.min(Duration::from_millis(asked.unwrap_or(DEFAULT_TIMEOUT_MS))));
+    bound(args, asked.map_or(limit, |asked| limit.min(Duration::from_millis(asked))));
 }
 
 fn bound(args: &mut Value, limit: Duration) {

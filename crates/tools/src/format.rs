@@ -108,7 +108,7 @@ impl Style<'_> {
             let (tokens, for_errors) = truncate::shared(command, tokens);
             let errors = command.errors.as_ref().map(|it| truncate::errors(it, for_errors).text);
             // A secret is found in the text itself, not in its JSON.
-            let stdout = (self.redact)(&truncate::command(command, tokens).text);
+            let stdout = (self.redact)(&truncate::command(command, tokens, WHOLE).text);
             let stderr = (self.redact)(&errors.unwrap_or_default());
             json!({"stdout": stdout, "stderr": stderr, "outcome": outcome})
         };
@@ -171,7 +171,7 @@ fn asked(call: &ToolCall) -> u64 {
 
 /// What is new in a session, in the words that the codex models know. `call` names the piece.
 fn session(call: &str, command: &CommandOutput, tokens: u64) -> String {
-    let truncated = truncate::command(command, tokens);
+    let truncated = truncate::command(command, tokens, WHOLE);
     let seconds = Duration::from_millis(command.duration_ms).as_secs_f64();
     let state = match command.session {
         Some(number) => format!("Process running with session ID {number}"),
@@ -194,6 +194,9 @@ fn chunk_id(call: &str) -> String {
     format!("{:06x}", (hash >> 24) ^ (hash & 0x00ff_ffff))
 }
 
+/// Before the path of a file with an output that was cut.
+const WHOLE: &str = "the whole output is in";
+
 /// How the command ended, or that it has not.
 fn ending(command: &CommandOutput, label: &str) -> String {
     match command.session {
@@ -204,7 +207,7 @@ fn ending(command: &CommandOutput, label: &str) -> String {
 
 /// A head that says how the command ended, then what it wrote: clear to every model.
 fn codex(command: &CommandOutput, tokens: u64) -> String {
-    let truncated = truncate::command(command, tokens);
+    let truncated = truncate::command(command, tokens, WHOLE);
     let seconds = Duration::from_millis(command.duration_ms).as_secs_f64();
     let lines = truncated.total_lines.map(|lines| format!("Total output lines: {lines}\n"));
     let timeout = command
@@ -220,7 +223,7 @@ fn codex(command: &CommandOutput, tokens: u64) -> String {
 }
 
 fn claude(command: &CommandOutput, tokens: u64) -> String {
-    let truncated = truncate::command(command, tokens).text;
+    let truncated = truncate::command(command, tokens, "full output saved to:").text;
     let timeout = if command.timed_out {
         format!("Command timed out after {} ms\n", command.duration_ms)
     } else {
@@ -231,7 +234,7 @@ fn claude(command: &CommandOutput, tokens: u64) -> String {
 }
 
 fn gemini(command: &CommandOutput, tokens: u64) -> String {
-    let truncated = truncate::command(command, tokens).text;
+    let truncated = truncate::command(command, tokens, "for full output see:").text;
     let text = match truncated.trim_end_matches('\n') {
         "" => "(empty)",
         text => text,

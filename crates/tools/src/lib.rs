@@ -31,6 +31,7 @@ pub mod rules;
 pub mod schema;
 pub mod scripted;
 pub mod search;
+mod selection;
 pub mod services;
 pub mod spelling;
 pub mod truncate;

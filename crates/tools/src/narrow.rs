@@ -125,12 +125,19 @@ mod tests {
     use crate::narrow::{narrowed, reading};
     use crate::registry::ToolSet;
     use patchwright_config::Mode;
-    use patchwright_provider::catalogue::Catalogue;
+    use patchwright_provider::catalogue::{Catalogue, Model};
+
+    fn model() -> Model {
+        let catalogue = Catalogue::load(&BTreeMap::new()).unwrap();
+        catalogue.resolve("gpt-5.3-codex", None).unwrap()
+    }
 
     fn all() -> ToolSet {
-        let catalogue = Catalogue::load(&BTreeMap::new()).unwrap();
-        let model = catalogue.resolve("gpt-5.3-codex", None).unwrap();
-        ToolSet::for_run(&model, Mode::Execute, &[]).unwrap()
+        ToolSet::for_run(&model(), Mode::Execute, &[]).unwrap()
+    }
+
+    fn readers() -> ToolSet {
+        ToolSet::with_readers(&model()).unwrap()
     }
 
     fn names(tools: &ToolSet) -> Vec<&str> {
@@ -145,13 +152,14 @@ mod tests {
             assert!(names(&tools).is_empty(), "{name}: {:?}", names(&tools));
             assert_eq!(unknown, [name]);
         }
-        let (tools, unknown) = narrowed(&all, &["glob".to_owned()]);
+        let (tools, unknown) = narrowed(&readers(), &["glob".to_owned()]);
         assert_eq!(names(&tools), ["read_file", "list_dir", "grep_files"]);
         assert!(unknown.is_empty(), "{unknown:?}");
     }
 
     #[test]
     fn readers_look_at_files_and_do_nothing_else() {
-        assert_eq!(names(&reading(&all())), ["read_file", "list_dir", "grep_files", "view_image"]);
+        let found = reading(&readers());
+        assert_eq!(names(&found), ["read_file", "list_dir", "grep_files", "view_image"]);
     }
 }

@@ -17,7 +17,7 @@ use super::{dispatch, schema};
 use patchwright_base::error::Result;
 use patchwright_config::Mode;
 use patchwright_config::tools::Tools;
-use patchwright_guest::tool::{Effect, Power};
+use patchwright_guest::tool::Effect;
 use patchwright_provider::catalogue::{Model, ToolMode};
 use patchwright_provider::item::Wire;
 use patchwright_provider::{ToolDeclaration, ToolForm};
@@ -96,7 +96,8 @@ impl ToolSet {
         let extras = extras.into_iter().filter(|it| !disabled.has(it.name())).collect();
         let search = Search { above, form: SearchForm::of(model) };
         let tools = self.with_optional(model, present)?.with_extras(extras, search)?;
-        Ok(tools.without(&config.disabled))
+        let tools = tools.without(&config.disabled);
+        Ok(tools.never_blind(model)?.without(&config.disabled))
     }
 
     /// With the optional tools whose needs are met, without those that lack something.
@@ -176,13 +177,8 @@ impl ToolSet {
         self.extras.retain(|it| !is_gone(it.name()));
         self.known.retain(|it| !is_gone(&it.name));
         if lost_declared {
-            let powers: Vec<Power> = self
-                .known
-                .iter()
-                .filter(|it| declared(self, it))
-                .flat_map(|it| it.powers())
-                .copied()
-                .collect();
+            let left = self.known.iter().filter(|it| declared(self, it));
+            let powers = alias::granted(left.map(|it| it.powers()));
             let kept: Vec<Arc<ResolvedTool>> = std::mem::take(&mut self.known);
             let has_power = |it: &ResolvedTool| {
                 alias::DECLINED.iter().any(|alias| alias.name == it.name)
@@ -401,9 +397,27 @@ mod tests {
         let tools = offered(&format!("{{{peek}}}"));
         assert!(tools.find("peek").is_ok() && tools.find("glob").is_ok());
         let glob = tools.find("glob").unwrap();
-        assert_eq!(tools.in_place_of(glob), ["read_file", "list_dir", "grep_files"]);
-        let readers = r#""disabled": ["read_file", "list_dir", "grep_files"]"#;
-        let tools = offered(&format!("{{{readers}, {peek}}}"));
+        assert_eq!(tools.in_place_of(glob), ["exec_command", "write_stdin"]);
+        let shell = r#""disabled": ["exec_command", "write_stdin"]"#;
+        let tools = offered(&format!("{{{shell}, {peek}}}"));
         assert!(tools.find("peek").is_ok() && tools.find("glob").is_err());
+    }
+
+    /// Without a shell the codex models read with tools for it.
+    #[test]
+    fn who_lost_the_shell_is_not_blind() {
+        let catalogue = Catalogue::load(&BTreeMap::new()).unwrap();
+        let model = catalogue.resolve("gpt-5.3-codex", None).unwrap();
+        let offered = |disabled: &[&str]| -> Vec<String> {
+            let disabled = disabled.iter().map(|it| (*it).to_owned()).collect();
+            let config = Tools { disabled, ..Tools::default() };
+            let tools = ToolSet::for_run(&model, Mode::Execute, &[]).unwrap();
+            let tools = tools.offered(&model, &config, &Available::default(), Vec::new()).unwrap();
+            tools.declared().map(|known| known.name.to_string()).collect()
+        };
+        assert!(!offered(&[]).contains(&"read_file".to_owned()));
+        let without_shell = offered(&["exec_command", "write_stdin", "list_dir"]);
+        assert!(without_shell.contains(&"read_file".to_owned()), "{without_shell:?}");
+        assert!(!without_shell.contains(&"list_dir".to_owned()), "{without_shell:?}");
     }
 }

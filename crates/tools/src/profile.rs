@@ -78,6 +78,10 @@ pub enum Shape {
     Native(Value),
 }
 
+/// What the codex models read with where they have no shell.
+pub(super) const READING: [&ToolAlias; 3] =
+    [&alias::READ_FILE, &alias::LIST_DIR, &alias::GREP_FILES];
+
 /// A tool of a profile.
 pub type Entry = (&'static ToolAlias, Shape);
 
@@ -126,19 +130,16 @@ impl Profile {
     /// For the user: the profile cannot be spoken on this wire, or a variant does not exist.
     pub fn tools(self, setting: &Setting<'_>) -> Result<Vec<Entry>> {
         let function = |alias: &'static ToolAlias| (alias, Shape::Function);
-        let reading = [&alias::READ_FILE, &alias::LIST_DIR, &alias::GREP_FILES, &alias::VIEW_IMAGE];
         Ok(match self {
             Profile::Codex => {
                 let mut tools = self.codex_shell(setting)?;
                 tools.extend(self.codex_patch(setting)?);
-                tools.push(function(&alias::UPDATE_PLAN));
-                tools.extend(reading.map(function));
+                tools.extend([&alias::UPDATE_PLAN, &alias::VIEW_IMAGE].map(function));
                 tools
             }
             Profile::OpenAiHosted => {
                 let mut tools = self.hosted(setting)?;
-                tools.push(function(&alias::UPDATE_PLAN));
-                tools.extend(reading.map(function));
+                tools.extend([&alias::UPDATE_PLAN, &alias::VIEW_IMAGE].map(function));
                 tools
             }
             Profile::Claude => {
@@ -149,7 +150,6 @@ impl Profile {
             Profile::Gemini => [
                 &alias::GEMINI_SHELL,
                 &alias::GEMINI_READ,
-                &alias::GEMINI_READ_MANY,
                 &alias::WRITE_FILE,
                 &alias::GEMINI_REPLACE,
                 &alias::GEMINI_LIST,
@@ -174,6 +174,21 @@ impl Profile {
             .to_vec(),
             Profile::Text => Vec::new(),
         })
+    }
+
+    /// The profile's tools with those that only read: the codex models do that in their shell, where they
+    /// have one.
+    ///
+    /// # Errors
+    /// As [`Profile::tools`].
+    pub fn with_readers(self, setting: &Setting<'_>) -> Result<Vec<Entry>> {
+        let mut tools = self.tools(setting)?;
+        if matches!(self, Profile::Codex | Profile::OpenAiHosted) {
+            // In front of the one for pictures.
+            let at = tools.len().saturating_sub(1);
+            tools.splice(at..at, READING.map(|alias| (alias, Shape::Function)));
+        }
+        Ok(tools)
     }
 
     fn codex_shell(self, setting: &Setting<'_>) -> Result<Vec<Entry>> {

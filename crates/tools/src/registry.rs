@@ -18,7 +18,7 @@ use patchwright_config::tools::compiled;
 use patchwright_guest::tool::{Effect, Power, ToolError};
 use patchwright_guest::tools as guest;
 use patchwright_provider::ToolDeclaration;
-use patchwright_provider::catalogue::{Model, ToolMode, distance};
+use patchwright_provider::catalogue::{Model, distance};
 use patchwright_provider::item::{OutputForm, ToolCall, Wire};
 
 /// What some models write in front of a tool's name.
@@ -76,54 +76,6 @@ pub enum ToolKind {
 }
 
 impl ToolSet {
-    /// The tools of a run: those that the model's catalogue entry names, in a mode, and those that its
-    /// provider runs. Who only plans gets none that write; a family whose tools all write (one shell
-    /// and one editor) gets the reading ones of the generic profile instead.
-    ///
-    /// # Errors
-    /// For the user: the profile does not exist, or cannot be spoken to this model; a model without
-    /// tool calls cannot plan, because what it does, it does in a shell.
-    pub fn for_run(model: &Model, mode: Mode, hosted: &[ToolDeclaration]) -> Result<ToolSet> {
-        let setting = Setting::of(model);
-        let profile = Profile::named(&model.profile)?;
-        let plain = Setting { shell: None, patch: None, ..setting };
-        let mut tools = match mode {
-            Mode::Execute => ToolSet::with(profile, &setting)?,
-            Mode::Plan if profile == Profile::Text => {
-                return Err(Failure::usage("the mode `plan` needs a model with tool calls")
-                    .hint("choose another model or profile, or leave out `--mode plan`"));
-            }
-            Mode::Review if profile == Profile::Text => {
-                return Err(Failure::usage("a review needs a model with tool calls").hint(
-                    "choose another model with `--model`, or another tool profile with `--profile`",
-                ));
-            }
-            Mode::Plan => match ToolSet::with(profile, &setting)?.read_only(mode) {
-                tools if tools.can_read_files() => tools,
-                _ => ToolSet::with(Profile::Generic, &plain)?.read_only(mode),
-            },
-            Mode::Review => {
-                let own = profile.tools(&setting)?;
-                let shows = |(alias, _): &profile::Entry| {
-                    let powers = alias::powers(alias.tool);
-                    alias::opens_files(powers) && alias::only_reads(powers)
-                };
-                let (profile, setting, mut entries) = if own.iter().any(shows) {
-                    (profile, setting, own)
-                } else {
-                    (Profile::Generic, plain, Profile::Generic.tools(&plain)?)
-                };
-                entries.extend(profile::reviewing());
-                ToolSet::of(profile, &setting, &entries)?.read_only(mode)
-            }
-        };
-        tools.declarations.extend_from_slice(hosted);
-        if mode == Mode::Execute && model.tool_mode == ToolMode::Code && profile != Profile::Text {
-            return tools.in_scripts(model.wire);
-        }
-        Ok(tools)
-    }
-
     /// The tools of a profile in its usual variant, declared for a wire.
     ///
     /// # Errors
@@ -141,10 +93,13 @@ impl ToolSet {
     }
 
     /// These tools, in the way of a profile.
-    fn of(profile: Profile, setting: &Setting<'_>, tools: &[profile::Entry]) -> Result<ToolSet> {
+    pub(super) fn of(
+        profile: Profile,
+        setting: &Setting<'_>,
+        tools: &[profile::Entry],
+    ) -> Result<ToolSet> {
         let declarations = profile::declarations(tools, setting)?;
-        let powers: Vec<Power> =
-            tools.iter().flat_map(|(alias, _)| alias::powers(alias.tool)).copied().collect();
+        let powers = alias::granted(tools.iter().map(|(alias, _)| alias::powers(alias.tool)));
         let has_power = |alias: &ToolAlias| {
             alias::powers(alias.tool).first().is_some_and(|power| powers.contains(power))
         };
@@ -260,23 +215,22 @@ impl ToolSet {
         if self.declared().any(|declared| declared.name == tool.name) {
             return Vec::new();
         }
-        let does = |it: &&ResolvedTool| it.powers().first() == Some(power);
-        self.declared().filter(does).map(|it| it.name.as_ref()).collect()
+        let those = |power: Power| -> Vec<&str> {
+            let does = |it: &&ResolvedTool| it.powers().first() == Some(&power);
+            self.declared().filter(does).map(|it| it.name.as_ref()).collect()
+        };
+        let declared = those(*power);
+        // Without a tool of its own, reading is what the shell is for.
+        if declared.is_empty() && *power == Power::Read { those(Power::Run) } else { declared }
     }
 
     /// Without the tools that write.
-    fn read_only(mut self, mode: Mode) -> ToolSet {
+    pub(super) fn read_only(mut self, mode: Mode) -> ToolSet {
         let mut declarations = std::mem::take(&mut self.declarations);
         declarations
             .retain(|tool| self.find(&tool.name).is_ok_and(|known| known.effect == Effect::Reads));
         self.known.retain(|tool| tool.effect == Effect::Reads);
         ToolSet { declarations, mode, ..self }
-    }
-
-    fn can_read_files(&self) -> bool {
-        let is_declared =
-            |known: &&Arc<ResolvedTool>| self.declarations.iter().any(|it| it.name == known.name);
-        self.known.iter().any(|tool| matches!(tool.place, ToolKind::Guest) && is_declared(&tool))
     }
 
     /// In whose way results are worded.

@@ -1,13 +1,14 @@
 //! Long outputs, cut down to what a model should read: the start and the end, with an exact note of
 //! what is missing between them.
 
+use patchwright_guest::protocol::OUTPUT_SLACK;
 use patchwright_guest::tool::{CommandOutput, Errors};
 
 /// Bytes of text that make up about one token.
 pub const BYTES_PER_TOKEN: usize = 4;
 
 /// Bytes that the guest keeps beyond the model's limit, so that the cut is always made here.
-const SLACK: usize = 4096;
+const SLACK: usize = OUTPUT_SLACK;
 
 /// A text that fits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub fn output_cap(tokens: u64) -> usize {
 
 /// Cuts a text to about `tokens`.
 pub fn text(text: &str, tokens: u64) -> Truncated {
-    cut(text, text.len() as u64, lines(text), tokens)
+    cut(text, text.len() as u64, lines(text), tokens, "")
 }
 
 /// Cuts a text to about so many bytes.
@@ -32,16 +33,23 @@ pub fn bytes(text: &str, limit: usize) -> String {
     self::text(text, (limit / BYTES_PER_TOKEN) as u64).text
 }
 
-/// Cuts the output of a command, of which the guest may already have left out the middle.
-pub fn command(command: &CommandOutput, tokens: u64) -> Truncated {
-    let CommandOutput { output, total_bytes, total_lines, omitted_bytes, .. } = command;
-    written(output, *total_bytes, *total_lines, *omitted_bytes, tokens)
+/// Cuts the output of a command, of which the guest may already have left out the middle. Where it is
+/// whole is said behind `whereabouts`, in the words of a model family.
+pub fn command(command: &CommandOutput, tokens: u64, whereabouts: &str) -> Truncated {
+    let CommandOutput { output, total_bytes, total_lines, omitted_bytes, saved, .. } = command;
+    let place = saved.as_ref().map(|(path, bytes)| {
+        let part =
+            if bytes < total_bytes { format!(" (its first {bytes} bytes)") } else { String::new() };
+        format!("; {whereabouts} {path}{part}")
+    });
+    let place = place.unwrap_or_default();
+    written(output, *total_bytes, *total_lines, *omitted_bytes, tokens, &place)
 }
 
 /// The same for standard error that was kept apart.
 pub fn errors(errors: &Errors, tokens: u64) -> Truncated {
     let Errors { output, total_bytes, total_lines, omitted_bytes } = errors;
-    written(output, *total_bytes, *total_lines, *omitted_bytes, tokens)
+    written(output, *total_bytes, *total_lines, *omitted_bytes, tokens, "")
 }
 
 /// The tokens of a command for its output and for its errors: what one does not need is the other's.
@@ -53,15 +61,23 @@ pub fn shared(command: &CommandOutput, tokens: u64) -> (u64, u64) {
     (tokens - errors, errors)
 }
 
-fn written(output: &str, bytes: u64, lines: u64, omitted: u64, tokens: u64) -> Truncated {
+fn written(
+    output: &str,
+    bytes: u64,
+    lines: u64,
+    omitted: u64,
+    tokens: u64,
+    place: &str,
+) -> Truncated {
     if omitted == 0 {
-        return text(output, tokens);
+        return cut(output, output.len() as u64, self::lines(output), tokens, place);
     }
     // The note of the sandbox in the middle is no line of the command's.
-    cut(output, bytes.max(output.len() as u64), lines, tokens)
+    cut(output, bytes.max(output.len() as u64), lines, tokens, place)
 }
 
-fn cut(text: &str, total_bytes: u64, total_lines: u64, tokens: u64) -> Truncated {
+/// `place` says where all of it is; may be empty.
+fn cut(text: &str, total_bytes: u64, total_lines: u64, tokens: u64, place: &str) -> Truncated {
     let limit = limit(tokens);
     let already_cut = total_bytes > text.len() as u64;
     if text.len() <= limit && !already_cut {
@@ -78,7 +94,7 @@ fn cut(text: &str, total_bytes: u64, total_lines: u64, tokens: u64) -> Truncated
     Truncated {
         text: format!(
             "{head}{break_before}[… {bytes} bytes left out here: {left_out_lines} lines, about \
-             {left_out_tokens} tokens …]\n{tail}"
+             {left_out_tokens} tokens{place} …]\n{tail}"
         ),
         total_lines: Some(total_lines),
     }
@@ -154,10 +170,11 @@ mod tests {
             total_lines: 5_000,
             omitted_bytes: (whole.len() - cap) as u64,
             session: None,
+            saved: None,
             errors: None,
         };
         assert_eq!(
-            command(&output, 100),
+            command(&output, 100, ""),
             Truncated { total_lines: Some(5_000), ..text(&whole, 100) }
         );
     }

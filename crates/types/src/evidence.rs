@@ -1,19 +1,36 @@
-//! What the repository's checks said, before and after: exit codes that the harness recorded.
+//! What the repository's checks said, before and after: exit codes that the harness recorded, and what
+//! became of each test.
 
+use patchwright_ecosystems::results;
+pub use patchwright_ecosystems::results::{Comparison, Names, TestResults};
 use serde::{Deserialize, Serialize};
 
-/// One check run once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Failing tests of one side that a report keeps by name.
+const MAX_BAD: usize = 100;
+/// Tests of one list of a comparison that it keeps by name.
+const MAX_LISTED: usize = 50;
+
+/// One check run once, or twice where it failed and may be flaky.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CheckRun {
     pub command: String,
     /// `None` when it could not be run; then `note` says why.
     pub exit_code: Option<i32>,
     pub timed_out: bool,
     pub duration_ms: u64,
-    /// End of the output, for the model and the report.
+    /// The first error and the end of the output, for the model and the report.
     pub tail: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// A program that it needs is missing: it says nothing about the code.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unrunnable: bool,
+    /// Test by test, where the runner's output or report could be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests: Option<TestResults>,
+    /// The second run of a check that failed, in a fresh sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again: Option<Box<CheckRun>>,
 }
 
 impl CheckRun {
@@ -21,33 +38,155 @@ impl CheckRun {
         self.exit_code == Some(0) && !self.timed_out
     }
 
+    /// It failed, and passed when it was run once more on the same tree.
+    pub fn is_flaky(&self) -> bool {
+        !self.passed() && self.again.as_ref().is_some_and(|again| again.passed())
+    }
+
+    /// It ran and did not pass, not even when it was run once more.
+    pub fn failed(&self) -> bool {
+        self.exit_code.is_some() && !self.passed() && !self.unrunnable && !self.is_flaky()
+    }
+
     /// It could not be run at all, so it says nothing about the code.
     pub fn not_run(command: impl Into<String>, note: impl Into<String>) -> CheckRun {
-        CheckRun {
-            command: command.into(),
-            exit_code: None,
-            timed_out: false,
-            duration_ms: 0,
-            tail: String::new(),
-            note: Some(note.into()),
-        }
+        CheckRun { command: command.into(), note: Some(note.into()), ..CheckRun::default() }
+    }
+
+    /// The first error and the end of the output in at most so many bytes.
+    pub fn digest(&self, most: usize) -> String {
+        results::digest(&self.tail, most)
+    }
+
+    /// What its runs say test by test.
+    fn results(&self) -> Vec<TestResults> {
+        let again = self.again.as_ref().and_then(|again| again.tests.clone());
+        let results = self.tests.iter().cloned().chain(again);
+        results.filter(|results| !results.is_empty()).collect()
+    }
+
+    /// With no more than a report shows.
+    fn short(mut self) -> CheckRun {
+        self.tests = self.tests.map(|tests| tests.only_bad(MAX_BAD));
+        self.again = self.again.map(|again| {
+            Box::new(CheckRun { tests: None, again: None, tail: String::new(), ..*again })
+        });
+        self
     }
 }
 
 /// One check on base and on head.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EvidenceRow {
     pub command: String,
     pub base: Option<CheckRun>,
     pub head: Option<CheckRun>,
+    /// Where the command stands, when it was found: `.github/workflows/ci.yml, line 12`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<String>,
+    /// What became of the tests, where both sides could be read test by test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests: Option<Comparison>,
+}
+
+/// What a check says about the change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Passed,
+    /// It failed, and passed when it was run once more, or only tests that come and go fail in it.
+    Flaky,
+    /// It fails, or a test of it does, that did not fail before.
+    Broken,
+    /// It failed before and still does, and nothing in it got better.
+    StillFailing,
+    /// It failed before and still does; the change repaired tests of it and broke none.
+    Improved,
+    /// It ran on the change and says nothing: a program is missing, or it never ended, before neither.
+    Unknown,
+    /// It did not run on the change.
+    NotRun,
+}
+
+impl EvidenceRow {
+    /// Puts both sides together, test by test where that is possible.
+    pub fn new(base: Option<CheckRun>, head: Option<CheckRun>) -> EvidenceRow {
+        let results =
+            |run: &Option<CheckRun>| run.as_ref().map_or_else(Vec::new, CheckRun::results);
+        let (before, after) = (results(&base), results(&head));
+        let is_known = !before.is_empty() && !after.is_empty();
+        let tests = is_known.then(|| results::compare(&before, &after));
+        let command = head.as_ref().or(base.as_ref()).map(|run| run.command.clone());
+        let command = command.unwrap_or_default();
+        EvidenceRow { command, base, head, found: None, tests }
+    }
+
+    /// With no more than a report shows.
+    #[must_use]
+    pub fn short(self) -> EvidenceRow {
+        EvidenceRow {
+            base: self.base.map(CheckRun::short),
+            head: self.head.map(CheckRun::short),
+            tests: self.tests.map(named),
+            ..self
+        }
+    }
+
+    pub fn standing(&self) -> Standing {
+        let Some(head) = &self.head else { return Standing::NotRun };
+        let base = self.base.as_ref();
+        if head.passed() {
+            return Standing::Passed;
+        }
+        let before_passed = base.is_some_and(CheckRun::passed);
+        let is_endless = head.timed_out && base.is_some_and(|base| base.timed_out);
+        match head.exit_code {
+            None if !head.timed_out => return Standing::NotRun,
+            _ if head.is_flaky() => return Standing::Flaky,
+            _ if is_endless || (head.unrunnable && !before_passed) => return Standing::Unknown,
+            _ => {}
+        }
+        let has_failed = base.is_some_and(CheckRun::failed);
+        match &self.tests {
+            Some(tests) if tests.is_worse() || self.broke_off() => Standing::Broken,
+            Some(tests) if is_flaky_only(tests) => Standing::Flaky,
+            Some(tests) if has_failed && !tests.fixed.is_empty() => Standing::Improved,
+            _ if has_failed => Standing::StillFailing,
+            _ => Standing::Broken,
+        }
+    }
+
+    /// The runner came to its end before, and no longer does.
+    fn broke_off(&self) -> bool {
+        let finished = |run: &Option<CheckRun>| {
+            run.as_ref().and_then(|run| run.tests.as_ref()).is_some_and(|tests| tests.finished)
+        };
+        finished(&self.base) && !finished(&self.head)
+    }
+}
+
+/// With so many names in each list as a report keeps.
+fn named(mut tests: Comparison) -> Comparison {
+    let Comparison { fixed, broke, still_failing, new_failing, new_passing, flaky, gone, .. } =
+        &mut tests;
+    for list in [fixed, broke, still_failing, new_failing, new_passing, flaky, gone] {
+        list.names.truncate(MAX_LISTED);
+    }
+    tests
+}
+
+fn is_flaky_only(tests: &Comparison) -> bool {
+    !tests.flaky.is_empty() && tests.still_failing.is_empty() && !tests.is_partial
 }
 
 /// All checks, before and after.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     pub rows: Vec<EvidenceRow>,
-    /// How the commands were found: `--verify`, the configuration, or the repository's kind.
+    /// How the commands were found: `--verify`, the configuration, a CI file or the repository's kind.
     pub source: String,
+    /// What there is to say about the checks as a whole: those that were left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl Evidence {
@@ -57,25 +196,54 @@ impl Evidence {
             && self.rows.iter().all(|row| row.head.as_ref().is_some_and(CheckRun::passed))
     }
 
+    /// No check that was started on head did anything but pass.
+    pub fn is_clean(&self) -> bool {
+        self.rows.iter().all(|row| row.head.as_ref().is_none_or(CheckRun::passed))
+    }
+
     /// What the checks say about the change, in one word.
     pub fn verdict(&self) -> Verdict {
         let failed = self.failed().len();
-        match self.rows.iter().filter(|row| row.head.is_some()).count() {
-            0 => Verdict::None,
+        let passes =
+            |row: &&EvidenceRow| matches!(row.standing(), Standing::Passed | Standing::Flaky);
+        match self.rows.iter().filter(passes).count() {
             _ if failed > 0 => Verdict::Failed(failed),
+            0 => Verdict::None,
             count => Verdict::Passed(count),
         }
     }
 
-    /// The checks that ran on head and did not pass.
+    /// The checks that ran on head and failed.
     pub fn failed(&self) -> Vec<&EvidenceRow> {
-        let failed = |row: &&EvidenceRow| row.head.as_ref().is_some_and(|run| !run.passed());
-        self.rows.iter().filter(failed).collect()
+        self.standing(&[Standing::Broken, Standing::StillFailing, Standing::Improved])
+    }
+
+    /// The checks that say that the change is not what was asked for: broken by it, or not repaired.
+    pub fn red(&self) -> Vec<&EvidenceRow> {
+        self.standing(&[Standing::Broken, Standing::StillFailing])
     }
 
     /// A check that ran on head failed.
     pub fn any_failed(&self) -> bool {
-        self.rows.iter().any(|row| row.head.as_ref().is_some_and(|run| !run.passed()))
+        !self.failed().is_empty()
+    }
+
+    /// The change broke a check, or left one as red as it was.
+    pub fn is_red(&self) -> bool {
+        !self.red().is_empty()
+    }
+
+    /// The checks that stand like this.
+    pub fn standing(&self, wanted: &[Standing]) -> Vec<&EvidenceRow> {
+        self.rows.iter().filter(|row| wanted.contains(&row.standing())).collect()
+    }
+
+    /// What became of the tests of all checks.
+    pub fn tests(&self) -> Option<Comparison> {
+        let mut rows = self.rows.iter().filter_map(|row| row.tests.as_ref());
+        let mut all = rows.next()?.clone();
+        rows.for_each(|more| all.join(more));
+        Some(all)
     }
 }
 
@@ -101,11 +269,110 @@ impl Verdict {
     }
 }
 
-/// The checks that fail on head and did not fail before: what the change broke, as far as we know.
+/// The checks that fail on head, in themselves or in a test, and did not fail before: what the change
+/// broke, as far as we know.
 pub fn newly_failing(evidence: &Evidence) -> Vec<&EvidenceRow> {
-    let failed = |run: &CheckRun| run.exit_code.is_some() && !run.passed();
-    let broke = |row: &&EvidenceRow| {
-        row.head.as_ref().is_some_and(failed) && !row.base.as_ref().is_some_and(failed)
-    };
-    evidence.rows.iter().filter(broke).collect()
+    evidence.standing(&[Standing::Broken])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use patchwright_ecosystems::results::parse;
+
+    fn run(exit_code: i32, output: &str) -> CheckRun {
+        let tests = Some(parse(None, output, &[])).filter(|tests| !tests.is_empty());
+        CheckRun { exit_code: Some(exit_code), tests, ..CheckRun::default() }
+    }
+
+    fn cargo(tests: &[(&str, bool)]) -> CheckRun {
+        let line = |(name, passes): &(&str, bool)| {
+            format!("test {name} ... {}\n", if *passes { "ok" } else { "FAILED" })
+        };
+        let lines: Vec<String> = tests.iter().map(line).collect();
+        let failed = tests.iter().filter(|(_, passes)| !passes).count();
+        let (word, passed) = (if failed > 0 { "FAILED" } else { "ok" }, tests.len() - failed);
+        let output = format!(
+            "running {} tests\n{}test result: {word}. {passed} passed; {failed} failed; 0 ignored; 0 measured\n",
+            tests.len(),
+            lines.concat()
+        );
+        run(if failed > 0 { 101 } else { 0 }, &output)
+    }
+
+    fn twice(first: CheckRun, again: CheckRun) -> CheckRun {
+        CheckRun { again: Some(Box::new(again)), ..first }
+    }
+
+    fn unrunnable() -> CheckRun {
+        CheckRun { unrunnable: true, ..run(127, "") }
+    }
+
+    fn endless() -> CheckRun {
+        CheckRun { timed_out: true, ..run(124, "") }
+    }
+
+    #[test]
+    fn a_check_stands_for_the_change_as_both_sides_say() {
+        let fails = || run(1, "");
+        let passes = || run(0, "");
+        let rows = [
+            ("repaired", Some(fails()), passes(), Standing::Passed),
+            ("broken", Some(passes()), fails(), Standing::Broken),
+            ("not run before", None, fails(), Standing::Broken),
+            ("red before and after", Some(fails()), fails(), Standing::StillFailing),
+            ("passed again", Some(passes()), twice(fails(), passes()), Standing::Flaky),
+            ("failed twice", Some(passes()), twice(fails(), fails()), Standing::Broken),
+            ("came and went before", Some(twice(fails(), passes())), fails(), Standing::Broken),
+            ("no program", Some(unrunnable()), unrunnable(), Standing::Unknown),
+            ("lost its program", Some(passes()), unrunnable(), Standing::Broken),
+            ("got its program", Some(unrunnable()), fails(), Standing::Broken),
+            ("never ends", Some(endless()), endless(), Standing::Unknown),
+            ("ends no more", Some(passes()), endless(), Standing::Broken),
+            ("not started", Some(passes()), CheckRun::not_run("x", "gone"), Standing::NotRun),
+        ];
+        for (about, base, head, expected) in rows {
+            assert_eq!(EvidenceRow::new(base, Some(head)).standing(), expected, "{about}");
+        }
+        assert_eq!(EvidenceRow::new(Some(passes()), None).standing(), Standing::NotRun);
+    }
+
+    #[test]
+    fn tests_decide_where_a_check_is_red_on_both_sides() {
+        let base = || cargo(&[("a", false), ("b", false), ("c", true)]);
+        let some = |a, b, c| cargo(&[("a", a), ("b", b), ("c", c)]);
+        let crashed = run(101, "running 3 tests\ntest c ... ok\n");
+        let rows = [
+            ("some repaired", some(true, false, true), Standing::Improved),
+            ("none repaired", some(false, false, true), Standing::StillFailing),
+            ("one for another", some(true, false, false), Standing::Broken),
+            ("the runner died", crashed, Standing::Broken),
+        ];
+        for (about, head, expected) in rows {
+            assert_eq!(EvidenceRow::new(Some(base()), Some(head)).standing(), expected, "{about}");
+        }
+        // Another test fails each time, and none of them both times.
+        let green = cargo(&[("a", true), ("b", true)]);
+        let head = twice(cargo(&[("a", false), ("b", true)]), cargo(&[("a", true), ("b", false)]));
+        let row = EvidenceRow::new(Some(green), Some(head));
+        assert_eq!(row.standing(), Standing::Flaky);
+    }
+
+    #[test]
+    fn a_report_has_the_names_of_what_failed_and_no_others() {
+        let row = EvidenceRow::new(
+            Some(cargo(&[("a", false), ("b", true)])),
+            Some(cargo(&[("a", true), ("b", true)])),
+        );
+        let row = row.short();
+        let kept =
+            |run: &Option<CheckRun>| run.as_ref().unwrap().tests.as_ref().unwrap().tests.len();
+        assert_eq!((kept(&row.base), kept(&row.head)), (1, 0));
+        let evidence = Evidence { rows: vec![row], ..Evidence::default() };
+        assert_eq!(evidence.tests().unwrap().line(), "fixed 1 · broke 0");
+        assert_eq!((evidence.verdict(), evidence.is_red()), (Verdict::Passed(1), false));
+        let json = serde_json::to_value(&evidence).unwrap();
+        assert_eq!(json["rows"][0]["tests"]["fixed"]["names"][0], "a");
+        assert_eq!(serde_json::from_value::<Evidence>(json).unwrap(), evidence);
+    }
 }

@@ -89,8 +89,11 @@ pub struct Spending {
     pub turns: u32,
     pub usage: Usage,
     pub cost_usd: f64,
-    /// The cost is an upper bound, because a price or a usage figure was missing.
+    /// The cost is an upper bound, because a usage figure was missing.
     pub cost_is_estimate: bool,
+    /// A model without a known price was asked; `cost_usd` is that of the others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub price_is_unknown: bool,
     pub wall_seconds: f64,
     /// What the tools did, in the order of their names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

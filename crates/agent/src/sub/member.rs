@@ -188,6 +188,7 @@ pub(super) async fn live(
         cancel: common.cancel.clone(),
         progress: &progress,
         services: common.services,
+        expects_change: false,
     };
     let mut agent = Agent::new(spec).in_crew(&member, &common.purse);
     let begun = begin(&mut agent, &common, &kind, &member, lane);

@@ -25,6 +25,12 @@ impl Names {
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
+
+    fn join(&mut self, other: &Names) {
+        self.count += other.count;
+        let room = MAX_NAMES.saturating_sub(self.names.len());
+        self.names.extend(other.names.iter().take(room).cloned());
+    }
 }
 
 /// What a change did to the tests.
@@ -75,6 +81,26 @@ impl Comparison {
             parts.push(format!("{count} {first} {second}").trim_end().to_owned());
         }
         parts.join(" · ")
+    }
+
+    /// Adds what another check found.
+    pub fn join(&mut self, other: &Comparison) {
+        let Comparison {
+            fixed, broke, still_failing, new_failing, new_passing, flaky, gone, ..
+        } = self;
+        let lists = [
+            (fixed, &other.fixed),
+            (broke, &other.broke),
+            (still_failing, &other.still_failing),
+            (new_failing, &other.new_failing),
+            (new_passing, &other.new_passing),
+            (flaky, &other.flaky),
+            (gone, &other.gone),
+        ];
+        for (list, more) in lists {
+            list.join(more);
+        }
+        self.is_partial |= other.is_partial;
     }
 
     /// The change made something fail that did not fail before.

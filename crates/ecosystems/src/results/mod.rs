@@ -5,6 +5,7 @@
 //! An output is a stranger's text: every parser works line by line, in time that grows with the text
 //! alone, and what it keeps is bounded. What a parser does not understand it leaves out.
 
+mod bound;
 mod compare;
 mod digest;
 mod go;
@@ -24,7 +25,7 @@ use patchwright_base::text;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
-pub use compare::{Comparison, compare};
+pub use compare::{Comparison, Names, compare};
 pub use digest::digest;
 pub use report::{Report, command_with_report, runner_of};
 

@@ -254,6 +254,28 @@ fn runners_that_name_only_failures_are_compared_by_their_end() {
 }
 
 #[test]
+fn results_are_kept_in_less_room_with_what_failed_first() {
+    use Status::{Failed, Passed};
+    let names: Vec<String> = (0..2_000).map(|n| format!("test_{n:04}")).collect();
+    let mut tests: Vec<(&str, Status)> = names.iter().map(|name| (name.as_str(), Passed)).collect();
+    tests.push(("z_fails", Failed));
+    let whole = results(true, 0, &tests);
+    let kept = whole.clone().bounded(100, 1_000);
+    assert!(kept.truncated && !kept.names_all() && kept.tests.len() <= 100);
+    assert_eq!(kept.counts, whole.counts);
+    assert_eq!(kept.bad().collect::<Vec<_>>(), ["z_fails"]);
+    assert_eq!(whole.clone().bounded(5_000, 1 << 20), whole);
+    // What was left out passed, for all that is known.
+    let head = results(true, 0, &[("z_fails", Passed), ("test_1999", Failed)]);
+    assert_eq!(compare(std::slice::from_ref(&kept), &[head]).line(), "fixed 1 · broke 1");
+    let bad = whole.only_bad(10);
+    assert_eq!(bad.tests.len(), 1);
+    let mut both = compare(std::slice::from_ref(&bad), std::slice::from_ref(&bad));
+    both.join(&both.clone());
+    assert_eq!(both.line(), "fixed 0 · broke 0 · 2 fail as before");
+}
+
+#[test]
 fn the_first_error_and_the_tail_are_kept() {
     let noise: String = (0..2_000).map(|n| format!("noise {n}\n")).collect();
     let rows = [

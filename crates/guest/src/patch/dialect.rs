@@ -30,9 +30,13 @@ pub fn advice(text: &str, err: &PatchError) -> Option<String> {
         PatchError::Context { header, .. } if is_range(header) => {
             return Some(LINE_NUMBERS.to_owned());
         }
+        PatchError::Lines { nearest, .. } if inside(text).is_none() => {
+            return Some(nearest.clone());
+        }
         // Inside the envelope the message names the line; only another format needs more words.
         PatchError::Parse(ParseError::Hunk { .. })
         | PatchError::Context { .. }
+        | PatchError::Lines { .. }
         | PatchError::Apply(_) => Some(inside(text)?),
     };
     let what = what.map_or_else(String::new, |what| format!("{what} "));

@@ -24,6 +24,14 @@ pub enum Operation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostedError(String);
 
+impl HostedError {
+    /// The lines that are not in the file, where that is what is wrong.
+    pub fn block(&self) -> Option<&str> {
+        let (head, block) = self.0.split_once('\n')?;
+        head.starts_with("Invalid").then_some(block).filter(|_| head.contains("Context"))
+    }
+}
+
 impl fmt::Display for HostedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -11,6 +11,8 @@ use super::apply;
 use super::hosted;
 use super::parse::{Hunk, ParseError, Patch, Section};
 use super::tree::{self, Entry, Last, Tree};
+use crate::edit_format::nearest::describe;
+use crate::tools::long_line;
 
 /// What to do to the disk. Paths are relative to the root and have no links in them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,16 +80,44 @@ pub enum PatchError {
     Parse(#[from] ParseError),
     #[error("{0}")]
     Apply(String),
+    /// Lines that are not in the file, and the ones that come closest.
+    #[error("{message}")]
+    Lines { message: String, nearest: String },
     /// The text behind an `@@` is not in the file.
     #[error("Failed to find context '{header}' in {path}")]
     Context { header: String, path: String },
 }
 
-fn unfitting(err: apply::ApplyError, path: String) -> PatchError {
+fn unfitting(err: apply::ApplyError, path: String, content: &[u8]) -> PatchError {
     match err {
         apply::ApplyError::Header(header) => PatchError::Context { header, path },
-        err => PatchError::Apply(err.at(&path)),
+        apply::ApplyError::Lines(block) => {
+            let nearest = nearest(content, &block);
+            PatchError::Lines { message: apply::ApplyError::Lines(block).at(&path), nearest }
+        }
+        err @ apply::ApplyError::NotUtf8(_) => PatchError::Apply(err.at(&path)),
     }
+}
+
+/// The lines of a file that are most like a block that is not in it.
+fn nearest(content: &[u8], block: &str) -> String {
+    let text = String::from_utf8_lossy(content);
+    let (lines, block): (Vec<&str>, Vec<&str>) = (text.lines().collect(), block.lines().collect());
+    describe(&lines, &block)
+}
+
+/// Text to find or to write has the mark of a line that was cut for showing, and the file has not.
+fn refuse_cut<'l>(
+    path: &str,
+    mut lines: impl Iterator<Item = &'l str>,
+    content: &[u8],
+) -> Result<(), PatchError> {
+    let is_there = || std::str::from_utf8(content).is_ok_and(long_line::is_marked);
+    if lines.any(long_line::is_marked) && !is_there() {
+        let why = long_line::advice();
+        return Err(PatchError::Apply(format!("Failed to find expected lines in {path}: {why}")));
+    }
+    Ok(())
 }
 
 /// Plans a whole patch.
@@ -97,6 +127,7 @@ pub fn plan(patch: &Patch<'_>, tree: &dyn Tree) -> Result<Plan, PatchError> {
     for section in &patch.sections {
         match section {
             Section::Add { path, lines } => {
+                refuse_cut(path, lines.iter().copied(), b"")?;
                 let size = lines.iter().map(|line| line.len() + 1).sum();
                 let mut content = Vec::with_capacity(size);
                 for line in lines {
@@ -134,8 +165,12 @@ pub fn plan_hosted(operation: &hosted::Operation, tree: &dyn Tree) -> Result<Pla
             let text = String::from_utf8(content).map_err(|err| {
                 PatchError::Apply(apply::ApplyError::NotUtf8(err.utf8_error()).at(path))
             })?;
-            let content = hosted::update(&text, diff)
-                .map_err(|err| PatchError::Apply(format!("{err}\n(in {path})")))?;
+            refuse_cut(path, diff.lines(), text.as_bytes())?;
+            let content = hosted::update(&text, diff).map_err(|err| {
+                let nearest = err.block().map(|block| nearest(text.as_bytes(), block));
+                let nearest = nearest.map_or_else(String::new, |nearest| format!("\n{nearest}"));
+                PatchError::Apply(format!("{err}\n(in {path}){nearest}"))
+            })?;
             overlay.set(target, Node::File { content: content.into_bytes(), mode: Some(mode) });
             summary.modified.push(path.clone());
         }
@@ -296,8 +331,10 @@ impl<'t> Overlay<'t> {
         hunks: &[Hunk<'_>],
     ) -> Result<(), PatchError> {
         let (source, content, mode) = self.read(path)?;
-        let content =
-            apply::update(&content, hunks).map_err(|err| unfitting(err, self.tree.shown(path)))?;
+        let texts = hunks.iter().flat_map(|hunk| hunk.lines.iter().map(|line| line.text));
+        refuse_cut(&self.tree.shown(path), texts, &content)?;
+        let content = apply::update(&content, hunks)
+            .map_err(|err| unfitting(err, self.tree.shown(path), &content))?;
         let node = Node::File { content, mode: Some(mode) };
         let Some(move_to) = move_to else {
             self.set(source, node);

@@ -1,8 +1,7 @@
 //! `bash`: a command in the shell that stays. The folder, variables and functions that it leaves are
 //! there for the next call.
 //!
-//! Only the shell stays ([`crate::process::Processes::in_shell`]); what else a command started
-//! ends with it.
+//! What it leaves in the background stays, too ([`crate::process::Processes::in_shell`]).
 
 use std::time::Duration;
 
@@ -29,7 +28,7 @@ struct Args {
     command: Option<String>,
     /// True to end the shell and start a new one in the workspace.
     restart: Option<bool>,
-    /// Milliseconds after which the command is stopped, and the shell with it.
+    /// Milliseconds after which the command goes on in the background.
     timeout_ms: Option<u64>,
     /// Which patches in it are applied; the host says so.
     #[serde(default)]
@@ -86,14 +85,8 @@ fn patch(
 }
 
 fn output(ran: InShell) -> ToolOutput {
-    let note = if ran.is_alive {
-        ""
-    } else {
-        "The shell has ended; the next command gets a new one in the workspace, without the \
-         variables of this one."
-    };
     ToolOutput {
-        text: note.to_owned(),
+        text: ran.note,
         success: ran.output.exit_code == 0,
         command: Some(ran.output),
         ..ToolOutput::default()

@@ -16,7 +16,7 @@ use ignore::overrides::{Override, OverrideBuilder};
 use serde::Deserialize;
 
 use super::root::Root;
-use super::{Effect, GuestTool, Power, ToolError, ToolOutput, parse_args, walk};
+use super::{Effect, GuestTool, Power, ToolError, ToolOutput, long_line, parse_args, walk};
 use crate::patch::tree::Entry;
 
 pub const GREP_FILES: GuestTool = GuestTool {
@@ -393,7 +393,7 @@ impl Found<'_> {
     fn add(&mut self, sign: char, number: Option<u64>, bytes: &[u8]) -> bool {
         let text = String::from_utf8_lossy(bytes);
         let text = text.trim_end_matches(['\n', '\r']);
-        let text = &text[..text.floor_char_boundary(MAX_LINE)];
+        let text = long_line::cut(text, MAX_LINE, 0);
         let number = number.unwrap_or(0);
         self.lines.push(format!("{}{sign}{number}{sign}{text}", walk::shown(self.path)));
         self.room = self.room.saturating_sub(1);

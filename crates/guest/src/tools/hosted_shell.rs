@@ -91,6 +91,7 @@ fn not_run() -> CommandOutput {
         total_lines: 0,
         omitted_bytes: 0,
         session: None,
+        saved: None,
         errors: None,
     }
 }

@@ -11,6 +11,7 @@ pub mod grep_files;
 pub mod hosted_patch;
 pub mod hosted_shell;
 pub mod list_dir;
+pub mod long_line;
 mod patch_command;
 pub mod picture;
 pub mod read_file;

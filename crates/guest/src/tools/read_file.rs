@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Deserialize;
 
 use super::root::Root;
-use super::{Effect, GuestTool, Power, ToolError, ToolOutput, parse_args, picture};
+use super::{Effect, GuestTool, Power, ToolError, ToolOutput, long_line, parse_args, picture};
 use crate::patch::tree::Entry;
 
 pub const READ_FILE: GuestTool = GuestTool {
@@ -35,6 +35,15 @@ pub struct Args {
     pub offset: Option<NonZeroUsize>,
     /// Most lines; 2000 when absent.
     pub limit: Option<NonZeroUsize>,
+    /// First line to show, counted from 1, in place of `offset`.
+    #[schemars(extend("x-quiet" = true))]
+    pub start_line: Option<NonZeroUsize>,
+    /// Last line to show, in place of `limit`.
+    #[schemars(extend("x-quiet" = true))]
+    pub end_line: Option<NonZeroUsize>,
+    /// "numbered" for lines with their numbers (default), or "raw" for the text as it is.
+    #[schemars(extend("x-quiet" = true))]
+    pub form: Option<Form>,
     /// "slice" for a range of lines (default), or "indentation" for the block around an anchor line.
     pub mode: Option<Mode>,
     /// How to find the block; only for mode "indentation".
@@ -48,6 +57,16 @@ pub enum Mode {
     #[default]
     Slice,
     Indentation,
+}
+
+/// How lines are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[schemars(inline)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    #[default]
+    Numbered,
+    Raw,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, schemars::JsonSchema)]
@@ -70,8 +89,6 @@ pub struct Indentation {
 const DEFAULT_LIMIT: usize = 2000;
 /// Most lines returned.
 const MAX_LIMIT: usize = 20_000;
-/// Bytes of a line that are returned.
-const MAX_LINE: usize = 500;
 /// Bytes looked at to tell text from binary.
 const SNIFF: usize = 8 << 10;
 /// Largest file for mode "indentation", in bytes.
@@ -103,18 +120,23 @@ pub fn read_file(
         let size = file.metadata().map_or(0, |meta| meta.len());
         return Err(failed(format!("it is a binary file of {size} bytes")));
     }
-    let offset = args.offset.map_or(1, NonZeroUsize::get);
-    let limit = args.limit.map_or(DEFAULT_LIMIT, NonZeroUsize::get).min(MAX_LIMIT);
+    let offset = args.offset.or(args.start_line).map_or(1, NonZeroUsize::get);
+    let asked = args.limit.map(NonZeroUsize::get);
+    let asked = asked.or_else(|| Some((args.end_line?.get() + 1).saturating_sub(offset).max(1)));
+    let limit = asked.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
+    let form = args.form.unwrap_or_default();
     let lines = match args.mode.unwrap_or_default() {
         Mode::Slice => {
-            let mut lines = Lines { source: start.as_slice().chain(file), cancelled, number: 0 };
+            // A line that is asked for alone is the one that was cut before.
+            let most = if limit == 1 { long_line::ALONE } else { long_line::SHOWN };
+            let source = start.as_slice().chain(file);
+            let mut lines = Lines { source, cancelled, number: 0, most, form };
             // Who set a limit knows that there may be more.
-            let looks_on = args.limit.is_none_or(|asked| asked.get() > limit);
+            let looks_on = asked.is_none_or(|asked| asked > limit);
             let (mut lines, has_more) = slice(&mut lines, offset, limit, looks_on)
                 .map_err(|err| failed(err.to_string()))?;
             if has_more {
-                let next = offset.saturating_add(limit);
-                lines.push(format!("(more lines follow; go on with offset {next})"));
+                say_more(&mut lines, offset, offset.saturating_add(limit), form);
             }
             lines
         }
@@ -137,6 +159,19 @@ pub fn read_file(
     Ok(ToolOutput::text(lines.join("\n")))
 }
 
+/// Says where to go on.
+fn say_more(lines: &mut Vec<String>, first: usize, next: usize, form: Form) {
+    match form {
+        Form::Numbered => lines.push(format!("(more lines follow; go on with offset {next})")),
+        // In front, where it is not taken for a line of the file.
+        Form::Raw => {
+            let last = next - 1;
+            let note = format!("(lines {first} to {last}; go on with start_line {next})");
+            lines.insert(0, note);
+        }
+    }
+}
+
 /// The first bytes of the file, for reading again in front of the rest.
 fn sniff(file: &mut File) -> io::Result<Vec<u8>> {
     let mut start = Vec::with_capacity(SNIFF);
@@ -154,9 +189,14 @@ fn slice<R: Read>(
     let mut out = Vec::new();
     let mut has_more = false;
     let end = offset.saturating_add(limit);
-    lines.each(|number, line| {
+    let (most, form) = (lines.most, lines.form);
+    lines.each(|number, line, beyond| {
         if number >= offset && number < end {
-            out.push(numbered(number, &String::from_utf8_lossy(line)));
+            let line = String::from_utf8_lossy(line);
+            out.push(match form {
+                Form::Numbered => numbered(number, &line, most, beyond),
+                Form::Raw => long_line::cut(&line, most, beyond).into_owned(),
+            });
         }
         has_more = number >= end;
         if looks_on { !has_more } else { number + 1 < end }
@@ -168,10 +208,10 @@ fn slice<R: Read>(
     Ok((out, has_more))
 }
 
-/// `L12: text`, cut.
-fn numbered(number: usize, line: &str) -> String {
-    let line = line.strip_suffix('\r').unwrap_or(line);
-    format!("L{number}: {}", &line[..line.floor_char_boundary(MAX_LINE)])
+/// `L12: text`, cut; `beyond` bytes of the line are not in `line`.
+fn numbered(number: usize, line: &str, most: usize, beyond: usize) -> String {
+    let line = if beyond == 0 { line.strip_suffix('\r').unwrap_or(line) } else { line };
+    format!("L{number}: {}", long_line::cut(line, most, beyond))
 }
 
 /// Streams lines; keeps no more of one than is shown.
@@ -180,13 +220,18 @@ struct Lines<'c, R> {
     cancelled: &'c AtomicBool,
     /// Lines seen.
     number: usize,
+    /// Bytes of a line that are shown.
+    most: usize,
+    form: Form,
 }
 
 impl<R: Read> Lines<'_, R> {
-    /// Calls `see` with each line and its number until it returns false.
-    fn each(&mut self, mut see: impl FnMut(usize, &[u8]) -> bool) -> io::Result<()> {
+    /// Calls `see` with the number of each line, what was kept of it and how many bytes were not, until it
+    /// returns false.
+    fn each(&mut self, mut see: impl FnMut(usize, &[u8], usize) -> bool) -> io::Result<()> {
         let mut chunk = vec![0; 64 << 10];
         let mut line = Vec::new();
+        let mut beyond = 0;
         let mut is_open = false;
         loop {
             if self.cancelled.load(Ordering::Relaxed) {
@@ -198,29 +243,31 @@ impl<R: Read> Lines<'_, R> {
             }
             let mut rest = &chunk[..read];
             while let Some(end) = memchr::memchr(b'\n', rest) {
-                keep(&mut line, &rest[..end]);
+                beyond += keep(&mut line, &rest[..end], self.most);
                 self.number += 1;
-                if !see(self.number, &line) {
+                if !see(self.number, &line, beyond) {
                     return Ok(());
                 }
                 line.clear();
+                beyond = 0;
                 is_open = false;
                 rest = &rest[end + 1..];
             }
-            keep(&mut line, rest);
+            beyond += keep(&mut line, rest, self.most);
             is_open |= !rest.is_empty();
         }
         if is_open {
             self.number += 1;
-            see(self.number, &line);
+            see(self.number, &line, beyond);
         }
         Ok(())
     }
 }
 
 /// Adds to the line up to a little more than what is shown, so that the cut can fall between
-/// characters.
-fn keep(line: &mut Vec<u8>, more: &[u8]) {
-    let room = (MAX_LINE + 8).saturating_sub(line.len());
-    line.extend_from_slice(&more[..more.len().min(room)]);
+/// characters; the number of bytes that were not added.
+fn keep(line: &mut Vec<u8>, more: &[u8], most: usize) -> usize {
+    let room = (most + 8).saturating_sub(line.len()).min(more.len());
+    line.extend_from_slice(&more[..room]);
+    more.len() - room
 }

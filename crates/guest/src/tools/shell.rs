@@ -165,8 +165,9 @@ fn run(
         timeout: Duration::from_millis(timeout),
         output_cap: call.output_cap,
     };
-    let command = call.processes.run(&spec, call.cancelled)?;
+    let (command, text) = call.processes.run_leaving(&spec, call.cancelled)?;
     Ok(ToolOutput {
+        text,
         success: command.exit_code == 0,
         command: Some(command),
         ..ToolOutput::default()

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use memchr::{memchr, memmem};
 
 use super::root::{MAX_FILE, Root};
-use super::{ToolError, ToolOutput};
+use super::{ToolError, ToolOutput, long_line};
 use crate::patch::tree::Entry;
 
 /// Lines of a file that are compared when nothing is found, and of the piece that is sought.
@@ -48,6 +48,7 @@ pub(super) fn substitute(
     if old == new {
         return Err(failed("the new text is the same as the old text".to_owned()));
     }
+    long_line::refuse(path, &[old, new], &content)?;
     let (old, new) = with_line_ends(&content, old, new);
     let places: Vec<usize> = memmem::find_iter(&content, old.as_bytes()).collect();
     match (places.len(), count) {
@@ -204,8 +205,8 @@ pub(super) fn numbered(lines: &[&str], first: usize) -> String {
     let mut text = String::new();
     for (index, line) in lines.iter().enumerate() {
         let line = line.trim_end_matches('\r');
-        let line = line.get(..line.floor_char_boundary(MAX_LINE * 4)).unwrap_or_default();
-        let _ = writeln!(text, "{:>6}\t{line}", first + index);
+        let most = if lines.len() == 1 { long_line::ALONE } else { long_line::SHOWN };
+        let _ = writeln!(text, "{:>6}\t{}", first + index, long_line::cut(line, most, 0));
     }
     text
 }

@@ -10,7 +10,9 @@ use super::list_dir::{self, list_dir};
 use super::root::Root;
 use super::substitute::{self, Count};
 use super::write_file::{self, write_file};
-use super::{Call, Effect, GuestTool, Power, ToolError, ToolOutput, parse_args, picture};
+use super::{
+    Call, Effect, GuestTool, Power, ToolError, ToolOutput, long_line, parse_args, picture,
+};
 use crate::patch::tree::Entry;
 
 pub const TEXT_EDITOR: GuestTool = GuestTool {
@@ -149,6 +151,7 @@ fn bounds(range: Option<&[i64]>, count: usize) -> Result<(usize, usize), String>
 
 fn insert(root: &Root, path: &str, after: usize, text: &str) -> Result<ToolOutput, ToolError> {
     let (target, content) = substitute::read(root, path)?;
+    long_line::refuse(path, &[text], &content)?;
     let mut at = 0;
     let mut lines = 0;
     while lines < after && at < content.len() {

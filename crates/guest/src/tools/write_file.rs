@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::root::Root;
-use super::{Effect, GuestTool, Power, ToolError, ToolOutput, parse_args};
+use super::root::{MAX_FILE, Root};
+use super::{Effect, GuestTool, Power, ToolError, ToolOutput, long_line, parse_args};
 use crate::patch::tree::Entry;
 
 pub const WRITE_FILE: GuestTool = GuestTool {
@@ -26,6 +26,10 @@ pub struct Args {
 /// Writes the file; see [`Args`].
 pub fn write_file(root: &Root, args: &Args) -> Result<ToolOutput, ToolError> {
     let (target, entry) = root.locate(&args.file_path)?;
+    if long_line::is_marked(&args.content) {
+        let content = root.read(&target, MAX_FILE).unwrap_or_default();
+        long_line::refuse(&args.file_path, &[&args.content], &content)?;
+    }
     root.write(&args.file_path, args.content.as_bytes())?;
     let done = if entry == Entry::Absent { "Created" } else { "Overwrote" };
     let (bytes, lines) = (args.content.len(), args.content.lines().count());

@@ -1,5 +1,5 @@
-//! What tokens cost: the price of a model, its steps for long input, and what is counted where a price
-//! is not known. Asked after each reply, and before a request by the budget.
+//! What tokens cost: the price of a model, and its steps for long input. Asked after each reply, and before a
+//! request by the budget.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,13 +27,6 @@ pub struct PriceStep {
     /// How many times as much output costs.
     pub output: f64,
 }
-
-/// What is charged for a model whose price is unknown: as much as the dearest one known, so that a
-/// dollar budget holds.
-const DEAREST: Price =
-    Price { input: 10.0, output: 50.0, cache_read: 10.0, cache_write: Some(20.0) };
-/// The dearest known steps for long input.
-const DEAREST_ABOVE: &[PriceStep] = &[PriceStep { tokens: 272_000, input: 2.0, output: 1.5 }];
 
 impl Price {
     pub(super) fn parse(slug: &str, numbers: &[f64]) -> Result<Price> {
@@ -64,14 +57,11 @@ impl Price {
         }
     }
 
-    fn at_length(model: &Model, input: u64) -> Price {
-        let steps = match (model.price, model.price_above.as_slice()) {
-            (None, []) => DEAREST_ABOVE,
-            (_, steps) => steps,
-        };
-        let price = model.price.unwrap_or(DEAREST);
-        let reached = steps.iter().filter(|step| input > step.tokens);
-        reached.max_by_key(|step| step.tokens).map_or(price, |step| price.at(step))
+    /// The price of a request with so much input, where the model has one.
+    fn at_length(model: &Model, input: u64) -> Option<Price> {
+        let price = model.price?;
+        let reached = model.price_above.iter().filter(|step| input > step.tokens);
+        Some(reached.max_by_key(|step| step.tokens).map_or(price, |step| price.at(step)))
     }
 }
 
@@ -83,10 +73,11 @@ impl PriceStep {
     }
 }
 
-/// What the tokens of one request cost in dollars, and whether that is an estimate, because a price or
-/// a count is not known. An estimate is on the high side.
+/// What the tokens of one request cost in dollars, and whether that is an estimate, because a count is not
+/// known; an estimate is on the high side. Nothing is made up for a model without a price: it counts as 0,
+/// and whoever reports it says that the price is unknown.
 pub fn cost(model: &Model, usage: &Usage) -> (f64, bool) {
-    let price = Price::at_length(model, usage.input);
+    let Some(price) = Price::at_length(model, usage.input) else { return (0.0, usage.estimated) };
     let cached = usage.cached_input.min(usage.input);
     let written = usage.cache_write.min(usage.input - cached);
     let fresh = usage.input - cached - written;
@@ -94,13 +85,13 @@ pub fn cost(model: &Model, usage: &Usage) -> (f64, bool) {
         + tokens(cached) * price.cache_read
         + tokens(written) * price.cache_write.unwrap_or(price.input)
         + tokens(usage.output) * price.output;
-    (dollars / 1e6, usage.estimated || model.price.is_none())
+    (dollars / 1e6, usage.estimated)
 }
 
 /// What a request with so much input costs at the least, in dollars: all of it read from the cache, and
 /// no word of a reply.
 pub fn least(model: &Model, input: u64) -> f64 {
-    tokens(input) * Price::at_length(model, input).cache_read / 1e6
+    Price::at_length(model, input).map_or(0.0, |price| tokens(input) * price.cache_read / 1e6)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]

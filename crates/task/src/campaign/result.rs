@@ -99,7 +99,7 @@ pub(super) fn of(
     let broke = patchwright_types::evidence::newly_failing(&outcome.evidence);
     if let Some(first) = broke.first() {
         let failure = Failure::refused(format!(
-            "`{}` passes before the change and fails with it{}",
+            "`{}` fails with the change, and not in this way before{}",
             first.command,
             match broke.len() {
                 1 => String::new(),
@@ -143,7 +143,7 @@ fn describe(
         told: redacted(run, &told)?,
         marker,
         draft: run.config.publish.draft
-            || outcome.evidence.any_failed()
+            || outcome.evidence.is_red()
             || outcome.judgement.wants_draft()
             || outcome.conclusion == Conclusion::Partial,
         labels: run.config.publish.labels.clone(),

@@ -2,10 +2,12 @@
 
 pub mod agents;
 pub mod answers;
+pub mod baseline;
 pub mod environment;
 pub mod hidden;
 pub mod instructions;
 pub mod log;
+pub mod map;
 pub mod setup;
 pub mod skills;
 pub mod thread;

@@ -126,7 +126,7 @@ fn event(work: &Work<'_>) -> ReviewEvent {
                 && work.pull.head_sha == work.reviewed.head
                 && review::is_whole(work.reviewed)
                 && review::is_anything(work.reviewed)
-                && !work.reviewed.evidence.any_failed();
+                && work.reviewed.evidence.is_clean();
             let is_new = standing != Some(ReviewState::Approved);
             if is_clean && is_new { ReviewEvent::Approve } else { ReviewEvent::Comment }
         }

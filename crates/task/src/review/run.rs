@@ -18,7 +18,7 @@ use super::standing::Head;
 use super::{nearest, salvage, verdict};
 use crate::agent_phase::{self, AgentResult, Phase};
 use crate::brief::Brief;
-use crate::checks::Checks;
+use crate::checks::{self, Checks, Side};
 use crate::network;
 use crate::pipeline;
 use crate::progress::Progress;
@@ -120,8 +120,10 @@ async fn work(
             worked
         } else {
             claim.confirm(run, admitted).await?;
+            let (workspace, baseline, rules) = (&head, baseline.as_slice(), &ready.rules);
+            let has_baseline = true;
             let phase =
-                Phase { run, workspace: &head, image, checks, baseline: &baseline, progress };
+                Phase { run, workspace, image, rules, checks, baseline, has_baseline, progress };
             agent_phase::review(&phase, tree, brief, &desk).await?
         }
     };
@@ -178,6 +180,8 @@ async fn prepare<'a>(
     let plan = plan(run, admitted, &base, &opened, &earlier.memory).await?;
     run.unless_interrupted(claim.take(run, admitted, &earlier)).await?;
     let (checks, image) = pipeline::prepare(run, &rules, None, &base, progress).await?;
+    let paths = opened.diff.files.iter().map(|file| file.path.clone()).collect();
+    let checks = checks.of_change(&rules, paths).await?.into_owned();
     Ok(PreparedReview { base, rules, opened, earlier, claim, plan, checks, image })
 }
 
@@ -251,8 +255,10 @@ impl PreparedReview<'_> {
         }
         progress.phase("Running the repository's checks before and after the change");
         let base = run.pack(&self.base.at(self.opened.base)).await?;
-        let baseline = checks.run_fresh(run, &self.image, &base, "base").await?;
-        let evidence = checks.evidence(run, &self.image, &baseline, head).await?;
+        let baseline = checks.run_fresh(run, &self.image, &base, Side::Base).await?;
+        let side = Side::Head(&baseline);
+        let after = checks.run_fresh(run, &self.image, head, side).await?;
+        let evidence = checks::short(checks.evidence(&baseline, after));
         Ok((baseline, evidence))
     }
 

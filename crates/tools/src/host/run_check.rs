@@ -67,7 +67,7 @@ impl Tool for RunCheck {
                 command: Some(output),
                 ..ToolOutput::default()
             }),
-            Err(err @ (GuestError::Gone(_) | GuestError::Protocol(_))) => {
+            Err(err @ (GuestError::Gone(_) | GuestError::Protocol(_) | GuestError::Words(_))) => {
                 Err(ToolError::Broken(err.to_string()))
             }
             Err(err) => Err(ToolError::tell(format!("the check could not be run: {err}"))),

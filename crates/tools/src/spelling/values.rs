@@ -68,6 +68,11 @@ pub(super) fn own(alias: &ToolAlias, fields: &mut Map<String, Value>) {
         "spawn_agent" | "task" | "send_input" => said(fields),
         "call_tool" => encoded(fields),
         "read_many_files" => {
+            if !fields.contains_key("paths")
+                && let Some(include) = fields.shift_remove("include")
+            {
+                fields.insert("paths".to_owned(), include);
+            }
             for name in ["paths", "include", "exclude"] {
                 list(fields, name);
             }

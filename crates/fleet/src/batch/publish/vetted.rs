@@ -182,7 +182,7 @@ impl StoredChange {
     /// What was stored can only make it a draft, never the contrary.
     fn wants_draft(&self, told: Option<&ChangeReport>, judgement: &Judgement) -> bool {
         let said = told.is_some_and(|told| {
-            told.outcome.evidence.any_failed()
+            told.outcome.evidence.is_red()
                 || told.outcome.judgement.wants_draft()
                 || told.outcome.conclusion == Conclusion::Partial
         });

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use super::{Indentation, numbered};
+use super::{Indentation, long_line, numbered};
 
 /// Columns of one level.
 const LEVEL: usize = 4;
@@ -39,7 +39,7 @@ pub(super) fn around(
     while first < last && lines[last].trim().is_empty() {
         last -= 1;
     }
-    Ok((first..=last).map(|at| numbered(at + 1, lines[at])).collect())
+    Ok((first..=last).map(|at| numbered(at + 1, lines[at], long_line::SHOWN, 0)).collect())
 }
 
 /// The indent of each line in columns; an empty line has that of the line above.

@@ -7,7 +7,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::reasoning;
+use super::reasoning::{self, PLAIN_THOUGHTS};
 use crate::item::{
     Content, Item, Message, Native, Payload, Reasoning, Role, StopReason, ToolCall, Usage, Wire,
 };
@@ -29,8 +29,8 @@ pub struct Decoder {
     details: Vec<Value>,
     /// LiteLLM's blocks of Anthropic's thinking with their signatures; they must go back too.
     blocks: Vec<Value>,
-    /// `reasoning_content` is sent back to the servers that use the name, `reasoning` is not.
-    sends_thinking_back: bool,
+    /// The field that thoughts come in as plain text, which they go back in.
+    thinking_field: Option<&'static str>,
     calls: Vec<Call>,
     finish: Option<String>,
     usage: Option<RawUsage>,
@@ -188,21 +188,20 @@ impl Decoder {
 
     fn delta(&mut self, delta: Delta, progress: OnProgress<'_>) -> Result<(), Fault> {
         let text = delta.content.as_ref().map(text_of).unwrap_or_default();
-        let refusal = delta.refusal.unwrap_or_default();
+        let refusal = delta.refusal.clone().unwrap_or_default();
         for (piece, whole) in [(&text, &mut self.text), (&refusal, &mut self.refusal)] {
             if !piece.is_empty() {
                 whole.push_str(piece);
                 progress(Progress::Text(piece));
             }
         }
-        // Servers that name the field `reasoning_content` (DeepSeek) want it back; `reasoning` is
-        // only shown.
-        self.sends_thinking_back |= delta.reasoning_content.is_some();
-        let thinking = delta
-            .reasoning_content
-            .or_else(|| delta.reasoning.as_ref().map(text_of))
-            .or_else(|| delta.content.as_ref().map(thinking_of));
-        if let Some(piece) = thinking.filter(|piece| !piece.is_empty()) {
+        // A server that has both names means the same with them; a list of parts has no name.
+        let thinking = named(&delta).or_else(|| {
+            let parts = delta.content.as_ref().map(thinking_of)?;
+            (!parts.is_empty()).then_some((None, parts))
+        });
+        if let Some((field, piece)) = thinking {
+            self.thinking_field = self.thinking_field.or(field);
             self.thinking.push_str(&piece);
             progress(Progress::Reasoning(&piece));
         }
@@ -309,8 +308,8 @@ impl Decoder {
                 fields.insert("reasoning_details".to_owned(), Value::Array(self.details));
             } else if !self.blocks.is_empty() {
                 fields.insert("thinking_blocks".to_owned(), Value::Array(self.blocks));
-            } else if self.sends_thinking_back {
-                fields.insert("reasoning_content".to_owned(), json!(self.thinking));
+            } else if let Some(field) = self.thinking_field {
+                fields.insert(field.to_owned(), json!(self.thinking));
             }
             let summary = if self.thinking.is_empty() { vec![] } else { vec![self.thinking] };
             items.push(Item::Reasoning(Reasoning { summary, native: native(fields) }));
@@ -351,6 +350,17 @@ impl Call {
 
 fn native(fields: Map<String, Value>) -> Option<Native> {
     (!fields.is_empty()).then(|| Native { wire: Wire::Chat, value: Value::Object(fields) })
+}
+
+/// A piece of a thought in a field of its own, and the field's name: `reasoning_content` (DeepSeek,
+/// SGLang) or `reasoning` (vLLM, `LocalAI`).
+fn named(delta: &Delta) -> Option<(Option<&'static str>, String)> {
+    let pieces = [
+        (PLAIN_THOUGHTS[0], delta.reasoning_content.clone()),
+        (PLAIN_THOUGHTS[1], delta.reasoning.as_ref().map(text_of)),
+    ];
+    let mut said = pieces.into_iter().filter_map(|(field, piece)| Some((Some(field), piece?)));
+    said.find(|(_, piece)| !piece.is_empty())
 }
 
 /// Text, or the texts of a list of parts.

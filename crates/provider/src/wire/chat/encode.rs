@@ -6,6 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::reasoning::PLAIN_THOUGHTS;
 use crate::catalogue::OutputLimit;
 use crate::item::{
     CallOutput, Content, Item, Message, Native, Payload, Reasoning, Role, ToolCall, Wire,
@@ -201,7 +202,9 @@ impl Messages {
             && message.get("role").and_then(Value::as_str) == Some("assistant")
             && !message.contains_key("tool_calls")
         {
-            message.shift_remove("reasoning_content");
+            for field in PLAIN_THOUGHTS {
+                message.shift_remove(field);
+            }
             // A thought that nothing followed is no message.
             if message.get("content").is_none_or(Value::is_null) {
                 self.list.pop();

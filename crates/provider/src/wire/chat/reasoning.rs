@@ -1,10 +1,11 @@
 //! Pieces of structured reasoning that stream in, put together again: OpenRouter's
 //! `reasoning_details` and LiteLLM's `thinking_blocks`. Providers check signatures over whole blocks,
 //! so that a block must not go back in pieces.
-//!
-//! Called by [`super::decode`] alone.
 
 use serde_json::{Map, Value};
+
+/// Fields for thoughts as plain text.
+pub(super) const PLAIN_THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
 
 /// The fields that grow from piece to piece.
 const TEXTS: &[&str] = &["text", "summary", "thinking"];

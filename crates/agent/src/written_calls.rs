@@ -1,0 +1,472 @@
+//! Calls that a model with tools writes into its text, because the server in front of it does not know the
+//! form that the model was trained on: `<tool_call>` of Hermes and Qwen, `<function=NAME>` of Llama and Qwen
+//! Coder, `<invoke name="…">`, `<arg_key>` of GLM, the markers of `DeepSeek`, Kimi, Mistral and gpt-oss, and
+//! JSON alone. Pure.
+//!
+//! Only what names a declared tool is a call. A form that begins in the middle of a line, or inside of a
+//! fenced block with more text behind it, is one that is spoken of.
+
+use serde_json::{Map, Value};
+
+use patchwright_guest::edit_format::fence::without_thoughts;
+use patchwright_provider::{ToolDeclaration, ToolForm};
+
+/// Most calls of one text.
+const MAX_CALLS: usize = 64;
+
+/// Words that only stand in a text when somebody writes a call, or speaks of calls.
+const MARKERS: &[&str] = &[
+    "<tool_call>",
+    "<function=",
+    "<function_calls>",
+    "<invoke name=",
+    "<｜tool▁call▁begin｜>",
+    "<|tool_call_begin|>",
+    "[TOOL_CALLS]",
+    "<|python_tag|>",
+    "to=functions.",
+    "```tool_code",
+    "```tool_call",
+];
+
+/// What stands around calls and says nothing.
+const WRAPPERS: &[&str] = &[
+    "<tool_calls>",
+    "</tool_calls>",
+    "<function_calls>",
+    "</function_calls>",
+    "<minimax:tool_call>",
+    "</minimax:tool_call>",
+    "</tool_call>",
+    "<｜tool▁calls▁begin｜>",
+    "<｜tool▁calls▁end｜>",
+    "<|tool_calls_section_begin|>",
+    "<|tool_calls_section_end|>",
+    "<|python_tag|>",
+    "<|eom_id|>",
+    "<|eot_id|>",
+    "<|im_end|>",
+];
+
+/// A text with calls in it.
+#[derive(Debug, PartialEq)]
+pub struct Written {
+    /// Names of tools and their arguments.
+    pub calls: Vec<(String, Value)>,
+    /// What else was said.
+    pub rest: String,
+}
+
+/// The calls in a text; `None` when there is none of a declared tool.
+pub fn read(text: &str, tools: &[ToolDeclaration]) -> Option<Written> {
+    let text = without_thoughts(text).trim();
+    let mut calls = Vec::new();
+    let mut rest = String::new();
+    let mut from = 0;
+    while calls.len() < MAX_CALLS {
+        let Some((start, form)) = next_form(text, from) else { break };
+        let Some(found) = form(&text[start..]) else {
+            let end = start + text[start..].chars().next().map_or(1, char::len_utf8);
+            rest.push_str(&text[from..end]);
+            from = end;
+            continue;
+        };
+        let known = found.calls.into_iter().filter_map(|raw| raw.of(tools));
+        let before = calls.len();
+        calls.extend(known);
+        let end = start + found.length;
+        // What names no tool stays in the text.
+        rest.push_str(&text[from..if calls.len() > before { start } else { end }]);
+        from = end;
+    }
+    rest.push_str(&text[from..]);
+    if calls.is_empty() {
+        let (alone, said) = json_alone(text)?;
+        calls = alone.into_iter().filter_map(|raw| raw.of(tools)).collect();
+        said.clone_into(&mut rest);
+    }
+    for wrapper in WRAPPERS {
+        rest = rest.replace(wrapper, "");
+    }
+    let rest = rest.trim().to_owned();
+    (!calls.is_empty()).then_some(Written { calls, rest })
+}
+
+/// Somebody tried to write a call: it stands at the beginning of a line, or is all that there is.
+pub fn is_attempt(text: &str) -> bool {
+    let text = without_thoughts(text).trim();
+    MARKERS.iter().any(|marker| text.match_indices(marker).any(|(at, _)| begins_a_line(text, at)))
+        || json_alone(text).is_some()
+}
+
+fn begins_a_line(text: &str, at: usize) -> bool {
+    let line = text[..at].rsplit('\n').next().unwrap_or_default();
+    let line = WRAPPERS.iter().fold(line.to_owned(), |line, wrapper| line.replace(wrapper, ""));
+    line.trim().is_empty() || line.trim_start().starts_with("<|")
+}
+
+/// A call as it was written.
+struct Raw {
+    name: String,
+    arguments: Value,
+    /// Values are texts whose types only the tool's schema tells.
+    is_text: bool,
+}
+
+/// Calls at the beginning of a text, and how many bytes of it they take.
+struct Found {
+    calls: Vec<Raw>,
+    length: usize,
+}
+
+type Form = fn(&str) -> Option<Found>;
+
+/// Where the next form begins that is no quotation.
+fn next_form(text: &str, from: usize) -> Option<(usize, Form)> {
+    const FORMS: [(&str, Form); 7] = [
+        ("<tool_call>", tool_call),
+        ("<function=", function),
+        ("<invoke name=", invoke),
+        ("<｜tool▁call▁begin｜>", deepseek),
+        ("<|tool_call_begin|>", kimi),
+        ("[TOOL_CALLS]", mistral),
+        ("<|channel|>commentary to=functions.", harmony),
+    ];
+    let places = FORMS.iter().filter_map(|(marker, form)| {
+        let mut places = text[from..].match_indices(marker).map(|(at, _)| from + at);
+        let at = places.find(|at| begins_a_line(text, *at) && !is_quoted(text, *at))?;
+        Some((at, *form))
+    });
+    places.min_by_key(|(at, _)| *at)
+}
+
+/// The place is inside of a fenced block.
+fn is_quoted(text: &str, at: usize) -> bool {
+    text[..at].lines().filter(|line| line.trim_start().starts_with("```")).count() % 2 == 1
+}
+
+/// What stands up to `end`, and the length with it; all of the rest where it is missing.
+fn until<'t>(text: &'t str, end: &str) -> (&'t str, usize) {
+    match text.find(end) {
+        Some(at) => (&text[..at], at + end.len()),
+        None => (text, text.len()),
+    }
+}
+
+fn tool_call(text: &str) -> Option<Found> {
+    let start = "<tool_call>".len();
+    let (body, length) = until(&text[start..], "</tool_call>");
+    let length = start + length;
+    let body = body.trim();
+    let calls = if body.starts_with(['{', '[']) {
+        json_calls(body)?
+    } else if body.starts_with("<function=") {
+        function(body)?.calls
+    } else if body.starts_with("<invoke") {
+        invoke(body)?.calls
+    } else {
+        vec![glm(body)?]
+    };
+    Some(Found { calls, length })
+}
+
+/// `NAME` and then pairs of `<arg_key>` and `<arg_value>`.
+fn glm(body: &str) -> Option<Raw> {
+    let name = body[..body.find("<arg_key>").unwrap_or(body.len())].trim();
+    let mut arguments = Map::new();
+    for pair in body.split("<arg_key>").skip(1) {
+        let (key, after) = pair.split_once("</arg_key>")?;
+        let (_, value) = after.split_once("<arg_value>")?;
+        let value = until(value, "</arg_value>").0;
+        arguments.insert(key.trim().to_owned(), Value::String(value.to_owned()));
+    }
+    let is_name = !name.is_empty() && !name.contains(char::is_whitespace);
+    is_name.then(|| Raw { name: name.to_owned(), arguments: arguments.into(), is_text: true })
+}
+
+fn function(text: &str) -> Option<Found> {
+    let start = "<function=".len();
+    let (name, after) = text[start..].split_once('>')?;
+    let (body, length) = until(after, "</function>");
+    let length = text.len() - after.len() + length;
+    let name = name.trim().trim_matches('"').to_owned();
+    let raw = match body.trim() {
+        json if json.starts_with('{') => {
+            Raw { name, arguments: serde_json::from_str(json).ok()?, is_text: false }
+        }
+        body => Raw { name, arguments: parameters(body, "<parameter=", ">")?, is_text: true },
+    };
+    Some(Found { calls: vec![raw], length })
+}
+
+fn invoke(text: &str) -> Option<Found> {
+    let start = "<invoke name=".len();
+    let (name, after) = text[start..].split_once('>')?;
+    let (body, length) = until(after, "</invoke>");
+    let length = text.len() - after.len() + length;
+    let arguments = parameters(body, "<parameter name=", ">")?;
+    let name = name.trim().trim_matches('"').to_owned();
+    Some(Found { calls: vec![Raw { name, arguments, is_text: true }], length })
+}
+
+/// Values between tags. A value begins and ends with a line break that is not its own.
+fn parameters(body: &str, open: &str, close: &str) -> Option<Value> {
+    let mut arguments = Map::new();
+    for part in body.split(open).skip(1) {
+        let (key, value) = part.split_once(close)?;
+        let value = match value.rfind("</parameter>") {
+            Some(end) => &value[..end],
+            None => value.trim_end(),
+        };
+        let value = value.strip_prefix('\n').unwrap_or(value);
+        let value = value.strip_suffix('\n').unwrap_or(value);
+        let key = key.split_whitespace().next()?.trim_matches('"').to_owned();
+        arguments.insert(key, Value::String(value.to_owned()));
+    }
+    Some(arguments.into())
+}
+
+/// `TYPE<sep>NAME` and a fenced object, or `NAME<sep>` and an object.
+fn deepseek(text: &str) -> Option<Found> {
+    let start = "<｜tool▁call▁begin｜>".len();
+    let (body, length) = until(&text[start..], "<｜tool▁call▁end｜>");
+    let (first, second) = body.split_once("<｜tool▁sep｜>")?;
+    let (name, json) = match second.trim() {
+        json if json.starts_with('{') => (first.trim(), json),
+        named => named.split_once('\n')?,
+    };
+    let arguments = serde_json::from_str(unfenced(json)).ok()?;
+    let raw = Raw { name: name.trim().to_owned(), arguments, is_text: false };
+    Some(Found { calls: vec![raw], length: start + length })
+}
+
+/// `functions.NAME:INDEX`, a marker and an object.
+fn kimi(text: &str) -> Option<Found> {
+    let start = "<|tool_call_begin|>".len();
+    let (body, length) = until(&text[start..], "<|tool_call_end|>");
+    let (name, json) = body.split_once("<|tool_call_argument_begin|>")?;
+    let name = name.trim();
+    let name = name.rsplit_once(':').map_or(name, |(name, _)| name);
+    let arguments = serde_json::from_str(json.trim()).ok()?;
+    let raw = Raw { name: name.to_owned(), arguments, is_text: false };
+    Some(Found { calls: vec![raw], length: start + length })
+}
+
+/// A list of objects, or `NAME[ARGS]` and an object.
+fn mistral(text: &str) -> Option<Found> {
+    let start = "[TOOL_CALLS]".len();
+    let body = &text[start..];
+    if let Some((name, json)) = body.split_once("[ARGS]") {
+        let mut values = serde_json::Deserializer::from_str(json).into_iter::<Value>();
+        let arguments = values.next()?.ok()?;
+        let length = text.len() - json.len() + values.byte_offset();
+        let name = name.split("[CALL_ID]").next().unwrap_or(name).trim().to_owned();
+        return Some(Found { calls: vec![Raw { name, arguments, is_text: false }], length });
+    }
+    let mut values = serde_json::Deserializer::from_str(body).into_iter::<Value>();
+    let list = values.next()?.ok()?;
+    let length = start + values.byte_offset();
+    Some(Found { calls: calls_of(list)?, length })
+}
+
+/// The channel of gpt-oss for calls.
+fn harmony(text: &str) -> Option<Found> {
+    let (_, after) = text.split_once("to=functions.")?;
+    let end = after.find(|c: char| c.is_whitespace() || c == '<')?;
+    let (_, json) = after.split_once("<|message|>")?;
+    let mut values = serde_json::Deserializer::from_str(json).into_iter::<Value>();
+    let arguments = values.next()?.ok()?;
+    let mut length = text.len() - json.len() + values.byte_offset();
+    if text[length..].starts_with("<|call|>") {
+        length += "<|call|>".len();
+    }
+    let raw = Raw { name: after[..end].to_owned(), arguments, is_text: false };
+    Some(Found { calls: vec![raw], length })
+}
+
+/// A text that is nothing but calls in JSON, or ends in a fenced block that is; and what stands before.
+fn json_alone(text: &str) -> Option<(Vec<Raw>, &str)> {
+    let text = text.trim();
+    let bare = text.strip_prefix("<|python_tag|>").unwrap_or(text).trim();
+    if bare.starts_with(['{', '[']) {
+        return Some((json_calls(bare)?, ""));
+    }
+    let inner = text.strip_suffix("```")?;
+    let open = inner.rfind("```")?;
+    let (language, body) = inner[open + 3..].split_once('\n')?;
+    let is_data = matches!(language.trim(), "" | "json" | "tool_call" | "tool_code" | "tool_calls");
+    let is_block = is_data && begins_a_line(text, open);
+    Some((json_calls(body.trim()).filter(|_| is_block)?, &text[..open]))
+}
+
+/// Calls one after the other, with nothing between them but `;` and `,`.
+fn json_calls(text: &str) -> Option<Vec<Raw>> {
+    let mut calls = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        let value = values.next()?.ok()?;
+        calls.extend(calls_of(value)?);
+        let after = rest[values.byte_offset()..].trim_start();
+        rest = after.strip_prefix([';', ',']).unwrap_or(after).trim();
+        for wrapper in WRAPPERS {
+            rest = rest.strip_suffix(wrapper).unwrap_or(rest).trim();
+        }
+    }
+    Some(calls)
+}
+
+/// One call, or a list of them. Other objects are none.
+fn calls_of(value: Value) -> Option<Vec<Raw>> {
+    match value {
+        Value::Array(values) if !values.is_empty() => {
+            let calls: Option<Vec<Vec<Raw>>> = values.into_iter().map(calls_of).collect();
+            Some(calls?.into_iter().flatten().collect())
+        }
+        Value::Object(mut fields) => {
+            if let Some(inner @ Value::Object(_)) =
+                fields.remove("function").or_else(|| fields.remove("tool_call"))
+            {
+                return calls_of(inner);
+            }
+            let name = fields.remove("name").or_else(|| fields.remove("tool"))?;
+            let arguments = ["arguments", "parameters", "args", "input"];
+            let arguments = arguments.iter().find_map(|key| fields.remove(*key))?;
+            let arguments = match arguments {
+                Value::String(text) => serde_json::from_str(&text).ok()?,
+                arguments => arguments,
+            };
+            let name = name.as_str()?.to_owned();
+            arguments.is_object().then(|| vec![Raw { name, arguments, is_text: false }])
+        }
+        _ => None,
+    }
+}
+
+fn unfenced(text: &str) -> &str {
+    let text = text.trim();
+    let Some(inner) = text.strip_prefix("```") else { return text };
+    let inner = inner.split_once('\n').map_or(inner, |(_, body)| body);
+    inner.trim_end().strip_suffix("```").unwrap_or(inner).trim()
+}
+
+impl Raw {
+    /// The call, when it is one of a declared function.
+    fn of(self, tools: &[ToolDeclaration]) -> Option<(String, Value)> {
+        let name = self.name.strip_prefix("functions.").unwrap_or(&self.name);
+        let tool = tools.iter().find(|tool| tool.name == name)?;
+        let schema = match &tool.form {
+            ToolForm::Function { schema, .. } => Some(schema),
+            ToolForm::Native { .. } => None,
+            ToolForm::Freeform { .. } => return None,
+        };
+        let mut arguments = self.arguments;
+        if let (true, Value::Object(fields)) = (self.is_text, &mut arguments) {
+            for (key, value) in fields {
+                let kind = schema.and_then(|it| it.pointer(&format!("/properties/{key}/type")));
+                typed(value, kind);
+            }
+        }
+        Some((tool.name.clone(), arguments))
+    }
+}
+
+/// A text as a value of another type, where the schema asks for one.
+fn typed(value: &mut Value, kind: Option<&Value>) {
+    let Some(kind) = kind else { return };
+    let takes_text = match kind {
+        Value::Array(kinds) => kinds.iter().any(|kind| kind == "string"),
+        kind => kind == "string",
+    };
+    if !takes_text
+        && let Some(parsed) = value.as_str().and_then(|it| serde_json::from_str(it.trim()).ok())
+    {
+        *value = parsed;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::written_calls::*;
+
+    fn tools() -> Vec<ToolDeclaration> {
+        let schema = json!({"type": "object", "properties": {
+            "command": {"type": "string"}, "timeout": {"type": ["integer", "null"]},
+            "paths": {"type": "array"},
+        }});
+        let name = "run_shell_command".to_owned();
+        let form = ToolForm::Function { schema, strict: false };
+        vec![ToolDeclaration { name, description: String::new(), form }]
+    }
+
+    #[test]
+    fn the_forms_of_open_weight_models_are_calls() {
+        let call = json!({"command": "make test"});
+        for text in [
+            "<tool_call>\n{\"name\": \"run_shell_command\", \"arguments\": {\"command\": \"make test\"}}\n</tool_call>",
+            "<tool_call>{\"name\": \"run_shell_command\", \"arguments\": \"{\\\"command\\\": \\\"make test\\\"}\"}",
+            "<tool_call>\n<function=run_shell_command>\n<parameter=command>\nmake test\n</parameter>\n</function>\n</tool_call>",
+            "<function=run_shell_command>{\"command\": \"make test\"}</function>",
+            "<tool_call>run_shell_command\n<arg_key>command</arg_key>\n<arg_value>make test</arg_value>\n</tool_call>",
+            "<function_calls>\n<invoke name=\"run_shell_command\">\n<parameter name=\"command\">make test</parameter>\n</invoke>\n</function_calls>",
+            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>run_shell_command\n```json\n{\"command\": \"make test\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>run_shell_command<｜tool▁sep｜>{\"command\": \"make test\"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+            "<|tool_calls_section_begin|><|tool_call_begin|>functions.run_shell_command:0<|tool_call_argument_begin|>{\"command\": \"make test\"}<|tool_call_end|><|tool_calls_section_end|>",
+            "[TOOL_CALLS][{\"name\": \"run_shell_command\", \"arguments\": {\"command\": \"make test\"}}]",
+            "[TOOL_CALLS]run_shell_command[ARGS]{\"command\": \"make test\"}",
+            "<|channel|>commentary to=functions.run_shell_command <|constrain|>json<|message|>{\"command\": \"make test\"}<|call|>",
+            "{\"name\": \"run_shell_command\", \"parameters\": {\"command\": \"make test\"}}",
+            "<|python_tag|>{\"type\": \"function\", \"name\": \"run_shell_command\", \"parameters\": {\"command\": \"make test\"}}<|eom_id|>",
+            "```json\n{\"name\": \"run_shell_command\", \"arguments\": {\"command\": \"make test\"}}\n```",
+            "<think>I could <tool_call> now.</think>\n{\"function\": {\"name\": \"run_shell_command\", \"arguments\": {\"command\": \"make test\"}}}",
+        ] {
+            let written = read(text, &tools()).unwrap_or_else(|| panic!("{text}"));
+            let expected = vec![("run_shell_command".to_owned(), call.clone())];
+            assert_eq!(written.calls, expected, "{text}");
+            assert_eq!(written.rest, "", "{text}");
+            assert!(is_attempt(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn words_beside_calls_stay_and_values_have_the_types_of_the_schema() {
+        let text = "Let me run it.\n<tool_call>\n<function=run_shell_command>\n<parameter=command>\n\
+                    echo 1\necho 2\n</parameter>\n<parameter=timeout>\n5\n</parameter>\n\
+                    <parameter=paths>\n[\"a\"]\n</parameter>\n</function>\n</tool_call>\nThen we see.";
+        let written = read(text, &tools()).unwrap();
+        assert_eq!(
+            written.calls[0].1,
+            json!({"command": "echo 1\necho 2", "timeout": 5, "paths": ["a"]})
+        );
+        assert_eq!(written.rest, "Let me run it.\n\nThen we see.");
+        let two = "<tool_call>{\"name\": \"run_shell_command\", \"arguments\": {}}</tool_call>\n\
+                   <tool_call>{\"name\": \"run_shell_command\", \"arguments\": {}}</tool_call>";
+        assert_eq!(read(two, &tools()).unwrap().calls.len(), 2);
+    }
+
+    #[test]
+    fn what_is_only_spoken_of_is_no_call() {
+        let call = "{\"name\": \"run_shell_command\", \"arguments\": {\"command\": \"x\"}}";
+        for text in [
+            "Done. The parser reads `<tool_call>` now.".to_owned(),
+            format!(
+                "Handle Hermes calls\n\n```\n<tool_call>{call}</tool_call>\n```\n\nTests pass."
+            ),
+            format!("The body is {call}."),
+            format!("It prints\n\n```json\n{call}\n```\n\nas before."),
+            "{\"name\": \"patchwright\", \"version\": \"1\"}".to_owned(),
+            "<tool_call>{\"name\": \"format_disk\", \"arguments\": {}}</tool_call>".to_owned(),
+            "<tool_call>{\"name\": \"run_shell_command\", \"arguments\": {\"comm".to_owned(),
+            "<tool_call>".to_owned(),
+            "<function=".to_owned(),
+            "[TOOL_CALLS]".to_owned(),
+            String::new(),
+        ] {
+            assert_eq!(read(&text, &tools()), None, "{text}");
+        }
+        assert!(!is_attempt("Done. The parser reads `<tool_call>` now."));
+        assert!(is_attempt("<tool_call>{\"name\": \"run_shell_command\", \"arguments\": {\"comm"));
+    }
+}

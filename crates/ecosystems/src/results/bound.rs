@@ -1,0 +1,62 @@
+//! Results in less room: for a journal, for a report.
+
+use std::collections::BTreeMap;
+
+use super::{Status, Test, TestResults};
+
+/// Failures of which more than the name is kept.
+const MAX_DETAILS: usize = 50;
+
+impl TestResults {
+    /// With at most so many tests by name, and so many bytes of names and details. What failed comes
+    /// first, then what passed; the counts stay whole.
+    #[must_use]
+    pub fn bounded(self, names: usize, bytes: usize) -> TestResults {
+        let room = Room { names, bytes, details: MAX_DETAILS };
+        self.keep(room, &[Status::Error, Status::Failed, Status::Passed, Status::Skipped])
+    }
+
+    /// Only what failed, at most so many of it.
+    #[must_use]
+    pub fn only_bad(self, names: usize) -> TestResults {
+        let room = Room { names, bytes: usize::MAX, details: 0 };
+        self.keep(room, &[Status::Error, Status::Failed])
+    }
+
+    fn keep(mut self, mut room: Room, order: &[Status]) -> TestResults {
+        let mut kept = BTreeMap::new();
+        let all = self.tests.len();
+        for status in order {
+            let (now, later): (BTreeMap<_, _>, BTreeMap<_, _>) =
+                std::mem::take(&mut self.tests).into_iter().partition(|(_, t)| t.status == *status);
+            self.tests = later;
+            kept.extend(now.into_iter().filter_map(|(name, test)| room.take(name, test)));
+        }
+        self.truncated |= kept.len() < all;
+        TestResults { tests: kept, ..self }
+    }
+}
+
+/// What is left of the room.
+struct Room {
+    names: usize,
+    bytes: usize,
+    details: usize,
+}
+
+impl Room {
+    fn take(&mut self, name: String, test: Test) -> Option<(String, Test)> {
+        if self.names == 0 || self.bytes < name.len() {
+            return None;
+        }
+        self.names -= 1;
+        self.bytes -= name.len();
+        let fits = self.details > 0 && test.detail.len() <= self.bytes;
+        if test.detail.is_empty() || !fits {
+            return Some((name, Test { detail: String::new(), ..test }));
+        }
+        self.details -= 1;
+        self.bytes -= test.detail.len();
+        Some((name, test))
+    }
+}

@@ -1,0 +1,268 @@
+//! What the commands of a model leave running: servers, watchers, a build that takes longer than a call may.
+//!
+//! A process that a command has put into the background stays when the command has ended, with its launcher.
+//! What it writes from then on goes into a file, of which the beginning is kept. It ends like a session: when
+//! the model ends it, before the tree is collected, and at the latest with the guest.
+
+use parking_lot::Mutex;
+use std::fs::File;
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::Pid;
+
+use super::descendants;
+use super::keeper::Keeper;
+use super::launch::Streams;
+use super::output::Kept;
+use super::process::{
+    Ending, KILL_TIMEOUT, Processes, Running, Sink, Spec, TIMED_OUT, cannot_start, exit_code,
+    milliseconds, timespec,
+};
+use super::protocol::MAX_OUTPUT_CAP;
+use super::quota::Inside;
+use crate::tool::{CommandOutput, ToolError};
+
+/// Most commands that have left something running.
+const MAX_LEFT: usize = 32;
+/// Bytes of a log; what comes later is taken and thrown away, so that nothing waits for a full pipe.
+const MAX_LOG: u64 = 16 << 20;
+/// How often it is looked whether it is to end.
+const PACE: Duration = Duration::from_millis(200);
+/// What a thread needs.
+const STACK: usize = 128 << 10;
+/// Processes that are named.
+const NAMED: usize = 5;
+/// Characters of a command line.
+const LABEL: usize = 60;
+
+/// What was left running.
+#[derive(Debug, Default)]
+pub(super) struct Background(Mutex<Vec<Arc<Left>>>);
+
+/// What one command left.
+#[derive(Debug)]
+pub(super) struct Left {
+    is_cut: AtomicBool,
+    /// Dropping it ends the processes.
+    lifeline: Mutex<Option<PipeWriter>>,
+    is_over: AtomicBool,
+}
+
+impl Left {
+    pub(super) fn has_ended(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// It is to end.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut.load(Ordering::Relaxed)
+    }
+
+    fn cut(&self) {
+        self.is_cut.store(true, Ordering::Relaxed);
+        *self.lifeline.lock() = None;
+    }
+}
+
+impl Background {
+    /// Where the output goes, and room for one more.
+    pub(super) fn log(&self, tmp: &Path) -> Option<(PathBuf, Log)> {
+        let mut table = self.0.lock();
+        table.retain(|left| !left.is_over.load(Ordering::Relaxed));
+        if table.len() >= MAX_LEFT {
+            return None;
+        }
+        (1..1000).find_map(|number| {
+            let path = tmp.join(format!("background-{number}.log"));
+            let file = File::options().write(true).create_new(true).open(&path).ok()?;
+            Some((path, Log { file, room: MAX_LOG }))
+        })
+    }
+
+    pub(super) fn keep(&self, lifeline: Option<PipeWriter>) -> Arc<Left> {
+        let lifeline = Mutex::new(lifeline);
+        let (is_cut, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let left = Arc::new(Left { is_cut, lifeline, is_over });
+        self.0.lock().push(Arc::clone(&left));
+        left
+    }
+
+    /// Ends everything, and waits for it.
+    pub(super) fn end_all(&self, until: Instant) {
+        let all = std::mem::take(&mut *self.0.lock());
+        for left in &all {
+            left.cut();
+        }
+        let is_over = |left: &Arc<Left>| left.is_over.load(Ordering::Relaxed);
+        while !all.iter().all(is_over) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// A file that takes so much and no more.
+#[derive(Debug)]
+pub(super) struct Log {
+    file: File,
+    room: u64,
+}
+
+impl Sink for Log {
+    fn push(&mut self, bytes: &[u8]) {
+        let count = bytes.len().min(usize::try_from(self.room).unwrap_or(usize::MAX));
+        self.room -= count as u64;
+        // The folder may be full; the command goes on all the same.
+        let _ = self.file.write_all(&bytes[..count]);
+    }
+}
+
+impl Processes {
+    /// Runs a command of the model to its end or its time limit. What it put into the background stays; the
+    /// second value says so.
+    ///
+    /// # Errors
+    /// As [`Processes::run`].
+    pub fn run_leaving(
+        &self,
+        spec: &Spec<'_>,
+        cancelled: &AtomicBool,
+    ) -> Result<(CommandOutput, String), ToolError> {
+        let started = Instant::now();
+        let inside = self.enter()?;
+        let (reader, writer) = std::io::pipe().map_err(|err| cannot_start(&err))?;
+        let (status, told) = std::io::pipe().map_err(|err| cannot_start(&err))?;
+        let mut running =
+            self.start_launcher(spec, Streams::Leaving, writer.into(), told.into(), reader)?;
+        let mut kept = Kept::new(spec.output_cap.min(MAX_OUTPUT_CAP));
+        let ending = running.follow(&mut kept, started + spec.timeout, &|_| {
+            is_readable(&status).then_some(Ending::Ended).or_else(|| self.interruption(cancelled))
+        });
+        let code = match ending {
+            Ending::Ended => code_of(status),
+            _ => None,
+        };
+        let Some(code) = code else {
+            let status = self.end(running, &mut kept);
+            drop(inside);
+            let timed_out = matches!(ending, Ending::TimedOut);
+            let code = match ending {
+                Ending::TimedOut => TIMED_OUT,
+                Ending::Cancelled => return Err(ToolError::tell("the call was cancelled")),
+                Ending::Full(why) => {
+                    return Err(ToolError::tell(format!("the command was ended: {why}")));
+                }
+                Ending::Ended => exit_code(status),
+            };
+            self.leave(code)?;
+            return Ok((kept.finish(code, timed_out, milliseconds(started)), String::new()));
+        };
+        running.drain(&mut kept);
+        let note = self.leave_running(running, inside, &mut kept);
+        self.leave(code)?;
+        Ok((kept.finish(code, false, milliseconds(started)), note))
+    }
+
+    /// Leaves what runs to a thread; what the model is told about it.
+    fn leave_running(
+        &self,
+        mut running: Running,
+        inside: Option<Inside>,
+        kept: &mut Kept,
+    ) -> String {
+        let launcher = running.pid();
+        let names = names(&descendants::alive_below(launcher, &|_| false));
+        let is_quiet = running.output.is_none();
+        let Some((path, mut log)) = self.background.log(&self.tmp()) else {
+            self.end(running, kept);
+            return format!("{names} ended with the command: too much runs in the background.");
+        };
+        let left = self.background.keep(running.hand_over(PACE));
+        let keeper = Arc::clone(&self.keeper);
+        let pump = std::thread::Builder::new().name("background".to_owned()).stack_size(STACK);
+        let kept_left = Arc::clone(&left);
+        let spawned = pump.spawn(move || {
+            follow_to_the_end(&keeper, running, &mut log);
+            drop(inside);
+            kept_left.has_ended();
+        });
+        if spawned.is_err() {
+            left.cut();
+            return format!("{names} ended with the command: no thread can be started.");
+        }
+        if is_quiet {
+            let _ = fs_err::remove_file(path);
+            return format!("In the background {names}.");
+        }
+        format!(
+            "In the background {names}. What is written there from now on is in {}.",
+            path.display()
+        )
+    }
+
+    /// Where commands put what is not kept.
+    pub(super) fn tmp(&self) -> PathBuf {
+        self.env().get("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
+    }
+
+    /// Ends what commands have left running.
+    pub(super) fn end_background(&self) {
+        self.background.end_all(Instant::now() + KILL_TIMEOUT * 2);
+    }
+}
+
+/// Takes output until the processes have ended.
+pub(super) fn follow_to_the_end(keeper: &Keeper, mut running: Running, sink: &mut Log) {
+    let never = AtomicBool::new(false);
+    loop {
+        let until = Instant::now() + Duration::from_hours(1);
+        match running.follow(sink, until, &|_| keeper.interruption(&never)) {
+            Ending::TimedOut => {}
+            _ => break,
+        }
+    }
+    keeper.end(running, sink);
+}
+
+/// Processes as they are called, with their ids: `runs make serve (12)`.
+pub(super) fn names(pids: &[Pid]) -> String {
+    let name = |pid: &Pid| {
+        let id = pid.as_raw_nonzero();
+        let line = fs_err::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line);
+        let words: Vec<&str> = line.split('\0').filter(|word| !word.is_empty()).collect();
+        let clean = |c: char| if c.is_control() || c == '`' { ' ' } else { c };
+        let line: String = words.join(" ").chars().take(LABEL).map(clean).collect();
+        format!("`{line}` ({id})")
+    };
+    let named: Vec<String> = pids.iter().take(NAMED).map(name).collect();
+    let more = match pids.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    match pids.len() {
+        0 => "a process runs".to_owned(),
+        1 => format!("runs {}", named.join(", ")),
+        _ => format!("run {}{more}", named.join(", ")),
+    }
+}
+
+/// There is something to read.
+fn is_readable(pipe: &PipeReader) -> bool {
+    let mut fds = [PollFd::new(pipe, PollFlags::IN)];
+    let ready = rustix::event::poll(&mut fds, Some(&timespec(Duration::ZERO)));
+    ready.is_ok_and(|count| count > 0) && fds[0].revents().contains(PollFlags::IN)
+}
+
+/// The exit code of a command that has left something running; `None` when it has not.
+fn code_of(mut status: PipeReader) -> Option<i32> {
+    if !is_readable(&status) {
+        return None;
+    }
+    let mut byte = [0];
+    status.read_exact(&mut byte).ok().map(|()| i32::from(byte[0]))
+}

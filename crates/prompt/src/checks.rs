@@ -1,0 +1,224 @@
+//! What a model is told about the repository's checks: before its work, and when they fail on it.
+
+use std::collections::BTreeSet;
+
+use minijinja::{Value, context};
+
+use super::{render, tag_of};
+use patchwright_base::error::Result;
+use patchwright_types::evidence::{
+    CheckRun, Comparison, EvidenceRow, Names, Standing, TestResults,
+};
+
+/// Tests of one list that are named.
+const MAX_NAMES: usize = 20;
+/// Bytes of one check's output before the work, and of all of them.
+const MAX_OUTPUT: usize = 2_000;
+const MAX_OUTPUTS: usize = 6_000;
+
+/// A check that fails on the change, for the model.
+#[derive(Clone, Copy, Debug)]
+pub struct FailedCheck<'a> {
+    pub row: &'a EvidenceRow,
+    /// What it said in the round before.
+    pub last: Option<&'a CheckRun>,
+}
+
+/// Names under a title.
+struct List {
+    title: String,
+    names: Vec<String>,
+    count: usize,
+}
+
+impl List {
+    fn new(title: &str, names: &Names) -> List {
+        List { title: title.to_owned(), names: names.names.clone(), count: names.count }
+    }
+
+    fn value(&self) -> Value {
+        let names: Vec<String> = self.names.iter().take(MAX_NAMES).cloned().collect();
+        let more = self.count.saturating_sub(names.len());
+        context! { title => format!("{} ({})", self.title, self.count), names, more }
+    }
+}
+
+/// The message to a model whose change fails checks. `unknown` are those that say nothing. `tag` is from
+/// [`super::fresh_tag`], made for the outputs of the checks.
+pub fn check_failed(
+    failed: &[FailedCheck<'_>],
+    unknown: &[&EvidenceRow],
+    tag: &str,
+) -> Result<String> {
+    let checks: Vec<Value> = failed.iter().filter_map(failed_check).collect();
+    let unknown = unknown.iter().filter_map(|row| {
+        let why = row.head.as_ref()?.note.clone().unwrap_or_else(|| "it did not run".to_owned());
+        Some(context! { command => row.command.as_str(), why })
+    });
+    let unknown: Vec<Value> = unknown.collect();
+    render("task/check_failed.md", context! { checks, unknown, tag })
+}
+
+fn failed_check(FailedCheck { row, last }: &FailedCheck<'_>) -> Option<Value> {
+    let head = row.head.as_ref()?;
+    let since = last.map(|last| since(last, head));
+    let is_same = matches!(since, Some(Since::Same));
+    let lists: Vec<Value> = match &since {
+        Some(Since::Same) => Vec::new(),
+        Some(Since::Tests(lists)) => lists.iter().map(List::value).collect(),
+        Some(Since::Other) | None => {
+            row.tests.iter().flat_map(lists_of).map(|list| list.value()).collect()
+        }
+    };
+    let since = match since {
+        Some(Since::Same) => "It fails as it did in the last round.",
+        Some(Since::Tests(_)) => "Since the last round:",
+        Some(Since::Other) => "It fails in another way than in the last round.",
+        None => "",
+    };
+    Some(context! {
+        command => row.command.as_str(),
+        verdict => verdict(head),
+        before => before(row),
+        since,
+        lists,
+        output => if is_same { "" } else { head.tail.as_str() },
+    })
+}
+
+/// How it went before the change, where that is known.
+fn before(row: &EvidenceRow) -> &'static str {
+    match (&row.base, row.standing()) {
+        (Some(base), _) if base.passed() => "it passed before your change",
+        (Some(base), _) if base.is_flaky() => {
+            "before your change it failed once and passed once, so it may not be yours"
+        }
+        (Some(base), Standing::Broken) if base.failed() => {
+            "it failed before your change too, but not in this way"
+        }
+        (Some(base), Standing::Improved) if base.failed() => {
+            "it failed before your change too, and in more tests"
+        }
+        (Some(base), _) if base.failed() => "it failed before your change too",
+        (Some(_) | None, _) => "",
+    }
+}
+
+fn lists_of(tests: &Comparison) -> Vec<List> {
+    let lists = [
+        List::new("Tests that passed before your change and fail now", &tests.broke),
+        List::new("Tests that were not there before and fail", &tests.new_failing),
+        List::new("Tests that failed before your change and still fail", &tests.still_failing),
+        List::new("Tests that failed before and no longer run", &tests.gone),
+        List::new("Tests that your change repaired", &tests.fixed),
+        List::new("Tests that fail once and pass once", &tests.flaky),
+    ];
+    lists.into_iter().filter(|list| list.count > 0).collect()
+}
+
+/// What is different from the round before.
+enum Since {
+    Same,
+    Tests(Vec<List>),
+    Other,
+}
+
+fn since(last: &CheckRun, now: &CheckRun) -> Since {
+    if let (Some(before), Some(after)) = (&last.tests, &now.tests) {
+        let before: BTreeSet<&str> = before.bad().collect();
+        let after: BTreeSet<&str> = after.bad().collect();
+        if before == after && !after.is_empty() {
+            return Since::Same;
+        }
+        let listed = |title: &str, names: Vec<&str>| List {
+            title: title.to_owned(),
+            count: names.len(),
+            names: names.into_iter().take(MAX_NAMES).map(str::to_owned).collect(),
+        };
+        let lists = [
+            listed(
+                "Tests that fail now and did not then",
+                after.difference(&before).copied().collect(),
+            ),
+            listed("Tests that no longer fail", before.difference(&after).copied().collect()),
+            listed("Tests that still fail", after.intersection(&before).copied().collect()),
+        ];
+        let lists: Vec<List> = lists.into_iter().filter(|list| list.count > 0).collect();
+        return if lists.is_empty() { Since::Other } else { Since::Tests(lists) };
+    }
+    let is_same = last.exit_code == now.exit_code && plain(&last.tail) == plain(&now.tail);
+    if is_same { Since::Same } else { Since::Other }
+}
+
+/// An output without its numbers: times and addresses differ from run to run.
+fn plain(output: &str) -> String {
+    output.chars().filter(|c| !c.is_ascii_digit()).collect()
+}
+
+/// How the checks went before the work, for the model; empty when none ran.
+pub fn baseline(runs: &[CheckRun]) -> Result<String> {
+    if runs.is_empty() {
+        return Ok(String::new());
+    }
+    let mut room = MAX_OUTPUTS;
+    let outputs: Vec<String> = runs
+        .iter()
+        .map(|run| {
+            let output =
+                if run.passed() { String::new() } else { run.digest(MAX_OUTPUT.min(room)) };
+            room = room.saturating_sub(output.len());
+            output
+        })
+        .collect();
+    let texts: Vec<&str> = outputs.iter().map(String::as_str).collect();
+    let tag = tag_of(&texts);
+    let checks = runs.iter().zip(&outputs).map(|(run, output)| {
+        let bad: Vec<String> =
+            run.tests.iter().flat_map(TestResults::bad).map(str::to_owned).collect();
+        let lists: Vec<Value> = if bad.is_empty() {
+            Vec::new()
+        } else {
+            let list = List { title: "Tests that fail".to_owned(), count: bad.len(), names: bad };
+            vec![list.value()]
+        };
+        context! { command => run.command.as_str(), verdict => state(run), lists, output }
+    });
+    let checks: Vec<Value> = checks.collect();
+    let text = render("context/baseline.md", context! { checks, tag })?;
+    // What was printed cannot end the block.
+    let (inside, end) = text.split_at(text.len().saturating_sub("</baseline>".len()));
+    Ok(inside.replace("</baseline", "&lt;/baseline") + end)
+}
+
+fn state(run: &CheckRun) -> String {
+    let tests = run.tests.as_ref().map(|tests| &tests.counts);
+    let tests = tests.map(|counts| match counts.bad() {
+        0 => format!(", {} tests", counts.all()),
+        bad => format!(", {bad} of {} tests fail", counts.all()),
+    });
+    let tests = tests.unwrap_or_default();
+    let seconds = run.duration_ms / 1000;
+    match run {
+        _ if run.passed() => format!("passes{tests} ({seconds} s)."),
+        _ if run.unrunnable => {
+            format!(
+                "cannot be run in this container ({}).",
+                run.note.as_deref().unwrap_or("no such program")
+            )
+        }
+        _ if run.is_flaky() => {
+            format!("{}{tests}; it passed when it was run once more.", verdict(run))
+        }
+        _ if run.again.is_some() => format!("{}{tests}, twice ({seconds} s).", verdict(run)),
+        _ => format!("{}{tests} ({seconds} s).", verdict(run)),
+    }
+}
+
+pub(super) fn verdict(run: &CheckRun) -> String {
+    match (run.exit_code, run.timed_out, &run.note) {
+        (_, true, _) => format!("timed out after {} seconds", run.duration_ms / 1000),
+        (Some(code), false, _) => format!("exit code {code}"),
+        (None, false, Some(note)) => format!("could not be run ({note})"),
+        (None, false, None) => "could not be run".to_owned(),
+    }
+}

@@ -1,0 +1,141 @@
+//! The evidence: what the harness ran before and after the change, with the exit codes that it recorded
+//! and what became of the tests.
+
+use std::fmt::Write as _;
+
+use super::sections::{html, seconds};
+use patchwright_base::text::{self, code, code_cell, inline};
+use patchwright_types::evidence::{
+    CheckRun, Comparison, Evidence, EvidenceRow, Names, Standing, newly_failing,
+};
+
+/// Rows of the table.
+const MAX_ROWS: usize = 60;
+/// Tests of one list that are named, and checks whose tests are.
+const MAX_NAMES: usize = 15;
+const MAX_LISTED: usize = 8;
+/// Bytes of a name, a place or a note.
+const MAX_NAME: usize = 400;
+/// Outputs that are shown, and bytes of one.
+const MAX_OUTPUTS: usize = 3;
+const OUTPUT_BYTES: usize = 3_000;
+
+/// The table of checks with what stands behind it.
+pub fn evidence(evidence: &Evidence) -> String {
+    if evidence.rows.is_empty() {
+        return "No checks ran: none are configured and none were found.\n".to_owned();
+    }
+    let mut out = String::from("| Command | Before | After | Duration |\n|---|---|---|---|\n");
+    for row in evidence.rows.iter().take(MAX_ROWS) {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} |",
+            code_cell(&row.command),
+            verdict(row.base.as_ref(), Standing::NotRun),
+            verdict(row.head.as_ref(), row.standing()),
+            row.head.as_ref().map_or_else(|| "–".to_owned(), |run| seconds(run.duration_ms)),
+        );
+    }
+    for row in evidence.rows.iter().filter(|row| row.tests.is_some()).take(MAX_LISTED) {
+        tests(&mut out, row, evidence.rows.len());
+    }
+    let broken = newly_failing(evidence);
+    if !broken.is_empty() {
+        let _ = writeln!(out, "\n**{} check(s) fail that did not fail before.**", broken.len());
+    }
+    outputs(&mut out, evidence);
+    let found: Vec<&str> = evidence.rows.iter().filter_map(|row| row.found.as_deref()).collect();
+    let source = match found.as_slice() {
+        [place] if evidence.rows.len() == 1 => {
+            format!("found in {}", code(&text::cut(place, MAX_NAME)))
+        }
+        _ => inline(&evidence.source),
+    };
+    if !source.is_empty() {
+        let _ = writeln!(
+            out,
+            "\nRun by Patchwright in fresh sandboxes, not by the model. Commands from: {source}."
+        );
+    }
+    for note in evidence.notes.iter().take(5) {
+        let _ = writeln!(out, "\n{}.", inline(&text::cut(note, MAX_NAME)));
+    }
+    out
+}
+
+/// What became of the tests of a check: a line, and the names behind it.
+fn tests(out: &mut String, row: &EvidenceRow, rows: usize) {
+    let Some(tests) = &row.tests else { return };
+    let whose = if rows == 1 { String::new() } else { format!(" of {}", code(&row.command)) };
+    let _ = writeln!(out, "\n**Tests**{whose}: {}", tests.line());
+    let lists: Vec<(&str, &Names)> = lists(tests);
+    if lists.is_empty() {
+        return;
+    }
+    let mut names = String::new();
+    for (title, list) in lists {
+        let _ = writeln!(names, "\n{title}:\n");
+        for name in list.names.iter().take(MAX_NAMES) {
+            let _ = writeln!(names, "- {}", code(&text::cut(name, MAX_NAME)));
+        }
+        let more = list.count.saturating_sub(list.names.len().min(MAX_NAMES));
+        if more > 0 {
+            let _ = writeln!(names, "- and {more} more");
+        }
+    }
+    let _ = write!(out, "\n<details><summary>Which tests</summary>\n{names}\n</details>\n");
+}
+
+fn lists(tests: &Comparison) -> Vec<(&'static str, &Names)> {
+    let lists = [
+        ("Fixed", &tests.fixed),
+        ("Broke", &tests.broke),
+        ("New, and fail", &tests.new_failing),
+        ("Fail as before", &tests.still_failing),
+        ("Flaky: failed, and passed when run once more", &tests.flaky),
+        ("Failed before, and no longer run", &tests.gone),
+    ];
+    lists.into_iter().filter(|(_, names)| !names.is_empty()).collect()
+}
+
+/// What the checks printed that are against the change, those that it broke first.
+fn outputs(out: &mut String, evidence: &Evidence) {
+    let broken = newly_failing(evidence);
+    let still = evidence.standing(&[Standing::StillFailing, Standing::Improved]);
+    let shown = broken.into_iter().chain(still);
+    let shown = shown.filter_map(|row| Some((row, row.head.as_ref()?)));
+    for (row, run) in shown.filter(|(_, run)| !run.tail.is_empty()).take(MAX_OUTPUTS) {
+        let tail = text::fence(&run.digest(OUTPUT_BYTES), "");
+        let command = html(&row.command);
+        let _ = write!(
+            out,
+            "\n<details><summary>Output of <code>{command}</code></summary>\n\n{tail}\n</details>\n"
+        );
+    }
+}
+
+/// How a side of a check went. `standing` is that of the row for the head.
+fn verdict(run: Option<&CheckRun>, standing: Standing) -> String {
+    let Some(run) = run else { return "not run".to_owned() };
+    let word = word(run, standing);
+    match &run.note {
+        Some(note) => format!("{word}: {}", inline(note)),
+        None => word,
+    }
+}
+
+/// The same without its note, as plain text.
+pub(super) fn word(run: &CheckRun, standing: Standing) -> String {
+    let is_broken = standing == Standing::Broken;
+    match run.exit_code {
+        // First, because a check that was ended may have any exit code, or none.
+        _ if run.timed_out => "timed out".to_owned(),
+        None => "not run".to_owned(),
+        Some(0) => "✅ passed".to_owned(),
+        Some(_) if run.unrunnable && !is_broken => "could not be run here".to_owned(),
+        Some(code) if run.is_flaky() || standing == Standing::Flaky => {
+            format!("⚠️ flaky: failed ({code}), passed when run once more")
+        }
+        Some(code) => format!("❌ failed ({code})"),
+    }
+}

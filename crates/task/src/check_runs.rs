@@ -1,0 +1,288 @@
+//! One run of the checks: in a fresh sandbox on one tree, in a share of the run's time, and once more where
+//! a failure may be an accident.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::agent_phase;
+use super::run::Run;
+use crate::verify::{self, PlannedCheck};
+use patchwright_base::error::{Failure, Result};
+use patchwright_base::text;
+use patchwright_ecosystems::results::command_with_report;
+use patchwright_journal::Entry;
+use patchwright_sandbox::packed::Packed;
+use patchwright_sandbox::{PreparedImage, Running, SandboxSpec};
+use patchwright_types::evidence::{CheckRun, EvidenceRow, Standing};
+
+/// All checks of one side may take this part of the run's time, at least this long.
+const SHARE: u32 = 4;
+const LEAST_SHARE: Duration = Duration::from_mins(1);
+/// A check that did not end on the base gets this part of the time that it had there, at least this long.
+const SHORT: u32 = 4;
+const LEAST_SHORT: Duration = Duration::from_secs(30);
+/// A failing check that took longer is not run once more.
+const REPEATED: Duration = Duration::from_mins(2);
+/// Which tree the checks run on, with what is known of the base.
+#[derive(Clone, Copy, Debug)]
+pub enum Side<'a> {
+    Base,
+    /// What the model left, in a round of its work.
+    Loop(&'a [CheckRun]),
+    Head(&'a [CheckRun]),
+}
+
+impl<'a> Side<'a> {
+    /// In the journal.
+    fn word(self) -> &'static str {
+        match self {
+            Side::Base => "base",
+            Side::Loop(_) => "loop",
+            Side::Head(_) => "head",
+        }
+    }
+
+    /// For people.
+    fn name(self) -> &'static str {
+        match self {
+            Side::Base => "base",
+            Side::Loop(_) | Side::Head(_) => "head",
+        }
+    }
+
+    fn before(self, command: &str) -> Option<&'a CheckRun> {
+        match self {
+            Side::Base => None,
+            Side::Loop(base) | Side::Head(base) => base.iter().find(|run| run.command == command),
+        }
+    }
+}
+
+/// Runs the checks on a tree, those that a killed attempt has not run; see [`super::checks::Checks::run_fresh`].
+pub(super) async fn run_fresh(
+    commands: &[String],
+    run: &Run<'_>,
+    image: &PreparedImage,
+    tree: &Packed,
+    side: Side<'_>,
+) -> Result<Vec<CheckRun>> {
+    let mut runs = recorded(run, side);
+    runs.retain(|known| commands.contains(&known.command));
+    let missing = |command: &&String| !runs.iter().any(|known| known.command == **command);
+    let planned: Vec<PlannedCheck> =
+        commands.iter().filter(missing).map(|command| plan(run, command, side)).collect();
+    if planned.is_empty() {
+        return Ok(runs);
+    }
+    let share = share(run);
+    let mut ran = in_sandbox(run, image, tree, (side, &planned, share)).await?;
+    let took = ran.iter().map(|check| Duration::from_millis(check.duration_ms)).sum();
+    repeat(run, image, tree, (side, &planned, share.saturating_sub(took)), &mut ran).await?;
+    for check in &ran {
+        record(run, side, check)?;
+        run.environment.ui.say(&describe(check, side));
+    }
+    runs.extend(ran);
+    let place = |run: &CheckRun| commands.iter().position(|it| *it == run.command);
+    runs.sort_by_key(place);
+    Ok(runs)
+}
+
+/// What all checks of one side may take.
+fn share(run: &Run<'_>) -> Duration {
+    (run.config.limits.timeout / SHARE).max(LEAST_SHARE).min(run.remaining())
+}
+
+fn plan(run: &Run<'_>, command: &str, side: Side<'_>) -> PlannedCheck {
+    let whole = run.config.limits.command_timeout;
+    let short = short_time(side.before(command), whole);
+    // Other sandboxes have no `/tmp` of their own.
+    let has_place = run.world.sandbox.name() == "docker";
+    let report = has_place.then(|| command_with_report(command, "patchwright-report")).flatten();
+    PlannedCheck {
+        command: command.to_owned(),
+        timeout: short.unwrap_or(whole),
+        why_short: short.map(|_| "it did not end before the change either"),
+        report,
+    }
+}
+
+/// The time of a check that did not end on the base. It may be what was asked for that it ends, so it is
+/// tried, but not for as long again.
+fn short_time(before: Option<&CheckRun>, whole: Duration) -> Option<Duration> {
+    let before = before.filter(|before| before.timed_out)?;
+    let short = (Duration::from_millis(before.duration_ms) / SHORT).max(LEAST_SHORT);
+    (short < whole).then_some(short)
+}
+
+/// What is to be run on which side, in how much time.
+type Batch<'a> = (Side<'a>, &'a [PlannedCheck], Duration);
+
+async fn in_sandbox(
+    run: &Run<'_>,
+    image: &PreparedImage,
+    tree: &Packed,
+    (side, planned, share): Batch<'_>,
+) -> Result<Vec<CheckRun>> {
+    let sandbox = start(run, image, tree, side.word()).await?;
+    let running = async { Ok(verify::run(&sandbox.client, planned, share).await) };
+    let ran = run.unless_interrupted(running).await;
+    agent_phase::stop(run, sandbox).await;
+    ran
+}
+
+/// Runs once more what failed, where that may not be the code's fault.
+async fn repeat(
+    run: &Run<'_>,
+    image: &PreparedImage,
+    tree: &Packed,
+    (side, planned, share): Batch<'_>,
+    ran: &mut [CheckRun],
+) -> Result<()> {
+    let doubtful: Vec<PlannedCheck> = planned
+        .iter()
+        .filter(|check| ran.iter().any(|it| it.command == check.command && may_be_flaky(it, side)))
+        .cloned()
+        .collect();
+    if doubtful.is_empty() || share < LEAST_SHORT {
+        return Ok(());
+    }
+    match in_sandbox(run, image, tree, (side, &doubtful, share)).await {
+        Ok(again) => {
+            for second in again.into_iter().filter(|second| second.exit_code.is_some()) {
+                let first = ran.iter_mut().find(|first| first.command == second.command);
+                if let Some(first) = first {
+                    first.again = Some(Box::new(second));
+                }
+            }
+            Ok(())
+        }
+        Err(failure) if run.is_interrupted() => Err(failure),
+        // What the first run says stands.
+        Err(failure) => {
+            run.environment.ui.say(&format!("failing checks are not run once more: {failure}"));
+            Ok(())
+        }
+    }
+}
+
+/// On the base every failure counts, because a later success is claimed for the change; on the change only
+/// what did not fail before.
+fn may_be_flaky(check: &CheckRun, side: Side<'_>) -> bool {
+    let took = Duration::from_millis(check.duration_ms);
+    if !check.failed() || check.timed_out || took > REPEATED {
+        return false;
+    }
+    match side {
+        Side::Base => true,
+        Side::Loop(_) | Side::Head(_) => {
+            let before = side.before(&check.command).cloned();
+            EvidenceRow::new(before, Some(check.clone())).standing() == Standing::Broken
+        }
+    }
+}
+
+/// Starts a sandbox with the given tree in it.
+pub(super) async fn start(
+    run: &Run<'_>,
+    image: &PreparedImage,
+    tree: &Packed,
+    purpose: &'static str,
+) -> Result<Running> {
+    let spec = SandboxSpec {
+        image: image.clone(),
+        run: run.folder.id.clone(),
+        purpose,
+        env: BTreeMap::new(),
+        limits: run.config.container.clone(),
+        egress: run.egress()?,
+    };
+    let running = run.world.sandbox.start(&spec).await?;
+    if let Err(err) = tree.upload(&running.client).await {
+        let why = running.autopsy().await;
+        // The first error is the one to report.
+        let _ = running.stop().await;
+        return Err(Failure::sandbox("the tree could not be copied into the sandbox")
+            .caused_by(err)
+            .hint(why.unwrap_or_else(|| "run `patchwright doctor`".to_owned())));
+    }
+    Ok(running)
+}
+
+/// Writes down how a check went.
+pub(super) fn record(run: &Run<'_>, side: Side<'_>, check: &CheckRun) -> Result<()> {
+    run.journal(&Entry::Checked { when: side.word().to_owned(), run: check.clone() })
+}
+
+/// Checks that a killed attempt already ran, in order. What the model left has changed since.
+fn recorded(run: &Run<'_>, side: Side<'_>) -> Vec<CheckRun> {
+    let lines = run.folder.recorded.iter().filter(|_| !matches!(side, Side::Loop(_)));
+    let checked = lines.filter_map(|line| match &line.entry {
+        Entry::Checked { when, run } if when == side.word() => Some(run.clone()),
+        _ => None,
+    });
+    checked.collect()
+}
+
+fn describe(check: &CheckRun, side: Side<'_>) -> String {
+    let verdict = match (check.exit_code, check.timed_out) {
+        (_, true) => "timed out".to_owned(),
+        (Some(0), _) => "passed".to_owned(),
+        (None, _) => "could not be run".to_owned(),
+        (Some(code), _) if check.unrunnable => {
+            format!("could not be run here (exit code {code})")
+        }
+        (Some(code), _) if check.is_flaky() => {
+            format!("failed with exit code {code}, and passed when it was run once more")
+        }
+        (Some(code), _) => format!("failed with exit code {code}"),
+    };
+    let tests = check.tests.as_ref().filter(|tests| tests.counts.bad() > 0);
+    let tests = tests
+        .map(|tests| format!(" ({} of {} tests fail)", tests.counts.bad(), tests.counts.all()));
+    let tests = tests.unwrap_or_default();
+    format!("check on {}: `{}` {verdict}{tests}", side.name(), text::line(&check.command))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn took(seconds: u64, timed_out: bool) -> CheckRun {
+        CheckRun {
+            exit_code: Some(124),
+            timed_out,
+            duration_ms: seconds * 1000,
+            ..CheckRun::default()
+        }
+    }
+
+    #[test]
+    fn a_check_that_did_not_end_has_less_time_on_the_change() {
+        let whole = Duration::from_mins(10);
+        for (before, expected) in
+            [(took(600, true), Some(150)), (took(60, true), Some(30)), (took(600, false), None)]
+        {
+            let short = short_time(Some(&before), whole).map(|short| short.as_secs());
+            assert_eq!(short, expected, "{before:?}");
+        }
+        assert_eq!(short_time(Some(&took(20, true)), Duration::from_secs(20)), None);
+    }
+
+    #[test]
+    fn what_failed_before_is_not_run_once_more_on_the_change() {
+        let fails = CheckRun { exit_code: Some(1), ..CheckRun::default() };
+        let passes = CheckRun { exit_code: Some(0), ..CheckRun::default() };
+        let (green, red) = ([passes.clone()], [fails.clone()]);
+        for (check, side, expected) in [
+            (&fails, Side::Base, true),
+            (&passes, Side::Base, false),
+            (&fails, Side::Loop(&green), true),
+            (&fails, Side::Head(&red), false),
+            (&CheckRun { duration_ms: 200_000, ..fails.clone() }, Side::Base, false),
+            (&CheckRun { unrunnable: true, ..fails.clone() }, Side::Base, false),
+        ] {
+            assert_eq!(may_be_flaky(check, side), expected, "{check:?} {side:?}");
+        }
+    }
+}
