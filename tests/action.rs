@@ -11,7 +11,6 @@ use crate::support::model::call;
 use crate::support::world::{TestWorld, fix, github};
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "whole texts")]
 fn a_label_starts_work_and_the_job_gets_outputs_and_a_summary() {
     let world = labeled(github().user("ann", Role::Write), "ann", "patchwright");
     let output = world.run(&["action"]).expect(0);

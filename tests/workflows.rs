@@ -143,7 +143,7 @@ fn patch_journal_and_report_are_kept_as_an_artifact_however_the_run_ended() {
     // A run that broke has no outputs.
     for name in ["*.patch", "journal.jsonl", "report.html"] {
         let is_found = |path: &&str| path.contains(&format!("/runs/*/{name}'"));
-        assert!(paths.iter().any(|path| is_found(&path)), "{name}");
+        assert!(paths.iter().any(is_found), "{name}");
     }
     assert_eq!(keep["with"]["if-no-files-found"], "ignore");
     assert_eq!(keep["continue-on-error"], true, "the job's result is that of the run");

@@ -115,7 +115,7 @@ impl Command {
 /// Runs the command; the exit code comes from the conclusion or the failure.
 pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
     match command {
-        Command::Issue(args) => issue::run(args, &env, ui).await.map(code),
+        Command::Issue(args) => Box::pin(issue::run(args, &env, ui)).await.map(code),
         Command::Review(args) => Box::pin(review::run(args, &env, ui)).await.map(code),
         Command::Respond(args) => respond::run(args, &env, ui).await.map(code),
         Command::Exec(args) => exec::run(args, &env, ui).await.map(code),

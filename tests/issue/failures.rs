@@ -10,6 +10,7 @@ use crate::support::model::{Turn, call, fail, say};
 use crate::support::world::{TestWorld, fix, github};
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "whole texts")]
 fn a_used_up_budget_opens_a_draft_that_the_next_run_completes() {
     let mut turns: Vec<Turn> = fix().into_iter().take(2).collect();
     turns.push(say("Add instead of subtracting\n\nLeft: a test of its own."));

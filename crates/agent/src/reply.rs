@@ -16,6 +16,7 @@ const MAX_DETAILS: usize = 500;
 
 /// A reply, sorted.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one reply")]
 pub struct Accepted {
     /// What goes into the history.
     pub items: Vec<Item>,

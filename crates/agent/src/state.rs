@@ -162,11 +162,6 @@ impl State {
                 if let Entry::Warned { limits, .. } = entry {
                     self.warned.extend(limits.iter().cloned());
                 }
-                self.context += compact::estimate(items);
-                self.history.extend(items.iter().cloned());
-                if self.has_no_tools() {
-                    self.written.extend(items.iter().cloned());
-                }
                 self.told(items);
             }
             Entry::Lost { usage, cost_usd } => self.spent(*usage, *cost_usd),
@@ -199,6 +194,11 @@ impl State {
 
     /// Something was said to the model.
     fn told(&mut self, items: &[Item]) {
+        self.context += compact::estimate(items);
+        self.history.extend(items.iter().cloned());
+        if self.has_no_tools() {
+            self.written.extend(items.iter().cloned());
+        }
         let Some(last) = &mut self.last else { return };
         let is_ours = |item: &Item| matches!(item, Item::Message(it) if it.role == Role::Developer);
         if !items.iter().all(is_ours) {

@@ -36,7 +36,7 @@ use patchwright_types::calls::CompactionTrigger;
 use patchwright_types::plan::Plan;
 
 /// Most time that is kept for the last words.
-const LAST_WORDS: Duration = Duration::from_secs(60);
+const LAST_WORDS: Duration = Duration::from_mins(1);
 
 /// A model at work on one task.
 pub struct Agent<'a> {
@@ -80,7 +80,8 @@ impl<'a> Agent<'a> {
             ));
         }
         let time = spec.deadline.saturating_duration_since(started);
-        let deadline = spec.deadline - (time / 20).min(LAST_WORDS);
+        let kept = (time / 20).min(LAST_WORDS);
+        let deadline = spec.deadline.checked_sub(kept).unwrap_or(spec.deadline);
         Agent {
             purse: Arc::new(SharedBudget::new(spec.limits)),
             spec,

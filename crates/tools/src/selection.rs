@@ -22,7 +22,7 @@ impl ToolSet {
         let profile = Profile::named(&model.profile)?;
         if mode == Mode::Execute {
             let tools = ToolSet::with(profile, &setting)?.and_hosted(hosted);
-            return tools.as_called(model, profile);
+            return tools.in_tool_mode(model, profile);
         }
         if profile == Profile::Text {
             return Err(without_calls(mode));
@@ -44,7 +44,7 @@ impl ToolSet {
         let setting = Setting::of(model);
         let profile = Profile::named(&model.profile)?;
         let (profile, setting, entries) = readers(profile, setting)?;
-        ToolSet::of(profile, &setting, &entries)?.as_called(model, profile)
+        ToolSet::of(profile, &setting, &entries)?.in_tool_mode(model, profile)
     }
 
     fn and_hosted(mut self, hosted: &[ToolDeclaration]) -> ToolSet {
@@ -53,7 +53,7 @@ impl ToolSet {
     }
 
     /// Called one by one or from scripts, as the model is used to.
-    fn as_called(self, model: &Model, profile: Profile) -> Result<ToolSet> {
+    fn in_tool_mode(self, model: &Model, profile: Profile) -> Result<ToolSet> {
         if model.tool_mode == ToolMode::Code && profile != Profile::Text {
             return self.in_scripts(model.wire);
         }
