@@ -191,7 +191,7 @@ fn what_a_limit_stopped_is_named_in_the_outputs_to_be_kept() {
         lines.find_map(|line| line.strip_prefix(&format!("{name} = ")).map(str::to_owned))
     };
     assert_eq!(value("conclusion").as_deref(), Some("budget_exhausted"));
-    assert_eq!(value("pull-request-number"), None);
+    assert_eq!(value("pull-request-number").as_deref(), Some("9"));
     for (name, file, says) in [
         ("patch-file", "change.patch", "+  echo $(($1 + $2))"),
         ("report-file", "report.html", "<html"),
@@ -199,7 +199,8 @@ fn what_a_limit_stopped_is_named_in_the_outputs_to_be_kept() {
         assert_eq!(value(name), Some(format!("DIR/state/runs/RUN/{file}")));
         assert!(world.result(file).contains(says), "{file}: {}", world.result(file));
     }
-    assert_eq!(world.github.pulls().len(), 0);
+    let [pull] = &world.github.pulls()[..] else { panic!("one pull request") };
+    assert!(pull.draft && pull.body.contains("Refs #7"), "{pull:?}");
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn the_newest_models_are_given_scripts_in_the_first_item() {
     assert_eq!((&wait["type"], &wait["name"]), (&json!("function"), &json!("wait")));
     assert_eq!(wait["strict"], false);
     let about = exec["description"].as_str().unwrap();
-    for name in ["apply_patch(text: string)", "update_plan(args: {", "read_file(args: {"] {
+    for name in ["apply_patch(text: string)", "update_plan(args: {", "exec_command(args: {"] {
         assert!(about.contains(&format!("### `tools.{name}")), "{name}: {about}");
     }
     assert!(!about.contains("tools.exec(") && !about.contains("tools.wait("));
@@ -174,7 +174,7 @@ async fn scripts_call_tools_and_show_what_they_choose() {
             ("console.log('a', {b: [1]}, null)", true, "a {\"b\":[1]} null"),
             // Whatever is started is waited for.
             ("tools.exec_command({cmd: 'echo late'}).then(r => text(r.output))", true, "late"),
-            ("text(await tools.read_file({file_path: 'a.txt'}))", true, "alpha"),
+            ("text((await tools.exec_command({cmd: 'cat a.txt'})).output)", true, "alpha"),
             ("return text('from a function')", true, "from a function"),
             ("text(typeof require + typeof process + typeof fetch + typeof std)", true, "undefinedundefined"),
             ("setTimeout(() => text('later'), 20); text('now')", true, "now\nlater"),
@@ -219,7 +219,7 @@ async fn scripts_change_files_and_every_call_is_on_record() {
 async fn what_goes_wrong_is_told_and_the_next_script_runs() {
     let desk = desk().await;
     let deep = "const f = () => f() + 1; f()";
-    let many = "for (let i = 0; i < 3000; i++) tools.read_file({file_path: 'a.txt'})";
+    let many = "for (let i = 0; i < 3000; i++) tools.update_plan({plan: []})";
     check(
         &desk,
         &[
@@ -230,7 +230,7 @@ async fn what_goes_wrong_is_told_and_the_next_script_runs() {
             ("await tools.apply_patch('no patch')", false, "Script error:\nError: "),
             ("try { await tools.apply_patch('no patch') } catch (e) { text('caught') }", true, "caught"),
             ("tools.apply_patch('no patch')", false, "nothing awaited it"),
-            ("await tools.read_file({})", false, "missing: `file_path`"),
+            ("await tools.exec_command({})", false, "missing: `cmd`"),
             ("await tools.wget({url: 'x'})", false, "There is no tool `wget`"),
             ("await tools.exec('1')", false, "There is no tool `exec`"),
             ("import fs from 'fs'", false, "SyntaxError"),
@@ -407,7 +407,12 @@ fn a_call_in_the_namespace_is_understood_and_goes_back_as_it_was() {
     });
     let world = TestWorld::new(
         github(),
-        [item(call_item), call("wait", json!({"cell_id": "5"})), say("Nothing to do.")],
+        [
+            item(call_item),
+            call("wait", json!({"cell_id": "5"})),
+            say("Nothing to do."),
+            say("Nothing."),
+        ],
     )
     .set("PATCHWRIGHT_MODEL", SOL);
     world.issue();
@@ -420,7 +425,8 @@ fn a_call_in_the_namespace_is_understood_and_goes_back_as_it_was() {
 
 #[test]
 fn the_header_is_for_those_who_ask_for_it() {
-    let world = TestWorld::new(github(), [say("Nothing to do.")]).set("PATCHWRIGHT_MODEL", SOL);
+    let world = TestWorld::new(github(), [say("Nothing to do."), say("Nothing.")])
+        .set("PATCHWRIGHT_MODEL", SOL);
     let path = world.path("config.yml");
     fs_err::write(&path, "models:\n  gpt-6.1-sol: {responses-lite: true}\n").unwrap();
     let world = world.set("PATCHWRIGHT_CONFIG", path.display().to_string());

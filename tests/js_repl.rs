@@ -338,8 +338,12 @@ fn a_run_uses_it_when_its_configuration_says_so() {
     if !has_node() {
         return;
     }
-    let turns =
-        [custom("js_repl", "let n = 20"), custom("js_repl", "n + 22"), say("Nothing to do.")];
+    let turns = [
+        custom("js_repl", "let n = 20"),
+        custom("js_repl", "n + 22"),
+        say("Nothing to do."),
+        say("Nothing."),
+    ];
     let world = TestWorld::new(github(), turns);
     let path = world.path("config.yml");
     fs_err::write(&path, "tools:\n  js-repl: true\n").unwrap();

@@ -71,6 +71,27 @@ async fn scripts_patch(client: &Client, login: &str) {
     assert_eq!(output.exit_code, 0, "{}", output.output);
 }
 
+/// Sandboxes without ripgrep have one, whatever is switched off; a program of that name elsewhere on `PATH`
+/// wins.
+async fn scripts_search(client: &Client, login: &str) {
+    let made = "mkdir -p found out; printf 'one\\ntwo\\n' > found/a.py; echo two > out/b.py; echo out/ > .ignore";
+    client.exec(sh(made)).await.unwrap();
+    let own = "mkdir -p own && printf '#!/bin/sh\\necho mine\\n' > own/rg && chmod +x own/rg && \
+               PATH=$PWD/own:$PATH rg x; rm -r own";
+    let login = format!("{login} 'rg -n two found'");
+    for (script, code, end) in [
+        ("rg -l two", 0, "found/a.py\n"),
+        (login.as_str(), 0, "found/a.py:2:two\n"),
+        ("rg three found", 1, ""),
+        ("echo two | rg -c two", 0, "1\n"),
+        (own, 0, "mine\n"),
+    ] {
+        let output = run(client, json!({"cmd": script, "patches": "nowhere"})).await;
+        assert_eq!((output.exit_code, output.output.as_str()), (code, end), "{script}");
+    }
+    client.exec(sh("rm -r found out .ignore")).await.unwrap();
+}
+
 /// What the program says when it cannot, and what it must not do.
 async fn scripts_are_told_what_is_wrong(client: &Client, workspace: &str) {
     let tell = async |args: Value| {
@@ -129,6 +150,7 @@ async fn scripts_find_the_program_in_the_local_sandbox() {
     let plain = ImageSpec::plain("acme/app".to_owned(), None, "r1");
     let image = sandbox.prepare(&plain).await.unwrap();
     let running = sandbox.start(&spec("r1", image)).await.unwrap();
+    scripts_search(&running.client, "bash -lc").await;
     scripts_patch(&running.client, "bash -lc").await;
     scripts_are_told_what_is_wrong(&running.client, &running.workspace).await;
     // The shell that stays has it too, and knows where it is.
@@ -150,6 +172,7 @@ async fn scripts_find_the_program_in_containers() {
             ..PreparedImage::default()
         };
         let running = docker.sandbox.start(&spec(&docker.run, prepared)).await.unwrap();
+        scripts_search(&running.client, login).await;
         scripts_patch(&running.client, login).await;
         scripts_are_told_what_is_wrong(&running.client, &running.workspace).await;
         running.stop().await.unwrap();
@@ -252,29 +275,6 @@ async fn a_patch_that_is_switched_off_is_off_in_commands_too() {
         assert!(text(&output).contains("Process exited with code 127\n"), "{}", text(&output));
     }
     assert!(!desk.guest.workspace().join("off").exists());
-}
-
-/// Images without ripgrep have one, whatever is switched off; a program of that name elsewhere on `PATH` wins.
-#[tokio::test]
-async fn commands_find_rg() {
-    let desk = ruled(json!({"disabled": ["apply_patch"]})).await;
-    desk.write("src/a.py", "one\ntwo\n");
-    desk.write("out/b.py", "two\n");
-    desk.write(".ignore", "out/\n");
-    for (script, end) in [
-        ("rg -n two", "exited with code 0\n"),
-        ("bash -lc 'rg -n two src'", "src/a.py:2:two\n"),
-        ("rg three", "exited with code 1\n"),
-        ("echo two | rg -c two", "\n1\n"),
-        (
-            "mkdir -p own && printf '#!/bin/sh\\necho mine\\n' > own/rg && chmod +x own/rg && PATH=$PWD/own:$PATH rg x",
-            "mine\n",
-        ),
-    ] {
-        let output = desk.json("exec_command", json!({"cmd": script})).await;
-        assert!(text(&output).contains(end), "{script}: {}", text(&output));
-        assert!(!text(&output).contains("out/b.py"), "{script}: {}", text(&output));
-    }
 }
 
 #[tokio::test]

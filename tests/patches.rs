@@ -399,7 +399,7 @@ fn models_are_told_the_whole_path_and_what_they_wrote_instead() {
     assert_eq!(
         told(&patch("*** Update File: file\n@@\n-nope\n+x")),
         format!(
-            "apply_patch verification failed: Failed to find expected lines in {place}/dir/file:\nnope"
+            "apply_patch verification failed: Failed to find expected lines in {place}/dir/file:\nnope\nNothing in its 1 lines is like it."
         )
     );
     assert_eq!(
@@ -469,7 +469,10 @@ fn the_program_takes_one_patch_and_stays_in_the_workspace() {
         assert_eq!(fs::read_to_string(yard.inside.join(name)).unwrap(), "b\n");
     }
     let again = run(&[&body], &place(&inside, false), b"");
-    let told = format!("Failed to find expected lines in {}:\na\n", inside.join("file").display());
+    let told = format!(
+        "Failed to find expected lines in {}:\na\nNothing in its 1 lines is like it.\n",
+        inside.join("file").display()
+    );
     assert_eq!(again, (1, String::new(), told));
     assert_eq!(run(&[], &place(&inside, false), b"").0, 2);
     assert_eq!(run(&["a", "b"], &place(&inside, false), b"").0, 2);

@@ -192,7 +192,7 @@ const SIDE_BY_SIDE: &str = r#"
       input: |
         // @exec: {"yield_time_ms": 60000}
         const has = async text => {
-          while (!JSON.stringify(await tools.read_file({file_path: 'calc.sh'})).includes(text))
+          while (!JSON.stringify(await tools.shell_command({command: 'cat calc.sh'})).includes(text))
             await new Promise(done => setTimeout(done, 100));
         };
         await tools.shell_command({command: 'echo a1 >> calc.sh'});
@@ -202,7 +202,7 @@ const SIDE_BY_SIDE: &str = r#"
       input: |
         // @exec: {"yield_time_ms": 60000}
         const has = async text => {
-          while (!JSON.stringify(await tools.read_file({file_path: 'calc.sh'})).includes(text))
+          while (!JSON.stringify(await tools.shell_command({command: 'cat calc.sh'})).includes(text))
             await new Promise(done => setTimeout(done, 100));
         };
         await has('a1');

@@ -140,7 +140,7 @@ tools:
     - when: before
       tools: ["shell*"]
       command: |
-        cat >> .seen
+        cat >> .seen; echo >> .seen
         if grep -q swap .seen; then
           n=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')
           printf '{"arguments": {"command": "echo \\"$GREETING\\" %s > out.txt; cat out.txt"}}' "$n"
@@ -200,7 +200,7 @@ fn hooks_change_deny_and_remark_and_the_journal_says_what_ran() {
     );
 
     let patch = fs_err::read_to_string(world.path("out/change.patch")).unwrap();
-    assert!(!patch.contains("calc.sh"), "the patch was denied: {patch}");
+    assert!(!patch.contains("b/calc.sh"), "the patch was denied: {patch}");
     assert!(patch.contains("after.txt"), "{patch}");
     let told = patch.lines().find(|line| line.contains(r#""tool":"shell_command""#)).unwrap();
     let told: Value = serde_json::from_str(told.trim_start_matches('+')).unwrap();

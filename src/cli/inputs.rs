@@ -16,7 +16,7 @@ const OF_THE_PROCESS: &[(&str, &str, &str)] = &[
     (
         "state-dir",
         "--state-dir",
-        "Folder for journals, reports and clone mirrors; keep it between jobs to go on with a run that was cut off.",
+        "Folder for journals, reports and clone mirrors, which you keep between jobs. When empty, what a run that was cut off has left is kept in the cache for the next run on the same issue or pull request.",
     ),
 ];
 

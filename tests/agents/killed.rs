@@ -24,6 +24,9 @@ fn scripts() -> Vec<(&'static str, Vec<Turn>)> {
                 send("agent-1", "once more", false),
                 wait(&["agent-1"]),
                 say("Add instead of subtracting"),
+                // Where the call that repairs was interrupted, the failing check is given back.
+                say("Something is missing"),
+                say("Something is missing"),
             ],
         ),
     ]
@@ -77,11 +80,13 @@ fn killed_after(line: usize, golden: usize) {
         return;
     }
     let output = world.issue();
-    assert_eq!(output.code, 0, "killed after line {line}: {}", output.text());
+    let is_interrupted = world.result("journal.jsonl").contains("interrupted, result unknown");
+    let is_partial = is_interrupted && output.code == 20;
+    assert!(output.code == 0 || is_partial, "killed after line {line}: {}", output.text());
     ends_well(&world, line);
     // What was answered is not asked again, but for what was on its way: one request of each agent.
-    let asked = world.model.requests().len();
-    assert!(asked <= golden + 3, "killed after line {line}: {asked} requests");
+    let (asked, told) = (world.model.requests().len(), if is_partial { 2 } else { 0 });
+    assert!(asked <= golden + 3 + told, "killed after line {line}: {asked} requests");
     let replay = world.runs()[0].file_name().unwrap().to_string_lossy().into_owned();
     // An interrupted command is run to its end in a replay.
     let is_whole = !world.result("journal.jsonl").contains("interrupted, result unknown");

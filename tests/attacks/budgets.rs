@@ -38,7 +38,9 @@ async fn attacks_commands_that_never_stop_are_stopped_and_the_run_goes_on() {
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert_eq!(arena.pushed_file("README.md"), "the app\n");
     let told = ended.last_request();
-    assert!(told.contains("0\\nstill works"), "daemons are left:\n{told}");
+    assert!(told.contains("2\\nstill works"), "daemons go on until the run ends:\n{told}");
+    assert!(told.contains("In the background run `sleep 999"), "which is said:\n{told}");
+    assert!(told.contains("ended with the command: at most 128 may go on"), "{told}");
     assert!(told.matches("124").count() >= 3, "three commands ran out of time:\n{told}");
     assert!(ended.peak_kib > 0 && ended.peak_kib < PEAK_KIB, "{} KiB at the peak", ended.peak_kib);
     arena.assert_nothing_leaked(&ended, WhatTheModelSaw::Counts);
@@ -64,7 +66,8 @@ async fn attacks_a_model_that_loops_floods_and_shouts_is_ended_with_its_work() {
     let patch = arena.run_file("change.patch");
     assert!(patch.contains("+the app"), "the work is lost:\n{patch}");
     assert_eq!(patch.matches("\n+x").count(), 64, "{patch}");
-    arena.assert_nothing_published();
+    let [pull] = &arena.github.pulls()[..] else { panic!("a draft of the work") };
+    assert!(pull.draft && pull.body.contains("stopped by a limit"), "{}", pull.body);
     assert!(ended.peak_kib < PEAK_KIB, "{} KiB at the peak", ended.peak_kib);
 }
 

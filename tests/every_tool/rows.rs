@@ -184,7 +184,7 @@ pub(super) const ROWS: &[Row] = &[
         tool: "replace",
         good: || json!({"file_path": "edit-replace.txt", "old_string": "before", "new_string": "after replace"}),
         shows: "edit-replace.txt",
-        bad: || json!({"file_path": "alpha.txt", "old_string": "line", "new_string": "x", "expected_replacements": 5}),
+        bad: || json!({"file_path": "alpha.txt", "old_string": "line", "new_string": "x"}),
         says: "2",
         leaves: Some("+after NAME"),
         ..PLAIN

@@ -179,5 +179,7 @@ fn a_check_that_failed_before_and_still_fails_goes_back_once() {
 fn a_check_that_failed_before_is_nobodys_business_without_a_change() {
     let world = TestWorld::new(github_with(FILES), vec![say("There is nothing to do."); 2]);
     world.issue().expect(10);
-    assert_eq!(world.model.requests().len(), 1);
+    // It is asked once whether it means to change nothing, and no check is given back.
+    assert_eq!(world.model.requests().len(), 2);
+    assert!(!world.told().contains("check fails"), "{}", world.told());
 }

@@ -86,7 +86,11 @@ async fn tools_on_odd_trees(place: &Place) {
         ("read_file", json!({"file_path": "latin"}), "L1: n\u{fffd}edle needle"),
         ("read_file", json!({"file_path": "-rf"}), "L1: needle"),
         ("read_file", json!({"file_path": deep}), "L1: needle"),
-        ("read_file", json!({"file_path": "long"}), &format!("L1: {}", "x".repeat(500))),
+        (
+            "read_file",
+            json!({"file_path": "long"}),
+            &format!("L1: {}… [line cut here: 1998008 more bytes]", "x".repeat(2000)),
+        ),
         (
             "read_file",
             json!({"file_path": "nulls"}),

@@ -117,6 +117,8 @@ fn a_failure_that_is_not_ours_is_said_and_nothing_pushed() {
         vec![
             call("shell_command", json!({"command": "true"})),
             say("The runner lost its network."),
+            // It is asked once whether it means to change nothing.
+            say("The runner lost its network."),
         ],
     );
     say_on_pull(&world, "@patchwright fix ci").expect(10);

@@ -118,7 +118,8 @@ fn a_final_message_that_cannot_be_read_makes_the_review_partial() {
 
 #[test]
 fn a_review_that_runs_out_of_budget_posts_what_it_found() {
-    let turns = [report(&json!({})), call("read_file", json!({"file_path": "calc.sh"}))];
+    let turns =
+        [report(&json!({})), call("read_file", json!({"file_path": "calc.sh"})), last_words()];
     let world = TestWorld::new(pull(), turns);
     review(&world, &["--max-turns", "2"]).expect(40);
     let result = result(&world);

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::state;
 use patchwright_journal::Entry;
 use patchwright_provider::item::Usage;
 use patchwright_types::outcome::Spending;
@@ -92,7 +91,7 @@ impl SharedBudget {
 
     /// An entry is about to be taken in that says what was used.
     pub fn count(&self, entry: &Entry) {
-        state::used(&mut self.lock(), entry);
+        used(&mut self.lock(), entry);
     }
 
     /// A model without a price was asked.
@@ -175,6 +174,36 @@ pub struct BudgetShare {
     pub max_turns: Option<u32>,
     pub max_tokens: Option<u64>,
     pub max_cost_usd: Option<f64>,
+}
+
+/// Adds what an entry says was used.
+pub fn used(spending: &mut Spending, entry: &Entry) {
+    let mut count = |usage: Usage, cost_usd: f64| {
+        spending.usage += usage;
+        spending.cost_usd += cost_usd;
+        spending.cost_is_estimate |= usage.estimated;
+    };
+    match entry {
+        Entry::Replied { reply, cost_usd, .. } => {
+            count(reply.usage, *cost_usd);
+            spending.turns += 1;
+        }
+        Entry::Lost { usage, cost_usd } => count(*usage, *cost_usd),
+        Entry::Compacted { replies, cost_usd, .. } => {
+            replies.iter().flatten().for_each(|reply| count(reply.usage, 0.0));
+            count(Usage::default(), *cost_usd);
+        }
+        _ => {}
+    }
+}
+
+/// Adds what somebody else has used; time that passes for both passes once.
+pub fn add(spending: &mut Spending, other: &Spending) {
+    spending.turns += other.turns;
+    spending.usage += other.usage;
+    spending.cost_usd += other.cost_usd;
+    spending.cost_is_estimate |= other.cost_is_estimate;
+    spending.price_is_unknown |= other.price_is_unknown;
 }
 
 /// May another request be sent? Every limit holds within one request: what a reply costs is only

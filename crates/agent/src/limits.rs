@@ -1,7 +1,9 @@
 //! What the model is told of its limits: warnings on the way, and at a limit one last turn without tools, for
 //! the words that go with what was done.
 
-use super::budget::{self, Which};
+use std::future::Future;
+
+use super::budget::{self, Decision, Which};
 use super::history;
 use super::stop::StopKind;
 use super::turn::Agent;
@@ -15,10 +17,50 @@ use patchwright_provider::item::Usage;
 pub(super) const REACHED: u8 = 100;
 /// Tokens of the words at the end, as they are reckoned with beforehand.
 const WORDS: u64 = 2000;
-/// The last turn may cost so much of a limit that is reached already.
-const OVERRUN: f64 = 0.1;
 
 impl Agent<'_> {
+    /// Another request may be sent, and leaves enough for the last words.
+    pub(super) fn check_budget(&mut self) -> Result<(), StopKind> {
+        let remaining = self.deadline.saturating_duration_since(self.spec.clock.instant());
+        let least = catalogue::least(self.spec.model, self.state.context) + self.kept_for_words();
+        let own = budget::decide(self.spec.limits, &self.state.spending, least, remaining);
+        for decision in [self.purse.decide(least, remaining), own] {
+            if let Decision::Stop(which) = decision {
+                self.purse.figures(which).into_iter().for_each(|figures| self.note(figures));
+                return Err(StopKind::Budget(which));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every wait ends with the run's deadline, and when somebody wants to stop.
+    pub(super) async fn bounded<T>(&self, work: impl Future<Output = T>) -> Result<T, StopKind> {
+        let deadline = tokio::time::Instant::from_std(self.deadline);
+        tokio::select! {
+            biased;
+            () = self.spec.cancel.cancelled() => Err(StopKind::Cancelled),
+            done = tokio::time::timeout_at(deadline, work) => {
+                done.map_err(|_| StopKind::Budget(Which::Time))
+            }
+        }
+    }
+
+    /// What is left of the run's time is for the last words.
+    pub(super) fn use_all_time(&mut self) {
+        self.deadline = self.spec.deadline;
+    }
+
+    pub(super) fn is_out_of_time(&self) -> bool {
+        self.spec.deadline.saturating_duration_since(self.spec.clock.instant()).is_zero()
+    }
+
+    /// The part of the run's time that has passed.
+    pub(super) fn time_used(&self) -> f64 {
+        let limit = self.spec.limits.timeout.as_secs_f64().max(f64::MIN_POSITIVE);
+        let left = self.spec.deadline.saturating_duration_since(self.spec.clock.instant());
+        1.0 - left.as_secs_f64() / limit
+    }
+
     /// Says once that three quarters of a limit are used, and once that nine tenths are. It goes to the end of
     /// the conversation, so what providers keep of its beginning holds.
     pub(super) fn warn(&mut self) -> Result<(), StopKind> {
@@ -67,16 +109,24 @@ impl Agent<'_> {
         self.append_reply(reply)
     }
 
-    /// There is work to speak of, and one more request stays near the limit.
+    /// Dollars that the last turn costs at least, which the work leaves over.
+    pub(super) fn kept_for_words(&self) -> f64 {
+        if self.is_in_crew() || self.state.spending.turns == 0 {
+            return 0.0;
+        }
+        let words = Usage { output: WORDS, ..Usage::default() };
+        let model = self.spec.model;
+        catalogue::least(model, self.state.context) + catalogue::cost(model, &words).0
+    }
+
+    /// There is work to speak of, and one more request stays within the limit on money, and near the others.
     fn can_wrap_up(&self, which: Which) -> bool {
         let (model, limits, state) = (self.spec.model, self.spec.limits, &self.state);
         if state.spending.turns == 0 || state.is_too_long(model) {
             return false;
         }
-        let words = Usage { output: WORDS, ..Usage::default() };
-        let cost = catalogue::least(model, state.context) + catalogue::cost(model, &words).0;
         let spent = self.purse.spent();
-        let is_cheap = spent.cost_usd + cost <= limits.max_cost_usd * (1.0 + OVERRUN);
+        let is_cheap = spent.cost_usd + self.kept_for_words() <= limits.max_cost_usd;
         let most = limits.max_tokens / 10;
         match which {
             Which::Tokens => is_cheap && state.context.saturating_add(WORDS) <= most,

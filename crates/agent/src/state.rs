@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::budget::Which;
+use super::budget::{self, Which};
 use super::compact::{self, OpenFailure};
 use super::doom_loop::{self, Verdict};
 use super::history::{History, note};
@@ -150,7 +150,7 @@ impl State {
                 self.context += compact::estimate_output(output);
                 self.ended(output, None);
             }
-            Entry::Lane { entry, .. } => used(&mut self.lanes, entry),
+            Entry::Lane { entry, .. } => budget::used(&mut self.lanes, entry),
             Entry::Compacted { trigger, before, replies, cost_usd, items, .. } => {
                 for reply in replies.iter().flatten() {
                     self.spent(reply.usage, 0.0);
@@ -229,7 +229,7 @@ impl State {
     /// What the agent has used, and all that work for it.
     pub fn total(&self) -> Spending {
         let mut total = self.spending.clone();
-        add(&mut total, &self.lanes);
+        budget::add(&mut total, &self.lanes);
         total
     }
 
@@ -476,36 +476,6 @@ impl Last {
         let calls = self.reply.calls.iter().cloned().enumerate();
         calls.filter(|(position, _)| !self.outputs.contains_key(position)).collect()
     }
-}
-
-/// Adds what an entry says was used.
-pub fn used(spending: &mut Spending, entry: &Entry) {
-    let mut count = |usage: Usage, cost_usd: f64| {
-        spending.usage += usage;
-        spending.cost_usd += cost_usd;
-        spending.cost_is_estimate |= usage.estimated;
-    };
-    match entry {
-        Entry::Replied { reply, cost_usd, .. } => {
-            count(reply.usage, *cost_usd);
-            spending.turns += 1;
-        }
-        Entry::Lost { usage, cost_usd } => count(*usage, *cost_usd),
-        Entry::Compacted { replies, cost_usd, .. } => {
-            replies.iter().flatten().for_each(|reply| count(reply.usage, 0.0));
-            count(Usage::default(), *cost_usd);
-        }
-        _ => {}
-    }
-}
-
-/// Adds what somebody else has used; time that passes for both passes once.
-pub fn add(spending: &mut Spending, other: &Spending) {
-    spending.turns += other.turns;
-    spending.usage += other.usage;
-    spending.cost_usd += other.cost_usd;
-    spending.cost_is_estimate |= other.cost_is_estimate;
-    spending.price_is_unknown |= other.price_is_unknown;
 }
 
 /// The model, or a filter in front of it, does not want to.

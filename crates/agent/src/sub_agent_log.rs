@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::fmt::Write;
 
-use super::state;
+use super::budget;
 use patchwright_journal::{Entry, Line};
 use patchwright_types::outcome::Spending;
 use patchwright_types::task::Limits;
@@ -117,7 +117,7 @@ pub fn lanes(lines: &[Line]) -> Vec<SubAgentLog> {
 
 impl SubAgentLog {
     fn apply(&mut self, entry: &Entry) {
-        state::used(&mut self.spending, entry);
+        budget::used(&mut self.spending, entry);
         match entry {
             Entry::Replied { .. } if self.status.is_final() => {}
             Entry::Sent { call, text, interrupt } => {

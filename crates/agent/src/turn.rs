@@ -5,13 +5,12 @@
 
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 
-use super::budget::{self, Decision, SharedBudget, Which};
+use super::budget::{self, SharedBudget};
 use super::history;
 use super::in_flight::InFlightRequest;
 use super::resume::former;
@@ -55,7 +54,7 @@ pub struct Agent<'a> {
     pub(super) notes: Vec<String>,
     started: Instant,
     /// When the work must be over; a little of the run's time is left then for the last words.
-    deadline: Instant,
+    pub(super) deadline: Instant,
     /// Goes on with records of another process, and has not asked yet.
     pub(super) is_resumed: bool,
     /// What the model is told then, before it is asked.
@@ -281,19 +280,6 @@ impl<'a> Agent<'a> {
         self.record(&Entry::Lost { usage, cost_usd })
     }
 
-    fn check_budget(&mut self) -> Result<(), StopKind> {
-        let remaining = self.deadline.saturating_duration_since(self.spec.clock.instant());
-        let least = catalogue::least(self.spec.model, self.state.context);
-        let own = budget::decide(self.spec.limits, &self.state.spending, least, remaining);
-        for decision in [self.purse.decide(least, remaining), own] {
-            if let Decision::Stop(which) = decision {
-                self.purse.figures(which).into_iter().for_each(|figures| self.note(figures));
-                return Err(StopKind::Budget(which));
-            }
-        }
-        Ok(())
-    }
-
     pub(super) async fn request(
         &self,
         history: &[Item],
@@ -392,34 +378,6 @@ impl<'a> Agent<'a> {
         Dispatch::new(means, &self.plan, &self.findings).reviewing(self.review).with_agents(agents)
     }
 
-    /// Every wait ends with the run's deadline, and when somebody wants to stop.
-    pub(super) async fn bounded<T>(&self, work: impl Future<Output = T>) -> Result<T, StopKind> {
-        let deadline = tokio::time::Instant::from_std(self.deadline);
-        tokio::select! {
-            biased;
-            () = self.spec.cancel.cancelled() => Err(StopKind::Cancelled),
-            done = tokio::time::timeout_at(deadline, work) => {
-                done.map_err(|_| StopKind::Budget(Which::Time))
-            }
-        }
-    }
-
-    /// What is left of the run's time is for the last words.
-    pub(super) fn use_all_time(&mut self) {
-        self.deadline = self.spec.deadline;
-    }
-
-    pub(super) fn is_out_of_time(&self) -> bool {
-        self.spec.deadline.saturating_duration_since(self.spec.clock.instant()).is_zero()
-    }
-
-    /// The part of the run's time that has passed.
-    pub(super) fn time_used(&self) -> f64 {
-        let limit = self.spec.limits.timeout.as_secs_f64().max(f64::MIN_POSITIVE);
-        let left = self.spec.deadline.saturating_duration_since(self.spec.clock.instant());
-        1.0 - left.as_secs_f64() / limit
-    }
-
     pub(super) fn is_in_crew(&self) -> bool {
         self.member.is_some()
     }
@@ -457,7 +415,7 @@ impl<'a> Agent<'a> {
         Ok(())
     }
 
-    fn note(&mut self, text: String) {
+    pub(super) fn note(&mut self, text: String) {
         if !self.notes.contains(&text) {
             self.notes.push(text);
         }

@@ -29,12 +29,14 @@ use crate::tool::{CommandOutput, ToolError};
 
 /// Most commands that have left something running.
 const MAX_LEFT: usize = 32;
+/// Most processes that one command may leave. A fork bomb would leave no room for the next command.
+const MAX_PROCESSES: usize = 128;
 /// Bytes of a log; what comes later is taken and thrown away, so that nothing waits for a full pipe.
 const MAX_LOG: u64 = 16 << 20;
 /// How often it is looked whether it is to end.
-const PACE: Duration = Duration::from_millis(200);
+pub(super) const PACE: Duration = Duration::from_millis(200);
 /// What a thread needs.
-const STACK: usize = 128 << 10;
+pub(super) const STACK: usize = 128 << 10;
 /// Processes that are named.
 const NAMED: usize = 5;
 /// Characters of a command line.
@@ -175,8 +177,13 @@ impl Processes {
         kept: &mut Kept,
     ) -> String {
         let launcher = running.pid();
-        let names = names(&descendants::alive_below(launcher, &|_| false));
+        let alive = descendants::alive_below(launcher, &|_| false);
+        let names = names(&alive);
         let is_quiet = running.output.is_none();
+        if alive.len() > MAX_PROCESSES {
+            self.end(running, kept);
+            return format!("{names} ended with the command: at most {MAX_PROCESSES} may go on.");
+        }
         let Some((path, mut log)) = self.background.log(&self.tmp()) else {
             self.end(running, kept);
             return format!("{names} ended with the command: too much runs in the background.");

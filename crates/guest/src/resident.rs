@@ -7,24 +7,25 @@
 //! the shell that it has, and the next command gets a new one in the same folder; one that ends the shell ends
 //! what it left, too.
 
-use std::fs::File;
-use std::hash::{BuildHasher, RandomState};
-use std::io::{self, PipeWriter, Read};
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+mod marked;
+mod outlet;
+
+use std::io::{self, PipeWriter};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use memchr::memmem;
 use rustix::event::{PollFd, PollFlags};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::background::{self, Left};
+use self::marked::{Marked, token};
+use self::outlet::{Heard, Outlet, pump};
+use super::background::{self, Left, PACE};
 use super::output::Kept;
-use super::process::{Ending, Processes, Running, Sink, Spec, TIMED_OUT, exit_code, timespec};
+use super::process::{Ending, Processes, Running, Spec, TIMED_OUT, exit_code, timespec};
 use super::programs::Patches;
 use super::quota::Inside;
 use super::{descendants, environment};
@@ -34,8 +35,6 @@ use crate::tool::{CommandOutput, ToolError};
 const START: Duration = Duration::from_secs(10);
 /// How long to wait before looking again whether the shell takes more of a command.
 const POLL_INTERVAL: Duration = Duration::from_millis(25);
-/// Digits of an exit code or a process id, with some room.
-const MAX_NUMBER: usize = 12;
 /// How often the survivors of a command are looked for.
 const PASSES: usize = 100;
 
@@ -396,198 +395,6 @@ fn script_of(script: &str, token: &str, outlet: Option<&Outlet>) -> String {
          command printf '\\n%s %d\\n' {token} \"$__patchwright\" >&9; }} 2>/dev/null\n",
         quoted(script)
     )
-}
-
-/// The pipe of one command, which what it leaves in the background can write on to.
-struct Outlet {
-    path: PathBuf,
-    reader: File,
-    /// Keeps the pipe open while the command may still open it.
-    writer: Option<OwnedFd>,
-    /// Nobody writes any more.
-    is_closed: bool,
-}
-
-impl Outlet {
-    /// `None` where no pipe can have a name.
-    fn open(tmp: &Path, token: &str) -> Option<Outlet> {
-        let path = tmp.join(format!(".{token}"));
-        rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::RUSR | Mode::WUSR).ok()?;
-        let open = |flags: OFlags| {
-            rustix::fs::open(&path, flags | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())
-        };
-        let reader = open(OFlags::RDONLY);
-        let writer = open(OFlags::WRONLY);
-        let (Ok(reader), Ok(writer)) = (reader, writer) else {
-            let _ = fs_err::remove_file(&path);
-            return None;
-        };
-        Some(Outlet { path, reader: reader.into(), writer: Some(writer), is_closed: false })
-    }
-
-    /// Reads what is there. False when nothing is, or nothing can come any more.
-    fn read(&mut self, sink: &mut dyn Sink) -> bool {
-        let mut buffer = [0; 16 << 10];
-        match self.reader.read(&mut buffer) {
-            Ok(count @ 1..) => {
-                sink.push(&buffer[..count]);
-                true
-            }
-            Ok(0) => {
-                self.is_closed = true;
-                false
-            }
-            Err(_) => false,
-        }
-    }
-}
-
-impl Drop for Outlet {
-    fn drop(&mut self) {
-        let _ = fs_err::remove_file(&self.path);
-    }
-}
-
-/// What is heard of a command.
-struct Heard {
-    /// Where the mark is looked for.
-    marked: Marked,
-    /// What the command wrote.
-    kept: Kept,
-    outlet: Option<Outlet>,
-}
-
-impl Heard {
-    fn read(&mut self) {
-        if let Some(outlet) = &mut self.outlet {
-            outlet.read(&mut self.kept);
-        }
-    }
-
-    /// Takes marks; without a pipe of its own the command's output comes with them.
-    fn take_marks(&mut self, running: &mut Running) {
-        running.take(&mut self.marked);
-        if self.outlet.is_none() {
-            let before = self.marked.take_released();
-            self.kept.push(&before);
-        }
-    }
-
-    /// Takes what the command wrote before the end; what it left may write on and on.
-    fn finish_reading(&mut self) {
-        let Some(outlet) = &mut self.outlet else {
-            if self.marked.number.is_none() {
-                self.marked.release(usize::MAX);
-                let rest = self.marked.take_released();
-                self.kept.push(&rest);
-            }
-            return;
-        };
-        outlet.writer = None;
-        // Whoever writes to it has it open by now.
-        let _ = fs_err::remove_file(&outlet.path);
-        for _ in 0..256 {
-            if !outlet.read(&mut self.kept) {
-                return;
-            }
-        }
-    }
-}
-
-/// What is done when nobody writes any more.
-type AtEnd = Box<dyn FnOnce(&Left) + Send>;
-
-/// Takes what comes until nobody writes any more or it is to end; then does what is left to do.
-fn pump(
-    mut outlet: Outlet,
-    mut log: background::Log,
-    left: Arc<Left>,
-    end: Option<AtEnd>,
-) -> io::Result<()> {
-    let work = move || {
-        while !left.is_cut() {
-            let mut fds = [PollFd::new(&outlet.reader, PollFlags::IN)];
-            let polled = rustix::event::poll(&mut fds, Some(&timespec(PACE)));
-            let [fd] = &fds;
-            let (is_there, is_closed) =
-                (fd.revents().contains(PollFlags::IN), fd.revents().contains(PollFlags::HUP));
-            if polled.is_ok() && is_there {
-                outlet.read(&mut log);
-            } else if is_closed {
-                break;
-            }
-        }
-        drop(outlet);
-        if let Some(end) = end {
-            end(&left);
-        }
-        left.has_ended();
-    };
-    let thread = std::thread::Builder::new().name("background".to_owned()).stack_size(STACK);
-    thread.spawn(work).map(|_| ())
-}
-
-/// How often it is looked whether a log is to end.
-const PACE: Duration = Duration::from_millis(200);
-/// What a thread needs.
-const STACK: usize = 128 << 10;
-
-/// Output up to a line `MARK NUMBER`, which is not part of it.
-struct Marked {
-    released: Vec<u8>,
-    mark: Vec<u8>,
-    /// What may be the beginning of the mark.
-    held: Vec<u8>,
-    number: Option<i32>,
-}
-
-impl Marked {
-    fn new(token: &str) -> Marked {
-        let mark = format!("\n{token} ").into_bytes();
-        Marked { released: Vec::new(), mark, held: Vec::new(), number: None }
-    }
-
-    /// What came before a mark, or cannot be one.
-    fn take_released(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.released)
-    }
-
-    /// Passes on the first bytes of what is held.
-    fn release(&mut self, count: usize) {
-        let released: Vec<u8> = self.held.drain(..count.min(self.held.len())).collect();
-        self.released.extend(released);
-    }
-}
-
-impl Sink for Marked {
-    fn push(&mut self, bytes: &[u8]) {
-        if self.number.is_some() {
-            return;
-        }
-        self.held.extend_from_slice(bytes);
-        while let Some(at) = memmem::find(&self.held, &self.mark) {
-            let rest = self.held.get(at + self.mark.len()..).unwrap_or_default();
-            let number = match memchr::memchr(b'\n', rest) {
-                Some(end) => std::str::from_utf8(rest.get(..end).unwrap_or_default()).ok(),
-                None if rest.len() <= MAX_NUMBER => return,
-                None => None,
-            };
-            if let Some(number) = number.and_then(|number| number.parse().ok()) {
-                self.release(at);
-                self.held.clear();
-                self.number = Some(number);
-                return;
-            }
-            self.release(at + self.mark.len());
-        }
-        self.release((self.held.len() + 1).saturating_sub(self.mark.len()));
-    }
-}
-
-/// Something that no command writes by chance.
-fn token() -> String {
-    let random = || RandomState::new().hash_one(0);
-    format!("patchwright{:016x}{:016x}", random(), random())
 }
 
 /// One word of a shell script.

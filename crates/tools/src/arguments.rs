@@ -243,17 +243,17 @@ mod tests {
             (
                 "read_file",
                 json!({"file_path": "a", "start_line": 3, "end_line": 5}),
-                json!({"file_path": "a", "offset": 3, "limit": 3}),
+                json!({"file_path": "a", "offset": 3, "limit": 3, "form": "raw"}),
             ),
             (
                 "read_file",
                 json!({"file_path": "a", "offset": 0, "pages": "1-2"}),
-                json!({"file_path": "a"}),
+                json!({"file_path": "a", "form": "raw"}),
             ),
             (
                 "read_file",
                 json!({"file_path": "a", "start_line": 3, "end_line": -1}),
-                json!({"file_path": "a", "offset": 3}),
+                json!({"file_path": "a", "offset": 3, "form": "raw"}),
             ),
             (
                 "read_many_files",
