@@ -236,7 +236,7 @@ fn labeled(github: GitHub, login: &str, label: &str) -> TestWorld {
     event(github, "issues", &payload).set("GITHUB_ACTOR", login)
 }
 
-fn event(github: GitHub, name: &str, payload: &Value) -> TestWorld {
+pub(crate) fn event(github: GitHub, name: &str, payload: &Value) -> TestWorld {
     let world = TestWorld::new(github, fix());
     fs_err::write(world.path("event.json"), payload.to_string()).unwrap();
     let path = |name: &str| world.path(name).display().to_string();

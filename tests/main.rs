@@ -85,6 +85,7 @@ mod prompts; // texts for models: every template renders, the first request is s
 mod providers; // models over HTTP: the fault table, and whole conversations
 mod pull_events; // events of pull requests, comments and checks, and what is decided
 mod real_project; // Python-Markdown, fixed end to end; its own tests prove it
+mod references;
 mod reliability; // `docs/reliability.md` names tests that exist
 mod replay; // a recorded run again, without a model
 mod reports; // every word people read

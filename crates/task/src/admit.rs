@@ -3,6 +3,7 @@
 
 use super::run::{DEPTH, Run};
 use super::workspace::Workspace;
+use crate::context::references::Linked;
 use crate::event::access::{self, AccessConfig, Denied};
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
@@ -23,6 +24,8 @@ pub struct AdmittedIssue {
     /// Title and body as they stood at the trigger.
     pub snapshot: IssueSnapshot,
     pub comments: Vec<Comment>,
+    /// The issues and pull requests that are referred to.
+    pub linked: Linked,
     /// Our own account, when the forge tells.
     pub viewer: Option<Account>,
 }
@@ -62,7 +65,9 @@ pub async fn admit(world: &World, config: &Config, request: IssueRequest) -> Res
     let snapshot = trigger
         .and_then(|trigger| trigger.snapshot.clone())
         .unwrap_or_else(|| IssueSnapshot { title: issue.title.clone(), body: issue.body.clone() });
-    Ok(AdmittedIssue { request, repository, issue, snapshot, comments, viewer })
+    let linked = Linked::fetch(forge, &repository, number, &snapshot, &comments).await;
+    let linked = linked.as_of(trigger);
+    Ok(AdmittedIssue { linked, repository, issue, snapshot, comments, viewer, request })
 }
 
 impl AdmittedIssue {

@@ -319,7 +319,8 @@ fn issue_text(
     checks: &[String],
 ) -> Result<(String, Vec<String>)> {
     let (stop, trigger) = (run.stop(), issue.request.trigger.as_ref());
-    let thread = Thread { issue: &issue.issue, comments: &issue.comments, trigger };
+    let AdmittedIssue { issue: about, comments, linked, .. } = issue;
+    let thread = Thread { issue: about, comments, trigger, linked };
     let thread = thread::thread_within(&thread, &|| stop.is_over(), &mut rand::random);
     let mut text = prompt::issue_task(&prompt::IssueTask {
         repository: &issue.repository.id.to_string(),
