@@ -9,6 +9,7 @@ mod support;
 
 mod access; // who may set us to work: roles, bots, and every way in which the question can fail
 mod action; // `patchwright action`: events in, outputs, summary and annotations out
+mod action_prompt;
 mod action_pulls; // `patchwright action` on pull requests, comments and checks
 mod agent; // the agent loop with a scripted model and the real guest
 mod agents; // sub-agents: side by side, waited for, closed, killed and gone on with; agent files
