@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::issue::state;
 use crate::resume::meanwhile;
 use crate::support::github::GitHub;
-use crate::support::model::call;
+use crate::support::model::{Turn, call};
 use crate::support::world::{TestWorld, fix, github};
 
 #[test]
@@ -237,8 +237,17 @@ fn labeled(github: GitHub, login: &str, label: &str) -> TestWorld {
     event(github, "issues", &payload).set("GITHUB_ACTOR", login)
 }
 
-fn event(github: GitHub, name: &str, payload: &Value) -> TestWorld {
-    let world = TestWorld::new(github, fix());
+pub(crate) fn event(github: GitHub, name: &str, payload: &Value) -> TestWorld {
+    event_with(github, name, payload, fix())
+}
+
+pub(crate) fn event_with(
+    github: GitHub,
+    name: &str,
+    payload: &Value,
+    turns: Vec<Turn>,
+) -> TestWorld {
+    let world = TestWorld::new(github, turns);
     fs_err::write(world.path("event.json"), payload.to_string()).unwrap();
     let path = |name: &str| world.path(name).display().to_string();
     let (event, outputs, summary) = (path("event.json"), path("outputs"), path("summary"));
@@ -253,7 +262,7 @@ fn event(github: GitHub, name: &str, payload: &Value) -> TestWorld {
 }
 
 /// The outputs as `name = value`, those without a value left out.
-fn outputs(world: &TestWorld) -> String {
+pub(crate) fn outputs(world: &TestWorld) -> String {
     let text = fs_err::read_to_string(world.path("outputs")).unwrap();
     let mut lines = text.lines();
     let mut out = String::new();

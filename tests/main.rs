@@ -9,6 +9,7 @@ mod support;
 
 mod access; // who may set us to work: roles, bots, and every way in which the question can fail
 mod action; // `patchwright action`: events in, outputs, summary and annotations out
+mod action_prompt;
 mod action_pulls; // `patchwright action` on pull requests, comments and checks
 mod agent; // the agent loop with a scripted model and the real guest
 mod agents; // sub-agents: side by side, waited for, closed, killed and gone on with; agent files
@@ -85,6 +86,7 @@ mod prompts; // texts for models: every template renders, the first request is s
 mod providers; // models over HTTP: the fault table, and whole conversations
 mod pull_events; // events of pull requests, comments and checks, and what is decided
 mod real_project; // Python-Markdown, fixed end to end; its own tests prove it
+mod references;
 mod reliability; // `docs/reliability.md` names tests that exist
 mod replay; // a recorded run again, without a model
 mod reports; // every word people read

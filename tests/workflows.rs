@@ -15,6 +15,7 @@ const WORKFLOWS: &[&str] = &[
     "workflows/pr-review-forks.yml",
     "workflows/mention.yml",
     "workflows/nightly-batch.yml",
+    "workflows/scheduled-prompt.yml",
     ".github/workflows/ci.yml",
 ];
 
@@ -71,9 +72,9 @@ fn the_action_has_the_documented_inputs_and_outputs() {
         |key: &str| -> Vec<String> { action[key].as_object().unwrap().keys().cloned().collect() };
     assert_eq!(
         names("inputs").join(" "),
-        "model base-url effort sandbox image setup setup-required verify allow-hosts setup-allow \
+        "model base-url effort instructions sandbox image setup setup-required verify allow-hosts setup-allow \
          max-turns max-cost-usd max-tokens timeout base branch draft labels reviewers dry-run fail-on \
-         mention label allow-users allow-bots config state-dir post-from"
+         mention label allow-users allow-bots config state-dir prompt prompt-file post-from"
     );
     assert_eq!(
         names("outputs").join(" "),

@@ -1,7 +1,7 @@
 //! `patchwright action`: inside GitHub Actions. Reads the event and the inputs, picks the command,
 //! and writes outputs, job summary and annotations.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::cli::inputs::{configuration, input};
 use crate::cli::review::post_from;
@@ -10,6 +10,8 @@ use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_base::redact::Redactor;
 use patchwright_base::text;
 use patchwright_base::ui::{Ui, Verbosity};
+use patchwright_config::Config;
+use patchwright_config::file::read_file;
 use patchwright_report::annotations::{self, Level};
 use patchwright_report::{job_summary, outputs};
 use patchwright_task::event::payload::{self, ActionEnv};
@@ -21,9 +23,12 @@ use patchwright_task::review::run::ReviewReport;
 use patchwright_task::run::RunEnvironment;
 use patchwright_task::world::World;
 use patchwright_types::outcome::Conclusion;
-use patchwright_types::task::TaskKind;
+use patchwright_types::task::{PromptRequest, TaskKind, Trigger};
 
 pub use crate::cli::inputs::inputs;
+
+/// Bytes of a prompt.
+const MAX_PROMPT: usize = 256 << 10;
 
 /// Run inside GitHub Actions: reads `GITHUB_EVENT_*` and `INPUT_*`, picks the command
 ///
@@ -31,7 +36,7 @@ pub use crate::cli::inputs::inputs;
 /// opened, pushed to or ready starts `review`; a comment with a mention, and failing checks of a pull
 /// request of ours, start `respond`. A `workflow_run` of a fork's pull request starts its review. Other
 /// events are ignored with exit code 0 and a line that says why, as is what turns out to need nothing
-/// done. Outputs go to `GITHUB_OUTPUT`, the report to `GITHUB_STEP_SUMMARY`.
+/// done. With the input `prompt` or `prompt-file` any event starts work on that prompt instead. Outputs go to `GITHUB_OUTPUT`, the report to `GITHUB_STEP_SUMMARY`.
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
@@ -91,11 +96,13 @@ fn nothing_to_do(env: &Env, ui: Ui, conclusion: &str, why: &str) -> Result<()> {
 
 async fn work(env: &Env, ui: Ui) -> Result<Reacted> {
     let (config, flags) = configuration(env)?;
-    let event = event(env)?;
-    let decision = match decide(&event, &TriggerConfig::of(&config)) {
-        Decision::Ignored(why) => return Ok(Reacted::Ignored(why)),
-        decision => decision,
+    let decision = match prompted(&config, env)? {
+        Some(request) => Decision::Run(request.into()),
+        None => decide(&event(env)?, &TriggerConfig::of(&config)),
     };
+    if let Decision::Ignored(why) = decision {
+        return Ok(Reacted::Ignored(why));
+    }
     if !env.has_github() {
         return Err(Failure::forge("no GitHub token")
             .hint("pass `GITHUB_TOKEN: ${{ github.token }}` in the step's `env`"));
@@ -114,6 +121,52 @@ async fn work(env: &Env, ui: Ui) -> Result<Reacted> {
     react::react(&world, config, decision, RunEnvironment::new(ui, env)).await
 }
 
+/// The work that the inputs themselves ask for.
+fn prompted(config: &Config, env: &Env) -> Result<Option<PromptRequest>> {
+    let prompt = match (input(env, "prompt"), input(env, "prompt-file")) {
+        (None, None) => return Ok(None),
+        (Some(_), Some(_)) => {
+            return Err(Failure::usage("the inputs `prompt` and `prompt-file` are both set")
+                .hint("give one of them"));
+        }
+        (Some(prompt), None) => prompt.to_owned(),
+        (None, Some(path)) => {
+            let text = read_file(Path::new(path), "prompt")?;
+            if text.trim().is_empty() {
+                return Err(Failure::usage(format!("the prompt in `{path}` is empty"))
+                    .hint("say in it what is to be done"));
+            }
+            text
+        }
+    };
+    if prompt.len() > MAX_PROMPT {
+        let failure = Failure::usage(format!("the prompt is longer than {} KB", MAX_PROMPT >> 10));
+        return Err(failure.hint("put what is long into a file of the repository, and name it"));
+    }
+    let repository = env.var("GITHUB_REPOSITORY").unwrap_or_default();
+    let repository = repository.parse().map_err(|why: String| {
+        Failure::usage(format!("`GITHUB_REPOSITORY`: {why}")).hint(
+            "`patchwright action` runs inside GitHub Actions; elsewhere use `patchwright exec`",
+        )
+    })?;
+    // Nobody in particular sets a schedule off: its actor is whoever changed the workflow's file last.
+    let is_schedule = env.var("GITHUB_EVENT_NAME") == Some("schedule");
+    let actor = env.var("GITHUB_ACTOR").filter(|actor| !actor.is_empty());
+    let rerun_by = env.var("GITHUB_TRIGGERING_ACTOR").filter(|it| Some(*it) != actor);
+    let asker = if is_schedule { rerun_by } else { actor };
+    if asker.is_none() && !is_schedule {
+        return Err(Failure::usage("`GITHUB_ACTOR` is not set, so nobody is known who may ask"));
+    }
+    let trigger = asker.map(|asker| Trigger {
+        actor: asker.to_owned(),
+        rerun_by: rerun_by.filter(|it| *it != asker).map(str::to_owned),
+        label: None,
+        at: None,
+        snapshot: None,
+    });
+    Ok(Some(PromptRequest { repository, base: config.publish.base.clone(), prompt, trigger }))
+}
+
 /// Where a review that was handed over may be posted, by what the event says.
 fn expected(decision: &Decision) -> Option<Expected> {
     match decision {
@@ -130,7 +183,11 @@ fn expected(decision: &Decision) -> Option<Expected> {
             source: None,
         }),
         Decision::Run(
-            TaskKind::Issue(_) | TaskKind::Respond(_) | TaskKind::Exec(_) | TaskKind::Campaign(_),
+            TaskKind::Issue(_)
+            | TaskKind::Respond(_)
+            | TaskKind::Exec(_)
+            | TaskKind::Campaign(_)
+            | TaskKind::Prompt(_),
         )
         | Decision::Ignored(_) => None,
     }
@@ -199,7 +256,7 @@ fn event(env: &Env) -> Result<patchwright_task::event::Event> {
     };
     let name = env.var("GITHUB_EVENT_NAME").ok_or_else(|| missing("GITHUB_EVENT_NAME"))?;
     let path = env.var("GITHUB_EVENT_PATH").ok_or_else(|| missing("GITHUB_EVENT_PATH"))?;
-    let text = patchwright_config::file::read_file(std::path::Path::new(path), "event")?;
+    let text = read_file(Path::new(path), "event")?;
     payload::parse(
         name,
         text.as_bytes(),

@@ -21,10 +21,17 @@ const OF_THE_PROCESS: &[(&str, &str, &str)] = &[
 ];
 
 /// Inputs that the action itself reads.
-const OF_THE_ACTION: &[(&str, &str)] = &[(
-    "post-from",
-    "Folder with the review that another run found but was not allowed to post; it is posted instead of reviewing.",
-)];
+const OF_THE_ACTION: &[(&str, &str)] = &[
+    (
+        "prompt",
+        "What to do in the repository, in your words, whatever the event is: work on the base branch that becomes a pull request, or a question that is answered in the job's summary.",
+    ),
+    ("prompt-file", "A file with the prompt, relative to the workspace."),
+    (
+        "post-from",
+        "Folder with the review that another run found but was not allowed to post; it is posted instead of reviewing.",
+    ),
+];
 
 /// Every input of `action.yml`, with what it means.
 pub fn inputs() -> Vec<(&'static str, &'static str)> {

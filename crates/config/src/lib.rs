@@ -92,6 +92,9 @@ pub struct Config {
     pub review: review::Review,
     #[serde(default)]
     pub respond: review::Respond,
+    /// What the operator wants of every run.
+    #[serde(default)]
+    pub instructions: Option<String>,
     /// The tone of what people read.
     #[serde(default)]
     pub personality: Personality,

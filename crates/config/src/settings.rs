@@ -119,6 +119,16 @@ table::settings! {
                 pub state_dir: Option<PathBuf>,
             };
 
+        /// standing instructions: what you want of every run, in your words
+        instructions: String => instructions, Operator
+            default "none"
+            flag given {
+                /// Standing instructions: what you want of every run, in your words
+                #[arg(long, env = "PATCHWRIGHT_INSTRUCTIONS", value_name = "TEXT")]
+                instructions: Option<String>
+            }
+            , input "instructions" text "Standing instructions: what you want of every run, in your words.";
+
         /// tone of what people read: `pragmatic`, `friendly` or `none`; see [prompts](prompts.md)
         personality: Personality => personality, Operator;
 

@@ -35,6 +35,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "context/agent.md",
     "context/baseline.md",
     "context/skills.md",
+    "context/standing.md",
     "exec.lark",
     "js_repl.lark",
     "mode/answer.md",
@@ -293,6 +294,11 @@ pub fn skills(listed: &[Skill<'_>], used: &[Skill<'_>]) -> Result<String> {
         skills.iter().map(value).collect()
     };
     render("context/skills.md", context! { listed => values(listed), used => values(used) })
+}
+
+/// What the operator wants of every run.
+pub fn standing(text: &str) -> Result<String> {
+    render("context/standing.md", context! { text })
 }
 
 /// The task: follow this prompt.

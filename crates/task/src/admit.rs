@@ -3,6 +3,7 @@
 
 use super::run::{DEPTH, Run};
 use super::workspace::Workspace;
+use crate::context::references::Linked;
 use crate::event::access::{self, AccessConfig, Denied};
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
@@ -10,7 +11,7 @@ use patchwright_config::Config;
 use patchwright_forge::{
     Account, Comment, Forge, ForgeError, Issue, Repository, RepositoryId, Role,
 };
-use patchwright_types::task::{IssueRequest, IssueSnapshot, Trigger};
+use patchwright_types::task::{IssueRequest, IssueSnapshot, PromptRequest, Trigger};
 
 /// Most comments that are read; the newest are kept.
 const MAX_COMMENTS: usize = 300;
@@ -23,6 +24,8 @@ pub struct AdmittedIssue {
     /// Title and body as they stood at the trigger.
     pub snapshot: IssueSnapshot,
     pub comments: Vec<Comment>,
+    /// The issues and pull requests that are referred to.
+    pub linked: Linked,
     /// Our own account, when the forge tells.
     pub viewer: Option<Account>,
 }
@@ -33,13 +36,7 @@ pub async fn admit(world: &World, config: &Config, request: IssueRequest) -> Res
     let forge = world.forge()?.as_ref();
     let repository = forge.repository(id).await.map_err(|err| unreachable(id, err))?;
     check_actor(forge, config, &repository.id, trigger).await?;
-    if repository.archived {
-        return Err(Failure::forge(format!(
-            "`{}` is archived, so nothing can be pushed to it",
-            repository.id
-        ))
-        .hint("unarchive the repository in its settings, or choose another one"));
-    }
+    not_archived(&repository)?;
     let issue = forge
         .issue(&repository.id, number)
         .await
@@ -62,16 +59,63 @@ pub async fn admit(world: &World, config: &Config, request: IssueRequest) -> Res
     let snapshot = trigger
         .and_then(|trigger| trigger.snapshot.clone())
         .unwrap_or_else(|| IssueSnapshot { title: issue.title.clone(), body: issue.body.clone() });
-    Ok(AdmittedIssue { request, repository, issue, snapshot, comments, viewer })
+    let linked = Linked::fetch(forge, &repository, number, &snapshot, &comments).await;
+    let linked = linked.as_of(trigger);
+    Ok(AdmittedIssue { linked, repository, issue, snapshot, comments, viewer, request })
 }
 
 impl AdmittedIssue {
     /// The repository at the branch that the pull request is to be merged into.
     pub(super) async fn open(&self, run: &Run<'_>) -> Result<Workspace> {
-        let base = run.config.publish.base.as_deref();
-        let base = base.unwrap_or(&self.repository.default_branch);
-        run.pinned(Workspace::open(run.world, &self.repository, base, DEPTH).await?)
+        at_base(run, &self.repository, run.config.publish.base.as_deref()).await
     }
+}
+
+/// A prompt of the operator that we may follow.
+pub struct AdmittedPrompt {
+    pub request: PromptRequest,
+    pub repository: Repository,
+}
+
+/// Checks access and state. Reads only.
+pub async fn admit_prompt(
+    world: &World,
+    config: &Config,
+    request: PromptRequest,
+) -> Result<AdmittedPrompt> {
+    let forge = world.forge()?.as_ref();
+    let id = &request.repository;
+    let repository = forge.repository(id).await.map_err(|err| unreachable(id, err))?;
+    check_actor(forge, config, &repository.id, request.trigger.as_ref()).await?;
+    not_archived(&repository)?;
+    Ok(AdmittedPrompt { request, repository })
+}
+
+impl AdmittedPrompt {
+    /// For the pull request of a model whose words do not read like a title: how the prompt begins.
+    pub(super) fn title(&self) -> Option<String> {
+        let first = self.request.prompt.lines().map(str::trim).find(|line| !line.is_empty())?;
+        Some(first.to_owned())
+    }
+
+    /// The repository at the branch that the pull request is to be merged into.
+    pub(super) async fn open(&self, run: &Run<'_>) -> Result<Workspace> {
+        at_base(run, &self.repository, self.request.base.as_deref()).await
+    }
+}
+
+async fn at_base(run: &Run<'_>, repository: &Repository, base: Option<&str>) -> Result<Workspace> {
+    let base = base.unwrap_or(&repository.default_branch);
+    run.pinned(Workspace::open(run.world, repository, base, DEPTH).await?)
+}
+
+fn not_archived(repository: &Repository) -> Result<()> {
+    if !repository.archived {
+        return Ok(());
+    }
+    let failure =
+        Failure::forge(format!("`{}` is archived, so nothing can be pushed to it", repository.id));
+    Err(failure.hint("unarchive the repository in its settings, or choose another one"))
 }
 
 /// The account is ours; where the forge does not tell who we are, none is. Other workflows may write as

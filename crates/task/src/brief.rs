@@ -46,6 +46,8 @@ pub struct Brief {
     pub mode: Mode,
     /// Overrides the default text about the mode.
     mode_text: Option<&'static str>,
+    /// What the operator wants of every run.
+    standing: String,
     /// The repository in short.
     map: String,
     /// The image of the sandbox, and what was found in it.
@@ -133,6 +135,7 @@ impl Brief {
             subjects: &subjects.unwrap_or_default(),
         })?;
         brief.notes.splice(0..0, notes);
+        brief.standing = standing(run)?;
         brief.setup = run.setup.get().map(setup::render).unwrap_or_default();
         Ok(brief)
     }
@@ -153,6 +156,7 @@ impl Brief {
             mode,
             mode_text: None,
             expects_change: false,
+            standing: String::new(),
             map: map::render(paths.iter().map(String::as_str), sources.subjects),
             image: String::new(),
             found: Found::default(),
@@ -190,6 +194,7 @@ impl Brief {
         let environment = self.environment(run, sandbox)?;
         let layers = [
             (Role::Developer, environment::render(&environment)),
+            (Role::Developer, self.standing.clone()),
             (Role::User, self.setup.clone()),
             (Role::User, self.baseline.clone()),
             (Role::User, self.map.clone()),
@@ -252,6 +257,7 @@ impl Brief {
         };
         let layers = [
             (Role::Developer, environment::render(environment)),
+            (Role::Developer, self.standing.clone()),
             (Role::User, self.setup.clone()),
             (Role::User, self.baseline.clone()),
             (Role::User, self.map.clone()),
@@ -262,6 +268,14 @@ impl Brief {
         ];
         let layers = layers.into_iter().filter(|(_, text)| !text.is_empty());
         Ok(layers.map(|(role, text)| message(role, text)).collect())
+    }
+}
+
+/// What the operator wants of every run, in a layer of its own.
+fn standing(run: &Run<'_>) -> Result<String> {
+    match run.config.instructions.as_deref().map(str::trim) {
+        None | Some("") => Ok(String::new()),
+        Some(text) => prompt::standing(text),
     }
 }
 
@@ -298,6 +312,9 @@ impl Subject<'_> {
         match *self {
             Subject::Issue(issue) => issue_text(run, issue, checks),
             Subject::Exec(request) => Ok((prompt::exec_task(&request.prompt, checks)?, Vec::new())),
+            Subject::Prompt(request) => {
+                Ok((prompt::exec_task(&request.prompt, checks)?, Vec::new()))
+            }
             Subject::Campaign(request) => {
                 let text = prompt::campaign_task(&prompt::CampaignTask {
                     repository: &request.repository.to_string(),
@@ -319,7 +336,8 @@ fn issue_text(
     checks: &[String],
 ) -> Result<(String, Vec<String>)> {
     let (stop, trigger) = (run.stop(), issue.request.trigger.as_ref());
-    let thread = Thread { issue: &issue.issue, comments: &issue.comments, trigger };
+    let AdmittedIssue { issue: about, comments, linked, .. } = issue;
+    let thread = Thread { issue: about, comments, trigger, linked };
     let thread = thread::thread_within(&thread, &|| stop.is_over(), &mut rand::random);
     let mut text = prompt::issue_task(&prompt::IssueTask {
         repository: &issue.repository.id.to_string(),

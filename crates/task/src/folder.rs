@@ -14,7 +14,7 @@ use super::checkpoint;
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
 use patchwright_journal::{self as journal, Entry, Journal, Line};
-use patchwright_types::task::{ReviewRequest, Task, TaskKind};
+use patchwright_types::task::{PromptRequest, ReviewRequest, Task, TaskKind};
 
 /// One attempt at a task, on disk.
 pub struct RunFolder {
@@ -126,6 +126,9 @@ fn key(task: &Task, at: Option<&Path>) -> String {
         (TaskKind::Campaign(it), _) => {
             format!("{}-{}-{}", it.campaign, it.repository, it.base_sha)
         }
+        (TaskKind::Prompt(it), _) => {
+            format!("prompt-{}-{:?}-{}", it.repository, it.base, it.prompt)
+        }
         (TaskKind::Exec(_), Some(at)) => format!("exec-{}", at.display()),
         (TaskKind::Exec(it), None) => {
             let place =
@@ -230,6 +233,10 @@ fn is_same_work(recorded: &TaskKind, asked: &TaskKind) -> bool {
         // What is not in the campaign's id does not decide about the work.
         (TaskKind::Campaign(a), TaskKind::Campaign(b)) => {
             a.campaign == b.campaign && a.repository == b.repository && a.base_sha == b.base_sha
+        }
+        (TaskKind::Prompt(a), TaskKind::Prompt(b)) => {
+            PromptRequest { trigger: None, ..a.clone() }
+                == PromptRequest { trigger: None, ..b.clone() }
         }
         (a, b) => a == b,
     }

@@ -10,7 +10,7 @@ use super::workspace::Checkout;
 use patchwright_base::error::Result;
 use patchwright_config::Mode;
 use patchwright_prompt as prompt;
-use patchwright_types::task::{CampaignRequest, ExecRequest};
+use patchwright_types::task::{CampaignRequest, ExecRequest, PromptRequest};
 
 /// What a run is to do.
 pub(super) struct Job<'a> {
@@ -32,6 +32,7 @@ pub(super) struct Job<'a> {
 pub(super) enum Subject<'a> {
     Issue(&'a AdmittedIssue),
     Exec(&'a ExecRequest),
+    Prompt(&'a PromptRequest),
     Campaign(&'a CampaignRequest),
     Command(&'a AdmittedCommand, &'a Instruction<'a>),
 }
@@ -65,6 +66,11 @@ impl<'a> Job<'a> {
 
     pub(super) fn exec(request: &'a ExecRequest, checkout: &'a Checkout) -> Job<'a> {
         let job = Job::new(Subject::Exec(request), checkout, Baseline::OfBase);
+        Job { answer_suffices: true, ..job }
+    }
+
+    pub(super) fn prompt(request: &'a PromptRequest, checkout: &'a Checkout) -> Job<'a> {
+        let job = Job::new(Subject::Prompt(request), checkout, Baseline::OfBase);
         Job { answer_suffices: true, ..job }
     }
 

@@ -3,6 +3,7 @@
 //! | Task | Asked by | What it is made of | What becomes of the result |
 //! |---|---|---|---|
 //! | [`issue`] | a label, `patchwright issue` | the issue and its comments | one branch, one pull request |
+//! | [`prompt`] | the Action's input `prompt` | a prompt and a repository | one branch, one pull request |
 //! | [`exec`] | `patchwright exec` | a prompt and a repository | files in a folder |
 //! | [`respond`](crate::respond::respond) | a comment, failing checks | the command and the conversation | commits on the branch, or an answer |
 //! | [`campaign`](crate::campaign) | a job of the fleet | a prompt and a pinned commit | a change in the store |
@@ -19,16 +20,17 @@
 
 use std::path::PathBuf;
 
-use super::admit::{self, AdmittedIssue};
+use super::admit;
 use super::agent_phase::{self, AgentResult, Phase};
 use super::brief::Brief;
 use super::checks::{self, Checks, Side};
 use super::job::{Baseline, Job};
 use super::progress::Progress;
+use super::publish::{self, Origin};
 use super::run::{Run, RunEnvironment, Start};
 use super::settle::JudgedChange;
 use super::workspace::{Checkout, Rules, Workspace};
-use super::{decide, publish, salvage};
+use super::{decide, salvage};
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
@@ -38,7 +40,7 @@ use patchwright_sandbox::packed::Packed;
 use patchwright_types::evidence::{CheckRun, Evidence};
 use patchwright_types::outcome::Outcome;
 use patchwright_types::published::Published;
-use patchwright_types::task::{ExecRequest, IssueRequest};
+use patchwright_types::task::{ExecRequest, IssueRequest, PromptRequest};
 
 /// A run that came to an end with an outcome (which may be a refusal or a used-up budget).
 #[derive(Debug)]
@@ -72,7 +74,27 @@ pub async fn issue(
     let run = start.run(issue.request.clone(), Some(issue.snapshot.title.clone()))?;
     run.begin().await?;
     let progress = Progress::on_issue(&run, &issue).await?;
-    let result = Box::pin(solve(&run, &issue, &progress)).await;
+    let result = Box::pin(propose(&run, Origin::Issue(&issue), &progress)).await;
+    end(&run, progress, result).await
+}
+
+/// Follows a prompt of the operator in a repository of the forge, and opens or updates a pull request with what
+/// came of it. It may also come to an answer.
+///
+/// # Errors
+/// As [`issue`].
+pub async fn prompt(
+    world: &World,
+    config: Config,
+    request: PromptRequest,
+    environment: RunEnvironment,
+) -> Result<RunReport> {
+    let start = Start::new(world, config, environment);
+    let admitted = admit::admit_prompt(world, &start.config, request).await?;
+    let run = start.run(admitted.request.clone(), admitted.title())?;
+    run.begin().await?;
+    let progress = Progress::on_terminal(&run);
+    let result = Box::pin(propose(&run, Origin::Prompt(&admitted), &progress)).await;
     end(&run, progress, result).await
 }
 
@@ -93,21 +115,21 @@ pub async fn exec(
     end(&run, progress, result).await
 }
 
-/// An issue: open, carry out, publish.
-async fn solve(run: &Run<'_>, issue: &AdmittedIssue, progress: &Progress) -> Result<RunReport> {
+/// An issue, or a prompt: open, carry out, publish.
+async fn propose(run: &Run<'_>, origin: Origin<'_>, progress: &Progress) -> Result<RunReport> {
     progress.phase("Cloning the repository");
-    let workspace = run.unless_interrupted(issue.open(run)).await?;
+    let workspace = run.unless_interrupted(origin.open(run)).await?;
     // Before anything is paid for: without a name for the branch nothing can be published.
     let branch = if run.config.dry_run {
         None
     } else {
-        Some(run.unless_interrupted(publish::branch_for(run, issue)).await?)
+        Some(run.unless_interrupted(publish::branch_for(run, origin)).await?)
     };
-    let rules = workspace.rules(run.world, &run.config, &issue.repository);
+    let rules = workspace.rules(run.world, &run.config, origin.repository());
     let rules = run.unless_interrupted(rules).await?;
     let run = &run.configured(&rules).await?;
     let checkout = Checkout { workspace, rules };
-    let finished = carry_out(run, &Job::issue(issue, &checkout), progress).await?;
+    let finished = carry_out(run, &origin.job(&checkout), progress).await?;
     let Finished { judged, outcome, .. } = &finished;
     let mut published = None;
     if let (Some(branch), Some(commit)) = (&branch, judged.commit)
@@ -116,7 +138,7 @@ async fn solve(run: &Run<'_>, issue: &AdmittedIssue, progress: &Progress) -> Res
         progress.phase("Publishing");
         let workspace = &checkout.workspace;
         let proposal = publish::Proposal { workspace, commit, outcome, judged, branch };
-        let publishing = publish::publish(run, issue, &proposal);
+        let publishing = publish::publish(run, origin, &proposal);
         published = if !run.is_interrupted() {
             Some(run.unless_interrupted(publishing).await?)
         } else if run.has_lost_its_job() {

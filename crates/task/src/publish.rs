@@ -7,24 +7,26 @@ use std::future::Future;
 use std::time::Duration;
 
 use serde_json::json;
+use sha2::{Digest, Sha256};
 
-use super::admit::{self, AdmittedIssue};
+use super::admit::{self, AdmittedIssue, AdmittedPrompt};
 use super::branch::BranchState;
+use super::job::Job;
 use super::respond::stop;
 use super::run::Run;
 use super::settle::JudgedChange;
-use super::workspace::Workspace;
+use super::workspace::{Checkout, Workspace};
 use super::{branch, failures};
 use crate::event::{OWN_BRANCHES, own_branch_beside};
 use patchwright_base::error::{Failure, Result};
-use patchwright_forge::{ForgeError, Operation, PullRequest, PullRequestDraft};
+use patchwright_forge::{ForgeError, Operation, PullRequest, PullRequestDraft, Repository};
 use patchwright_git::clone::collide;
 use patchwright_git::{Oid, tree};
 use patchwright_journal::Entry;
 use patchwright_report::{self as report, pr_body, template};
 use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::published::Published;
-use patchwright_types::task::IssueRequest;
+use patchwright_types::task::{PromptRequest, Trigger};
 
 /// What finds our pull request again.
 fn marker(run: &Run<'_>) -> String {
@@ -53,6 +55,66 @@ pub async fn before_the_end<T>(work: impl Future<Output = Result<T>>) -> Result<
 /// Most time for publishing after a signal.
 const AFTER_SIGNAL: Duration = Duration::from_secs(20);
 
+/// What the pull request is opened for.
+#[derive(Clone, Copy)]
+pub enum Origin<'a> {
+    Issue(&'a AdmittedIssue),
+    Prompt(&'a AdmittedPrompt),
+}
+
+impl<'a> Origin<'a> {
+    /// The repository at the branch that the pull request is to be merged into.
+    pub(super) async fn open(self, run: &Run<'_>) -> Result<Workspace> {
+        match self {
+            Origin::Issue(issue) => issue.open(run).await,
+            Origin::Prompt(prompt) => prompt.open(run).await,
+        }
+    }
+
+    /// What is to be done there.
+    pub(super) fn job(self, checkout: &'a Checkout) -> Job<'a> {
+        match self {
+            Origin::Issue(issue) => Job::issue(issue, checkout),
+            Origin::Prompt(prompt) => Job::prompt(&prompt.request, checkout),
+        }
+    }
+
+    pub(super) fn repository(self) -> &'a Repository {
+        match self {
+            Origin::Issue(issue) => &issue.repository,
+            Origin::Prompt(prompt) => &prompt.repository,
+        }
+    }
+
+    fn trigger(self) -> Option<&'a Trigger> {
+        match self {
+            Origin::Issue(issue) => issue.request.trigger.as_ref(),
+            Origin::Prompt(prompt) => prompt.request.trigger.as_ref(),
+        }
+    }
+
+    /// The name of its branch below [`OWN_BRANCHES`]: the same one each time. Another prompt is another piece
+    /// of work.
+    fn branch(self) -> String {
+        match self {
+            Origin::Issue(issue) => format!("issue-{}", issue.issue.number),
+            Origin::Prompt(prompt) => {
+                let PromptRequest { base, prompt, .. } = &prompt.request;
+                let text = format!("{}\n{prompt}", base.as_deref().unwrap_or_default());
+                format!("prompt-{}", hex::encode(&Sha256::digest(text.as_bytes())[..4]))
+            }
+        }
+    }
+
+    /// Number and title of the issue.
+    fn issue(self) -> Option<(u64, &'a str)> {
+        match self {
+            Origin::Issue(issue) => Some((issue.issue.number, issue.snapshot.title.as_str())),
+            Origin::Prompt(_) => None,
+        }
+    }
+}
+
 /// What is to be published.
 #[derive(Clone, Copy)]
 pub struct Proposal<'a> {
@@ -67,19 +129,18 @@ pub struct Proposal<'a> {
 /// Pushes the branch and opens or updates the pull request.
 pub async fn publish(
     run: &Run<'_>,
-    admitted: &AdmittedIssue,
+    origin: Origin<'_>,
     proposal: &Proposal<'_>,
 ) -> Result<Published> {
-    recheck(run, admitted).await?;
+    recheck(run, origin).await?;
     let Proposal { workspace, outcome, judged, .. } = *proposal;
-    let (place, head) = put_on_branch(run, admitted, proposal).await?;
-    let draft = draft_of(run, admitted, workspace, outcome, judged, &place.branch);
-    let (mut pull_request, operation) =
-        open_or_update(run, admitted, &draft, &place.branch).await?;
+    let (place, head) = put_on_branch(run, origin, proposal).await?;
+    let draft = draft_of(run, origin, workspace, outcome, judged, &place.branch);
+    let (mut pull_request, operation) = open_or_update(run, origin, &draft, &place.branch).await?;
     if operation == Operation::Updated && pull_request.draft && !draft.draft {
-        pull_request.draft = !is_made_ready(run, admitted, &pull_request).await;
+        pull_request.draft = !is_made_ready(run, origin, &pull_request).await;
     }
-    decorate(run, admitted, &pull_request).await;
+    decorate(run, origin, &pull_request).await;
     // A branch that is as it should be may still have had its description brought up to date.
     let operation = match (operation, &place.same) {
         (Operation::Updated, Some(_)) => Operation::Unchanged,
@@ -102,11 +163,12 @@ pub async fn publish(
 }
 
 /// Access and state may have changed while the agent worked.
-async fn recheck(run: &Run<'_>, admitted: &AdmittedIssue) -> Result<()> {
-    let IssueRequest { number, trigger, .. } = &admitted.request;
+async fn recheck(run: &Run<'_>, origin: Origin<'_>) -> Result<()> {
     let forge = run.world.forge()?.as_ref();
-    let repository = &admitted.repository.id;
-    admit::check_actor(forge, &run.config, repository, trigger.as_ref()).await?;
+    let repository = &origin.repository().id;
+    admit::check_actor(forge, &run.config, repository, origin.trigger()).await?;
+    let Origin::Issue(admitted) = origin else { return Ok(()) };
+    let number = &admitted.request.number;
     let issue = forge.issue(repository, *number).await.map_err(Failure::from)?;
     let happened = match (issue.open, issue.locked) {
         (false, _) => Some("closed"),
@@ -130,19 +192,19 @@ async fn recheck(run: &Run<'_>, admitted: &AdmittedIssue) -> Result<()> {
     Ok(())
 }
 
-/// The name of the branch for this issue, looked for before anything is paid for: beside a branch
+/// The name of the branch for this work, looked for before anything is paid for: beside a branch
 /// `patchwright` there can be no `patchwright/issue-7`, and `patchwright-issue-7` is used instead. Once
 /// that one is there, it stays the name.
-pub async fn branch_for(run: &Run<'_>, admitted: &AdmittedIssue) -> Result<String> {
+pub async fn branch_for(run: &Run<'_>, origin: Origin<'_>) -> Result<String> {
     let forge = run.world.forge()?;
-    let number = admitted.issue.number;
+    let name = origin.branch();
     let (usual, instead) = match &run.config.publish.branch {
         Some(asked) => (asked.clone(), None),
-        None => (format!("{OWN_BRANCHES}issue-{number}"), Some(own_branch_beside(number))),
+        None => (format!("{OWN_BRANCHES}{name}"), Some(own_branch_beside(&name))),
     };
     let names: Vec<String> = [Some(usual.clone()), instead.clone()].into_iter().flatten().collect();
     let there = forge
-        .branches_beside(&admitted.repository, &names)
+        .branches_beside(origin.repository(), &names)
         .await
         .map_err(|err| failures::of_forge("cannot look at the branches", err))?;
     let in_the_way = |name: &str| there.iter().find(|branch| collide(branch, name));
@@ -178,17 +240,17 @@ const LOOKS: u32 = 4;
 /// may have been our own push, of an attempt that was killed while the server still worked on it.
 async fn put_on_branch(
     run: &Run<'_>,
-    admitted: &AdmittedIssue,
+    origin: Origin<'_>,
     proposal: &Proposal<'_>,
 ) -> Result<(BranchTarget, Oid)> {
     let mut looks = 0;
     loop {
-        let place = choose_branch(run, admitted, proposal).await?;
+        let place = choose_branch(run, origin, proposal).await?;
         if let Some(same) = place.same {
             return Ok((place, same));
         }
         looks += 1;
-        match push(run, admitted, proposal, &place).await? {
+        match push(run, origin, proposal, &place).await? {
             Ok(()) => return Ok((place, proposal.commit)),
             Err(ForgeError::Moved { .. }) if looks < LOOKS => {
                 let ui = run.environment.ui;
@@ -217,19 +279,19 @@ struct BranchTarget {
 /// derived from their commit is used instead, so that the next run finds it again.
 async fn choose_branch(
     run: &Run<'_>,
-    admitted: &AdmittedIssue,
+    origin: Origin<'_>,
     proposal: &Proposal<'_>,
 ) -> Result<BranchTarget> {
     let Proposal { workspace, outcome, branch: wanted, .. } = *proposal;
     let mut branch = wanted.to_owned();
     for _ in 0..3 {
-        if branch == workspace.base_branch || branch == admitted.repository.default_branch {
+        if branch == workspace.base_branch || branch == origin.repository().default_branch {
             return Err(Failure::refused(format!("`{branch}` is the branch to merge into"))
                 .hint("choose another name with `--branch`"));
         }
         let lookup = branch::BranchLookup {
             forge: run.world.forge()?.as_ref(),
-            repository: &admitted.repository,
+            repository: origin.repository(),
             repo: &workspace.repo,
             base: workspace.base,
             base_branch: &workspace.base_branch,
@@ -260,7 +322,7 @@ async fn choose_branch(
 /// The inner error is the forge's: what becomes of the push depends on it.
 async fn push(
     run: &Run<'_>,
-    admitted: &AdmittedIssue,
+    origin: Origin<'_>,
     proposal: &Proposal<'_>,
     place: &BranchTarget,
 ) -> Result<std::result::Result<(), ForgeError>> {
@@ -273,7 +335,7 @@ async fn push(
     })?;
     let forge = run.world.forge()?;
     let from = workspace.repo.path();
-    let pushed = forge.push(&admitted.repository, from, commit, &place.branch, place.tip).await;
+    let pushed = forge.push(origin.repository(), from, commit, &place.branch, place.tip).await;
     if let Err(err) = pushed {
         return Ok(Err(err));
     }
@@ -292,23 +354,23 @@ fn push_failed(err: ForgeError, branch: &str) -> Failure {
 
 fn draft_of(
     run: &Run<'_>,
-    admitted: &AdmittedIssue,
+    origin: Origin<'_>,
     workspace: &Workspace,
     outcome: &Outcome,
     judged: &JudgedChange,
     branch: &str,
 ) -> PullRequestDraft {
-    let issue = (admitted.issue.number, admitted.snapshot.title.as_str());
+    let issue = origin.issue();
     let template = template_of(workspace);
     let patch = judged.held_back_patch.as_deref().map(String::from_utf8_lossy);
     let body = pr_body::body(&pr_body::PullRequest {
         outcome,
-        issue: Some(issue),
+        issue,
         template: template.as_deref(),
         held_back_patch: patch.as_deref(),
         marker: &marker(run),
     });
-    let title = pr_body::title(&outcome.final_message, Some(issue.1));
+    let title = pr_body::title(&outcome.final_message, run.title.as_deref());
     PullRequestDraft {
         title: run.world.redactor.redact(&title),
         body: run.world.redactor.redact(&body),
@@ -330,7 +392,7 @@ pub(super) fn template_of(workspace: &Workspace) -> Option<String> {
 
 async fn open_or_update(
     run: &Run<'_>,
-    admitted: &AdmittedIssue,
+    origin: Origin<'_>,
     draft: &PullRequestDraft,
     branch: &str,
 ) -> Result<(PullRequest, Operation)> {
@@ -341,10 +403,10 @@ async fn open_or_update(
     })?;
     let forge = run.world.forge()?;
     let (pull_request, operation) = forge
-        .open_or_update(&admitted.repository.id, draft, &marker(run))
+        .open_or_update(&origin.repository().id, draft, &marker(run))
         .await
         .map_err(|err| {
-            let link = forge.compare_url(&admitted.repository, &draft.base_branch, branch);
+            let link = forge.compare_url(origin.repository(), &draft.base_branch, branch);
             Failure::from(err).hint(format!("the branch is pushed; open it by hand: {link}"))
         })?;
     run.journal(&Entry::EffectDone {
@@ -356,9 +418,9 @@ async fn open_or_update(
 }
 
 /// What an earlier run left as a draft is complete now.
-async fn is_made_ready(run: &Run<'_>, admitted: &AdmittedIssue, pull: &PullRequest) -> bool {
+async fn is_made_ready(run: &Run<'_>, origin: Origin<'_>, pull: &PullRequest) -> bool {
     let Ok(forge) = run.world.forge() else { return false };
-    let made = forge.set_draft(&admitted.repository.id, pull.number, false).await;
+    let made = forge.set_draft(&origin.repository().id, pull.number, false).await;
     if let Err(err) = &made {
         run.environment.ui.say(&format!("the pull request stays a draft: {err}"));
     }
@@ -366,9 +428,9 @@ async fn is_made_ready(run: &Run<'_>, admitted: &AdmittedIssue, pull: &PullReque
 }
 
 /// Labels and reviewers. Without them the pull request is still good, so errors are only printed.
-async fn decorate(run: &Run<'_>, admitted: &AdmittedIssue, pull_request: &PullRequest) {
+async fn decorate(run: &Run<'_>, origin: Origin<'_>, pull_request: &PullRequest) {
     let Ok(forge) = run.world.forge() else { return };
-    let repository = &admitted.repository.id;
+    let repository = &origin.repository().id;
     let wanted = &run.config.publish;
     if !wanted.labels.is_empty()
         && let Err(err) = forge.add_labels(repository, pull_request.number, &wanted.labels).await

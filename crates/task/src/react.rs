@@ -15,6 +15,7 @@ use patchwright_types::task::{ReviewRequest, TaskKind, Trigger};
 
 /// The result of acting on an event.
 pub enum Reacted {
+    /// A run that may have changed something: of an issue, or of a prompt.
     Issue(Box<RunReport>),
     Review(Box<ReviewReport>),
     Respond(CommandReport),
@@ -67,6 +68,10 @@ pub async fn react(
     Ok(match kind {
         TaskKind::Issue(request) => {
             let running = pipeline::issue(world, config, request, environment);
+            Reacted::Issue(Box::new(Box::pin(running).await?))
+        }
+        TaskKind::Prompt(request) => {
+            let running = pipeline::prompt(world, config, request, environment);
             Reacted::Issue(Box::new(Box::pin(running).await?))
         }
         TaskKind::Review(request) => {

@@ -330,7 +330,8 @@ fn looked_at<'a>(task: &'a Task, base: &'a str) -> &'a str {
         | TaskKind::Issue(_)
         | TaskKind::Respond(_)
         | TaskKind::Campaign(_)
-        | TaskKind::Exec(_) => base,
+        | TaskKind::Exec(_)
+        | TaskKind::Prompt(_) => base,
     }
 }
 

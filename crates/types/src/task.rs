@@ -24,6 +24,7 @@ pub enum TaskKind {
     Respond(CommandRequest),
     Campaign(CampaignRequest),
     Exec(ExecRequest),
+    Prompt(PromptRequest),
 }
 
 /// Solve an issue and open a pull request.
@@ -88,6 +89,17 @@ pub struct ExecRequest {
     pub prompt: String,
 }
 
+/// Follow the operator's prompt in a repository of the forge, and open a pull request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PromptRequest {
+    pub repository: RepositoryId,
+    /// The branch to work from; the default branch when absent.
+    pub base: Option<String>,
+    pub prompt: String,
+    /// Who set it off; absent where nobody in particular did, as for a schedule.
+    pub trigger: Option<Trigger>,
+}
+
 macro_rules! kinds {
     ($($kind:ident($request:ident)),*) => {
         $(impl From<$request> for TaskKind {
@@ -103,7 +115,8 @@ kinds!(
     Review(ReviewRequest),
     Respond(CommandRequest),
     Campaign(CampaignRequest),
-    Exec(ExecRequest)
+    Exec(ExecRequest),
+    Prompt(PromptRequest)
 );
 
 impl TaskKind {
@@ -116,7 +129,12 @@ impl TaskKind {
                 format!("{repository}#{number}")
             }
             TaskKind::Campaign(request) => format!("{}: {}", request.campaign, request.repository),
-            TaskKind::Exec(request) => request.prompt.chars().take(60).collect(),
+            TaskKind::Exec(ExecRequest { prompt, .. }) => prompt.chars().take(60).collect(),
+            TaskKind::Prompt(PromptRequest { repository, prompt, .. }) => {
+                let first = prompt.lines().map(str::trim).find(|line| !line.is_empty());
+                let first: String = first.unwrap_or_default().chars().take(60).collect();
+                format!("{repository}: {first}")
+            }
         }
     }
 }

@@ -9,6 +9,7 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::hidden;
+use super::references::{self, Linked};
 use patchwright_base::gfm;
 use patchwright_base::invisible::Counts;
 use patchwright_forge::{self as forge, Comment, Issue, marker};
@@ -23,6 +24,8 @@ const MAX_COMMENTS_BYTES: usize = 128 << 10;
 const MAX_COMMENTS: usize = 100;
 /// Comments after the trigger that are named one by one in the report.
 const MAX_NAMED: usize = 40;
+/// Bytes of the text of an issue that is referred to.
+const MAX_LINKED: usize = 8 << 10;
 /// Characters of the title.
 const MAX_TITLE: usize = 300;
 /// Bytes of a text that are looked at before it is cut, and of all comments together: cleaning costs time.
@@ -42,6 +45,8 @@ pub struct Thread<'a> {
     /// Oldest first; the newest of those that [`Issue::comments`] counts.
     pub comments: &'a [Comment],
     pub trigger: Option<&'a Trigger>,
+    /// What was read of that which it refers to.
+    pub linked: &'a Linked,
 }
 
 /// The block for the model, and what was left out of it, for the report.
@@ -95,6 +100,7 @@ fn written(
     let body = writer.cut("the issue's text", &body, MAX_BODY);
     writer.line(if body.trim().is_empty() { "(no description)" } else { body.trim() });
     writer.comments(thread);
+    writer.linked(thread.linked);
     writer.finish(tag, nonce)
 }
 
@@ -279,6 +285,24 @@ impl<'a> Writer<'a> {
             self.notes.push(format!("{older} left out; {limit}"));
         }
         blocks.iter().rev().for_each(|block| self.line(block));
+    }
+
+    /// What the text that is there by now refers to.
+    fn linked(&mut self, linked: &Linked) {
+        self.notes.extend(linked.notes.iter().cloned());
+        for issue in linked.of(&self.text).into_iter().take(references::MAX_SHOWN) {
+            let kind = if issue.is_pull_request { "pull request" } else { "issue" };
+            let state = if issue.open { "open" } else { "closed" };
+            let title = self.clean(&issue.title);
+            let (title, author) = (one_line(&title, MAX_TITLE), login(&issue.author.login));
+            self.line(&format!(
+                "\nThe {kind} #{} that is referred to ({state}), by {author}: {title}",
+                issue.number
+            ));
+            let body = self.clean(&issue.body);
+            let body = self.cut(&format!("the text of #{}", issue.number), body.trim(), MAX_LINKED);
+            self.line(if body.is_empty() { "(no description)" } else { &body });
+        }
     }
 
     /// A comment on a diff.

@@ -12,16 +12,19 @@ use patchwright_types::task::{CommandRequest, IssueRequest, ReviewRequest, TaskK
 pub const OWN_BRANCHES: &str = "patchwright/";
 
 /// The beginning of their names where a branch `patchwright` leaves no room for others below it.
-const BESIDE: &str = "patchwright-issue-";
+const BESIDE: &str = "patchwright-";
+/// What names of ours go on with.
+const WORK: [&str; 2] = ["issue-", "prompt-"];
 
-/// The branch for an issue where none can be called as usual.
-pub fn own_branch_beside(issue: u64) -> String {
-    format!("{BESIDE}{issue}")
+/// The branch where none can be called `patchwright/NAME`.
+pub fn own_branch_beside(name: &str) -> String {
+    format!("{BESIDE}{name}")
 }
 
 /// The branch has a name that we give.
 pub fn is_own_branch(branch: &str) -> bool {
-    branch.starts_with(OWN_BRANCHES) || branch.starts_with(BESIDE)
+    let is_beside = |name: &str| WORK.iter().any(|work| name.starts_with(work));
+    branch.starts_with(OWN_BRANCHES) || branch.strip_prefix(BESIDE).is_some_and(is_beside)
 }
 
 /// What sets tasks off, as far as the operator says it.

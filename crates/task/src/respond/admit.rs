@@ -3,6 +3,7 @@
 
 use super::super::admit::{check_actor, is_us, unreachable};
 use super::stop::{self, State};
+use crate::context::references::Linked;
 use crate::run::Run;
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
@@ -28,6 +29,8 @@ pub struct AdmittedCommand {
     pub snapshot: IssueSnapshot,
     /// Of the conversation, oldest first.
     pub comments: Vec<Comment>,
+    /// The issues and pull requests that are referred to.
+    pub linked: Linked,
     /// The threads on the diff that it was asked in, or that came with the asking review.
     pub threads: Vec<Thread>,
     /// Our own account, when the forge tells.
@@ -68,6 +71,8 @@ pub async fn admit(
         request.trigger.as_ref().and_then(|trigger| trigger.snapshot.clone()).unwrap_or_else(
             || IssueSnapshot { title: issue.title.clone(), body: issue.body.clone() },
         );
+    let linked = Linked::fetch(forge, &repository, number, &snapshot, &comments).await;
+    let linked = linked.as_of(request.trigger.as_ref());
     let stopped = stop::state(&comments);
     Ok(AdmittedCommand {
         request,
@@ -76,6 +81,7 @@ pub async fn admit(
         pull,
         snapshot,
         comments,
+        linked,
         threads,
         viewer,
         stopped,

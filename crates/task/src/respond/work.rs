@@ -92,7 +92,12 @@ impl Instruction<'_> {
         let trigger = admitted.request.trigger.as_ref();
         let stop = run.stop();
         let conversation = thread::thread_within(
-            &Thread { issue: &admitted.issue, comments: &admitted.comments, trigger },
+            &Thread {
+                issue: &admitted.issue,
+                comments: &admitted.comments,
+                trigger,
+                linked: &admitted.linked,
+            },
             &|| stop.is_over(),
             &mut rand::random,
         );

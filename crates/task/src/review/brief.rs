@@ -7,6 +7,7 @@ use std::ops::Range;
 use super::admit::AdmittedReview;
 use super::earlier::EarlierReviews;
 use super::open::Opened;
+use crate::context::references::Linked;
 use crate::context::thread::{self, Thread, ThreadContext};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::review::Review;
@@ -41,6 +42,8 @@ pub struct Sources<'a> {
     /// The conversation, oldest first.
     pub comments: &'a [Comment],
     pub trigger: Option<&'a Trigger>,
+    /// What the pull request and its conversation refer to: often what is asked for.
+    pub linked: &'a Linked,
     pub evidence: &'a Evidence,
     pub desk: &'a ReviewContext<'a>,
     /// Bytes of the difference.
@@ -130,7 +133,8 @@ fn conversation(sources: &Sources<'_>) -> ThreadContext {
         created_at: pull.created_at,
         updated_at: pull.updated_at,
     };
-    let thread = Thread { issue: &issue, comments: sources.comments, trigger: sources.trigger };
+    let Sources { comments, trigger, linked, .. } = *sources;
+    let thread = Thread { issue: &issue, comments, trigger, linked };
     thread::thread_within(&thread, &|| sources.stop.is_over(), &mut rand::random)
 }
 

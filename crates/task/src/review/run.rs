@@ -19,6 +19,7 @@ use super::{nearest, salvage, verdict};
 use crate::agent_phase::{self, AgentResult, Phase};
 use crate::brief::Brief;
 use crate::checks::{self, Checks, Side};
+use crate::context::references::Linked;
 use crate::network;
 use crate::pipeline;
 use crate::progress::Progress;
@@ -39,7 +40,7 @@ use patchwright_types::evidence::{CheckRun, Evidence};
 use patchwright_types::outcome::Conclusion;
 use patchwright_types::published::PublishedReview;
 use patchwright_types::reviewed::Reviewed;
-use patchwright_types::task::ReviewRequest;
+use patchwright_types::task::{IssueSnapshot, ReviewRequest};
 
 /// Commits of history that are fetched of the base branch at first.
 const DEPTH: u32 = patchwright_git::clone::DEFAULT_DEPTH;
@@ -271,6 +272,7 @@ impl PreparedReview<'_> {
         evidence: &Evidence,
         desk: &ReviewContext<'_>,
     ) -> Result<Brief> {
+        let linked = self.linked(run, admitted).await?;
         let told = brief::tell(&brief::Sources {
             admitted,
             opened: &self.opened,
@@ -279,6 +281,7 @@ impl PreparedReview<'_> {
             earlier: &self.earlier,
             comments: &self.earlier.conversation,
             trigger: admitted.request.trigger.as_ref(),
+            linked: &linked,
             evidence,
             desk,
             room: brief::room(&run.world.model, &run.config.limits),
@@ -287,6 +290,16 @@ impl PreparedReview<'_> {
         show(run, desk, &told)?;
         let notes = self.earlier.notes.iter().cloned().chain(told.notes).collect();
         Brief::of(run, self.rules.workspace(), &told.task, notes).await
+    }
+
+    /// What the pull request and its conversation refer to, as it is now: nothing is changed by a review.
+    async fn linked(&self, run: &Run<'_>, admitted: &AdmittedReview) -> Result<Linked> {
+        let AdmittedReview { request, repository, pull, .. } = admitted;
+        let at_trigger = request.trigger.as_ref().and_then(|trigger| trigger.snapshot.clone());
+        let now = || IssueSnapshot { title: pull.title.clone(), body: pull.body.clone() };
+        let snapshot = at_trigger.unwrap_or_else(now);
+        let (forge, said) = (run.world.forge()?.as_ref(), &self.earlier.conversation);
+        Ok(Linked::fetch(forge, repository, pull.number, &snapshot, said).await)
     }
 }
 
