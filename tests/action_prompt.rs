@@ -1,9 +1,9 @@
 //! A prompt of the workflow's author, on events that ask for nothing themselves.
 
+use patchwright_forge::Role;
 use serde_json::json;
 
 use crate::action::{event_with, outputs};
-use crate::support::github::Role;
 use crate::support::model::{Turn, say};
 use crate::support::world::{TestWorld, fix, github};
 

@@ -146,9 +146,9 @@ async fn calls_that_cannot_be_run_are_explained_and_three_turns_of_them_end_the_
 
             user: Make check.sh pass.
             developer: A call of `run?[31m?x?` was not run: that is not the name of a tool.
-            developer: The tools are: `shell_command`, `apply_patch`, `update_plan`, `read_file`, `list_dir`, `grep_files`, `view_image`.
+            developer: The tools are: `shell_command`, `apply_patch`, `update_plan`, `view_image`.
             call fetch_page: {"path":"a"}
-            output failed: there is no tool `fetch_page`; the tools are, the nearest first: `read_file`, `view_image`, `apply_patch`, `update_plan`, `list_dir`, `grep_files`, `shell_command`
+            output failed: there is no tool `fetch_page`; the tools are, the nearest first: `view_image`, `apply_patch`, `update_plan`, `shell_command`
             call read_file: {"file_path": "calc.sh"
             output failed: the arguments of `read_file` are not valid JSON: EOF while parsing an object at line 1 column 23. Send one JSON object: {"file_path": string, "offset"?: integer, "limit"?: integer, "mode"?: "slice" | "indentation", "indentation"?: {"anchor_line"?: integer, "max_levels"?: integer, "include_siblings"?: boolean, "include_header"?: boolean, "max_lines"?: integer}}
             call read_file: {"path":"calc.sh","__proto__":{},"limit":"ten"}
@@ -164,17 +164,17 @@ async fn calls_that_cannot_be_run_are_explained_and_three_turns_of_them_end_the_
                 expected: {"command": string, "workdir"?: string, "timeout_ms"?: integer, "login"?: boolean, "sandbox_permissions"?: string, "justification"?: string}
             call fetch_page: {}
             call list_dir: {"dir_path":".","depth":1}
-            output failed: there is no tool `fetch_page`; the tools are, the nearest first: `read_file`, `view_image`, `apply_patch`, `update_plan`, `list_dir`, `grep_files`, `shell_command`
+            output failed: there is no tool `fetch_page`; the tools are, the nearest first: `view_image`, `apply_patch`, `update_plan`, `shell_command`
             output ok:
                 ./
                   calc.sh
                   check.sh
             call fetch_page: {}
-            output failed: there is no tool `fetch_page`; the tools are, the nearest first: `read_file`, `view_image`, `apply_patch`, `update_plan`, `list_dir`, `grep_files`, `shell_command`
+            output failed: there is no tool `fetch_page`; the tools are, the nearest first: `view_image`, `apply_patch`, `update_plan`, `shell_command`
             call fetch_page: {}
             call fetch_page: {}
-            output failed: there is no tool `fetch_page`; the tools are, the nearest first: `read_file`, `view_image`, `apply_patch`, `update_plan`, `list_dir`, `grep_files`, `shell_command`
-            output failed: there is no tool `fetch_page`; the tools are, the nearest first: `read_file`, `view_image`, `apply_patch`, `update_plan`, `list_dir`, `grep_files`, `shell_command`
+            output failed: there is no tool `fetch_page`; the tools are, the nearest first: `view_image`, `apply_patch`, `update_plan`, `shell_command`
+            output failed: there is no tool `fetch_page`; the tools are, the nearest first: `view_image`, `apply_patch`, `update_plan`, `shell_command`
             developer: You have made the same calls with the same results several times. Repeating them will not change anything. Look at what the results say, and do something different: read another file, check an assumption, or make the edit. If nothing is left to do, end with the final message.
         "#]],
     )

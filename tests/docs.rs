@@ -226,7 +226,12 @@ fn the_action_declares_the_inputs_of_the_program_and_passes_them_on() {
         let meaning = serde_json::to_string(meaning).unwrap();
         writeln!(declared, "  {name}:\n    description: {meaning}").unwrap();
         let variable = name.to_ascii_uppercase().replace('-', "_");
-        writeln!(passed, "        INPUT_{variable}: ${{{{ inputs.{name} }}}}").unwrap();
+        let source = match name {
+            // Without a folder of the user's own there is one that the action keeps.
+            "state-dir" => "steps.install.outputs.state".to_owned(),
+            name => format!("inputs.{name}"),
+        };
+        writeln!(passed, "        INPUT_{variable}: ${{{{ {source} }}}}").unwrap();
     }
     generated_part("action.yml", "\ninputs:\n", "\noutputs:\n", &declared);
     let begin = "        GITHUB_TOKEN: ${{ env.GITHUB_TOKEN || github.token }}\n";

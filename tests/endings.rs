@@ -263,6 +263,29 @@ async fn a_server_in_the_background_stays_in_every_family() {
 }
 
 #[tokio::test]
+async fn a_command_that_is_asked_to_go_on_behind_goes_on() {
+    for (slug, tool, name) in [
+        ("gemini-3.8-flash", "run_shell_command", "is_background"),
+        ("chat/any", "run_shell_command", "is_background"),
+        ("gpt-5.3-codex", "shell_command", "run_in_background"),
+        ("claude-sonnet-5", "bash", "run_in_background"),
+    ] {
+        let desk = ToolDesk::new(slug).await;
+        let serve = "echo it\\'s up; while [ ! -e go ]; do sleep 0.05; done; echo over > over";
+        let said = run(&desk, tool, json!({ "command": serve, name: true })).await;
+        assert!(said.contains("it's up") && said.contains("In the background"), "{slug}: {said}");
+        let wait =
+            "touch go; for i in $(seq 100); do cat over 2> /dev/null && break; sleep 0.05; done";
+        let said = run(&desk, tool, json!({ "command": wait })).await;
+        assert!(said.contains("over"), "{slug}: {said}");
+        // What ends at once is told with its exit code.
+        let said = run(&desk, tool, json!({ "command": "echo no; exit 7", name: true })).await;
+        assert!(said.contains("no") && said.contains('7'), "{slug}: {said}");
+        assert!(!said.contains("In the background"), "{slug}: {said}");
+    }
+}
+
+#[tokio::test]
 async fn what_a_server_writes_later_is_in_its_log() {
     for (slug, tool, field) in [SHELLS[2], SHELLS[4]] {
         let desk = ToolDesk::new(slug).await;

@@ -176,17 +176,11 @@ fn each_profile_declares_its_family_s_tools() {
         shell_command: command, workdir?, timeout_ms?, login?, sandbox_permissions?, justification?
         apply_patch: lark
         update_plan: explanation?, plan
-        read_file: file_path, offset?, limit?, mode?, indentation?
-        list_dir: dir_path, offset?, limit?, depth?
-        grep_files: pattern, include?, path?, limit?, output?
         view_image: path
         == codex on chat
         shell_command: command, workdir?, timeout_ms?, login?, sandbox_permissions?, justification?
         apply_patch: input
         update_plan: explanation?, plan
-        read_file: file_path, offset?, limit?, mode?, indentation?
-        list_dir: dir_path, offset?, limit?, depth?
-        grep_files: pattern, include?, path?, limit?, output?
         view_image: path
         == codex on messages
         the same
@@ -196,9 +190,6 @@ fn each_profile_declares_its_family_s_tools() {
         {"type":"shell","environment":{"type":"local"}}
         {"type":"apply_patch"}
         update_plan: explanation?, plan
-        read_file: file_path, offset?, limit?, mode?, indentation?
-        list_dir: dir_path, offset?, limit?, depth?
-        grep_files: pattern, include?, path?, limit?, output?
         view_image: path
         == openai-hosted on chat
         error: the tool profile `openai-hosted` cannot be used on the `chat` wire
@@ -233,14 +224,13 @@ fn each_profile_declares_its_family_s_tools() {
         grep: pattern, path?, glob?, output?, limit?
         glob: pattern, path?, limit?, case_sensitive?
         == gemini on responses
-        run_shell_command: command, description?, dir_path?, timeout_ms?
-        read_file: file_path, offset?, limit?
-        read_many_files: include, exclude?
+        run_shell_command: command, description?, dir_path?, is_background?, timeout_ms?
+        read_file: file_path, start_line?, end_line?
         write_file: file_path, content
-        replace: file_path, instruction?, old_string, new_string, expected_replacements?, allow_multiple?
+        replace: file_path, instruction?, old_string, new_string, allow_multiple?
         list_directory: dir_path
         glob: pattern, dir_path?, case_sensitive?
-        grep_search: pattern, dir_path?, include?
+        grep_search: pattern, dir_path?, include_pattern?, total_max_matches?
         write_todos: todos
         == gemini on chat
         the same
@@ -249,7 +239,7 @@ fn each_profile_declares_its_family_s_tools() {
         == gemini on gemini
         the same
         == generic on responses
-        run_shell_command: command, description?, dir_path?, timeout_ms?
+        run_shell_command: command, description?, dir_path?, is_background?, timeout_ms?
         read_file: absolute_path, offset?, limit?
         read_many_files: paths, include?, exclude?
         write_file: file_path, content
@@ -797,11 +787,13 @@ async fn gemini_s_tools() {
             > run_shell_command {"dir_path":"src"}
             failed: the arguments of `run_shell_command` do not fit:
             - missing: `command`
-            expected: {"command": string, "description"?: string, "dir_path"?: string, "timeout_ms"?: integer}
+            expected: {"command": string, "description"?: string, "dir_path"?: string, "is_background"?: boolean, "timeout_ms"?: integer}
+            > read_file {"file_path":"src/util.py","start_line":2,"end_line":2}
+            ok:     return x * 2
             > read_file {"file_path":"src/util.py","offset":2,"limit":1}
-            ok: L2:     return x * 2
+            ok:     return x * 2
             > read_file {"absolute_path":"README.md"}
-            ok: L1: # Demo
+            ok: # Demo
             > read_many_files {"include":["src/*.py","nope.txt"],"exclude":["**/main.py"]}
             ok: --- src/util.py ---
             def twice(x):
@@ -851,6 +843,9 @@ async fn gemini_s_tools() {
             src/util.py
             > glob {"pattern":"src/[","dir_path":"."}
             failed: the pattern is not valid: unclosed character class; missing ']'
+            > grep_search {"pattern":"twice|hello","include_pattern":"*.py","total_max_matches":1}
+            ok: src/main.py:4:    print('hello')
+            (more than 1 results)
             > grep_search {"pattern":"twice|hello","include":"*.py"}
             ok: src/main.py:4:    print('hello')
             src/util.py:1:def twice(x):
@@ -1077,9 +1072,9 @@ async fn other_families_names_are_understood_where_there_is_the_power() {
             > TodoWrite {"todos":[{"content":"a","status":"pending","activeForm":"A"}]}
             ok: Plan updated
             > reed_file {}
-            failed: there is no tool `reed_file`; the tools are, the nearest first: `read_file`, `grep_files`, `list_dir`, `view_image`, `apply_patch`, `update_plan`, `shell_command`
+            failed: there is no tool `reed_file`; the tools are, the nearest first: `view_image`, `apply_patch`, `update_plan`, `shell_command`
             > web_search {"query":"x"}
-            failed: there is no tool `web_search`; the tools are, the nearest first: `apply_patch`, `view_image`, `read_file`, `list_dir`, `grep_files`, `update_plan`, `shell_command`
+            failed: there is no tool `web_search`; the tools are, the nearest first: `apply_patch`, `view_image`, `update_plan`, `shell_command`
         "#]],
     )
     .await;

@@ -694,9 +694,10 @@ fn an_issue_that_is_named_for_a_review_is_answered_and_not_reviewed() {
 
 #[test]
 fn a_branch_beside_is_one_of_ours_too() {
-    assert_eq!(own_branch_beside(7), "patchwright-issue-7");
+    assert_eq!(own_branch_beside("issue-7"), "patchwright-issue-7");
     for (branch, is_ours) in [
-        (own_branch_beside(7).as_str(), true),
+        (own_branch_beside("issue-7").as_str(), true),
+        (own_branch_beside("prompt-0a1b2c3d").as_str(), true),
         ("patchwright/issue-7", true),
         ("patchwright", false),
         ("patchwright-other", false),

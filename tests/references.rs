@@ -1,9 +1,10 @@
 //! What an issue or a pull request refers to is told to the model, as people see it.
 
+use patchwright_forge::Role;
 use serde_json::json;
 
 use crate::action::event;
-use crate::support::github::{GitHub, Role};
+use crate::support::github::GitHub;
 use crate::support::model::say;
 use crate::support::world::{FILES, TestWorld, fix};
 
@@ -37,8 +38,8 @@ fn an_issue_is_told_with_what_it_refers_to() {
     world.issue().expect(0);
     let text = opening(&world);
     for part in [
-        "The issue #3 that is referred to (open), by bob: Sums are wrong\nWANTED: `add` adds",
-        "The issue #5 that is referred to (open), by acme: Asked for twice\nSAID IN A COMMENT",
+        "The issue #3 that is referred to (open), by @bob: Sums are wrong\nWANTED: `add` adds",
+        "The issue #5 that is referred to (open), by @acme: Asked for twice\nSAID IN A COMMENT",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
@@ -88,6 +89,6 @@ fn a_review_knows_what_the_pull_request_is_to_fulfil() {
     let world = TestWorld::new(github, [say("Nothing to say.\n\nVerdict: good")]);
     world.run(&["review", "acme/app#8"]).expect(0);
     let text = opening(&world);
-    assert!(text.contains("(open), by bob: Sums are wrong\nWANTED"), "{text}");
+    assert!(text.contains("(open), by @bob: Sums are wrong\nWANTED"), "{text}");
     assert!(text.contains("a line for each of its requirements"), "{text}");
 }

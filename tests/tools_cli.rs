@@ -58,9 +58,6 @@ fn the_codex_profile_edits_with_free_text() {
             function write_stdin: session_id, chars?, yield_time_ms?, max_output_tokens?
             custom apply_patch: "grammar" "lark"
             function update_plan: explanation?, plan
-            function read_file: file_path, offset?, limit?, mode?, indentation?
-            function list_dir: dir_path, offset?, limit?, depth?
-            function grep_files: pattern, include?, path?, limit?, output?
             function view_image: path
         "#]],
     );
@@ -72,7 +69,7 @@ fn the_generic_profile_has_functions_only() {
     check(
         &args,
         &expect![[r#"
-            function run_shell_command: command, description?, dir_path?, timeout_ms?
+            function run_shell_command: command, description?, dir_path?, is_background?, timeout_ms?
             function read_file: absolute_path, offset?, limit?
             function read_many_files: paths, include?, exclude?
             function write_file: file_path, content
@@ -92,14 +89,11 @@ fn the_hosted_profile_is_for_the_responses_wire_only() {
     check(
         &hosted(None),
         &expect![[r#"
-        {"type":"shell","environment":{"type":"local"}}
-        {"type":"apply_patch"}
-        function update_plan: explanation?, plan
-        function read_file: file_path, offset?, limit?, mode?, indentation?
-        function list_dir: dir_path, offset?, limit?, depth?
-        function grep_files: pattern, include?, path?, limit?, output?
-        function view_image: path
-    "#]],
+            {"type":"shell","environment":{"type":"local"}}
+            {"type":"apply_patch"}
+            function update_plan: explanation?, plan
+            function view_image: path
+        "#]],
     );
     check(
         &hosted(Some(WireName::Chat)),

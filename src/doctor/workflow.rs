@@ -110,10 +110,15 @@ fn needed(workflow: &Workflow) -> Vec<(&'static str, Option<&'static str>)> {
 
 fn permissions(name: &str, workflow: &Workflow) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let needed = needed(workflow);
-    let list: Vec<String> = needed.iter().map(|(scope, _)| format!("`{scope}: write`")).collect();
-    let list = list.join(", ");
     for job in workflow.ours().filter(|job| !only_reads(job)) {
+        let needed = if has_prompt(job) {
+            vec![("contents", None), ("pull-requests", None)]
+        } else {
+            needed(workflow)
+        };
+        let list: Vec<String> =
+            needed.iter().map(|(scope, _)| format!("`{scope}: write`")).collect();
+        let list = list.join(", ");
         let granted = match job.get("permissions") {
             Some(granted) => granted,
             // `permissions` of a job replaces that of the workflow; the two are not merged.
@@ -150,6 +155,15 @@ fn missing(name: &str, scope: &str, without: Option<&str>) -> Finding {
         Some(without) => Finding::note(name, format!("{lacks}: {without}"), Some(fix.as_str())),
         None => Finding::broken(name, lacks, fix),
     }
+}
+
+/// It follows a prompt of its author, and says nothing on issues.
+fn has_prompt(job: &Value) -> bool {
+    let steps = job["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_given = |step: &Value| {
+        ["prompt", "prompt-file"].iter().any(|input| step["with"][*input].as_str().is_some())
+    };
+    steps.iter().any(is_given)
 }
 
 /// A part of a campaign that publishes nothing.

@@ -80,7 +80,7 @@ fn a_check_is_one_of_the_repository_and_a_file_one_of_the_change() {
         calc.sh: modified, +4 -0
 
         ---
-        there is no tool `shell_command` in this run, which reviews and changes nothing; the tools are, the nearest first: `view_image`, `update_plan`, `read_file`, `grep_files`, `read_diff`, `run_check`, `list_dir`, `report_finding`"#]].assert_eq(&rest.join("\n---\n"));
+        there is no tool `shell_command` in this run, which reviews and changes nothing; the tools are, the nearest first: `view_image`, `read_file`, `grep_files`, `read_diff`, `run_check`, `list_dir`, `report_finding`"#]].assert_eq(&rest.join("\n---\n"));
 }
 
 #[test]

@@ -21,7 +21,7 @@ use super::{AgentSpec, Happening};
 use patchwright_base::error::Failure;
 use patchwright_journal::{self as journal, Entry};
 use patchwright_prompt as prompt;
-use patchwright_provider::item::{Item, Role, ToolCall, Usage};
+use patchwright_provider::item::{Item, ToolCall, Usage};
 use patchwright_provider::{
     Previous, Progress, ProviderError, Reply, Request, ToolChoice, catalogue,
 };
@@ -64,7 +64,7 @@ pub struct Agent<'a> {
     /// The agents that this one can start.
     pub(super) crew: Option<Arc<SubAgents<'a>>>,
     /// Of a sub-agent: where it is told what to do.
-    member: Option<Arc<SubAgent>>,
+    pub(super) member: Option<Arc<SubAgent>>,
 }
 
 impl<'a> Agent<'a> {
@@ -234,21 +234,6 @@ impl<'a> Agent<'a> {
             Err(StopKind::ContextExhausted) => self.compact(CompactionTrigger::Overflow).await,
             Err(stop) => Err(stop),
         }
-    }
-
-    /// Takes what a sub-agent was sent into its conversation; between two turns it fits everywhere.
-    pub(super) fn hear(&mut self) -> Result<(), StopKind> {
-        let Some(member) = self.member.clone() else { return Ok(()) };
-        // Not between a call and its answer.
-        if !self.state.pending().is_empty() {
-            return Ok(());
-        }
-        let messages = member.take_mail();
-        if messages.is_empty() {
-            return Ok(());
-        }
-        let items = messages.iter().map(|text| history::message(Role::User, [text.as_str()]));
-        self.record(&Entry::Told { messages: messages.len(), items: items.collect() })
     }
 
     /// Gives up calls that have not ended: each gets an answer that says so, for a conversation with

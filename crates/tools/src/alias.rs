@@ -169,6 +169,7 @@ pub static GEMINI_SHELL: ToolAlias = ToolAlias {
         ("command", "command"),
         ("description", "description"),
         ("dir_path", "workdir"),
+        ("is_background", "is_background"),
         ("timeout_ms", "timeout_ms"),
     ],
     ..also("run_shell_command", "shell_command")
@@ -390,7 +391,7 @@ impl ToolAlias {
     /// # Errors
     /// When there is no such tool, which is a defect.
     pub fn schema(&self) -> Result<Value> {
-        Ok(self.shown(&schema::clean(&self.own()?)))
+        Ok(self.shown(&schema::clean_with(&self.own()?, &|ours| self.theirs(ours).is_some())))
     }
 
     /// The full schema: besides the exposed arguments, the tool's hidden ones, under

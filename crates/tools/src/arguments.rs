@@ -303,13 +303,13 @@ mod tests {
                 "run_shell_command",
                 json!({"command": "make", "is_background": false, "delay_ms": 200,
                     "timeout_ms": 0, "directory": "src"}),
-                json!({"command": "make", "workdir": "src"}),
+                json!({"command": "make", "workdir": "src", "is_background": false}),
             ),
             (
                 "bash",
                 json!({"command": "make", "run_in_background": false, "description": "Builds",
                     "dangerouslyDisableSandbox": false, "timeout": 0}),
-                json!({"command": "make"}),
+                json!({"command": "make", "is_background": false}),
             ),
             (
                 "spawn_agent",
@@ -334,8 +334,6 @@ mod tests {
     #[test]
     fn what_is_neither_shown_nor_understood_is_told() {
         for (name, given, says) in [
-            ("bash", json!({"command": "a", "run_in_background": true}), "end with the call"),
-            ("run_shell_command", json!({"command": "a", "is_background": true}), "in one command"),
             ("bash", json!({"command": "a", "dangerouslyDisableSandbox": true}), "nobody can"),
             ("grep", json!({"pattern": "a", "multiline": true}), "one by one"),
             ("grep", json!({"pattern": "a", "output_mode": "tree"}), "unexpected: `output_mode`"),

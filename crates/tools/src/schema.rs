@@ -40,13 +40,19 @@ pub fn of<T: JsonSchema>() -> Value {
 /// Inlines references, forbids unknown fields, and drops what tells a model nothing. Optional fields
 /// lose their `null`: leaving them out says the same.
 pub fn clean(schema: &Value) -> Value {
-    cleaned(schema, &Means { definitions: definitions(schema), is_whole: false }, MAX_DEPTH)
+    clean_with(schema, &|_| false)
+}
+
+/// The same with those of the arguments that are not shown as a rule which are `named`.
+pub fn clean_with(schema: &Value, named: &dyn Fn(&str) -> bool) -> Value {
+    cleaned(schema, &Means { definitions: definitions(schema), is_whole: false, named }, MAX_DEPTH)
 }
 
 /// The same with all that is understood: with the arguments that are not shown, and with the zero at
 /// which counts start.
 pub fn whole(schema: &Value) -> Value {
-    cleaned(schema, &Means { definitions: definitions(schema), is_whole: true }, MAX_DEPTH)
+    let named = &|_: &str| true;
+    cleaned(schema, &Means { definitions: definitions(schema), is_whole: true, named }, MAX_DEPTH)
 }
 
 fn definitions(schema: &Value) -> &Value {
@@ -58,6 +64,8 @@ fn definitions(schema: &Value) -> &Value {
 struct Means<'d> {
     definitions: &'d Value,
     is_whole: bool,
+    /// Arguments that are shown although they are quiet.
+    named: &'d dyn Fn(&str) -> bool,
 }
 
 fn cleaned(schema: &Value, means: &Means<'_>, depth: usize) -> Value {
@@ -83,7 +91,7 @@ fn cleaned(schema: &Value, means: &Means<'_>, depth: usize) -> Value {
             ("properties", Some(Value::Object(properties))) => Some(Value::Object(
                 properties
                     .iter()
-                    .filter(|(_, value)| means.is_whole || value.get(QUIET).is_none())
+                    .filter(|(name, value)| value.get(QUIET).is_none() || (means.named)(name))
                     .map(|(name, value)| (name.clone(), cleaned(value, means, depth - 1)))
                     .collect(),
             )),

@@ -113,7 +113,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use crate::alias;
-    use crate::profile::Profile;
+    use crate::profile::{Profile, Setting};
     use crate::registry::{ResolvedTool, ToolSet};
     use patchwright_config::Mode;
     use patchwright_guest::tool::{Effect, Power};
@@ -170,6 +170,26 @@ mod tests {
                 assert!(mode == Mode::Execute || !has(&|known| known.effect == Effect::Writes));
                 let plans = has(&|known| known.tool == "update_plan");
                 assert_eq!(plans, mode != Mode::Review, "{what}: plan");
+            }
+        }
+    }
+
+    /// What a family is told that it can say, it can say.
+    #[test]
+    fn every_argument_of_a_family_is_in_its_schema() {
+        for model in models() {
+            let Ok(profile) = Profile::named(&model.profile) else { continue };
+            let Ok(entries) = profile.with_readers(&Setting::of(&model)) else { continue };
+            for (alias, _) in entries.iter().filter(|(alias, _)| !alias.args.is_empty()) {
+                let schema = alias.schema().unwrap();
+                let shown = schema["properties"].as_object().unwrap();
+                for (theirs, _) in alias.args {
+                    assert!(
+                        shown.contains_key(*theirs),
+                        "`{theirs}` of `{}`: {schema}",
+                        alias.name
+                    );
+                }
             }
         }
     }

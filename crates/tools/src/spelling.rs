@@ -13,6 +13,8 @@ pub(super) use values::impossible;
 const SYNONYMS: &[(&[&str], &str, &str)] = &[
     (SHELLS, "cmd", "command"),
     (SHELLS, "script", "command"),
+    (&["shell_command", "bash"], "run_in_background", "is_background"),
+    (&["shell_command", "bash"], "background", "is_background"),
     (SHELLS, "cwd", "workdir"),
     (SHELLS, "working_directory", "workdir"),
     (SHELLS, "dir_path", "workdir"),

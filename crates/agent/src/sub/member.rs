@@ -41,6 +41,23 @@ struct Control {
     at_rest: bool,
 }
 
+impl Agent<'_> {
+    /// Takes what a sub-agent was sent into its conversation; between two turns it fits everywhere.
+    pub(crate) fn hear(&mut self) -> Result<(), StopKind> {
+        let Some(member) = self.member.clone() else { return Ok(()) };
+        // Not between a call and its answer.
+        if !self.state.pending().is_empty() {
+            return Ok(());
+        }
+        let messages = member.take_mail();
+        if messages.is_empty() {
+            return Ok(());
+        }
+        let items = messages.iter().map(|text| history::message(Role::User, [text.as_str()]));
+        self.record(&Entry::Told { messages: messages.len(), items: items.collect() })
+    }
+}
+
 impl SubAgent {
     pub(super) fn new(lane: &SubAgentLog, common: &Common<'_>) -> SubAgent {
         SubAgent {

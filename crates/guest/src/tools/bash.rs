@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::apply_patch::Intercepted;
 use super::patch_command::{self, in_script};
-use super::shell::{DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS};
+use super::shell::{DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS, in_background};
 use super::{Call, Effect, GuestTool, Power, ToolError, ToolOutput, parse_args};
 use crate::programs::Patches;
 use crate::resident::{InShell, quoted};
@@ -30,6 +30,9 @@ struct Args {
     restart: Option<bool>,
     /// Milliseconds after which the command goes on in the background.
     timeout_ms: Option<u64>,
+    /// True to go on without waiting for it, such as for a server; false when absent.
+    #[schemars(extend("x-quiet" = true))]
+    is_background: Option<bool>,
     /// Which patches in it are applied; the host says so.
     #[serde(default)]
     #[schemars(skip)]
@@ -58,6 +61,9 @@ fn bash(call: &Call<'_>, args: &Args) -> Result<ToolOutput, ToolError> {
         && call.processes.shell_folder().is_ok()
     {
         return patch(call, command, found, &in_shell);
+    }
+    if args.is_background == Some(true) {
+        return in_shell(&in_background(command)).map(output);
     }
     in_shell(command).map(output)
 }

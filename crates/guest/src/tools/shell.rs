@@ -16,6 +16,7 @@ use super::{Call, Effect, GuestTool, Power, ToolError, ToolOutput, parse_args};
 use crate::environment;
 use crate::process::Spec;
 use crate::programs::Patches;
+use crate::resident::quoted;
 
 /// How long a command may take when the model does not say, in milliseconds: long enough for most test
 /// suites, short enough to notice a command that waits for something.
@@ -57,6 +58,9 @@ struct ShellCommandArgs {
     /// What the command is for, in a few words.
     #[serde(rename = "description")]
     _description: Option<String>,
+    /// True to go on without waiting for it, such as for a server; false when absent.
+    #[schemars(extend("x-quiet" = true))]
+    is_background: Option<bool>,
     /// True to read the login profile first. It may reset `PATH`; false when absent.
     login: Option<bool>,
     /// Leave this out: commands always run with the sandbox's permissions.
@@ -98,9 +102,19 @@ fn shell_command(call: &Call<'_>, args: &ShellCommandArgs) -> Result<ToolOutput,
     }
     let shell = environment::default_shell(&call.processes.env());
     let flag = if args.login == Some(true) { "-lc" } else { "-c" };
-    let command = [shell, flag.to_owned(), args.command.clone()];
+    let script = match args.is_background {
+        Some(true) => in_background(&args.command),
+        Some(false) | None => args.command.clone(),
+    };
+    let command = [shell, flag.to_owned(), script];
     let env = call.processes.tool_env(args.patches);
     run(call, &command, args.workdir.as_deref(), args.timeout_ms, &env)
+}
+
+/// Starts a script, and waits a moment for what it says first, or for its end.
+pub(super) fn in_background(script: &str) -> String {
+    let script = quoted(script);
+    format!("eval {script} </dev/null &\nsleep 1\nkill -0 $! 2>/dev/null || wait $!")
 }
 
 fn shell(call: &Call<'_>, args: &ShellArgs) -> Result<ToolOutput, ToolError> {

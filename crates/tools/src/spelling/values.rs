@@ -10,9 +10,8 @@ const WALKERS: &[&str] = &["list_dir", "glob", "grep_files", "read_many_files"];
 
 /// Switches that cannot be on: the tools, the switch, what to do. Off, they say nothing.
 const NEVER: &[(&[&str], &str, &str)] = &[
-    (SHELLS, "run_in_background", BACKGROUND),
-    (SHELLS, "is_background", BACKGROUND),
-    (SHELLS, "background", BACKGROUND),
+    (&["shell", "hosted_shell"], "run_in_background", BACKGROUND),
+    (&["shell", "hosted_shell"], "is_background", BACKGROUND),
     (&["task"], "run_in_background", "call `spawn_agent`, which does not wait for its agent"),
     (SHELLS, UNSAFE, SANDBOXED),
     (&["exec_command"], UNSAFE, SANDBOXED),
@@ -22,8 +21,7 @@ const NEVER: &[(&[&str], &str, &str)] = &[
         "lines are searched one by one: search for one of them, and show those around it",
     ),
 ];
-const BACKGROUND: &str = "a command and all that it started end with the call: start what is needed, use \
-                          it and end it in one command";
+const BACKGROUND: &str = "end the script with ` &` for what is to go on";
 const UNSAFE: &str = "dangerouslyDisableSandbox";
 const SANDBOXED: &str = "nobody can approve that in an unattended run: run it without";
 
