@@ -61,7 +61,7 @@ pub async fn admit(world: &World, config: &Config, request: IssueRequest) -> Res
         .unwrap_or_else(|| IssueSnapshot { title: issue.title.clone(), body: issue.body.clone() });
     let linked = Linked::fetch(forge, &repository, number, &snapshot, &comments).await;
     let linked = linked.as_of(trigger);
-    Ok(AdmittedIssue { linked, repository, issue, snapshot, comments, viewer, request })
+    Ok(AdmittedIssue { request, repository, issue, snapshot, comments, linked, viewer })
 }
 
 impl AdmittedIssue {
