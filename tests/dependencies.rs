@@ -1,9 +1,12 @@
 //! Repositories that nobody prepared: their dependencies are installed from registries, through the relay,
 //! and what cannot be installed is said.
 
+use futures_util::TryStreamExt;
 use serde_json::{Value, json};
 
+use crate::support::docker::{BUSYBOX, docker, socket};
 use crate::support::git_repo::git;
+use crate::support::leaks::Oracle;
 use crate::support::model::{Turn, call, say};
 use crate::support::registry::{Mood, Registry, image_with_pip, requirements};
 use crate::support::world::{Output, TestWorld};
@@ -245,4 +248,77 @@ fn a_lock_file_that_lies_is_said_and_stays_as_it_is() {
     assert_eq!(result["provenance"]["setup"]["notes"], json!([note]));
     assert!(world.told().contains("44\\n"), "{}", world.told());
     assert_eq!(patched(&world), Vec::<String>::new());
+}
+
+/// What Docker keeps of the image that setup has made: configuration, history and every layer.
+async fn exported(image: &str) -> Vec<u8> {
+    let docker = bollard::Docker::connect_with_unix(&socket(), 60, bollard::API_DEFAULT_VERSION);
+    let pieces: Vec<_> = docker.unwrap().export_image(image).try_collect().await.unwrap();
+    pieces.concat()
+}
+
+const SECRETS: [&str; 3] = [
+    "[ -n \"$INDEX_TOKEN\" ] && [ -n \"$INDEX_URL\" ] && [ -z \"$PATCHWRIGHT_SETUP_SECRET_INDEX_TOKEN\" ]",
+    "echo \"asking $INDEX_URL with $INDEX_TOKEN\"; exit 3",
+    "mkdir -p $HOME/.cfg; echo \"_authToken=$INDEX_TOKEN\" > $HOME/.npmrc; echo made > made.txt; \
+     printf 'user:%s' \"$INDEX_TOKEN\" | base64 > $HOME/.cfg/auth; echo kept > $HOME/.cfg/kept; \
+     ln -s \"/tmp/$INDEX_TOKEN\" link; env > tracked.txt",
+];
+
+async fn secrets_of_setup_stay_there(world: TestWorld) {
+    let oracle = Oracle::new(&["token", "password"]);
+    let url = format!("https://user:{}@registry.example/simple", oracle.value("password"));
+    let world = world
+        .set("PATCHWRIGHT_SETUP_SECRET_INDEX_TOKEN", oracle.value("token"))
+        .set("PATCHWRIGHT_SETUP_SECRET_INDEX_URL", &url);
+    project(&world, &[("README.md", "# app\n"), ("tracked.txt", "own\n")]);
+    let setup: Vec<&str> = SECRETS.iter().flat_map(|command| ["--setup", command]).collect();
+    let output = exec(&world, &setup).expect(0);
+    let result = result(&world);
+    let codes: Vec<Option<i64>> = steps(&result).into_iter().map(|(_, code)| code).collect();
+    assert_eq!(codes, [Some(0), Some(3), Some(0)], "{result:#}");
+    let notes = result["provenance"]["setup"]["notes"].to_string();
+    for name in [".npmrc`", ".cfg/auth`", "link`", "tracked.txt`"] {
+        assert!(notes.contains(name), "{name}: {notes}");
+    }
+    let told = world.told();
+    assert!(told.contains("asking https://user:***@registry.example/simple with ***"), "{told}");
+    assert!(told.contains("made\\nkept\\nown"), "what holds no secret stays: {told}");
+    assert!(oracle.search(output.text().as_bytes()).is_empty(), "{}", output.text());
+    for request in world.model.requests() {
+        assert!(oracle.search(&request.raw).is_empty(), "{told}");
+    }
+    assert_eq!(oracle.search_folder(world.folder.path()), Vec::<String>::new());
+    let image = result["provenance"]["image"].as_str().unwrap_or_default();
+    if let Some((_, id)) = image.split_once("with setup (") {
+        let found = oracle.search(&exported(id.trim_end_matches(')')).await);
+        assert_eq!(found, Vec::<String>::new(), "in the image");
+    }
+}
+
+fn looking() -> [Turn; 2] {
+    [sh("env; cat made.txt $HOME/.cfg/kept tracked.txt; ls -laR $HOME . | head -50"), say("Done.")]
+}
+
+#[tokio::test]
+async fn secrets_of_setup_are_in_no_folder_of_the_local_sandbox() {
+    secrets_of_setup_stay_there(TestWorld::local(looking())).await;
+}
+
+#[tokio::test]
+async fn secrets_of_setup_are_in_no_image() {
+    if docker().await.is_none() {
+        return;
+    }
+    let world = TestWorld::local(looking()).in_docker().set("PATCHWRIGHT_IMAGE", BUSYBOX);
+    secrets_of_setup_stay_there(world).await;
+}
+
+#[test]
+fn a_secret_of_setup_needs_a_name() {
+    let world = TestWorld::local([]).set("PATCHWRIGHT_SETUP_SECRET_9-x", "0123456789");
+    project(&world, &[("README.md", "# app\n")]);
+    let output = exec(&world, &[]).expect(2);
+    assert!(output.stderr.contains("PATCHWRIGHT_SETUP_SECRET_9-x"), "{}", output.text());
+    assert!(!output.text().contains("0123456789"), "{}", output.text());
 }

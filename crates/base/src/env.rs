@@ -69,6 +69,10 @@ const ADDRESSES: &[&str] = &[
 /// (`hosted-tools`), and the only ones that those may refer to.
 pub const TOOL_SECRET: &str = "PATCHWRIGHT_TOOL_";
 
+/// Variables whose names begin like this are for the commands of setup and for nothing else, under the rest of
+/// the name.
+pub const SETUP_SECRET: &str = "PATCHWRIGHT_SETUP_SECRET_";
+
 /// Whether the user names certificates of their own. The TLS library reads the variables itself.
 #[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 pub fn names_certificates() -> bool {
@@ -207,6 +211,29 @@ impl Env {
             .map_err(|why| Failure::usage(format!("`PATCHWRIGHT_MAX_AGE`: {why}")))
     }
 
+    /// Variables of the commands of setup: `PATCHWRIGHT_SETUP_SECRET_NPM_TOKEN` as `NPM_TOKEN`.
+    pub fn setup_secrets(&self) -> Vec<(String, SecretString)> {
+        let named =
+            self.values.keys().filter_map(|name| Some((name, name.strip_prefix(SETUP_SECRET)?)));
+        named
+            .filter(|(_, short)| !short.is_empty())
+            .filter_map(|(name, short)| Some((short.to_owned(), self.secret(name)?)))
+            .collect()
+    }
+
+    /// What is secret in them: of an address what stands before its `@`.
+    fn secret_in_setup(&self) -> Vec<(String, SecretString)> {
+        let mut found = Vec::new();
+        for (name, value) in self.setup_secrets() {
+            let name = format!("{SETUP_SECRET}{name}");
+            match secret_parts(value.expose_secret()) {
+                None => found.push((name, value)),
+                Some(parts) => found.extend(parts.into_iter().map(|it| (name.clone(), it.into()))),
+            }
+        }
+        found
+    }
+
     /// Every secret in the environment, by name.
     pub fn secrets(&self) -> Vec<(String, SecretString)> {
         let tools = self.values.keys().filter(|name| name.starts_with(TOOL_SECRET));
@@ -215,6 +242,7 @@ impl Env {
             .copied()
             .chain(tools.map(String::as_str))
             .filter_map(|name| Some((name.to_owned(), self.secret(name)?)))
+            .chain(self.secret_in_setup())
             .chain(self.passwords())
             .collect()
     }
@@ -224,6 +252,18 @@ impl Env {
 fn is_a_word(password: &str) -> bool {
     let word = password.trim_end_matches(|c: char| c.is_ascii_digit());
     password.len() < 12 && word.chars().all(|c| c.is_ascii_lowercase())
+}
+
+/// What is secret in an address: its password, or its user where that is all there is, as a token. `None`
+/// where the value is no address.
+pub fn secret_parts(value: &str) -> Option<Vec<String>> {
+    let (_, rest) = value.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    let mut parts = passwords_in(value);
+    if let Some((login, _)) = authority.rsplit_once('@').filter(|(login, _)| !login.contains(':')) {
+        parts.push(login.to_owned());
+    }
+    Some(parts)
 }
 
 /// The password before the `@` of an address and the one in its query, each once in each form.

@@ -38,6 +38,7 @@ mod private;
 pub mod process;
 pub mod programs;
 pub mod protocol;
+pub mod purge;
 pub mod quota;
 mod read_only;
 mod relay;

@@ -117,6 +117,9 @@ pub enum Request {
     /// Removes the uploaded tree's files that have not changed since, so that only what setup
     /// made is left, and gives the workspace to this user and group.
     RemoveBase { chown: Option<(u32, u32)> },
+    /// Removes files that have changed since the guest was started and hold one of these texts: in the
+    /// workspace and the home folder, or everywhere.
+    Purge { everywhere: bool, texts: Vec<String> },
 }
 
 /// A command of the harness.
@@ -154,6 +157,10 @@ pub enum Response {
     /// A piped command ended; `output` is what it wrote to standard error.
     Piped(CommandOutput),
     Removed,
+    /// The files that `Purge` has removed, the first ones of many.
+    Purged {
+        paths: Vec<String>,
+    },
 }
 
 /// What `Collect` says besides the tar. Paths are as in git: relative, `/` between segments; bytes

@@ -27,7 +27,7 @@ use super::quota::{Budget, WorkspaceQuota};
 use super::relay::{self, Relay};
 use super::selection::Limits;
 use super::transfer::{self, Base, Kind};
-use super::{checkpoint, collect, environment, leftover, look};
+use super::{checkpoint, collect, environment, leftover, look, purge};
 use crate::tool::{CommandOutput, ToolError, ToolOutput};
 use crate::tools::root::Root;
 use crate::tools::{Call, find};
@@ -81,6 +81,7 @@ pub fn serve(options: &Options) -> Result<(), String> {
         root: open_root(&options.workspace)?,
         processes: Processes::new(options.workspace.clone(), env, room.clone(), forks),
         room,
+        started: purge::now(),
         workspace: options.workspace.clone(),
         base: Mutex::default(),
         calls: Mutex::default(),
@@ -114,6 +115,8 @@ struct Server {
     root: Root,
     processes: Processes,
     room: Option<Arc<WorkspaceQuota>>,
+    /// When, as [`purge::now`] counts.
+    started: i64,
     workspace: PathBuf,
     base: Mutex<Base>,
     calls: Mutex<HashMap<u32, Running>>,
@@ -287,6 +290,18 @@ impl Server {
                 Ok(Response::Found { programs: programs.into_iter().filter(is_there).collect() })
             }
             Request::Pipe(exec) => self.pipe(work, &exec).map(Response::Piped),
+            Request::Purge { everywhere, texts } => {
+                let home = self.processes.env().get("HOME").map(PathBuf::from);
+                let roots = if everywhere {
+                    vec![PathBuf::from("/")]
+                } else {
+                    std::iter::once(self.workspace.clone()).chain(home).collect()
+                };
+                let paths = purge::purge(&roots, &texts, self.started, &|| {
+                    work.cancelled.load(Ordering::Relaxed)
+                })?;
+                Ok(Response::Purged { paths })
+            }
             Request::RemoveBase { chown } => {
                 let mut base = lock(&self.base);
                 leftover::remove_base(&self.workspace, &base, chown)?;

@@ -37,6 +37,9 @@ pub const GRACE: Duration = Duration::from_secs(15);
 /// How long an upload may make no progress, and how long its end may take.
 const STALL: Duration = Duration::from_mins(2);
 
+/// How long everything may be read that setup has left.
+const PURGE: Duration = Duration::from_mins(10);
+
 /// Bytes that wait on either end of a pipe, besides the credit of its stream.
 const PIPE: usize = 64 << 10;
 
@@ -326,6 +329,18 @@ impl Client {
         }
     }
 
+    /// Removes files that hold one of these texts; see [`patchwright_guest::protocol::Request::Purge`].
+    pub async fn purge(
+        &self,
+        everywhere: bool,
+        texts: Vec<String>,
+    ) -> Result<Vec<String>, GuestError> {
+        match self.ask(&Request::Purge { everywhere, texts }, PURGE).await? {
+            Response::Purged { paths } => Ok(paths),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// Adds to the environment of every command from now on.
     pub async fn add_env(&self, env: BTreeMap<String, String>) -> Result<(), GuestError> {
         match self.ask(&Request::AddEnv { env }, PROMPT).await? {
@@ -444,6 +459,7 @@ fn unexpected(response: &Response) -> GuestError {
         Response::Found { .. } => "found",
         Response::Piped(_) => "piped",
         Response::Removed => "removed",
+        Response::Purged { .. } => "purged",
     };
     GuestError::Protocol(format!("the answer `{name}` does not fit the request"))
 }

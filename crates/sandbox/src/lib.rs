@@ -62,9 +62,12 @@ pub struct ImageSpec<'a> {
     pub image: Option<&'a str>,
     /// Who says so.
     pub named_by: image::NamedBy,
-    /// Shell commands, run as root in a container of their own, without any secret. One that fails is
+    /// Shell commands, run as root in a container of their own. One that fails is
     /// recorded, and the next one runs.
     pub setup: &'a [String],
+    /// Variables of these commands, and of nothing else: secrets of registries. What of them the commands leave in
+    /// a file is removed with the file.
+    pub setup_secrets: &'a [(String, SecretString)],
     /// A command that fails is an error instead.
     pub setup_required: bool,
     /// Hosts that setup may reach; none means no network.
@@ -90,6 +93,7 @@ impl<'a> ImageSpec<'a> {
             image,
             named_by: image::NamedBy::Operator,
             setup: &[],
+            setup_secrets: &[],
             setup_required: false,
             setup_hosts: &[],
             setup_egress: None,

@@ -3,16 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Client, GuestError};
+use crate::docker::USER;
 use crate::{ImageSpec, SandboxError};
+use patchwright_base::env;
+use patchwright_base::redact::Redactor;
 use patchwright_guest::protocol::Exec;
 
 /// Bytes of a command's output that are read: the first error is in them, as a rule, and the end.
 const OUTPUT: usize = 32 << 10;
 /// Bytes of the output of all failed commands that are kept.
 const KEPT: usize = 64 << 10;
+/// Bytes of a secret that is looked for in files.
+const SHORTEST: usize = 6;
 /// Least time that a command is given: with less it would say nothing but that it was stopped.
 const LEAST: Duration = Duration::from_secs(1);
 
@@ -30,6 +38,18 @@ pub struct SetupRun {
     /// Hosts that it asked for and that setup may not reach.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
+    /// Files that held a secret of setup when all commands had ended, and were removed; of the last command.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub purged: Vec<String>,
+}
+
+/// Where something may be left of what setup has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Everywhere; the workspace is given to the user of the sandbox.
+    WholeImage,
+    /// In the workspace and in the home folder.
+    Folders,
 }
 
 impl SetupRun {
@@ -81,8 +101,14 @@ pub(crate) async fn run(
     spec: &ImageSpec<'_>,
     shell: &str,
     deadline: Instant,
-    owner: Option<(u32, u32)>,
+    kept: Kept,
 ) -> Result<Vec<SetupRun>, Failed> {
+    let secrets: BTreeMap<String, String> = spec
+        .setup_secrets
+        .iter()
+        .map(|(name, value)| (name.clone(), value.expose_secret().to_owned()))
+        .collect();
+    let redactor = Redactor::new(parts(&secrets));
     if let Some(tree) = spec.tree {
         tree.upload(client).await?;
     }
@@ -100,7 +126,7 @@ pub(crate) async fn run(
             // toolchain.
             argv: [shell, "-c", command].map(str::to_owned).to_vec(),
             cwd: None,
-            env: BTreeMap::new(),
+            env: secrets.clone(),
             timeout_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1),
             output_cap: OUTPUT,
         };
@@ -111,17 +137,58 @@ pub(crate) async fn run(
             duration_ms: ended.duration_ms,
             output: String::new(),
             refused: unlisted(spec).difference(&before).cloned().collect(),
+            purged: Vec::new(),
         };
         if ran.has_failed() {
-            ran.output = fitting(ended.output, &mut room);
+            // It goes into a label of the image, too.
+            ran.output = fitting(redactor.redact(&ended.output), &mut room);
         }
         if ran.has_failed() && spec.setup_required {
             return Err(Failed::Command(error(spec, command, ran)));
         }
         runs.push(ran);
     }
-    client.remove_base(owner).await?;
+    if let Some(last) = runs.last_mut().filter(|_| !secrets.is_empty()) {
+        last.purged = client.purge(kept == Kept::WholeImage, written(&secrets)).await?;
+    }
+    client.remove_base((kept == Kept::WholeImage).then_some((USER, USER))).await?;
     Ok(runs)
+}
+
+/// What of the values is secret.
+fn parts(secrets: &BTreeMap<String, String>) -> Vec<(String, SecretString)> {
+    let mut parts = Vec::new();
+    for (name, value) in secrets {
+        let of_value = env::secret_parts(value).unwrap_or_else(|| vec![value.clone()]);
+        parts.extend(of_value.into_iter().map(|part| (name.clone(), SecretString::from(part))));
+    }
+    parts
+}
+
+/// The secrets as files have them: as they are, as in addresses, and within texts in base64.
+fn written(secrets: &BTreeMap<String, String>) -> Vec<String> {
+    let mut texts = BTreeSet::new();
+    for (_, part) in parts(secrets) {
+        let part = part.expose_secret().trim();
+        // Shorter ones are in many files that have nothing to do with them.
+        if part.len() < SHORTEST {
+            continue;
+        }
+        texts.insert(part.to_owned());
+        texts.insert(url::form_urlencoded::byte_serialize(part.as_bytes()).collect());
+        for shift in 0..3_usize {
+            let mut shifted = vec![0; shift];
+            shifted.extend(part.as_bytes());
+            let encoded = STANDARD_NO_PAD.encode(&shifted);
+            // The first and the last digits have bits of what stands around it.
+            let (first, last) =
+                ([0, 2, 3][shift], encoded.len() - usize::from(shifted.len() % 3 != 0));
+            if let Some(inner) = encoded.get(first..last).filter(|inner| inner.len() >= SHORTEST) {
+                texts.insert(inner.to_owned());
+            }
+        }
+    }
+    texts.into_iter().collect()
 }
 
 fn unlisted(spec: &ImageSpec<'_>) -> BTreeSet<String> {

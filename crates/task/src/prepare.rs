@@ -39,6 +39,7 @@ impl Run<'_> {
             image: self.config.image.as_deref(),
             named_by: self.named_by()?,
             setup: &commands,
+            setup_secrets: &self.world.setup_secrets,
             setup_required: self.config.setup_required,
             setup_hosts: &self.config.setup_hosts(),
             setup_egress: if commands.is_empty() { None } else { self.setup_egress()? },
@@ -171,7 +172,13 @@ fn report(
         "" => note.text.clone(),
         file => format!("{file}: {}", note.text),
     };
-    let notes = plan.notes.iter().filter(|_| is_detected).map(note).collect();
+    let notes = plan.notes.iter().filter(|_| is_detected).map(note);
+    let purged = image
+        .setup
+        .iter()
+        .flat_map(|ran| &ran.purged)
+        .map(|path| format!("{} held a secret of setup and was removed", text::code(path)));
+    let notes = notes.chain(purged).collect();
     SetupReport {
         steps: steps.collect(),
         source: if is_detected { "found in the repository's files".to_owned() } else { said_by },

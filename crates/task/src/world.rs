@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use url::Url;
 
 use patchwright_base::clock::Clock;
-use patchwright_base::env::Env;
+use patchwright_base::env::{Env, SETUP_SECRET};
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::redact::Redactor;
 use patchwright_config::flags::Common;
@@ -43,6 +43,8 @@ pub struct World {
     pub sandbox: Arc<dyn Sandbox>,
     pub clock: Clock,
     pub redactor: Arc<Redactor>,
+    /// Variables of the commands of setup.
+    pub setup_secrets: Arc<[(String, SecretString)]>,
     /// `…/patchwright`; runs live in `runs/<run-id>` below it, clone mirrors in `mirrors/`.
     pub state: PathBuf,
     /// The one HTTP client.
@@ -57,6 +59,8 @@ pub struct Shared {
     pub sandbox: Arc<dyn Sandbox>,
     pub clock: Clock,
     pub redactor: Arc<Redactor>,
+    /// Variables of the commands of setup.
+    pub setup_secrets: Arc<[(String, SecretString)]>,
     pub state: PathBuf,
     pub http: reqwest::Client,
 }
@@ -76,7 +80,7 @@ impl World {
         let model = model(config)?;
         let mcp_headers = Headers::look_up(&config.mcp, env);
         mcp_headers.check()?;
-        let Shared { sandbox, clock, redactor, state, http } = shared.clone();
+        let Shared { sandbox, clock, redactor, setup_secrets, state, http } = shared.clone();
         Ok(World {
             forge: Some(forge),
             provider: endpoint::open(config.endpoint(), &model, env, &http)?,
@@ -86,6 +90,7 @@ impl World {
             sandbox,
             clock,
             redactor,
+            setup_secrets,
             state,
             http,
             git_token: None,
@@ -144,6 +149,7 @@ impl World {
             hosted_tools,
             mcp_headers: Headers::look_up(&config.mcp, env),
             redactor: Arc::new(Redactor::new(env.secrets())),
+            setup_secrets: setup_secrets(env)?,
             state,
             http,
             git_token: server.zip(env.github_token()),
@@ -178,6 +184,26 @@ impl World {
         let credentials = token.map(|(_, token)| Credentials::token(token.clone()));
         Remote::http(&self.http, repository, credentials)
             .map_err(|err| Failure::usage(format!("`{repository}` cannot be read")).caused_by(err))
+    }
+}
+
+/// The secrets of setup, by the names that its commands have for them.
+///
+/// # Errors
+/// When a name is none that a shell can have.
+pub fn setup_secrets(env: &Env) -> Result<Arc<[(String, SecretString)]>> {
+    let secrets = env.setup_secrets();
+    let is_name = |name: &str| {
+        let mut chars = name.chars();
+        chars.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+            && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    match secrets.iter().find(|(name, _)| !is_name(name)) {
+        None => Ok(secrets.into()),
+        Some((name, _)) => Err(Failure::usage(format!(
+            "`{SETUP_SECRET}{name}` does not end with the name of a variable"
+        ))
+        .hint("write the name that setup has for it behind the prefix, such as `NPM_TOKEN`")),
     }
 }
 

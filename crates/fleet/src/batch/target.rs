@@ -299,6 +299,7 @@ pub async fn shared(fleet: &Fleet, config: &Config) -> Result<Shared> {
         sandbox: Arc::clone(sandbox.await?),
         clock: fleet.clock,
         redactor: Arc::clone(&fleet.redactor),
+        setup_secrets: world::setup_secrets(&fleet.env)?,
         state: fleet.state.clone(),
         http: fleet.http.clone(),
     })

@@ -1,5 +1,5 @@
-//! Setup commands, run once: a container of their own, as root with few capabilities, without any
-//! secret; what they leave is committed to an image that later runs start from.
+//! Setup commands, run once: a container of their own, as root with few capabilities, with no secrets but the
+//! operator's own for it; what they leave is committed to an image that later runs start from.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ use super::api::bounded;
 use super::configuration::{Network, Shape, Task};
 use super::pull::Image;
 use super::takedown::Container;
-use super::{CALL, DockerSandbox, HOME, USER, owner};
+use super::{CALL, DockerSandbox, HOME, owner};
 use crate::client::Client;
-use crate::setup::{self, Failed, SetupRun};
+use crate::setup::{self, Failed, Kept, SetupRun};
 use crate::{ContainerLimits, ImageSpec, PreparedImage, SandboxError, Stop, image};
 use patchwright_guest::protocol::Exec;
 
@@ -92,7 +92,7 @@ impl DockerSandbox {
             owner: &self.owner,
         };
         let (container, client) = self.bring_up(&shape).await?;
-        let ran = setup::run(&client, spec, "sh", deadline, Some((USER, USER))).await;
+        let ran = setup::run(&client, spec, "sh", deadline, Kept::WholeImage).await;
         let ran = match ran {
             Err(Failed::Guest(err)) => Err(SandboxError::Gone(format!(
                 "during setup: {}",

@@ -11,7 +11,7 @@ use std::time::Instant;
 use sha1::{Digest, Sha1};
 
 use super::{LocalSandbox, folders};
-use crate::setup::{self, Failed, SetupRun};
+use crate::setup::{self, Failed, Kept, SetupRun};
 use crate::{ContainerLimits, ImageSpec, PreparedImage, SandboxError, SandboxSpec};
 
 /// What a sandbox in which setup commands run is for.
@@ -41,7 +41,7 @@ pub(super) async fn prepare(
     };
     let running = sandbox.launch(&bare, None).await?;
     let (deadline, shell) = (Instant::now() + spec.setup_timeout, &running.client.hello().shell);
-    let ran = setup::run(&running.client, spec, shell, deadline, None).await;
+    let ran = setup::run(&running.client, spec, shell, deadline, Kept::Folders).await;
     let ran = ran.map_err(|failed| match failed {
         Failed::Guest(err) => SandboxError::Gone(err.to_string()),
         Failed::Command(err) => err,

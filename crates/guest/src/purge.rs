@@ -1,0 +1,168 @@
+//! Removes files that hold a secret of setup, before what setup has left is kept.
+//!
+//! Only what has changed since the guest was started is read: what was there before cannot hold it.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use memchr::memmem::Finder;
+
+use crate::tool::ToolError;
+
+/// Clocks of file systems are coarse.
+const SLACK_SECONDS: i64 = 2;
+/// Bytes that are read at a time.
+const PIECE: usize = 256 << 10;
+/// Files that are named in the answer.
+const MAX_NAMED: usize = 50;
+
+/// The beginning of the guest's life, in seconds since 1970, less some slack.
+pub fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    i64::try_from(now).unwrap_or(i64::MAX).saturating_sub(SLACK_SECONDS)
+}
+
+/// Removes every file below `roots` that has changed since `since` and holds one of `texts`, also as the target of
+/// a symbolic link; returns their paths, the first ones of many. Other file systems below them are left out.
+///
+/// # Errors
+/// When a file cannot be read or removed: then nobody knows what is left.
+pub fn purge(
+    roots: &[PathBuf],
+    texts: &[String],
+    since: i64,
+    stop: &dyn Fn() -> bool,
+) -> Result<Vec<String>, ToolError> {
+    let finders: Vec<Finder<'_>> =
+        texts.iter().filter(|text| !text.is_empty()).map(|text| Finder::new(text)).collect();
+    let longest = texts.iter().map(String::len).max().unwrap_or_default();
+    let mut purge = Purge { finders, longest, since, stop, removed: Vec::new() };
+    for root in roots {
+        let device = fs_err::symlink_metadata(root).map_err(|err| broken(root, &err))?.dev();
+        purge.folder(root, device)?;
+    }
+    Ok(purge.removed)
+}
+
+struct Purge<'a> {
+    finders: Vec<Finder<'a>>,
+    longest: usize,
+    since: i64,
+    stop: &'a dyn Fn() -> bool,
+    removed: Vec<String>,
+}
+
+impl Purge<'_> {
+    fn folder(&mut self, root: &Path, device: u64) -> Result<(), ToolError> {
+        let mut open = vec![root.to_path_buf()];
+        while let Some(folder) = open.pop() {
+            if (self.stop)() {
+                return Err(ToolError::tell("the search for secrets was cancelled"));
+            }
+            let entries = match fs_err::read_dir(&folder) {
+                Ok(entries) => entries,
+                // Where the user of setup may not look, it has left nothing.
+                Err(err) if is_gone(&err) || err.kind() == ErrorKind::PermissionDenied => continue,
+                Err(err) => return Err(broken(&folder, &err)),
+            };
+            for entry in entries {
+                let path = entry.map_err(|err| broken(&folder, &err))?.path();
+                let stat = match fs_err::symlink_metadata(&path) {
+                    Ok(stat) => stat,
+                    Err(err) if is_gone(&err) => continue,
+                    Err(err) => return Err(broken(&path, &err)),
+                };
+                if stat.is_dir() {
+                    if stat.dev() == device {
+                        open.push(path);
+                    }
+                } else if stat.ctime() >= self.since && self.holds(&path, &stat)? {
+                    fs_err::remove_file(&path).map_err(|err| broken(&path, &err))?;
+                    if self.removed.len() < MAX_NAMED {
+                        self.removed.push(path.to_string_lossy().into_owned());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn holds(&self, path: &Path, stat: &std::fs::Metadata) -> Result<bool, ToolError> {
+        if stat.is_symlink() {
+            let target = fs_err::read_link(path).map_err(|err| broken(path, &err))?;
+            return Ok(self.is_in(target.as_os_str().as_encoded_bytes()));
+        }
+        if !stat.is_file() || stat.len() == 0 {
+            return Ok(false);
+        }
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        let flags = i32::try_from(flags.bits()).unwrap_or_default();
+        let file = File::options().read(true).custom_flags(flags).open(path);
+        let mut file = file.map_err(|err| broken(path, &err))?;
+        let mut bytes = vec![0; PIECE + self.longest];
+        let mut kept = 0;
+        loop {
+            let count = file.read(&mut bytes[kept..]).map_err(|err| broken(path, &err))?;
+            if count == 0 {
+                return Ok(false);
+            }
+            let end = kept + count;
+            if self.is_in(&bytes[..end]) {
+                return Ok(true);
+            }
+            // A text may stand across two pieces.
+            kept = end.min(self.longest.saturating_sub(1));
+            bytes.copy_within(end - kept..end, 0);
+        }
+    }
+
+    fn is_in(&self, bytes: &[u8]) -> bool {
+        self.finders.iter().any(|finder| finder.find(bytes).is_some())
+    }
+}
+
+fn is_gone(err: &std::io::Error) -> bool {
+    matches!(err.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+fn broken(path: &Path, err: &std::io::Error) -> ToolError {
+    ToolError::tell(format!("cannot look for secrets in `{}`: {err}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn files_that_hold_a_secret_are_removed_and_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, secret) = (folder.path(), "s3cret-value-of-a-registry");
+        fs_err::create_dir_all(root.join("deep/er")).unwrap();
+        let write = |name: &str, content: &[u8]| fs_err::write(root.join(name), content).unwrap();
+        write("plain", b"nothing");
+        write("deep/er/.npmrc", format!("//registry/:_authToken={secret}\n").as_bytes());
+        // Across two pieces.
+        let mut long = vec![b'x'; PIECE + secret.len() - 7];
+        long.extend(secret.as_bytes());
+        write("long", &long);
+        write("cut", &long[..long.len() - 1]);
+        symlink(format!("/nowhere/{secret}"), root.join("link")).unwrap();
+        symlink(root.join("deep/er/.npmrc"), root.join("harmless")).unwrap();
+        let texts = [secret.to_owned()];
+        let roots = [root.to_path_buf()];
+        // Nothing has changed since tomorrow.
+        assert!(purge(&roots, &texts, now() + 86_400, &|| false).unwrap().is_empty());
+        let mut removed = purge(&roots, &texts, now(), &|| false).unwrap();
+        removed.sort();
+        let expected = ["deep/er/.npmrc", "link", "long"].map(|name| root.join(name));
+        assert_eq!(removed, expected.map(|path| path.display().to_string()));
+        assert!(root.join("plain").exists() && root.join("cut").exists());
+        assert!(root.join("harmless").is_symlink() && !root.join("deep/er/.npmrc").exists());
+        assert!(purge(&roots, &texts, now(), &|| true).is_err());
+    }
+}
