@@ -246,8 +246,13 @@ pub struct CommentTask<'a> {
     pub is_pull_request: bool,
     /// Title, body and comments, from `context::thread`.
     pub conversation: &'a str,
-    /// The threads on the diff in which it was asked; empty when it was asked elsewhere.
+    /// The threads on the diff: those in which it was asked, or all that are not resolved.
     pub threads: &'a str,
+    /// It was asked in these threads.
+    pub is_in_thread: bool,
+    /// The files that the pull request changes, and since which commit; empty where that is not known.
+    pub changed: &'a str,
+    pub base: &'a str,
     /// What was asked, clean; empty when the conversation says it.
     pub words: &'a str,
     /// Failing checks with their logs, from `context::log`; empty when it is not about them.
@@ -259,13 +264,14 @@ pub struct CommentTask<'a> {
 /// The task: do what a comment asks for. `template` is one of `task/{ask,fix,fix_ci,plan}.md`.
 pub fn comment_task(template: &str, task: &CommentTask<'_>) -> Result<String> {
     let CommentTask { repository, number, is_pull_request, conversation, threads, .. } = *task;
-    let CommentTask { words, failures, checks, .. } = *task;
-    let tag = tag_of(&[words]);
+    let CommentTask { words, failures, checks, is_in_thread, changed, base, .. } = *task;
+    let tag = tag_of(&[words, changed]);
     let (checks, kind) = (list(checks), if is_pull_request { "pull request" } else { "issue" });
     render(
         template,
         context! {
-            repository, number, is_pull_request, conversation, threads, words, failures, checks, kind, tag
+            repository, number, is_pull_request, conversation, threads, words, failures, checks, kind, tag,
+            is_in_thread, changed, base
         },
     )
 }

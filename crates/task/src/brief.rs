@@ -9,7 +9,8 @@ use super::admit::AdmittedIssue;
 use super::checks::Checks;
 use super::job::{Baseline, Job, Subject};
 use super::run::Run;
-use super::workspace::Workspace;
+use super::respond::work::ChangedFiles;
+use super::workspace::{Checkout, Workspace};
 use crate::context::agents::AgentFiles;
 use crate::context::baseline;
 use crate::context::environment::{self, Environment, Found};
@@ -93,7 +94,7 @@ impl Brief {
         checks: &Checks,
         before: &[CheckRun],
     ) -> Result<Brief> {
-        let (task, notes) = job.subject.task_text(run, checks)?;
+        let (task, notes) = job.subject.task_text(run, job.checkout, checks).await?;
         let rules = job.checkout.rules.workspace();
         let brief = Brief::with(run, rules, &task, notes, &checks.commands).await?;
         let expects_change = job.baseline != Baseline::None && !job.answer_suffices;
@@ -307,7 +308,12 @@ fn sandbox_words(run: &Run<'_>) -> String {
 
 impl Subject<'_> {
     /// The task in words, and what was left out of it.
-    fn task_text(&self, run: &Run<'_>, checks: &Checks) -> Result<(String, Vec<String>)> {
+    async fn task_text(
+        &self,
+        run: &Run<'_>,
+        checkout: &Checkout,
+        checks: &Checks,
+    ) -> Result<(String, Vec<String>)> {
         let checks = checks.commands.as_slice();
         match *self {
             Subject::Issue(issue) => issue_text(run, issue, checks),
@@ -324,7 +330,13 @@ impl Subject<'_> {
                 })?;
                 Ok((text, Vec::new()))
             }
-            Subject::Command(command, instruction) => instruction.task_text(run, command, checks),
+            Subject::Command(command, instruction) => {
+                let changed = match command.pull {
+                    Some(_) => ChangedFiles::of(run, checkout).await,
+                    None => ChangedFiles::default(),
+                };
+                instruction.task_text(run, command, checks, &changed)
+            }
         }
     }
 }

@@ -137,7 +137,10 @@ fn command(before: &str, after: &str) -> Option<Command> {
     let mut after =
         after.trim_start_matches(|c: char| c.is_whitespace() || PUNCTUATION.contains(&c));
     let (mut first, mut rest) = first_word(after);
-    if matches!(first.as_str(), "please" | "pls" | "kindly") {
+    for _ in 0..4 {
+        if !is_polite(&first, rest) {
+            break;
+        }
         after = rest;
         (first, rest) = first_word(after);
     }
@@ -147,7 +150,12 @@ fn command(before: &str, after: &str) -> Option<Command> {
     let words = || bounded(if rest.is_empty() { said(before) } else { rest });
     match first.as_str() {
         "fix" if is_ci(line) => Some(Command::FixCi),
-        "fix" => Some(Command::Fix { words: words() }),
+        // `fix the review comments` says what is to be done as it stands.
+        "fix" if rest.is_empty() => Some(Command::Fix { words: bounded(said(before)) }),
+        "fix" => Some(Command::Fix { words: bounded(after.trim()) }),
+        verb if VERBS.contains(&verb) && !rest.is_empty() => {
+            Some(Command::Fix { words: bounded(after.trim()) })
+        }
         "fix-ci" | "fixci" => Some(Command::FixCi),
         "plan" => Some(Command::Plan { words: words() }),
         "approve" => approve(line).or_else(|| ask(before, after)),
@@ -161,6 +169,26 @@ fn command(before: &str, after: &str) -> Option<Command> {
         "ask" => ask(before, ""),
         "ignore" | "dismiss" => None,
         _ => ask(before, after),
+    }
+}
+
+/// Verbs that ask for a change, where something follows them. What else may be meant is a question.
+const VERBS: [&str; 33] = [
+    "add", "address", "adjust", "apply", "bump", "change", "convert", "correct", "create", "delete",
+    "document", "drop", "extract", "implement", "improve", "inline", "move", "port", "refactor",
+    "remove", "rename", "replace", "resolve", "revert", "rewrite", "simplify", "split", "undo",
+    "update", "upgrade", "write", "make", "handle",
+];
+
+/// Words in front of what is asked for: `please`, and `can you`.
+fn is_polite(word: &str, rest: &str) -> bool {
+    let follows = first_word(rest).0;
+    match word {
+        "please" | "pls" | "kindly" | "now" | "then" | "and" | "also" | "just" => true,
+        "can" | "could" | "would" | "will" => follows == "you",
+        "you" => matches!(follows.as_str(), "please" | "also" | "just" | "then" | "fix" | "plan")
+            || VERBS.contains(&follows.as_str()),
+        _ => false,
     }
 }
 

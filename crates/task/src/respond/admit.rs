@@ -13,6 +13,7 @@ use patchwright_forge::{
     RepositoryId, Thread,
 };
 use patchwright_report as report;
+use patchwright_types::command::Command;
 use patchwright_types::task::{CommandRequest, IssueSnapshot};
 
 /// Most comments of a conversation that are read; the newest are kept.
@@ -31,7 +32,8 @@ pub struct AdmittedCommand {
     pub comments: Vec<Comment>,
     /// The issues and pull requests that are referred to.
     pub linked: Linked,
-    /// The threads on the diff that it was asked in, or that came with the asking review.
+    /// The threads on the diff that it was asked in, or that came with the asking review; where it was asked in
+    /// the conversation of a pull request, all that are not resolved.
     pub threads: Vec<Thread>,
     /// Our own account, when the forge tells.
     pub viewer: Option<Account>,
@@ -66,7 +68,7 @@ pub async fn admit(
     };
     let comments =
         forge.comments(&repository.id, number, MAX_COMMENTS).await.map_err(Failure::from)?;
-    let threads = threads_of(forge, &repository.id, &request).await?;
+    let threads = threads_of(forge, &repository.id, &request, pull.is_some()).await?;
     let snapshot =
         request.trigger.as_ref().and_then(|trigger| trigger.snapshot.clone()).unwrap_or_else(
             || IssueSnapshot { title: issue.title.clone(), body: issue.body.clone() },
@@ -148,7 +150,12 @@ async fn threads_of(
     forge: &dyn Forge,
     repository: &RepositoryId,
     request: &CommandRequest,
+    is_pull_request: bool,
 ) -> Result<Vec<Thread>> {
+    let is_work = matches!(
+        request.command,
+        Command::Fix { .. } | Command::Ask { .. } | Command::Plan { .. }
+    );
     let belongs = |thread: &Thread| match request.place {
         Some(CommentPlace::Thread { comment, root }) => {
             thread.comments.iter().any(|said| said.id == root || said.id == comment)
@@ -156,10 +163,15 @@ async fn threads_of(
         Some(CommentPlace::Review { review }) => {
             thread.comments.iter().any(|said| said.review == Some(review))
         }
-        Some(CommentPlace::Conversation { .. }) | None => false,
+        Some(CommentPlace::Conversation { .. }) | None => !thread.resolved,
     };
     match request.place {
         Some(CommentPlace::Thread { .. } | CommentPlace::Review { .. }) => {
+            let threads = forge.threads(repository, request.number).await.map_err(Failure::from)?;
+            Ok(threads.into_iter().filter(belongs).collect())
+        }
+        // What was asked in the conversation may be about all of them: `fix the review comments`.
+        Some(CommentPlace::Conversation { .. }) | None if is_pull_request && is_work => {
             let threads = forge.threads(repository, request.number).await.map_err(Failure::from)?;
             Ok(threads.into_iter().filter(belongs).collect())
         }
@@ -168,6 +180,14 @@ async fn threads_of(
 }
 
 impl AdmittedCommand {
+    /// It was asked in a thread on the diff, or in a review.
+    pub fn is_in_thread(&self) -> bool {
+        matches!(
+            self.request.place,
+            Some(CommentPlace::Thread { .. } | CommentPlace::Review { .. })
+        )
+    }
+
     /// The comment that asks, in a word that fits into markers and trailers: `comment-12`.
     pub fn asked_in(&self) -> Option<String> {
         self.request.place.map(|place| match place {

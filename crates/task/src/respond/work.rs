@@ -7,11 +7,14 @@ use crate::context::thread::{self, Thread, ThreadContext};
 use crate::job::Job;
 use crate::pipeline::{self, Finished};
 use crate::progress::Progress;
+use crate::review::open;
 use crate::run::{DEPTH, Run};
 use crate::workspace::{Checkout, Rules, Workspace};
 use patchwright_base::error::Result;
 use patchwright_forge::PullRequest;
+use patchwright_git::{blocking, hunks};
 use patchwright_prompt::{self as prompt, CommentTask};
+use patchwright_tools::review::summary;
 
 impl Checkout {
     /// Fetches and pins what the comment is about: the head of the pull request, or the base branch. The
@@ -81,6 +84,43 @@ pub(super) async fn work(
     Box::pin(pipeline::carry_out(run, &job, &Progress::on_terminal(run))).await
 }
 
+/// The files that a pull request changes, where they can be known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ChangedFiles {
+    /// One a line, with the numbers of lines.
+    pub list: String,
+    /// The commit that they are compared with.
+    pub base: String,
+}
+
+impl ChangedFiles {
+    /// Of the head of a pull request, against where it left the branch that it goes to. Without enough history
+    /// there is nothing to say.
+    pub(crate) async fn of(run: &Run<'_>, checkout: &Checkout) -> ChangedFiles {
+        let workspace = &checkout.workspace;
+        let (repo, head, tip) =
+            (workspace.repo.clone(), workspace.base, checkout.rules.workspace().base);
+        let base = blocking(move || hunks::merge_base(&repo, tip, head)).await;
+        let Ok(Some(base)) = base else { return ChangedFiles::default() };
+        let Ok(diff) = open::difference(workspace, base, head, &run.stop()).await else {
+            return ChangedFiles::default();
+        };
+        let mut list = String::new();
+        for (at, file) in diff.files.iter().enumerate() {
+            if list.len() > MAX_LIST {
+                list.push_str(&format!("[{} more]\n", diff.files.len() - at));
+                break;
+            }
+            list.push_str(&summary(file));
+            list.push('\n');
+        }
+        ChangedFiles { list: list.trim_end().to_owned(), base: base.short() }
+    }
+}
+
+/// Bytes of the list of changed files.
+const MAX_LIST: usize = 8 << 10;
+
 impl Instruction<'_> {
     /// The task in words: what was asked, where, and the conversation around it.
     pub(crate) fn task_text(
@@ -88,6 +128,7 @@ impl Instruction<'_> {
         run: &Run<'_>,
         admitted: &AdmittedCommand,
         checks: &[String],
+        changed: &ChangedFiles,
     ) -> Result<(String, Vec<String>)> {
         let trigger = admitted.request.trigger.as_ref();
         let stop = run.stop();
@@ -116,6 +157,9 @@ impl Instruction<'_> {
                 is_pull_request: admitted.pull.is_some(),
                 conversation: &conversation.text,
                 threads: &said.text,
+                is_in_thread: admitted.is_in_thread(),
+                changed: &changed.list,
+                base: &changed.base,
                 words: words.text.trim(),
                 failures: self.failures,
                 checks,
