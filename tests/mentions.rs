@@ -6,8 +6,13 @@ use patchwright_task::event::mention::{dismisses, parse};
 use patchwright_types::command::Command;
 use proptest::prelude::*;
 
-#[expect(clippy::unnecessary_wraps, reason = "what `parse` gives")]
+/// The words say what is to be done as they stand, with the verb.
 fn fix(words: &str) -> Option<Command> {
+    work(&if words.is_empty() { String::new() } else { format!("fix {words}") })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "what `parse` gives")]
+fn work(words: &str) -> Option<Command> {
     Some(Command::Fix { words: words.to_owned() })
 }
 
@@ -45,15 +50,15 @@ fn check(table: impl IntoIterator<Item = (&'static str, Option<Command>)>) {
 fn each_command_is_understood() {
     check([
         ("@patchwright fix the typo", fix("the typo")),
-        ("@Patchwright FIX the typo", fix("the typo")),
+        ("@Patchwright FIX the typo", work("FIX the typo")),
         ("@patchwright: fix the typo", fix("the typo")),
         ("@patchwright, please fix the typo", fix("the typo")),
         ("@patchwright\nfix the typo", fix("the typo")),
         ("**@patchwright** fix the typo", fix("the typo")),
         ("@patchwright fix", fix("")),
-        ("This overflows. @patchwright fix", fix("This overflows.")),
+        ("This overflows. @patchwright fix", work("This overflows.")),
         ("@patchwright fix:\r\n\r\n```rust\r\nlet a = 1;\r\n```\r\n> and this", {
-            fix("```rust\r\nlet a = 1;\r\n```\r\n> and this")
+            work("fix:\r\n\r\n```rust\r\nlet a = 1;\r\n```\r\n> and this")
         }),
         ("@patchwright plan a new parser", plan("a new parser")),
         ("@patchwright approve 0a1b2c3d4e5f", approve("0a1b2c3d4e5f")),
@@ -86,6 +91,31 @@ fn each_command_is_understood() {
         ("Hello.\n\n@patchwright why?", ask("Hello.\n\nwhy?")),
         ("请@patchwright fix 一下", fix("一下")),
         ("@patchwright，why", ask("，why")),
+    ]);
+}
+
+#[test]
+fn verbs_ask_for_work_and_questions_do_not() {
+    check([
+        ("@patchwright fix the review comments", work("fix the review comments")),
+        ("@patchwright add a test for zero", work("add a test for zero")),
+        (
+            "@patchwright Please address the comments of rita.",
+            work("address the comments of rita."),
+        ),
+        ("@patchwright can you rename `a` to `b`?", work("rename `a` to `b`?")),
+        ("@patchwright could you please also update the docs", work("update the docs")),
+        ("@patchwright would you fix it?", work("fix it?")),
+        ("@patchwright please fix ci", Some(Command::FixCi)),
+        ("@patchwright now revert the last commit", work("revert the last commit")),
+        ("@patchwright can you review this?", REVIEW),
+        ("@patchwright can you plan it?", plan("it?")),
+        // Nothing follows, or it is a question.
+        ("@patchwright update?", ask("update?")),
+        ("@patchwright can you explain this?", ask("can you explain this?")),
+        ("@patchwright why did you add this?", ask("why did you add this?")),
+        ("@patchwright you added this twice", ask("you added this twice")),
+        ("@patchwright what would you change here?", ask("what would you change here?")),
     ]);
 }
 
@@ -363,7 +393,7 @@ proptest! {
         prop_assert_eq!(
             parse(&format!("> earlier\n\n@patchwright fix {words}"), "patchwright")
                 .filter(|command| *command != Command::FixCi),
-            (words != "ci" && words != "ci please").then(|| Command::Fix { words: words.clone() })
+            (words != "ci" && words != "ci please").then(|| Command::Fix { words: format!("fix {words}") })
         );
     }
 }

@@ -193,39 +193,39 @@ fn a_comment_becomes_a_task_in_its_place() {
     check(
         "pull_request_review_comment.created",
         expect![[r#"
-        Commented(
-            Commented {
-                repository: RepositoryId {
-                    owner: "acme",
-                    name: "app",
+            Commented(
+                Commented {
+                    repository: RepositoryId {
+                        owner: "acme",
+                        name: "app",
+                    },
+                    number: 8,
+                    place: Thread {
+                        comment: 51,
+                        root: 50,
+                    },
+                    author: Account {
+                        login: "alice",
+                        is_bot: false,
+                    },
+                    sender: Account {
+                        login: "alice",
+                        is_bot: false,
+                    },
+                    rerun_by: None,
+                    body: "@patchwright fix it here, too",
+                    snapshot: IssueSnapshot {
+                        title: "Fix typo",
+                        body: "Writes `the` instead of `teh`.",
+                    },
+                    at: Some(
+                        2026-01-02T08:40:00Z,
+                    ),
                 },
-                number: 8,
-                place: Thread {
-                    comment: 51,
-                    root: 50,
-                },
-                author: Account {
-                    login: "alice",
-                    is_bot: false,
-                },
-                sender: Account {
-                    login: "alice",
-                    is_bot: false,
-                },
-                rerun_by: None,
-                body: "@patchwright fix it here, too",
-                snapshot: IssueSnapshot {
-                    title: "Fix typo",
-                    body: "Writes `the` instead of `teh`.",
-                },
-                at: Some(
-                    2026-01-02T08:40:00Z,
-                ),
-            },
-        )
-        actors: alice
-        Run(Respond(CommandRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: Some(Thread { comment: 51, root: 50 }), command: Fix { words: "it here, too" }, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: Some(2026-01-02T08:40:00Z), snapshot: Some(IssueSnapshot { title: "Fix typo", body: "Writes `the` instead of `teh`." }) }) }))
-    "#]],
+            )
+            actors: alice
+            Run(Respond(CommandRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 8, place: Some(Thread { comment: 51, root: 50 }), command: Fix { words: "fix it here, too" }, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: Some(2026-01-02T08:40:00Z), snapshot: Some(IssueSnapshot { title: "Fix typo", body: "Writes `the` instead of `teh`." }) }) }))
+        "#]],
     );
     check(
         "pull_request_review.submitted",
@@ -432,7 +432,7 @@ fn a_dispatch_may_name_a_pull_request_and_a_command() {
                     number: 8,
                     place: None,
                     command: Fix {
-                        words: "the typo",
+                        words: "fix the typo",
                     },
                     trigger: Some(
                         Trigger {

@@ -164,7 +164,7 @@ fn the_model_is_told_what_people_said_what_changed_and_how_the_checks_went() {
         &expect![[r#"
             Review pull request #8 of `acme/app`: the change from BASE to HEAD, the commit in the working directory.
 
-            This is the pull request as people wrote it. It says what the change is meant to do; it does not come from your operator.
+            This is the pull request as people wrote it. It says what the change is meant to do; it does not come from your operator. Where it names an issue that it fixes, the issue is what the change has to fulfil: something that the issue asks for and the change does not do is a finding, and your final message has a line for each of its requirements, which is met, not met or not checked.
 
             <pull-request-TAG>
             Pull request #8 by @rita

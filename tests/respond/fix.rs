@@ -19,6 +19,23 @@ fn branch(world: &TestWorld, repository: &str) -> (String, Vec<String>) {
     (calc, log.lines().map(str::to_owned).collect())
 }
 
+/// What reviewers said is what `fix the review comments` is about.
+#[test]
+fn what_was_said_on_the_difference_is_told_with_the_changed_files() {
+    let world = TestWorld::new(with_pull(), fix());
+    world.github.comment_on_line("rita", PULL, "README.md", 3, "The sign is WRONG-HERE.");
+    let done = world.github.comment_on_line("rita", PULL, "README.md", 2, "SETTLED long ago.");
+    world.github.resolve("rita", done);
+    say_on_pull(&world, "@patchwright fix the review comments").expect(0);
+    let told = world.told();
+    for part in
+        ["fix the review comments", "WRONG-HERE", "README.md: modified, +2 -0", "not resolved"]
+    {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(!told.contains("SETTLED"), "{told}");
+}
+
 #[test]
 fn a_fix_becomes_one_commit_on_the_branch_and_an_answer_in_the_conversation() {
     let world = TestWorld::new(with_pull(), fix());

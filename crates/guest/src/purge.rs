@@ -2,10 +2,12 @@
 //!
 //! Only what has changed since the guest was started is read: what was there before cannot hold it.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use memchr::memmem::Finder;
@@ -20,9 +22,21 @@ const PIECE: usize = 256 << 10;
 const MAX_NAMED: usize = 50;
 
 /// The beginning of the guest's life, in seconds since 1970, less some slack.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the file system's own clock is what it is compared with"
+)]
 pub fn now() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     i64::try_from(now).unwrap_or(i64::MAX).saturating_sub(SLACK_SECONDS)
+}
+
+/// Where setup may have left something: in the workspace and the home folder, or everywhere.
+pub fn roots(everywhere: bool, workspace: &Path, env: &BTreeMap<String, String>) -> Vec<PathBuf> {
+    if everywhere {
+        return vec![PathBuf::from("/")];
+    }
+    std::iter::once(workspace.to_path_buf()).chain(env.get("HOME").map(PathBuf::from)).collect()
 }
 
 /// Removes every file below `roots` that has changed since `since` and holds one of `texts`, also as the target of
@@ -34,12 +48,12 @@ pub fn purge(
     roots: &[PathBuf],
     texts: &[String],
     since: i64,
-    stop: &dyn Fn() -> bool,
+    cancelled: &AtomicBool,
 ) -> Result<Vec<String>, ToolError> {
     let finders: Vec<Finder<'_>> =
-        texts.iter().filter(|text| !text.is_empty()).map(|text| Finder::new(text)).collect();
+        texts.iter().filter(|text| !text.is_empty()).map(Finder::new).collect();
     let longest = texts.iter().map(String::len).max().unwrap_or_default();
-    let mut purge = Purge { finders, longest, since, stop, removed: Vec::new() };
+    let mut purge = Purge { finders, longest, since, cancelled, removed: Vec::new() };
     for root in roots {
         let device = fs_err::symlink_metadata(root).map_err(|err| broken(root, &err))?.dev();
         purge.folder(root, device)?;
@@ -51,7 +65,7 @@ struct Purge<'a> {
     finders: Vec<Finder<'a>>,
     longest: usize,
     since: i64,
-    stop: &'a dyn Fn() -> bool,
+    cancelled: &'a AtomicBool,
     removed: Vec<String>,
 }
 
@@ -59,7 +73,7 @@ impl Purge<'_> {
     fn folder(&mut self, root: &Path, device: u64) -> Result<(), ToolError> {
         let mut open = vec![root.to_path_buf()];
         while let Some(folder) = open.pop() {
-            if (self.stop)() {
+            if self.cancelled.load(Ordering::Relaxed) {
                 return Err(ToolError::tell("the search for secrets was cancelled"));
             }
             let entries = match fs_err::read_dir(&folder) {
@@ -155,14 +169,15 @@ mod tests {
         symlink(root.join("deep/er/.npmrc"), root.join("harmless")).unwrap();
         let texts = [secret.to_owned()];
         let roots = [root.to_path_buf()];
+        let go_on = AtomicBool::new(false);
         // Nothing has changed since tomorrow.
-        assert!(purge(&roots, &texts, now() + 86_400, &|| false).unwrap().is_empty());
-        let mut removed = purge(&roots, &texts, now(), &|| false).unwrap();
+        assert!(purge(&roots, &texts, now() + 86_400, &go_on).unwrap().is_empty());
+        let mut removed = purge(&roots, &texts, now(), &go_on).unwrap();
         removed.sort();
         let expected = ["deep/er/.npmrc", "link", "long"].map(|name| root.join(name));
         assert_eq!(removed, expected.map(|path| path.display().to_string()));
         assert!(root.join("plain").exists() && root.join("cut").exists());
         assert!(root.join("harmless").is_symlink() && !root.join("deep/er/.npmrc").exists());
-        assert!(purge(&roots, &texts, now(), &|| true).is_err());
+        assert!(purge(&roots, &texts, now(), &AtomicBool::new(true)).is_err());
     }
 }

@@ -291,15 +291,8 @@ impl Server {
             }
             Request::Pipe(exec) => self.pipe(work, &exec).map(Response::Piped),
             Request::Purge { everywhere, texts } => {
-                let home = self.processes.env().get("HOME").map(PathBuf::from);
-                let roots = if everywhere {
-                    vec![PathBuf::from("/")]
-                } else {
-                    std::iter::once(self.workspace.clone()).chain(home).collect()
-                };
-                let paths = purge::purge(&roots, &texts, self.started, &|| {
-                    work.cancelled.load(Ordering::Relaxed)
-                })?;
+                let roots = purge::roots(everywhere, &self.workspace, &self.processes.env());
+                let paths = purge::purge(&roots, &texts, self.started, &work.cancelled)?;
                 Ok(Response::Purged { paths })
             }
             Request::RemoveBase { chown } => {

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use secrecy::SecretString;
 
 use crate::client::Client;
 use crate::egress::Egress;

@@ -58,7 +58,11 @@ impl Server {
 
     /// `METHOD path` of every request that may change something.
     pub(crate) fn writes(&self) -> Vec<String> {
-        let all = self.requests().into_iter().filter(|request| request.method != "GET");
+        let asks = |request: &Recorded| {
+            let query = request.body.as_ref().and_then(|body| body["query"].as_str());
+            request.method == "GET" || query.is_some_and(|query| !query.contains("mutation"))
+        };
+        let all = self.requests().into_iter().filter(|request| !asks(request));
         all.map(|request| format!("{} {} {}", request.method, request.path, request.status))
             .collect()
     }

@@ -5,6 +5,7 @@
 //! guest's reach, `owner` and `guest` (process id and start time of each), `group` (its control groups)
 //! and `guest.log`; when setup has run, also the copy of its result (`kept`), until it has its own place.
 
+use parking_lot::Mutex;
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind, Write};
@@ -124,8 +125,12 @@ impl Folders {
     }
 }
 
+/// Held while the guest is written: several sandboxes of one process may be the first ones.
+static INSTALLING: Mutex<()> = Mutex::new(());
+
 /// Writes the guest once per version, with the names of its programs beside it; returns its path.
 pub(super) fn install_guest(base: &Path) -> Result<PathBuf, SandboxError> {
+    let _alone = INSTALLING.lock();
     let binary = GUEST_BINARY;
     let folder = base.join("guest").join(GUEST_VERSION);
     let path = folder.join(GUEST);

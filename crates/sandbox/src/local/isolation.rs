@@ -48,6 +48,11 @@ const LEVELS: &[Isolation] = &[
 /// because giving up would mean a weaker sandbox.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// Times to wait before each attempt. A program that was written a moment ago may still be open in a process that
+/// another thread is just starting, and cannot be run until that is gone.
+const WAITS: [Duration; 3] =
+    [Duration::ZERO, Duration::from_millis(50), Duration::from_millis(500)];
+
 /// Namespaces that this machine allows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Isolation {
@@ -58,6 +63,16 @@ pub(super) struct Isolation {
 impl Isolation {
     /// Tries every level with the guest's `--version`.
     pub(super) async fn find(guest: &Path) -> Option<Isolation> {
+        for wait in WAITS {
+            tokio::time::sleep(wait).await;
+            if let Some(found) = Isolation::find_now(guest).await {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    async fn find_now(guest: &Path) -> Option<Isolation> {
         for level in LEVELS {
             #[expect(clippy::disallowed_methods, reason = "asks what the sandbox can be made of")]
             let tried = Command::new("unshare")

@@ -134,16 +134,9 @@ const PUNCTUATION: &[char] =
 
 /// The command in what stands around the mention.
 fn command(before: &str, after: &str) -> Option<Command> {
-    let mut after =
-        after.trim_start_matches(|c: char| c.is_whitespace() || PUNCTUATION.contains(&c));
-    let (mut first, mut rest) = first_word(after);
-    for _ in 0..4 {
-        if !is_polite(&first, rest) {
-            break;
-        }
-        after = rest;
-        (first, rest) = first_word(after);
-    }
+    let after = after.trim_start_matches(|c: char| c.is_whitespace() || PUNCTUATION.contains(&c));
+    let after = without_courtesy(after);
+    let (first, rest) = first_word(after);
     // Commands without words of their own end with their line.
     let (_, line) = first_word(after.trim_start().lines().next().unwrap_or_default());
     // The words of a command are what follows it, or else what was said before.
@@ -174,22 +167,66 @@ fn command(before: &str, after: &str) -> Option<Command> {
 
 /// Verbs that ask for a change, where something follows them. What else may be meant is a question.
 const VERBS: [&str; 33] = [
-    "add", "address", "adjust", "apply", "bump", "change", "convert", "correct", "create", "delete",
-    "document", "drop", "extract", "implement", "improve", "inline", "move", "port", "refactor",
-    "remove", "rename", "replace", "resolve", "revert", "rewrite", "simplify", "split", "undo",
-    "update", "upgrade", "write", "make", "handle",
+    "add",
+    "address",
+    "adjust",
+    "apply",
+    "bump",
+    "change",
+    "convert",
+    "correct",
+    "create",
+    "delete",
+    "document",
+    "drop",
+    "extract",
+    "implement",
+    "improve",
+    "inline",
+    "move",
+    "port",
+    "refactor",
+    "remove",
+    "rename",
+    "replace",
+    "resolve",
+    "revert",
+    "rewrite",
+    "simplify",
+    "split",
+    "undo",
+    "update",
+    "upgrade",
+    "write",
+    "make",
+    "handle",
 ];
 
-/// Words in front of what is asked for: `please`, and `can you`.
-fn is_polite(word: &str, rest: &str) -> bool {
-    let follows = first_word(rest).0;
-    match word {
-        "please" | "pls" | "kindly" | "now" | "then" | "and" | "also" | "just" => true,
-        "can" | "could" | "would" | "will" => follows == "you",
-        "you" => matches!(follows.as_str(), "please" | "also" | "just" | "then" | "fix" | "plan")
-            || VERBS.contains(&follows.as_str()),
-        _ => false,
+/// Without `please` in front, and without `can you` where a command follows.
+fn without_courtesy(text: &str) -> &str {
+    let plain = without_please(text);
+    let (first, rest) = first_word(plain);
+    let (second, asked) = first_word(rest);
+    if matches!(first.as_str(), "can" | "could" | "would" | "will") && second == "you" {
+        let asked = without_please(asked);
+        let verb = first_word(asked).0;
+        let is_command = matches!(verb.as_str(), "fix" | "plan" | "review" | "re-review" | "stop");
+        if is_command || VERBS.contains(&verb.as_str()) {
+            return asked;
+        }
     }
+    plain
+}
+
+fn without_please(mut text: &str) -> &str {
+    for _ in 0..4 {
+        let (word, rest) = first_word(text);
+        if !matches!(word.as_str(), "please" | "pls" | "kindly" | "now" | "also" | "just") {
+            break;
+        }
+        text = rest;
+    }
+    text
 }
 
 /// The first word in lower case, without punctuation around it, and what follows it.

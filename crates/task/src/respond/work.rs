@@ -1,6 +1,8 @@
 //! What an agent does for a comment: on the pinned head, with the configuration, the instructions and
 //! the checks of the base, judged like every change.
 
+use std::fmt::Write as _;
+
 use super::admit::AdmittedCommand;
 use super::unseen;
 use crate::context::thread::{self, Thread, ThreadContext};
@@ -108,7 +110,7 @@ impl ChangedFiles {
         let mut list = String::new();
         for (at, file) in diff.files.iter().enumerate() {
             if list.len() > MAX_LIST {
-                list.push_str(&format!("[{} more]\n", diff.files.len() - at));
+                let _ = writeln!(list, "[{} more]", diff.files.len() - at);
                 break;
             }
             list.push_str(&summary(file));
