@@ -6,8 +6,8 @@ use serde_json::json;
 use super::{check, state};
 use crate::resume::meanwhile;
 use crate::support::github::{Fault, Kind};
-use crate::support::model::{Turn, call, fail, say};
-use crate::support::world::{TestWorld, fix, github};
+use crate::support::model::{Turn, call, custom, fail, say};
+use crate::support::world::{PATCH, TestWorld, fix, github};
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "whole texts")]
@@ -84,6 +84,19 @@ fn a_used_up_budget_opens_a_draft_that_the_next_run_completes() {
     assert_eq!((pull.number, pull.draft), (draft.number, false), "{pull:?}");
     assert!(pull.body.contains("Fixes #7") && !pull.body.contains("Refs #7"), "{}", pull.body);
     assert_eq!(world.runs().len(), 2);
+}
+
+#[test]
+fn a_draft_that_a_person_made_stays_one() {
+    let world = TestWorld::new(github(), fix());
+    world.issue().expect(0);
+    let [pull] = &world.github.pulls()[..] else { panic!("one pull request") };
+    world.github.set_draft(pull.number, true);
+    let turns = [custom("apply_patch", PATCH), say("Add and say so\n\nThe sign was wrong.")];
+    world.model.add(turns);
+    world.issue().expect(0);
+    let [again] = &world.github.pulls()[..] else { panic!("the same one") };
+    assert!(again.draft && again.title == "Add and say so", "{again:?}");
 }
 
 #[test]

@@ -13,6 +13,8 @@ use patchwright_provider::{ToolDeclaration, ToolForm};
 
 /// Most calls of one text.
 const MAX_CALLS: usize = 64;
+/// Places of a marker that are looked at, each of which costs time in proportion to the text.
+const MAX_PLACES: usize = 256;
 
 /// Words that only stand in a text when somebody writes a call, or speaks of calls.
 const MARKERS: &[&str] = &[
@@ -63,8 +65,11 @@ pub fn read(text: &str, tools: &[ToolDeclaration]) -> Option<Written> {
     let mut calls = Vec::new();
     let mut rest = String::new();
     let mut from = 0;
-    while calls.len() < MAX_CALLS {
+    for _ in 0..MAX_PLACES {
         let Some((start, form)) = next_form(text, from) else { break };
+        if calls.len() >= MAX_CALLS {
+            break;
+        }
         let Some(found) = form(&text[start..]) else {
             let end = start + text[start..].chars().next().map_or(1, char::len_utf8);
             rest.push_str(&text[from..end]);
@@ -95,8 +100,9 @@ pub fn read(text: &str, tools: &[ToolDeclaration]) -> Option<Written> {
 /// Somebody tried to write a call: it stands at the beginning of a line, or is all that there is.
 pub fn is_attempt(text: &str) -> bool {
     let text = without_thoughts(text).trim();
-    MARKERS.iter().any(|marker| text.match_indices(marker).any(|(at, _)| begins_a_line(text, at)))
-        || json_alone(text).is_some()
+    MARKERS.iter().any(|marker| {
+        text.match_indices(marker).take(MAX_PLACES).any(|(at, _)| begins_a_line(text, at))
+    }) || json_alone(text).is_some()
 }
 
 fn begins_a_line(text: &str, at: usize) -> bool {
@@ -133,7 +139,8 @@ fn next_form(text: &str, from: usize) -> Option<(usize, Form)> {
         ("<|channel|>commentary to=functions.", harmony),
     ];
     let places = FORMS.iter().filter_map(|(marker, form)| {
-        let mut places = text[from..].match_indices(marker).map(|(at, _)| from + at);
+        let places = text[from..].match_indices(marker).map(|(at, _)| from + at);
+        let mut places = places.take(MAX_PLACES);
         let at = places.find(|at| begins_a_line(text, *at) && !is_quoted(text, *at))?;
         Some((at, *form))
     });
@@ -390,6 +397,16 @@ mod tests {
     use serde_json::json;
 
     use crate::written_calls::*;
+
+    /// Whatever a text is full of, it is looked at a bounded number of times.
+    #[test]
+    fn many_markers_are_not_all_looked_at() {
+        for marker in MARKERS {
+            let line = format!("{marker}\n");
+            assert_eq!(read(&line.repeat(20_000), &[]), None, "{marker}");
+            assert_eq!(read(&format!("```\n{}", line.repeat(20_000)), &[]), None, "{marker}");
+        }
+    }
 
     fn tools() -> Vec<ToolDeclaration> {
         let schema = json!({"type": "object", "properties": {

@@ -27,6 +27,14 @@ pub struct PullRequest<'a> {
 const SUMMARY: usize = 12_000;
 const PATCH: usize = 20_000;
 
+/// How a body begins that says why the pull request is a draft.
+const WARNING: &str = "> [!WARNING]";
+
+/// A body of ours that says why the pull request is a draft.
+pub fn has_warning(body: &str) -> bool {
+    body.trim_start().starts_with(WARNING)
+}
+
 /// The title: the first line of the model's last message when it reads like one, else the issue's.
 pub fn title(final_message: &str, issue_title: Option<&str>) -> String {
     let first = final_message.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -65,7 +73,7 @@ fn assemble(pull_request: &PullRequest<'_>, patch: usize, summary: usize) -> Str
     let mut sections = sections(pull_request, patch, summary);
     let mut out = String::new();
     if let Some(warning) = warning(pull_request.outcome) {
-        let _ = writeln!(out, "> [!WARNING]\n> {warning}\n");
+        let _ = writeln!(out, "{WARNING}\n> {warning}\n");
     }
     if let Some(template) = pull_request.template.filter(|template| !template.trim().is_empty()) {
         out.push_str(template::fill(template, &mut sections).trim_start());

@@ -136,8 +136,11 @@ pub async fn publish(
     let Proposal { workspace, outcome, judged, .. } = *proposal;
     let (place, head) = put_on_branch(run, origin, proposal).await?;
     let draft = draft_of(run, origin, workspace, outcome, judged, &place.branch);
+    // A draft that somebody made of it stays one.
+    let was_unfinished =
+        !draft.draft && place.tip.is_some() && has_unfinished(run, origin, &place.branch).await;
     let (mut pull_request, operation) = open_or_update(run, origin, &draft, &place.branch).await?;
-    if operation == Operation::Updated && pull_request.draft && !draft.draft {
+    if operation == Operation::Updated && pull_request.draft && was_unfinished {
         pull_request.draft = !is_made_ready(run, origin, &pull_request).await;
     }
     decorate(run, origin, &pull_request).await;
@@ -415,6 +418,15 @@ async fn open_or_update(
         detail: json!({ "number": pull_request.number, "operation": operation }),
     })?;
     Ok((pull_request, operation))
+}
+
+/// The open pull request of the branch is a draft because of what an earlier run said in it.
+async fn has_unfinished(run: &Run<'_>, origin: Origin<'_>, branch: &str) -> bool {
+    let Ok(forge) = run.world.forge() else { return false };
+    let pulls = forge.pull_requests_from(&origin.repository().id, branch).await;
+    let is_unfinished =
+        |pull: &PullRequest| pull.open && pull.draft && pr_body::has_warning(&pull.body);
+    pulls.is_ok_and(|pulls| pulls.iter().any(is_unfinished))
 }
 
 /// What an earlier run left as a draft is complete now.
