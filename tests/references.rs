@@ -1,6 +1,8 @@
-//! What an issue or a pull request refers to is told to the model, as people see it.
+//! What an issue or a pull request refers to or shows is told to the model, as people see it.
 
 use patchwright_forge::Role;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use crate::action::event;
@@ -91,4 +93,51 @@ fn a_review_knows_what_the_pull_request_is_to_fulfil() {
     let text = opening(&world);
     assert!(text.contains("(open), by @bob: Sums are wrong\nWANTED"), "{text}");
     assert!(text.contains("a line for each of its requirements"), "{text}");
+}
+
+/// A picture of one pixel.
+const PIXEL: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mP4DwABAQEAHLCMmQAAAABJRU5ErkJggg==";
+
+/// An issue that shows pictures: one, one that is hidden, one that is missing, one of another host, and what is
+/// no picture.
+fn with_pictures() -> TestWorld {
+    let body = "It looks like this: ![PAYLOAD](/user-attachments/assets/one) \
+                <!-- ![](/user-attachments/assets/hidden) --> ![](/user-attachments/assets/gone) \
+                ![](https://evil.example/user-attachments/a.png) ![](/user-attachments/assets/text)";
+    let github = GitHub::new().repository("acme/app", FILES).issue("acme/app", 7, "See", body);
+    let world = TestWorld::new(github.by("rita"), fix());
+    {
+        let mut uploads = world.github.world();
+        for name in ["one", "hidden"] {
+            uploads.uploads.insert(name.to_owned(), STANDARD.decode(PIXEL).unwrap());
+        }
+        uploads.uploads.insert("text".to_owned(), b"no picture".to_vec());
+    }
+    world
+}
+
+#[test]
+fn the_pictures_of_an_issue_are_shown() {
+    let world = with_pictures();
+    world.issue().expect(0);
+    let request = String::from_utf8_lossy(&world.model.requests()[0].raw).into_owned();
+    assert_eq!(request.matches(PIXEL).count(), 1, "{request}");
+    assert!(request.contains("the pictures that the text shows") && !request.contains("PAYLOAD"));
+    let report = world.result("report.html");
+    for part in ["assets/gone", "status 404", "assets/text", "no picture that models see"] {
+        assert!(report.contains(part), "{part}");
+    }
+    assert!(!report.contains("evil.example"));
+}
+
+#[test]
+fn a_model_that_sees_nothing_is_shown_nothing() {
+    let world = with_pictures();
+    let path = world.path("config.yml");
+    fs_err::write(&path, "models:\n  gpt-5.3-codex: {images: false}\n").unwrap();
+    let world = world.set("PATCHWRIGHT_CONFIG", path.display().to_string());
+    world.issue().expect(0);
+    let request = String::from_utf8_lossy(&world.model.requests()[0].raw).into_owned();
+    assert!(!request.contains(PIXEL), "{request}");
 }

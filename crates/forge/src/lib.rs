@@ -238,6 +238,22 @@ impl Operation {
     }
 }
 
+/// A text with the pictures that it shows.
+#[derive(Clone, Debug, Default)]
+pub struct Rendered {
+    /// The text as it was when the pictures were read.
+    pub body: String,
+    pub pictures: Vec<Picture>,
+}
+
+/// A picture, or why it could not be had.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// For people: without what signs it.
+    pub address: String,
+    pub content: Result<Vec<u8>, String>,
+}
+
 /// The place where issues and pull requests live. All text that goes out has been redacted before.
 #[async_trait]
 pub trait Forge: Send + Sync {
@@ -250,6 +266,18 @@ pub trait Forge: Send + Sync {
     async fn role(&self, repository: &RepositoryId, login: &str) -> Result<Role, ForgeError>;
 
     async fn issue(&self, repository: &RepositoryId, number: u64) -> Result<Issue, ForgeError>;
+
+    /// The pictures that the text of an issue or a pull request shows, of those that the forge itself keeps: the
+    /// first `count`, each of at most `bytes` bytes.
+    async fn pictures(
+        &self,
+        _repository: &RepositoryId,
+        _number: u64,
+        _count: usize,
+        _bytes: usize,
+    ) -> Result<Rendered, ForgeError> {
+        Ok(Rendered::default())
+    }
 
     /// All comments, oldest first; complete or an error. At most `limit` are fetched (newest kept), and of
     /// texts that are too long together the oldest are [left out](Comment::left_out).

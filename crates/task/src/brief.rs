@@ -16,12 +16,14 @@ use crate::context::baseline;
 use crate::context::environment::{self, Environment, Found};
 use crate::context::instructions::{self, Instructions};
 use crate::context::map;
+use crate::context::pictures::{self, Pictures};
 use crate::context::setup;
 use crate::context::skills::{self, Skills};
 use crate::context::thread::{self, Thread};
 use patchwright_base::error::Result;
 use patchwright_config::{Mode, Personality};
 use patchwright_guest::protocol::Exec;
+use patchwright_journal::Entry;
 use patchwright_prompt::{self as prompt, SystemPrompt};
 use patchwright_provider::ToolDeclaration;
 use patchwright_provider::catalogue::Model;
@@ -56,6 +58,8 @@ pub struct Brief {
     pub(super) found: Found,
     /// The task in words.
     pub task: String,
+    /// The pictures that belong to it.
+    pictures: Vec<Content>,
     /// The task is a change: a model that makes none is asked about it.
     pub expects_change: bool,
     /// For the report: what was removed from or left out of the input.
@@ -96,7 +100,10 @@ impl Brief {
     ) -> Result<Brief> {
         let (task, notes) = job.subject.task_text(run, job.checkout, checks).await?;
         let rules = job.checkout.rules.workspace();
-        let brief = Brief::with(run, rules, &task, notes, &checks.commands).await?;
+        let mut brief = Brief::with(run, rules, &task, notes, &checks.commands).await?;
+        let shown = job.subject.pictures(run).await?;
+        brief.pictures = shown.content;
+        brief.notes.extend(shown.notes);
         let expects_change = job.baseline != Baseline::None && !job.answer_suffices;
         let baseline = baseline::render(before)?;
         Ok(Brief { mode_text: job.mode_text, expects_change, baseline, ..brief })
@@ -162,6 +169,7 @@ impl Brief {
             image: String::new(),
             found: Found::default(),
             task: task.to_owned(),
+            pictures: Vec::new(),
             notes,
             checks: checks.to_vec(),
             setup: String::new(),
@@ -268,7 +276,11 @@ impl Brief {
             (Role::User, self.task.clone()),
         ];
         let layers = layers.into_iter().filter(|(_, text)| !text.is_empty());
-        Ok(layers.map(|(role, text)| message(role, text)).collect())
+        let mut items: Vec<Item> = layers.map(|(role, text)| message(role, text)).collect();
+        if let Some(Item::Message(task)) = items.last_mut() {
+            task.content.extend(self.pictures.iter().cloned());
+        }
+        Ok(items)
     }
 }
 
@@ -338,6 +350,29 @@ impl Subject<'_> {
                 instruction.task_text(run, command, checks, &changed)
             }
         }
+    }
+}
+
+impl Subject<'_> {
+    /// The pictures of what is worked on, for a model that sees them. A resumed run has them already.
+    async fn pictures(&self, run: &Run<'_>) -> Result<Pictures> {
+        let is_prompted = run.folder.find(|entry| {
+            matches!(entry, Entry::Prompted { .. }).then_some(())
+        });
+        if !run.world.model.images || is_prompted.is_some() {
+            return Ok(Pictures::default());
+        }
+        let (repository, number, snapshot) = match *self {
+            Subject::Issue(issue) => (&issue.repository, issue.issue.number, &issue.snapshot),
+            Subject::Command(command, _) => {
+                (&command.repository, command.request.number, &command.snapshot)
+            }
+            Subject::Exec(_) | Subject::Prompt(_) | Subject::Campaign(_) => {
+                return Ok(Pictures::default());
+            }
+        };
+        let forge = run.world.forge()?.as_ref();
+        Ok(pictures::of(forge, &repository.id, number, snapshot).await)
     }
 }
 

@@ -109,6 +109,8 @@ pub(crate) struct World {
     pub(crate) outbox: Vec<u64>,
     /// Where logs are, which is another origin.
     pub(crate) logs_address: Option<std::net::SocketAddr>,
+    /// Pictures that people have uploaded, by the end of their address.
+    pub(crate) uploads: std::collections::BTreeMap<String, Vec<u8>>,
     /// Paths of the logs that were fetched.
     pub(crate) logs_read: Vec<String>,
 }

@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
 
-use http::header::HeaderMap;
+use http::header::{ACCEPT, HeaderMap};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use octocrab::Octocrab;
@@ -51,6 +51,8 @@ pub(super) struct Call {
     pub(super) need: &'static str,
     /// Only the last so many bytes of the answer are wanted, and a redirect is an answer.
     pub(super) tail: Option<usize>,
+    /// The form of the answer, where it is not the usual one.
+    pub(super) accept: Option<&'static str>,
     /// What it is about, which decides about the token; the same on further pages.
     pub(super) scope: Scope,
 }
@@ -61,11 +63,17 @@ impl Call {
         let action = format!("read {thing}");
         let path = path.into();
         let scope = Scope::of(&path, None);
-        Call { method: Method::GET, path, body: None, thing, action, need: "", tail: None, scope }
+        Call { method: Method::GET, path, body: None, thing, action, need: "", tail: None, accept: None, scope }
     }
 
     pub(super) fn write(method: Method, path: impl Into<String>, thing: impl Into<String>) -> Call {
         Call { method, ..Call::get(path, thing) }
+    }
+
+    /// Asks for another form of the answer.
+    pub(super) fn accept(mut self, form: &'static str) -> Call {
+        self.accept = Some(form);
+        self
     }
 
     pub(super) fn json(mut self, body: Value) -> Call {
@@ -242,6 +250,9 @@ impl Api {
             .extension(call.scope.clone());
         if let Some(most) = call.tail {
             request = request.extension(Tail(most));
+        }
+        if let Some(form) = call.accept {
+            request = request.header(ACCEPT, form);
         }
         let octocrab = self.octocrab();
         let request = octocrab.build_request(request, call.body.as_ref()).map_err(no_answer)?;

@@ -29,6 +29,7 @@ mod lookups;
 mod make;
 mod pages;
 mod people;
+mod pictures;
 mod preflight;
 mod pulls;
 mod refusal;
@@ -143,6 +144,16 @@ impl Forge for GitHubForge {
 
     async fn issue(&self, repository: &RepositoryId, number: u64) -> Result<Issue, ForgeError> {
         self.read_issue(repository, number).await
+    }
+
+    async fn pictures(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        count: usize,
+        bytes: usize,
+    ) -> Result<Rendered, ForgeError> {
+        self.read_pictures(repository, number, count, bytes).await
     }
 
     async fn comments(

@@ -70,7 +70,11 @@ fn one(
     let repository = &world.repositories[place];
     match (request.method.as_str(), rest) {
         ("GET", []) => {
-            Some(Answer::new(200, shape::issue(world, &request.base, repository, &issue)))
+            let mut shown = shape::issue(world, &request.base, repository, &issue);
+            if request.accept.contains(".full+") || request.accept.contains(".html+") {
+                shown["body_html"] = json!(rendered(issue.body.as_deref().unwrap_or_default()));
+            }
+            Some(Answer::new(200, shown))
         }
         ("PATCH", []) => edit(world, request, place, number),
         ("GET", ["comments"]) => {
@@ -211,4 +215,21 @@ fn react(world: &mut World, request: &Request, place: usize, issue: &Issue) -> A
     let answer = Answer::new(201, shape::reaction(world, &reaction));
     world.repositories[place].issues.get_mut(&issue.number).unwrap().reactions.push(reaction);
     answer
+}
+
+/// Pictures as GitHub renders them; the rest does not matter. What stands in a comment is not there.
+fn rendered(body: &str) -> String {
+    let mut html = String::from("<p>");
+    let mut rest = body;
+    while let Some((before, after)) = rest.split_once("<!--") {
+        html.push_str(before);
+        rest = after.split_once("-->").map_or("", |(_, rest)| rest);
+    }
+    html.push_str(rest);
+    while let Some(at) = html.find("![") {
+        let Some((_, link)) = html[at..].split_once("](") else { break };
+        let Some((address, after)) = link.split_once(')') else { break };
+        html = format!("{}<img src=\"{address}\">{after}", &html[..at]);
+    }
+    html + "</p>"
 }
