@@ -1,14 +1,14 @@
 //! What an issue or a pull request refers to or shows is told to the model, as people see it.
 
-use patchwright_forge::Role;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::json;
+use patchwright_forge::Role;
+use serde_json::{Value, json};
 
 use crate::action::event;
 use crate::support::github::GitHub;
 use crate::support::model::say;
-use crate::support::world::{FILES, TestWorld, fix};
+use crate::support::world::{FILES, TestWorld, fix, github};
 
 /// An issue that refers to others: seen, hidden, elsewhere, not there.
 fn referring() -> GitHub {
@@ -23,6 +23,20 @@ fn referring() -> GitHub {
         .issue("acme/app", 7, "add subtracts", "As #3, see acme/other#6 and #99 <!-- and #4 -->")
         .by("rita")
         .comment("ann", "Also #5, and #7 itself.")
+}
+
+/// The event of the label, with the text as it stood then.
+fn labeled(body: &str) -> Value {
+    json!({
+        "action": "labeled",
+        "label": {"name": "patchwright"},
+        "issue": {
+            "number": 7, "title": "add subtracts", "body": body,
+            "state": "open", "locked": false, "updated_at": "2026-01-01T01:00:00Z",
+        },
+        "repository": {"full_name": "acme/app"},
+        "sender": {"login": "ann", "type": "User"},
+    })
 }
 
 /// The texts of the first request.
@@ -61,17 +75,7 @@ fn what_changed_after_the_trigger_is_left_out() {
         repository.issues.get_mut(&3).unwrap().updated = 2 * 60 * 60;
         repository.issues.get_mut(&7).unwrap().labels.push("patchwright".to_owned());
     });
-    let payload = json!({
-        "action": "labeled",
-        "label": {"name": "patchwright"},
-        "issue": {
-            "number": 7, "title": "add subtracts", "body": "As #3 and #5",
-            "state": "open", "locked": false, "updated_at": "2026-01-01T01:00:00Z",
-        },
-        "repository": {"full_name": "acme/app"},
-        "sender": {"login": "ann", "type": "User"},
-    });
-    let world = event(github, "issues", &payload).set("GITHUB_ACTOR", "ann");
+    let world = event(github, "issues", &labeled("As #3 and #5")).set("GITHUB_ACTOR", "ann");
     world.run(&["action"]).expect(0);
     let text = opening(&world);
     assert!(!text.contains("WANTED"), "{text}");
@@ -128,7 +132,25 @@ fn the_pictures_of_an_issue_are_shown() {
     for part in ["assets/gone", "status 404", "assets/text", "no picture that models see"] {
         assert!(report.contains(part), "{part}");
     }
-    assert!(!report.contains("evil.example"));
+    assert!(!report.contains("left out (https://evil.example"));
+}
+
+#[test]
+fn pictures_of_a_text_that_changed_after_the_trigger_are_left_out() {
+    let github = github().user("ann", Role::Write).with(|repository| {
+        let issue = repository.issues.get_mut(&7).unwrap();
+        issue.body = Some("Now ![](/user-attachments/assets/one)".to_owned());
+        issue.labels.push("patchwright".to_owned());
+    });
+    let world = event(github, "issues", &labeled("Then ![](/user-attachments/assets/one)"));
+    let world = world.set("GITHUB_ACTOR", "ann");
+    let picture = STANDARD.decode(PIXEL).unwrap();
+    world.github.world().uploads.insert("one".to_owned(), picture);
+    world.run(&["action"]).expect(0);
+    let request = String::from_utf8_lossy(&world.model.requests()[0].raw).into_owned();
+    assert!(!request.contains(PIXEL), "{request}");
+    let report = world.result("report.html");
+    assert!(report.contains("the text changed after the trigger"), "{report}");
 }
 
 #[test]

@@ -356,9 +356,8 @@ impl Subject<'_> {
 impl Subject<'_> {
     /// The pictures of what is worked on, for a model that sees them. A resumed run has them already.
     async fn pictures(&self, run: &Run<'_>) -> Result<Pictures> {
-        let is_prompted = run.folder.find(|entry| {
-            matches!(entry, Entry::Prompted { .. }).then_some(())
-        });
+        let is_prompted =
+            run.folder.find(|entry| matches!(entry, Entry::Prompted { .. }).then_some(()));
         if !run.world.model.images || is_prompted.is_some() {
             return Ok(Pictures::default());
         }

@@ -49,6 +49,7 @@ impl GitHub {
             deliveries: Vec::new(),
             outbox: Vec::new(),
             logs_address: None,
+            uploads: std::collections::BTreeMap::new(),
             logs_read: Vec::new(),
         };
         world.add_user("patchwright-bot");

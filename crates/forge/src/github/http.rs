@@ -63,7 +63,17 @@ impl Call {
         let action = format!("read {thing}");
         let path = path.into();
         let scope = Scope::of(&path, None);
-        Call { method: Method::GET, path, body: None, thing, action, need: "", tail: None, accept: None, scope }
+        Call {
+            method: Method::GET,
+            path,
+            body: None,
+            thing,
+            action,
+            need: "",
+            tail: None,
+            accept: None,
+            scope,
+        }
     }
 
     pub(super) fn write(method: Method, path: impl Into<String>, thing: impl Into<String>) -> Call {

@@ -61,8 +61,8 @@ use self::http::{Api, Call, segment};
 use super::seal::Seal;
 use super::{
     Account, CheckDraft, CheckRun, Comment, CommentPlace, Comparison, Forge, ForgeError, Issue,
-    Operation, PullRequest, PullRequestDraft, Repository, RepositoryId, Review, ReviewDraft,
-    ReviewPosted, Role, Thread, transfer::Pushed,
+    Operation, PullRequest, PullRequestDraft, Rendered, Repository, RepositoryId, Review,
+    ReviewDraft, ReviewPosted, Role, Thread, transfer::Pushed,
 };
 use patchwright_git::{Oid, PushOutcome};
 

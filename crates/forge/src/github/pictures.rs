@@ -10,7 +10,7 @@ use url::Url;
 
 use super::http::Call;
 use super::{GitHubForge, route};
-use crate::{ForgeError, Picture, RepositoryId, Rendered};
+use crate::{ForgeError, Picture, Rendered, RepositoryId};
 
 /// Text, plain and rendered.
 const FULL: &str = "application/vnd.github.full+json";
@@ -67,7 +67,7 @@ impl GitHubForge {
 fn sources(html: &str, page: &Url) -> Vec<Url> {
     let mut found: Vec<Url> = Vec::new();
     for token in Tokenizer::new_with_emitter(html, DefaultEmitter::default()) {
-        let Ok(Token::StartTag(tag)) = token;
+        let Ok(Token::StartTag(tag)) = token else { continue };
         let source = (*tag.name == b"img").then(|| tag.attributes.get(b"src".as_slice())).flatten();
         let source = source.and_then(|source| page.join(&String::from_utf8_lossy(source)).ok());
         let Some(address) = source.filter(|address| is_kept(address, page)) else { continue };

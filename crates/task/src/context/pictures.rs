@@ -37,7 +37,9 @@ pub async fn of(
             left_out("the pictures were left out: the text changed after the trigger".to_owned())
         }
         Ok(rendered) => shown(&rendered.pictures),
-        Err(err) => left_out(format!("the pictures were left out: {}", text::line(&err.to_string()))),
+        Err(err) => {
+            left_out(format!("the pictures were left out: {}", text::line(&err.to_string())))
+        }
     }
 }
 
@@ -52,15 +54,20 @@ fn shown(pictures: &[Picture]) -> Pictures {
         let name = format!("Picture {}", at + 1);
         let read = fetched.content.as_ref().map_err(Clone::clone).and_then(|content| {
             room = room.checked_sub(content.len()).ok_or("all together are too large")?;
-            picture::shown(&name, content)?.ok_or_else(|| "it is no picture that models see".to_owned())
+            picture::shown(&name, content)?
+                .ok_or_else(|| "it is no picture that models see".to_owned())
         });
         match read {
-            Ok(output) => made.content.extend(output.images.into_iter().map(|image| {
-                Content::Image { media_type: image.media_type, data: image.data }
-            })),
+            Ok(output) => made.content.extend(
+                output
+                    .images
+                    .into_iter()
+                    .map(|image| Content::Image { media_type: image.media_type, data: image.data }),
+            ),
             Err(why) => {
                 let address = text::inline(&fetched.address);
-                made.notes.push(format!("a picture was left out ({address}): {}", text::line(&why)));
+                made.notes
+                    .push(format!("a picture was left out ({address}): {}", text::line(&why)));
             }
         }
     }
