@@ -262,6 +262,20 @@ async fn a_server_in_the_background_stays_in_every_family() {
     }
 }
 
+/// What a fork bomb leaves would leave no room for the next command.
+#[tokio::test]
+async fn a_command_leaves_so_many_processes_and_no_more() {
+    for (slug, tool) in [("claude-sonnet-5", "bash"), ("gpt-5.3-codex", "shell_command")] {
+        let desk = ToolDesk::new(slug).await;
+        let many = "for i in $(seq 150); do sleep 600 & done; echo made";
+        let said = run(&desk, tool, json!({ "command": many })).await;
+        assert!(said.contains("made") && said.contains("at most 128 may go on"), "{slug}: {said}");
+        let left = "ps -e -o args | grep -c '[s]leep 600'; echo works";
+        let said = run(&desk, tool, json!({ "command": left })).await;
+        assert!(said.contains("0\nworks"), "{slug}: {said}");
+    }
+}
+
 #[tokio::test]
 async fn a_command_that_is_asked_to_go_on_behind_goes_on() {
     for (slug, tool, name) in [

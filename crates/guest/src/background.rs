@@ -30,7 +30,7 @@ use crate::tool::{CommandOutput, ToolError};
 /// Most commands that have left something running.
 const MAX_LEFT: usize = 32;
 /// Most processes that one command may leave. A fork bomb would leave no room for the next command.
-const MAX_PROCESSES: usize = 128;
+pub(super) const MAX_PROCESSES: usize = 128;
 /// Bytes of a log; what comes later is taken and thrown away, so that nothing waits for a full pipe.
 const MAX_LOG: u64 = 16 << 20;
 /// How often it is looked whether it is to end.

@@ -23,7 +23,7 @@ use rustix::process::Pid;
 
 use self::marked::{Marked, token};
 use self::outlet::{Heard, Outlet, pump};
-use super::background::{self, Left, PACE};
+use super::background::{self, Left, MAX_PROCESSES, PACE};
 use super::output::Kept;
 use super::process::{Ending, Processes, Running, Spec, TIMED_OUT, exit_code, timespec};
 use super::programs::Patches;
@@ -142,6 +142,10 @@ impl Processes {
             return String::new();
         }
         let names = background::names(&new);
+        if resident.told.len() > MAX_PROCESSES {
+            resident.quiet();
+            return format!("{names} ended with the command: at most {MAX_PROCESSES} may go on.");
+        }
         if outlet.as_ref().is_some_and(|outlet| outlet.is_closed) {
             return format!("In the background {names}.");
         }
