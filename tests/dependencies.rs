@@ -191,6 +191,26 @@ fn configured_commands_that_fail_are_said_too_and_the_next_ones_run() {
 }
 
 #[test]
+fn none_stands_alone() {
+    let none: &[(&str, &str)] = &[("README.md", "# app\n")];
+    let listed = &[(".github/patchwright.yml", "setup: [none, make]\n")][..];
+    for (args, files, says) in [
+        (&["--setup", "none", "--setup", "make"][..], none, "`--setup`"),
+        (&["--setup-allow", "registries,none"], none, "`--setup-allow`"),
+        (&[], listed, "`setup`"),
+    ] {
+        let world = TestWorld::local([]);
+        project(&world, files);
+        let output = exec(&world, args).expect(2);
+        assert!(
+            output.stderr.contains(says) && output.stderr.contains("none"),
+            "{}",
+            output.text()
+        );
+    }
+}
+
+#[test]
 fn none_switches_setup_off() {
     for (name, args, files) in [
         (

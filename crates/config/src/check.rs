@@ -3,6 +3,7 @@
 
 use super::Mode;
 use super::file::File;
+use super::merge;
 use super::review::{PathInstructions, glob_of};
 
 /// Inline comments of one review.
@@ -23,6 +24,12 @@ pub(super) fn check(file: &File) -> Result<(), String> {
         );
     }
     super::check_tools::check(file)?;
+    for (key, words) in [("setup", &file.setup), ("network.setup-allow", &file.network.setup_allow)]
+    {
+        if words.as_deref().is_some_and(merge::has_none_beside_others) {
+            return Err(format!("`none` in `{key}` stands alone, or not at all"));
+        }
+    }
     let review = &file.review;
     globs("review.paths", review.paths.as_deref())?;
     globs("review.ignore-paths", review.ignore_paths.as_deref())?;

@@ -42,6 +42,11 @@ pub fn tighten(config: &mut Config, wishes: file::File) {
     settings::tighten(config, wishes);
 }
 
+/// `none` among other words: one of the two is not meant.
+pub(crate) fn has_none_beside_others(words: &[String]) -> bool {
+    words.len() > 1 && words.iter().any(|word| word.trim() == super::NONE)
+}
+
 /// Checks what the sources together say.
 ///
 /// # Errors
@@ -52,6 +57,12 @@ pub fn validate(config: &Config) -> Result<()> {
     }
     if !config.limits.max_cost_usd.is_finite() || config.limits.max_cost_usd < 0.0 {
         return Err(Failure::usage("`--max-cost-usd` must be a number of dollars, 0 or more"));
+    }
+    for (flag, words) in [("--setup", &config.setup), ("--setup-allow", &config.setup_hosts)] {
+        if has_none_beside_others(words) {
+            return Err(Failure::usage(format!("`none` stands beside others in `{flag}`"))
+                .hint("`none` alone switches it off; leave it out, or the others"));
+        }
     }
     let is_nowhere = |server: &super::tools::McpServer| {
         server.command.is_empty() && server.url.as_deref().is_none_or(str::is_empty)
