@@ -14,9 +14,10 @@ use crate::{ForgeError, Picture, Rendered, RepositoryId};
 
 /// Text, plain and rendered.
 const FULL: &str = "application/vnd.github.full+json";
-/// Where GitHub keeps what people have uploaded.
-const KEPT: &str = ".githubusercontent.com";
-const PROXY: &str = "camo.";
+/// Where GitHub keeps what people have uploaded, which nobody can change. Other hosts beside them show files of
+/// branches.
+const KEPT: [&str; 2] =
+    ["user-images.githubusercontent.com", "private-user-images.githubusercontent.com"];
 
 #[derive(Deserialize)]
 struct RenderedJson {
@@ -79,12 +80,15 @@ fn sources(html: &str, page: &Url) -> Vec<Url> {
 }
 
 fn is_kept(address: &Url, page: &Url) -> bool {
-    let host = address.host_str().unwrap_or_default();
-    let is_storage = host.ends_with(KEPT) && !host.starts_with(PROXY);
-    // Pages of the server show buttons and badges of actions as pictures, too.
-    let is_upload = ["/user-attachments/", "/assets/", "/storage/"]
-        .iter()
-        .any(|folder| address.path().contains(folder));
+    let is_storage = address.host_str().is_some_and(|host| KEPT.contains(&host));
+    // The server shows badges of workflows and files of branches as pictures, too.
+    let parts: Vec<&str> = address.path().split('/').skip(1).collect();
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    let is_upload = match parts.as_slice() {
+        ["user-attachments", "assets", ..] | ["storage", "user", ..] => true,
+        [_, _, "assets", user, _] => is_number(user),
+        _ => false,
+    };
     (address.scheme() == "https" && is_storage) || (address.origin() == page.origin() && is_upload)
 }
 
@@ -97,7 +101,10 @@ mod tests {
         let page = Url::parse("https://github.com/acme/app/issues/7").unwrap();
         let html = "<p><img src=\"https://private-user-images.githubusercontent.com/1/2.png?jwt=x&amp;y=1\">\
             <a href=\"/x.png\"><img alt='a' src=/user-attachments/assets/1-2></a>\
-            <img src=\"https://camo.githubusercontent.com/abc\"> <img src='https://evil.example/a.png'>\
+            <img src=\"https://camo.githubusercontent.com/abc\">\
+            <img src=\"https://raw.githubusercontent.com/eve/app/main/a.png\">\
+            <img src=\"https://github.com/eve/app/raw/main/assets/1/a.png\">\
+            <img src=\"https://github.com/acme/app/assets/12/3-4\"> <img src='https://evil.example/a.png'>\
             <img src=\"https://githubusercontent.com.evil.example/a.png\"> <img>\
             <img src=\"http://user-images.githubusercontent.com/a.png\">\
             <img src=\"https://github.com/acme/app/workflows/ci/badge.svg\">\
@@ -106,6 +113,7 @@ mod tests {
         let expected = [
             "https://private-user-images.githubusercontent.com/1/2.png?jwt=x&y=1",
             "https://github.com/user-attachments/assets/1-2",
+            "https://github.com/acme/app/assets/12/3-4",
         ];
         assert_eq!(found, expected);
     }
