@@ -137,14 +137,19 @@ pub(super) fn install_guest(base: &Path) -> Result<PathBuf, SandboxError> {
     make_private(&base.join("guest"))?;
     make_private(&folder)?;
     link_programs(&folder.join(programs::FOLDER))?;
-    if fs_err::metadata(&path).is_ok_and(|found| found.len() == binary.len() as u64) {
+    let is_there = || fs_err::metadata(&path).is_ok_and(|found| found.len() == binary.len() as u64);
+    if is_there() {
         return Ok(path);
     }
-    // Beside it, then renamed: another process may be starting the same file.
+    // Beside it, then under its name: another process may be starting the same file. One that is there by now
+    // stays, because a guest that runs from it would lose its own file otherwise.
     let fresh = folder.join(format!("fresh-{}", std::process::id()));
     let written = fs_err::write(&fresh, binary)
         .and_then(|()| fs_err::set_permissions(&fresh, Permissions::from_mode(0o500)))
-        .and_then(|()| fs_err::rename(&fresh, &path));
+        .and_then(|()| match fs_err::hard_link(&fresh, &path) {
+            Err(_) if !is_there() => fs_err::rename(&fresh, &path),
+            Ok(()) | Err(_) => fs_err::remove_file(&fresh),
+        });
     written.map_err(|err| failed("write", &path, &err))?;
     Ok(path)
 }
