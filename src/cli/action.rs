@@ -36,7 +36,8 @@ const MAX_PROMPT: usize = 256 << 10;
 /// opened, pushed to or ready starts `review`; a comment with a mention, and failing checks of a pull
 /// request of ours, start `respond`. A `workflow_run` of a fork's pull request starts its review. Other
 /// events are ignored with exit code 0 and a line that says why, as is what turns out to need nothing
-/// done. With the input `prompt` or `prompt-file` any event starts work on that prompt instead. Outputs go to `GITHUB_OUTPUT`, the report to `GITHUB_STEP_SUMMARY`.
+/// done. With the input `prompt` or `prompt-file` any event starts work on that prompt instead. Outputs go
+/// to `GITHUB_OUTPUT`, the report to `GITHUB_STEP_SUMMARY`.
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 

@@ -41,6 +41,11 @@ async fn a_fork_bomb(place: &Place) {
         works_again(place).await;
         let _ = place.exec("bomb() { bomb | bomb & }; bomb; sleep 1").await;
         works_again(place).await;
+        // Together they need more memory than there is: one of them is ended, and not the guest.
+        let score = place.sh("cat /proc/self/oom_score_adj").await;
+        assert!(score.parse::<i32>().unwrap() >= 500, "{score}");
+        let _ = place.exec("python3 -c 'import os\nwhile True: os.fork()'").await;
+        works_again(place).await;
     }
 }
 

@@ -59,7 +59,7 @@ pub struct Written {
     pub rest: String,
 }
 
-/// The calls in a text; `None` when there is none of a declared tool.
+/// The tool calls that a model has written as text. `None` when the text calls no declared tool.
 pub fn read(text: &str, tools: &[ToolDeclaration]) -> Option<Written> {
     let text = without_thoughts(text).trim();
     let mut calls = Vec::new();
@@ -398,7 +398,7 @@ mod tests {
 
     use crate::written_calls::*;
 
-    /// Whatever a text is full of, it is looked at a bounded number of times.
+    /// The work is linear, also for a text that is full of markers of calls.
     #[test]
     fn many_markers_are_not_all_looked_at() {
         for marker in MARKERS {

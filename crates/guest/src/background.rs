@@ -33,7 +33,7 @@ const MAX_LEFT: usize = 32;
 pub(super) const MAX_PROCESSES: usize = 128;
 /// Bytes of a log; what comes later is taken and thrown away, so that nothing waits for a full pipe.
 const MAX_LOG: u64 = 16 << 20;
-/// How often it is looked whether it is to end.
+/// How often a thread checks whether it should end.
 pub(super) const PACE: Duration = Duration::from_millis(200);
 /// What a thread needs.
 pub(super) const STACK: usize = 128 << 10;

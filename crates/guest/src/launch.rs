@@ -84,7 +84,6 @@ pub fn launch(command: &[String], streams: Streams) -> u8 {
         Err(err) => return complain(&format!("cannot detach: {err}"), NOT_RUNNABLE),
     };
     let _ = rustix::process::setsid();
-    be_first_to_go();
     if let Err(err) = confine::harden_process() {
         return complain(&err, NOT_RUNNABLE);
     }
@@ -134,12 +133,6 @@ pub fn launch(command: &[String], streams: Streams) -> u8 {
     }
     descendants::leave_nobody(KILL_TIMEOUT);
     code
-}
-
-/// Where memory runs out, the kernel ends a command and not the guest: the run goes on. Whoever may not say so
-/// leaves the choice to the kernel.
-fn be_first_to_go() {
-    let _ = fs_err::write("/proc/self/oom_score_adj", "500");
 }
 
 /// Becomes `command`, as the leader of a session that standard input is the terminal of: what is typed

@@ -30,6 +30,7 @@ mod keeper;
 pub mod launch;
 pub mod leftover;
 pub mod look;
+mod oom_score;
 pub mod output;
 pub mod patch;
 pub mod paths;

@@ -18,6 +18,7 @@ use super::checkpoint::Wanted;
 use super::confine::{self, Bounds};
 use super::flow::{Flow, Wake};
 use super::fork_server::ForkServer;
+use super::oom_score::RaisedScore;
 use super::process::Processes;
 use super::protocol::{
     Answer, Checkpointed, DATA_CHUNK, Exec, FrameError, FrameKind, Hello, MAX_OUTPUT_CAP, Request,
@@ -60,6 +61,8 @@ pub struct Options {
 pub fn serve(options: &Options) -> Result<(), String> {
     let mut input = File::from(confine::detach_stdin().map_err(|err| format!("stdin: {err}"))?);
     let output = confine::detach_stdout().map_err(|err| format!("stdout: {err}"))?;
+    // The file of the score is closed to hardened and to confined processes.
+    let score = RaisedScore::raise();
     confine::harden_process()?;
     let relay = options.relay.then(Relay::bind).transpose()?;
     let port = relay.as_ref().map(Relay::port);
@@ -69,6 +72,7 @@ pub fn serve(options: &Options) -> Result<(), String> {
     };
     // Inside of the walls, and before there are threads.
     let forks = ForkServer::start();
+    score.restore();
     let mut env = environment::environment(options.home.as_deref(), options.tmp.as_deref());
     env.extend(relay.iter().flat_map(Relay::env));
     let shell = environment::default_shell(&env);

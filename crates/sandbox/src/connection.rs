@@ -445,7 +445,7 @@ fn is_text(byte: u8) -> bool {
 async fn words(start: &[u8], reader: &mut (impl AsyncRead + Unpin)) -> String {
     let mut text = start.to_vec();
     let mut rest = reader.take(MAX_WORDS as u64);
-    // Whatever came by then is what there is to say.
+    // After the timeout, what has arrived so far is shown.
     let _ = tokio::time::timeout(WORDS_TIMEOUT, rest.read_to_end(&mut text)).await;
     let text = String::from_utf8_lossy(&text);
     let shown: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

@@ -190,7 +190,7 @@ impl World {
 /// The secrets of setup, by the names that its commands have for them.
 ///
 /// # Errors
-/// When a name is none that a shell can have.
+/// When a name is not a valid name of a shell variable.
 pub fn setup_secrets(env: &Env) -> Result<Arc<[(String, SecretString)]>> {
     let secrets = env.setup_secrets();
     let is_name = |name: &str| {

@@ -184,7 +184,7 @@ pub struct Evidence {
     pub rows: Vec<EvidenceRow>,
     /// How the commands were found: `--verify`, the configuration, a CI file or the repository's kind.
     pub source: String,
-    /// What there is to say about the checks as a whole: those that were left out.
+    /// Remarks about the checks as a whole, for example which were left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }

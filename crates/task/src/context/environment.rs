@@ -17,7 +17,7 @@ pub struct Environment {
     pub writable: Vec<String>,
     /// What the sandbox is, in a few words.
     pub sandbox: String,
-    /// The image that it is made from; empty when there is none.
+    /// The image of the container; empty in the local sandbox.
     pub image: String,
     /// What was found in it.
     pub found: Found,
@@ -74,7 +74,8 @@ pub const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of its output.
 pub const PROBE_OUTPUT: usize = 16 << 10;
 
-/// A script that says what there is, a line each. It reads nothing of the workspace.
+/// A shell script that prints a line for each toolchain and program that is installed. It reads nothing of
+/// the workspace.
 pub fn probe() -> String {
     let mut script = "cd / || exit\n".to_owned();
     for (name, program, option) in TOOLCHAINS {
