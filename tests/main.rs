@@ -102,6 +102,7 @@ mod sandboxes; // real containers: what they enforce, how they start, end and ar
 mod schedule; // campaigns at their times: missed, doubled, broken, interrupted, on two machines
 mod scripted; // scripted models, and replies from a journal
 mod serve; // webhooks in, work done, pages out
+mod services; // servers beside the sandbox, as CI has them
 mod sessions; // commands that go on after their call: terminals, pipes, signals, bounds, survivors
 mod settings; // the table of settings: every key from every source, applied or refused by name
 mod stops; // budgets, failures and crashes of the agent loop

@@ -26,6 +26,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use patchwright_ecosystems::registries;
+use patchwright_ecosystems::services::Service;
 use patchwright_policy::Policy;
 use patchwright_provider::catalogue::Fields;
 use patchwright_provider::endpoint;
@@ -79,6 +80,9 @@ pub struct Config {
     /// MCP servers, by name.
     #[serde(default)]
     pub mcp: BTreeMap<String, tools::McpServer>,
+    /// Servers beside the commands of a run, by name.
+    #[serde(default)]
+    pub services: BTreeMap<String, Service>,
     pub setup_timeout: Duration,
     /// Checks; found in CI files or by the repository's kind when empty.
     pub verify: Vec<String>,

@@ -21,6 +21,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use patchwright_base::duration::parse_duration;
+use patchwright_ecosystems::services::Service;
 use patchwright_forge::ReviewEvent;
 use patchwright_provider::catalogue::Fields;
 use patchwright_provider::item::Wire;
@@ -208,6 +209,10 @@ table::settings! {
             }
             , input "setup-required" switch "`true` ends the run when a command of setup fails."
             , campaign "environment.setup-required";
+
+        /// servers beside the commands of a run, by name; `{}` for none; see [the sandbox](sandbox.md#services)
+        services: BTreeMap<String, Service> => services, Fill
+            default "those of the CI job whose tests are run";
 
         /// checks
         verify: Vec<String> => verify, Fill

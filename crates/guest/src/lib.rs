@@ -58,4 +58,5 @@ mod terminal;
 pub mod tool;
 pub mod tools;
 pub mod transfer;
+mod upload;
 pub mod view;

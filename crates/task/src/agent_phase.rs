@@ -166,7 +166,7 @@ async fn work_on(
 ) -> Result<AgentResult> {
     let run = phase.run;
     let sandbox = check_runs::start(run, phase.image, &tree, "agent").await?;
-    brief.look_around(&sandbox, phase.image).await;
+    brief.look_around(run, &sandbox, phase.image).await;
     // It would stay on the disk for as long as the model works.
     drop(tree);
     let notes = brief.notes.clone();

@@ -36,6 +36,7 @@ pub mod retention;
 pub mod review;
 pub mod run;
 pub mod salvage;
+pub mod services;
 pub mod settle;
 pub mod signals;
 pub mod verify;

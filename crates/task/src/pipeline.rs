@@ -247,6 +247,10 @@ pub(super) async fn prepare(
     progress: &Progress,
 ) -> Result<(Checks, PreparedImage)> {
     let checks = Checks::find(&run.config, rules).await?;
+    run.services.decide(&run.config, &checks);
+    for line in run.services.complaints() {
+        run.environment.ui.say(&line);
+    }
     progress.phase("Preparing the sandbox");
     let image = run.unless_interrupted(run.prepare_image(rules, packed)).await?;
     run.opened(pinned, &image)?;

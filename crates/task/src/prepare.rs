@@ -185,6 +185,7 @@ fn report(
         is_cached: image.is_cached,
         versions,
         notes,
+        services: Vec::new(),
     }
 }
 

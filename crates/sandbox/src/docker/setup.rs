@@ -89,6 +89,7 @@ impl DockerSandbox {
             limits: &self.limits(&ContainerLimits::default()),
             task: Task::Setup(network),
             egress: spec.setup_egress.as_ref(),
+            services: &[],
             owner: &self.owner,
         };
         let (container, client) = self.bring_up(&shape).await?;

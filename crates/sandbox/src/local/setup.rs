@@ -38,6 +38,7 @@ pub(super) async fn prepare(
         env: BTreeMap::new(),
         limits: ContainerLimits::default(),
         egress: spec.setup_egress.clone(),
+        services: Vec::new(),
     };
     let running = sandbox.launch(&bare, None).await?;
     let (deadline, shell) = (Instant::now() + spec.setup_timeout, &running.client.hello().shell);
