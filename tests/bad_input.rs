@@ -218,6 +218,37 @@ fn with_an_unknown_key_in_the_operators_configuration() {
     );
 }
 
+/// It may lower limits, and so could make every run end as it begins.
+#[test]
+fn with_a_limit_that_no_run_can_keep_in_the_repositorys_configuration() {
+    for (key, value, least) in [
+        ("max-turns", "0", "1: 0"),
+        ("max-tokens", "0", "1: 0"),
+        ("timeout", "0s", "1s: 0s"),
+        ("command-timeout", "0s", "1s: 0s"),
+        ("setup-timeout", "0s", "1s: 0s"),
+        ("max-cost-usd", "-1", "0: -1"),
+        ("max-cost-usd", ".nan", "0: NaN"),
+    ] {
+        let config = format!("limits: {{ {key}: {value} }}\n");
+        let files =
+            [crate::support::world::FILES, &[(".github/patchwright.yml", &config)]].concat();
+        let world = world(crate::support::world::github_with(&files));
+        let output = world.issue();
+        assert_eq!(output.code, 2, "{key}: {}", output.text());
+        for words in [
+            "configuration `.github/patchwright.yml` is not valid",
+            &format!("`limits.{key}` must be at least {least}"),
+            "leave the key out for the default",
+        ] {
+            assert!(output.stderr.contains(words), "{key}: {words:?} {}", output.text());
+        }
+        assert!(world.model.requests().is_empty(), "{key}");
+        let output = world.run(&["issue", "acme/app#7", &format!("--{key}={value}")]);
+        assert_eq!(output.code, 2, "{key}: {}", output.text());
+    }
+}
+
 #[test]
 fn with_a_wrong_value_in_the_operators_configuration() {
     let world = world(github());

@@ -49,6 +49,7 @@ mod endpoints_bad; // wrong models, keys, addresses and settings: one message, n
 mod events; // webhook payloads as GitHub sends them, what they become and what is decided
 mod every_tool; // each declared tool over each wire: the provider's shape of its answer, and what it did
 mod exec; // a prompt on a local repository
+mod families; // every model family in the same situations: long commands, servers, announcements, limits, flaky and red checks
 mod faults; // what providers do wrong, on all four protocols: attempts, waits, outcomes, kept work
 mod file_tools; // read_file, list_dir, grep_files on a real folder
 mod fleet; // workers: several processes on one database, killed, stopped, drained

@@ -3,6 +3,7 @@
 //! ```text
 //! /// What it means, for docs/configuration.md.
 //! name: TypeInAFile as (how serde reads it) => field.of.the.config, Rule
+//!     least (the lowest value that makes sense)
 //!     default "in words, where the value does not say it"
 //!     flag conversion { /// help of the flag, and its clap attributes }
 //!     then { flags of the process that stand behind it in the help, as clap has them }
@@ -33,6 +34,9 @@ use crate::rules::{self, Rule, Wished};
 use crate::table::{self, Input, Setting, concat_path};
 use crate::tools::{CustomTool, Hook, McpServer};
 use crate::{Config, Mode, Personality, SandboxChoice, Source, read};
+
+/// The shortest time that a limit can be: with less, every run would end as it begins.
+const SECOND: Duration = Duration::from_secs(1);
 
 table::settings! {
     /// A configuration file. Every key is optional; unknown keys are errors.
@@ -278,6 +282,7 @@ table::settings! {
     Limits in "limits." (file => file.limits) {
         /// model replies
         max_turns: u32 => limits.max_turns, Lower
+            least (1)
             flag given {
                 /// Most model replies
                 #[arg(long, env = "PATCHWRIGHT_MAX_TURNS", value_name = "N", help_heading = "Budget")]
@@ -288,6 +293,7 @@ table::settings! {
 
         /// dollars
         max_cost_usd: f64 => limits.max_cost_usd, Lower
+            least (0.0)
             flag given {
                 /// Most dollars spent on the model
                 #[arg(
@@ -303,6 +309,7 @@ table::settings! {
 
         /// tokens in all, input and output; input that the provider read from its cache is not counted
         max_tokens: u64 => limits.max_tokens, Lower
+            least (1)
             flag given {
                 /// Most tokens, input and output together; input that was read from the provider's cache is not counted
                 #[arg(long, env = "PATCHWRIGHT_MAX_TOKENS", value_name = "N", help_heading = "Budget")]
@@ -313,6 +320,7 @@ table::settings! {
 
         /// wall clock of the run
         timeout: Duration as (deserialize_with = "read::file_duration") => limits.timeout, Lower
+            least (SECOND)
             flag given {
                 /// Most wall-clock time of the whole run, such as `90s`, `45m` or `1h`
                 #[arg(
@@ -329,10 +337,12 @@ table::settings! {
 
         /// one command of the model, one check
         command_timeout: Duration as (deserialize_with = "read::file_duration")
-            => limits.command_timeout, Lower;
+            => limits.command_timeout, Lower
+            least (SECOND);
 
         /// all setup commands
-        setup_timeout: Duration as (deserialize_with = "read::file_duration") => setup_timeout, Lower;
+        setup_timeout: Duration as (deserialize_with = "read::file_duration") => setup_timeout, Lower
+            least (SECOND);
 
         /// how often failing checks go back to the model
         verify_rounds: u32 => limits.verify_rounds, Lower;

@@ -17,6 +17,7 @@
 
 mod apart;
 mod background;
+pub mod block;
 pub mod checkpoint;
 pub mod collect;
 pub mod confine;

@@ -289,6 +289,7 @@ impl Entry {
             content: vec![Content::text(text)],
             success: false,
             ran: false,
+            goes_on: false,
             form: call.output_form(),
         };
         Entry::CallDropped { turn, output }
