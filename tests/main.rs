@@ -106,6 +106,7 @@ mod serve; // webhooks in, work done, pages out
 mod services; // servers beside the sandbox, as CI has them
 mod sessions; // commands that go on after their call: terminals, pipes, signals, bounds, survivors
 mod settings; // the table of settings: every key from every source, applied or refused by name
+mod setup_again; // dependencies that the model adds, installed on its request
 mod stops; // budgets, failures and crashes of the agent loop
 mod store; // the fleet's database, SQLite and PostgreSQL
 mod text_models; // models without tool calls, from the command line and in the loop

@@ -36,6 +36,7 @@ use patchwright_types::task::Limits;
 
 /// Everything that can be configured, resolved. Holds no secret, so it may be journaled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Config {
     /// Catalogue slug, `provider/slug`, `chat/NAME` or `scripted:FILE`.
     pub model: String,
@@ -68,6 +69,9 @@ pub struct Config {
     /// A command of setup that fails ends the run.
     #[serde(default)]
     pub setup_required: bool,
+    /// The model may ask for setup once more, in the tree that it has changed.
+    #[serde(default)]
+    pub setup_again: bool,
     /// Hosts that setup commands may reach, as they were written; see [`Config::setup_hosts`].
     pub setup_hosts: Vec<String>,
     /// Hosts that commands of the model, its tools and MCP servers may reach: names, or `*.name` for

@@ -214,6 +214,18 @@ table::settings! {
             , input "setup-required" switch "`true` ends the run when a command of setup fails."
             , campaign "environment.setup-required";
 
+        /// the model may ask for setup again after it has changed a manifest; see
+        /// [the sandbox](sandbox.md#setup-again)
+        setup_again: bool => setup_again, Operator
+            flag given {
+                /// Let the model ask for setup again after it has changed a manifest: in the changed tree, with the
+                /// same hosts, without secrets, for this run alone
+                #[arg(long, env = "PATCHWRIGHT_SETUP_AGAIN", help_heading = "Sandbox")]
+                setup_again: bool
+            }
+            , input "setup-again" switch "`true` lets the model ask for setup again after it has changed a manifest."
+            , campaign "environment.setup-again";
+
         /// servers beside the commands of a run, by name; `{}` for none; see [the sandbox](sandbox.md#services)
         services: BTreeMap<String, Service> => services, Fill
             default "those of the CI job whose tests are run";

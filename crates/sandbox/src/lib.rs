@@ -73,6 +73,8 @@ pub struct ImageSpec<'a> {
     pub setup_secrets: &'a [(String, SecretString)],
     /// A command that fails is an error instead.
     pub setup_required: bool,
+    /// No other run may start from what setup leaves: a model has written the tree.
+    pub is_for_this_run: bool,
     /// Hosts that setup may reach; none means no network.
     pub setup_hosts: &'a [String],
     /// The way to those hosts, unless they are none or all (`*`).
@@ -98,6 +100,7 @@ impl<'a> ImageSpec<'a> {
             setup: &[],
             setup_secrets: &[],
             setup_required: false,
+            is_for_this_run: false,
             setup_hosts: &[],
             setup_egress: None,
             setup_timeout: Duration::ZERO,

@@ -73,8 +73,7 @@ pub(super) fn provenance(
 
 /// How the dependencies were installed, and what became of the services.
 fn setup(run: &Run<'_>) -> SetupReport {
-    let report = run.setup.get().cloned().unwrap_or_default();
-    SetupReport { services: run.services.report(), ..report }
+    SetupReport { services: run.services.report(), ..run.setup_report() }
 }
 
 /// How the run ended because of the agent's stop alone; `None` when the model finished.
@@ -90,7 +89,8 @@ pub(super) fn of_stop(stop: &StopKind) -> Option<Conclusion> {
         | StopKind::DoomLoop
         | StopKind::FormatErrors
         | StopKind::ContextExhausted
-        | StopKind::Cancelled => Some(Conclusion::Budget),
+        | StopKind::Cancelled
+        | StopKind::NewSandbox => Some(Conclusion::Budget),
     }
 }
 
@@ -189,6 +189,7 @@ mod tests {
             notes: Vec::new(),
             instruction_files: Vec::new(),
             enforced: Vec::new(),
+            image: None,
         }
     }
 

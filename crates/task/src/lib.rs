@@ -20,6 +20,7 @@ mod equip;
 pub mod event;
 mod failures;
 pub mod folder;
+mod install;
 mod job;
 mod lock_files;
 mod mcp;

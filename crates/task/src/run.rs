@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -88,6 +89,8 @@ pub struct Run<'a> {
     pub network: Arc<NetworkAccess>,
     /// How the dependencies were installed, once they are.
     pub setup: Arc<OnceLock<SetupReport>>,
+    /// The same of setup that the model has asked for.
+    pub setup_again: Arc<Mutex<Option<SetupReport>>>,
     /// Servers beside its sandboxes.
     pub services: Arc<RunServices>,
 }
@@ -140,6 +143,7 @@ impl<'a> Start<'a> {
             title,
             network: Arc::default(),
             setup: Arc::default(),
+            setup_again: Arc::default(),
             services: Arc::default(),
         }
     }

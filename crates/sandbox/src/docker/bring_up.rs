@@ -205,7 +205,7 @@ fn archive(task: Task) -> std::io::Result<Vec<u8>> {
 }
 
 /// A part of a container's name: what Docker does not allow becomes `-`.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     text.chars().map(|c| if is_plain(c) { c } else { '-' }).take(64).collect()
 }
