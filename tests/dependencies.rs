@@ -190,6 +190,46 @@ fn configured_commands_that_fail_are_said_too_and_the_next_ones_run() {
     assert!(world.told().contains("Output of `echo broken; exit 3`:\\nbroken"), "{}", world.told());
 }
 
+#[tokio::test]
+async fn setup_that_fills_the_disk_is_ended_and_the_run_goes_on() {
+    if docker().await.is_none() {
+        return;
+    }
+    let fill = "mkdir /opt/fill; for n in 1 2 3; do head -c 100000000 /dev/zero > /opt/fill/$n; done; sleep 120";
+    let world = TestWorld::local([sh("ls -d /opt/fill /opt/next"), say("Done.")]).in_docker();
+    project(&world, &[("README.md", "# app\n")]);
+    fs_err::write(world.path("operator.yml"), "container: {workspace: 200m}\n").unwrap();
+    let setup = ["--config", "operator.yml", "--setup", fill, "--setup", "mkdir /opt/next"];
+    exec(&world, &setup).expect(0);
+    let result = result(&world);
+    let codes: Vec<Option<i64>> = steps(&result).into_iter().map(|(_, code)| code).collect();
+    assert_eq!(codes, [Some(137), None], "{result:#}");
+    let first = &result["provenance"]["setup"]["steps"][0];
+    assert_eq!(first["hint"], "let setup write more with `container.workspace`", "{result:#}");
+    let told = world.told();
+    assert!(told.contains("stopped: setup had written more than it may"), "{told}");
+    assert!(!told.contains("/opt/fill\\n"), "nothing of it is kept: {told}");
+}
+
+/// The digests of a lock file are the last word.
+#[test]
+fn a_registry_that_gives_something_else_than_the_lock_file_says_is_not_believed() {
+    let registry = Registry::start(Mood::Well);
+    let Some(world) = world([sh("python3 -c 'import greeting'"), say("Done.")], registry.port)
+    else {
+        return;
+    };
+    let pinned = requirements(registry.port)
+        .replace("greeting==1.0", &format!("greeting==1.0 --hash=sha256:{}", "0".repeat(64)));
+    project(&world, &[("requirements.txt", &pinned)]);
+    exec(&world, &["--verify", "true"]).expect(0);
+    let result = result(&world);
+    assert_eq!(steps(&result)[0].1, Some(1), "{result:#}");
+    let told = world.told();
+    assert!(told.contains("DO NOT MATCH THE HASHES"), "{told}");
+    assert!(told.contains("No module named 'greeting'"), "{told}");
+}
+
 #[test]
 fn none_stands_alone() {
     let none: &[(&str, &str)] = &[("README.md", "# app\n")];

@@ -43,7 +43,7 @@ const fn only_docker(what: &'static str, attempt: &'static str) -> Wall {
 const WALLS: &[Wall] = &[
     free(
         "write to its workspace, its home folder and `/tmp`",
-        "[open(os.path.join(at, 'x'), 'w').close() or os.remove(os.path.join(at, 'x')) for at in (os.getcwd(), os.environ['HOME'], '/tmp')]",
+        "[open(os.path.join(at, f'x{os.getpid()}'), 'w').close() or os.remove(os.path.join(at, f'x{os.getpid()}')) for at in (os.getcwd(), os.environ['HOME'], '/tmp')]",
     ),
     free("open terminals of its own", "import pty; os.ttyname(pty.openpty()[1])"),
     held("read a file of the caller's", "open('@folder/file').read()"),

@@ -80,6 +80,8 @@ pub struct ImageSpec<'a> {
     /// The way to those hosts, unless they are none or all (`*`).
     pub setup_egress: Option<Arc<Egress>>,
     pub setup_timeout: Duration,
+    /// Bytes that setup may write in all.
+    pub setup_bytes: u64,
     /// Names of the files in the root folder of the repository (decide the image by kind).
     pub root_files: &'a [String],
     /// What tells the contents of lock files from others, by path (part of the cache key).
@@ -104,6 +106,7 @@ impl<'a> ImageSpec<'a> {
             setup_hosts: &[],
             setup_egress: None,
             setup_timeout: Duration::ZERO,
+            setup_bytes: ContainerLimits::default().workspace_bytes,
             root_files: &[],
             lock_files: &[],
             tree: None,

@@ -1,6 +1,7 @@
 //! Commands of setup, run one after the other by a guest: the same in every sandbox.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -27,10 +28,13 @@ const LEAST: Duration = Duration::from_secs(1);
 /// How one command of setup went.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetupRun {
-    /// `None` when it did not run: the time for setup was up.
+    /// `None` when it did not run: the time for setup was up, or its disk was full.
     pub exit_code: Option<i32>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timed_out: bool,
+    /// It was ended, or did not run, because setup had written more than it may.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub filled_disk: bool,
     pub duration_ms: u64,
     /// What it printed, when it failed: its end, or for reports the first error and the end.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -55,12 +59,18 @@ pub(crate) enum Kept {
 impl SetupRun {
     /// It failed, or did not run.
     pub fn has_failed(&self) -> bool {
-        self.exit_code != Some(0) || self.timed_out
+        self.exit_code != Some(0) || self.timed_out || self.filled_disk
     }
 
     /// How it ended, in a few words.
     pub fn verdict(&self) -> String {
         match (self.exit_code, self.timed_out) {
+            (Some(_), _) if self.filled_disk => {
+                "stopped: setup had written more than it may".to_owned()
+            }
+            (None, _) if self.filled_disk => {
+                "not run: setup had written more than it may".to_owned()
+            }
             (_, true) => "stopped: the time for setup was up".to_owned(),
             (Some(0), _) => "done".to_owned(),
             (Some(code), _) => format!("failed with exit code {code}"),
@@ -86,6 +96,8 @@ pub(crate) enum Failed {
     Guest(GuestError),
     /// A command failed that must not.
     Command(SandboxError),
+    /// The disk was full: nothing of what the commands did can be kept.
+    Full(Vec<SetupRun>),
 }
 
 impl From<GuestError> for Failed {
@@ -95,13 +107,14 @@ impl From<GuestError> for Failed {
 }
 
 /// Runs the commands of `spec` in the tree, each with what is left of the time for all, and takes out again
-/// what they did not make.
+/// what they did not make. `full` ends when they have written more than they may.
 pub(crate) async fn run(
     client: &Client,
     spec: &ImageSpec<'_>,
     shell: &str,
     deadline: Instant,
     kept: Kept,
+    full: impl Future<Output = ()>,
 ) -> Result<Vec<SetupRun>, Failed> {
     let secrets: BTreeMap<String, String> = spec
         .setup_secrets
@@ -114,6 +127,7 @@ pub(crate) async fn run(
     }
     let mut runs: Vec<SetupRun> = Vec::new();
     let mut room = KEPT;
+    let mut full = pin!(full);
     for command in spec.setup {
         let left = deadline.saturating_duration_since(Instant::now());
         if left < LEAST && !spec.setup_required && !runs.is_empty() {
@@ -130,11 +144,16 @@ pub(crate) async fn run(
             timeout_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1),
             output_cap: OUTPUT,
         };
-        let ended = client.exec(exec).await?;
+        let ended = tokio::select! {
+            biased;
+            ended = client.exec(exec) => ended?,
+            () = &mut full => return Err(filled(spec, command, runs)),
+        };
         let mut ran = SetupRun {
             exit_code: Some(ended.exit_code),
             timed_out: ended.timed_out,
             duration_ms: ended.duration_ms,
+            filled_disk: false,
             output: String::new(),
             refused: unlisted(spec).difference(&before).cloned().collect(),
             purged: Vec::new(),
@@ -204,6 +223,18 @@ fn fitting(output: String, room: &mut usize) -> String {
     }
     *room -= output.len() - from;
     if from == 0 { output } else { output[from..].to_owned() }
+}
+
+/// How setup ends whose disk is full while this command runs.
+fn filled(spec: &ImageSpec<'_>, command: &str, mut runs: Vec<SetupRun>) -> Failed {
+    if spec.setup_required {
+        let most = spec.setup_bytes >> 20;
+        let message = format!("setup command `{command}` had written more than {most} MiB");
+        return Failed::Command(SandboxError::DiskFull(message));
+    }
+    runs.push(SetupRun { exit_code: Some(137), filled_disk: true, ..SetupRun::default() });
+    runs.resize(spec.setup.len(), SetupRun { filled_disk: true, ..SetupRun::default() });
+    Failed::Full(runs)
 }
 
 fn error(spec: &ImageSpec<'_>, command: &str, ran: SetupRun) -> SandboxError {

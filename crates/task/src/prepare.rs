@@ -84,6 +84,7 @@ impl Run<'_> {
             setup_hosts: &self.config.setup_hosts(),
             setup_egress: if commands.is_empty() { None } else { self.setup_egress()? },
             setup_timeout: self.config.setup_timeout.min(self.remaining()),
+            setup_bytes: self.config.container.workspace_bytes,
             root_files: &workspace.root_files().await?,
             lock_files: &workspace.lock_files().await?,
             tree: tree.or(packed.as_ref()),
@@ -230,6 +231,9 @@ fn step(config: &Config, name: String, command: &str, ran: &SetupRun) -> SetupSt
 
 /// What would help a command that failed.
 fn hint(config: &Config, ran: &SetupRun) -> Option<String> {
+    if ran.filled_disk {
+        return Some("let setup write more with `container.workspace`".to_owned());
+    }
     if ran.refused.is_empty() && (ran.timed_out || ran.exit_code.is_none()) {
         return Some("give setup more time with `limits.setup-timeout`".to_owned());
     }

@@ -10,6 +10,7 @@ mod api;
 mod attach;
 mod bring_up;
 mod configuration;
+mod disk;
 mod hardening;
 mod owner;
 mod pull;

@@ -13,14 +13,15 @@ use bollard::models::{
     HostConfigLogConfig,
 };
 use bollard::query_parameters::{
-    InspectContainerOptions, InspectContainerOptionsBuilder, KillContainerOptions,
-    LogsOptionsBuilder, StartContainerOptions,
+    InspectContainerOptions, KillContainerOptions, LogsOptionsBuilder, StartContainerOptions,
 };
 use futures_util::StreamExt;
 use futures_util::future::join_all;
+use tokio::task::JoinSet;
 
 use super::api::bounded;
 use super::configuration::{self, SETUP_CAPABILITIES};
+use super::disk::until_filled;
 use super::pull::Image;
 use super::seccomp::{ASKED, Seccomp};
 use super::takedown::Container;
@@ -46,19 +47,12 @@ const MEMORY: u64 = 2 << 30;
 /// Lines and bytes of a log that are kept.
 const LOG_LINES: &str = "30";
 const LOG_BYTES: usize = 4 << 10;
-/// Between two looks at how much a service has written to its disk.
-const SIZE_LOOK: Duration = Duration::from_secs(20);
 
 /// The services of one sandbox. They are removed with it; dropped, they are no longer watched.
 pub(super) struct Services {
     pub(super) containers: Vec<Container>,
-    watch: tokio::task::JoinHandle<()>,
-}
-
-impl Drop for Services {
-    fn drop(&mut self) {
-        self.watch.abort();
-    }
+    #[expect(dead_code, reason = "what is dropped watches no more")]
+    watch: JoinSet<()>,
 }
 
 impl DockerSandbox {
@@ -82,8 +76,10 @@ impl DockerSandbox {
             states.push(state);
             containers.extend(container);
         }
-        let ids = containers.iter().map(|container| container.id.clone()).collect();
-        let watch = tokio::spawn(watch(self.docker.clone(), ids, limits.workspace_bytes));
+        let watches = containers.iter().map(|container| {
+            watch(self.docker.clone(), container.id.clone(), limits.workspace_bytes)
+        });
+        let watch = watches.collect();
         sandbox.services = Some(Services { containers, watch });
         states
     }
@@ -326,21 +322,11 @@ async fn log(docker: &Docker, id: &str) -> String {
     text.split_off(start)
 }
 
-/// Ends a service that fills the disk. Its layer has no bound of its own on most engines.
-async fn watch(docker: Docker, ids: Vec<String>, most: u64) {
-    let most = configuration::as_i64(most);
-    loop {
-        tokio::time::sleep(SIZE_LOOK).await;
-        for id in &ids {
-            let options = InspectContainerOptionsBuilder::default().size(true).build();
-            let inspection = docker.inspect_container(id, Some(options));
-            let Ok(made) = bounded("inspect", CALL, inspection).await else { continue };
-            if made.size_rw.is_some_and(|size| size > most) {
-                tracing::warn!(container = id, "a service has filled its disk and is ended");
-                let kill = docker.kill_container(id, None::<KillContainerOptions>);
-                // One that is gone already needs no ending.
-                let _ = bounded("kill", CALL, kill).await;
-            }
-        }
-    }
+/// Ends a service that fills the disk.
+async fn watch(docker: Docker, id: String, most: u64) {
+    until_filled(&docker, &id, most).await;
+    tracing::warn!(container = id, "a service has filled its disk and is ended");
+    let kill = docker.kill_container(&id, None::<KillContainerOptions>);
+    // One that is gone already needs no ending.
+    let _ = bounded("kill", CALL, kill).await;
 }

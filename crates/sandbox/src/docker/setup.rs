@@ -13,6 +13,7 @@ use bollard::query_parameters::{
 use super::api::bounded;
 use super::bring_up::plain;
 use super::configuration::{Network, Shape, Task};
+use super::disk::until_filled;
 use super::pull::Image;
 use super::takedown::Container;
 use super::{CALL, DockerSandbox, HOME, owner};
@@ -47,16 +48,30 @@ impl DockerSandbox {
         spec: &ImageSpec<'_>,
     ) -> Result<PreparedImage, SandboxError> {
         let network = network(spec)?;
-        let key = image::setup_key(&base.id, spec);
+        let shared = format!("{REPOSITORY}:{}", image::setup_key(&base.id, spec));
         // Under a name of its own, so that no other run puts its result in this one's place.
-        let own =
-            if spec.is_for_this_run { format!("-{}", plain(spec.run)) } else { String::new() };
-        let name = format!("{REPOSITORY}:{key}{own}");
-        let found = self.find(&name).await?;
+        let name = match spec.is_for_this_run {
+            true => format!("{shared}-{}", plain(spec.run)),
+            false => shared.clone(),
+        };
+        let is_known = |image: &Image| image.is_setup_result() && is_usable(image, spec);
+        let found = match self.find(&shared).await? {
+            Some(image) if is_known(&image) => Some(image),
+            other if shared == name => other,
+            _ => self.find(&name).await?,
+        };
         let (made, is_cached) = match found {
-            Some(image) if image.is_setup_result() && is_usable(&image, spec) => (image, true),
+            Some(image) if is_known(&image) => (image, true),
             old => {
-                self.make(base, spec, network, &name).await?;
+                if let Some(setup) = self.make(base, spec, network, &name).await? {
+                    let (reference, description) = (base.id.clone(), base.description.clone());
+                    return Ok(PreparedImage {
+                        reference,
+                        description,
+                        setup,
+                        ..PreparedImage::default()
+                    });
+                }
                 if let Some(old) = old {
                     self.remove_unused(&old.id).await;
                 }
@@ -76,13 +91,15 @@ impl DockerSandbox {
         })
     }
 
+    /// Runs setup and commits the result. Where that is too large, it is thrown away, and there is only to say
+    /// how the commands went.
     async fn make(
         &self,
         base: &Image,
         spec: &ImageSpec<'_>,
         network: Network,
         name: &str,
-    ) -> Result<(), SandboxError> {
+    ) -> Result<Option<Vec<SetupRun>>, SandboxError> {
         let deadline = Instant::now() + spec.setup_timeout;
         let env =
             BTreeMap::from(SETUP_ENV.map(|(name, value)| (name.to_owned(), value.to_owned())));
@@ -92,28 +109,34 @@ impl DockerSandbox {
             purpose: "setup",
             env: &env,
             prepared: None,
-            limits: &self.limits(&ContainerLimits::default()),
+            limits: &self.limits(&ContainerLimits {
+                workspace_bytes: spec.setup_bytes,
+                ..ContainerLimits::default()
+            }),
             task: Task::Setup(network),
             egress: spec.setup_egress.as_ref(),
             services: &[],
             owner: &self.owner,
         };
         let (container, client) = self.bring_up(&shape).await?;
-        let ran = setup::run(&client, spec, "sh", deadline, Kept::WholeImage).await;
+        let full = until_filled(&self.docker, &container.id, spec.setup_bytes);
+        let ran = setup::run(&client, spec, "sh", deadline, Kept::WholeImage, full).await;
         let ran = match ran {
             Err(Failed::Guest(err)) => Err(SandboxError::Gone(format!(
                 "during setup: {}",
                 container.autopsy().await.unwrap_or_else(|| err.to_string())
             ))),
             Err(Failed::Command(err)) => Err(err),
-            Ok(runs) => Ok(runs),
+            Err(Failed::Full(runs)) => Ok((runs, false)),
+            Ok(runs) => Ok((runs, true)),
         };
         // The guest runs until the container is stopped: others see by it that the container is in use.
         let committed = match ran {
-            Ok(runs) => {
+            Ok((runs, true)) => {
                 let labels = labels(spec, &runs, leaves_home(&client).await);
-                self.commit(&container, base, name, labels).await
+                self.commit(&container, base, name, labels).await.map(|()| None)
             }
+            Ok((runs, false)) => Ok(Some(runs)),
             Err(err) => Err(err),
         };
         client.close().await;

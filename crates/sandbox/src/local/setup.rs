@@ -37,15 +37,18 @@ pub(super) async fn prepare(
         run: spec.run.to_owned(),
         purpose: PURPOSE,
         env: BTreeMap::new(),
-        limits: ContainerLimits::default(),
+        limits: ContainerLimits { workspace_bytes: spec.setup_bytes, ..ContainerLimits::default() },
         egress: spec.setup_egress.clone(),
         services: Vec::new(),
     };
     let running = sandbox.launch(&bare, None).await?;
     let (deadline, shell) = (Instant::now() + spec.setup_timeout, &running.client.hello().shell);
-    let ran = setup::run(&running.client, spec, shell, deadline, Kept::Folders).await;
+    // The guest bounds the folders, and there is nothing else to write to.
+    let full = std::future::pending();
+    let ran = setup::run(&running.client, spec, shell, deadline, Kept::Folders, full).await;
     let ran = ran.map_err(|failed| match failed {
         Failed::Guest(err) => SandboxError::Gone(err.to_string()),
+        Failed::Full(_) => SandboxError::DiskFull("setup has written too much".to_owned()),
         Failed::Command(err) => err,
     });
     let kept = ran.and_then(|runs| {

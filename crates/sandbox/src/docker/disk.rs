@@ -1,0 +1,27 @@
+//! How much a container has written to its own layer, which has no bound on most engines.
+
+use std::time::Duration;
+
+use bollard::Docker;
+use bollard::query_parameters::InspectContainerOptionsBuilder;
+
+use super::CALL;
+use super::api::bounded;
+use super::configuration::as_i64;
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// Ends as soon as the container is seen to have written more than `most` bytes.
+pub(super) async fn until_filled(docker: &Docker, id: &str, most: u64) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let options = InspectContainerOptionsBuilder::default().size(true).build();
+        let inspection = docker.inspect_container(id, Some(options));
+        // One that cannot be looked at now is looked at again.
+        let Ok(made) = bounded("inspect", CALL, inspection).await else { continue };
+        if made.size_rw.is_some_and(|size| size > as_i64(most)) {
+            return;
+        }
+    }
+}
