@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use patchwright_guest::protocol::Exec;
 use patchwright_sandbox::client::GuestError;
 use patchwright_sandbox::local::LocalSandbox;
 use patchwright_sandbox::packed::Packed;
@@ -46,7 +47,9 @@ async fn start(sandbox: &LocalSandbox) -> Running {
 }
 
 async fn output(running: &Running, script: &str) -> (i32, String) {
-    let out = running.client.exec(sh(script)).await.unwrap();
+    // The kernel looks at all folders above a deep one, which takes its time on a busy machine.
+    let exec = Exec { timeout_ms: 120_000, ..sh(script) };
+    let out = running.client.exec(exec).await.unwrap();
     (out.exit_code, out.output)
 }
 

@@ -50,9 +50,10 @@ impl DockerSandbox {
         let network = network(spec)?;
         let shared = format!("{REPOSITORY}:{}", image::setup_key(&base.id, spec));
         // Under a name of its own, so that no other run puts its result in this one's place.
-        let name = match spec.is_for_this_run {
-            true => format!("{shared}-{}", plain(spec.run)),
-            false => shared.clone(),
+        let name = if spec.is_for_this_run {
+            format!("{shared}-{}", plain(spec.run))
+        } else {
+            shared.clone()
         };
         let is_known = |image: &Image| image.is_setup_result() && is_usable(image, spec);
         let found = match self.find(&shared).await? {
