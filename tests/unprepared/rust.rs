@@ -29,16 +29,3 @@ fn smallvec() {
     };
     case.run();
 }
-
-#[test]
-fn a_workspace_of_cargo() {
-    let case = Case {
-        project: "cargo-workspace",
-        image: Some("rust"),
-        setup: &["cargo fetch (Cargo.lock)"],
-        asked: &["/crates/-/unicode-normalization-"],
-        check: "cargo test",
-        fixed: Some(("new_file_paths", 1)),
-    };
-    case.run();
-}
