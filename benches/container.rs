@@ -37,6 +37,7 @@ async fn measure() {
         env: BTreeMap::new(),
         limits: ContainerLimits::default(),
         egress: None,
+        services: Vec::new(),
     };
     let mut rows: [(&str, Vec<Duration>); 5] = [
         ("start until the guest answers", Vec::new()),

@@ -153,6 +153,7 @@ fn conversation(turns: usize, wire: Wire) -> Vec<Item> {
             content: vec![Content::text("let x = \"a\";\n\tfoo(x);\n".repeat(90))],
             success: true,
             ran: false,
+            goes_on: false,
             form: OutputForm::Function,
         }));
     }

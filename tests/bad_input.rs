@@ -218,6 +218,37 @@ fn with_an_unknown_key_in_the_operators_configuration() {
     );
 }
 
+/// It may lower limits, and so could make every run end as it begins.
+#[test]
+fn with_a_limit_that_no_run_can_keep_in_the_repositorys_configuration() {
+    for (key, value, least) in [
+        ("max-turns", "0", "1: 0"),
+        ("max-tokens", "0", "1: 0"),
+        ("timeout", "0s", "1s: 0s"),
+        ("command-timeout", "0s", "1s: 0s"),
+        ("setup-timeout", "0s", "1s: 0s"),
+        ("max-cost-usd", "-1", "0: -1"),
+        ("max-cost-usd", ".nan", "0: NaN"),
+    ] {
+        let config = format!("limits: {{ {key}: {value} }}\n");
+        let files =
+            [crate::support::world::FILES, &[(".github/patchwright.yml", &config)]].concat();
+        let world = world(crate::support::world::github_with(&files));
+        let output = world.issue();
+        assert_eq!(output.code, 2, "{key}: {}", output.text());
+        for words in [
+            "configuration `.github/patchwright.yml` is not valid",
+            &format!("`limits.{key}` must be at least {least}"),
+            "leave the key out for the default",
+        ] {
+            assert!(output.stderr.contains(words), "{key}: {words:?} {}", output.text());
+        }
+        assert!(world.model.requests().is_empty(), "{key}");
+        let output = world.run(&["issue", "acme/app#7", &format!("--{key}={value}")]);
+        assert_eq!(output.code, 2, "{key}: {}", output.text());
+    }
+}
+
 #[test]
 fn with_a_wrong_value_in_the_operators_configuration() {
     let world = world(github());
@@ -252,13 +283,13 @@ fn with_a_repository_configuration_that_is_not_valid() {
         exit 2
         --- stderr
         error: configuration `.github/patchwright.yml` is not valid
-          cause: error: line 3 column 1: unknown field `nonsense`, expected one of model, base-url, effort, wire, profile, instructions, personality, mode, hosted-tools, stateful, models, image, images, setup, setup-required, verify, mcp, limits, container, policy, publish, review, respond, access, network, tools, identity
+          cause: error: line 3 column 1: unknown field `nonsense`, expected one of model, base-url, effort, wire, profile, instructions, personality, mode, hosted-tools, stateful, models, image, images, setup, setup-required, setup-again, services, verify, mcp, limits, container, policy, publish, review, respond, access, network, tools, identity
          --> <input>:3:1
           |
         1 | verify:
         2 |   - sh test.sh
         3 | nonsense: 1
-          | ^ unknown field `nonsense`, expected one of model, base-url, effort, wire, profile, instructions, personality, mode, hosted-tools, stateful, models, image, images, setup, setup-required, verify, mcp, limits, container, policy, publish, review, respond, access, network, tools, identity
+          | ^ unknown field `nonsense`, expected one of model, base-url, effort, wire, profile, instructions, personality, mode, hosted-tools, stateful, models, image, images, setup, setup-required, setup-again, services, verify, mcp, limits, container, policy, publish, review, respond, access, network, tools, identity
 
         hint: every key is described in `docs/configuration.md`
     "#]].assert_eq(&output.text());

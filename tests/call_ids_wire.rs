@@ -208,6 +208,7 @@ fn take(history: &mut Vec<Item>, reply: &Reply) {
                 content: vec![Content::text("done")],
                 success: true,
                 ran: false,
+                goes_on: false,
                 form: call.output_form(),
             }));
         }

@@ -57,6 +57,7 @@ fn output(id: &str, content: Vec<Content>) -> Item {
         content,
         success: true,
         ran: false,
+        goes_on: false,
         form: OutputForm::Function,
     })
 }

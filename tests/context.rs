@@ -13,6 +13,9 @@ use patchwright_task::context::thread::{Thread, ThreadContext, thread, thread_wi
 use patchwright_task::context::{hidden, instructions, skills};
 use patchwright_types::task::{IssueSnapshot, Trigger};
 
+use crate::support::github::GitHub;
+use crate::support::world::{TestWorld, fix, github};
+
 /// Hidden text in every way we know. The word PAYLOAD must not reach the model, SEEN must.
 const HIDDEN: &[(&str, &str)] = &[
     ("comment", "SEEN <!-- PAYLOAD --> SEEN"),
@@ -381,6 +384,23 @@ fn huge_threads_are_cut_with_a_notice() {
         ]
     );
     assert!(context.text.contains("\n[50 older comments were left out]\n"), "the model is told");
+}
+
+/// From GitHub to the first request: there is room for so much, whatever people write.
+#[test]
+fn of_a_thousand_long_comments_the_newest_reach_the_model() {
+    let long = "as it was said before ".repeat(1000);
+    let comment = |github: GitHub, n| github.comment("bob", &format!("Comment {n}: {long}"));
+    let world = TestWorld::new((0..1000).fold(github(), comment), fix());
+    world.issue().expect(0);
+    let first = String::from_utf8(world.model.requests()[0].raw.clone()).unwrap();
+    assert!(first.len() < 256 << 10, "{}", first.len());
+    assert!(first.contains("`add 2 2` prints 0."), "the issue's own text");
+    assert_eq!(first.matches("Comment by @bob").count(), 7, "of 16 KB, in 128 KB");
+    assert!(first.contains("Comment 999: ") && !first.contains("Comment 992: "));
+    assert!(first.contains("[993 older comments were left out]"));
+    let left_out = "993 older comments left out; 128 KB are the limit";
+    assert!(world.github.pulls()[0].body.contains(left_out), "{}", world.github.pulls()[0].body);
 }
 
 #[test]

@@ -30,7 +30,7 @@ build_wheel = build_editable
 const TEST: &str = "import unittest\nimport greeting\n\nclass Test(unittest.TestCase):\n    def test(self):\n        self.assertEqual(greeting.hello(), 4)\n";
 
 /// A repository with these files.
-fn project(world: &TestWorld, files: &[(&str, &str)]) {
+pub(crate) fn project(world: &TestWorld, files: &[(&str, &str)]) {
     let path = world.path("project");
     for (name, content) in files {
         let file = path.join(name);
@@ -62,15 +62,15 @@ fn world(turns: impl IntoIterator<Item = Turn>, port: u16) -> Option<TestWorld> 
     Some(world.set("PATCHWRIGHT_SETUP_ALLOW", format!("pypi.test:{port}=127.0.0.1")))
 }
 
-fn exec(world: &TestWorld, more: &[&str]) -> Output {
+pub(crate) fn exec(world: &TestWorld, more: &[&str]) -> Output {
     world.run(&[&["exec", "Do it", "--repo", "project", "--out", "out"], more].concat())
 }
 
-fn sh(command: &str) -> Turn {
+pub(crate) fn sh(command: &str) -> Turn {
     call("shell_command", json!({ "command": command }))
 }
 
-fn result(world: &TestWorld) -> Value {
+pub(crate) fn result(world: &TestWorld) -> Value {
     serde_json::from_slice(&fs_err::read(world.path("out/result.json")).unwrap()).unwrap()
 }
 
@@ -82,7 +82,7 @@ fn steps(result: &Value) -> Vec<(String, Option<i64>)> {
     steps.iter().map(step).collect()
 }
 
-fn patched(world: &TestWorld) -> Vec<String> {
+pub(crate) fn patched(world: &TestWorld) -> Vec<String> {
     let patch = fs_err::read_to_string(world.path("out/change.patch")).unwrap_or_default();
     let heads = patch.lines().filter_map(|line| line.strip_prefix("diff --git a/"));
     heads.map(|line| line.split_once(" b/").unwrap().0.to_owned()).collect()

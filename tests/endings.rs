@@ -262,6 +262,24 @@ async fn a_server_in_the_background_stays_in_every_family() {
     }
 }
 
+/// Who waits for something that is at work is not going round in circles, and words alone do not tell.
+#[tokio::test]
+async fn an_output_says_whether_what_it_is_about_goes_on() {
+    let codex = ToolDesk::new("gpt-5.3-codex").await;
+    let sol = ToolDesk::new("gpt-6.1-sol").await;
+    let wait = "// @exec: {\"yield_time_ms\": 50}\nawait tools.exec_command({cmd: 'sleep 1'})";
+    for (output, expected) in [
+        (codex.json("exec_command", json!({"cmd": "sleep 60", "yield_time_ms": 250})).await, true),
+        (codex.json("exec_command", json!({"cmd": "echo still running"})).await, false),
+        (codex.json("write_stdin", json!({"session_id": 9})).await, false),
+        (sol.free("exec", wait).await, true),
+        (sol.json("wait", json!({"cell_id": "1"})).await, false),
+        (sol.free("exec", "text('pending')").await, false),
+    ] {
+        assert_eq!(output.goes_on, expected, "{output:?}");
+    }
+}
+
 /// What a fork bomb leaves would leave no room for the next command.
 #[tokio::test]
 async fn a_command_leaves_so_many_processes_and_no_more() {

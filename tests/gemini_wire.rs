@@ -105,7 +105,7 @@ fn call(id: &str, name: &str, arguments: &str, native: Option<Native>) -> Item {
 
 fn output(id: &str, name: &str, content: Vec<Content>, success: bool) -> Item {
     let (id, name, form) = (id.to_owned(), name.to_owned(), OutputForm::Function);
-    Item::Output(CallOutput { id, name, content, success, ran: false, form })
+    Item::Output(CallOutput { id, name, content, success, ran: false, goes_on: false, form })
 }
 
 fn answer(id: &str, text: &str) -> Item {
@@ -256,6 +256,7 @@ fn gemini_how_a_command_ended_is_a_result_and_no_error() {
             content: vec![Content::Text { text }],
             success: false,
             ran,
+            goes_on: false,
             form: OutputForm::Function,
         })
     };

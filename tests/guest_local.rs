@@ -26,6 +26,7 @@ fn spec(run: &str, image: PreparedImage) -> SandboxSpec {
         env: BTreeMap::from([("FROM_SPEC".to_owned(), "yes".to_owned())]),
         limits: ContainerLimits::default(),
         egress: None,
+        services: Vec::new(),
     }
 }
 

@@ -49,6 +49,7 @@ mod endpoints_bad; // wrong models, keys, addresses and settings: one message, n
 mod events; // webhook payloads as GitHub sends them, what they become and what is decided
 mod every_tool; // each declared tool over each wire: the provider's shape of its answer, and what it did
 mod exec; // a prompt on a local repository
+mod families; // every model family in the same situations: long commands, servers, announcements, limits, flaky and red checks
 mod faults; // what providers do wrong, on all four protocols: attempts, waits, outcomes, kept work
 mod file_tools; // read_file, list_dir, grep_files on a real folder
 mod fleet; // workers: several processes on one database, killed, stopped, drained
@@ -102,8 +103,10 @@ mod sandboxes; // real containers: what they enforce, how they start, end and ar
 mod schedule; // campaigns at their times: missed, doubled, broken, interrupted, on two machines
 mod scripted; // scripted models, and replies from a journal
 mod serve; // webhooks in, work done, pages out
+mod services; // servers beside the sandbox, as CI has them
 mod sessions; // commands that go on after their call: terminals, pipes, signals, bounds, survivors
 mod settings; // the table of settings: every key from every source, applied or refused by name
+mod setup_again; // dependencies that the model adds, installed on its request
 mod stops; // budgets, failures and crashes of the agent loop
 mod store; // the fleet's database, SQLite and PostgreSQL
 mod text_models; // models without tool calls, from the command line and in the loop

@@ -129,6 +129,7 @@ fn output(id: &str, content: Vec<Content>, success: bool) -> Item {
         content,
         success,
         ran: false,
+        goes_on: false,
         form: OutputForm::Function,
     })
 }

@@ -81,6 +81,7 @@ fn spec(run: &str, image: &str, limits: ContainerLimits) -> SandboxSpec {
         env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         limits,
         egress: None,
+        services: Vec::new(),
     }
 }
 

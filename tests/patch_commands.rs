@@ -140,7 +140,7 @@ async fn scripts_are_told_what_is_wrong(client: &Client, workspace: &str) {
 fn spec(run: &str, image: PreparedImage) -> SandboxSpec {
     let limits = ContainerLimits { pids: 128, ..ContainerLimits::default() };
     let (run, env) = (run.to_owned(), [].into());
-    SandboxSpec { image, run, purpose: "agent", env, limits, egress: None }
+    SandboxSpec { image, run, purpose: "agent", env, limits, egress: None, services: Vec::new() }
 }
 
 #[tokio::test]

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use fs_err as fs;
 use patchwright::cli::apply_patch;
+use patchwright_guest::block::finder::{Finder, PASSES};
 use patchwright_guest::patch::parse::parse;
-use patchwright_guest::patch::seek::{Finder, PASSES};
 use patchwright_guest::tool::ToolError;
 use patchwright_guest::tools::apply_patch::program::{self, Place};
 use patchwright_guest::tools::apply_patch::{

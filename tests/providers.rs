@@ -357,6 +357,7 @@ async fn providers_runs_a_conversation_that_the_api_accepts() {
                     content: vec![Content::text("ok")],
                     success: true,
                     ran: false,
+                    goes_on: false,
                     form: call.output_form(),
                 }));
             }

@@ -12,9 +12,9 @@ use patchwright_config::merge;
 use patchwright_forge::{Account, PullRequest, RepositoryId};
 use patchwright_task::event::payload::{self, ActionEnv};
 use patchwright_task::event::{
-    Decision, Event, HeadBranch, TriggerConfig, decide, is_own_branch, own_branch_beside,
+    Decision, Event, EventTask, HeadBranch, TriggerConfig, decide, is_own_branch, own_branch_beside,
 };
-use patchwright_types::task::{ReviewRequest, TaskKind};
+use patchwright_types::task::ReviewRequest;
 use serde_json::{Value, json};
 
 fn env() -> ActionEnv {
@@ -553,7 +553,7 @@ fn a_label_needs_its_labeller_and_a_second_attempt_whoever_started_it() {
     let payload = fixture("pull_request.opened").to_string();
     let event = payload::parse("pull_request", payload.as_bytes(), &again).unwrap();
     assert_eq!(actors(&event), ["bob"]);
-    let Decision::Run(TaskKind::Review(ReviewRequest { trigger, .. })) = decide(&event, &config())
+    let Decision::Run(EventTask::Review(ReviewRequest { trigger, .. })) = decide(&event, &config())
     else {
         panic!("no review")
     };
@@ -685,11 +685,11 @@ fn a_forks_pull_request_is_found_by_repository_branch_and_commit_together() {
 #[test]
 fn an_issue_that_is_named_for_a_review_is_answered_and_not_reviewed() {
     let event = changed("workflow_dispatch.pull_request", &[]);
-    assert!(matches!(decide(&event, &config()), Decision::Run(TaskKind::Review(_))));
+    assert!(matches!(decide(&event, &config()), Decision::Run(EventTask::Review(_))));
     let Event::Dispatch(mut dispatch) = event else { panic!("{event:?}") };
     dispatch.is_pull_request = false;
     let decision = decide(&Event::Dispatch(dispatch), &config());
-    assert!(matches!(decision, Decision::Run(TaskKind::Respond(_))), "{decision:?}");
+    assert!(matches!(decision, Decision::Run(EventTask::Respond(_))), "{decision:?}");
 }
 
 #[test]

@@ -113,6 +113,7 @@ fn elements() -> Vec<(Item, Value)> {
             content,
             success,
             ran: false,
+            goes_on: false,
             form,
         })
     };
@@ -321,6 +322,7 @@ fn conversation() -> Vec<Item> {
             content,
             success: true,
             ran: false,
+            goes_on: false,
             form,
         })
     };

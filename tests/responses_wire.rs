@@ -57,6 +57,7 @@ fn answered(reply: &Reply, content: &[Content]) -> Vec<Item> {
             content: content.to_vec(),
             success: false,
             ran: false,
+            goes_on: false,
             form: call.output_form(),
         })),
         _ => None,
@@ -129,6 +130,7 @@ fn a_tool_search_answers_with_the_declarations_it_found() {
         content: vec![Content::text(found.to_string())],
         success: true,
         ran: false,
+        goes_on: false,
         form: OutputForm::ToolSearch,
     });
     let body = body(&model(Fields::default()), &[], &[output], None);
@@ -145,6 +147,7 @@ fn what_a_script_shows_is_a_list_however_short() {
             content: content.iter().map(|text| Content::text(*text)).collect(),
             success: true,
             ran: false,
+            goes_on: false,
             form,
         })
     };
@@ -233,6 +236,7 @@ fn models_without_eyes_are_told_that_there_was_a_picture() {
             content: vec![Content::text("see"), picture.clone()],
             success: true,
             ran: false,
+            goes_on: false,
             form,
         })
     };

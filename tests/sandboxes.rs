@@ -27,6 +27,7 @@ pub(crate) fn spec(run: &str, image: &str) -> SandboxSpec {
         purpose: "agent",
         env: BTreeMap::from([("CI".to_owned(), "true".to_owned())]),
         egress: None,
+        services: Vec::new(),
         limits: ContainerLimits {
             memory_bytes: 256 << 20,
             cpus: 1.0,

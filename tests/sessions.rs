@@ -492,7 +492,7 @@ async fn the_call_is_understood_like_that_of_other_shells() {
 fn spec(run: &str, image: PreparedImage) -> SandboxSpec {
     let limits = ContainerLimits { pids: 128, ..ContainerLimits::default() };
     let (run, env) = (run.to_owned(), [].into());
-    SandboxSpec { image, run, purpose: "agent", env, limits, egress: None }
+    SandboxSpec { image, run, purpose: "agent", env, limits, egress: None, services: Vec::new() }
 }
 
 #[tokio::test]

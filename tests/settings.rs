@@ -42,6 +42,8 @@ const VALUES: &[&str] = &[
     "{m: {command: [a]}, n: {command: [a]}}",
     "{m: {description: d, command: c}}",
     "{A: b}",
+    "{db: {image: a}}",
+    "{db: {image: b}, cache: {image: c}}",
 ];
 
 fn value(config: &Config, setting: &Setting) -> Value {

@@ -235,6 +235,7 @@ fn answer(state: &mut State, calls: &[(usize, ToolCall)], success: bool, text: &
             content: vec![Content::text(text)],
             success,
             ran: false,
+            goes_on: false,
             form: OutputForm::Function,
         };
         let turn = state.spending.turns;

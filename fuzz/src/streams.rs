@@ -66,6 +66,7 @@ fn goes_back(wire: Wire, reply: Reply) {
             content: vec![Content::text("done")],
             success: true,
             ran: false,
+            goes_on: false,
             form: call.output_form(),
         })),
         _ => None,

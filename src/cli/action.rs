@@ -15,7 +15,7 @@ use patchwright_config::file::read_file;
 use patchwright_report::annotations::{self, Level};
 use patchwright_report::{job_summary, outputs};
 use patchwright_task::event::payload::{self, ActionEnv};
-use patchwright_task::event::{Decision, TriggerConfig, decide};
+use patchwright_task::event::{Decision, EventTask, TriggerConfig, decide};
 use patchwright_task::react::{self, Reacted};
 use patchwright_task::respond::CommandReport;
 use patchwright_task::review::hand_over::Expected;
@@ -23,7 +23,7 @@ use patchwright_task::review::run::ReviewReport;
 use patchwright_task::run::RunEnvironment;
 use patchwright_task::world::World;
 use patchwright_types::outcome::Conclusion;
-use patchwright_types::task::{PromptRequest, TaskKind, Trigger};
+use patchwright_types::task::{PromptRequest, Trigger};
 
 pub use crate::cli::inputs::inputs;
 
@@ -98,7 +98,7 @@ fn nothing_to_do(env: &Env, ui: Ui, conclusion: &str, why: &str) -> Result<()> {
 async fn work(env: &Env, ui: Ui) -> Result<Reacted> {
     let (config, flags) = configuration(env)?;
     let decision = match prompted(&config, env)? {
-        Some(request) => Decision::Run(request.into()),
+        Some(request) => Decision::Run(EventTask::Prompt(request)),
         None => decide(&event(env)?, &TriggerConfig::of(&config)),
     };
     if let Decision::Ignored(why) = decision {
@@ -177,19 +177,13 @@ fn expected(decision: &Decision) -> Option<Expected> {
             head: Some(head_sha.clone()),
             source: Some(source.clone()),
         }),
-        Decision::Run(TaskKind::Review(review)) => Some(Expected {
+        Decision::Run(EventTask::Review(review)) => Some(Expected {
             repository: review.repository.clone(),
             number: Some(review.number),
             head: review.head.clone(),
             source: None,
         }),
-        Decision::Run(
-            TaskKind::Issue(_)
-            | TaskKind::Respond(_)
-            | TaskKind::Exec(_)
-            | TaskKind::Campaign(_)
-            | TaskKind::Prompt(_),
-        )
+        Decision::Run(EventTask::Issue(_) | EventTask::Respond(_) | EventTask::Prompt(_))
         | Decision::Ignored(_) => None,
     }
 }

@@ -76,6 +76,7 @@ async fn local(config: &Config, state: &std::path::Path) -> Vec<Finding> {
         env: std::collections::BTreeMap::new(),
         limits: config.container.clone(),
         egress: None,
+        services: Vec::new(),
     };
     match sandbox.start(&spec).await {
         Ok(running) => {

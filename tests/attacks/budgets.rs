@@ -104,6 +104,7 @@ fn spec(run: &str, image: &str, limits: ContainerLimits) -> SandboxSpec {
         env: BTreeMap::new(),
         limits,
         egress: None,
+        services: Vec::new(),
     }
 }
 

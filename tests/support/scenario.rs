@@ -14,7 +14,12 @@ use crate::support::model::{
 /// The tools that a scenario is said in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
+    /// With the shell that runs each command to its end.
     Codex,
+    /// With the shell whose commands go on in sessions.
+    Sessions,
+    /// Scripts that call those tools.
+    Scripts,
     Claude,
     Gemini,
     Generic,
@@ -46,7 +51,7 @@ struct Step {
 
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-enum Action {
+pub(crate) enum Action {
     /// A command.
     Run(String),
     /// Show a file.
@@ -109,12 +114,15 @@ fn turn(step: &Step, family: Family) -> Turn {
     }
 }
 
-fn called(action: &Action, family: Family) -> Turn {
+/// A reply that does one thing.
+pub(crate) fn called(action: &Action, family: Family) -> Turn {
     if let Action::Unknown(name) = action {
         return call(name, json!({"depth": 1}));
     }
     match family {
         Family::Codex => codex(action),
+        Family::Sessions => sessions(action),
+        Family::Scripts => custom("exec", &script(action)),
         Family::Claude => claude(action),
         Family::Gemini => gemini(action),
         Family::Generic => generic(action),
@@ -127,13 +135,35 @@ fn codex(action: &Action) -> Turn {
         Action::Run(command) => call("shell_command", json!({"command": command})),
         Action::Read(path) => call("read_file", json!({"file_path": path})),
         Action::Edit { path, old, new } => custom("apply_patch", &update(path, old, new)),
-        Action::Write { path, content } => {
-            let lines = prefixed('+', content);
-            let patch = format!("*** Begin Patch\n*** Add File: {path}\n{lines}*** End Patch\n");
-            custom("apply_patch", &patch)
-        }
+        Action::Write { path, content } => custom("apply_patch", &add(path, content)),
         Action::Plan(steps) => call("update_plan", json!({"plan": plan(steps, "step")})),
         Action::Look(path) => call("view_image", json!({"path": path})),
+        Action::Unknown(_) => unreachable!("the same for all"),
+    }
+}
+
+fn sessions(action: &Action) -> Turn {
+    match action {
+        Action::Run(command) => call("exec_command", json!({"cmd": command})),
+        other => codex(other),
+    }
+}
+
+fn script(action: &Action) -> String {
+    let shows = |tool: &str, args: Value| format!("text(await tools.{tool}({args}));");
+    match action {
+        Action::Run(command) | Action::Read(command) => {
+            let is_read = matches!(action, Action::Read(_));
+            let command = if is_read { format!("cat {command}") } else { command.clone() };
+            shows("exec_command", json!({"cmd": command}))
+        }
+        Action::Edit { path, old, new } => shows("apply_patch", json!(update(path, old, new))),
+        Action::Write { path, content } => shows("apply_patch", json!(add(path, content))),
+        Action::Plan(steps) => shows("update_plan", json!({"plan": plan(steps, "step")})),
+        Action::Look(path) => {
+            let args = json!({"path": path});
+            format!("image(await tools.view_image({args}));")
+        }
         Action::Unknown(_) => unreachable!("the same for all"),
     }
 }
@@ -227,6 +257,11 @@ fn plan(steps: &[(String, String)], words: &str) -> Vec<Value> {
 fn update(path: &str, old: &str, new: &str) -> String {
     let (old, new) = (prefixed('-', old), prefixed('+', new));
     format!("*** Begin Patch\n*** Update File: {path}\n@@\n{old}{new}*** End Patch\n")
+}
+
+fn add(path: &str, content: &str) -> String {
+    let lines = prefixed('+', content);
+    format!("*** Begin Patch\n*** Add File: {path}\n{lines}*** End Patch\n")
 }
 
 fn prefixed(sign: char, text: &str) -> String {

@@ -32,6 +32,8 @@ pub struct Restored {
     pub shell: bool,
     /// Paths that differ from the base.
     pub changed: Vec<String>,
+    /// The sandbox is a new one because setup has run again, and not because the run was interrupted.
+    pub has_new_setup: bool,
 }
 
 /// The checkpoints, latest first.

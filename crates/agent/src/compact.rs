@@ -322,6 +322,7 @@ mod tests {
                 content: vec![Content::text(output)],
                 success: true,
                 ran: false,
+                goes_on: false,
                 form: OutputForm::Function,
             }),
         ]

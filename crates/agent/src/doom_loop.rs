@@ -73,14 +73,15 @@ fn patience(rounds: &[Round], period: usize) -> usize {
 }
 
 /// A call that looks after something that goes on, without saying anything to it.
-fn is_wait(call: &ToolCall, result: &str) -> bool {
+fn is_wait(call: &ToolCall, output: &CallOutput) -> bool {
     let says_nothing = || {
         let args = serde_json::from_str::<Value>(call.payload.as_str()).unwrap_or_default();
         let said = ["chars", "input"].iter().find_map(|name| args.get(*name)?.as_str());
         said.unwrap_or_default().is_empty()
     };
-    let goes_on = ["running", "in_progress", "pending"].iter().any(|word| result.contains(word));
-    matches!(call.name.as_str(), "write_stdin" | "wait" | "wait_agent") && goes_on && says_nothing()
+    matches!(call.name.as_str(), "write_stdin" | "wait" | "wait_agent")
+        && output.goes_on
+        && says_nothing()
 }
 
 /// The last calls with their results in order, and how many of them came after the last nudge.
@@ -95,12 +96,11 @@ fn recent_rounds(history: &[Item], nudge: &str) -> (Vec<Round>, Option<usize>) {
             }
             Item::Call(call) => {
                 if let Some(output) = outputs.remove(call.id.as_str()) {
-                    let result = comparable(output);
                     rounds.push(Round {
                         name: call.name.clone(),
                         arguments: call.payload.as_str().to_owned(),
-                        is_wait: is_wait(call, &result),
-                        result,
+                        is_wait: is_wait(call, output),
+                        result: comparable(output),
                     });
                 }
             }
@@ -177,6 +177,7 @@ mod tests {
                         content: vec![Content::text(format!("Wall time: 0.{index} s\n{result}"))],
                         success: true,
                         ran: false,
+                        goes_on: false,
                         form: OutputForm::Function,
                     }));
                 }
@@ -208,8 +209,8 @@ mod tests {
         }
     }
 
-    /// Polls of a session with what each brought; `still` says that the command runs on.
-    fn polls(count: usize, said: &str, news: &dyn Fn(usize) -> String) -> Vec<Item> {
+    /// Polls of a session with what each brought, as long as it `goes_on` or after its end.
+    fn polls(count: usize, said: &str, goes_on: bool, news: &dyn Fn(usize) -> String) -> Vec<Item> {
         let poll = |index: usize| {
             let id = format!("call_{index}");
             let payload = Payload::Json(said.to_owned());
@@ -223,6 +224,7 @@ mod tests {
                 content: vec![Content::text(text)],
                 success: true,
                 ran: false,
+                goes_on,
                 form: OutputForm::Function,
             };
             [Item::Call(call), Item::Output(output)]
@@ -237,18 +239,21 @@ mod tests {
         let ended = |_: usize| "there is no session 1".to_owned();
         let moving = |index: usize| format!("{still}line {index}");
         for (items, expected) in [
-            (polls(14, silent, &same), Verdict::Fine),
-            (polls(15, silent, &same), Verdict::Nudge),
-            (polls(40, silent, &moving), Verdict::Fine),
-            (polls(3, silent, &ended), Verdict::Nudge),
-            (polls(3, r#"{"session_id":1,"chars":"y\n"}"#, &same), Verdict::Nudge),
-            (polls(14, r#"{"session_id":1,"chars":""}"#, &same), Verdict::Fine),
+            (polls(14, silent, true, &same), Verdict::Fine),
+            (polls(15, silent, true, &same), Verdict::Nudge),
+            (polls(40, silent, true, &moving), Verdict::Fine),
+            (polls(3, silent, false, &ended), Verdict::Nudge),
+            // Its words are not what counts: a command that has ended may have said that it is running.
+            (polls(3, silent, false, &same), Verdict::Nudge),
+            (polls(14, silent, true, &ended), Verdict::Fine),
+            (polls(3, r#"{"session_id":1,"chars":"y\n"}"#, true, &same), Verdict::Nudge),
+            (polls(14, r#"{"session_id":1,"chars":""}"#, true, &same), Verdict::Fine),
         ] {
             assert_eq!(verdict(&items, "nudge"), expected, "{} items", items.len());
         }
-        let mut nudged = polls(15, silent, &same);
+        let mut nudged = polls(15, silent, true, &same);
         nudged.push(note("nudge"));
-        let after = |count| [nudged.clone(), polls(count, silent, &same)].concat();
+        let after = |count| [nudged.clone(), polls(count, silent, true, &same)].concat();
         assert_eq!(verdict(&after(9), "nudge"), Verdict::Fine);
         assert_eq!(verdict(&after(10), "nudge"), Verdict::Stop);
     }

@@ -4,6 +4,7 @@
 //! back, and the models are told what is gone.
 
 use std::fmt::Write;
+use std::sync::atomic::Ordering;
 
 use super::checkpoints::{self, Restored};
 use super::interrupted::{self, Open};
@@ -33,6 +34,12 @@ impl Agent<'_> {
     /// The records reach far enough to go on from: the first request had been put together.
     pub fn can_resume(recorded: &[Line]) -> bool {
         recorded.iter().any(|line| matches!(line.entry, Entry::Prompted { .. }))
+    }
+
+    /// Its sandbox is to be replaced, and the run to be resumed in another one. Sub-agents are stopped by the
+    /// run's own agent, which notices it first.
+    pub(super) fn must_move(&self) -> bool {
+        !self.is_in_crew() && self.spec.services.has_new_setup.load(Ordering::Relaxed)
     }
 
     /// Takes in what was recorded.
@@ -167,8 +174,13 @@ fn interrupted(restored: &Restored) -> String {
 
 /// What a model is told that goes on.
 fn notice(recorded: &[Line], restored: &Restored) -> String {
+    let why = if restored.has_new_setup {
+        "Setup has run again, and you go on in a fresh sandbox that has what it installed."
+    } else {
+        "This run was interrupted and goes on in a fresh sandbox."
+    };
     let mut text = format!(
-        "This run was interrupted and goes on in a fresh sandbox. The files of the workspace are as they were \
+        "{why} The files of the workspace are as they were \
          {}. Gone are files that git ignores and that were made since setup (build output, installed \
          packages), commits and branches made in the sandbox's `.git`, what was written outside of the \
          workspace, and every process that was running, with its variables.",

@@ -170,6 +170,7 @@ impl State {
             Entry::Restored { lost, text, .. } => self.lose(lost, text),
             Entry::RunStarted { .. }
             | Entry::WorkspaceOpened { .. }
+            | Entry::SetUpAgain { .. }
             | Entry::CallStarted { .. }
             | Entry::NestedStarted { .. }
             | Entry::NestedEnded { .. }

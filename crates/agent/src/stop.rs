@@ -79,6 +79,8 @@ pub enum StopKind {
     Machine(Failure),
     /// SIGINT or SIGTERM.
     Cancelled,
+    /// The work is to be resumed in a new sandbox, with dependencies that were installed meanwhile.
+    NewSandbox,
 }
 
 impl StopKind {
@@ -101,12 +103,13 @@ impl StopKind {
             StopKind::Sandbox(_) => "sandbox_error",
             StopKind::Machine(_) => "machine_error",
             StopKind::Cancelled => "cancelled",
+            StopKind::NewSandbox => "new_sandbox",
         }
     }
 
-    /// The same command goes on with a run that stopped so, in a fresh sandbox.
+    /// A run that stopped so is resumed in a fresh sandbox.
     pub(super) fn can_go_on(&self) -> bool {
-        matches!(self, StopKind::Cancelled | StopKind::Provider(_))
+        matches!(self, StopKind::Cancelled | StopKind::Provider(_) | StopKind::NewSandbox)
     }
 
     /// What a person can do about it.
@@ -151,6 +154,7 @@ impl StopKind {
             StopKind::Sandbox(message) => format!("the sandbox failed: {message}"),
             StopKind::Machine(failure) => failure.message.clone(),
             StopKind::Cancelled => "the run was interrupted".to_owned(),
+            StopKind::NewSandbox => "the work goes on in a new sandbox".to_owned(),
         }
     }
 }

@@ -179,7 +179,12 @@ impl<'a> Agent<'a> {
             Err(failure) => return StopKind::Machine(failure),
         };
         loop {
-            let step = match self.state.next(&remarks) {
+            let next = self.state.next(&remarks);
+            // The calls of the turn have been answered by then, so that none is lost with the sandbox.
+            if matches!(next, Next::Ask) && self.must_move() {
+                return StopKind::NewSandbox;
+            }
+            let step = match next {
                 Next::Ask => self.ask().await,
                 Next::Run(calls) => self.run_calls(calls).await,
                 Next::Add(items) => self.record(&Entry::Added { items }),
@@ -361,10 +366,6 @@ impl<'a> Agent<'a> {
         };
         let agents = self.crew.as_deref().map(|crew| crew as &dyn Agents);
         Dispatch::new(means, &self.plan, &self.findings).reviewing(self.review).with_agents(agents)
-    }
-
-    pub(super) fn is_in_crew(&self) -> bool {
-        self.member.is_some()
     }
 
     pub(super) fn open(&mut self, items: Vec<Item>) -> Result<(), StopKind> {

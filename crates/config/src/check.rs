@@ -5,6 +5,7 @@ use super::Mode;
 use super::file::File;
 use super::merge;
 use super::review::{PathInstructions, glob_of};
+use patchwright_ecosystems::services::MAX_SERVICES;
 
 /// Inline comments of one review.
 pub const MOST_COMMENTS: usize = 30;
@@ -30,6 +31,7 @@ pub(super) fn check(file: &File) -> Result<(), String> {
             return Err(format!("`none` in `{key}` stands alone, or not at all"));
         }
     }
+    services(file)?;
     let review = &file.review;
     globs("review.paths", review.paths.as_deref())?;
     globs("review.ignore-paths", review.ignore_paths.as_deref())?;
@@ -71,6 +73,16 @@ pub(super) fn check(file: &File) -> Result<(), String> {
     }
     between("respond.max-rounds", respond.max_rounds, 1, 100)?;
     between("respond.max-ci-rounds", respond.max_ci_rounds, 0, 20)
+}
+
+fn services(file: &File) -> Result<(), String> {
+    if file.services.as_ref().is_some_and(|services| services.len() > MAX_SERVICES) {
+        return Err(format!("`services` has more than {MAX_SERVICES} entries"));
+    }
+    for (name, service) in file.services.iter().flatten() {
+        service.check(name).map_err(|why| format!("`services.{name}`: {why}"))?;
+    }
+    Ok(())
 }
 
 /// Whether this can be the name after `@`.

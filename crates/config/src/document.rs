@@ -28,7 +28,9 @@ pub fn keys() -> Result<String> {
                 .map_or_else(String::new, shown),
         };
         let may = setting.repository.word();
-        let _ = writeln!(text, "| `{key}` | {may} | {meaning} | {default} |");
+        let least = setting.least.map(|least| format!(", at least {}", least()));
+        let least = least.unwrap_or_default();
+        let _ = writeln!(text, "| `{key}` | {may} | {meaning}{least} | {default} |");
     }
     Ok(text)
 }

@@ -2,6 +2,7 @@
 //! (`.github/patchwright.yml` of the base commit). One grammar for both, made from [`crate::settings`];
 //! [`super::merge`] decides which keys a repository may set.
 
+use crate::settings;
 use patchwright_base::error::{Failure, Result};
 
 pub use crate::read::parse_size;
@@ -27,6 +28,9 @@ pub fn parse(name: &str, text: &str) -> Result<File> {
     };
     let file = serde_saphyr::from_str(text).map_err(|err| invalid(err.to_string()))?;
     super::check::check(&file).map_err(invalid)?;
+    if let Some(low) = settings::too_low(&file) {
+        return Err(invalid(low).hint("leave the key out for the default"));
+    }
     Ok(file)
 }
 

@@ -26,6 +26,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use patchwright_ecosystems::registries;
+use patchwright_ecosystems::services::Service;
 use patchwright_policy::Policy;
 use patchwright_provider::catalogue::Fields;
 use patchwright_provider::endpoint;
@@ -35,6 +36,7 @@ use patchwright_types::task::Limits;
 
 /// Everything that can be configured, resolved. Holds no secret, so it may be journaled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Config {
     /// Catalogue slug, `provider/slug`, `chat/NAME` or `scripted:FILE`.
     pub model: String,
@@ -67,6 +69,9 @@ pub struct Config {
     /// A command of setup that fails ends the run.
     #[serde(default)]
     pub setup_required: bool,
+    /// The model may ask for setup once more, in the tree that it has changed.
+    #[serde(default)]
+    pub setup_again: bool,
     /// Hosts that setup commands may reach, as they were written; see [`Config::setup_hosts`].
     pub setup_hosts: Vec<String>,
     /// Hosts that commands of the model, its tools and MCP servers may reach: names, or `*.name` for
@@ -79,6 +84,9 @@ pub struct Config {
     /// MCP servers, by name.
     #[serde(default)]
     pub mcp: BTreeMap<String, tools::McpServer>,
+    /// Servers beside the commands of a run, by name.
+    #[serde(default)]
+    pub services: BTreeMap<String, Service>,
     pub setup_timeout: Duration,
     /// Checks; found in CI files or by the repository's kind when empty.
     pub verify: Vec<String>,

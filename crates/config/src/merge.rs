@@ -1,8 +1,6 @@
 //! How the sources become one [`Config`]: an operator's file is laid over the defaults, a campaign over
 //! that, flags over those, and last the repository's own file, which can only tighten.
 
-use std::time::Duration;
-
 use super::{Config, Source, file};
 use crate::flags::Common;
 use crate::settings;
@@ -52,11 +50,11 @@ pub(crate) fn has_none_beside_others(words: &[String]) -> bool {
 /// # Errors
 /// Naming the flag or the key.
 pub fn validate(config: &Config) -> Result<()> {
-    if config.limits.max_turns == 0 {
-        return Err(Failure::usage("`--max-turns` must be at least 1"));
+    if let Some(low) = settings::too_low_in(config) {
+        return Err(Failure::usage(low).hint("leave it out for the default"));
     }
-    if !config.limits.max_cost_usd.is_finite() || config.limits.max_cost_usd < 0.0 {
-        return Err(Failure::usage("`--max-cost-usd` must be a number of dollars, 0 or more"));
+    if !config.limits.max_cost_usd.is_finite() {
+        return Err(Failure::usage("`--max-cost-usd` must be a number of dollars"));
     }
     for (flag, words) in [("--setup", &config.setup), ("--setup-allow", &config.setup_hosts)] {
         if has_none_beside_others(words) {
@@ -70,9 +68,6 @@ pub fn validate(config: &Config) -> Result<()> {
     if let Some((name, _)) = config.mcp.iter().find(|(_, server)| is_nowhere(server)) {
         return Err(Failure::usage(format!("`mcp.{name}` has neither `command` nor `url`"))
             .hint("`command` starts a server in the sandbox, `url` reaches one over HTTP"));
-    }
-    if config.limits.timeout < Duration::from_secs(1) {
-        return Err(Failure::usage("`--timeout` must be at least `1s`"));
     }
     if config.access.allow_bots.iter().any(|bot| bot.contains('*')) {
         return Err(Failure::usage("`allow-bots` takes exact logins")

@@ -154,6 +154,12 @@ impl<T> Empty for Vec<T> {
     }
 }
 
+impl<K, V> Empty for BTreeMap<K, V> {
+    fn is_empty(&self) -> bool {
+        BTreeMap::is_empty(self)
+    }
+}
+
 impl<T> Empty for Option<T> {
     fn is_empty(&self) -> bool {
         self.is_none()

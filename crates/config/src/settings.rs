@@ -3,6 +3,7 @@
 //! ```text
 //! /// What it means, for docs/configuration.md.
 //! name: TypeInAFile as (how serde reads it) => field.of.the.config, Rule
+//!     least (the lowest value that makes sense)
 //!     default "in words, where the value does not say it"
 //!     flag conversion { /// help of the flag, and its clap attributes }
 //!     then { flags of the process that stand behind it in the help, as clap has them }
@@ -21,6 +22,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use patchwright_base::duration::parse_duration;
+use patchwright_ecosystems::services::Service;
 use patchwright_forge::ReviewEvent;
 use patchwright_provider::catalogue::Fields;
 use patchwright_provider::item::Wire;
@@ -32,6 +34,9 @@ use crate::rules::{self, Rule, Wished};
 use crate::table::{self, Input, Setting, concat_path};
 use crate::tools::{CustomTool, Hook, McpServer};
 use crate::{Config, Mode, Personality, SandboxChoice, Source, read};
+
+/// The shortest time that a limit can be: with less, every run would end as it begins.
+const SECOND: Duration = Duration::from_secs(1);
 
 table::settings! {
     /// A configuration file. Every key is optional; unknown keys are errors.
@@ -209,6 +214,22 @@ table::settings! {
             , input "setup-required" switch "`true` ends the run when a command of setup fails."
             , campaign "environment.setup-required";
 
+        /// the model may ask for setup again after it has changed a manifest; see
+        /// [the sandbox](sandbox.md#setup-again)
+        setup_again: bool => setup_again, Operator
+            flag given {
+                /// Let the model ask for setup again after it has changed a manifest: in the changed tree, with the
+                /// same hosts, without secrets, for this run alone
+                #[arg(long, env = "PATCHWRIGHT_SETUP_AGAIN", help_heading = "Sandbox")]
+                setup_again: bool
+            }
+            , input "setup-again" switch "`true` lets the model ask for setup again after it has changed a manifest."
+            , campaign "environment.setup-again";
+
+        /// servers beside the commands of a run, by name; `{}` for none; see [the sandbox](sandbox.md#services)
+        services: BTreeMap<String, Service> => services, Fill
+            default "those of the CI job whose tests are run";
+
         /// checks
         verify: Vec<String> => verify, Fill
             default "those of CI files, or by the repository's kind"
@@ -273,6 +294,7 @@ table::settings! {
     Limits in "limits." (file => file.limits) {
         /// model replies
         max_turns: u32 => limits.max_turns, Lower
+            least (1)
             flag given {
                 /// Most model replies
                 #[arg(long, env = "PATCHWRIGHT_MAX_TURNS", value_name = "N", help_heading = "Budget")]
@@ -283,6 +305,7 @@ table::settings! {
 
         /// dollars
         max_cost_usd: f64 => limits.max_cost_usd, Lower
+            least (0.0)
             flag given {
                 /// Most dollars spent on the model
                 #[arg(
@@ -298,6 +321,7 @@ table::settings! {
 
         /// tokens in all, input and output; input that the provider read from its cache is not counted
         max_tokens: u64 => limits.max_tokens, Lower
+            least (1)
             flag given {
                 /// Most tokens, input and output together; input that was read from the provider's cache is not counted
                 #[arg(long, env = "PATCHWRIGHT_MAX_TOKENS", value_name = "N", help_heading = "Budget")]
@@ -308,6 +332,7 @@ table::settings! {
 
         /// wall clock of the run
         timeout: Duration as (deserialize_with = "read::file_duration") => limits.timeout, Lower
+            least (SECOND)
             flag given {
                 /// Most wall-clock time of the whole run, such as `90s`, `45m` or `1h`
                 #[arg(
@@ -324,10 +349,12 @@ table::settings! {
 
         /// one command of the model, one check
         command_timeout: Duration as (deserialize_with = "read::file_duration")
-            => limits.command_timeout, Lower;
+            => limits.command_timeout, Lower
+            least (SECOND);
 
         /// all setup commands
-        setup_timeout: Duration as (deserialize_with = "read::file_duration") => setup_timeout, Lower;
+        setup_timeout: Duration as (deserialize_with = "read::file_duration") => setup_timeout, Lower
+            least (SECOND);
 
         /// how often failing checks go back to the model
         verify_rounds: u32 => limits.verify_rounds, Lower;

@@ -4,6 +4,9 @@
 //! A row that lacks a part does not compile, and there is no second list that a new row could be missing
 //! from.
 
+use std::cmp::Ordering;
+use std::time::Duration;
+
 use crate::file::File;
 use crate::{Config, rules};
 
@@ -20,6 +23,8 @@ pub struct Setting {
     pub default: Option<&'static str>,
     /// Where [`Config`] has it: `limits.max_turns`.
     pub field: &'static str,
+    /// The lowest value that it can have, in words.
+    pub least: Option<fn() -> String>,
     /// What a repository's own file may do to it.
     pub repository: rules::Repository,
     /// Its flag among [`crate::flags::Common`], by clap's id.
@@ -69,6 +74,39 @@ pub fn value(config: &Config, setting: &Setting) -> Option<serde_json::Value> {
     found.cloned()
 }
 
+/// What can be too low.
+pub(crate) trait Limit: PartialOrd {
+    fn words(&self) -> String;
+}
+
+macro_rules! numbers {
+    ($($number:ty)+) => {
+        $(impl Limit for $number {
+            fn words(&self) -> String {
+                self.to_string()
+            }
+        })+
+    };
+}
+
+numbers! { u32 u64 f64 }
+
+impl Limit for Duration {
+    fn words(&self) -> String {
+        format!("{}s", self.as_secs())
+    }
+}
+
+/// Less, or nothing that can be compared, as a number that is none.
+pub(crate) fn is_below<T: Limit>(value: &T, least: &T) -> bool {
+    value.partial_cmp(least).is_none_or(Ordering::is_lt)
+}
+
+/// What is said of a value below the least of its setting.
+pub(crate) fn too_low<T: Limit>(name: &str, least: &T, value: &T) -> String {
+    format!("`{name}` must be at least {}: {}", least.words(), value.words())
+}
+
 /// One row for each setting; see [`crate::settings`] for how to read them.
 macro_rules! settings {
     ($(
@@ -79,6 +117,7 @@ macro_rules! settings {
             $(
                 $(#[doc = $doc:tt])+
                 $name:ident: $type:ty $(as ($($serde:tt)+))? => $($field:ident).+, $rule:ident
+                $(least ($least:expr))?
                 $(default $default:literal)?
                 $(flag $given:ident { $(#[$($arg:tt)*])+ $flag:ident: $flag_type:ty })?
                 $(then { $($of_the_process:tt)+ })?
@@ -201,6 +240,38 @@ macro_rules! settings {
             })+)+
         }
 
+        /// The first value of a file that is below the least of its key, in a sentence.
+        pub(crate) fn too_low(file: &File) -> Option<String> {
+            $($($({
+                let $file = file;
+                let least: $type = $least;
+                let key = concat!($prefix, stringify!($name));
+                let low = $place.$name.as_ref().filter(|value| table::is_below(*value, &least));
+                if let Some(value) = low {
+                    return Some(table::too_low(&table::key(key), &least, value));
+                }
+            })?)+)+
+            None
+        }
+
+        /// The same of a whole configuration, by the flag where there is one.
+        pub(crate) fn too_low_in(config: &Config) -> Option<String> {
+            $($({
+                let value = &config.$($field).+;
+                let flag: Option<&str> = table::first(&[$(stringify!($flag))?]);
+                $(
+                    let least: $type = $least;
+                    if table::is_below(value, &least) {
+                        let key = table::key(concat!($prefix, stringify!($name)));
+                        let name = flag.map_or(key, |flag| format!("--{}", table::key(flag)));
+                        return Some(table::too_low(&name, &least, value));
+                    }
+                )?
+                let _ = (value, flag);
+            })+)+
+            None
+        }
+
         /// All settings, in the order of the documents.
         pub fn settings() -> Vec<Setting> {
             vec![$($(Setting {
@@ -210,6 +281,10 @@ macro_rules! settings {
                 default: table::first(&[$($default)?]),
                 field: concat_path!($($field).+),
                 repository: rules::$rule::REPOSITORY,
+                least: table::first::<fn() -> String>(&[$(|| {
+                    let least: $type = $least;
+                    table::Limit::words(&least)
+                })?]),
                 common_flag: table::first(&[$(stringify!($flag))?]),
                 publish_flag: table::first(&[$(stringify!($publish_flag))?]),
                 own_flags: table::first::<&[&str]>(&[$($own_flags)?]).unwrap_or_default(),

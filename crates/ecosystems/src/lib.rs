@@ -19,4 +19,5 @@ mod packages;
 mod read;
 pub mod registries;
 pub mod results;
+pub mod services;
 pub mod setup;

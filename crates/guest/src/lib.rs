@@ -17,6 +17,7 @@
 
 mod apart;
 mod background;
+pub mod block;
 pub mod checkpoint;
 pub mod collect;
 pub mod confine;
@@ -58,4 +59,5 @@ mod terminal;
 pub mod tool;
 pub mod tools;
 pub mod transfer;
+mod upload;
 pub mod view;

@@ -6,7 +6,7 @@
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -28,6 +28,7 @@ use super::quota::{Budget, WorkspaceQuota};
 use super::relay::{self, Relay};
 use super::selection::Limits;
 use super::transfer::{self, Base, Kind};
+use super::upload::Incoming;
 use super::{checkpoint, collect, environment, leftover, look, purge};
 use crate::tool::{CommandOutput, ToolError, ToolOutput};
 use crate::tools::root::Root;
@@ -405,28 +406,7 @@ impl Server {
 fn incoming(work: &Work) -> Result<Incoming<'_>, ToolError> {
     let data = work.data.as_ref();
     let data = data.ok_or_else(|| ToolError::Broken("an upload without a stream".to_owned()))?;
-    Ok(Incoming { data, current: io::Cursor::default(), ended: false })
-}
-
-/// The bytes of an upload, as a reader.
-struct Incoming<'a> {
-    data: &'a Receiver<Vec<u8>>,
-    current: io::Cursor<Vec<u8>>,
-    ended: bool,
-}
-
-impl Read for Incoming<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let count = self.current.read(buffer)?;
-            if count > 0 || self.ended || buffer.is_empty() {
-                return Ok(count);
-            }
-            let next = self.data.recv().map_err(|_| io::Error::other("the upload was cut off"))?;
-            self.ended = next.is_empty();
-            self.current = io::Cursor::new(next);
-        }
-    }
+    Ok(Incoming::new(data))
 }
 
 /// A writer that sends `Data` frames.

@@ -47,11 +47,19 @@ pub struct ToolOutput {
     /// Paths that the tool changed, relative to the workspace, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
+    /// What the call is about is still at work; of commands, their session says so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unfinished: bool,
 }
 
 impl ToolOutput {
     pub fn text(text: impl Into<String>) -> ToolOutput {
         ToolOutput { text: text.into(), success: true, ..ToolOutput::default() }
+    }
+
+    /// What the call is about is still at work.
+    pub fn goes_on(&self) -> bool {
+        self.is_unfinished || self.command.as_ref().is_some_and(|it| it.session.is_some())
     }
 
     /// It says how one or several commands went.

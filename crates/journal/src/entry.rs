@@ -47,6 +47,17 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_set_up: bool,
     },
+    /// Setup ran again, in the tree as the model had changed it: the sandboxes from here on are made of this.
+    /// The fields are those of [`Entry::WorkspaceOpened`].
+    SetUpAgain {
+        image: String,
+        /// The image for people.
+        description: String,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        env: BTreeMap<String, String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        paths: Vec<String>,
+    },
     /// Instructions and declared tools: what the first request is made of besides items. Once more,
     /// without items, when a run continues with another model or other tools.
     Prompted {
@@ -289,6 +300,7 @@ impl Entry {
             content: vec![Content::text(text)],
             success: false,
             ran: false,
+            goes_on: false,
             form: call.output_form(),
         };
         Entry::CallDropped { turn, output }

@@ -90,6 +90,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "tools/exec_wait.md",
     "tools/glob.md",
     "tools/grep_files.md",
+    "tools/install_dependencies.md",
     "tools/js_repl.md",
     "tools/js_repl_reset.md",
     "tools/list_dir.md",

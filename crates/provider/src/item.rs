@@ -167,6 +167,9 @@ pub struct CallOutput {
     /// its result. Otherwise a failure's content says why there is none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ran: bool,
+    /// What the call is about is still at work: a command in a session, a script, another agent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub goes_on: bool,
     /// The form of the call, which decides the form of the output on the Responses wire.
     pub form: OutputForm,
 }

@@ -86,7 +86,8 @@ fn tests(out: &mut String, row: &EvidenceRow, rows: usize) {
     let _ = write!(out, "\n<details><summary>Which tests</summary>\n{names}\n</details>\n");
 }
 
-fn lists(tests: &Comparison) -> Vec<(&'static str, &Names)> {
+/// The tests of which something can be said, by what became of them.
+pub(super) fn lists(tests: &Comparison) -> Vec<(&'static str, &Names)> {
     let lists = [
         ("Fixed", &tests.fixed),
         ("Broke", &tests.broke),

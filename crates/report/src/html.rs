@@ -159,6 +159,14 @@ fn checks(outcome: &Outcome) -> Markup {
                     }
                 }
             }
+            @for row in &outcome.evidence.rows {
+                @for (title, list) in row.tests.iter().flat_map(evidence::lists) {
+                    details {
+                        summary { (title) " (" (list.count) "), by " code { (text::line(&row.command)) } }
+                        ul { @for name in &list.names { li { code { (text::line(name)) } } } }
+                    }
+                }
+            }
             @for run in outcome.evidence.rows.iter().filter_map(|row| row.head.as_ref()) {
                 details {
                     summary { "Output of " code { (text::line(&run.command)) } }

@@ -6,6 +6,7 @@ use maud::{Markup, html};
 
 use super::sections;
 use patchwright_base::text::{self, code, code_cell, inline};
+use patchwright_sandbox::services::ServiceState;
 use patchwright_types::setup::SetupReport;
 
 /// Rows of a list that people still read.
@@ -17,18 +18,26 @@ const OUTPUT: usize = 2_000;
 /// One line when a command failed: what the checks say has to be read with it.
 pub fn warning(report: &SetupReport) -> String {
     let (failed, all) = (report.failed().count(), report.steps.len());
-    if failed == 0 {
-        return String::new();
+    let mut out = String::new();
+    if failed > 0 {
+        let _ = writeln!(
+            out,
+            "Setup: {failed} of {all} commands failed, so dependencies may be missing; see the details."
+        );
     }
-    format!(
-        "Setup: {failed} of {all} commands failed, so dependencies may be missing; see the details.\n"
-    )
+    let absent = report.services.iter().filter(|service| service.problem.is_some());
+    let absent: Vec<String> = absent.map(|service| code(&service.name)).collect();
+    if !absent.is_empty() {
+        let _ =
+            writeln!(out, "Services that were not there: {}; see the details.", absent.join(", "));
+    }
+    out
 }
 
 /// The commands as a table, the output of those that failed, and what would help.
 pub fn table(report: &SetupReport) -> String {
     if report.steps.is_empty() {
-        return String::new();
+        return services(report);
     }
     let mut out = String::from("| Setup | Result | Duration |\n|---|---|---|\n");
     for step in report.steps.iter().take(MAX_ROWS) {
@@ -60,7 +69,35 @@ pub fn table(report: &SetupReport) -> String {
     let when =
         if report.is_cached { " They ran in an earlier run, whose result was used." } else { "" };
     let _ = writeln!(out, "\nCommands of setup: {}.{when}", inline(&report.source));
+    match services(report) {
+        services if services.is_empty() => out,
+        services => format!("{out}\n{services}"),
+    }
+}
+
+/// The servers beside the run as a table.
+fn services(report: &SetupReport) -> String {
+    if report.services.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("| Service | Image | Result |\n|---|---|---|\n");
+    for service in &report.services {
+        let (name, image) = (code_cell(&service.name), code_cell(&service.image));
+        let _ = writeln!(out, "| {name} | {image} | {} |", inline(&standing(service)));
+    }
+    for service in report.services.iter().filter(|service| !service.log.is_empty()).take(SHOWN) {
+        let log = text::fence(&text::head(&service.log, OUTPUT), "");
+        let _ = write!(out, "\n{} printed at last:\n\n{log}\n", code(&service.name));
+    }
     out
+}
+
+/// How a service came out, in a few words.
+fn standing(service: &ServiceState) -> String {
+    match &service.problem {
+        None => "ready".to_owned(),
+        Some(why) => format!("not there: {}", text::line(why)),
+    }
 }
 
 /// The same on a page.
@@ -87,6 +124,24 @@ pub fn page(report: &SetupReport) -> Markup {
                 }
             }
             @for note in report.notes.iter().take(MAX_ROWS) { p { (text::line(note)) } }
+        }
+        @if !report.services.is_empty() {
+            h2 { "Services" }
+            table {
+                tr { th { "Service" } th { "Image" } th { "Result" } }
+                @for service in &report.services {
+                    tr {
+                        td { code { (text::line(&service.name)) } }
+                        td { code { (text::line(&service.image)) } }
+                        td { (standing(service)) }
+                    }
+                }
+            }
+            @for service in &report.services {
+                @if !service.log.is_empty() {
+                    pre { (text::visible(&text::without_ansi(&text::head(&service.log, OUTPUT)))) }
+                }
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use super::code::{self, MatchQuality};
 use super::quote::{Reading, is_blank};
 use patchwright_forge::Side;
 use patchwright_git::hunks::{Diff, Line};
+use patchwright_guest::block::occurrences;
 
 /// Lines that are compared to tell how well places fit, for one reading.
 const MAX_FITTED: usize = 200_000;
@@ -240,8 +241,8 @@ impl<'a> Lines<'a> {
         let starts: Vec<usize> = if places.len().saturating_mul(hashes.len())
             > 4096 + 8 * (slots.len() + hashes.len())
         {
-            let hay: Vec<u64> = slots.clone().map(row_hash).collect();
-            find_all(&hay, hashes).into_iter().map(|at| slots.start + at).collect()
+            let found = occurrences(slots.clone().map(row_hash), hashes, usize::MAX);
+            found.into_iter().map(|at| slots.start + at).collect()
         } else {
             let is_here = |start: &usize| {
                 start + hashes.len() <= slots.end
@@ -408,63 +409,4 @@ impl Lines<'_> {
 
 fn to_u32(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
-}
-
-/// All places of `needle` in `hay`, in linear time (Knuth, Morris and Pratt).
-fn find_all(hay: &[u64], needle: &[u64]) -> Vec<usize> {
-    let mut border = vec![0; needle.len()];
-    let mut length = 0;
-    for at in 1..needle.len() {
-        while length > 0 && needle[at] != needle[length] {
-            length = border[length - 1];
-        }
-        if needle[at] == needle[length] {
-            length += 1;
-        }
-        border[at] = length;
-    }
-    let mut found = Vec::new();
-    let mut length = 0;
-    for (at, item) in hay.iter().enumerate() {
-        while length > 0 && (length == needle.len() || needle[length] != *item) {
-            length = border[length - 1];
-        }
-        if needle.first().is_some_and(|_| needle[length] == *item) {
-            length += 1;
-        }
-        if length == needle.len() && !needle.is_empty() {
-            found.push(at + 1 - length);
-        }
-    }
-    found
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::lines::*;
-
-    #[test]
-    fn finds_overlapping_places() {
-        assert_eq!(find_all(&[1, 1, 1, 2, 1, 1], &[1, 1]), [0, 1, 4]);
-        assert_eq!(find_all(&[1, 2, 1, 2, 3], &[1, 2, 3]), [2]);
-        assert_eq!(find_all(&[5, 5], &[5]), [0, 1]);
-        assert_eq!(find_all(&[5], &[]), [0; 0]);
-    }
-
-    #[test]
-    fn finds_what_a_search_at_every_place_finds() {
-        let row = |length: usize, number: u64| -> Vec<u64> {
-            (0..length).map(|at| (number >> at) & 1).collect()
-        };
-        for hay in (0..1 << 9).map(|number| row(9, number)) {
-            for length in 1..=5 {
-                for needle in (0..1 << length).map(|number| row(length, number)) {
-                    let starts = hay.windows(length).enumerate();
-                    let expected: Vec<usize> =
-                        starts.filter(|(_, part)| *part == needle).map(|(at, _)| at).collect();
-                    assert_eq!(find_all(&hay, &needle), expected, "{needle:?} in {hay:?}");
-                }
-            }
-        }
-    }
 }

@@ -13,6 +13,7 @@ mod failure;
 pub mod image;
 pub mod local;
 pub mod packed;
+pub mod services;
 pub mod setup;
 mod streams;
 
@@ -26,6 +27,7 @@ use secrecy::SecretString;
 use crate::client::Client;
 use crate::egress::Egress;
 use crate::packed::Packed;
+use crate::services::{Service, ServiceState};
 use crate::setup::SetupRun;
 
 /// The static program that runs inside of the sandbox, as `build.rs` built it.
@@ -71,6 +73,8 @@ pub struct ImageSpec<'a> {
     pub setup_secrets: &'a [(String, SecretString)],
     /// A command that fails is an error instead.
     pub setup_required: bool,
+    /// No other run may start from what setup leaves: a model has written the tree.
+    pub is_for_this_run: bool,
     /// Hosts that setup may reach; none means no network.
     pub setup_hosts: &'a [String],
     /// The way to those hosts, unless they are none or all (`*`).
@@ -96,6 +100,7 @@ impl<'a> ImageSpec<'a> {
             setup: &[],
             setup_secrets: &[],
             setup_required: false,
+            is_for_this_run: false,
             setup_hosts: &[],
             setup_egress: None,
             setup_timeout: Duration::ZERO,
@@ -146,6 +151,8 @@ pub struct SandboxSpec {
     pub limits: ContainerLimits,
     /// What commands may reach, over the relay; nothing when absent.
     pub egress: Option<Arc<Egress>>,
+    /// Servers beside it.
+    pub services: Vec<Service>,
 }
 
 /// Bounds of one sandbox; the defaults are those of `docs/sandbox.md`.
@@ -190,6 +197,8 @@ pub struct Running {
     pub id: String,
     /// Absolute path of the workspace as commands in it see it.
     pub workspace: String,
+    /// What became of the services that were asked for.
+    pub services: Vec<ServiceState>,
     /// What is enforced, for the report.
     pub enforced: Vec<String>,
     pub stopper: Box<dyn Stop>,

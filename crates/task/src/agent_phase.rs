@@ -1,5 +1,6 @@
 //! The agent in its sandbox: start, work, check, feed failures back, collect, take down.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -11,16 +12,18 @@ use super::check_runs;
 use super::checkpoint::Checkpoints;
 use super::checks::Checks;
 use super::equip;
+use super::install::{self, Questions};
 use super::mcp;
 use super::progress::Progress;
 use super::run::Run;
 use super::workspace::{Rules, Workspace};
+use patchwright_agent::checkpoints::Restored;
 use patchwright_agent::state::State;
 use patchwright_agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Mode;
 use patchwright_git::tree::Change;
-use patchwright_journal::Entry;
+use patchwright_journal::{Entry, Line};
 use patchwright_provider::Progress as ModelProgress;
 use patchwright_report::sections;
 use patchwright_sandbox::client::CollectLimits;
@@ -47,6 +50,8 @@ pub struct AgentResult {
     pub instruction_files: Vec<String>,
     /// What the sandbox enforced.
     pub enforced: Vec<String>,
+    /// What sandboxes are made of since setup has run again.
+    pub image: Option<PreparedImage>,
 }
 
 /// The agent's part of a killed run that had already been collected: nothing is asked of the model
@@ -96,6 +101,7 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<A
         notes: brief.notes.clone(),
         instruction_files: brief.instruction_files(),
         enforced: Vec::new(),
+        image: install::recorded(&run.folder.recorded),
     })
 }
 
@@ -118,6 +124,7 @@ pub fn nothing_to_ask(baseline: &[CheckRun], notes: Vec<String>) -> AgentResult 
         notes,
         instruction_files: Vec::new(),
         enforced: Vec::new(),
+        image: None,
     }
 }
 
@@ -130,6 +137,7 @@ fn is_missing(err: &anyhow::Error) -> bool {
 }
 
 /// What the agent phase works with.
+#[derive(Clone, Copy)]
 pub struct Phase<'a> {
     pub run: &'a Run<'a>,
     pub workspace: &'a Workspace,
@@ -165,20 +173,27 @@ async fn work_on(
     desk: Option<&ReviewContext<'_>>,
 ) -> Result<AgentResult> {
     let run = phase.run;
-    let sandbox = check_runs::start(run, phase.image, &tree, "agent").await?;
-    brief.look_around(&sandbox, phase.image).await;
-    // It would stay on the disk for as long as the model works.
-    drop(tree);
+    let mut recorded = Cow::Borrowed(run.folder.recorded.as_slice());
+    let mut image = install::recorded(&recorded);
+    let (mut tree, mut has_new_setup) = (Some(tree), false);
+    let (sandbox, conversation) = loop {
+        let phase = Phase { image: image.as_ref().unwrap_or(phase.image), ..*phase };
+        let tree = tree.take();
+        let known = Known { recorded: &recorded, has_new_setup };
+        let (sandbox, conversation) = in_sandbox(&phase, tree, &mut brief, desk, known).await?;
+        let moves = matches!(conversation.stopped.reason, StopKind::NewSandbox);
+        if !moves || conversation.image.is_none() {
+            break (sandbox, conversation);
+        }
+        stop(run, sandbox).await;
+        image = conversation.image;
+        has_new_setup = true;
+        recorded = Cow::Owned(patchwright_journal::read(run.folder.journal.path())?);
+    };
     let notes = brief.notes.clone();
     let instruction_files = brief.instruction_files();
     let enforced = sandbox.enforced.clone();
-    let Conversation { mut stopped, work } = match converse(phase, &sandbox, &brief, desk).await {
-        Ok(conversed) => conversed,
-        Err(failure) => {
-            stop(run, sandbox).await;
-            return Err(failure);
-        }
-    };
+    let Conversation { mut stopped, work, image: newest } = conversation;
     let CheckedWork { change: collected, checked, baseline } = work;
     let collected = match (&stopped.reason, run.config.mode, collected) {
         (StopKind::Sandbox(_), _, _) | (_, Mode::Plan | Mode::Review, _) => None,
@@ -202,7 +217,43 @@ async fn work_on(
     if matches!(stopped.reason, StopKind::Finished) {
         remember(run, change.as_ref())?;
     }
-    Ok(AgentResult { stopped, change, checked, baseline, notes, instruction_files, enforced })
+    let image = newest.or(image);
+    Ok(AgentResult {
+        stopped,
+        change,
+        checked,
+        baseline,
+        notes,
+        instruction_files,
+        enforced,
+        image,
+    })
+}
+
+/// One conversation in a sandbox of its own, which is left running.
+async fn in_sandbox(
+    phase: &Phase<'_>,
+    tree: Option<Packed>,
+    brief: &mut Brief,
+    desk: Option<&ReviewContext<'_>>,
+    known: Known<'_>,
+) -> Result<(Running, Conversation)> {
+    let run = phase.run;
+    let tree = match tree {
+        Some(tree) => tree,
+        None => run.pack(phase.workspace).await?,
+    };
+    let sandbox = check_runs::start(run, phase.image, &tree, "agent").await?;
+    brief.look_around(run, &sandbox, phase.image).await;
+    // It would stay on the disk for as long as the model works.
+    drop(tree);
+    match Box::pin(converse(phase, &sandbox, brief, desk, known)).await {
+        Ok(conversation) => Ok((sandbox, conversation)),
+        Err(failure) => {
+            stop(run, sandbox).await;
+            Err(failure)
+        }
+    }
 }
 
 pub(super) async fn collect(phase: &Phase<'_>, sandbox: &Running) -> Result<Change> {
@@ -224,6 +275,16 @@ pub(super) fn uncollected(failure: Failure) -> StopKind {
 struct Conversation {
     stopped: Stopped,
     work: CheckedWork,
+    /// What setup has left that ran again meanwhile.
+    image: Option<PreparedImage>,
+}
+
+/// What a conversation begins with.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    /// The journal so far, of a killed attempt or of this one in another sandbox.
+    recorded: &'a [Line],
+    has_new_setup: bool,
 }
 
 /// The conversation, with failing checks fed back a bounded number of times.
@@ -232,15 +293,19 @@ async fn converse(
     sandbox: &Running,
     brief: &Brief,
     desk: Option<&ReviewContext<'_>>,
+    Known { recorded, has_new_setup }: Known<'_>,
 ) -> Result<Conversation> {
     let run = phase.run;
     let progress = |what: Happening<'_>| tell(phase, &what, None);
-    let recorded = &run.folder.recorded;
     let checkpoints = Arc::new(Checkpoints::of(phase, &sandbox.client).await?);
     // Before anything is started there that may look at the workspace.
-    let restored =
-        if Agent::can_resume(recorded) { Some(checkpoints.restore(recorded).await?) } else { None };
-    let (tools, mut services) = equip::equip(run, sandbox).await?;
+    let restored = if Agent::can_resume(recorded) {
+        Some(Restored { has_new_setup, ..checkpoints.restore(recorded).await? })
+    } else {
+        None
+    };
+    let questions = Questions::of(run);
+    let (tools, mut services) = equip::equip(run, sandbox, questions.tool()).await?;
     services.checkpoints = tools::checkpoints::Checkpoints::new(Arc::clone(&checkpoints) as _);
     let (tools, company) = agents::company(run, brief, sandbox, tools).await?;
     let mut agent = Agent::new(AgentSpec {
@@ -262,18 +327,24 @@ async fn converse(
     })
     .reviewing(desk)
     .with_agents(company);
-    let mut stopped = if let Some(restored) = &restored {
-        agent.resume(recorded, restored).await
-    } else {
-        checkpoints.begin()?;
-        agent.run(brief.items(run, sandbox)?).await
+    let work = async {
+        let mut stopped = if let Some(restored) = &restored {
+            agent.resume(recorded, restored).await
+        } else {
+            checkpoints.begin()?;
+            agent.run(brief.items(run, sandbox)?).await
+        };
+        let work =
+            check_loop::with_checks(phase, sandbox, &mut agent, recorded, &mut stopped).await?;
+        Ok::<_, Failure>((stopped, work))
     };
-    let work = check_loop::with_checks(phase, sandbox, &mut agent, &mut stopped).await?;
+    let (worked, image) = Box::pin(questions.beside(phase, sandbox, work)).await;
+    let (mut stopped, work) = worked?;
     stopped.notes.extend(mcp::finish(services.servers.as_ref()).await);
     if let StopKind::Machine(failure) = stopped.reason {
         return Err(failure);
     }
-    Ok(Conversation { stopped, work })
+    Ok(Conversation { stopped, work, image })
 }
 
 /// What people see while the agent works.

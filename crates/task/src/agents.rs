@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::brief::{Brief, message};
 use super::equip;
+use super::install;
 use super::run::Run;
 use crate::context::agents::{self, AgentFile};
 use crate::world;
@@ -51,7 +52,9 @@ pub(super) async fn company(
     }
     let mut notes = files.notes.clone();
     let present = equip::present(&run.config, &sandbox.client, &tools).await?;
-    let making = Making { run, tools: &tools, present };
+    // Who installs ends what everybody runs.
+    let of_agents = tools.clone().without(&[install::TOOL.to_owned()]);
+    let making = Making { run, tools: &of_agents, present };
     let mut kinds = making.built_in()?;
     let mut listed = vec![DEFAULT, EXPLORER];
     listed.retain(|(name, _)| kinds.iter().any(|kind| kind.name == *name));

@@ -17,6 +17,7 @@ use crate::context::environment::{self, Environment, Found};
 use crate::context::instructions::{self, Instructions};
 use crate::context::map;
 use crate::context::pictures::{self, Pictures};
+use crate::context::services;
 use crate::context::setup;
 use crate::context::skills::{self, Skills};
 use crate::context::thread::{self, Thread};
@@ -67,7 +68,9 @@ pub struct Brief {
     checks: Vec<String>,
     /// What was installed, as a block of text.
     setup: String,
-    /// How they went before.
+    /// The servers beside the sandbox, as a block of text.
+    services: String,
+    /// How the checks went before.
     baseline: String,
 }
 
@@ -173,6 +176,7 @@ impl Brief {
             notes,
             checks: checks.to_vec(),
             setup: String::new(),
+            services: String::new(),
             baseline: String::new(),
         })
     }
@@ -205,6 +209,7 @@ impl Brief {
             (Role::Developer, environment::render(&environment)),
             (Role::Developer, self.standing.clone()),
             (Role::User, self.setup.clone()),
+            (Role::User, self.services.clone()),
             (Role::User, self.baseline.clone()),
             (Role::User, self.map.clone()),
             (Role::User, self.files.render(&environment.cwd)),
@@ -215,7 +220,13 @@ impl Brief {
     }
 
     /// Looks what the sandbox has. What it does not say is not told.
-    pub(super) async fn look_around(&mut self, sandbox: &Running, image: &PreparedImage) {
+    pub(super) async fn look_around(
+        &mut self,
+        run: &Run<'_>,
+        sandbox: &Running,
+        image: &PreparedImage,
+    ) {
+        self.services = services::render(&run.services.report());
         let probe = Exec {
             argv: vec!["/bin/sh".to_owned(), "-c".to_owned(), environment::probe()],
             cwd: None,
@@ -268,6 +279,7 @@ impl Brief {
             (Role::Developer, environment::render(environment)),
             (Role::Developer, self.standing.clone()),
             (Role::User, self.setup.clone()),
+            (Role::User, self.services.clone()),
             (Role::User, self.baseline.clone()),
             (Role::User, self.map.clone()),
             (Role::User, self.files.render(&environment.cwd)),

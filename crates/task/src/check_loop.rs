@@ -40,6 +40,7 @@ pub(super) async fn with_checks(
     phase: &Phase<'_>,
     sandbox: &Running,
     agent: &mut Agent<'_>,
+    recorded: &[Line],
     stopped: &mut Stopped,
 ) -> Result<CheckedWork> {
     let run = phase.run;
@@ -48,7 +49,6 @@ pub(super) async fn with_checks(
         // There is no change to check.
         Mode::Plan | Mode::Review => 0,
     };
-    let recorded = &run.folder.recorded;
     let mut work = CheckedWork {
         change: None,
         checked: last_round(recorded).map(|runs| CheckedTree { tree: None, runs }),
@@ -155,7 +155,7 @@ async fn run_on(
 }
 
 /// A commit that stands for a tree in a sandbox, and nowhere else.
-fn commit_of(phase: &Phase<'_>, tree: Oid) -> Result<Oid> {
+pub(super) fn commit_of(phase: &Phase<'_>, tree: Oid) -> Result<Oid> {
     let run = phase.run;
     let identity = commit::Identity {
         name: run.config.identity.name.clone(),

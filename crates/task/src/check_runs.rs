@@ -196,8 +196,12 @@ pub(super) async fn start(
         env: BTreeMap::new(),
         limits: run.config.container.clone(),
         egress: run.egress()?,
+        services: run.services.to_start(),
     };
     let running = run.world.sandbox.start(&spec).await?;
+    for line in run.services.started(&running.services) {
+        run.environment.ui.say(&line);
+    }
     if let Err(err) = tree.upload(&running.client).await {
         let why = running.autopsy().await;
         // The first error is the one to report.

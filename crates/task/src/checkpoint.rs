@@ -158,6 +158,7 @@ impl Checkpoints {
             sessions: checkpoint.sessions.to_vec(),
             shell: checkpoint.shell,
             changed: changed.collect(),
+            has_new_setup: false,
         })
     }
 

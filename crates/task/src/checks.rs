@@ -9,8 +9,9 @@ use super::workspace::{Rules, Workspace};
 use crate::verify;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::text;
-use patchwright_config::Config;
+use patchwright_config::{Config, SandboxChoice};
 use patchwright_ecosystems::checks::{self as detected, Check, CheckPlan, Found};
+use patchwright_ecosystems::services::Service;
 use patchwright_git::{GitError, blocking};
 use patchwright_sandbox::PreparedImage;
 use patchwright_sandbox::packed::Packed;
@@ -32,6 +33,10 @@ pub struct Checks {
     /// Where a command stands, by command.
     found: BTreeMap<String, String>,
     notes: Vec<String>,
+    /// What CI has beside them, by name.
+    pub services: BTreeMap<String, Service>,
+    /// Services can be had.
+    has_services: bool,
     /// There are more, of packages; which of them count depends on what is changed.
     waits_for_change: bool,
 }
@@ -44,13 +49,16 @@ impl Checks {
             let source = config.sources.get("verify").map_or_else(String::new, ToString::to_string);
             return Ok(Checks { commands: config.verify.clone(), source, ..Checks::default() });
         }
-        let mut plan = detect(rules, Vec::new()).await?;
+        // Of jobs with services only where there can be services, and the operator has not done away with them.
+        let is_without = config.sources.contains_key("services") && config.services.is_empty();
+        let has_services = config.sandbox == SandboxChoice::Docker && !is_without;
+        let mut plan = detect(rules, Vec::new(), has_services).await?;
         let waits_for_change = plan.checks.len() > MANY;
         if waits_for_change {
             plan.checks.retain(|check| check.folder.is_empty());
             plan.notes.clear();
         }
-        Ok(Checks { waits_for_change, ..Checks::of_plan(&plan) })
+        Ok(Checks { has_services, waits_for_change, ..Checks::of_plan(&plan) })
     }
 
     /// The checks of a change to these paths.
@@ -58,7 +66,7 @@ impl Checks {
         if !self.waits_for_change || paths.is_empty() {
             return Ok(Cow::Borrowed(self));
         }
-        Ok(Cow::Owned(Checks::of_plan(&detect(rules, paths).await?)))
+        Ok(Cow::Owned(Checks::of_plan(&detect(rules, paths, self.has_services).await?)))
     }
 
     fn of_plan(plan: &CheckPlan) -> Checks {
@@ -74,6 +82,8 @@ impl Checks {
             source: source(plan),
             found,
             notes: notes.collect(),
+            services: plan.services.clone(),
+            has_services: false,
             waits_for_change: false,
         }
     }
@@ -153,9 +163,10 @@ pub fn short(evidence: Evidence) -> Evidence {
 }
 
 /// The plan of a tree. Reading a large one takes its time.
-async fn detect(rules: &Rules, touched: Vec<String>) -> Result<CheckPlan> {
+async fn detect(rules: &Rules, touched: Vec<String>, has_services: bool) -> Result<CheckPlan> {
     let workspace = rules.workspace().clone();
-    let found = blocking(move || Ok::<_, GitError>(detected::detect(&workspace, &touched)));
+    let found =
+        blocking(move || Ok::<_, GitError>(detected::detect(&workspace, &touched, has_services)));
     found.await.map_err(|err| Failure::internal("the checks cannot be found").caused_by(err))
 }
 

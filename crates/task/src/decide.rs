@@ -11,6 +11,7 @@ use patchwright_config::Mode;
 use patchwright_sandbox::PreparedImage;
 use patchwright_types::evidence::{CheckRun, Evidence, Standing};
 use patchwright_types::outcome::{Conclusion, Outcome, Provenance, Spending};
+use patchwright_types::setup::SetupReport;
 
 /// Decides how the run ended.
 pub(super) fn decide(
@@ -66,8 +67,13 @@ pub(super) fn provenance(
         input_notes,
         instruction_files: worked.instruction_files.clone(),
         reached: run.reached(),
-        setup: run.setup.get().cloned().unwrap_or_default(),
+        setup: setup(run),
     }
+}
+
+/// How the dependencies were installed, and what became of the services.
+fn setup(run: &Run<'_>) -> SetupReport {
+    SetupReport { services: run.services.report(), ..run.setup_report() }
 }
 
 /// How the run ended because of the agent's stop alone; `None` when the model finished.
@@ -83,7 +89,8 @@ pub(super) fn of_stop(stop: &StopKind) -> Option<Conclusion> {
         | StopKind::DoomLoop
         | StopKind::FormatErrors
         | StopKind::ContextExhausted
-        | StopKind::Cancelled => Some(Conclusion::Budget),
+        | StopKind::Cancelled
+        | StopKind::NewSandbox => Some(Conclusion::Budget),
     }
 }
 
@@ -182,6 +189,7 @@ mod tests {
             notes: Vec::new(),
             instruction_files: Vec::new(),
             enforced: Vec::new(),
+            image: None,
         }
     }
 

@@ -15,6 +15,7 @@ use patchwright_sandbox::Running;
 use patchwright_sandbox::client::{Client, GuestError};
 use patchwright_tools::custom;
 use patchwright_tools::dynamic::DynamicTool;
+use patchwright_tools::host::install_dependencies::InstallDependencies;
 use patchwright_tools::host::web_fetch::WebFetch;
 use patchwright_tools::mcp::Opened;
 use patchwright_tools::registry::ToolSet;
@@ -25,7 +26,11 @@ use patchwright_tools::services::Services;
 ///
 /// # Errors
 /// For the user: a server that was asked for does not start, or the tools cannot be declared.
-pub(super) async fn equip(run: &Run<'_>, sandbox: &Running) -> Result<(ToolSet, Services)> {
+pub(super) async fn equip(
+    run: &Run<'_>,
+    sandbox: &Running,
+    installing: Option<Arc<InstallDependencies>>,
+) -> Result<(ToolSet, Services)> {
     let (config, client) = (&run.config, &sandbox.client);
     let mut services =
         Services { config: config.tools.clone(), egress: run.egress()?, ..Services::default() };
@@ -33,7 +38,8 @@ pub(super) async fn equip(run: &Run<'_>, sandbox: &Running) -> Result<(ToolSet, 
     services.servers = opened.as_ref().map(|opened| Arc::clone(&opened.servers));
     let tools = brief::tools(run)?;
     let present = present(config, client, &tools).await?;
-    let extras = extras(&services, opened);
+    let mut extras = extras(&services, opened);
+    extras.extend(installing.map(|tool| tool as Arc<dyn DynamicTool>));
     let tools = tools.offered(&run.world.model, &config.tools, &present, extras)?;
     environment(config, client).await?;
     for text in tools.notes() {

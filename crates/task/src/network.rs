@@ -18,7 +18,7 @@ pub struct NetworkAccess {
 }
 
 /// The configuration of a run in which code of strangers may run, and why it is one: no hosts, and no MCP
-/// server outside the sandbox. Setup keeps its hosts, because it never sees that code.
+/// server outside the sandbox. Setup keeps its hosts, because it never sees that code; so it is not done again.
 pub(super) fn closed(mut config: Config, why: &str) -> Config {
     let servers = std::mem::take(&mut config.mcp);
     let (outside, inside): (BTreeMap<_, _>, BTreeMap<_, _>) =
@@ -32,6 +32,7 @@ pub(super) fn closed(mut config: Config, why: &str) -> Config {
         config.notes.push(format!("no host may be reached: {why}"));
     }
     config.allow_hosts.clear();
+    config.setup_again = false;
     config
 }
 

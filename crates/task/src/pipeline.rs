@@ -227,10 +227,12 @@ pub(super) async fn carry_out(
             Phase { run, workspace, image, rules, checks, baseline, has_baseline, progress };
         agent_phase::work(&phase, tree, brief).await?
     };
+    // What the checks of the change need may have been installed meanwhile.
+    let image = worked.image.as_ref().unwrap_or(&image);
     let judged = JudgedChange::new(run, job, &worked)?;
-    let evidence = evidence(run, job, &checks, &image, (&worked, &judged), progress).await?;
+    let evidence = evidence(run, job, &checks, image, (&worked, &judged), progress).await?;
     run.journal_reached()?;
-    let mut outcome = decide::decide(run, job, &image, &worked, &judged, evidence);
+    let mut outcome = decide::decide(run, job, image, &worked, &judged, evidence);
     salvage::write(run, workspace, &mut outcome, &judged)?;
     salvage::write_report(run, &outcome, None);
     Ok(Finished { worked, judged, outcome })
@@ -247,6 +249,10 @@ pub(super) async fn prepare(
     progress: &Progress,
 ) -> Result<(Checks, PreparedImage)> {
     let checks = Checks::find(&run.config, rules).await?;
+    run.services.decide(&run.config, &checks);
+    for line in run.services.complaints() {
+        run.environment.ui.say(&line);
+    }
     progress.phase("Preparing the sandbox");
     let image = run.unless_interrupted(run.prepare_image(rules, packed)).await?;
     run.opened(pinned, &image)?;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::run::Run;
-use super::workspace::Rules;
+use super::workspace::{Rules, Workspace};
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::text;
 use patchwright_config::{Config, SandboxChoice, Setup, Source, Tenants, file};
@@ -20,6 +20,14 @@ use patchwright_types::setup::{SetupReport, SetupStep};
 /// Bytes of a failed command's output in reports.
 const OUTPUT: usize = 4_000;
 
+/// Who may start from what setup leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Usable {
+    /// Every run on the repository.
+    ByAll,
+    ByThisRun,
+}
+
 impl Run<'_> {
     /// The image with setup done in the tree that decides, which may be packed already.
     pub(super) async fn prepare_image(
@@ -27,8 +35,35 @@ impl Run<'_> {
         rules: &Rules,
         tree: Option<&Packed>,
     ) -> Result<PreparedImage> {
-        let workspace = rules.workspace();
-        let plan = self.setup_plan(rules).await?;
+        let (image, report) = self.set_up(rules.workspace(), tree, Usable::ByAll).await?;
+        for step in report.failed() {
+            let hint = step.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
+            self.environment.ui.say(&format!(
+                "setup: `{}` {}{hint}",
+                step.name,
+                step.run.verdict()
+            ));
+        }
+        // A run prepares once; the first report is the report.
+        let _ = self.setup.set(report);
+        Ok(image)
+    }
+
+    /// The image with setup done in a tree that the model has written.
+    pub(super) async fn set_up_again(
+        &self,
+        workspace: &Workspace,
+    ) -> Result<(PreparedImage, SetupReport)> {
+        self.set_up(workspace, None, Usable::ByThisRun).await
+    }
+
+    async fn set_up(
+        &self,
+        workspace: &Workspace,
+        tree: Option<&Packed>,
+        usable: Usable,
+    ) -> Result<(PreparedImage, SetupReport)> {
+        let plan = self.setup_plan(workspace).await?;
         let commands = commands(&self.config, &plan);
         let packed = match tree {
             None if !commands.is_empty() => Some(self.pack(workspace).await?),
@@ -39,8 +74,13 @@ impl Run<'_> {
             image: self.config.image.as_deref(),
             named_by: self.named_by()?,
             setup: &commands,
-            setup_secrets: &self.world.setup_secrets,
-            setup_required: self.config.setup_required,
+            // What a model has written could send them somewhere.
+            setup_secrets: match usable {
+                Usable::ByAll => &self.world.setup_secrets,
+                Usable::ByThisRun => &[],
+            },
+            setup_required: self.config.setup_required && usable == Usable::ByAll,
+            is_for_this_run: usable == Usable::ByThisRun,
             setup_hosts: &self.config.setup_hosts(),
             setup_egress: if commands.is_empty() { None } else { self.setup_egress()? },
             setup_timeout: self.config.setup_timeout.min(self.remaining()),
@@ -66,25 +106,15 @@ impl Run<'_> {
             image.env.clone_from(&plan.environment);
         }
         let report = report(&self.config, &plan, &commands, &image);
-        for step in report.failed() {
-            let hint = step.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
-            self.environment.ui.say(&format!(
-                "setup: `{}` {}{hint}",
-                step.name,
-                step.run.verdict()
-            ));
-        }
-        // A run prepares once; the first report is the report.
-        let _ = self.setup.set(report);
-        Ok(image)
+        Ok((image, report))
     }
 
     /// What the repository's files ask for, unless setup is switched off.
-    async fn setup_plan(&self, rules: &Rules) -> Result<SetupPlan> {
+    async fn setup_plan(&self, workspace: &Workspace) -> Result<SetupPlan> {
         if self.config.setup() == Setup::None {
             return Ok(SetupPlan::default());
         }
-        let workspace = rules.workspace().clone();
+        let workspace = workspace.clone();
         let detected = blocking(move || Ok(ecosystems::detect(&workspace))).await;
         detected.map_err(|error| {
             super::workspace::failure(error, "cannot read the files that setup depends on")
@@ -185,6 +215,7 @@ fn report(
         is_cached: image.is_cached,
         versions,
         notes,
+        services: Vec::new(),
     }
 }
 

@@ -5,13 +5,13 @@ use super::pipeline::{self, RunReport};
 use super::respond::{self, CommandReport};
 use super::review::{self, run::ReviewReport};
 use super::run::RunEnvironment;
-use crate::event::{Decision, Event, HeadBranch};
+use crate::event::{Decision, Event, EventTask, HeadBranch};
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
 use patchwright_forge::{Account, Forge, RepositoryId};
 use patchwright_types::outcome::Conclusion;
-use patchwright_types::task::{ReviewRequest, TaskKind, Trigger};
+use patchwright_types::task::{ReviewRequest, Trigger};
 
 /// The result of acting on an event.
 pub enum Reacted {
@@ -66,23 +66,20 @@ pub async fn react(
         Err(why) => return Ok(Reacted::Ignored(why)),
     };
     Ok(match kind {
-        TaskKind::Issue(request) => {
+        EventTask::Issue(request) => {
             let running = pipeline::issue(world, config, request, environment);
             Reacted::Issue(Box::new(Box::pin(running).await?))
         }
-        TaskKind::Prompt(request) => {
+        EventTask::Prompt(request) => {
             let running = pipeline::prompt(world, config, request, environment);
             Reacted::Issue(Box::new(Box::pin(running).await?))
         }
-        TaskKind::Review(request) => {
+        EventTask::Review(request) => {
             let running = review::run::review(world, config, request, environment);
             Reacted::Review(Box::new(Box::pin(running).await?))
         }
-        TaskKind::Respond(request) => {
+        EventTask::Respond(request) => {
             Reacted::Respond(Box::pin(respond::respond(world, config, request, environment)).await?)
-        }
-        TaskKind::Exec(_) | TaskKind::Campaign(_) => {
-            Reacted::Ignored("the event names no issue".to_owned())
         }
     })
 }
@@ -91,14 +88,14 @@ pub async fn react(
 async fn pinned(
     forge: &dyn Forge,
     decision: Decision,
-) -> Result<std::result::Result<TaskKind, String>> {
+) -> Result<std::result::Result<EventTask, String>> {
     Ok(match decision {
         Decision::Run(kind) => Ok(kind),
         Decision::Ignored(why) => Err(why),
         Decision::ReviewAt { repository, head_sha, source, trigger } => {
             pull_request_at(forge, repository, head_sha, &source, trigger)
                 .await?
-                .map(TaskKind::Review)
+                .map(EventTask::Review)
         }
     })
 }
@@ -116,7 +113,7 @@ pub async fn at_head(
     Ok(match decision {
         Decision::ReviewAt { repository, head_sha, source, trigger } => {
             let review = pull_request_at(forge, repository, head_sha, &source, trigger).await?;
-            review.map(|review| Decision::Run(review.into()))
+            review.map(|review| Decision::Run(EventTask::Review(review)))
         }
         Decision::Run(_) | Decision::Ignored(_) => Ok(decision),
     })

@@ -117,6 +117,7 @@ pub async fn run(
             env: std::collections::BTreeMap::new(),
             limits: recording.config.container.clone(),
             egress: None,
+            services: Vec::new(),
         })
         .await?;
     let replayed = again(&world, &recording, conductor.as_deref(), &workspace, &running, ui).await;

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::folder::RunFolder;
 use super::network::NetworkAccess;
+use super::services::RunServices;
 use super::signals;
 use super::signals::Cause;
 use super::workspace::{Rules, Workspace};
@@ -87,6 +89,10 @@ pub struct Run<'a> {
     pub network: Arc<NetworkAccess>,
     /// How the dependencies were installed, once they are.
     pub setup: Arc<OnceLock<SetupReport>>,
+    /// The same of setup that the model has asked for.
+    pub setup_again: Arc<Mutex<Option<SetupReport>>>,
+    /// Servers beside its sandboxes.
+    pub services: Arc<RunServices>,
 }
 
 /// What a run starts with.
@@ -127,8 +133,19 @@ impl<'a> Start<'a> {
     /// The run in a folder of its own choice.
     pub(super) fn run_in(self, folder: RunFolder, task: Task, title: Option<String>) -> Run<'a> {
         let Start { world, config, environment, started } = self;
-        let (folder, network, setup) = (Arc::new(folder), Arc::default(), Arc::default());
-        Run { world, config, task, folder, environment, started, title, network, setup }
+        Run {
+            world,
+            config,
+            task,
+            folder: Arc::new(folder),
+            environment,
+            started,
+            title,
+            network: Arc::default(),
+            setup: Arc::default(),
+            setup_again: Arc::default(),
+            services: Arc::default(),
+        }
     }
 }
 
@@ -158,7 +175,8 @@ impl Run<'_> {
             self.environment.ui.say(&format!("note: {note}"));
         }
         // The hosts may be other ones now, so the ways to them are made anew.
-        Ok(Run { config, network: Arc::default(), setup: Arc::default(), ..self.clone() })
+        let (network, setup, services) = (Arc::default(), Arc::default(), Arc::default());
+        Ok(Run { config, network, setup, services, ..self.clone() })
     }
 
     /// Appends to the journal.

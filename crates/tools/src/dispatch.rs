@@ -404,6 +404,7 @@ impl<'a> Dispatch<'a> {
             content,
             success,
             ran: !success && ran.output.as_ref().is_ok_and(ToolOutput::is_of_command),
+            goes_on: ran.output.as_ref().is_ok_and(ToolOutput::goes_on),
             form: call.output_form(),
         };
         let duration_ms = u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX);

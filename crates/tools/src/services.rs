@@ -1,6 +1,7 @@
 //! What the tools of one run share besides the sandbox: made when the run's sandbox is up, before the
 //! first request.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::RwLock;
@@ -30,6 +31,8 @@ pub struct Services {
     /// Reads share it, a write has it alone, whichever agent makes the call. It is fair, so calls pass in
     /// the order in which they were made.
     pub gate: RwLock<()>,
+    /// Setup has run again: the run is to be resumed in a new sandbox before the model is asked again.
+    pub has_new_setup: AtomicBool,
     /// Keeps what calls do to the workspace.
     pub checkpoints: Checkpoints,
 }

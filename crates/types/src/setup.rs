@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use patchwright_sandbox::services::ServiceState;
 use patchwright_sandbox::setup::SetupRun;
 
 /// What setup did.
@@ -21,6 +22,9 @@ pub struct SetupReport {
     /// What was noticed while the commands were looked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// The servers beside the last sandbox of the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<ServiceState>,
 }
 
 /// One command of setup.
@@ -40,7 +44,10 @@ pub struct SetupStep {
 impl SetupReport {
     /// There was nothing to do, and there is nothing to say.
     pub fn is_empty(&self) -> bool {
-        self.steps.is_empty() && self.notes.is_empty() && self.versions.is_empty()
+        self.steps.is_empty()
+            && self.notes.is_empty()
+            && self.versions.is_empty()
+            && self.services.is_empty()
     }
 
     /// The commands that failed or did not run.

@@ -48,6 +48,7 @@ pub(super) fn waited(
     for id in unknown {
         done.insert(id.clone(), json!("not_found"));
     }
+    let is_unfinished = !working.is_empty();
     let mut answer = json!({ "timed_out": done.is_empty(), "status": done });
     if let Value::Object(fields) = &mut answer {
         if !working.is_empty() {
@@ -57,7 +58,7 @@ pub(super) fn waited(
             fields.insert("note".to_owned(), json!(NOTE));
         }
     }
-    output(&answer)
+    ToolOutput { is_unfinished, ..output(&answer) }
 }
 
 /// What became of an agent that was waited for.

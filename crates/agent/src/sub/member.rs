@@ -42,6 +42,11 @@ struct Control {
 }
 
 impl Agent<'_> {
+    /// It is a sub-agent.
+    pub(crate) fn is_in_crew(&self) -> bool {
+        self.member.is_some()
+    }
+
     /// Takes what a sub-agent was sent into its conversation; between two turns it fits everywhere.
     pub(crate) fn hear(&mut self) -> Result<(), StopKind> {
         let Some(member) = self.member.clone() else { return Ok(()) };
@@ -254,6 +259,7 @@ async fn work(agent: &mut Agent<'_>, member: &SubAgent) -> Result<(), StopKind> 
         // The run ends, or this process does: the agent stays as it is, for a run that goes on.
         Some(
             reason @ (StopKind::Cancelled
+            | StopKind::NewSandbox
             | StopKind::Budget(Which::Time)
             | StopKind::Sandbox(_)
             | StopKind::Machine(_)),

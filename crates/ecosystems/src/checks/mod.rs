@@ -2,19 +2,22 @@
 //!
 //! Precedence, for each kind of project in each folder: what is configured (the caller's business), then
 //! the test command of the repository's CI, then convention. CI's command is taken where it can run here:
-//! it uses no secret and no service, installs nothing (there is no network any more), makes no
+//! it uses no secret, the services beside it can be had, it installs nothing (there is no network any more), makes no
 //! environment of its own (tox, nox), and is not about end-to-end tests, benchmarks or coverage services.
 //! Where no kind of project is known, CI's test steps are taken as they are, then `make test`, then a
 //! script that is called so.
 
 mod kinds;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::ci::{self, CiPlan, CiStep, Use};
+use crate::ci::{self, CiPlan, CiStep, Job, Use};
 use crate::files::{Files, Tree, join, quote};
 use crate::packages;
 use crate::results::{Runner, runner_of};
+use crate::services::Service;
 use crate::setup::{Note, Source};
 use kinds::{KINDS, Kind, Root};
 
@@ -52,12 +55,21 @@ pub struct Check {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckPlan {
     pub checks: Vec<Check>,
+    /// What CI has beside these checks, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub services: BTreeMap<String, Service>,
     pub notes: Vec<Note>,
 }
 
 impl CheckPlan {
     pub fn commands(&self) -> Vec<String> {
         self.checks.iter().map(|check| check.command.clone()).collect()
+    }
+
+    fn take_services(&mut self, job: &Job) {
+        for (name, service) in &job.services {
+            self.services.entry(name.clone()).or_insert_with(|| service.clone());
+        }
     }
 
     /// For a report: how they were found.
@@ -83,11 +95,16 @@ pub fn by_kind(names: &[String], read: &dyn Fn(&str) -> Option<Vec<u8>>) -> Vec<
 }
 
 /// The checks of a tree. `touched` are the paths that a change is about: where there are many checks, only
-/// those of their packages are taken. Without paths, the first ones are.
-pub fn detect(tree: &dyn Tree, touched: &[String]) -> CheckPlan {
+/// those of their packages are taken. Without paths, the first ones are. Tests of a job with services are taken
+/// where services can be had and no job without any has tests of the same kind.
+pub fn detect(tree: &dyn Tree, touched: &[String], has_services: bool) -> CheckPlan {
     let files = Files::new(tree);
-    let ci = ci::read(&files);
-    let mut plan = CheckPlan { checks: Vec::new(), notes: ci.notes.clone() };
+    let mut ci = ci::read(&files);
+    if !has_services {
+        ci.jobs.retain(|job| job.services.is_empty());
+    }
+    let mut plan = CheckPlan { notes: ci.notes.clone(), ..CheckPlan::default() };
+    plan.notes.extend(ci.jobs.iter().filter_map(left_out));
     let mut at_root: Vec<&str> = Vec::new();
     for folder in packages::folders(&files) {
         for (kind, command) in commands(&files, &folder) {
@@ -121,9 +138,12 @@ fn commands(files: &Files<'_>, folder: &str) -> Vec<(&'static Kind, String)> {
 fn of_kind(ci: &CiPlan, kind: &Kind, folder: &str, command: &str, plan: &mut CheckPlan) {
     let is_about = |step: &&CiStep| step.folder == folder && words_of(&step.command, kind.programs);
     let mut found: Vec<&CiStep> = Vec::new();
-    for step in usable(ci).filter(is_about) {
-        if found.len() < MAX_OF_CI && !found.iter().any(|known| known.command == step.command) {
+    for (job, step) in usable(ci).filter(|(_, step)| is_about(step)) {
+        let is_enough =
+            found.len() == MAX_OF_CI || (!found.is_empty() && needs_services(job, plan));
+        if !is_enough && !found.iter().any(|known| known.command == step.command) {
             found.push(step);
+            plan.take_services(job);
         }
     }
     if found.is_empty() {
@@ -135,14 +155,29 @@ fn of_kind(ci: &CiPlan, kind: &Kind, folder: &str, command: &str, plan: &mut Che
     }
 }
 
-/// The test steps of CI that can run here.
-fn usable(ci: &CiPlan) -> impl Iterator<Item = &CiStep> {
-    let steps = ci
+/// The test steps of CI that can run here, with their jobs; those of jobs without services come first.
+fn usable(ci: &CiPlan) -> impl Iterator<Item = (&Job, &CiStep)> {
+    let (with, without): (Vec<&Job>, Vec<&Job>) = ci
         .jobs
         .iter()
         .filter(|job| !job.is_for_agents && !job.is_container)
-        .flat_map(ci::Job::tests);
-    steps.filter(|step| !needs_more(&step.command) && step.command.len() < 2_000)
+        .partition(|job| !job.services.is_empty());
+    let steps = without.into_iter().chain(with);
+    let steps = steps.flat_map(|job| job.tests().map(move |step| (job, step)));
+    steps.filter(|(_, step)| !needs_more(&step.command) && step.command.len() < 2_000)
+}
+
+/// The job needs services that the checks so far do not.
+fn needs_services(job: &Job, plan: &CheckPlan) -> bool {
+    job.services.keys().any(|name| !plan.services.contains_key(name))
+}
+
+/// Says that a job with tests is left out.
+fn left_out(job: &Job) -> Option<Note> {
+    let why = job.lacks_service.as_ref()?;
+    let has_tests = job.steps.iter().any(|step| step.is_for == Use::Test);
+    let text = format!("the tests of job {} are left out: {why}", job.name);
+    has_tests.then(|| Note { file: job.file.clone(), text })
 }
 
 /// A command that installs, makes its own environment, or is about more than the tests of the code.
@@ -193,12 +228,13 @@ fn grouped(command: &str) -> String {
 
 /// Nothing is known of the kind: CI's steps, make, a script.
 fn unknown(files: &Files<'_>, ci: &CiPlan, plan: &mut CheckPlan) {
-    for step in usable(ci) {
+    for (job, step) in usable(ci) {
         let made = check(&step.with_environment(), &step.folder, Found::Ci, step.why.clone());
-        if plan.checks.len() < MANY
-            && !plan.checks.iter().any(|known| known.command == made.command)
-        {
+        let is_enough =
+            plan.checks.len() == MANY || (!plan.checks.is_empty() && needs_services(job, plan));
+        if !is_enough && !plan.checks.iter().any(|known| known.command == made.command) {
             plan.checks.push(made);
+            plan.take_services(job);
         }
     }
     if !plan.checks.is_empty() {

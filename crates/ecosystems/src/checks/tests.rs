@@ -11,7 +11,7 @@ fn tree(files: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
 
 fn found(files: &[(&str, &str)], touched: &[&str]) -> Vec<String> {
     let touched: Vec<String> = touched.iter().map(|path| (*path).to_owned()).collect();
-    detect(&tree(files), &touched).commands()
+    detect(&tree(files), &touched, true).commands()
 }
 
 /// Files, and what is found in them.
@@ -54,7 +54,7 @@ fn ci_knows_better_than_convention() {
     let workflow = "on: [push]\njobs:\n  test:\n    runs-on: ubuntu-latest\n    steps:\n      - run: pip install -e .[dev]\n      - run: python -m unittest discover -s tests\n        env:\n          LEVEL: high\n";
     let files =
         [(".github/workflows/ci.yml", workflow), ("pyproject.toml", ""), ("tests/test_a.py", "")];
-    let plan = detect(&tree(&files), &[]);
+    let plan = detect(&tree(&files), &[], true);
     assert_eq!(plan.commands(), ["export LEVEL=high\npython -m unittest discover -s tests"]);
     assert_eq!(plan.checks[0].why.line, Some(7));
     assert_eq!(plan.checks[0].runner, Some(Runner::Unittest));
@@ -71,7 +71,7 @@ fn ci_commands_that_cannot_run_here_are_left_alone() {
         "      - run: pytest tests/e2e\n",
         "      - run: pytest\n        if: github.event_name == 'schedule'\n",
         "      - run: pytest\n        shell: pwsh\n",
-        "      - run: pytest\n    services:\n      db:\n        image: postgres\n",
+        "      - run: pytest\n    services:\n      db:\n        image: postgres\n        credentials: {}\n",
     ];
     for steps in rows {
         let workflow =
@@ -79,6 +79,26 @@ fn ci_commands_that_cannot_run_here_are_left_alone() {
         let files = [(".github/workflows/ci.yml", workflow.as_str()), ("pytest.ini", "")];
         assert_eq!(found(&files, &[]), ["python -m pytest -q"], "{steps}");
     }
+}
+
+#[test]
+fn tests_beside_services_are_taken_where_services_can_be_had() {
+    let services = "    services:\n      db:\n        image: postgres:16\n        ports: ['5432:5432']\n        options: >-\n          --health-cmd pg_isready\n";
+    let steps =
+        "    steps:\n      - run: pytest --db=localhost:${{ job.services.db.ports[5432] }}\n";
+    let with = format!("on: push\njobs:\n  test:\n    runs-on: ubuntu-latest\n{services}{steps}");
+    let files = [(".github/workflows/ci.yml", with.as_str()), ("pytest.ini", "")];
+    let plan = detect(&tree(&files), &[], true);
+    assert_eq!(plan.commands(), ["pytest --db=localhost:5432"]);
+    assert_eq!(plan.services["db"].image, "postgres:16");
+    assert_eq!(plan.services["db"].health.as_deref(), Some("pg_isready"));
+    let plan = detect(&tree(&files), &[], false);
+    assert_eq!((plan.commands(), plan.services.len()), (vec!["python -m pytest -q".to_owned()], 0));
+    // A job without services is enough.
+    let both = format!("{with}  unit:\n    steps:\n      - run: pytest tests/unit\n");
+    let files = [(".github/workflows/ci.yml", both.as_str()), ("pytest.ini", "")];
+    let plan = detect(&tree(&files), &[], true);
+    assert_eq!((plan.commands(), plan.services.len()), (vec!["pytest tests/unit".to_owned()], 0));
 }
 
 #[test]
@@ -117,7 +137,7 @@ fn bad_ci_files_are_said_and_the_rest_counts() {
         (".github/workflows/x.yml", "[]"),
         ("go.mod", "module x\n"),
     ];
-    let plan = detect(&tree(&files), &[]);
+    let plan = detect(&tree(&files), &[], true);
     assert_eq!(plan.commands(), ["go test ./..."]);
     assert_eq!(plan.notes.len(), 1);
     assert!(plan.notes[0].text.starts_with("is not valid YAML"), "{:?}", plan.notes);

@@ -8,6 +8,7 @@ use super::expressions::{Known, resolve, runs};
 use super::{CiPlan, CiStep, Job, MAX_FILES, MAX_JOBS, MAX_STEPS, classify};
 use crate::files::{self, Files, line_of};
 use crate::read::{self, scalar, scalars};
+use crate::services;
 use crate::setup::Source;
 
 const FOLDER: &str = ".github/workflows";
@@ -165,10 +166,10 @@ impl Reader<'_> {
         self.known.environment.clone_from(&environment);
         let mut job =
             Job { file: self.path.to_owned(), name: self.name.to_owned(), ..Job::default() };
-        let services = self.job.get("services").and_then(Value::as_object);
-        for (name, service) in services.into_iter().flatten().take(20) {
-            let image = service.get("image").and_then(scalar).unwrap_or_default();
-            job.services.insert(name.clone(), image);
+        let beside = self.job.get("services").and_then(Value::as_object);
+        for (name, service) in beside.into_iter().flatten().take(20) {
+            let read = services::of_workflow(name, service, &|text| resolve(text, &self.known));
+            job.add_service(name, read.map(|service| (name.clone(), service)));
         }
         let image =
             self.job.get("container").map(|it| it.get("image").unwrap_or(it)).and_then(scalar);

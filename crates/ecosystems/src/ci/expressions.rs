@@ -42,6 +42,9 @@ fn value(expression: &str, known: &Known) -> Result<String, String> {
     {
         return Ok(value.clone());
     }
+    if let Some(port) = port_of_service(expression) {
+        return Ok(port);
+    }
     match lower.as_str() {
         "runner.os" => Ok("Linux".to_owned()),
         "runner.arch" => Ok("X64".to_owned()),
@@ -49,6 +52,14 @@ fn value(expression: &str, known: &Known) -> Result<String, String> {
         "github.workspace" => Ok(".".to_owned()),
         _ => Err(format!("depends on `{}`", patchwright_base::text::cut(expression, 60))),
     }
+}
+
+/// `job.services.NAME.ports['5432']`, with or without quotation marks: where a port of a service is reached,
+/// which is the port itself here.
+fn port_of_service(expression: &str) -> Option<String> {
+    let (_, port) = expression.strip_prefix("job.services.")?.split_once(".ports[")?;
+    let port = port.strip_suffix(']')?.trim_matches(['\'', '"', ' ']);
+    port.parse::<u16>().is_ok().then(|| port.to_owned())
 }
 
 fn mentions_secret(expression: &str) -> bool {
@@ -121,6 +132,9 @@ mod tests {
             ("${{ github.token }}", Err("uses a secret")),
             ("${{ steps.a.outputs.b }}", Err("depends on `steps.a.outputs.b`")),
             ("${{ open", Ok("${{ open")),
+            ("at ${{ job.services.db.ports['5432'] }}", Ok("at 5432")),
+            ("${{job.services.db.ports[80]}}", Ok("80")),
+            ("${{ job.services.db.id }}", Err("depends on `job.services.db.id`")),
         ];
         for (text, expected) in rows {
             let found = resolve(text, &known());

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::files::{Files, Tree, quote};
+use crate::services::{MAX_SERVICES, Service};
 use crate::setup::{Note, Source, Version};
 
 pub(crate) use classify::{is_system_only, system_packages};
@@ -77,8 +78,11 @@ pub struct Job {
     pub file: String,
     pub name: String,
     pub steps: Vec<CiStep>,
-    /// Images of the services beside it, by name.
-    pub services: BTreeMap<String, String>,
+    /// The services beside it, by name.
+    pub services: BTreeMap<String, Service>,
+    /// Why one of its services cannot be had here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacks_service: Option<String>,
     /// From `copilot-setup-steps.yml`.
     pub is_for_agents: bool,
     /// From `devcontainer.json`.
@@ -86,12 +90,25 @@ pub struct Job {
 }
 
 impl Job {
-    /// Its test steps that can run here. None of a job with services: they are not there.
+    /// Its test steps that can run here. None of a job that needs a service which cannot be had.
     pub fn tests(&self) -> impl Iterator<Item = &CiStep> {
-        let has_services = !self.services.is_empty();
-        self.steps.iter().filter(move |step| {
-            step.is_for == Use::Test && step.unusable.is_none() && !has_services
-        })
+        let has_all = self.lacks_service.is_none();
+        self.steps
+            .iter()
+            .filter(move |step| step.is_for == Use::Test && step.unusable.is_none() && has_all)
+    }
+
+    /// Takes a service that was read, or why it cannot be had.
+    fn add_service(&mut self, name: &str, read: Result<(String, Service), String>) {
+        match read {
+            Ok((_, _)) if self.services.len() == MAX_SERVICES => {
+                self.lacks_service = Some(format!("there are more than {MAX_SERVICES} services"));
+            }
+            Ok((name, service)) => {
+                self.services.insert(name, service);
+            }
+            Err(why) => self.lacks_service = Some(format!("service {name}: {why}")),
+        }
     }
 }
 

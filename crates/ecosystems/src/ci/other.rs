@@ -8,6 +8,7 @@ use super::actions::entries;
 use super::{CiPlan, CiStep, Job, MAX_JOBS, MAX_STEPS, classify};
 use crate::files::{Files, line_of};
 use crate::read::{self, scalar, scalars};
+use crate::services::of_gitlab;
 use crate::setup::Source;
 
 /// Keys of GitLab's file that are no jobs.
@@ -60,13 +61,15 @@ pub(super) fn gitlab(files: &Files<'_>, plan: &mut CiPlan) {
             .iter()
             .find_map(|it| it.get("services"))
             .and_then(Value::as_array);
-        let image = |service: &Value| scalar(service.get("name").unwrap_or(service));
-        let services =
-            services.into_iter().flatten().filter_map(image).map(|it| (it.clone(), it)).collect();
         let mut environment = variables(file.get("variables"));
         environment.extend(variables(job.get("variables")));
         let commands = before.into_iter().chain(of(job, "script"));
-        plan.jobs.push(Job { services, ..simple(PATH, &text, name, commands, &environment) });
+        let mut read = simple(PATH, &text, name, commands, &environment);
+        for service in services.into_iter().flatten().take(20) {
+            let image = scalar(service.get("name").unwrap_or(service)).unwrap_or_default();
+            read.add_service(&image, of_gitlab(service, &environment));
+        }
+        plan.jobs.push(read);
     }
 }
 
@@ -86,11 +89,12 @@ pub(super) fn travis(files: &Files<'_>, plan: &mut CiPlan) {
     }
     let keys = ["before_install", "install", "before_script", "script"];
     let commands = keys.iter().flat_map(|key| file.get(*key).map(scripts).unwrap_or_default());
-    let services = file.get("services").map(scalars).unwrap_or_default();
-    let services = services.into_iter().map(|it| (it.clone(), it)).collect();
-    let job = simple(PATH, &text, "script", commands, &BTreeMap::new());
+    let mut job = simple(PATH, &text, "script", commands, &BTreeMap::new());
+    // Travis has servers of its own on its machines, and no images of them.
+    let first = file.get("services").map(scalars).unwrap_or_default().into_iter().next();
+    job.lacks_service = first.map(|name| format!("service {name}: it has no image"));
     if !job.steps.is_empty() {
-        plan.jobs.push(Job { services, ..job });
+        plan.jobs.push(job);
     }
 }
 

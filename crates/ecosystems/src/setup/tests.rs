@@ -197,8 +197,8 @@ fn gitlab_and_travis_are_read() {
     let plan = crate::ci::detect(&tree(&[(".gitlab-ci.yml", gitlab), (".travis.yml", travis)]));
     let found: Vec<(&str, usize)> =
         plan.jobs.iter().map(|job| (job.name.as_str(), job.tests().count())).collect();
-    assert_eq!(found, [("test", 0), ("script", 1)]);
-    assert_eq!(plan.jobs[0].services.len(), 1);
+    assert_eq!(found, [("test", 1), ("script", 1)]);
+    assert_eq!(plan.jobs[0].services["postgres"].image, "postgres:16");
     assert_eq!(plan.versions["ruby"].value, "3.4");
 }
 
@@ -216,6 +216,6 @@ proptest! {
         let files: Vec<(&str, &str)> = names.iter().map(|name| (*name, text.as_str())).collect();
         let tree = tree(&files);
         prop_assert!(detect(&tree).steps.len() <= MAX_STEPS);
-        crate::checks::detect(&tree, &["a/x".to_owned()]);
+        crate::checks::detect(&tree, &["a/x".to_owned()], true);
     }
 }

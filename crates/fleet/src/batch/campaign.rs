@@ -138,6 +138,9 @@ pub struct Environment {
     /// A command of setup that fails ends the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setup_required: Option<bool>,
+    /// The model may ask for setup again after it has changed a manifest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setup_again: Option<bool>,
     /// Hosts that setup may reach; `registries` for those of the package registries, `none` for none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub setup_allow: Vec<String>,

@@ -15,12 +15,12 @@ use crate::batch::target::{LeasedRun, shared};
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_forge::{Forge, RepositoryId};
 use patchwright_task::event::payload::{self, ActionEnv};
-use patchwright_task::event::{Decision, Event, TriggerConfig, decide};
+use patchwright_task::event::{Decision, Event, EventTask, TriggerConfig, decide};
 use patchwright_task::react::{self, Reacted};
 use patchwright_task::world::World;
 use patchwright_types::campaign::{Delivery, JobEnd, JobKind, Millis, NewJob};
 use patchwright_types::outcome::Conclusion;
-use patchwright_types::task::{IssueRequest, TaskKind};
+use patchwright_types::task::IssueRequest;
 
 /// Attempts at a delivery, and the wait before the second; doubled each time.
 const ATTEMPTS: i64 = 4;
@@ -198,7 +198,7 @@ fn at(event: &Event) -> Option<DateTime<Utc>> {
 /// The name under which work on an issue is remembered.
 fn same_work(repository: &RepositoryId, decision: &Decision) -> Option<String> {
     match decision {
-        Decision::Run(TaskKind::Issue(IssueRequest { number, .. })) => {
+        Decision::Run(EventTask::Issue(IssueRequest { number, .. })) => {
             Some(format!("issue:{}#{number}", repository.to_string().to_lowercase()))
         }
         Decision::Run(_) | Decision::ReviewAt { .. } | Decision::Ignored(_) => None,

@@ -7,8 +7,8 @@ use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
 use patchwright_forge::{Forge, PullRequest, RepositoryId, Role};
 use patchwright_report as report;
-use patchwright_task::event::Decision;
-use patchwright_types::task::{ReviewRequest, TaskKind};
+use patchwright_task::event::{Decision, EventTask};
+use patchwright_types::task::ReviewRequest;
 
 /// Why a review is not begun; `None` for one that is, and for everything that somebody asked for.
 ///
@@ -20,7 +20,7 @@ pub(super) async fn refusal(
     config: &Config,
     decision: &Decision,
 ) -> Result<Option<String>> {
-    let Decision::Run(TaskKind::Review(review)) = decision else { return Ok(None) };
+    let Decision::Run(EventTask::Review(review)) = decision else { return Ok(None) };
     let ReviewRequest { repository, number, trigger: None, head, .. } = review else {
         return Ok(None);
     };

@@ -8,7 +8,6 @@
 pub mod checklist;
 pub mod fence;
 pub mod lines;
-pub mod nearest;
 pub mod path;
 pub mod reader;
 pub mod search_replace;

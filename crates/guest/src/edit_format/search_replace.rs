@@ -15,9 +15,10 @@
 //! without empty lines around the block; and with `...` lines for what is left out, when every part
 //! between them has exactly one place.
 
-use super::lines::{self, Line, STEPS, Shift, Splice, Step, places};
-use super::nearest;
+use super::lines::{self, Line, Splice};
 use super::{Applied, Miss};
+use crate::block::nearest;
+use crate::block::places::{STEPS, Shift, Step, places};
 
 /// What a line of a reply is to a SEARCH/REPLACE block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

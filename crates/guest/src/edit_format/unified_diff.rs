@@ -7,9 +7,10 @@
 //! wins, or else the first behind the hunk before. `/dev/null` makes and deletes files. Renames and
 //! binary patches are refused.
 
-use super::lines::{self, STEPS, Shift, Splice, Step, places};
-use super::nearest;
+use super::lines::{self, Splice};
 use super::{Applied, Miss};
+use crate::block::nearest;
+use crate::block::places::{STEPS, Shift, Step, places};
 
 /// Context lines that may be wrong at one edge of a hunk.
 const FUZZ: usize = 3;

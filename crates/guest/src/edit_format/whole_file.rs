@@ -5,8 +5,9 @@
 
 use std::collections::HashSet;
 
-use super::lines::{self, numbered};
+use super::lines;
 use super::{Applied, Miss};
+use crate::block::nearest::numbered;
 
 /// Writes a file anew.
 pub fn apply(before: Option<&str>, content: &str) -> Result<Applied, Miss> {

@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::Utf8Error;
 
 use super::parse::{Hunk, Line, LineKind};
-use super::seek::{Finder, PASSES};
+use crate::block::finder::{Finder, PASSES};
 
 /// Why the hunks do not fit the file. Printed with the path by [`ApplyError::at`].
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::seek::{Finder, Key};
+use crate::block::finder::{Finder, Key};
 
 /// One `apply_patch_call` operation.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -1,5 +1,5 @@
-//! The `apply_patch` format, pure: [`parse`] text to sections, [`seek`] the place, [`apply`] to one
-//! file, [`plan`] a whole patch against a [`tree::Tree`]; [`hosted`] is the second dialect, and
+//! The `apply_patch` format, pure: [`parse`] text to sections, [`apply`] to one
+//! file (the places are found by [`crate::block`]), [`plan`] a whole patch against a [`tree::Tree`]; [`hosted`] is the second dialect, and
 //! [`dialect`] knows others that are refused.
 //!
 //! Called by [`crate::tools::apply_patch`] and `patchwright apply-patch`. No file is touched
@@ -11,5 +11,4 @@ pub mod dialect;
 pub mod hosted;
 pub mod parse;
 pub mod plan;
-pub mod seek;
 pub mod tree;

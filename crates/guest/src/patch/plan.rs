@@ -11,7 +11,7 @@ use super::apply;
 use super::hosted;
 use super::parse::{Hunk, ParseError, Patch, Section};
 use super::tree::{self, Entry, Last, Tree};
-use crate::edit_format::nearest::describe;
+use crate::block::nearest::describe;
 use crate::tools::long_line;
 
 /// What to do to the disk. Paths are relative to the root and have no links in them.

@@ -10,6 +10,7 @@ use memchr::{memchr, memmem};
 
 use super::root::{MAX_FILE, Root};
 use super::{ToolError, ToolOutput, long_line};
+use crate::block::nearest::most_alike;
 use crate::patch::tree::Entry;
 
 /// Lines of a file that are compared when nothing is found, and of the piece that is sought.
@@ -17,10 +18,8 @@ const MAX_LINES: usize = 20_000;
 const MAX_SOUGHT: usize = 30;
 /// Bytes of a file that are compared.
 const MAX_COMPARED: usize = 4 << 20;
-/// Characters of a line that are compared and shown.
+/// Characters of a line that are shown.
 const MAX_LINE: usize = 300;
-/// Closest lines are shown when they are at least this alike, in percent.
-const ALIKE: usize = 40;
 /// Lines around a change that are shown.
 const AROUND: usize = 3;
 /// Most lines of a change that are shown.
@@ -137,15 +136,8 @@ fn not_found(content: &[u8], old: &str) -> String {
     let lines: Vec<&str> = text.lines().take(MAX_LINES).collect();
     let sought: Vec<&str> = old.lines().skip_while(|line| line.trim().is_empty()).collect();
     let sought = sought.get(..sought.len().min(MAX_SOUGHT)).unwrap_or_default();
-    let closest = (0..lines.len())
-        .map(|start| (likeness(lines.get(start..).unwrap_or_default(), sought), start))
-        .max_by_key(|(likeness, start)| (*likeness, std::cmp::Reverse(*start)));
-    let start = match closest {
-        Some((likeness, start)) if likeness >= ALIKE => start,
-        Some(_) | None => {
-            return "the old text is not in it, nor anything like it. Read the file again"
-                .to_owned();
-        }
+    let Some(start) = most_alike(&lines, sought) else {
+        return "the old text is not in it, nor anything like it. Read the file again".to_owned();
     };
     let same = |(line, sought): (&&str, &&str)| line.trim() == sought.trim();
     let is_spaced = lines.iter().skip(start).zip(sought).all(same);
@@ -157,29 +149,6 @@ fn not_found(content: &[u8], old: &str) -> String {
     let last = (start + sought.len().max(1)).min(lines.len());
     let shown = lines.get(start..last).unwrap_or_default();
     format!("{why}:\n{}Copy the text as it is there", numbered(shown, start + 1))
-}
-
-/// How much the beginning of `lines` is like `sought`, in percent.
-fn likeness(lines: &[&str], sought: &[&str]) -> usize {
-    if sought.is_empty() {
-        return 0;
-    }
-    let total: usize = sought.iter().zip(lines).map(|(one, other)| line_likeness(one, other)).sum();
-    total / sought.len()
-}
-
-fn line_likeness(one: &str, other: &str) -> usize {
-    let (one, other) = (one.trim(), other.trim());
-    if one == other {
-        return 100;
-    }
-    let one: Vec<char> = one.chars().take(MAX_LINE).collect();
-    let other: Vec<char> = other.chars().take(MAX_LINE).collect();
-    let shorter = one.len().min(other.len());
-    let front = one.iter().zip(&other).take_while(|(a, b)| a == b).count();
-    let back = one.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
-    let alike = (front + back).min(shorter);
-    100 * alike / one.len().max(other.len()).max(1)
 }
 
 /// The changed lines with a few around them, with numbers.

@@ -44,7 +44,7 @@ impl DockerSandbox {
         {
             host.security_opt.get_or_insert_default().push(ASKED.to_owned());
         }
-        let id = self.create(shape, &asked).await?;
+        let id = self.create(shape.run, shape.purpose, &asked).await?;
         let mut container = Container::new(&self.docker, id, shape.limits.memory_bytes);
         match self.start_guest(shape, &asked, &mut container).await {
             Ok(client) => {
@@ -99,12 +99,13 @@ impl DockerSandbox {
 
     /// Creates the container. A name that is taken by a leftover of the same run is freed; any other
     /// owner keeps it, and we take the next name.
-    async fn create(
+    pub(super) async fn create(
         &self,
-        shape: &Shape<'_>,
+        run: &str,
+        purpose: &str,
         asked: &ContainerCreateBody,
     ) -> Result<String, SandboxError> {
-        let base = format!("patchwright-{}-{}", plain(shape.run), plain(shape.purpose));
+        let base = format!("patchwright-{}-{}", plain(run), plain(purpose));
         let mut name = base.clone();
         let mut next = 2;
         loop {
@@ -117,7 +118,7 @@ impl DockerSandbox {
             if !err.is_conflict() || next > NAMES {
                 return Err(err.into());
             }
-            if !self.removed_leftover(&name, shape.run).await? {
+            if !self.removed_leftover(&name, run).await? {
                 name = format!("{base}-{next}");
             }
             next += 1;
@@ -204,7 +205,7 @@ fn archive(task: Task) -> std::io::Result<Vec<u8>> {
 }
 
 /// A part of a container's name: what Docker does not allow becomes `-`.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     text.chars().map(|c| if is_plain(c) { c } else { '-' }).take(64).collect()
 }

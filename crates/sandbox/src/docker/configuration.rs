@@ -13,6 +13,7 @@ use super::owner::{self, Owner};
 use super::pull::Image;
 use super::{GUEST, HOME, Seccomp, USER, VOLUME, WORKSPACE};
 use crate::egress::Egress;
+use crate::services::Service;
 use crate::{ContainerLimits, PreparedImage, SandboxError};
 
 /// Inodes of /tmp and of the home folder, each.
@@ -22,11 +23,11 @@ const FILE_BYTES: i64 = 2 << 30;
 /// Open files per process.
 const OPEN_FILES: i64 = 4_096;
 /// Bytes of /dev/shm.
-const SHM_BYTES: i64 = 64 << 20;
+pub(super) const SHM_BYTES: i64 = 64 << 20;
 /// Volumes that an image may declare.
 const MAX_IMAGE_VOLUMES: usize = 16;
 /// What a package manager needs as root, and nothing else.
-const SETUP_CAPABILITIES: &[&str] =
+pub(super) const SETUP_CAPABILITIES: &[&str] =
     &["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETGID", "SETUID"];
 
 /// What the container is for.
@@ -57,6 +58,8 @@ pub(super) struct Shape<'a> {
     pub limits: &'a ContainerLimits,
     pub task: Task,
     pub egress: Option<&'a Arc<Egress>>,
+    /// Servers that will join its network.
+    pub services: &'a [Service],
     pub owner: &'a Owner,
 }
 
@@ -93,8 +96,6 @@ pub(super) fn body(shape: &Shape<'_>) -> Result<ContainerCreateBody, SandboxErro
 
 fn host_config(shape: &Shape<'_>) -> Result<HostConfig, SandboxError> {
     let memory = as_i64(shape.limits.memory_bytes);
-    #[expect(clippy::cast_possible_truncation, reason = "a number of processors")]
-    let nano_cpus = (shape.limits.cpus * 1e9) as i64;
     let (network, cap_add) = match shape.task {
         Task::Setup(Network::Bridge) => ("bridge", SETUP_CAPABILITIES),
         Task::Setup(Network::None) => ("none", SETUP_CAPABILITIES),
@@ -106,19 +107,19 @@ fn host_config(shape: &Shape<'_>) -> Result<HostConfig, SandboxError> {
         security_opt: Some(vec!["no-new-privileges".to_owned()]),
         privileged: Some(false),
         network_mode: Some(network.to_owned()),
+        // Services share the network of the container.
+        extra_hosts: Some(
+            shape.services.iter().map(|service| format!("{}:127.0.0.1", service.name)).collect(),
+        ),
         ipc_mode: Some("private".to_owned()),
         memory: Some(memory),
         memory_swap: Some(memory),
-        nano_cpus: Some(nano_cpus),
+        nano_cpus: Some(nano_cpus(shape.limits)),
         pids_limit: Some(i64::from(shape.limits.pids)),
         readonly_rootfs: Some(shape.task == Task::Work),
         tmpfs: Some(tmpfs(shape)),
         mounts: Some(mounts(shape)?),
-        ulimits: Some(vec![
-            ulimit("core", 0),
-            ulimit("nofile", OPEN_FILES),
-            ulimit("fsize", FILE_BYTES),
-        ]),
+        ulimits: Some(ulimits()),
         shm_size: Some(SHM_BYTES),
         init: Some(true),
         auto_remove: Some(false),
@@ -147,29 +148,7 @@ fn tmpfs(shape: &Shape<'_>) -> HashMap<String, String> {
 /// Our volumes, and a bounded tmpfs over every volume that the image declares: otherwise each of them
 /// would be an unbounded writable folder.
 fn mounts(shape: &Shape<'_>) -> Result<Vec<Mount>, SandboxError> {
-    let declared = shape.image.config.volumes.clone().unwrap_or_default();
-    if declared.len() > MAX_IMAGE_VOLUMES {
-        let message = format!(
-            "the image declares {} volumes; at most {MAX_IMAGE_VOLUMES} are allowed",
-            declared.len()
-        );
-        return Err(SandboxError::HardeningMismatch(message));
-    }
-    let mut mounts: Vec<Mount> = declared
-        .iter()
-        .map(|path| path.trim_end_matches('/'))
-        .filter(|path| !path.is_empty() && ![VOLUME, HOME, "/tmp"].contains(path))
-        .map(|path| Mount {
-            target: Some(path.to_owned()),
-            typ: Some(MountType::TMPFS),
-            tmpfs_options: Some(MountTmpfsOptions {
-                size_bytes: Some(as_i64(shape.limits.tmp_bytes)),
-                mode: Some(0o1777),
-                options: None,
-            }),
-            ..Mount::default()
-        })
-        .collect();
+    let mut mounts = image_volumes(shape.image, shape.limits, &[VOLUME, HOME, "/tmp"])?;
     let volumes: &[&str] = match shape.task {
         Task::Work if shape.image.has_home() => &[VOLUME, HOME],
         Task::Work => &[VOLUME],
@@ -191,11 +170,53 @@ fn mounts(shape: &Shape<'_>) -> Result<Vec<Mount>, SandboxError> {
     Ok(mounts)
 }
 
+/// A bounded tmpfs over every volume that the image declares, but these.
+pub(super) fn image_volumes(
+    image: &Image,
+    limits: &ContainerLimits,
+    but: &[&str],
+) -> Result<Vec<Mount>, SandboxError> {
+    let declared = image.config.volumes.clone().unwrap_or_default();
+    if declared.len() > MAX_IMAGE_VOLUMES {
+        let message = format!(
+            "the image declares {} volumes; at most {MAX_IMAGE_VOLUMES} are allowed",
+            declared.len()
+        );
+        return Err(SandboxError::HardeningMismatch(message));
+    }
+    let mounts = declared
+        .iter()
+        .map(|path| path.trim_end_matches('/'))
+        .filter(|path| !path.is_empty() && !but.contains(path))
+        .map(|path| Mount {
+            target: Some(path.to_owned()),
+            typ: Some(MountType::TMPFS),
+            tmpfs_options: Some(MountTmpfsOptions {
+                size_bytes: Some(as_i64(limits.tmp_bytes)),
+                mode: Some(0o1777),
+                options: None,
+            }),
+            ..Mount::default()
+        });
+    Ok(mounts.collect())
+}
+
+/// Processors in the unit of Docker.
+pub(super) fn nano_cpus(limits: &ContainerLimits) -> i64 {
+    #[expect(clippy::cast_possible_truncation, reason = "a number of processors")]
+    let nano = (limits.cpus * 1e9) as i64;
+    nano
+}
+
+pub(super) fn ulimits() -> Vec<ResourcesUlimits> {
+    vec![ulimit("core", 0), ulimit("nofile", OPEN_FILES), ulimit("fsize", FILE_BYTES)]
+}
+
 fn ulimit(name: &str, value: i64) -> ResourcesUlimits {
     ResourcesUlimits { name: Some(name.to_owned()), soft: Some(value), hard: Some(value) }
 }
 
-fn as_i64(value: u64) -> i64 {
+pub(super) fn as_i64(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
@@ -321,6 +342,7 @@ mod tests {
             limits: &ContainerLimits::default(),
             task: Task::Work,
             egress: None,
+            services: &[],
             owner: &Owner::this_process().unwrap(),
         };
         assert_eq!(

@@ -2,7 +2,8 @@
 //!
 //! [`DockerSandbox`] is what `World` holds. The container's shape is [`configuration`], what Docker
 //! made of it is checked by [`hardening`] and [`seccomp`], [`attach`] speaks to the guest, [`takedown`] removes, and
-//! [`owner`] tells whose leftovers may be swept. Images are made ready by [`pull`] and [`setup`].
+//! [`owner`] tells whose leftovers may be swept. Images are made ready by [`pull`] and [`setup`]; servers beside
+//! a sandbox are [`services`].
 //! Nothing here runs the `docker` command line, mounts a folder of the host, or passes the socket on.
 
 mod api;
@@ -13,6 +14,7 @@ mod hardening;
 mod owner;
 mod pull;
 mod seccomp;
+mod services;
 mod setup;
 mod takedown;
 
@@ -182,15 +184,18 @@ impl Sandbox for DockerSandbox {
             limits: &limits,
             task: Task::Work,
             egress: spec.egress.as_ref(),
+            services: &spec.services,
             owner: &self.owner,
         };
-        let (container, client) = self.bring_up(&shape).await?;
+        let (mut container, client) = self.bring_up(&shape).await?;
+        let services = self.start_services(spec, &mut container, &client).await;
         let mut enforced = configuration::enforced(&shape, &self.seccomp);
         enforced.extend(spec.egress.as_ref().map(|egress| egress.report()));
         Ok(Running {
             client,
             id: container.id.clone(),
             workspace: WORKSPACE.to_owned(),
+            services,
             enforced,
             stopper: Box::new(container),
         })

@@ -211,8 +211,22 @@ async fn is_abandoned(docker: &Docker, id: &str, deadline: u64, created: i64) ->
     if !is_quiet(deadline, age, stopped(&made)) {
         return false;
     }
-    for exec in made.exec_ids.unwrap_or_default() {
-        let running = bounded("inspect exec", CALL, docker.inspect_exec(&exec)).await;
+    // A service is used as long as the sandbox whose network it has joined.
+    let network = made.host_config.as_ref().and_then(|host| host.network_mode.as_deref());
+    if let Some(sandbox) = network.and_then(|network| network.strip_prefix("container:")) {
+        let inspection = docker.inspect_container(sandbox, None::<InspectContainerOptions>);
+        return match bounded("inspect", CALL, inspection).await {
+            Err(err) => err.is_missing(),
+            Ok(made) => runs_nothing(docker, &made).await,
+        };
+    }
+    runs_nothing(docker, &made).await
+}
+
+/// No command was started in it that still runs.
+async fn runs_nothing(docker: &Docker, made: &ContainerInspectResponse) -> bool {
+    for exec in made.exec_ids.iter().flatten() {
+        let running = bounded("inspect exec", CALL, docker.inspect_exec(exec)).await;
         match running {
             Ok(exec) if exec.running == Some(false) => {}
             Err(err) if err.is_missing() => {}

@@ -11,6 +11,7 @@ use bollard::query_parameters::{
 };
 
 use super::api::bounded;
+use super::bring_up::plain;
 use super::configuration::{Network, Shape, Task};
 use super::pull::Image;
 use super::takedown::Container;
@@ -24,8 +25,9 @@ use patchwright_guest::protocol::Exec;
 pub(super) const SETUP_LABEL: &str = "patchwright.setup";
 /// How the commands went, as JSON.
 const RUNS_LABEL: &str = "patchwright.setup-runs";
-/// The run in which a command failed. Only that run takes the image: the next one tries again.
-const FAILED_LABEL: &str = "patchwright.setup-failed";
+/// The run that alone takes the image: a command has failed in it, which the next run tries again, or a model
+/// has written the tree.
+const OWN_LABEL: &str = "patchwright.setup-failed";
 /// Setup left something in the home folder.
 pub(super) const HOME_LABEL: &str = "patchwright.setup-home";
 /// Name of those images, before `:key`.
@@ -45,7 +47,11 @@ impl DockerSandbox {
         spec: &ImageSpec<'_>,
     ) -> Result<PreparedImage, SandboxError> {
         let network = network(spec)?;
-        let name = format!("{REPOSITORY}:{}", image::setup_key(&base.id, spec));
+        let key = image::setup_key(&base.id, spec);
+        // Under a name of its own, so that no other run puts its result in this one's place.
+        let own =
+            if spec.is_for_this_run { format!("-{}", plain(spec.run)) } else { String::new() };
+        let name = format!("{REPOSITORY}:{key}{own}");
         let found = self.find(&name).await?;
         let (made, is_cached) = match found {
             Some(image) if image.is_setup_result() && is_usable(&image, spec) => (image, true),
@@ -89,6 +95,7 @@ impl DockerSandbox {
             limits: &self.limits(&ContainerLimits::default()),
             task: Task::Setup(network),
             egress: spec.setup_egress.as_ref(),
+            services: &[],
             owner: &self.owner,
         };
         let (container, client) = self.bring_up(&shape).await?;
@@ -202,13 +209,13 @@ const SETUP_ENV: [(&str, &str); 3] = [
 /// A setup in which a command failed is only good for the run in which it did: a registry that was down
 /// may be up again.
 fn is_usable(image: &Image, spec: &ImageSpec<'_>) -> bool {
-    image.label(FAILED_LABEL).is_none_or(|run| run == spec.run && !spec.setup_required)
+    image.label(OWN_LABEL).is_none_or(|run| run == spec.run && !spec.setup_required)
 }
 
 fn labels(spec: &ImageSpec<'_>, runs: &[SetupRun], has_home: bool) -> Vec<(&'static str, String)> {
     let mut labels = vec![(RUNS_LABEL, serde_json::to_string(runs).unwrap_or_default())];
-    if runs.iter().any(SetupRun::has_failed) {
-        labels.push((FAILED_LABEL, spec.run.to_owned()));
+    if spec.is_for_this_run || runs.iter().any(SetupRun::has_failed) {
+        labels.push((OWN_LABEL, spec.run.to_owned()));
     }
     if has_home {
         labels.push((HOME_LABEL, "yes".to_owned()));

@@ -6,9 +6,11 @@ use async_trait::async_trait;
 use bollard::Docker;
 use bollard::models::ContainerState;
 use bollard::query_parameters::{InspectContainerOptions, RemoveContainerOptionsBuilder};
+use futures_util::future::join_all;
 
 use super::api::bounded;
 use super::attach::Session;
+use super::services::Services;
 use crate::{SandboxError, Stop};
 
 /// Bound of one attempt to remove.
@@ -26,13 +28,22 @@ pub(super) struct Container {
     pub(super) id: String,
     /// The exec in which the guest runs, once it does.
     pub(super) session: Option<Session>,
+    /// What runs beside it.
+    pub(super) services: Option<Services>,
     memory_bytes: u64,
     is_kept: bool,
 }
 
 impl Container {
     pub(super) fn new(docker: &Docker, id: String, memory_bytes: u64) -> Container {
-        Container { docker: docker.clone(), id, session: None, memory_bytes, is_kept: false }
+        Container {
+            docker: docker.clone(),
+            id,
+            session: None,
+            services: None,
+            memory_bytes,
+            is_kept: false,
+        }
     }
 
     /// From now on only [`Stop::stop`] or the sweep removes it.
@@ -40,9 +51,18 @@ impl Container {
         self.is_kept = true;
     }
 
-    /// Removes it with its volumes.
+    /// Removes it with its volumes, and what runs beside it.
     pub(super) async fn remove(mut self) -> Result<(), SandboxError> {
         self.keep();
+        if let Some(mut services) = self.services.take() {
+            let containers = std::mem::take(&mut services.containers);
+            let removals = containers.into_iter().map(|it| Box::pin(it.remove()));
+            for removed in join_all(removals).await {
+                if let Err(err) = removed {
+                    tracing::warn!(%err, "cannot remove a service");
+                }
+            }
+        }
         remove_container(&self.docker, &self.id).await
     }
 }

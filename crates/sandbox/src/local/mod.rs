@@ -33,6 +33,7 @@ use super::{
     ContainerLimits, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, Stop,
 };
 use crate::client::Client;
+use crate::services::ServiceState;
 use patchwright_guest::view;
 
 /// How long a guest may take to say hello. Milliseconds, unless the machine is overloaded.
@@ -40,6 +41,8 @@ const HELLO: Duration = Duration::from_secs(20);
 
 /// How long it may take to end after its input was closed.
 const FAREWELL: Duration = Duration::from_secs(10);
+/// What there is instead of a service.
+const NO_SERVICES: &str = "services need containers, and this is the local sandbox";
 
 /// Starts sandboxes below one folder of the state directory.
 pub struct LocalSandbox {
@@ -98,7 +101,9 @@ impl LocalSandbox {
                 let id = folders.top.display().to_string();
                 let workspace = view::WORKSPACE.to_owned();
                 let stopper = Box::new(LocalStop { folders, group, child: Mutex::new(child) });
-                Ok(Running { client, id, workspace, enforced, stopper })
+                let services = spec.services.iter();
+                let services = services.map(|it| ServiceState::absent(it, NO_SERVICES)).collect();
+                Ok(Running { client, id, workspace, services, enforced, stopper })
             }
             Err(err) => {
                 // The error that ended the start is the one to report.

@@ -20,7 +20,8 @@ pub(super) const PURPOSE: &str = "setup";
 const RUNS: &str = "runs.json";
 
 /// The folder with the result, made when it is not there yet. One in which a command failed is only good
-/// for the run in which it did, and named after it: a registry that was down may be up again.
+/// for the run in which it did, and named after it: a registry that was down may be up again. So is one of a
+/// tree that a model has written.
 pub(super) async fn prepare(
     sandbox: &LocalSandbox,
     spec: &ImageSpec<'_>,
@@ -38,6 +39,7 @@ pub(super) async fn prepare(
         env: BTreeMap::new(),
         limits: ContainerLimits::default(),
         egress: spec.setup_egress.clone(),
+        services: Vec::new(),
     };
     let running = sandbox.launch(&bare, None).await?;
     let (deadline, shell) = (Instant::now() + spec.setup_timeout, &running.client.hello().shell);
@@ -48,7 +50,7 @@ pub(super) async fn prepare(
     });
     let kept = ran.and_then(|runs| {
         let has_failed = runs.iter().any(SetupRun::has_failed);
-        let template = if has_failed { partly } else { whole };
+        let template = if has_failed || spec.is_for_this_run { partly } else { whole };
         keep(Path::new(&running.id), &template, &runs)?;
         Ok(prepared(&template, runs, false))
     });

@@ -118,7 +118,7 @@ pub(super) fn of_stop(stop: StopKind) -> Option<TargetError> {
             (ErrorClass::Budget, RetryDecision::Final)
         }
         StopKind::DoomLoop | StopKind::FormatErrors => (ErrorClass::Agent, RetryDecision::Final),
-        StopKind::Cancelled => (ErrorClass::Lost, RetryDecision::Released),
+        StopKind::Cancelled | StopKind::NewSandbox => (ErrorClass::Lost, RetryDecision::Released),
     };
     let kind = match class {
         ErrorClass::Sandbox => FailureKind::Sandbox,

@@ -10,6 +10,7 @@ pub mod log;
 pub mod map;
 pub mod pictures;
 pub mod references;
+pub mod services;
 pub mod setup;
 pub mod skills;
 pub mod thread;

@@ -18,8 +18,7 @@ pub fn render(report: &SetupReport) -> String {
         return String::new();
     }
     let mut out = String::from("<setup>\n");
-    let failed = report.failed().count();
-    let all = report.steps.len();
+    let (failed, all) = (report.failed().count(), report.steps.len());
     let lead = match failed {
         0 => "The dependencies of the repository were installed before you began:".to_owned(),
         _ => format!(
@@ -29,6 +28,27 @@ pub fn render(report: &SetupReport) -> String {
         ),
     };
     let _ = writeln!(out, "{lead}");
+    steps(report, &mut out);
+    out.push_str("</setup>");
+    out
+}
+
+/// The same of setup that the model has asked for, as the result of a call.
+pub fn render_again(report: &SetupReport) -> String {
+    let (failed, all) = (report.failed().count(), report.steps.len());
+    let mut out = match failed {
+        0 => "The dependencies were installed. You go on in a fresh sandbox that has them:\n"
+            .to_owned(),
+        _ if failed == all => "Nothing was installed; the sandbox is as it was:\n".to_owned(),
+        _ => format!(
+            "{failed} of {all} commands failed. You go on in a fresh sandbox with what the others installed:\n"
+        ),
+    };
+    steps(report, &mut out);
+    out.trim_end().to_owned()
+}
+
+fn steps(report: &SetupReport, out: &mut String) {
     for step in report.steps.iter().take(LINES) {
         let _ = writeln!(out, "- `{}`: {}", line(&step.name), step.run.verdict());
     }
@@ -53,8 +73,6 @@ pub fn render(report: &SetupReport) -> String {
     for note in report.notes.iter().take(LINES) {
         let _ = writeln!(out, "Note: {}", line(note));
     }
-    out.push_str("</setup>");
-    out
 }
 
 /// One line of text that others may have written.

@@ -6,7 +6,9 @@ use super::{Checked, Commented, Dispatch, Event, IssueLabeled, PullRequestChange
 use patchwright_config::Config;
 use patchwright_forge::{Account, PullRequest, RepositoryId, marker};
 use patchwright_types::command::Command;
-use patchwright_types::task::{CommandRequest, IssueRequest, ReviewRequest, TaskKind, Trigger};
+use patchwright_types::task::{
+    CommandRequest, IssueRequest, PromptRequest, ReviewRequest, Trigger,
+};
 
 /// Branches of ours begin with this, unless the operator names one.
 pub const OWN_BRANCHES: &str = "patchwright/";
@@ -82,10 +84,20 @@ impl HeadBranch {
     }
 }
 
+/// What an event can start: of all tasks, those that it has the words for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EventTask {
+    Issue(IssueRequest),
+    Review(ReviewRequest),
+    Respond(CommandRequest),
+    /// The workflow of the event says itself what to do.
+    Prompt(PromptRequest),
+}
+
 /// What follows from an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
-    Run(TaskKind),
+    Run(EventTask),
     /// Review the pull request of a fork that has this head: its event does not say the number.
     ReviewAt {
         repository: RepositoryId,
@@ -115,14 +127,14 @@ pub fn decide(event: &Event, config: &TriggerConfig) -> Decision {
     decided.map_or_else(Decision::Ignored, Decision::Run)
 }
 
-fn issue(event: &IssueLabeled, config: &TriggerConfig) -> Result<TaskKind, String> {
+fn issue(event: &IssueLabeled, config: &TriggerConfig) -> Result<EventTask, String> {
     if !is_same(&event.label, &config.label) {
         return Err(format!("label `{}` is not the trigger label `{}`", event.label, config.label));
     }
     if !event.open {
         return Err(format!("issue #{} is closed", event.number));
     }
-    Ok(TaskKind::Issue(IssueRequest {
+    Ok(EventTask::Issue(IssueRequest {
         repository: event.repository.clone(),
         number: event.number,
         trigger: Some(Trigger {
@@ -135,7 +147,7 @@ fn issue(event: &IssueLabeled, config: &TriggerConfig) -> Result<TaskKind, Strin
 }
 
 /// What the operator has left open is decided when the repository's configuration has been read.
-fn pull_request(event: &PullRequestChanged, config: &TriggerConfig) -> Result<TaskKind, String> {
+fn pull_request(event: &PullRequestChanged, config: &TriggerConfig) -> Result<EventTask, String> {
     let name = format!("pull request #{}", event.number);
     let has = |label: &String| event.labels.iter().any(|it| is_same(it, label));
     if !event.open {
@@ -163,7 +175,7 @@ fn pull_request(event: &PullRequestChanged, config: &TriggerConfig) -> Result<Ta
         return Err(format!("{name} is by `{author}`, who is in `review.skip-authors`"));
     }
     let actor = if event.label.is_some() { Some(&event.sender) } else { None };
-    Ok(TaskKind::Review(ReviewRequest {
+    Ok(EventTask::Review(ReviewRequest {
         repository: event.repository.clone(),
         number: event.number,
         trigger: needed(actor, event.rerun_by.as_ref()).map(|trigger| Trigger {
@@ -177,7 +189,7 @@ fn pull_request(event: &PullRequestChanged, config: &TriggerConfig) -> Result<Ta
     }))
 }
 
-fn comment(event: &Commented, config: &TriggerConfig) -> Result<TaskKind, String> {
+fn comment(event: &Commented, config: &TriggerConfig) -> Result<EventTask, String> {
     let author = &event.author;
     if author.is_bot && !config.allow_bots.contains(&author.login) {
         return Err(format!("the comment is by the bot `{}`", author.login));
@@ -191,7 +203,7 @@ fn comment(event: &Commented, config: &TriggerConfig) -> Result<TaskKind, String
         .ok_or_else(|| format!("the comment asks nothing of `@{}`", config.mention))?;
     let rerun_by = event.rerun_by.as_ref();
     let sender = Some(&event.sender).filter(|sender| *sender != author);
-    Ok(TaskKind::Respond(CommandRequest {
+    Ok(EventTask::Respond(CommandRequest {
         repository: event.repository.clone(),
         number: event.number,
         place: Some(event.place),
@@ -236,7 +248,7 @@ fn checked(event: &Checked, config: &TriggerConfig) -> Result<Decision, String> 
         .pull_requests
         .first()
         .ok_or_else(|| format!("`{branch}` has no pull request in `{}`", event.repository))?;
-    Ok(Decision::Run(TaskKind::Respond(CommandRequest {
+    Ok(Decision::Run(EventTask::Respond(CommandRequest {
         repository: event.repository.clone(),
         number: *number,
         place: None,
@@ -245,21 +257,21 @@ fn checked(event: &Checked, config: &TriggerConfig) -> Result<Decision, String> 
     })))
 }
 
-fn dispatch(event: &Dispatch, config: &TriggerConfig) -> Result<TaskKind, String> {
+fn dispatch(event: &Dispatch, config: &TriggerConfig) -> Result<EventTask, String> {
     let (repository, number) = (event.repository.clone(), event.number);
     let trigger = Some(by(&event.actor, event.rerun_by.as_ref()));
     let command = match &event.command {
         None if event.is_pull_request => Command::Review { full: false },
-        None => return Ok(TaskKind::Issue(IssueRequest { repository, number, trigger })),
+        None => return Ok(EventTask::Issue(IssueRequest { repository, number, trigger })),
         Some(words) => mention::command_of(words)
             .ok_or_else(|| format!("the command asks nothing of `@{}`", config.mention))?,
     };
     Ok(match command {
         Command::Review { full } if event.is_pull_request => {
-            TaskKind::Review(ReviewRequest { repository, number, trigger, head: None, full })
+            EventTask::Review(ReviewRequest { repository, number, trigger, head: None, full })
         }
         command => {
-            TaskKind::Respond(CommandRequest { repository, number, place: None, command, trigger })
+            EventTask::Respond(CommandRequest { repository, number, place: None, command, trigger })
         }
     })
 }

@@ -19,7 +19,8 @@ use patchwright_forge::{Account, CommentPlace, RepositoryId};
 use patchwright_types::task::IssueSnapshot;
 
 pub use self::decide::{
-    Decision, HeadBranch, OWN_BRANCHES, TriggerConfig, decide, is_own_branch, own_branch_beside,
+    Decision, EventTask, HeadBranch, OWN_BRANCHES, TriggerConfig, decide, is_own_branch,
+    own_branch_beside,
 };
 
 /// Something that happened. Closed: what is not listed arrives as [`Event::Other`].

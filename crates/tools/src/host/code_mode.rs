@@ -233,6 +233,7 @@ async fn go_on(
     let store = |key, value| scripts.store(key, value);
     let turn = Turn { ctx, deadline: (started + patience).into(), store: &store };
     let (outcome, mut parts, changed) = cell.advance(&turn).await?;
+    let is_unfinished = matches!(outcome, Outcome::Paused(_));
     let (state, error) = match outcome {
         Outcome::Paused(cell) => match scripts.pause(number, cell) {
             Ok(number) => (format!("Script running with cell ID {number}"), None),
@@ -248,7 +249,9 @@ async fn go_on(
     let seconds = started.elapsed().as_secs_f64();
     let text = format!("{state}\nWall time {seconds:.1} seconds\nOutput:\n");
     let parts = shown::within(parts, tokens);
-    Ok(ToolOutput { text, success, parts, changed, ..ToolOutput::default() })
+    // A cell that could not be kept is an error.
+    let is_unfinished = is_unfinished && success;
+    Ok(ToolOutput { text, success, parts, changed, is_unfinished, ..ToolOutput::default() })
 }
 
 /// The tools that a script has.

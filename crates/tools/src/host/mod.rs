@@ -6,6 +6,7 @@
 pub mod agents;
 pub mod code_mode;
 pub mod declined;
+pub mod install_dependencies;
 pub mod js_repl;
 mod line_writer;
 pub mod read_diff;

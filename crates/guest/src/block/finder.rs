@@ -1,4 +1,4 @@
-//! Finds a block of lines in a file, first exactly, then ever more loosely.
+//! The first place of a block behind another place, first exactly, then ever more loosely.
 //!
 //! Each pass turns lines into keys and looks through the whole rest of the file before the next pass
 //! begins. A plain scan does that best for a few blocks; a patch with many blocks that only match

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::lines::{Step, numbered, places};
+use super::places::{Step, places};
 
 /// Lines of a file and of a block that are compared; those behind are not looked at.
 const MAX_LINES: usize = 50_000;
@@ -14,6 +14,10 @@ const MAX_PLACES: usize = 64;
 const SHOWN: usize = 12;
 /// Bytes of a line that are compared.
 const MAX_WIDTH: usize = 400;
+/// The same for a few lines that are compared with all others, in characters.
+const MAX_SHORT: usize = 300;
+/// Lines are worth showing when they are at least this alike, in percent.
+const ALIKE: usize = 40;
 
 /// The closest place for the block, as words for the model: line numbers, how alike, and the lines.
 pub fn describe(lines: &[&str], block: &[&str]) -> String {
@@ -96,7 +100,7 @@ fn closest(lines: &[&str], block: &[&str]) -> Option<usize> {
         .enumerate()
         .map(|(at, line)| (at, dice(&wanted, &pairs(line))))
         .max_by_key(|(at, alike)| (*alike, usize::MAX - at))?;
-    (alike >= 40).then(|| at.saturating_sub(offset))
+    (alike >= ALIKE).then(|| at.saturating_sub(offset))
 }
 
 /// How alike two runs of lines are, in percent.
@@ -135,7 +139,53 @@ fn dice(one: &HashMap<[u8; 2], usize>, other: &HashMap<[u8; 2], usize>) -> usize
     200 * shared / (count(one) + count(other)).max(1)
 }
 
+/// Where the lines begin that a few lines are most like, compared at every place: slower than
+/// [`describe`], and right where no line of the block is in the file as it is.
+pub fn most_alike(lines: &[&str], sought: &[&str]) -> Option<usize> {
+    let closest = (0..lines.len())
+        .map(|start| (likeness(lines.get(start..).unwrap_or_default(), sought), start))
+        .max_by_key(|(likeness, start)| (*likeness, std::cmp::Reverse(*start)))?;
+    (closest.0 >= ALIKE).then_some(closest.1)
+}
+
+/// How much the beginning of `lines` is like `sought`, in percent.
+fn likeness(lines: &[&str], sought: &[&str]) -> usize {
+    if sought.is_empty() {
+        return 0;
+    }
+    let total: usize = sought.iter().zip(lines).map(|(one, other)| line_likeness(one, other)).sum();
+    total / sought.len()
+}
+
+fn line_likeness(one: &str, other: &str) -> usize {
+    let (one, other) = (one.trim(), other.trim());
+    if one == other {
+        return 100;
+    }
+    let one: Vec<char> = one.chars().take(MAX_SHORT).collect();
+    let other: Vec<char> = other.chars().take(MAX_SHORT).collect();
+    let shorter = one.len().min(other.len());
+    let front = one.iter().zip(&other).take_while(|(a, b)| a == b).count();
+    let back = one.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
+    let alike = (front + back).min(shorter);
+    100 * alike / one.len().max(other.len()).max(1)
+}
+
 fn short(line: &str) -> String {
     let short: String = line.chars().take(120).collect();
     if short.len() < line.len() { format!("{short}…") } else { short }
+}
+
+/// Text of the lines `from..to` with their numbers, counted from 1, for a message.
+pub fn numbered(lines: &[&str], from: usize, to: usize) -> String {
+    /// Longest part of a line that is shown, in characters.
+    const WIDTH: usize = 200;
+    let shown = lines.get(from..to.min(lines.len())).unwrap_or_default();
+    let mut text = String::new();
+    for (number, line) in (from + 1..).zip(shown) {
+        let short: String = line.chars().take(WIDTH).collect();
+        let dots = if short.len() < line.len() { "…" } else { "" };
+        let _ = writeln!(text, "{number:>5}| {short}{dots}");
+    }
+    text
 }
