@@ -29,3 +29,30 @@ fn smallvec() {
     };
     case.run();
 }
+
+/// Four crates that depend on each other by path; the test is in one of them.
+#[test]
+fn a_workspace_of_cargo() {
+    let case = Case {
+        project: "url",
+        image: Some("rust"),
+        setup: &["cargo fetch (Cargo.lock)"],
+        asked: &["/crates/-/serde_json-"],
+        check: "cargo test",
+        fixed: Some(("issue_864", 1)),
+    };
+    case.run();
+}
+
+#[test]
+fn smallvec_in_the_local_sandbox() {
+    let case = Case {
+        project: "smallvec",
+        image: None,
+        setup: &["cargo fetch (Cargo.toml)"],
+        asked: &["/crates/-/bincode-"],
+        check: "cargo test",
+        fixed: None,
+    };
+    case.run();
+}
