@@ -113,8 +113,7 @@ fn array(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// For the local sandbox, which reads neither `/etc/pip.conf` nor what is in the home folder: pip hears of the
-/// registry from variables of setup, and Rust is where this machine has it.
+/// For the local sandbox: Rust is where this machine has it, often in a home folder.
 fn with_programs_of_this_machine(world: TestWorld) -> TestWorld {
     let output = Command::new("rustc").args(["--print", "sysroot"]).output().unwrap();
     let rust = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim());
@@ -122,13 +121,11 @@ fn with_programs_of_this_machine(world: TestWorld) -> TestWorld {
         Some(rustup) => world.set("RUSTUP_HOME", rustup.display().to_string()),
         None => world,
     };
-    world
-        .set("PATH", format!("/usr/local/bin:/usr/bin:/bin:{}", rust.join("bin").display()))
-        .set("PATCHWRIGHT_SETUP_SECRET_PIP_INDEX_URL", format!("http://{HOST}:{PORT}/simple"))
-        .set("PATCHWRIGHT_SETUP_SECRET_PIP_TRUSTED_HOST", HOST)
+    world.set("PATH", format!("/usr/local/bin:/usr/bin:/bin:{}", rust.join("bin").display()))
 }
 
-/// cargo takes no mirror from variables; a repository that has one names it in a file of its own.
+/// The local sandbox does not read cargo's configuration of the home folder, and cargo takes no mirror from
+/// variables: a repository that has one names it in a file of its own.
 fn mirror_of_crates(project: &Path) {
     let mirror = format!(
         "[source.crates-io]\nreplace-with = \"packages\"\n\

@@ -124,17 +124,3 @@ fn humanize_with_uv() {
     };
     case.run();
 }
-
-/// Without a container pip installs into the home folder of the sandbox.
-#[test]
-fn parse_in_the_local_sandbox() {
-    let case = Case {
-        project: "parse",
-        image: None,
-        setup: &["pip install -e (pyproject.toml)", "pytest is imported (tests/test_parse.py)"],
-        asked: &["/simple/setuptools/", "/simple/pytest/"],
-        check: EITHER,
-        fixed: Some(("test_hyphen_inside_field_name", 2)),
-    };
-    case.run();
-}
