@@ -43,16 +43,3 @@ fn a_workspace_of_cargo() {
     };
     case.run();
 }
-
-#[test]
-fn smallvec_in_the_local_sandbox() {
-    let case = Case {
-        project: "smallvec",
-        image: None,
-        setup: &["cargo fetch (Cargo.toml)"],
-        asked: &["/crates/-/bincode-"],
-        check: "cargo test",
-        fixed: None,
-    };
-    case.run();
-}
