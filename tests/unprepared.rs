@@ -7,13 +7,14 @@ mod node;
 mod python;
 mod rust;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::support::git_repo::git;
 use crate::support::model::{call, say};
-use crate::support::packages::{Packages, Project};
+use crate::support::packages::{HOST, PORT, Packages, Project};
 use crate::support::world::TestWorld;
 
 /// A project and what is expected of a run on it.
@@ -44,18 +45,23 @@ impl Case {
             call("shell_command", json!({ "command": command })),
             say("Mend what the tests show\n\nAs the next release did."),
         ];
-        let mut world = TestWorld::local(turns).set("PATCHWRIGHT_SETUP_ALLOW", packages.allowed());
-        if let Some(image) = self.image {
-            world = world
+        let world = TestWorld::local(turns).set("PATCHWRIGHT_SETUP_ALLOW", packages.allowed());
+        let world = match self.image {
+            Some(image) => world
                 .in_docker()
-                .set("PATCHWRIGHT_IMAGE", format!("patchwright-packages-{image}:1"));
+                .set("PATCHWRIGHT_IMAGE", format!("patchwright-packages-{image}:1")),
+            None => with_rust_of_this_machine(world),
+        };
+        copy(&project.base(), &world.path("project"));
+        if self.image.is_none() {
+            mirror_of_crates(&world.path("project"));
         }
+        commit(&world.path("project"));
         self.run_in(&world, &packages, &project);
     }
 
     #[track_caller]
-    pub(crate) fn run_in(&self, world: &TestWorld, packages: &Packages, project: &Project) {
-        repository(&project.base(), &world.path("project"));
+    fn run_in(&self, world: &TestWorld, packages: &Packages, project: &Project) {
         let output = world.run(&["exec", "Mend it", "--repo", "project", "--out", "out"]);
         let read =
             |name: &str| fs_err::read_to_string(world.path("out").join(name)).unwrap_or_default();
@@ -107,8 +113,31 @@ fn array(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A git repository of one commit with what the folder has, as its own `.gitignore` lets it.
-fn repository(from: &Path, to: &Path) {
+/// For the local sandbox: Rust is where this machine has it, often in a home folder.
+#[expect(clippy::disallowed_methods, reason = "it asks for what the tests were built with")]
+fn with_rust_of_this_machine(world: TestWorld) -> TestWorld {
+    let output = Command::new("rustc").args(["--print", "sysroot"]).output().unwrap();
+    let rust = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim());
+    let world = match rust.ancestors().find(|folder| folder.join("toolchains").is_dir()) {
+        Some(rustup) => world.set("RUSTUP_HOME", rustup.display().to_string()),
+        None => world,
+    };
+    world.set("PATH", format!("/usr/local/bin:/usr/bin:/bin:{}", rust.join("bin").display()))
+}
+
+/// The local sandbox does not read cargo's configuration of the home folder, and cargo takes no mirror from
+/// variables: a repository that has one names it in a file of its own.
+fn mirror_of_crates(project: &Path) {
+    let mirror = format!(
+        "[source.crates-io]\nreplace-with = \"packages\"\n\
+         [source.packages]\nregistry = \"sparse+http://{HOST}:{PORT}/crates/\"\n"
+    );
+    fs_err::create_dir_all(project.join(".cargo")).unwrap();
+    fs_err::write(project.join(".cargo/config.toml"), mirror).unwrap();
+}
+
+/// What the folder has.
+fn copy(from: &Path, to: &Path) {
     let mut folders = vec![from.to_path_buf()];
     while let Some(folder) = folders.pop() {
         let target = to.join(folder.strip_prefix(from).unwrap());
@@ -122,9 +151,13 @@ fn repository(from: &Path, to: &Path) {
             }
         }
     }
-    git(to, &["init", "--quiet", "--initial-branch", "main"]);
-    git(to, &["add", "--all", "--force"]);
-    git(to, &["commit", "--quiet", "--message", "As it was released"]);
+}
+
+/// A git repository of one commit.
+fn commit(project: &Path) {
+    git(project, &["init", "--quiet", "--initial-branch", "main"]);
+    git(project, &["add", "--all", "--force"]);
+    git(project, &["commit", "--quiet", "--message", "As it was released"]);
 }
 
 /// What a patch says, without the names of objects.

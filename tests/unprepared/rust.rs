@@ -43,3 +43,17 @@ fn a_workspace_of_cargo() {
     };
     case.run();
 }
+
+/// rustc renames what it has written into another folder.
+#[test]
+fn smallvec_in_the_local_sandbox() {
+    let case = Case {
+        project: "smallvec",
+        image: None,
+        setup: &["cargo fetch (Cargo.toml)"],
+        asked: &["/crates/-/bincode-"],
+        check: "cargo test",
+        fixed: None,
+    };
+    case.run();
+}
