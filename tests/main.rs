@@ -113,6 +113,7 @@ mod text_models; // models without tool calls, from the command line and in the 
 mod tidy; // the sources against the project's own rules
 mod tool_system; // custom tools, hooks, search, faults, numbers: the tool system in whole runs
 mod tools_cli; // `patchwright tools`: declarations as sent
+mod unprepared; // real projects with real bugs: setup and checks found, dependencies through the relay, the fix and nothing else
 mod verification; // the repository's checks in whole runs: found, run, read test by test, told and judged
 mod wires; // the protocols without a network: streams to replies
 mod workflows; // the Action and the workflows: linted, and the Action's steps run for real

@@ -15,6 +15,7 @@ pub(crate) mod leaks;
 pub(crate) mod mcp;
 pub mod model;
 pub(crate) mod outside;
+pub(crate) mod packages;
 pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod quoted;

@@ -107,13 +107,21 @@ pub fn harden_process() -> Result<(), String> {
 /// For a launcher: a domain of its own, so that the command can neither signal nor trace the guest
 /// or another command. Best effort: kernels before 6.12 cannot do it.
 pub fn restrict_command() {
-    let scoped = Ruleset::default()
-        .set_compatibility(CompatLevel::BestEffort)
-        .scope(Scope::Signal)
-        .and_then(Ruleset::create)
-        .and_then(RulesetCreated::restrict_self);
+    // A second domain refuses to rename from one folder to another (`EXDEV`) unless a rule of its own
+    // allows it; where that may be done is for the first one to say.
+    let restrict = || {
+        let everywhere = PathBeneath::new(PathFd::new("/").ok()?, AccessFs::Refer);
+        Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::Refer)
+            .and_then(|rules| rules.scope(Scope::Signal))
+            .and_then(Ruleset::create)
+            .and_then(|rules| rules.add_rule(everywhere))
+            .and_then(RulesetCreated::restrict_self)
+            .ok()
+    };
     // The report says whether the kernel can; there is nobody to tell here.
-    drop(scoped);
+    let _ = restrict();
 }
 
 /// What holds without confinement of our own, and the system call list on top. For containers.

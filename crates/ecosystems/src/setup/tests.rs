@@ -178,6 +178,44 @@ fn versions_come_from_the_most_exact_file() {
     );
 }
 
+/// `.python-version` holds what pyenv calls an environment, too, and every tool has words of its own for versions.
+#[test]
+fn a_version_is_a_number_or_a_word_for_one() {
+    for (file, content, expected) in [
+        (".python-version", "sqlparse\n", None),
+        (".python-version", "sqlparse-3.12\n", None),
+        (".python-version", "system\n", None),
+        (".python-version", "stable\n", None),
+        (".python-version", "3.13-dev\n", Some("python 3.13-dev")),
+        (".python-version", "pypy3.10-7.3.12\n", Some("python pypy3.10-7.3.12")),
+        (".nvmrc", "v20\n", Some("node v20")),
+        (".nvmrc", "lts/*\n", Some("node lts/*")),
+        (".node-version", "vogon\n", None),
+        (".ruby-version", "ruby-3.4.1\n", Some("ruby 3.4.1")),
+        (".ruby-version", "jruby-9.4\n", Some("ruby jruby-9.4")),
+        (".java-version", "temurin-21\n", Some("java temurin-21")),
+        (".tool-versions", "elixir 1.18-otp-27\n", Some("elixir 1.18-otp-27")),
+        (".tool-versions", "terraform latest\n", Some("terraform latest")),
+        (".tool-versions", "python system\n", None),
+        ("rust-toolchain", "nightly-2026-01-01\n", Some("rust nightly-2026-01-01")),
+        ("rust-toolchain", "own\n", None),
+        ("Cargo.toml", "[package]\nrust-version = '1.90'\n", Some("rust >=1.90")),
+        ("package.json", r#"{"engines": {"node": "^20 || >= 22"}}"#, Some("node ^20 || >= 22")),
+        ("pyproject.toml", "[project]\nrequires-python = '~= 3.10'\n", Some("python ~= 3.10")),
+    ] {
+        let plan = detect(&tree(&[(file, content)]));
+        let found: Vec<String> =
+            plan.versions.iter().map(|(tool, it)| format!("{tool} {}", it.value)).collect();
+        assert_eq!(found.first().map(String::as_str), expected, "{file}: {content}");
+    }
+    // A name is not in the way of the version that another file has.
+    let files = [
+        (".python-version", "sqlparse\n"),
+        ("pyproject.toml", "[project]\nrequires-python = '>=3.8'\n"),
+    ];
+    assert_eq!(detect(&tree(&files)).versions["python"].value, ">=3.8");
+}
+
 #[test]
 fn the_matrix_is_one_entry_and_other_systems_are_left_out() {
     let workflow = "on:\n  push:\n    branches: [main]\nenv:\n  MODE: fast\njobs:\n  test:\n    strategy:\n      matrix:\n        os: [windows-latest, ubuntu-latest]\n        python-version: ['3.9', '3.13', '3.10']\n    runs-on: ${{ matrix.os }}\n    defaults:\n      run:\n        working-directory: ./lib\n    steps:\n      - uses: actions/setup-python@v6\n        with:\n          python-version: ${{ matrix.python-version }}\n      - run: pytest -k ${{ env.MODE }}\n      - run: deploy ${{ secrets.KEY }}\n  mac:\n    runs-on: macos-latest\n    steps:\n      - run: pytest\n  release:\n    if: startsWith(github.ref, 'refs/tags/')\n    runs-on: ubuntu-latest\n    steps:\n      - run: npm publish\n";

@@ -24,13 +24,52 @@ const PLAIN: &[(&str, &str)] = &[
 const OTHER_NAMES: &[(&str, &str)] =
     &[("nodejs", "node"), ("golang", "go"), ("dotnet-core", "dotnet")];
 
+/// Versions that begin with a word, by tool; `.python-version` and the like also hold names that pyenv and others give to
+/// environments on the machine of one developer. `v` stands before numbers of any tool.
+const WORDS: &[(&str, &[&str])] = &[
+    ("python", &["pypy", "graalpy", "cpython", "python", "anaconda", "miniconda", "miniforge"]),
+    ("node", &["lts", "node", "stable", "current", "iojs"]),
+    ("ruby", &["ruby", "jruby", "truffleruby", "mruby", "head"]),
+    ("go", &["go", "stable", "oldstable"]),
+    ("rust", &["stable", "beta", "nightly"]),
+    (
+        "java",
+        &[
+            "temurin",
+            "adoptopenjdk",
+            "openjdk",
+            "corretto",
+            "zulu",
+            "liberica",
+            "microsoft",
+            "graalvm",
+            "oracle",
+            "semeru",
+            "sapmachine",
+            "dragonwell",
+        ],
+    ),
+    ("deno", &["lts", "stable"]),
+];
+
+/// Whether a value says which version: a number, a range, or a word that stands for one.
+fn is_version(tool: &str, value: &str) -> bool {
+    let value = value.trim_start_matches(['<', '>', '=', '~', '^', '!', ' ']);
+    let numbers = value.strip_prefix(['v', 'V']).unwrap_or(value);
+    if numbers.starts_with(|c: char| c.is_ascii_digit()) || matches!(value, "*" | "latest") {
+        return true;
+    }
+    let word = value.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+    WORDS.iter().any(|(other, words)| *other == tool && words.contains(&word))
+}
+
 /// The most exact source wins: files that pin, then manifests that name one version, then CI, then ranges.
 #[expect(clippy::too_many_lines, reason = "a list of files, one after the other")]
 pub(super) fn collect(files: &Files<'_>, ci: &CiPlan, found: &mut BTreeMap<String, Version>) {
     let mut put = |tool: &str, value: &str, file: &str, rule: &str, line| {
         let value = value.trim().trim_matches(['"', '\'']);
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+*<>=~^!,|/ @".contains(c);
-        if value.is_empty() || value.len() > 100 || !value.chars().all(is_plain) {
+        if value.len() > 100 || !value.chars().all(is_plain) || !is_version(tool, value) {
             return;
         }
         let why = Source { file: file.to_owned(), line, rule: rule.to_owned() };
