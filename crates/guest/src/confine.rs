@@ -109,19 +109,16 @@ pub fn harden_process() -> Result<(), String> {
 pub fn restrict_command() {
     // A second domain refuses to rename from one folder to another (`EXDEV`) unless a rule of its own
     // allows it; where that may be done is for the first one to say.
-    let restrict = || {
-        let everywhere = PathBeneath::new(PathFd::new("/").ok()?, AccessFs::Refer);
-        Ruleset::default()
-            .set_compatibility(CompatLevel::BestEffort)
-            .handle_access(AccessFs::Refer)
-            .and_then(|rules| rules.scope(Scope::Signal))
-            .and_then(Ruleset::create)
-            .and_then(|rules| rules.add_rule(everywhere))
-            .and_then(RulesetCreated::restrict_self)
-            .ok()
-    };
+    let everywhere = PathFd::new("/").ok().map(|root| Ok(PathBeneath::new(root, AccessFs::Refer)));
+    let scoped = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::Refer)
+        .and_then(|rules| rules.scope(Scope::Signal))
+        .and_then(Ruleset::create)
+        .and_then(|rules| rules.add_rules(everywhere))
+        .and_then(RulesetCreated::restrict_self);
     // The report says whether the kernel can; there is nobody to tell here.
-    let _ = restrict();
+    drop(scoped);
 }
 
 /// What holds without confinement of our own, and the system call list on top. For containers.
