@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use super::setup::{escape, line};
 use patchwright_base::text;
 use patchwright_sandbox::services::ServiceState;
 
@@ -61,14 +62,6 @@ fn places(service: &ServiceState) -> String {
 /// A digest tells a model nothing.
 fn image(service: &ServiceState) -> &str {
     service.image.split(['@', ' ']).next().unwrap_or_default()
-}
-
-fn line(text: &str) -> String {
-    escape(&patchwright_base::text::line(text))
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]

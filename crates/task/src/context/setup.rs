@@ -76,11 +76,12 @@ fn steps(report: &SetupReport, out: &mut String) {
 }
 
 /// One line of text that others may have written.
-fn line(text: &str) -> String {
+pub(super) fn line(text: &str) -> String {
     escape(&patchwright_base::text::line(text))
 }
 
-fn escape(text: &str) -> String {
+/// Nothing in it is read as a tag.
+pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
