@@ -153,7 +153,7 @@ impl Played {
         result
     }
 
-    /// A file of its results; empty when there is none.
+    /// A file of the results folder; empty when the file does not exist.
     fn out(&self, name: &str) -> String {
         fs_err::read_to_string(self.world.path("out").join(name)).unwrap_or_default()
     }

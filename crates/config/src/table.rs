@@ -97,7 +97,7 @@ impl Limit for Duration {
     }
 }
 
-/// Less, or nothing that can be compared, as a number that is none.
+/// Whether a value is less than the least. NaN counts as less.
 pub(crate) fn is_below<T: Limit>(value: &T, least: &T) -> bool {
     value.partial_cmp(least).is_none_or(Ordering::is_lt)
 }
@@ -254,7 +254,8 @@ macro_rules! settings {
             None
         }
 
-        /// The same of a whole configuration, by the flag where there is one.
+        /// The first value of a resolved configuration that is below the least of its key, in a sentence that names
+        /// the flag, or the key where there is no flag.
         pub(crate) fn too_low_in(config: &Config) -> Option<String> {
             $($({
                 let value = &config.$($field).+;

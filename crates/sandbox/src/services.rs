@@ -25,7 +25,7 @@ pub struct Service {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceState {
     pub name: String,
-    /// The image: its name and digest, or the name alone where there is none.
+    /// Name and digest of the image; only the name when the image could not be found.
     pub image: String,
     /// TCP ports that the image says it listens on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -101,7 +101,7 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<A
         notes: brief.notes.clone(),
         instruction_files: brief.instruction_files(),
         enforced: Vec::new(),
-        image: install::recorded(&run.folder.recorded),
+        image: install::recorded(run, &run.folder.recorded),
     })
 }
 
@@ -174,7 +174,7 @@ async fn work_on(
 ) -> Result<AgentResult> {
     let run = phase.run;
     let mut recorded = Cow::Borrowed(run.folder.recorded.as_slice());
-    let mut image = install::recorded(&recorded);
+    let mut image = install::recorded(run, &recorded);
     let (mut tree, mut has_new_setup) = (Some(tree), false);
     let (sandbox, conversation) = loop {
         let phase = Phase { image: image.as_ref().unwrap_or(phase.image), ..*phase };

@@ -147,7 +147,7 @@ impl Brief {
         })?;
         brief.notes.splice(0..0, notes);
         brief.standing = standing(run)?;
-        brief.setup = run.setup.get().map(setup::render).unwrap_or_default();
+        brief.setup = setup::render(&run.setup.lock());
         Ok(brief)
     }
 

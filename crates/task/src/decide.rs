@@ -73,7 +73,7 @@ pub(super) fn provenance(
 
 /// How the dependencies were installed, and what became of the services.
 fn setup(run: &Run<'_>) -> SetupReport {
-    SetupReport { services: run.services.report(), ..run.setup_report() }
+    SetupReport { services: run.services.report(), ..run.setup.lock().clone() }
 }
 
 /// How the run ended because of the agent's stop alone; `None` when the model finished.

@@ -2,7 +2,6 @@
 //! in the tree as the model has changed it, with the same hosts. What a model wrote is run there, so that it has
 //! no secrets of setup, and no other run starts from what it leaves. Then the work is resumed in a new sandbox.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -11,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::agent_phase::{Phase, collect};
 use super::check_loop::commit_of;
+use super::replay::is_there;
 use super::run::Run;
 use crate::context::setup;
 use patchwright_base::error::Result;
@@ -20,7 +20,6 @@ use patchwright_sandbox::{PreparedImage, Running};
 use patchwright_tools::host::install_dependencies::{
     InstallDependencies, Installed, Installer, NAME,
 };
-use patchwright_types::setup::SetupReport;
 
 /// A question of the tool, answered beside the model's work: the tool outlives nothing of the run.
 type Question = oneshot::Sender<Installed>;
@@ -100,7 +99,7 @@ async fn install(phase: &Phase<'_>, sandbox: &Running) -> Result<(Option<Prepare
     run.environment.ui.say("the model has changed dependencies: setup runs again");
     let change = collect(phase, sandbox).await?;
     let workspace = phase.workspace.at(commit_of(phase, change.tree)?);
-    let (image, report) = run.set_up_again(&workspace).await?;
+    let (image, report) = run.set_up_again(phase.rules, &workspace).await?;
     let text = setup::render_again(&report);
     let all_failed = report.failed().count() == report.steps.len();
     if report.steps.is_empty() {
@@ -111,7 +110,7 @@ async fn install(phase: &Phase<'_>, sandbox: &Running) -> Result<(Option<Prepare
         let text = "nothing that setup depends on has changed: what was installed is what the files ask for";
         return Ok((None, text.to_owned()));
     }
-    *run.setup_again.lock() = Some(report);
+    *run.setup.lock() = report;
     if all_failed {
         return Ok((None, text));
     }
@@ -125,7 +124,7 @@ async fn install(phase: &Phase<'_>, sandbox: &Running) -> Result<(Option<Prepare
 }
 
 /// The image that a killed attempt had come to, as far as it is still there.
-pub(super) fn recorded(recorded: &[Line]) -> Option<PreparedImage> {
+pub(super) fn recorded(run: &Run<'_>, recorded: &[Line]) -> Option<PreparedImage> {
     let image = recorded.iter().rev().find_map(|line| match &line.entry {
         Entry::SetUpAgain { image, description, env, paths } => Some(PreparedImage {
             reference: image.clone(),
@@ -136,14 +135,5 @@ pub(super) fn recorded(recorded: &[Line]) -> Option<PreparedImage> {
         }),
         _ => None,
     })?;
-    let folder = Path::new(&image.reference);
-    (image.reference.starts_with("sha256:") || folder.is_dir()).then_some(image)
-}
-
-impl Run<'_> {
-    /// What setup said last: where it ran again, of that.
-    pub(super) fn setup_report(&self) -> SetupReport {
-        let again = self.setup_again.lock().clone();
-        again.or_else(|| self.setup.get().cloned()).unwrap_or_default()
-    }
+    is_there(&image, &run.world.state).then_some(image)
 }

@@ -35,7 +35,8 @@ impl Run<'_> {
         rules: &Rules,
         tree: Option<&Packed>,
     ) -> Result<PreparedImage> {
-        let (image, report) = self.set_up(rules.workspace(), tree, Usable::ByAll).await?;
+        let workspace = rules.workspace();
+        let (image, report) = self.set_up(rules, workspace, tree, Usable::ByAll).await?;
         for step in report.failed() {
             let hint = step.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
             self.environment.ui.say(&format!(
@@ -44,21 +45,23 @@ impl Run<'_> {
                 step.run.verdict()
             ));
         }
-        // A run prepares once; the first report is the report.
-        let _ = self.setup.set(report);
+        *self.setup.lock() = report;
         Ok(image)
     }
 
-    /// The image with setup done in a tree that the model has written.
+    /// The image with setup done in a tree that the model has written. What image that is made from is still for
+    /// the rules to say.
     pub(super) async fn set_up_again(
         &self,
+        rules: &Rules,
         workspace: &Workspace,
     ) -> Result<(PreparedImage, SetupReport)> {
-        self.set_up(workspace, None, Usable::ByThisRun).await
+        self.set_up(rules, workspace, None, Usable::ByThisRun).await
     }
 
     async fn set_up(
         &self,
+        rules: &Rules,
         workspace: &Workspace,
         tree: Option<&Packed>,
         usable: Usable,
@@ -85,7 +88,7 @@ impl Run<'_> {
             setup_egress: if commands.is_empty() { None } else { self.setup_egress()? },
             setup_timeout: self.config.setup_timeout.min(self.remaining()),
             setup_bytes: self.config.container.workspace_bytes,
-            root_files: &workspace.root_files().await?,
+            root_files: &rules.workspace().root_files().await?,
             lock_files: &workspace.lock_files().await?,
             tree: tree.or(packed.as_ref()),
             run: &self.folder.id,

@@ -386,7 +386,7 @@ async fn offline_world(
 }
 
 /// What setup left in an image is asked for by its id; in a folder it has to be among those of setup.
-fn is_there(image: &PreparedImage, state: &Path) -> bool {
+pub(super) fn is_there(image: &PreparedImage, state: &Path) -> bool {
     let folder = Path::new(&image.reference);
     let is_ours = folder.parent() == Some(&state.join("setup")) && folder.is_dir();
     image.reference.starts_with("sha256:") || is_ours

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -87,10 +87,8 @@ pub struct Run<'a> {
     pub title: Option<String>,
     /// See [`Run::egress`].
     pub network: Arc<NetworkAccess>,
-    /// How the dependencies were installed, once they are.
-    pub setup: Arc<OnceLock<SetupReport>>,
-    /// The same of setup that the model has asked for.
-    pub setup_again: Arc<Mutex<Option<SetupReport>>>,
+    /// How the dependencies were installed, by the newest setup; empty before.
+    pub setup: Arc<Mutex<SetupReport>>,
     /// Servers beside its sandboxes.
     pub services: Arc<RunServices>,
 }
@@ -143,7 +141,6 @@ impl<'a> Start<'a> {
             title,
             network: Arc::default(),
             setup: Arc::default(),
-            setup_again: Arc::default(),
             services: Arc::default(),
         }
     }

@@ -18,7 +18,7 @@ pub(super) async fn until_filled(docker: &Docker, id: &str, most: u64) {
         tokio::time::sleep(LOOK).await;
         let options = InspectContainerOptionsBuilder::default().size(true).build();
         let inspection = docker.inspect_container(id, Some(options));
-        // One that cannot be looked at now is looked at again.
+        // After a failed call the container is inspected again at the next interval.
         let Ok(made) = bounded("inspect", CALL, inspection).await else { continue };
         if made.size_rw.is_some_and(|size| size > as_i64(most)) {
             return;

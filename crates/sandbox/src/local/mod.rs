@@ -41,7 +41,7 @@ const HELLO: Duration = Duration::from_secs(20);
 
 /// How long it may take to end after its input was closed.
 const FAREWELL: Duration = Duration::from_secs(10);
-/// What there is instead of a service.
+/// Why a service is not started.
 const NO_SERVICES: &str = "services need containers, and this is the local sandbox";
 
 /// Starts sandboxes below one folder of the state directory.

@@ -33,7 +33,7 @@ pub fn render(report: &SetupReport) -> String {
     out
 }
 
-/// The same of setup that the model has asked for, as the result of a call.
+/// The result of a call of `install_dependencies`.
 pub fn render_again(report: &SetupReport) -> String {
     let (failed, all) = (report.failed().count(), report.steps.len());
     let mut out = match failed {
