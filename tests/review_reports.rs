@@ -9,7 +9,7 @@ use patchwright_report::review::sticky::{self, Sticky};
 use patchwright_report::review::{inline, is_of_run, state, words};
 use patchwright_report::{MAX_BODY, annotations, findings, job_summary, outputs, sarif};
 use patchwright_review::anchor::{Anchor, Anchored};
-use patchwright_review::finding::{Category, Finding, Priority};
+use patchwright_review::finding::{Category, Finding, Priority, Verdict};
 use patchwright_review::incremental::{CodeLocation, FindingState, KnownFinding, Memory};
 use patchwright_types::evidence::{CheckRun, Evidence, EvidenceRow};
 use patchwright_types::outcome::{Conclusion, Provenance, Spending};
@@ -31,6 +31,8 @@ fn found(number: u32, priority: Priority, title: &str) -> Anchored {
             confidence: 0.9,
             category: Category::Bug,
             replacement: Some("    a + b".to_owned()),
+            reproduction: None,
+            verdict: Verdict::Pending,
         },
         anchor: Anchor::Lines {
             path: "src/calc.rs".to_owned(),
@@ -84,6 +86,8 @@ fn reviewed(findings: Vec<Anchored>) -> Reviewed {
         findings,
         below: 0,
         dropped: 0,
+        withdrawn: 0,
+        is_partly_done: true,
         coverage: Coverage {
             files: 3,
             lines: 40,
@@ -277,6 +281,7 @@ fn the_sticky_comment_has_a_table_links_and_a_memory() {
         findings: known.to_vec(),
         paused: false,
         looked_at: HEAD.to_owned(),
+        rest: None,
     };
     let link = |fingerprint: &str| {
         fingerprint
@@ -419,6 +424,7 @@ fn a_memory_keeps_for_each_finding_its_commit_and_where_its_code_is_looked_for()
         findings: (1..).zip(&rows).map(known).collect(),
         paused: true,
         looked_at: BASE.to_owned(),
+        rest: None,
     };
     assert_eq!(state::read(&state::line(&memory)), Ok(Some(memory)));
 }
@@ -774,7 +780,9 @@ fn findings_json_has_the_shape_that_people_feed_on() {
               "anchored": true,
               "fate": "new",
               "quote": "    a - b\n",
-              "replacement": "    a + b"
+              "replacement": "    a + b",
+              "shown": "read",
+              "verdict": "pending"
             },
             {
               "title": "Stale\u202e",
@@ -795,7 +803,9 @@ fn findings_json_has_the_shape_that_people_feed_on() {
               "anchored": false,
               "not_anchored_because": "the lines are not in the diff",
               "quote": "    a - b\n",
-              "replacement": "    a + b"
+              "replacement": "    a + b",
+              "shown": "read",
+              "verdict": "pending"
             }
           ],
           "overall_correctness": "patch is incorrect",
@@ -821,7 +831,8 @@ fn findings_json_has_the_shape_that_people_feed_on() {
             ]
           },
           "below_thresholds": 0,
-          "beyond_the_most": 0
+          "beyond_the_most": 0,
+          "withdrawn": 0
         }
     "#]]
     .assert_eq(&text);

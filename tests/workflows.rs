@@ -73,7 +73,7 @@ fn the_action_has_the_documented_inputs_and_outputs() {
     assert_eq!(
         names("inputs").join(" "),
         "model base-url effort instructions sandbox image setup setup-required setup-again verify allow-hosts setup-allow \
-         max-turns max-cost-usd max-tokens timeout base branch draft labels reviewers dry-run fail-on \
+         max-turns max-cost-usd max-tokens timeout base branch draft labels reviewers dry-run fail-on second-look \
          mention label allow-users allow-bots config state-dir prompt prompt-file post-from"
     );
     assert_eq!(

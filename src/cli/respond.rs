@@ -3,7 +3,9 @@
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
+use patchwright_config::file::{self, File};
 use patchwright_config::flags::Common;
+use patchwright_config::{Source, merge};
 use patchwright_task::respond::asked::{self, Named, Reference};
 use patchwright_task::respond::respond;
 use patchwright_task::run::RunEnvironment;
@@ -36,6 +38,25 @@ pub struct Args {
     /// Do everything but write to GitHub; the change is kept in the run's folder
     #[arg(long, env = "PATCHWRIGHT_DRY_RUN")]
     pub dry_run: bool,
+
+    /// In a review, whether the model is to confirm each finding before anything is posted: `true` unless said
+    /// otherwise
+    #[arg(long, env = "PATCHWRIGHT_SECOND_LOOK", value_name = "BOOL")]
+    pub second_look: Option<bool>,
+}
+
+impl Args {
+    /// What its own flags say about settings, in the form of a configuration file.
+    fn settings(&self) -> File {
+        File {
+            publish: file::Publish {
+                dry_run: self.dry_run.then_some(true),
+                ..file::Publish::default()
+            },
+            review: file::Review { second_look: self.second_look, ..file::Review::default() },
+            ..File::default()
+        }
+    }
 }
 
 /// Where the command is.
@@ -46,7 +67,7 @@ enum Asked {
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     let mut config = args.common.resolve()?;
-    config.dry_run |= args.dry_run;
+    merge::lay(&mut config, args.settings(), Source::Flag);
     // What is wrong with words is said before anything is opened; a comment has to be read first.
     let asked = match (args.comment.comment, args.command.as_slice()) {
         (Some(_), [_, ..]) => {

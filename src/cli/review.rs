@@ -60,6 +60,10 @@ pub struct ReviewFlags {
     #[arg(long, env = "PATCHWRIGHT_FAIL_ON", value_name = "PRIORITY")]
     pub fail_on: Option<Threshold>,
 
+    /// Whether the model is to confirm each finding before anything is posted: `true` unless said otherwise
+    #[arg(long, env = "PATCHWRIGHT_SECOND_LOOK", value_name = "BOOL")]
+    pub second_look: Option<bool>,
+
     /// Post the review that another run handed over: the folder with its `review.json`. Asks no model
     #[arg(long, env = "PATCHWRIGHT_POST_FROM", value_name = "DIR", conflicts_with_all = ["full", "dry_run"])]
     pub post_from: Option<PathBuf>,
@@ -77,7 +81,11 @@ impl ReviewFlags {
                 dry_run: self.dry_run.then_some(true),
                 ..file::Publish::default()
             },
-            review: file::Review { fail_on: self.fail_on, ..file::Review::default() },
+            review: file::Review {
+                fail_on: self.fail_on,
+                second_look: self.second_look,
+                ..file::Review::default()
+            },
             ..File::default()
         }
     }

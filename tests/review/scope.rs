@@ -143,3 +143,49 @@ fn a_large_file_is_read_page_by_page() {
         told.contains(&format!("[line {read} of 9000: go on with `read_diff` and `from` {read}]"))
     );
 }
+
+/// What a review did not get to is what the next one begins with, and what it has read it does not read again.
+#[test]
+fn after_a_partial_review_the_rest_and_what_is_new_are_read() {
+    let line = "printf '%s\\n' \"some line of code that is long enough to count\"\n";
+    let content = line.repeat(400);
+    let names: Vec<String> = (0..14).map(|at| format!("src/part_{at:02}.sh")).collect();
+    let files: Vec<(&str, &str)> =
+        names.iter().map(|name| (name.as_str(), content.as_str())).collect();
+    let github = GitHub::new().repository("acme/app", BASE).pull(8, "Much", "much", &files);
+    let world = TestWorld::new(github, vec![last_words(); 3]);
+    review(&world, &[]).expect(20);
+    let skipped = |result: &Value, why: &str| -> Vec<String> {
+        let all = result["coverage"]["skipped"].as_array().unwrap().iter();
+        let those = all.filter(|file| file["why"] == why);
+        those.map(|file| file["path"].as_str().unwrap().to_owned()).collect()
+    };
+    let first = result(&world);
+    let left = skipped(&first, "not_read");
+    assert!((1..14).contains(&left.len()), "{left:?}");
+    // At the same commit nothing is asked again.
+    let again = review(&world, &[]).expect(10);
+    assert!(again.stderr.contains("as far as that review went"), "{}", again.stderr);
+    // One that was read is changed, and one is new.
+    let changed = format!("{content}echo more\n");
+    world.github.push_to_pull(8, &[("src/part_00.sh", &changed), ("new.sh", "echo new\n")]);
+    assert!(!left.contains(&"src/part_00.sh".to_owned()), "{left:?}");
+    review(&world, &[]).expect(0);
+    let second = result(&world);
+    assert_eq!(second["since"], first["head"]);
+    let read = second["coverage"]["read_files"].as_u64().unwrap();
+    assert_eq!(read, left.len() as u64 + 2, "{second}");
+    assert_eq!(skipped(&second, "earlier").len(), 14 - left.len() - 1);
+    let told = world.model.requests()[1].body["input"].to_string();
+    assert!(told.contains("or that it did not get to"), "{told}");
+    let unread = left.first().unwrap();
+    assert!(told.contains(&format!("{unread}: added, +400 -0")), "{unread}");
+    // What nobody had read is new in every line.
+    assert!(told.contains("* 1|printf"), "{told}");
+    // Now all of it is known.
+    world.github.push_to_pull(8, &[("new.sh", "echo newer\n")]);
+    review(&world, &[]).expect(0);
+    let third = result(&world);
+    assert_eq!(third["coverage"]["read_files"], 1, "{third}");
+    assert_eq!(third["since"], second["head"]);
+}

@@ -1,7 +1,7 @@
 //! Code quoted from a diff as models quote it, and whether a place holds it.
 
 use patchwright_forge::Side;
-use patchwright_review::finding::{Category, Finding, Priority};
+use patchwright_review::finding::{Category, Finding, Priority, Verdict};
 
 use crate::support::real_diff::{RealDiff, RealFile, RealLine};
 
@@ -98,6 +98,8 @@ pub(crate) fn finding(path: &str, quote: &str, line: Option<u32>) -> Finding {
         confidence: 0.9,
         category: Category::Bug,
         replacement: None,
+        reproduction: None,
+        verdict: Verdict::Pending,
     }
 }
 

@@ -104,6 +104,9 @@ impl TestWorld {
             ("OPENAI_API_KEY", KEY.to_owned()),
             ("PATCHWRIGHT_STATE_DIR", state),
             ("PATCHWRIGHT_SANDBOX", "local".to_owned()),
+            // Conversations end where the tests say, but in those about the second look.
+            ("PATCHWRIGHT_SECOND_LOOK", "false".to_owned()),
+            ("INPUT_SECOND_LOOK", "false".to_owned()),
             ("PATCHWRIGHT_NOW", "2026-11-20T12:00:00Z".to_owned()),
             ("PATCHWRIGHT_TIME_SCALE", "0.01".to_owned()),
         ];

@@ -167,6 +167,12 @@ impl State {
             Entry::Lost { usage, cost_usd } => self.spent(*usage, *cost_usd),
             Entry::PlanUpdated { plan } => self.plan = plan.clone(),
             Entry::Found { finding } => self.findings.push(finding.clone()),
+            Entry::Judged { finding, verdict, reproduction, .. } => {
+                let judged = finding.checked_sub(1).and_then(|at| self.findings.get_mut(at));
+                if let Some(judged) = judged {
+                    judged.judge(*verdict, reproduction.as_deref());
+                }
+            }
             Entry::Restored { lost, text, .. } => self.lose(lost, text),
             Entry::RunStarted { .. }
             | Entry::WorkspaceOpened { .. }
@@ -175,6 +181,7 @@ impl State {
             | Entry::NestedStarted { .. }
             | Entry::NestedEnded { .. }
             | Entry::SentBack { .. }
+            | Entry::SecondLook { .. }
             | Entry::Shown { .. }
             | Entry::Checked { .. }
             | Entry::Stopped { .. }

@@ -108,6 +108,8 @@ pub struct Review {
     /// A check of the repository that the pull request breaks makes the review's check fail.
     pub fail_on_checks: bool,
     pub suggestions: bool,
+    /// The reviewer is asked to confirm each finding before it is published.
+    pub second_look: bool,
     pub resolve_threads: bool,
     /// Reviews in 24 hours that strangers can set off: of one pull request, of one author, of a
     /// repository.
@@ -137,6 +139,7 @@ impl Default for Review {
             neutral_on: Some(Priority::P1),
             fail_on_checks: true,
             suggestions: true,
+            second_look: true,
             resolve_threads: true,
             per_pull_request: 10,
             per_author: 20,

@@ -543,6 +543,11 @@ table::settings! {
         /// offer replacements as suggestions
         suggestions: bool => review.suggestions, Choose;
 
+        /// have each finding confirmed or withdrawn by the model before anything is posted
+        second_look: bool => review.second_look, Choose
+            own_flags "PATCHWRIGHT_SECOND_LOOK" &["review --second-look", "respond --second-look"]
+            , input "second-look" switch "`false` posts the findings of a review without having the model confirm each first.";
+
         /// resolve threads of our own when what they were about is gone
         resolve_threads: bool => review.resolve_threads, Choose;
 

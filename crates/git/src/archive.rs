@@ -38,6 +38,9 @@ pub struct ArchiveOptions {
     pub branch: String,
     /// Commits of history that go along, counted along every line of parents; at least one.
     pub history_depth: u32,
+    /// Another branch beside it, with as much history: its name, and the commit that it is at.
+    #[serde(default)]
+    pub beside: Option<(String, Oid)>,
     /// Files, links and folders.
     pub max_entries: usize,
     /// Bytes of all files together, without `.git`.
@@ -52,6 +55,7 @@ impl ArchiveOptions {
         ArchiveOptions {
             branch: branch.to_owned(),
             history_depth,
+            beside: None,
             max_entries: 1_000_000,
             max_bytes: MAX_BYTES,
             scratch: None,

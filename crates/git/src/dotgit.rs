@@ -2,7 +2,7 @@
 //! matches the tree, no remote, no hooks and nothing of the origin's configuration. The container
 //! may do with it what it likes; it is never read again.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -33,12 +33,12 @@ pub(super) fn append<W: Write>(
     files: Vec<IndexEntry>,
     tar: &mut Tar<W>,
 ) -> Result<(), GitError> {
-    // The name goes into files of `.git` below, so it must not contain a newline or `..`.
-    let branch = format!("refs/heads/{}", options.branch);
-    if !git2::Reference::is_valid_name(&branch) {
-        return Err(GitError::Unacceptable("the base branch has an invalid name".to_owned()));
+    let branch = branch(&options.branch)?;
+    let mut branches = BTreeMap::from([(branch.clone(), commit.id())]);
+    if let Some((name, beside)) = &options.beside {
+        branches.insert(self::branch(name)?, beside.0);
     }
-    let history = History::collect(git, commit, options.history_depth)?;
+    let history = History::collect(git, branches.values().copied(), options.history_depth)?;
     for folder in
         ["", "objects/", "objects/info/", "objects/pack/", "refs/", "refs/heads/", "refs/tags/"]
     {
@@ -50,7 +50,12 @@ pub(super) fn append<W: Write>(
         // git reads this header literally; without `sorted` it would sort the file in memory each
         // time.
         ".git/packed-refs",
-        format!("# pack-refs with: peeled fully-peeled sorted \n{} {branch}\n", commit.id())
+        branches
+            .iter()
+            .fold(
+                "# pack-refs with: peeled fully-peeled sorted \n".to_owned(),
+                |refs, (name, oid)| format!("{refs}{oid} {name}\n"),
+            )
             .as_bytes(),
     )?;
     if !history.shallow.is_empty() {
@@ -69,6 +74,15 @@ pub(super) fn append<W: Write>(
     Ok(())
 }
 
+/// A branch's full name. It goes into files of `.git`, so it must not contain a newline or `..`.
+fn branch(name: &str) -> Result<String, GitError> {
+    let full = format!("refs/heads/{name}");
+    if git2::Reference::is_valid_name(&full) {
+        return Ok(full);
+    }
+    Err(GitError::Unacceptable("the base branch has an invalid name".to_owned()))
+}
+
 /// The commits that go along.
 struct History {
     commits: Vec<git2::Oid>,
@@ -77,11 +91,15 @@ struct History {
 }
 
 impl History {
-    fn collect(git: &Repository, tip: &Commit<'_>, depth: u32) -> Result<History, GitError> {
+    fn collect(
+        git: &Repository,
+        tips: impl Iterator<Item = git2::Oid>,
+        depth: u32,
+    ) -> Result<History, GitError> {
         let odb = git.odb()?;
         let mut history = History { commits: Vec::new(), shallow: Vec::new() };
-        let mut seen = HashSet::from([tip.id()]);
-        let mut level = vec![tip.id()];
+        let mut seen = HashSet::new();
+        let mut level: Vec<git2::Oid> = tips.filter(|tip| seen.insert(*tip)).collect();
         for left in (0..depth.max(1)).rev() {
             let mut next = Vec::new();
             for oid in level {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use patchwright_provider::Reply;
 use patchwright_provider::item::{CallOutput, Content, Item, ToolCall, Usage};
-use patchwright_review::finding::Finding;
+use patchwright_review::finding::{Finding, Verdict};
 use patchwright_sandbox::egress::ledger::HostUse;
 use patchwright_types::calls::CompactionTrigger;
 use patchwright_types::calls::Fault;
@@ -156,6 +156,21 @@ pub enum Entry {
     /// The model reported a finding.
     Found {
         finding: Finding,
+    },
+    /// The model confirmed or withdrew a finding: the how many-th that it reported, from 1.
+    Judged {
+        finding: usize,
+        verdict: Verdict,
+        reason: String,
+        /// What was run to show it, when that was new.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reproduction: Option<String>,
+    },
+    /// The model is about to be asked to look at these findings once more.
+    SecondLook {
+        findings: Vec<usize>,
+        /// What it had said at the end of the review.
+        summary: String,
     },
     /// The model reported a finding and was asked to report it again, with code that is there.
     SentBack {

@@ -19,6 +19,7 @@ use patchwright_base::error::{Failure, Result};
 use patchwright_config::{Mode, Personality};
 use patchwright_provider::ToolDeclaration;
 use patchwright_provider::catalogue::Model;
+use patchwright_review::finding::Finding;
 use patchwright_types::evidence::CheckRun;
 
 pub use checks::{FailedCheck, baseline, check_failed};
@@ -77,6 +78,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/nudge.md",
     "task/plan.md",
     "task/review.md",
+    "task/second_look.md",
     "task/unchanged.md",
     "task/unfinished_reply.md",
     "task/wrap_up.md",
@@ -85,6 +87,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "tools/bash.md",
     "tools/call_tool.md",
     "tools/close_agent.md",
+    "tools/confirm_finding.md",
     "tools/exec.md",
     "tools/exec_command.md",
     "tools/exec_wait.md",
@@ -117,6 +120,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "tools/view_image.md",
     "tools/wait.md",
     "tools/web_fetch.md",
+    "tools/withdraw_finding.md",
     "tools/write_file.md",
     "tools/write_stdin.md",
 ];
@@ -348,6 +352,10 @@ pub struct ReviewTask<'a> {
     pub instructions: &'a [(String, String)],
     /// Between tags of its own, as `context::thread` makes it.
     pub thread: &'a str,
+    /// What the commits of the pull request say; empty when they are not known.
+    pub commits: &'a str,
+    /// Threads that others began on the change, between tags of their own; empty when there are none.
+    pub threads: &'a str,
     /// Earlier findings with their answers; empty when there are none.
     pub earlier: &'a str,
     pub checks: &'a [ReviewCheck<'a>],
@@ -360,6 +368,38 @@ pub struct ReviewTask<'a> {
     pub shown: usize,
     pub unread: usize,
     pub diff: &'a str,
+}
+
+/// A finding that its reviewer is to look at once more.
+#[derive(Clone, Copy, Debug)]
+pub struct QuestionedFinding<'a> {
+    /// As `report_finding` has numbered it.
+    pub number: usize,
+    pub finding: &'a Finding,
+    /// In words.
+    pub place: &'a str,
+}
+
+/// What a reviewer is asked before its findings are published. `tag` is from [`tag_of`], made for the
+/// texts of the findings.
+///
+/// # Errors
+/// When the template is damaged, which is a defect.
+pub fn second_look(findings: &[QuestionedFinding<'_>], tag: &str) -> Result<String> {
+    let findings = findings.iter().map(|questioned| {
+        let QuestionedFinding { number, finding, place } = *questioned;
+        context! {
+            number,
+            place,
+            priority => finding.priority.number(),
+            confidence => finding.confidence,
+            shown => finding.shown(),
+            title => finding.title.as_str(),
+            body => finding.body.as_str(),
+            quote => finding.quote.as_str(),
+        }
+    });
+    render("task/second_look.md", context! { findings => findings.collect::<Vec<Value>>(), tag })
 }
 
 /// A check on both sides of a change, for a reviewer.
@@ -394,14 +434,14 @@ pub fn review_task(task: &ReviewTask<'_>, tag: &str) -> Result<String> {
         .iter()
         .map(|(paths, text)| context! { paths => paths.as_str(), text => text.as_str() });
     let ReviewTask { repository, number, base, head, since, language, thread, earlier, .. } = *task;
-    let ReviewTask { files, left_out, list, shown, unread, diff, .. } = *task;
+    let ReviewTask { files, left_out, list, shown, unread, diff, commits, threads, .. } = *task;
     let (checks, instructions): (Vec<Value>, Vec<Value>) =
         (checks.collect(), instructions.collect());
     render(
         "task/review.md",
         context! {
             repository, number, base, head, since, language, thread, earlier, checks, instructions,
-            files, left_out, list, shown, unread, diff, tag,
+            files, left_out, list, shown, unread, diff, commits, threads, tag,
         },
     )
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use patchwright_base::text;
 use patchwright_forge::Side;
 use patchwright_review::anchor::{Anchor, Anchored};
-use patchwright_review::finding::{Category, Finding, Priority};
+use patchwright_review::finding::{Category, Finding, Priority, Verdict};
 use patchwright_review::incremental::{FindingState, KnownFinding};
 use patchwright_types::reviewed::{Coverage, Reviewed};
 
@@ -34,6 +34,8 @@ pub struct Findings<'a> {
     pub below_thresholds: usize,
     /// The least important of more findings than one review may have, which are not listed either.
     pub beyond_the_most: usize,
+    /// Findings that the model took back.
+    pub withdrawn: usize,
 }
 
 /// One finding.
@@ -60,6 +62,13 @@ pub struct Row<'a> {
     pub quote: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replacement: Option<&'a str>,
+    /// `reproduced`, or `read`.
+    pub shown: &'static str,
+    /// What was run to show it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reproduction: Option<&'a str>,
+    /// What a second look said: `pending` when there was none.
+    pub verdict: Verdict,
 }
 
 /// Where a finding is.
@@ -104,6 +113,7 @@ pub fn findings<'a>(reviewed: &'a Reviewed, known: &[KnownFinding], root: &str) 
         coverage: &reviewed.coverage,
         below_thresholds: reviewed.below,
         beyond_the_most: reviewed.dropped,
+        withdrawn: reviewed.withdrawn,
     }
 }
 
@@ -155,6 +165,9 @@ fn row<'a>(anchored: &'a Anchored, known: &[KnownFinding], root: &str) -> Row<'a
         fate: known.map(|known| known.fate),
         quote: &finding.quote,
         replacement: finding.replacement.as_deref(),
+        shown: finding.shown(),
+        reproduction: finding.reproduction.as_deref(),
+        verdict: finding.verdict,
     }
 }
 

@@ -27,6 +27,47 @@ pub struct Finding {
     /// What the quoted lines should be instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<String>,
+    /// What was run to show it, and what came out. Without it, it was found by reading.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reproduction: Option<String>,
+    #[serde(default, skip_serializing_if = "Verdict::is_pending")]
+    pub verdict: Verdict,
+}
+
+impl Finding {
+    /// How it was shown, in a word.
+    pub fn shown(&self) -> &'static str {
+        if self.reproduction.is_some() { "reproduced" } else { "read" }
+    }
+
+    /// Takes in what its reviewer says of it now.
+    pub fn judge(&mut self, verdict: Verdict, reproduction: Option<&str>) {
+        self.verdict = verdict;
+        if let Some(reproduction) = reproduction {
+            self.reproduction = Some(reproduction.to_owned());
+        }
+    }
+}
+
+/// What the reviewer says of its own finding when it looks at it once more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Nothing until now.
+    #[default]
+    Pending,
+    /// It stands.
+    Confirmed,
+    /// It was asked and gave no answer.
+    Unconfirmed,
+    /// It was wrong, and is not published.
+    Withdrawn,
+}
+
+impl Verdict {
+    fn is_pending(&self) -> bool {
+        *self == Verdict::Pending
+    }
 }
 
 /// How much it matters; 0 is most.

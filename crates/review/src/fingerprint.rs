@@ -153,7 +153,7 @@ fn short(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::finding::Priority;
+    use crate::finding::{Priority, Verdict};
     use crate::fingerprint::*;
 
     fn finding(path: &str, quote: &str, category: Category) -> Finding {
@@ -167,6 +167,8 @@ mod tests {
             confidence: 1.0,
             category,
             replacement: None,
+            reproduction: None,
+            verdict: Verdict::Pending,
         }
     }
 

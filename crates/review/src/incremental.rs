@@ -95,6 +95,17 @@ pub struct Memory {
     /// The commit that was reviewed last, completely or not.
     #[serde(default)]
     pub looked_at: String,
+    /// When that was not all of it: what to go on from.
+    #[serde(default)]
+    pub rest: Option<UnreadFiles>,
+}
+
+/// What the last review has left: all other files were read at its commit, or before and are unchanged.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnreadFiles {
+    /// The merge base that the commit was compared with.
+    pub base: String,
+    pub paths: Vec<String>,
 }
 
 /// What is already on the pull request.

@@ -15,6 +15,7 @@ use super::equip;
 use super::install::{self, Questions};
 use super::mcp;
 use super::progress::Progress;
+use super::review::second_look;
 use super::run::Run;
 use super::workspace::{Rules, Workspace};
 use patchwright_agent::checkpoints::Restored;
@@ -83,7 +84,7 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<A
     }
     let entries = run.folder.recorded.iter().map(|line| &line.entry);
     let spending = Spending { tools: metrics::table(entries), ..state.total() };
-    let stopped = Stopped {
+    let mut stopped = Stopped {
         reason: StopKind::Finished,
         final_message: state.final_message,
         plan: state.plan,
@@ -92,6 +93,7 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<A
         touched: std::collections::BTreeSet::new(),
         notes: Vec::new(),
     };
+    second_look::recorded(&run.folder.recorded, &mut stopped);
     let tree = change.as_ref().map(|change| change.tree);
     Some(AgentResult {
         stopped,
@@ -336,6 +338,9 @@ async fn converse(
         };
         let work =
             check_loop::with_checks(phase, sandbox, &mut agent, recorded, &mut stopped).await?;
+        if let Some(desk) = desk {
+            second_look::take(phase, &mut agent, recorded, desk, &mut stopped).await?;
+        }
         Ok::<_, Failure>((stopped, work))
     };
     let (worked, image) = Box::pin(questions.beside(phase, sandbox, work)).await;

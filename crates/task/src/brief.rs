@@ -245,7 +245,8 @@ impl Brief {
     fn environment(&self, run: &Run<'_>, sandbox: &Running) -> Result<Environment> {
         let writable = match self.mode {
             Mode::Execute => vec![sandbox.workspace.clone(), "$TMPDIR (not kept)".to_owned()],
-            Mode::Plan | Mode::Review => Vec::new(),
+            Mode::Review => vec![format!("{} (not kept)", sandbox.workspace), "$TMPDIR".to_owned()],
+            Mode::Plan => Vec::new(),
         };
         let limits = &run.config.limits;
         Ok(Environment {
@@ -261,7 +262,7 @@ impl Brief {
                 String::new()
             },
             found: self.found.clone(),
-            command_timeout: (self.mode == Mode::Execute).then_some(limits.command_timeout),
+            command_timeout: (self.mode != Mode::Plan).then_some(limits.command_timeout),
             time_budget: run.remaining(),
             max_turns: limits.max_turns,
             max_cost_usd: Some(limits.max_cost_usd).filter(|dollars| *dollars > 0.0),

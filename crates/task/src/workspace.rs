@@ -26,6 +26,11 @@ use patchwright_types::task::ExecRequest;
 /// Most files that setup depends on.
 const MAX_LOCK_FILES: usize = 20_000;
 
+/// The branches of a review's sandbox: the pull request's, and what it is compared with. Ours, so that they
+/// cannot have the same name.
+const OF_THE_CHANGE: &str = "pull-request";
+const BEFORE_THE_CHANGE: &str = "base";
+
 /// A pinned repository.
 #[derive(Clone, Debug)]
 pub struct Workspace {
@@ -35,6 +40,8 @@ pub struct Workspace {
     pub base: Oid,
     pub base_branch: String,
     depth: u32,
+    /// What `base` is compared with, in a review: a branch of its own in the sandbox.
+    compared_with: Option<Oid>,
 }
 
 /// What decides about a run: the tree from which configuration, checks and instructions are read, and in
@@ -109,7 +116,8 @@ impl Workspace {
         let base = blocking(move || from.resolve(&name))
             .await
             .map_err(|error| failure(error, &format!("cannot find `{base_branch}`")))?;
-        Ok(Workspace { repo, base, base_branch: base_branch.to_owned(), depth })
+        let base_branch = base_branch.to_owned();
+        Ok(Workspace { repo, base, base_branch, depth, compared_with: None })
     }
 
     /// The tree and a fresh `.git`, as a sandbox takes them; no more than its workspace may hold.
@@ -117,7 +125,9 @@ impl Workspace {
         let (this, room) = (self.clone(), limits.workspace_bytes);
         let packed = blocking(move || {
             let usual = ArchiveOptions::new(this.branch(), this.depth);
-            let options = ArchiveOptions { max_bytes: usual.max_bytes.min(room), ..usual };
+            let beside = this.compared_with.map(|base| (BEFORE_THE_CHANGE.to_owned(), base));
+            let max_bytes = usual.max_bytes.min(room);
+            let options = ArchiveOptions { max_bytes, beside, ..usual };
             let result = packed::whole(&this.repo, this.base, &options);
             if result.as_ref().is_err_and(GitError::is_corruption) {
                 // The next run starts with a fresh clone instead of failing again.
@@ -296,6 +306,13 @@ impl Workspace {
         Workspace { base: commit, ..self.clone() }
     }
 
+    /// The same repository pinned to a pull request's head. In the sandbox it is the branch `pull-request`,
+    /// and the commit before the change, with its history, the branch `base`.
+    #[must_use]
+    pub fn at_pull_request(&self, head: Oid, before: Oid) -> Workspace {
+        Workspace { compared_with: Some(before), ..self.at(head) }
+    }
+
     /// Whether a commit is in our repository with its tree.
     pub fn has(&self, commit: Oid) -> bool {
         diff::tree_of(&self.repo, commit).is_ok()
@@ -314,6 +331,9 @@ impl Workspace {
 
     /// The branch that `HEAD` is on in the sandbox.
     fn branch(&self) -> &str {
+        if self.compared_with.is_some() {
+            return OF_THE_CHANGE;
+        }
         let name = self.base_branch.strip_prefix("refs/heads/").unwrap_or(&self.base_branch);
         let is_branch = name != "HEAD" && !name.starts_with("refs/") && !is_commit_id(name);
         if is_branch { name } else { "main" }

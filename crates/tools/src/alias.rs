@@ -129,6 +129,8 @@ pub static JS_REPL: ToolAlias =
 pub static JS_REPL_RESET: ToolAlias = own("js_repl_reset");
 
 pub static REPORT_FINDING: ToolAlias = own("report_finding");
+pub static CONFIRM_FINDING: ToolAlias = own("confirm_finding");
+pub static WITHDRAW_FINDING: ToolAlias = own("withdraw_finding");
 pub static READ_DIFF: ToolAlias = own("read_diff");
 pub static RUN_CHECK: ToolAlias = own("run_check");
 

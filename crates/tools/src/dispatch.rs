@@ -307,6 +307,9 @@ impl<'a> Dispatch<'a> {
         let elapsed = clock.instant().saturating_duration_since(started);
         match output {
             Ok(output) => {
+                if let Some(review) = self.review.filter(|_| output.command.is_some()) {
+                    review.mark_run();
+                }
                 let fault = is_patch.then(|| patches::fault(&output)).flatten();
                 Ok(Ran::of(Ok(output), fault, elapsed))
             }

@@ -263,10 +263,16 @@ impl Profile {
     }
 }
 
-/// What every family gets in a review, besides its tools that only read.
-pub fn reviewing() -> [Entry; 3] {
-    [&alias::READ_DIFF, &alias::RUN_CHECK, &alias::REPORT_FINDING]
-        .map(|alias| (alias, Shape::Function))
+/// What every family gets in a review, besides its own tools.
+pub fn reviewing() -> [Entry; 5] {
+    [
+        &alias::READ_DIFF,
+        &alias::RUN_CHECK,
+        &alias::REPORT_FINDING,
+        &alias::CONFIRM_FINDING,
+        &alias::WITHDRAW_FINDING,
+    ]
+    .map(|alias| (alias, Shape::Function))
 }
 
 /// The calls for sub-agents, the same for every family; `wait` is the one that waits.

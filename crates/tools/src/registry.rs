@@ -292,7 +292,7 @@ impl ToolSet {
         let why = match self.mode {
             Mode::Execute => "",
             Mode::Plan => " in this run, which only plans and changes nothing",
-            Mode::Review => " in this run, which reviews and changes nothing",
+            Mode::Review => " in a review",
         };
         ToolError::tell(format!(
             "there is no tool `{shown}`{why}; the tools are, the nearest first: {nearest}"

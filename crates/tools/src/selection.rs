@@ -11,8 +11,9 @@ use patchwright_provider::catalogue::{Model, ToolMode};
 
 impl ToolSet {
     /// The tools of a run: those that the model's catalogue entry names, in a mode, and those that its
-    /// provider runs. Who changes nothing gets none that write; a family that opens files with its shell
-    /// or its editor gets tools that only read in their place.
+    /// provider runs. Who only plans gets none that write; a family that opens files with its shell
+    /// or its editor gets tools that only read in their place. Who reviews keeps all of them and gets those
+    /// of reviews.
     ///
     /// # Errors
     /// For the user: the profile does not exist, or cannot be spoken to this model; a model without
@@ -27,11 +28,15 @@ impl ToolSet {
         if profile == Profile::Text {
             return Err(without_calls(mode));
         }
-        let (profile, setting, mut entries) = readers(profile, setting)?;
         if mode == Mode::Review {
+            // Its container is thrown away, so there is nothing that it may not change.
+            let mut entries = profile.tools(&setting)?;
             entries.retain(|(alias, _)| alias.tool != alias::UPDATE_PLAN.tool);
             entries.extend(profile::reviewing());
+            let tools = ToolSet::of(profile, &setting, &entries)?.and_hosted(hosted);
+            return Ok(ToolSet { mode, ..tools });
         }
+        let (profile, setting, entries) = readers(profile, setting)?;
         Ok(ToolSet::of(profile, &setting, &entries)?.read_only(mode).and_hosted(hosted))
     }
 
@@ -166,8 +171,8 @@ mod tests {
                     assert!(runs || has(&alike), "{what}: {tool}");
                 }
                 let edits = has(&|known| known.powers().contains(&Power::Edit));
-                assert_eq!(edits || runs, mode == Mode::Execute, "{what}: change");
-                assert!(mode == Mode::Execute || !has(&|known| known.effect == Effect::Writes));
+                assert_eq!(edits || runs, mode != Mode::Plan, "{what}: change");
+                assert!(mode != Mode::Plan || !has(&|known| known.effect == Effect::Writes));
                 let plans = has(&|known| known.tool == "update_plan");
                 assert_eq!(plans, mode != Mode::Review, "{what}: plan");
             }

@@ -31,7 +31,13 @@ pub struct Reviewed {
     /// Findings, the least important, beyond those that one review may have.
     #[serde(default)]
     pub dropped: usize,
+    /// Findings that the model took back.
+    #[serde(default)]
+    pub withdrawn: usize,
     pub coverage: Coverage,
+    /// The next review can go on from this one: what `coverage` says was read need not be read again.
+    #[serde(default)]
+    pub is_partly_done: bool,
     pub evidence: Evidence,
     pub spending: Spending,
     pub provenance: Provenance,

@@ -3,10 +3,13 @@
 use super::{ROOM, heading, words};
 use patchwright_base::text;
 use patchwright_review::anchor::Anchored;
+use patchwright_review::finding::Finding;
 use patchwright_review::suggestion;
 
 /// Longest replacement that is offered, in characters.
 const SUGGESTION: usize = 20_000;
+/// Characters of what was run to show a finding.
+const REPRODUCTION: usize = 4_000;
 
 /// The line by which an inline comment's finding is known again.
 pub fn marker(fingerprint: &str) -> String {
@@ -29,12 +32,13 @@ pub fn comment(anchored: &Anchored, suggestions: bool) -> String {
     let suggestion = suggestion.and_then(suggestion_block).unwrap_or_default();
     let marker = marker(&anchored.fingerprint);
     let note = anchored.note().map(|note| format!("*{note}*")).unwrap_or_default();
+    let reproduction = reproduction(&anchored.finding);
     let mut out = String::new();
     // The suggestion goes first when the comment is too long: a cut replacement would delete code.
     for (most, suggestion) in [(20_000, suggestion.as_str()), (8000, ""), (3000, "")] {
         let body = words(&anchored.finding.body, most);
         let heading = heading(anchored);
-        let parts = [&heading, &note, body.trim(), suggestion.trim_end(), &marker];
+        let parts = [&heading, &note, body.trim(), &reproduction, suggestion.trim_end(), &marker];
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         out = parts.join("\n\n");
         if out.chars().count() <= ROOM {
@@ -42,6 +46,15 @@ pub fn comment(anchored: &Anchored, suggestions: bool) -> String {
         }
     }
     out
+}
+
+/// How the finding was shown, folded; empty when it was found by reading.
+fn reproduction(finding: &Finding) -> String {
+    let Some(shown) = &finding.reproduction else { return String::new() };
+    format!(
+        "<details><summary>Reproduced</summary>\n\n{}\n\n</details>",
+        words(shown, REPRODUCTION).trim()
+    )
 }
 
 /// What GitHub offers to commit. Text that would have to be changed to be shown is not offered: what

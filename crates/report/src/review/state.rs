@@ -9,11 +9,15 @@ use serde::{Deserialize, Serialize};
 use patchwright_base::text;
 use patchwright_forge::marker;
 use patchwright_review::finding::Priority;
-use patchwright_review::incremental::{CodeLocation, FindingState, KnownFinding, Memory};
+use patchwright_review::incremental::{
+    CodeLocation, FindingState, KnownFinding, Memory, UnreadFiles,
+};
 
 const OPENING: &str = "<!-- patchwright:review-state v=1 ";
 /// Bytes of the line.
 const MAX_LINE: usize = 36 << 10;
+/// Bytes of the paths of files that were left.
+const MAX_UNREAD: usize = 8 << 10;
 /// Findings that are remembered.
 const MAX_FINDINGS: usize = 400;
 
@@ -36,6 +40,9 @@ struct Stored {
     /// The commit that was looked at last.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     l: String,
+    /// The merge base of that commit, and the files that were left there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    u: Option<(String, Vec<String>)>,
 }
 
 /// Fingerprint, path, title, priority, fate, which commit, sketch.
@@ -88,6 +95,11 @@ fn encoded(memory: &Memory, findings: &[&KnownFinding]) -> String {
             .collect(),
         n: rest.iter().map(|(at, (_, nth))| (*at, *nth)).filter(|it| it.1 > 0).collect(),
         l: memory.looked_at.clone(),
+        u: memory
+            .rest
+            .as_ref()
+            .filter(|rest| fits(rest))
+            .map(|rest| (rest.base.clone(), rest.paths.clone())),
     };
     let json = serde_json::to_vec(&stored).unwrap_or_default();
     format!("{OPENING}{} -->", STANDARD.encode(json))
@@ -112,7 +124,9 @@ pub fn read(body: &str) -> Result<Option<Memory>, String> {
     let json = STANDARD.decode(inside).map_err(|_| "it is damaged".to_owned())?;
     let stored: Stored = serde_json::from_slice(&json).map_err(|_| "it is damaged".to_owned())?;
     let is_commit = |sha: &str| sha.is_empty() || is_hex(sha, 40) || is_hex(sha, 64);
-    let commits = [&stored.h, &stored.b, &stored.l];
+    let rest = stored.u.map(|(base, paths)| UnreadFiles { base, paths });
+    let of_rest = rest.iter().map(|rest| &rest.base);
+    let commits = [&stored.h, &stored.b, &stored.l].into_iter().chain(of_rest);
     if !commits.into_iter().all(|sha| is_commit(sha)) || stored.f.len() > MAX_FINDINGS {
         return Err("it is damaged".to_owned());
     }
@@ -134,7 +148,13 @@ pub fn read(body: &str) -> Result<Option<Memory>, String> {
         findings: stored.f.into_iter().enumerate().filter_map(known).collect(),
         paused: stored.p,
         looked_at: stored.l,
+        rest: rest.filter(fits),
     }))
+}
+
+/// Of more than this, all is read again.
+fn fits(rest: &UnreadFiles) -> bool {
+    rest.paths.iter().map(|path| path.len() + 3).sum::<usize>() <= MAX_UNREAD
 }
 
 /// Hexadecimal, of this length.

@@ -7,6 +7,7 @@ use std::ops::Range;
 use super::admit::AdmittedReview;
 use super::earlier::EarlierReviews;
 use super::open::Opened;
+use crate::context::hidden;
 use crate::context::references::Linked;
 use crate::context::thread::{self, Thread, ThreadContext};
 use patchwright_base::error::{Failure, Result};
@@ -28,6 +29,9 @@ const WINDOW_SHARE: u64 = 40;
 const TOKENS_SHARE: u64 = 12;
 /// Bytes of code that make up a token, at the least.
 const BYTES_PER_TOKEN: u64 = 3;
+/// Bytes of one commit's message, and of all.
+const MAX_MESSAGE: usize = 2 << 10;
+const MAX_MESSAGES: usize = 16 << 10;
 /// Characters of one file's difference that do not pay off to be cut in two.
 const SMALL: usize = 4 << 10;
 
@@ -84,9 +88,12 @@ pub fn tell(sources: &Sources<'_>) -> Result<ReviewText> {
             after: row.head.as_ref(),
         })
         .collect();
-    let (list, earlier) = (desk.list(0), earlier.for_model(sources.stop));
-    let earlier = earlier.trim();
-    let mut texts = vec![list.as_str(), diff.as_str(), thread.text.as_str(), earlier];
+    let (list, threads) = (desk.list(0), earlier.others_for_model(sources.stop));
+    let earlier = earlier.for_model(sources.stop);
+    let (earlier, threads) = (earlier.trim(), threads.trim());
+    let commits = commits(&opened.messages);
+    let mut texts =
+        vec![list.as_str(), diff.as_str(), thread.text.as_str(), earlier, threads, &commits];
     texts.extend(checks.iter().filter_map(|check| Some(check.after?.tail.as_str())));
     let tag = prompt::tag_of(&texts);
     let task = prompt::review_task(
@@ -99,6 +106,8 @@ pub fn tell(sources: &Sources<'_>) -> Result<ReviewText> {
             language: rules.language.as_deref().unwrap_or_default(),
             instructions: &instructions(rules, desk),
             thread: &thread.text,
+            commits: commits.trim_end(),
+            threads,
             earlier,
             checks: &checks,
             files: desk.scope.len(),
@@ -136,6 +145,22 @@ fn conversation(sources: &Sources<'_>) -> ThreadContext {
     let Sources { comments, trigger, linked, .. } = *sources;
     let thread = Thread { issue: &issue, comments, trigger, linked };
     thread::thread_within(&thread, &|| sources.stop.is_over(), &mut rand::random)
+}
+
+/// What the commits say that the pull request is made of, a paragraph each; no more than fits.
+fn commits(messages: &[String]) -> String {
+    let mut out = String::new();
+    for (at, message) in messages.iter().enumerate() {
+        let clean = hidden::clean(hidden::head(message, MAX_MESSAGE)).text;
+        let lines: Vec<&str> = clean.trim().lines().collect();
+        let text = format!("- {}\n", lines.join("\n  "));
+        if out.len() + text.len() > MAX_MESSAGES {
+            let _ = writeln!(out, "[{} more were left out]", messages.len() - at);
+            break;
+        }
+        out.push_str(&text);
+    }
+    out
 }
 
 /// What the maintainers ask for in files that are under review.

@@ -9,11 +9,12 @@ use crate::agent_phase::AgentResult;
 use crate::decide;
 use crate::run::Run;
 use crate::workspace::Workspace;
+use patchwright_agent::StopKind;
 use patchwright_base::text;
 use patchwright_config::review::Review;
 use patchwright_review::anchor::{Anchor, Anchored, Index};
 use patchwright_review::distinct::distinct;
-use patchwright_review::finding::{Finding, MOST_FINDINGS, Priority};
+use patchwright_review::finding::{Finding, MOST_FINDINGS, Priority, Verdict};
 use patchwright_review::incremental::{KnownFinding, is_same_title};
 use patchwright_sandbox::PreparedImage;
 use patchwright_tools::review::ReviewContext;
@@ -52,6 +53,8 @@ pub fn reviewed(ending: ReviewFacts<'_>) -> Reviewed {
     let rules = &run.config.review;
     let found: Vec<Finding> = worked.stopped.findings.iter().cloned().chain(said).collect();
     let unrepeated = unrepeated(desk.sent_back(), &found);
+    let (withdrawn, found): (Vec<Finding>, Vec<Finding>) =
+        found.into_iter().partition(|finding| finding.verdict == Verdict::Withdrawn);
     let (mut findings, mut below) = placed(rules, ending.index, found);
     let (unplaced, more_below) = placed(rules, ending.index, unrepeated);
     findings.extend(unplaced.into_iter().map(sent_back));
@@ -60,6 +63,9 @@ pub fn reviewed(ending: ReviewFacts<'_>) -> Reviewed {
     sort(&mut findings);
     let dropped = drop_least(&mut findings);
     let coverage = coverage(opened, scope, desk);
+    // What was found in a message that cannot be read is lost, so its files do not count as read.
+    let is_partly_done = trouble.is_none()
+        && matches!(worked.stopped.reason, StopKind::Finished | StopKind::Budget(_));
     let (conclusion, reason) = conclude(worked, &coverage, trouble, &findings);
     let provenance = decide::provenance(run, base, image, worked);
     Reviewed {
@@ -75,7 +81,9 @@ pub fn reviewed(ending: ReviewFacts<'_>) -> Reviewed {
         findings,
         below,
         dropped,
+        withdrawn: withdrawn.len(),
         coverage,
+        is_partly_done,
         evidence: ending.evidence,
         spending: decide::spending(run, worked),
         notes: provenance.input_notes.clone(),

@@ -167,6 +167,13 @@ impl EarlierReviews {
         answers::answers(&answered, self.until, &|| stop.is_over(), &mut rand::random)
     }
 
+    /// The threads that others began, in the same way.
+    pub fn others_for_model(&self, stop: &Stop) -> String {
+        let is_ours = |thread: &Thread| thread.comments.first().is_some_and(|root| root.ours);
+        let others: Vec<&Thread> = self.threads.iter().filter(|it| !is_ours(it)).collect();
+        answers::others(&others, self.until, &|| stop.is_over(), &mut rand::random)
+    }
+
     /// Our threads and their fingerprints.
     pub fn ours(&self) -> impl Iterator<Item = (&Thread, &str)> {
         self.ours.iter().filter_map(|(at, fp)| Some((self.threads.get(*at)?, fp.as_str())))

@@ -17,6 +17,7 @@ pub mod publish;
 pub mod run;
 pub mod salvage;
 pub mod scope;
+pub(crate) mod second_look;
 mod standing;
 mod sticky;
 mod threads;

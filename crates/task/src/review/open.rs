@@ -9,11 +9,14 @@ use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_git::helper;
 use patchwright_git::hunks::{self, Diff};
 use patchwright_git::stop::Stop;
-use patchwright_git::{GitError, Oid, blocking, clone, diff};
+use patchwright_git::{GitError, Oid, blocking, clone, commit, diff};
 
 /// Commits of history that are fetched at first, and then more and more of them until both sides meet;
 /// 0 is all.
 const DEPTHS: [u32; 4] = [clone::DEFAULT_DEPTH, 500, 5_000, 0];
+
+/// Commits whose messages are read.
+const MAX_MESSAGES: usize = 50;
 
 /// What is reviewed.
 #[derive(Debug)]
@@ -22,6 +25,8 @@ pub struct Opened {
     /// The merge base.
     pub base: Oid,
     pub diff: Diff,
+    /// What the commits between them say, the newest first; as far as they are there.
+    pub messages: Vec<String>,
 }
 
 /// Fetches the head and enough history to compare it. `base` is the repository at the base branch.
@@ -62,7 +67,10 @@ pub async fn open(
         .hint("there is no difference to review; rebase the pull request onto its base branch")
     })?;
     let diff = difference(base, merge_base, head, stop).await?;
-    Ok(Opened { head, base: merge_base, diff })
+    let repo = base.repo.clone();
+    let messages = blocking(move || commit::messages(&repo, merge_base, head, MAX_MESSAGES)).await;
+    let messages = messages.map_err(|err| workspace::failure(err, "cannot read the commits"))?;
+    Ok(Opened { head, base: merge_base, diff, messages })
 }
 
 /// The next depth, at which the base is fetched before both sides are compared again.

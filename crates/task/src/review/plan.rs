@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::Comparison;
 use patchwright_git::Oid;
-use patchwright_review::incremental::Memory;
+use patchwright_review::incremental::{Memory, UnreadFiles};
 
 /// The scope that was decided on, for a run that is resumed after a crash.
 const SCOPE_FILE: &str = "scope.json";
@@ -22,7 +22,7 @@ const SCOPE_FILE: &str = "scope.json";
 /// What is reviewed, and since when.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Plan {
-    /// The commit that was reviewed before, when only what came after it is read.
+    /// The commit that was reviewed before, when only what came after it, or was left there, is read.
     pub(super) since: Option<String>,
     pub(super) fresh: Option<Since>,
     pub(super) scope: Scope,
@@ -90,7 +90,8 @@ pub(super) async fn plan(
         ))
         .hint("use `--full` to have it reviewed again"));
     }
-    let fresh = if is_full { None } else { since(run, admitted, base, opened, memory).await? };
+    let last = LastReview::of(memory);
+    let fresh = if is_full { None } else { since(run, admitted, base, opened, &last).await? };
     let scope = Scope::new(&run.config.review, &opened.diff, fresh.as_ref());
     // What is too large to be shown is said in a review, though nobody reads it.
     if scope.order.is_empty() && !scope.skipped.iter().any(|file| file.why.is_shortfall()) {
@@ -101,7 +102,7 @@ pub(super) async fn plan(
             None => format!("{name} has no file to review: all are filtered out or not text"),
         });
     }
-    let since = fresh.as_ref().map(|_| memory.head.clone());
+    let since = fresh.as_ref().map(|_| last.commit.to_owned());
     let renamed = renamed(run, admitted, base, opened, memory).await?;
     let plan = Plan { since, fresh, scope, renamed };
     let text = serde_json::to_vec(&plan)
@@ -130,22 +131,41 @@ async fn renamed(
     Ok(changed.files.into_iter().filter_map(|file| Some((file.old_path?, file.path))).collect())
 }
 
-/// What came after the last complete review, when the head descends from its commit and both are still
-/// there. Anything else is reviewed as a whole.
+/// The last review that can be gone on from: its commit, what it was compared with, and what it left.
+struct LastReview<'a> {
+    commit: &'a str,
+    base: &'a str,
+    unread: &'a [String],
+}
+
+impl LastReview<'_> {
+    /// The newest one, if it knew what it left; else the last complete one.
+    fn of(memory: &Memory) -> LastReview<'_> {
+        match &memory.rest {
+            Some(UnreadFiles { base, paths }) => {
+                LastReview { commit: &memory.looked_at, base, unread: paths }
+            }
+            None => LastReview { commit: &memory.head, base: &memory.base, unread: &[] },
+        }
+    }
+}
+
+/// What came after the last review and what it left, when the head descends from its commit and both are
+/// still there. Anything else is reviewed as a whole.
 async fn since(
     run: &Run<'_>,
     admitted: &AdmittedReview,
     base: &Workspace,
     opened: &Opened,
-    memory: &Memory,
+    last: &LastReview<'_>,
 ) -> Result<Option<Since>> {
-    let (Ok(then), Ok(then_base)) = (memory.head.parse::<Oid>(), memory.base.parse::<Oid>()) else {
+    let (Ok(then), Ok(then_base)) = (last.commit.parse::<Oid>(), last.base.parse::<Oid>()) else {
         return Ok(None);
     };
     let forge = run.world.forge()?;
     let id = &admitted.repository.id;
     let head = opened.head.to_string();
-    let compared = forge.compare(id, &memory.head, &head).await;
+    let compared = forge.compare(id, last.commit, &head).await;
     if !matches!(compared, Ok(Comparison::Ahead | Comparison::Identical)) {
         run.environment
             .ui
@@ -156,12 +176,14 @@ async fn since(
         return Ok(None);
     }
     let changed = open::difference(base, then, opened.head, &run.stop()).await?;
-    if then_base == opened.base {
-        return Ok(Some(Since::new(&changed, &opened.diff, None)));
-    }
-    if !open::has_commit(run.world, admitted, base, then_base).await {
-        return Ok(None);
-    }
-    let reviewed = open::difference(base, then_base, then, &run.stop()).await?;
-    Ok(Some(Since::new(&changed, &opened.diff, Some(&reviewed))))
+    let since = if then_base == opened.base {
+        Since::new(&changed, &opened.diff, None)
+    } else {
+        if !open::has_commit(run.world, admitted, base, then_base).await {
+            return Ok(None);
+        }
+        let reviewed = open::difference(base, then_base, then, &run.stop()).await?;
+        Since::new(&changed, &opened.diff, Some(&reviewed))
+    };
+    Ok(Some(since.and_unread(last.unread, &opened.diff)))
 }

@@ -98,8 +98,7 @@ async fn work(
     let run = &run.configured(&rules).await?;
     let ready = prepare(run, admitted, base, rules, claim, progress).await?;
     let PreparedReview { base, opened, earlier, plan, checks, image, .. } = &ready;
-    let head = base.at(opened.head);
-    let tree = run.pack(&head).await?;
+    let (head, tree) = ready.pack_head(run).await?;
     let (baseline, evidence) = ready.check(run, &tree, progress).await?;
     let is_file = |path: &str| head.has_file(path);
     let index = Index::new(&opened.diff).with_files(&is_file);
@@ -243,6 +242,23 @@ struct PreparedReview<'a> {
 }
 
 impl PreparedReview<'_> {
+    /// The head as the sandbox gets it, with the commit before the change beside it. Where that is more than
+    /// a sandbox can have, the head is alone.
+    async fn pack_head(&self, run: &Run<'_>) -> Result<(Workspace, Packed)> {
+        let both = self.base.at_pull_request(self.opened.head, self.opened.base);
+        match run.pack(&both).await {
+            Ok(tree) => Ok((both, tree)),
+            Err(failure) => {
+                let head = self.base.at(self.opened.head);
+                let tree = run.pack(&head).await?;
+                let text = format!("the tree before the change is not in the sandbox: {failure}");
+                run.environment.ui.say(&text);
+                run.journal(&Entry::Note { text })?;
+                Ok((head, tree))
+            }
+        }
+    }
+
     /// The repository's checks on the merge base and on the head, each in a fresh sandbox.
     async fn check(
         &self,
@@ -315,6 +331,7 @@ fn show(run: &Run<'_>, desk: &ReviewContext<'_>, told: &ReviewText) -> Result<()
                     }
                 }
                 Entry::SentBack { finding } => desk.send_back(finding.clone()),
+                Entry::CallEnded { exit_code: Some(_), .. } => desk.mark_run(),
                 _ => {}
             }
         }

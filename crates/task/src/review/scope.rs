@@ -44,6 +44,19 @@ impl Since {
         }
         since
     }
+
+    /// With files that were there at that time and that nobody has read: all of their lines are new.
+    #[must_use]
+    pub fn and_unread(mut self, unread: &[String], now: &Diff) -> Since {
+        let unread: BTreeSet<&str> = unread.iter().map(String::as_str).collect();
+        for file in now.files.iter().filter(|file| unread.contains(file.path.as_str())) {
+            let added = file.hunks.iter().flat_map(|hunk| &hunk.lines);
+            let added = added.filter(|line| line.old.is_none()).filter_map(|line| line.new);
+            self.lines.insert(file.path.clone(), added.collect());
+            self.paths.insert(file.path.clone());
+        }
+        self
+    }
 }
 
 impl Scope {

@@ -9,7 +9,8 @@ use patchwright_base::error::Result;
 use patchwright_forge::{Comment, ForgeError};
 use patchwright_report::review::sticky::{self, Sticky};
 use patchwright_report::{self as report, review};
-use patchwright_review::incremental::Memory;
+use patchwright_review::incremental::{Memory, UnreadFiles};
+use patchwright_types::reviewed::Reviewed;
 
 /// Writes it. The inner error says why we may not.
 pub(super) async fn write(work: &Work<'_>, posted: &Posted) -> Result<Result<(), String>> {
@@ -125,7 +126,22 @@ fn memory(work: &Work<'_>) -> Memory {
         Origin::Here => work.reviewed.head.clone(),
         Origin::HandedOver => earlier.looked_at.clone(),
     };
+    let rest = match work.origin {
+        Origin::Here if is_read => None,
+        Origin::Here => unread(work.reviewed),
+        Origin::HandedOver => earlier.rest.clone(),
+    };
     let findings = work.settled.findings.clone();
     // Whether reviews are paused is read where people said so, every time.
-    Memory { head, base, findings, paused: false, looked_at }
+    Memory { head, base, findings, paused: false, looked_at, rest }
+}
+
+/// What is left for the next review, when this one has read something that counts.
+fn unread(reviewed: &Reviewed) -> Option<UnreadFiles> {
+    if !reviewed.is_partly_done || !review::is_anything(reviewed) {
+        return None;
+    }
+    let left = reviewed.coverage.skipped.iter().filter(|file| file.why.is_shortfall());
+    let paths = left.map(|file| file.path.clone()).collect();
+    Some(UnreadFiles { base: reviewed.base.clone(), paths })
 }

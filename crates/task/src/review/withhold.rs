@@ -45,6 +45,7 @@ fn leaks(redactor: &Redactor, anchored: &Anchored) -> bool {
         &finding.body,
         &finding.quote,
         finding.replacement.as_deref().unwrap_or_default(),
+        finding.reproduction.as_deref().unwrap_or_default(),
         anchored.suggestion.as_deref().unwrap_or_default(),
     ];
     // Together as well: a secret may be spread over title and body.

@@ -5,7 +5,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use patchwright_review::finding::{Category, Finding, Priority};
+use patchwright_review::finding::{Category, Finding, Priority, Verdict};
 
 /// Most findings that are taken from a message; the most important of them are kept later.
 const MAX_FINDINGS: usize = 2000;
@@ -133,6 +133,8 @@ fn finding(
         confidence: item.confidence_score.unwrap_or(0.5).clamp(0.0, 1.0),
         category: Category::Other,
         replacement: None,
+        reproduction: None,
+        verdict: Verdict::Pending,
     }
 }
 

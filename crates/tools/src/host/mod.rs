@@ -5,6 +5,7 @@
 
 pub mod agents;
 pub mod code_mode;
+pub mod confirm_finding;
 pub mod declined;
 pub mod install_dependencies;
 pub mod js_repl;
@@ -16,6 +17,7 @@ mod script_text;
 pub mod tool_search;
 pub mod update_plan;
 pub mod web_fetch;
+pub mod withdraw_finding;
 
 use parking_lot::Mutex;
 
@@ -38,6 +40,8 @@ use patchwright_types::task::Limits;
 pub const ALL: &[&dyn Tool] = &[
     &update_plan::UpdatePlan,
     &report_finding::ReportFinding,
+    &confirm_finding::ConfirmFinding,
+    &withdraw_finding::WithdrawFinding,
     &read_diff::ReadDiff,
     &run_check::RunCheck,
     &declined::McpApprovalRequest,

@@ -11,7 +11,7 @@ use crate::schema;
 use patchwright_base::text;
 use patchwright_guest::tool::{Effect, ToolError, ToolOutput};
 use patchwright_journal::Entry;
-use patchwright_review::finding::{Category, Finding, Priority};
+use patchwright_review::finding::{Category, Finding, Priority, Verdict};
 
 /// Most findings of one review that are at least as important as the next one; and of those that must
 /// not be merged.
@@ -48,6 +48,8 @@ struct Args {
     category: Category,
     /// What stands in place of the quoted lines; only when it is complete and you are sure.
     replacement: Option<String>,
+    /// Only when you ran something that showed the problem: the command, and what came out, in a few lines.
+    reproduction: Option<String>,
 }
 
 pub struct ReportFinding;
@@ -156,6 +158,8 @@ fn checked(desk: &ReviewContext<'_>, args: Args) -> Result<Checked, ToolError> {
         confidence: args.confidence,
         category: args.category,
         replacement: args.replacement.filter(|_| !is_too_long),
+        reproduction: desk.reproduction(args.reproduction.as_deref()),
+        verdict: Verdict::Pending,
     };
     let placed = (desk.place)(&finding);
     finding.path = placed.path;
@@ -188,7 +192,8 @@ fn checked(desk: &ReviewContext<'_>, args: Args) -> Result<Checked, ToolError> {
 /// The same lines of the same file, and the same words about them.
 fn is_same(known: &Finding, new: &Finding) -> bool {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
-    known.path == new.path
+    known.verdict != Verdict::Withdrawn
+        && known.path == new.path
         && words(&known.quote) == words(&new.quote)
         && (known.line == new.line || known.line.is_none() || new.line.is_none())
         && words(&known.title) == words(&new.title)

@@ -1,6 +1,6 @@
 //! What the tools of a review work on: the difference under review, what of it the model has been
 //! shown, and where a finding would stand. Made by `task/review`, used by the host tools
-//! `report_finding`, `read_diff` and `run_check`.
+//! `report_finding`, `confirm_finding`, `withdraw_finding`, `read_diff` and `run_check`.
 
 pub mod page;
 
@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use self::page::Page;
 use patchwright_base::text;
@@ -17,6 +18,8 @@ use patchwright_review::finding::Finding;
 
 /// Paths that are suggested for one that is not there.
 const SUGGESTED: usize = 3;
+/// Bytes of what was run to show a finding.
+const MAX_REPRODUCTION: usize = 4 << 10;
 /// Bytes of one list of files.
 const MAX_LIST: usize = 24 << 10;
 
@@ -50,6 +53,8 @@ pub struct ReviewContext<'a> {
     shown: Mutex<BTreeMap<usize, Vec<Range<usize>>>>,
     /// Findings that were sent back, in order.
     sent_back: Mutex<Vec<Finding>>,
+    /// A command has been run in this review, so something may have been reproduced.
+    has_run: AtomicBool,
     /// Checks run one at a time: they may use the same files.
     pub checking: tokio::sync::Mutex<()>,
 }
@@ -72,6 +77,7 @@ impl<'a> ReviewContext<'a> {
             page_bytes,
             shown: Mutex::default(),
             sent_back: Mutex::default(),
+            has_run: AtomicBool::default(),
             checking: tokio::sync::Mutex::default(),
         }
     }
@@ -161,6 +167,17 @@ impl<'a> ReviewContext<'a> {
     /// Keeps a finding that is sent back, in case that it is not reported again.
     pub fn send_back(&self, finding: Finding) {
         self.sent_back.lock().push(finding);
+    }
+
+    /// A command was run.
+    pub fn mark_run(&self) {
+        self.has_run.store(true, Ordering::Relaxed);
+    }
+
+    /// What is said to show a finding, as far as it can: without a command before it, nothing was reproduced.
+    pub fn reproduction(&self, said: Option<&str>) -> Option<String> {
+        let said = said.map(str::trim).filter(|said| !said.is_empty())?;
+        self.has_run.load(Ordering::Relaxed).then(|| text::head(said, MAX_REPRODUCTION))
     }
 
     /// All that were sent back, in order.

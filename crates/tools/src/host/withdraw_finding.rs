@@ -1,0 +1,81 @@
+//! `withdraw_finding`: a finding was wrong, and nobody is to see it.
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{HostCall, Tool};
+use crate::schema;
+use patchwright_base::text;
+use patchwright_guest::tool::{Effect, ToolError, ToolOutput};
+use patchwright_journal::Entry;
+use patchwright_review::finding::Verdict;
+
+/// Bytes of a reason that are kept.
+const MAX_REASON: usize = 1 << 10;
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// Its number, as `report_finding` gave it.
+    #[schemars(range(min = 1))]
+    finding: usize,
+    /// What shows that it is wrong, in a sentence.
+    reason: String,
+}
+
+pub struct WithdrawFinding;
+
+#[async_trait]
+impl Tool for WithdrawFinding {
+    fn name(&self) -> &'static str {
+        "withdraw_finding"
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Reads
+    }
+
+    fn schema(&self) -> Value {
+        schema::of::<Args>()
+    }
+
+    async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
+        let args: Args = patchwright_guest::tools::parse_args(self.name(), args)?;
+        super::desk(ctx)?;
+        judge(ctx, args.finding, Verdict::Withdrawn, &args.reason, None)?;
+        Ok(ToolOutput::text(format!("Finding {} is withdrawn", args.finding)))
+    }
+}
+
+/// Writes down what is said of a finding.
+///
+/// # Errors
+/// For the model: which findings there are.
+pub(super) fn judge(
+    ctx: &HostCall<'_>,
+    number: usize,
+    verdict: Verdict,
+    reason: &str,
+    reproduction: Option<String>,
+) -> Result<(), ToolError> {
+    // Held until it is written: calls of one reply run side by side.
+    let mut findings = ctx.findings.lock();
+    let count = findings.len();
+    let Some(finding) = number.checked_sub(1).and_then(|at| findings.get_mut(at)) else {
+        return Err(ToolError::tell(match count {
+            0 => "there is no finding yet; report one with `report_finding`".to_owned(),
+            1 => format!("there is no finding {number}; the only one is 1"),
+            _ => format!("there is no finding {number}; they are 1 to {count}"),
+        }));
+    };
+    let entry = Entry::Judged {
+        finding: number,
+        verdict,
+        reason: text::head(reason.trim(), MAX_REASON),
+        reproduction: reproduction.clone(),
+    };
+    ctx.journal.append(&entry).map_err(|failure| ToolError::Broken(failure.to_string()))?;
+    finding.judge(verdict, reproduction.as_deref());
+    Ok(())
+}

@@ -1,0 +1,250 @@
+//! What a reviewer runs, how it shows what it says, and what it takes back: with the shell, the tree before
+//! the change, and the second look at its findings.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{BASE, last_words, opening, outputs, pull, report, result, review};
+use crate::support::github::GitHub;
+use crate::support::model::{Turn, call, quota, say};
+use crate::support::world::TestWorld;
+
+fn shell(command: &str) -> Turn {
+    call("shell_command", json!({"command": command}))
+}
+
+fn confirm(number: usize) -> Turn {
+    call("confirm_finding", json!({"finding": number, "reason": "Read again."}))
+}
+
+fn withdraw(number: usize) -> Turn {
+    call("withdraw_finding", json!({"finding": number, "reason": "The caller refuses zero."}))
+}
+
+/// A second thing about the same pull request.
+fn other() -> Turn {
+    report(&json!({"title": "Words are added", "quote": "  echo $(($1 + $2))", "priority": 2}))
+}
+
+fn with_second_look(turns: impl IntoIterator<Item = Turn>) -> TestWorld {
+    TestWorld::new(pull(), turns).set("PATCHWRIGHT_SECOND_LOOK", "true")
+}
+
+/// What a second look said of each finding, by its title.
+fn verdicts(result: &Value) -> Vec<(String, String)> {
+    let findings = result["findings"].as_array().unwrap().iter();
+    let of = |found: &Value| {
+        let verdict = found["finding"]["verdict"].as_str().unwrap_or("pending");
+        (found["finding"]["title"].as_str().unwrap().to_owned(), verdict.to_owned())
+    };
+    findings.map(of).collect()
+}
+
+/// The last thing that the model was told.
+fn last_told(world: &TestWorld) -> String {
+    let requests = world.model.requests();
+    let input = requests.last().unwrap().body["input"].as_array().unwrap().clone();
+    let texts = input.iter().filter(|item| item["role"] == "user");
+    texts.last().unwrap()["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_reviewer_runs_both_sides_of_the_change_and_says_how_it_knows() {
+    let history = "git show base:calc.sh | grep -c divide; git log --format=%s base..; \
+                   git diff --stat base -- calc.sh; git blame -s -L 6,6 calc.sh; git branch";
+    let shown = json!({"reproduction": "`. ./calc.sh; divide 1 0` prints `division by 0`."});
+    let world = TestWorld::new(
+        pull(),
+        [
+            shell(history),
+            shell(". ./calc.sh; echo \"three: $(add 1 2)\"; (divide 1 0) 2>&1; echo left > own.sh"),
+            report(&shown),
+            other(),
+            last_words(),
+        ],
+    );
+    review(&world, &[]).expect(0);
+    let outputs = outputs(&world);
+    for part in ["\n0\n", "Add divide", "calc.sh | 4 ++++", "echo $(($1 / $2))", "* pull-request"] {
+        assert!(outputs[0].contains(part), "{part}: {}", outputs[0]);
+    }
+    assert!(outputs[1].contains("three: 3"), "{outputs:?}");
+    let findings = &result(&world)["findings"];
+    assert_eq!(
+        findings[0]["finding"]["reproduction"],
+        "`. ./calc.sh; divide 1 0` prints `division by 0`."
+    );
+    assert_eq!(findings[1]["finding"]["reproduction"], Value::Null);
+    let posted = world.github.review_comments(8);
+    assert!(posted[0].body.contains("prints `division by 0`"), "{posted:?}");
+}
+
+/// Nobody has seen happen what was never run.
+#[test]
+fn without_a_command_before_it_a_finding_is_not_reproduced() {
+    let shown = json!({"reproduction": "I ran it and it failed."});
+    let world = TestWorld::new(pull(), [report(&shown), last_words()]);
+    review(&world, &["--dry-run"]).expect(0);
+    assert_eq!(result(&world)["findings"][0]["finding"]["reproduction"], Value::Null);
+}
+
+#[test]
+fn a_finding_that_was_withdrawn_is_not_posted_and_is_counted() {
+    let world = TestWorld::new(
+        pull(),
+        [
+            withdraw(1),
+            report(&json!({})),
+            other(),
+            withdraw(3),
+            withdraw(1),
+            report(&json!({})),
+            withdraw(3),
+            last_words(),
+        ],
+    );
+    review(&world, &[]).expect(0);
+    let outputs = outputs(&world);
+    assert_eq!(outputs[0], "there is no finding yet; report one with `report_finding`");
+    assert_eq!(outputs[3], "there is no finding 3; they are 1 to 2");
+    assert_eq!(outputs[4], "Finding 1 is withdrawn");
+    // What was taken back can be found again.
+    assert!(outputs[5].starts_with("Finding 3: "), "{outputs:?}");
+    let posted = world.github.review_comments(8);
+    assert_eq!(posted.len(), 1, "{posted:?}");
+    assert!(posted[0].body.contains("Words are added"), "{posted:?}");
+    assert_eq!(result(&world)["withdrawn"], 2);
+}
+
+#[test]
+fn each_finding_is_put_back_to_the_model_before_it_is_posted() {
+    let world = with_second_look([
+        report(&json!({})),
+        other(),
+        last_words(),
+        shell(". ./calc.sh; (divide 1 0) 2>&1").and(withdraw(2)),
+        call(
+            "confirm_finding",
+            json!({"finding": 1, "reason": "Ran it.", "reproduction": "`divide 1 0` fails."}),
+        ),
+        say("Adds `divide`; it fails for zero, and that is all.\n\nVerdict: needs work"),
+    ]);
+    let output = review(&world, &[]).expect(0);
+    assert!(output.stdout.contains("and that is all"), "{}", output.stdout);
+    let asked = last_told(&world);
+    for part in [
+        "each of these 2 findings",
+        "Finding 1, priority 1, confidence 0.9, read, at `calc.sh`, line 6:",
+        "Division by zero ends the shell",
+        "The code:\n  echo $(($1 / $2))",
+        "Finding 2, priority 2",
+    ] {
+        assert!(asked.contains(part), "{part}: {asked}");
+    }
+    let result = result(&world);
+    assert_eq!(result["conclusion"], "done");
+    assert_eq!(result["withdrawn"], 1);
+    assert_eq!(
+        verdicts(&result),
+        [("Division by zero ends the shell".to_owned(), "confirmed".to_owned())]
+    );
+    let posted = world.github.review_comments(8);
+    assert_eq!(posted.len(), 1, "{posted:?}");
+    assert!(posted[0].body.contains("`divide 1 0` fails."), "{posted:?}");
+}
+
+/// Another bot's model, a proxy, a budget: none of it may cost what was found.
+#[test]
+fn a_second_look_that_fails_or_says_nothing_leaves_the_findings_unconfirmed() {
+    let wrong = call("confirm_finding", json!({"finding": 9, "reason": "?"}));
+    for (ending, note) in [
+        (vec![say("I have nothing to add.")], false),
+        (vec![quota()], true),
+        (vec![wrong, say("There is no turn left.")], true),
+    ] {
+        let turns = [vec![report(&json!({})), last_words()], ending].concat();
+        let world = with_second_look(turns).set("PATCHWRIGHT_MAX_TURNS", "3");
+        let output = review(&world, &[]).expect(0);
+        assert!(
+            output.stdout.contains("Adds `divide`, which fails for zero."),
+            "{}",
+            output.stdout
+        );
+        let result = result(&world);
+        assert_eq!(result["conclusion"], "done", "{result}");
+        assert_eq!(verdicts(&result)[0].1, "unconfirmed");
+        assert_eq!(world.github.review_comments(8).len(), 1);
+        let notes = result["notes"].to_string();
+        assert_eq!(
+            notes.contains("the second look at the findings was not finished"),
+            note,
+            "{notes}"
+        );
+    }
+}
+
+/// The same, when the process is killed while the model looks once more.
+#[test]
+fn a_review_that_is_killed_at_its_second_look_does_not_begin_it_again() {
+    let world = with_second_look([
+        report(&json!({})),
+        other(),
+        last_words(),
+        confirm(1),
+        shell("sleep 60"),
+        withdraw(2),
+        say("Both looked at.\n\nVerdict: needs work"),
+    ]);
+    let mut child = world.spawn(&["review", "acme/app#8"]);
+    let began = Instant::now();
+    while world.model.requests().len() < 5 {
+        assert!(began.elapsed() < Duration::from_secs(120), "nothing happens any more");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    world.model.settle();
+    review(&world, &[]).expect(0);
+    let result = result(&world);
+    assert_eq!(
+        verdicts(&result),
+        [("Division by zero ends the shell".to_owned(), "confirmed".to_owned())]
+    );
+    assert_eq!(result["withdrawn"], 1);
+    let told = world.model.requests().last().unwrap().body.to_string();
+    assert_eq!(told.matches("each of these 2 findings").count(), 1);
+    assert_eq!(world.github.review_comments(8).len(), 1);
+}
+
+#[test]
+fn the_model_knows_the_commits_and_what_others_have_said_on_the_lines() {
+    let github = GitHub::new()
+        .repository("acme/app", BASE)
+        .issue("acme/app", 7, "Never negative", "`divide` must never give a negative result.")
+        .pull(8, "Add divide", "divide", &[("calc.sh", super::DIVIDE)])
+        .by("rita")
+        .body("Fixes #7.");
+    let world = TestWorld::new(github, [last_words()]);
+    world.github.comment_on_line("lintbot[bot]", 8, "calc.sh", 6, "Quote the operands.");
+    let settled = world.github.comment_on_line("tom", 8, "calc.sh", 5, "Why not `div`? <!-- x -->");
+    world.github.reply("rita", settled, "Because of the other one.");
+    world.github.resolve("tom", settled);
+    world.github.push_to_pull(8, &[("more.sh", "echo more\n")]);
+    review(&world, &["--dry-run"]).expect(0);
+    let told = opening(&world).pop().unwrap();
+    for part in [
+        "must never give a negative result",
+        "Its commits say, the newest first:",
+        "\n- Add divide",
+        "Thread by @lintbot[bot] at calc.sh:6 (open):\nQuote the operands.",
+        "Thread by @tom at calc.sh:5 (resolved):\nWhy not `div`?",
+        "Answer by @rita at ",
+        "What is said there is said",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(!told.contains("<!-- x -->"), "{told}");
+    let open = told.find("@lintbot[bot]").unwrap();
+    assert!(open < told.find("Thread by @tom").unwrap(), "open ones come first");
+}
