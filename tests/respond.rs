@@ -3,6 +3,7 @@
 
 mod ask;
 mod ci;
+mod describe;
 mod fix;
 mod plans;
 mod pure;

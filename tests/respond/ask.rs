@@ -89,12 +89,13 @@ fn help_lists_the_commands_without_a_model() {
             - `@patchwright fix …`: changes the branch of this pull request, or opens one for this issue
             - `@patchwright fix-ci`: repairs the failing checks of a pull request that I opened
             - `@patchwright review`: reviews what is new; `review full` reviews everything
+            - `@patchwright describe`: writes title and description of this pull request by what it changes
             - `@patchwright plan …`: posts a plan with a hash
             - `@patchwright approve HASH`: carries out exactly that plan
             - `@patchwright stop`: does nothing more here until somebody asks again
             - `@patchwright help`: this list
 
-            Anything else is taken as a question and answered here.
+            Anything else is answered here or done, whichever it asks for.
 
             <!-- patchwright:answer-comment-1009 v=1 -->
 
@@ -171,4 +172,43 @@ fn a_review_with_nothing_new_is_answered_in_the_words_of_comments() {
     assert!(last.starts_with("**Nothing to review**"), "{last}");
     assert!(last.contains("`@patchwright review full`"), "{last}");
     assert!(!last.contains("--full") && !last.contains("could not do"), "{last}");
+}
+
+/// Whether something is a question or a wish is for the model to say.
+#[test]
+fn a_wish_that_is_worded_as_a_question_becomes_a_commit() {
+    let turns = [vec![say("**NEEDS CHANGE**")], fix()].concat();
+    let world = TestWorld::new(with_pull(), turns);
+    say_on_pull(&world, "@patchwright shouldn't `add` add?").expect(0);
+    let requests = world.model.requests();
+    assert!(requests[0].body.to_string().contains("This run only reads"));
+    let second = requests[1].body.to_string();
+    assert!(
+        second.contains("shouldn't `add` add?") && second.contains("Change it as asked"),
+        "{second}"
+    );
+    let said = answers(&world, PULL);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].starts_with("**Pushed "), "{said:?}");
+    // The same event again finds the answer.
+    let asked = world.github.comments(PULL)[0].id;
+    world.run(&["respond", &conversation(&world, PULL, asked)]).expect(10);
+    assert_eq!(answers(&world, PULL).len(), 1);
+}
+
+/// Words in the middle of an answer change nothing.
+#[test]
+fn an_answer_that_speaks_of_a_change_stays_an_answer() {
+    let words = "It subtracts. That NEEDS CHANGE, I would say.";
+    let world = TestWorld::new(with_pull(), vec![say(words)]);
+    say_on_pull(&world, "@patchwright does it add?").expect(0);
+    assert!(answers(&world, PULL)[0].starts_with("It subtracts."));
+}
+
+#[test]
+fn who_answers_sees_the_difference() {
+    let world = TestWorld::new(with_pull(), vec![say("It says that it adds.")]);
+    say_on_pull(&world, "@patchwright what does it say?").expect(0);
+    let told = world.told();
+    assert!(told.contains("README.md: modified, +2 -0") && told.contains("+ 3|It adds."), "{told}");
 }

@@ -410,6 +410,15 @@ pub trait Forge: Send + Sync {
         number: u64,
     ) -> Result<PullRequest, ForgeError>;
 
+    /// Replaces title and description.
+    async fn describe_pull_request(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        title: &str,
+        body: &str,
+    ) -> Result<(), ForgeError>;
+
     /// Open pull requests that have this commit as their head, whatever repository it is in.
     async fn pull_requests_at(
         &self,

@@ -345,6 +345,16 @@ impl Forge for LocalForge {
         Ok(pulls)
     }
 
+    async fn describe_pull_request(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        title: &str,
+        body: &str,
+    ) -> Result<(), ForgeError> {
+        self.describe(repository, number, title, body)
+    }
+
     async fn set_draft(
         &self,
         repository: &RepositoryId,

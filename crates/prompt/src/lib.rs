@@ -40,6 +40,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "exec.lark",
     "js_repl.lark",
     "mode/answer.md",
+    "mode/describe.md",
     "mode/plan.md",
     "mode/report.md",
     "system/agent.md",
@@ -67,6 +68,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/check_failed.md",
     "task/compact.md",
     "task/cut_reply.md",
+    "task/describe.md",
     "task/dropped.md",
     "task/empty_reply.md",
     "task/exec.md",
@@ -258,6 +260,8 @@ pub struct CommentTask<'a> {
     /// The files that the pull request changes, and since which commit; empty where that is not known.
     pub changed: &'a str,
     pub base: &'a str,
+    /// As much of their difference as fits, for those who cannot run git.
+    pub difference: &'a str,
     /// What was asked, clean; empty when the conversation says it.
     pub words: &'a str,
     /// Failing checks with their logs, from `context::log`; empty when it is not about them.
@@ -269,14 +273,15 @@ pub struct CommentTask<'a> {
 /// The task: do what a comment asks for. `template` is one of `task/{ask,fix,fix_ci,plan}.md`.
 pub fn comment_task(template: &str, task: &CommentTask<'_>) -> Result<String> {
     let CommentTask { repository, number, is_pull_request, conversation, threads, .. } = *task;
-    let CommentTask { words, failures, checks, is_in_thread, changed, base, .. } = *task;
-    let tag = tag_of(&[words, changed]);
+    let CommentTask { words, failures, checks, is_in_thread, .. } = *task;
+    let CommentTask { changed, base, difference, .. } = *task;
+    let tag = tag_of(&[words, changed, difference]);
     let (checks, kind) = (list(checks), if is_pull_request { "pull request" } else { "issue" });
     render(
         template,
         context! {
             repository, number, is_pull_request, conversation, threads, words, failures, checks, kind, tag,
-            is_in_thread, changed, base
+            is_in_thread, changed, base, difference
         },
     )
 }

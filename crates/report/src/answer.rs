@@ -290,6 +290,7 @@ pub fn help(mention: &str) -> String {
         ("fix …", "changes the branch of this pull request, or opens one for this issue"),
         ("fix-ci", "repairs the failing checks of a pull request that I opened"),
         ("review", "reviews what is new; `review full` reviews everything"),
+        ("describe", "writes title and description of this pull request by what it changes"),
         ("plan …", "posts a plan with a hash"),
         ("approve HASH", "carries out exactly that plan"),
         ("stop", "does nothing more here until somebody asks again"),
@@ -297,7 +298,7 @@ pub fn help(mention: &str) -> String {
     ] {
         out.push_str(&row(words, what));
     }
-    out.push_str("\nAnything else is taken as a question and answered here.\n");
+    out.push_str("\nAnything else is answered here or done, whichever it asks for.\n");
     out
 }
 
@@ -336,6 +337,26 @@ pub fn landed_before(commit: &str, url: Option<&str>, branch: &str) -> String {
 /// Something that only a pull request can be.
 pub fn only_for_pull_requests(done: &str) -> String {
     format!("This is an issue; only pull requests can be {done}.\n")
+}
+
+/// `describe` on a pull request of ours.
+pub fn describes_itself() -> String {
+    "I opened this pull request, and each run of mine writes its description anew.\n".to_owned()
+}
+
+/// The answer to `describe`.
+pub fn described(outcome: &Outcome, before: &str, now: &str) -> String {
+    let title = if before == now {
+        "The title stays as it is.".to_owned()
+    } else {
+        format!("The title was {}.", code(&text::line(before)))
+    };
+    format!(
+        "**Title and description are written**{}\n\n{title} What the description said before is folded below \
+         it.\n\n{}\n",
+        link(outcome.provenance.run_url.as_deref()),
+        sections::cost(&outcome.spending)
+    )
 }
 
 /// `fix-ci` on somebody else's pull request.

@@ -27,6 +27,10 @@ pub enum Command {
     Review {
         full: bool,
     },
+    /// Write title and description of a pull request by its change. `words` are what to mind; may be empty.
+    Describe {
+        words: String,
+    },
     /// Read the failing checks of our own pull request and repair them.
     FixCi,
     /// Do nothing more here until asked again.

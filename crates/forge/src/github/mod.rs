@@ -316,6 +316,16 @@ impl Forge for GitHubForge {
         self.pulls_at(repository, head_sha).await
     }
 
+    async fn describe_pull_request(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        title: &str,
+        body: &str,
+    ) -> Result<(), ForgeError> {
+        self.describe(repository, number, title, body).await
+    }
+
     async fn set_draft(
         &self,
         repository: &RepositoryId,

@@ -149,16 +149,36 @@ impl GitHubForge {
         if changes.is_empty() {
             return Ok((pull, Operation::Unchanged));
         }
-        let call = Call::write(
-            Method::PATCH,
-            route(repository, &format!("pulls/{}", pull.number)),
-            format!("pull request `{repository}#{}`", pull.number),
-        )
-        .in_order_to(format!("update pull request `{repository}#{}`", pull.number), PULLS_WRITE)
-        .json(Value::Object(changes));
+        let changed = self.change_pull(repository, pull.number, Value::Object(changes)).await?;
+        Ok((changed, Operation::Updated))
+    }
+
+    pub(super) async fn describe(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        title: &str,
+        body: &str,
+    ) -> Result<(), ForgeError> {
+        let changes = json!({ "title": fit_title(title), "body": body });
+        self.change_pull(repository, number, changes).await.map(drop)
+    }
+
+    /// Changes fields of a pull request. Saying the same twice changes nothing.
+    pub(super) async fn change_pull(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        changes: Value,
+    ) -> Result<PullRequest, ForgeError> {
+        let name = format!("pull request `{repository}#{number}`");
+        let path = route(repository, &format!("pulls/{number}"));
+        let call = Call::write(Method::PATCH, path, name.clone())
+            .in_order_to(format!("update {name}"), PULLS_WRITE)
+            .json(changes);
         let (reply, _) = self.api.write_repeatable(&call).await?;
         let reply = self.api.good(&call, reply)?;
-        Ok((self.api.parse::<PullJson>(&call, &reply)?.into(), Operation::Updated))
+        Ok(self.api.parse::<PullJson>(&call, &reply)?.into())
     }
 
     async fn create_pull(

@@ -100,6 +100,21 @@ impl LocalForge {
         Ok((pull, Operation::Updated))
     }
 
+    pub(super) fn describe(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        title: &str,
+        body: &str,
+    ) -> Result<(), ForgeError> {
+        let _guard = self.store.lock();
+        self.writable(repository, "change a pull request")?;
+        let mut pull = self.store.pull(number)?;
+        title.clone_into(&mut pull.title);
+        body.clone_into(&mut pull.body);
+        self.store.write_pull(&pull)
+    }
+
     pub(super) fn turn_draft(
         &self,
         repository: &RepositoryId,

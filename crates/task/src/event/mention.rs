@@ -155,6 +155,7 @@ fn command(before: &str, after: &str) -> Option<Command> {
         "review" | "re-review" if is_about_the_change(line) => {
             Some(Command::Review { full: is_full(line) })
         }
+        "describe" if is_about_the_change(line) => Some(Command::Describe { words: bounded(rest) }),
         "full" if first_word(line).0 == "review" => Some(Command::Review { full: true }),
         "stop" => Some(Command::Stop),
         "help" if line.is_empty() => Some(Command::Help),
@@ -210,7 +211,8 @@ fn without_courtesy(text: &str) -> &str {
     if matches!(first.as_str(), "can" | "could" | "would" | "will") && second == "you" {
         let asked = without_please(asked);
         let verb = first_word(asked).0;
-        let is_command = matches!(verb.as_str(), "fix" | "plan" | "review" | "re-review" | "stop");
+        let is_command =
+            matches!(verb.as_str(), "fix" | "plan" | "review" | "re-review" | "describe" | "stop");
         if is_command || VERBS.contains(&verb.as_str()) {
             return asked;
         }

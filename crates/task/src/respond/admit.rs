@@ -152,8 +152,10 @@ async fn threads_of(
     request: &CommandRequest,
     is_pull_request: bool,
 ) -> Result<Vec<Thread>> {
-    let is_work =
-        matches!(request.command, Command::Fix { .. } | Command::Ask { .. } | Command::Plan { .. });
+    let is_work = matches!(
+        request.command,
+        Command::Fix { .. } | Command::Ask { .. } | Command::Plan { .. } | Command::Describe { .. }
+    );
     let belongs = |thread: &Thread| match request.place {
         Some(CommentPlace::Thread { comment, root }) => {
             thread.comments.iter().any(|said| said.id == root || said.id == comment)

@@ -8,10 +8,12 @@ use crate::review;
 use crate::run::Run;
 use crate::workspace::Checkout;
 use patchwright_base::error::{FailureKind, Result};
+use patchwright_config::{Config, Mode};
 use patchwright_prompt as prompt;
 use patchwright_report::answer as words;
-use patchwright_types::outcome::Conclusion;
-use patchwright_types::task::ReviewRequest;
+use patchwright_types::command::Command;
+use patchwright_types::outcome::{Conclusion, Outcome};
+use patchwright_types::task::{CommandRequest, ReviewRequest};
 
 /// Reads the code as it is on the head and answers.
 pub(super) async fn ask(run: &Run<'_>, admitted: &AdmittedCommand, asked: &str) -> Result<Answer> {
@@ -25,12 +27,50 @@ pub(super) async fn ask(run: &Run<'_>, admitted: &AdmittedCommand, asked: &str) 
     };
     let done = work::work(run, admitted, &checkout, &instruction).await?;
     let outcome = done.outcome;
+    if outcome.conclusion == Conclusion::Done && needs_change(&outcome.final_message) {
+        return change_instead(run, admitted, asked, &outcome).await;
+    }
     let body = words::answered(&outcome);
     Ok(Answer {
         conclusion: outcome.conclusion,
         message: outcome.final_message.clone(),
         body: Some(body),
         outcome: Some(outcome),
+    })
+}
+
+/// The line with which a model says that it was asked for a change, not for an answer.
+const NEEDS_CHANGE: &str = "NEEDS CHANGE";
+
+fn needs_change(message: &str) -> bool {
+    let line = message.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let bare = line.trim_matches(|c: char| c.is_whitespace() || "*_`#>.:".contains(c));
+    bare == NEEDS_CHANGE
+}
+
+/// The same request as a run of its own that may change something. What was spent on finding out counts.
+async fn change_instead(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    asked: &str,
+    outcome: &Outcome,
+) -> Result<Answer> {
+    run.environment.ui.say("this asks for a change: starting anew with tools that write");
+    let mut config = Config { mode: Mode::Execute, ..run.config.clone() };
+    let limits = &mut config.limits;
+    limits.max_tokens = limits.max_tokens.saturating_sub(outcome.spending.usage.total()).max(1);
+    limits.max_turns = limits.max_turns.saturating_sub(outcome.spending.turns).max(1);
+    limits.max_cost_usd = (limits.max_cost_usd - outcome.spending.cost_usd).max(0.01);
+    let command = Command::Fix { words: asked.to_owned() };
+    let request = CommandRequest { command, ..admitted.request.clone() };
+    let ended =
+        Box::pin(super::respond(run.world, config, request, run.environment.clone())).await?;
+    // That run has answered already.
+    Ok(Answer {
+        conclusion: ended.conclusion,
+        message: ended.message,
+        body: None,
+        outcome: Some(outcome.clone()),
     })
 }
 

@@ -11,6 +11,7 @@ mod approve;
 mod ask;
 pub mod asked;
 mod ci;
+mod describe;
 mod fix;
 mod land;
 mod plan;
@@ -109,6 +110,7 @@ async fn carry_out(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<Answer> 
         Command::Stop => stop::stop(run, admitted).await,
         Command::Review { full } => ask::review(run, admitted, full).await,
         Command::Ask { words } => ask::ask(run, admitted, &words).await,
+        Command::Describe { words } => describe::describe(run, admitted, &words).await,
         Command::Plan { words } => plan::plan(run, admitted, &words).await,
         Command::Approve { hash } => approve::approve(run, admitted, &hash).await,
         Command::Fix { words } => fix::fix(run, admitted, &words).await,
@@ -152,9 +154,12 @@ async fn explain(run: &Run<'_>, admitted: &AdmittedCommand, failure: &Failure) {
     }
 }
 
-/// Reading is all that a question or a plan needs, and a fork's code reaches nothing.
+/// Reading is all that a question, a plan or a description needs, and a fork's code reaches nothing.
 fn for_request(mut config: Config, admitted: &AdmittedCommand) -> Config {
-    if matches!(admitted.request.command, Command::Ask { .. } | Command::Plan { .. }) {
+    let only_reads = |command: &Command| {
+        matches!(command, Command::Ask { .. } | Command::Plan { .. } | Command::Describe { .. })
+    };
+    if only_reads(&admitted.request.command) {
         config.mode = Mode::Plan;
     }
     if admitted.pull.as_ref().is_some_and(|pull| pull.is_fork) {

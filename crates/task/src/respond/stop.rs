@@ -64,6 +64,7 @@ pub(super) async fn before(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<
         Command::Fix { .. }
         | Command::Ask { .. }
         | Command::Plan { .. }
+        | Command::Describe { .. }
         | Command::Approve { .. }
         | Command::Review { .. }
         | Command::FixCi => {}

@@ -14,8 +14,10 @@ use crate::run::{DEPTH, Run};
 use crate::workspace::{Checkout, Rules, Workspace};
 use patchwright_base::error::Result;
 use patchwright_forge::PullRequest;
+use patchwright_git::hunks::Diff;
 use patchwright_git::{blocking, hunks};
 use patchwright_prompt::{self as prompt, CommentTask};
+use patchwright_tools::review::page::page;
 use patchwright_tools::review::summary;
 
 impl Checkout {
@@ -93,6 +95,8 @@ pub(crate) struct ChangedFiles {
     pub list: String,
     /// The commit that they are compared with.
     pub base: String,
+    /// As much of their difference as fits.
+    pub difference: String,
 }
 
 impl ChangedFiles {
@@ -116,10 +120,32 @@ impl ChangedFiles {
             list.push_str(&summary(file));
             list.push('\n');
         }
-        ChangedFiles { list: list.trim_end().to_owned(), base: base.short() }
+        let difference = difference(&diff);
+        ChangedFiles { list: list.trim_end().to_owned(), base: base.short(), difference }
     }
 }
 
+/// The files that fit, each whole or not at all.
+fn difference(diff: &Diff) -> String {
+    let (mut out, mut left_out) = (String::new(), 0);
+    for file in diff.files.iter().filter(|file| !file.hunks.is_empty()) {
+        let room = MAX_DIFFERENCE.saturating_sub(out.len());
+        let page = page(file, 0, room, None);
+        if !page.is_last() || page.text.len() > room {
+            left_out += 1;
+            continue;
+        }
+        out.push_str(&page.text);
+        out.push('\n');
+    }
+    if left_out > 0 {
+        let _ = writeln!(out, "[{left_out} files are too large to be shown here; read them]");
+    }
+    out.trim_end().to_owned()
+}
+
+/// Bytes of their difference.
+const MAX_DIFFERENCE: usize = 48 << 10;
 /// Bytes of the list of changed files.
 const MAX_LIST: usize = 8 << 10;
 
@@ -162,6 +188,7 @@ impl Instruction<'_> {
                 is_in_thread: admitted.is_in_thread(),
                 changed: &changed.list,
                 base: &changed.base,
+                difference: &changed.difference,
                 words: words.text.trim(),
                 failures: self.failures,
                 checks,

@@ -1,0 +1,102 @@
+//! `describe`: title and description of a pull request, written by what it changes. What its author had
+//! written stays below, folded.
+
+use serde_json::json;
+
+use super::Answer;
+use super::admit::AdmittedCommand;
+use super::fix::must_be_open;
+use super::stop;
+use super::work::{self, Instruction};
+use crate::admit::{self, is_us};
+use crate::run::Run;
+use crate::workspace::Checkout;
+use patchwright_base::error::{Failure, Result};
+use patchwright_forge::PullRequest;
+use patchwright_journal::Entry;
+use patchwright_prompt as prompt;
+use patchwright_report as report;
+use patchwright_report::answer as words;
+use patchwright_report::description;
+use patchwright_types::outcome::{Conclusion, Outcome};
+
+/// Reads the change, writes both, and replaces what is there.
+pub(super) async fn describe(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    asked: &str,
+) -> Result<Answer> {
+    let Some(pull) = &admitted.pull else {
+        let body = words::only_for_pull_requests("described");
+        return Ok(Answer::said(Conclusion::NothingToDo, body));
+    };
+    must_be_open(pull)?;
+    let by_us = is_us(admitted.viewer.as_ref(), &pull.author);
+    if by_us && report::is_described(&pull.body, "pull-request") {
+        return Ok(Answer::said(Conclusion::NothingToDo, words::describes_itself()));
+    }
+    let checkout = Checkout::of_command(run, admitted).await?;
+    let instruction = Instruction {
+        template: "task/describe.md",
+        words: asked,
+        failures: "",
+        mode: Some(prompt::text("mode/describe.md")?),
+        trailers: Vec::new(),
+    };
+    let outcome = work::work(run, admitted, &checkout, &instruction).await?.outcome;
+    let written = description::read(&run.world.redactor.redact(&outcome.final_message));
+    let Some(written) = written.filter(|_| outcome.conclusion == Conclusion::Done) else {
+        let body = words::answered(&outcome);
+        return Ok(answer(body, outcome));
+    };
+    let body = if run.config.dry_run {
+        format!("{}\n\n{}\n", written.title, written.body)
+    } else {
+        let replacing = replace(run, admitted, pull.number, &written);
+        match run.unless_interrupted(replacing).await? {
+            Some(before) => words::described(&outcome, &before.title, &written.title),
+            None => return Ok(Answer::silent("stopped by a comment; nothing was replaced")),
+        }
+    };
+    Ok(answer(body, outcome))
+}
+
+fn answer(body: String, outcome: Outcome) -> Answer {
+    Answer {
+        conclusion: outcome.conclusion,
+        message: outcome.final_message.clone(),
+        body: Some(body),
+        outcome: Some(outcome),
+    }
+}
+
+/// Replaces title and description, if who asked still may and nobody said stop. Returns the pull request as
+/// it was before.
+async fn replace(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    number: u64,
+    written: &description::Description,
+) -> Result<Option<PullRequest>> {
+    let (forge, repository) = (run.world.forge()?.as_ref(), &admitted.repository.id);
+    // People may have edited it while the model was reading.
+    let now = forge.pull_request(repository, number).await.map_err(Failure::from)?;
+    must_be_open(&now)?;
+    admit::check_actor(forge, &run.config, repository, admitted.request.trigger.as_ref()).await?;
+    if stop::is_stopped(forge, repository, number).await? {
+        return Ok(None);
+    }
+    let body = description::body(written, &now.body);
+    let key = number.to_string();
+    run.journal(&Entry::EffectIntended {
+        effect: "describe".to_owned(),
+        key: key.clone(),
+        detail: json!({ "title": written.title, "title_before": now.title, "body_before": now.body }),
+    })?;
+    forge
+        .describe_pull_request(repository, number, &written.title, &body)
+        .await
+        .map_err(|err| Failure::from(err).hint(run.kept()))?;
+    run.journal(&Entry::EffectDone { effect: "describe".to_owned(), key, detail: json!({}) })?;
+    Ok(Some(now))
+}
