@@ -90,6 +90,7 @@ mod real_project; // Python-Markdown, fixed end to end; its own tests prove it
 mod references;
 mod reliability; // `docs/reliability.md` names tests that exist
 mod replay; // a recorded run again, without a model
+mod report_page; // `report.html`: what it shows of a run, that it is inert, small, and for everybody (in a real browser)
 mod reports; // every word people read
 mod requests; // the protocols without a network: requests to bodies
 mod respond; // comments that ask for something: commits, answers, plans, and when nothing is done

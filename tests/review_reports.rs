@@ -19,7 +19,7 @@ use patchwright_types::reviewed::{Coverage, Reviewed, Skipped, SkippedBecause};
 const HEAD: &str = "a1b2c3d4e5f60718293a4b5c6d7e8f9001122334";
 const BASE: &str = "00112233445566778899aabbccddeeff00112233";
 
-fn found(number: u32, priority: Priority, title: &str) -> Anchored {
+pub(crate) fn found(number: u32, priority: Priority, title: &str) -> Anchored {
     Anchored {
         finding: Finding {
             path: "src/calc.rs".to_owned(),
@@ -72,7 +72,7 @@ fn check_run(command: &str, code: i32) -> CheckRun {
     }
 }
 
-fn reviewed(findings: Vec<Anchored>) -> Reviewed {
+pub(crate) fn reviewed(findings: Vec<Anchored>) -> Reviewed {
     Reviewed {
         run: "20261121-120000-0a0b0c0d".to_owned(),
         repository: RepositoryId { owner: "acme".to_owned(), name: "app".to_owned() },

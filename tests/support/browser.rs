@@ -7,6 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
+
 /// The browser, when the machine has one. In CI, or with `PATCHWRIGHT_TEST_BROWSER=require`, a missing
 /// one is a failure.
 pub(crate) struct Browser {
@@ -50,6 +52,36 @@ impl Browser {
         fs_err::read(&file).unwrap()
     }
 
+    /// A picture of the page as PNG, in a frame of this size: windows cannot be as narrow as a phone.
+    pub(crate) fn framed(&self, html: &str, look: Look) -> Vec<u8> {
+        fs_err::write(self.folder.path().join("inner.html"), html).unwrap();
+        let file = self.folder.path().join("page.png");
+        let to = format!("--screenshot={}", file.display());
+        let size = format!("--window-size={},{}", look.width.max(500), look.height);
+        self.open(&look.frame(""), "", &[&to, &size, look.scheme()]);
+        fs_err::read(&file).unwrap()
+    }
+
+    /// What a script says of a page, in a frame of this size. The page's policy is taken out, because it lets
+    /// no script run; the script calls `done` with a value.
+    pub(crate) fn ask(&self, html: &str, script: &str, look: Look) -> Value {
+        let (before, policy) =
+            html.split_once("<meta http-equiv=\"Content-Security-Policy\"").unwrap();
+        let (_, after) = policy.split_once('>').unwrap();
+        let said = "const done = value => parent.postMessage(JSON.stringify(value), '*');";
+        let inner = format!("{before}{after}<script>{said}\n{script}</script>");
+        fs_err::write(self.folder.path().join("inner.html"), inner).unwrap();
+        let listen = "<pre id=\"said\"></pre><script>addEventListener('message', event => { \
+                      document.getElementById('said').textContent = event.data; });</script>";
+        let size = format!("--window-size={},{}", look.width.max(500), look.height);
+        let output = self.open(&look.frame(listen), "", &["--dump-dom", &size, look.scheme()]);
+        let document = String::from_utf8(output).unwrap();
+        let (_, said) = document.split_once("<pre id=\"said\">").unwrap();
+        let (said, _) = said.split_once("</pre>").unwrap();
+        let said = said.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+        serde_json::from_str(&said).unwrap_or_else(|err| panic!("{err}: {said:?}"))
+    }
+
     fn open(&self, html: &str, fragment: &str, args: &[&str]) -> Vec<u8> {
         let page = self.folder.path().join("page.html");
         fs_err::write(&page, html).unwrap();
@@ -76,6 +108,51 @@ impl Browser {
             .unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         output.stdout
+    }
+}
+
+/// axe-core, as `.ci/axe` has installed it.
+pub(crate) fn axe() -> Option<String> {
+    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/axe/node_modules");
+    let source = fs_err::read_to_string(modules.join("axe-core/axe.min.js")).ok();
+    assert!(source.is_some() || std::env::var_os("CI").is_none(), "no axe-core: run `.ci/axe`");
+    if source.is_none() {
+        eprintln!("axe-core: not installed (`.ci/axe`), pages are not judged by it");
+    }
+    source
+}
+
+/// Leaves a picture in the folder `PATCHWRIGHT_TEST_PICTURES`, for who wants to look.
+pub(crate) fn keep(name: &str, look: Look, picture: &[u8]) {
+    let Some(folder) = std::env::var_os("PATCHWRIGHT_TEST_PICTURES") else { return };
+    let scheme = if look.is_dark { "dark" } else { "light" };
+    let name = format!("{name}-{}-{scheme}.png", look.width);
+    fs_err::write(Path::new(&folder).join(name), picture).unwrap();
+}
+
+/// How a page is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    pub(crate) is_dark: bool,
+}
+
+impl Look {
+    fn scheme(self) -> &'static str {
+        if self.is_dark {
+            "--blink-settings=preferredColorScheme=0"
+        } else {
+            "--blink-settings=preferredColorScheme=1"
+        }
+    }
+
+    fn frame(self, more: &str) -> String {
+        let Look { width, height, .. } = self;
+        format!(
+            "<!doctype html><style>body{{margin:0}}iframe{{border:0;display:block}}</style>\
+             <iframe src=\"inner.html\" width=\"{width}\" height=\"{height}\"></iframe>{more}"
+        )
     }
 }
 

@@ -219,6 +219,20 @@ pub fn read(path: &Path) -> Result<Vec<Line>> {
     Ok(parse(&contents(&mut file, path)?, path)?.0)
 }
 
+/// What can be read of a journal for people: the lines up to where it is damaged, and how it is.
+pub fn read_until_damage(path: &Path) -> (Vec<Line>, Option<Failure>) {
+    let bytes = fs_err::File::open(path)
+        .map_err(|err| unusable(path, err))
+        .and_then(|mut file| contents(&mut file, path));
+    match bytes {
+        Ok(bytes) => {
+            let Parsed { lines, damage, .. } = parse_until_damage(&bytes, path);
+            (lines, damage)
+        }
+        Err(failure) => (Vec::new(), Some(failure)),
+    }
+}
+
 fn contents(file: &mut fs_err::File, path: &Path) -> Result<Vec<u8>> {
     let size = file.metadata().map_err(|err| unusable(path, err))?.len();
     if size > MAX_JOURNAL {
@@ -239,8 +253,23 @@ fn contents(file: &mut fs_err::File, path: &Path) -> Result<Vec<u8>> {
 /// # Errors
 /// When it is damaged before its last line.
 pub fn parse(bytes: &[u8], path: &Path) -> Result<(Vec<Line>, u64)> {
+    let Parsed { lines, length, damage } = parse_until_damage(bytes, path);
+    damage.map_or(Ok((lines, length)), Err)
+}
+
+/// The complete lines of a journal.
+struct Parsed {
+    lines: Vec<Line>,
+    /// In bytes.
+    length: u64,
+    /// Why there are no more of them.
+    damage: Option<Failure>,
+}
+
+fn parse_until_damage(bytes: &[u8], path: &Path) -> Parsed {
     let mut lines: Vec<Line> = Vec::new();
     let mut length = 0;
+    let mut damage = None;
     for raw in bytes.split_inclusive(|byte| *byte == b'\n') {
         let end = length + raw.len();
         let is_last = end == bytes.len();
@@ -256,13 +285,17 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<(Vec<Line>, u64)> {
             Err(_) if is_last => break,
             Ok(line) => {
                 let cause = anyhow::anyhow!("line {expected} has number {}", line.seq);
-                return Err(damaged(path, expected, cause));
+                damage = Some(damaged(path, expected, cause));
+                break;
             }
-            Err(err) => return Err(damaged(path, expected, err)),
+            Err(err) => {
+                damage = Some(damaged(path, expected, err));
+                break;
+            }
         }
         length = end;
     }
-    Ok((lines, length as u64))
+    Parsed { lines, length: length as u64, damage }
 }
 
 fn damaged(path: &Path, line: u64, cause: anyhow::Error) -> Failure {

@@ -127,16 +127,29 @@ fn verdict(run: Option<&CheckRun>, standing: Standing) -> String {
 
 /// The same without its note, as plain text.
 pub(super) fn word(run: &CheckRun, standing: Standing) -> String {
+    let word = plain_word(run, standing);
+    let sign = match run.exit_code {
+        _ if run.timed_out => "",
+        Some(0) => "✅ ",
+        Some(_) if word.starts_with("flaky") => "⚠️ ",
+        Some(_) if word.starts_with("failed") => "❌ ",
+        _ => "",
+    };
+    format!("{sign}{word}")
+}
+
+/// The same without a sign, where colours say it.
+pub(super) fn plain_word(run: &CheckRun, standing: Standing) -> String {
     let is_broken = standing == Standing::Broken;
     match run.exit_code {
         // First, because a check that was ended may have any exit code, or none.
         _ if run.timed_out => "timed out".to_owned(),
         None => "not run".to_owned(),
-        Some(0) => "✅ passed".to_owned(),
+        Some(0) => "passed".to_owned(),
         Some(_) if run.unrunnable && !is_broken => "could not be run here".to_owned(),
         Some(code) if run.is_flaky() || standing == Standing::Flaky => {
-            format!("⚠️ flaky: failed ({code}), passed when run once more")
+            format!("flaky: failed ({code}), passed when run once more")
         }
-        Some(code) => format!("❌ failed ({code})"),
+        Some(code) => format!("failed ({code})"),
     }
 }

@@ -104,7 +104,7 @@ fn standing(service: &ServiceState) -> String {
 pub fn page(report: &SetupReport) -> Markup {
     html! {
         @if !report.steps.is_empty() {
-            h2 { "Setup" }
+            h3 { "Setup" }
             table {
                 tr { th { "Command" } th { "Result" } th { "Duration" } }
                 @for step in &report.steps {
@@ -126,7 +126,7 @@ pub fn page(report: &SetupReport) -> Markup {
             @for note in report.notes.iter().take(MAX_ROWS) { p { (text::line(note)) } }
         }
         @if !report.services.is_empty() {
-            h2 { "Services" }
+            h3 { "Services" }
             table {
                 tr { th { "Service" } th { "Image" } th { "Result" } }
                 @for service in &report.services {

@@ -7,15 +7,18 @@ use super::run::Run;
 use super::settle::JudgedChange;
 use super::workspace::Workspace;
 use patchwright_agent::sub_agent_log::{self, SubAgentLog};
-use patchwright_base::error::Result;
+use patchwright_base::error::{Failure, Result};
 use patchwright_git::Oid;
 use patchwright_git::diff::{self, DiffSpec, OmittedFile};
-use patchwright_journal::{self as journal, Entry, Line};
+use patchwright_journal::{self as journal, Line};
 use patchwright_policy::Violation;
-use patchwright_provider::item::Item;
 use patchwright_report::{hand_over, html, plan_md};
 use patchwright_types::outcome::Outcome;
 use patchwright_types::published::Published;
+use patchwright_types::reviewed::Reviewed;
+use patchwright_types::task::{
+    CampaignRequest, CommandRequest, IssueRequest, PromptRequest, ReviewRequest, TaskKind,
+};
 
 /// Rule of the remarks about files that a patch does not have.
 const LEFT_OUT: &str = "patch.left-out";
@@ -101,33 +104,77 @@ pub fn write_report(run: &Run<'_>, outcome: &Outcome, published: Option<&Publish
         }
         Ok(patch) => patch,
     };
-    write_page(run, outcome, &String::from_utf8_lossy(&patch));
+    let pages = pages(run, outcome, published);
+    write_page(run, outcome, &String::from_utf8_lossy(&patch), None, &pages);
     // A value as text: there is nothing in it that could fail.
     write_last(run, "result.json", &format!("{:#}", result(run, outcome, published)));
 }
 
 /// Writes `report.html`.
-pub(super) fn write_page(run: &Run<'_>, outcome: &Outcome, diff: &str) {
-    let lines = recorded_lines(run);
+pub(super) fn write_page(
+    run: &Run<'_>,
+    outcome: &Outcome,
+    diff: &str,
+    reviewed: Option<&Reviewed>,
+    pages: &html::Pages,
+) {
+    let (lines, damage) = readable_lines(run);
     let recorded = sub_agent_log::lanes(&lines);
     let agents: Vec<html::Agent> = recorded
-        .iter()
+        .into_iter()
         .map(|lane| html::Agent {
-            who: who(lane),
+            who: who(&lane),
             ended: lane.status.before_closing().word(),
-            spending: lane.spending.clone(),
-            items: conversation(&lane.entries),
+            spending: lane.spending,
+            id: lane.id,
         })
         .collect();
     let page = html::report(&html::Report {
         subject: &run.subject(),
         title: run.title.as_deref().unwrap_or_default(),
         outcome,
+        reviewed,
         diff,
-        items: &conversation(lines.iter().map(|line| &line.entry)),
+        journal: &lines,
+        damage: damage.as_ref().map(ToString::to_string).as_deref(),
         agents: &agents,
+        pages,
     });
     write_last(run, "report.html", &page);
+}
+
+/// What the run has on the forge, as far as it is known.
+fn pages(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) -> html::Pages {
+    let url = published.map(|it| it.url.as_str());
+    html::Pages {
+        pull_request: published.map(|it| (it.pull_request, it.url.clone())),
+        branch: published.map(|it| it.branch.clone()),
+        head: published.map(|it| it.head_sha.clone()),
+        ..known_pages(run, outcome, url)
+    }
+}
+
+/// The same of a run that has published no change. The page of the repository is that of `page`, which stands
+/// below it, or of the workflow run.
+pub(super) fn known_pages(run: &Run<'_>, outcome: &Outcome, page: Option<&str>) -> html::Pages {
+    let (repository, number) = match &run.task.kind {
+        TaskKind::Issue(IssueRequest { repository, number, .. })
+        | TaskKind::Review(ReviewRequest { repository, number, .. })
+        | TaskKind::Respond(CommandRequest { repository, number, .. }) => {
+            (Some(repository), Some(*number))
+        }
+        TaskKind::Campaign(CampaignRequest { repository, .. })
+        | TaskKind::Prompt(PromptRequest { repository, .. }) => (Some(repository), None),
+        TaskKind::Exec(_) => (None, None),
+    };
+    let mut known = [page, outcome.provenance.run_url.as_deref()].into_iter().flatten();
+    let below = |url: &str| {
+        // A workflow may run in another repository than the one that it works on.
+        let name = format!("/{}/", repository?);
+        let end = url.starts_with("http").then(|| url.find(&name))?? + name.len() - 1;
+        Some(url[..end].to_owned())
+    };
+    html::Pages { repository: known.find_map(below), number, ..html::Pages::default() }
 }
 
 fn write_last(run: &Run<'_>, name: &str, text: &str) {
@@ -165,35 +212,14 @@ pub fn result(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) -
     whole
 }
 
-/// What the journal has. That it cannot be read is said: a report without it looks like a run in which
-/// nothing happened.
-fn recorded_lines(run: &Run<'_>) -> Vec<Line> {
-    journal::read(run.folder.journal.path()).unwrap_or_else(|failure| {
-        run.environment.ui.failure(&failure.to_string());
-        Vec::new()
-    })
-}
-
-/// A conversation as the journal has it.
-fn conversation<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Item> {
-    let mut items: Vec<Item> = Vec::new();
-    for entry in entries {
-        match entry {
-            Entry::Prompted { items: said, .. }
-            | Entry::Added { items: said }
-            | Entry::Warned { items: said, .. }
-            | Entry::Told { items: said, .. } => items.extend_from_slice(said),
-            Entry::Replied { reply, .. } => items.extend_from_slice(&reply.items),
-            Entry::Compacted { replies, .. } => {
-                items.extend(replies.iter().flatten().flat_map(|reply| reply.items.clone()));
-            }
-            Entry::CallEnded { output, .. } | Entry::CallDropped { output, .. } => {
-                items.push(Item::Output(output.clone()));
-            }
-            _ => {}
-        }
+/// What the journal has, up to where it is damaged. That it is, is said: a report without a part of it looks like
+/// a run in which less happened.
+fn readable_lines(run: &Run<'_>) -> (Vec<Line>, Option<Failure>) {
+    let (lines, damage) = journal::read_until_damage(run.folder.journal.path());
+    if let Some(damage) = &damage {
+        run.environment.ui.failure(&damage.to_string());
     }
-    items
+    (lines, damage)
 }
 
 /// Which agent this is: `agent-1 (explorer, gpt-5.3-codex)`.
@@ -203,7 +229,7 @@ fn who(lane: &SubAgentLog) -> String {
 
 /// What each sub-agent was and used, in a form for programs.
 fn agents(run: &Run<'_>) -> Vec<Value> {
-    let lines = recorded_lines(run);
+    let (lines, _) = journal::read_until_damage(run.folder.journal.path());
     let agent = |lane: &SubAgentLog| {
         json!({
             "id": lane.id,

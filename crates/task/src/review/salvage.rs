@@ -27,7 +27,9 @@ pub fn write_report(
 ) {
     // A value as text: there is nothing in it that could fail.
     let result = format!("{:#}", result(run, reviewed, published));
-    salvage::write_page(run, outcome, "");
+    let url = published.and_then(|it| it.url.as_deref());
+    let pages = salvage::known_pages(run, outcome, url);
+    salvage::write_page(run, outcome, "", Some(reviewed), &pages);
     if let Err(failure) = run.folder.write("result.json", result.as_bytes()) {
         run.environment.ui.say(&failure.to_string());
     }
