@@ -9,11 +9,14 @@ use super::{Pages, markdown, shown};
 use patchwright_base::text;
 use patchwright_forge::Side;
 use patchwright_review::anchor::{Anchor, Anchored};
+use patchwright_review::finding::Verdict;
 use patchwright_types::reviewed::{Coverage, Reviewed, SkippedBecause};
 
 /// Bytes of all findings, and of one text of a finding.
 const MAX_BYTES: usize = 400 << 10;
 const MAX_TEXT: usize = 12 << 10;
+/// Bytes of what was run to show a finding.
+const MAX_REPRODUCTION: usize = 4 << 10;
 /// Lines of code of one side.
 const MAX_LINES: usize = 200;
 /// Findings and files that are listed.
@@ -28,6 +31,11 @@ pub(super) fn section(reviewed: &Reviewed, pages: &Pages) -> Markup {
         let code = suggestion.iter().chain(&finding.replacement).chain([&finding.quote]);
         code.map(|it| (shown::weight(it) * 3).min(MAX_TEXT)).sum::<usize>()
             + (shown::weight(&finding.body) * markdown::GROWTH).min(MAX_TEXT)
+            + finding
+                .reproduction
+                .as_ref()
+                .map_or(0, |it| shown::weight(it) * markdown::GROWTH)
+                .min(MAX_TEXT)
     };
     let most = shown::fair_share(found.iter().map(weight).collect(), MAX_BYTES).min(MAX_TEXT) / 3;
     html! {
@@ -35,6 +43,9 @@ pub(super) fn section(reviewed: &Reviewed, pages: &Pages) -> Markup {
         @for (at, anchored) in found.iter().enumerate() { (card(anchored, at, reviewed, pages, most)) }
         @if reviewed.findings.len() > found.len() { p { "and " (reviewed.findings.len() - found.len()) " more" } }
         @if reviewed.below > 0 { p class="soft" { (shown::plural(reviewed.below, "finding")) " below the thresholds." } }
+        @if reviewed.withdrawn > 0 {
+            p class="soft" { (shown::plural(reviewed.withdrawn, "finding")) " withdrawn by the model." }
+        }
         @if reviewed.dropped > 0 {
             p class="soft" { (shown::plural(reviewed.dropped, "finding")) " beyond the most that a review may have." }
         }
@@ -52,11 +63,22 @@ fn card(anchored: &Anchored, at: usize, reviewed: &Reviewed, pages: &Pages, most
         article class="finding" id={ "finding-" (at + 1) } {
             h3 { span class={ "mark " (tone) } { (finding.priority) } " " (text::line(&finding.title)) }
             p class="soft" {
-                (place(anchored, reviewed, pages)) " · " (finding.category.word()) " · " (confidence) " % sure"
+                (place(anchored, reviewed, pages)) " · " (finding.category.word()) " · " (confidence) " % sure · " (finding.shown())
+                @match finding.verdict {
+                    Verdict::Confirmed => " · confirmed",
+                    Verdict::Unconfirmed => " · not confirmed",
+                    Verdict::Pending | Verdict::Withdrawn => "",
+                }
             }
             @if let Some(note) = anchored.note() { (markdown::passage(&note, 1_000)) }
             (code(anchored, most))
             (markdown::passage(&finding.body, most))
+            @if let Some(shown) = &finding.reproduction {
+                details {
+                    summary { "Reproduced" }
+                    (markdown::passage(shown, most.min(MAX_REPRODUCTION)))
+                }
+            }
         }
     }
 }
