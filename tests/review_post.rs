@@ -4,6 +4,7 @@
 mod at_once;
 mod bounds;
 mod standing;
+mod volume;
 
 use patchwright_forge::Role;
 use serde_json::{Value, json};
