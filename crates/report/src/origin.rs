@@ -26,18 +26,23 @@ pub(super) struct Origin<'a> {
 /// `Details: MODEL · cost · turns · time`, and behind it the rest.
 pub(super) fn folded(origin: &Origin<'_>) -> String {
     let from = origin.provenance;
-    let model = text::cut(&html(&from.model), 200);
+    // In code GitHub links no names and numbers.
+    let model = match html(&from.model) {
+        model if model.is_empty() => model,
+        model => format!("<code>{model}</code>"),
+    };
     let head = [model, cost_without_tokens(origin.spending).replace('<', "&lt;")];
-    let mut out = format!("<details><summary>Details: {}</summary>\n\n", joined(head));
-    let _ = writeln!(out, "{}", line(origin));
+    let mut notes = String::new();
     for note in from.input_notes.iter().take(MAX_ROWS) {
-        let _ = write!(out, "\n- Input: {}", markdown::line(note, 2000));
+        let _ = writeln!(notes, "- Input: {}", markdown::line(note, 2000));
     }
-    let more = origin.more.trim_end();
-    if !more.is_empty() {
-        let _ = write!(out, "\n{more}\n");
+    let mut out = format!("<details><summary>Details: {}</summary>\n\n", joined(head));
+    for block in [&line(origin), notes.trim_end(), origin.more.trim_end()] {
+        if !block.is_empty() {
+            let _ = writeln!(out, "{block}\n");
+        }
     }
-    format!("{}\n\n</details>\n", out.trim_end())
+    out + "</details>\n"
 }
 
 fn line(origin: &Origin<'_>) -> String {
@@ -119,7 +124,7 @@ mod tests {
             folded(&Origin { run: "r", spending: &spending, provenance: &provenance, more: "" });
         assert_eq!(
             text,
-            "<details><summary>Details: &#60;/summary&#62;@&#8203;x · &lt; $0.01 · 1 turn · 0 s</summary>\
+            "<details><summary>Details: <code>&#60;/summary&#62;@&#8203;x</code> · &lt; $0.01 · 1 turn · 0 s</summary>\
              \n\nbase `main` at `abababa` · sandbox `docker`, image `rust@sha256:abababababab` · \
              0 tokens in, 0 out · run `r` · `patchwright 0.1.0`\n\n</details>\n"
         );

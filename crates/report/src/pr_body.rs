@@ -159,10 +159,7 @@ fn says(pull_request: &PullRequest<'_>, most: usize) -> String {
     let passage = markdown::passage(&summary_of(pull_request), most);
     match passage.trim() {
         "" => String::new(),
-        words => {
-            let whose = sections::by_model(&pull_request.outcome.provenance.model);
-            format!("{words}\n\n{whose}\n")
-        }
+        words => format!("{words}\n\n{}\n", sections::BY_MODEL),
     }
 }
 

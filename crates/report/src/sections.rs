@@ -156,7 +156,7 @@ const MAX_TOOLS: usize = 40;
 pub fn dollars(spending: &Spending) -> String {
     let amount = match (spending.cost_is_estimate, spending.cost_usd) {
         // A bound is never rounded down. The sum of many prices may lie a hair above a whole cent.
-        (true, cost) => format!("at most ${:.2}", (cost * 100.0 - 1e-6).ceil().max(0.0) / 100.0),
+        (true, cost) => format!("at most ${:.2}", (cost * 100.0 - 1e-6).max(0.0).ceil() / 100.0),
         (false, cost) if cost > 0.0 && cost < 0.01 => "< $0.01".to_owned(),
         (false, cost) => format!("${cost:.2}"),
     };
@@ -172,12 +172,9 @@ pub fn dollars_output(spending: &Spending) -> String {
     if spending.price_is_unknown { String::new() } else { format!("{:.4}", spending.cost_usd) }
 }
 
-/// Whose words stand above. What stands between tags is text in a passage, so no words of a model can
-/// end with a line like it.
-pub(super) fn by_model(model: &str) -> String {
-    let model = if model.is_empty() { String::new() } else { format!(" ({})", code(model)) };
-    format!("<sub>Written by the model{model}.</sub>")
-}
+/// Whose words stand above; the model's name is in the details. What stands between tags is text in a
+/// passage, so no words of a model can end with a line like it.
+pub(super) const BY_MODEL: &str = "<sub>Written by the model.</sub>";
 
 /// Tokens, money, time, in one line.
 pub fn cost(spending: &Spending) -> String {

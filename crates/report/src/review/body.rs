@@ -95,7 +95,7 @@ fn assembled(body: &Body<'_>, room: &BodyBudget) -> String {
     let mut out = format!("**Patchwright review**: {}", found(body));
     let url = body.comment_url.filter(|url| is_plain_url(url));
     if url.is_some() && shortfall(reviewed).is_some() {
-        out.push_str(" It is not complete.");
+        out.push_str(" The review is not complete.");
     }
     out.push('\n');
     if let Some(gravest) = gravest(body) {
@@ -134,8 +134,7 @@ fn opening(reviewed: &Reviewed, room: &BodyBudget) -> String {
     }
     let summary = words(&reviewed.summary, if room.sections > 0 { 8000 } else { 2000 });
     if !summary.trim().is_empty() {
-        let whose = sections::by_model(&reviewed.provenance.model);
-        let _ = writeln!(out, "{}\n\n{whose}\n", summary.trim_end());
+        let _ = writeln!(out, "{}\n\n{}\n", summary.trim_end(), sections::BY_MODEL);
     }
     out
 }
@@ -204,7 +203,7 @@ fn listed(listed: &[Listed], room: &BodyBudget) -> String {
             "in files that `review.paths` or `review.ignore-paths` leave out",
         ),
         (OffDiffReason::Overflow, "beyond the number of comments on lines"),
-        (OffDiffReason::Minor, "that are minor or uncertain"),
+        (OffDiffReason::Minor, "below the priority or confidence of comments on lines"),
     ];
     // The kinds are in order of importance, so the last ones are cut first.
     let mut left = room.findings;

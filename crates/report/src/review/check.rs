@@ -151,7 +151,11 @@ pub fn not_run(head: &str, why: &str, run_url: Option<&str>) -> CheckDraft {
 
 fn summary(check: &Check<'_>) -> String {
     let reviewed = check.reviewed;
-    let mut out = format!("{}.\n\n", read(&reviewed.coverage));
+    let page = check.page.filter(|url| crate::pr_body::is_plain_url(url));
+    let mut out = String::new();
+    if page.is_none() {
+        let _ = writeln!(out, "{}.\n", read(&reviewed.coverage));
+    }
     if let Some(shortfall) = shortfall(reviewed) {
         let _ = writeln!(out, "This review is not complete. {shortfall}\n");
     }
@@ -176,7 +180,7 @@ fn summary(check: &Check<'_>) -> String {
     if !open.is_empty() {
         let _ = writeln!(out, "Open findings: {open}.\n");
     }
-    if let Some(page) = check.page.filter(|url| crate::pr_body::is_plain_url(url)) {
+    if let Some(page) = page {
         let _ = writeln!(out, "[Findings, checks and cost]({page})");
         return out;
     }

@@ -100,8 +100,8 @@ fn assembled(sticky: &Sticky<'_>, budget: &Budget) -> String {
     if !sticky.known.is_empty() {
         let _ = writeln!(
             out,
-            "<sub>Answer in a thread to discuss a finding; resolve it or reply `@{name} ignore` to dismiss \
-             it. `@{name} help` lists the rest.</sub>"
+            "<sub>Reply in a thread to discuss a finding; resolve it or reply `@{name} ignore` to dismiss it. \
+             `@{name} help` lists more.</sub>"
         );
     }
     out
@@ -112,10 +112,7 @@ fn summary(reviewed: &Reviewed, most: usize) -> String {
     let words = if most == 0 { String::new() } else { words(&reviewed.summary, most) };
     match words.trim() {
         "" => String::new(),
-        few if few.len() <= OPEN_WORDS => {
-            let whose = sections::by_model(&reviewed.provenance.model);
-            format!("{few}\n\n{whose}\n\n")
-        }
+        few if few.len() <= OPEN_WORDS => format!("{few}\n\n{}\n\n", sections::BY_MODEL),
         many => details("What the model says about the change", many),
     }
 }
@@ -136,7 +133,7 @@ fn coverage(sticky: &Sticky<'_>) -> String {
         let _ = write!(out, " Not shown: {dropped} {}.", beyond().trim_end_matches(','));
     }
     if let Some(url) = sticky.review_url.filter(|url| is_plain_url(url)) {
-        let _ = write!(out, " [The latest review with comments]({url})");
+        let _ = write!(out, " [Latest review]({url})");
     }
     out + "\n\n"
 }
