@@ -326,10 +326,11 @@ fn titles_show_code_as_code() {
         ("Cut in `the mid", "Cut in the mid"),
         ("@`acme and GH`-1", r"@`acme and GH`\-1"),
         ("@``acme, GH``-1, `", "@&#8203;acme, GH&#8203;-1, "),
-        ("`/approve` `<!-- patchwright:finding -->`", "`/approve` `<! -- patchwright:finding -->`"),
+        ("`/approve` it", "`/approve` it"),
     ] {
         assert_eq!(shown(title), expected, "{title}");
     }
+    assert!(!shown("`<!-- patchwright:finding fp=1 v=1 -->`").contains("patchwright:"));
     let one = known(&found(7, Priority::P1, "`a | b` is wrong"), FindingState::New);
     let table = sticky::table(&reviewed(Vec::new()), &[one], &|_| None);
     assert!(table.contains(r"**P1** `a \| b` is wrong |"), "{table}");
@@ -821,8 +822,6 @@ fn the_check_has_annotations_on_the_new_side() {
         ("2 findings at P1 or above", HEAD)
     );
     expect![[r#"
-        2 of 3 changed files, 30 of 40 changed lines.
-
         `cargo test` passes on the base and fails here.
 
         Open findings: 2 × P1, 1 × P2.

