@@ -181,24 +181,19 @@ pub(super) async fn publish_at(
     let posted = post::post(&work).await?;
     post::take_back(&work, &posted).await?;
     let sticky = sticky::write(&work, &posted).await?;
-    let handed_over = posted.may_not.is_some() || sticky.is_err();
-    let (comment, refused) = match sticky {
-        Ok(comment) => (comment, None),
-        Err(why) => (None, Some(why)),
-    };
-    if let Some(why) = posted.may_not.clone().or(refused) {
-        hand_over::annotate(&work, &why);
+    let refused = posted.may_not.clone().or(sticky.as_ref().err().cloned());
+    if let Some(why) = &refused {
+        hand_over::annotate(&work, why);
     }
-    let resolved = threads::resolve(&work).await?;
-    let check_url = verdict::put(&work, &posted, comment.as_deref()).await?;
+    let comment = sticky.ok().flatten();
     Ok(PublishedReview {
+        resolved: threads::resolve(&work).await?,
+        check_url: verdict::put(&work, &posted, comment.as_deref()).await?,
         review: posted.review,
         url: posted.url,
         inline: posted.inline,
         in_body: posted.in_body,
-        resolved,
-        check_url,
-        handed_over,
+        handed_over: refused.is_some(),
         verdict,
         known,
     })
