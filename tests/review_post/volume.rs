@@ -52,15 +52,13 @@ fn volume(turns: Vec<Turn>) -> Volume {
     let [check] = <[_; 1]>::try_from(world.github.check_runs()).unwrap();
     texts.push(check.summary.unwrap_or_default());
     let writes = world.github.writes();
-    let volume = Volume {
+    Volume {
         shown: words(&texts, |folds| folds == 0),
         words: words(&texts, |_| true),
         annotations: check.annotations.len(),
         writes: writes.len(),
         notifications: writes.iter().filter(|write| notifies(write)).count(),
-    };
-    println!("{volume:?}\n{writes:#?}\n{}", texts.join("\n=====\n"));
-    volume
+    }
 }
 
 impl Volume {
