@@ -47,7 +47,7 @@ fn a_label_starts_work_and_the_job_gets_outputs_and_a_summary() {
         - [x] Find the bug
         - [x] Fix it
 
-        $0.0075 · 5 turns · 5000 tokens in (3000 cached), 250 out · TIME
+        < $0.01 · 5 turns · 5000 tokens in (3000 cached), 250 out · TIME
 
         <!-- patchwright:progress run=RUN v=1 -->
 

@@ -26,6 +26,31 @@ fn the_demo_ends_in_a_local_pull_request_and_names_its_files() {
     assert_eq!(world.model.requests().len(), 0);
 }
 
+/// The README shows what the demo prints; numbers that differ from machine to machine are left out here.
+#[test]
+fn the_readme_shows_the_pull_request_of_the_demo() {
+    let world = TestWorld::local([]).unset("PATCHWRIGHT_STATE_DIR");
+    let output = world.run(&["demo", "--dir", "demo", "--sandbox", "local"]).expect(0);
+    let readme = include_str!("../README.md");
+    for part in [
+        "Write 4, 9, 40, 90, 400 and 900 as subtractive pairs #2\n",
+        "`patchwright/issue-1` → `main`\n",
+        "`roman.sh` only knew the seven single letters, so 4 came out as IIII and 1994 as MDCCCCLXXXXIIII.\n",
+        "The table in `roman.sh` now has the six subtractive pairs, and `test.sh` covers 4 and 9.\n",
+        "\n<sub>Written by the model.</sub>\n",
+        "| Command | Before | After | Duration |\n",
+        "| `sh test.sh` | ❌ failed (1) | ✅ passed | ",
+        "<details><summary>Details: <code>gpt-5.3-codex</code> · $0.0",
+        " · 5 turns · ",
+        "\nbase `main` at `",
+        "` · sandbox `local` · ",
+        "\n- Input: 1 hidden part removed: 1 HTML comment\n",
+    ] {
+        assert!(output.stdout.contains(part), "the demo: {part}: {}", output.text());
+        assert!(readme.contains(part), "the README: {part}");
+    }
+}
+
 #[test]
 fn a_second_demo_in_the_same_folder_is_refused() {
     let world = TestWorld::local([]).unset("PATCHWRIGHT_STATE_DIR");

@@ -12,7 +12,7 @@ use patchwright_report::pr_body::PullRequest;
 use patchwright_report::progress::{Finished, Readiness, Running};
 use patchwright_report::{
     MAX_BODY, annotations, commit_message, job_summary, markdown, marker, plan_md, pr_body,
-    progress, template,
+    progress, sections, template,
 };
 use patchwright_task::verify;
 use patchwright_types::calls::ToolUse;
@@ -159,21 +159,9 @@ fn the_pull_request_says_what_was_done_and_what_was_checked() {
 
         ## Summary
 
-        *The model says:*
-
         It returned `None`.
 
-        ## What changed
-
-        | File | Change | Lines |
-        |---|---|---|
-        | `src/parser.rs` | changed | +3 −1 |
-
-        ## Plan
-
-        - [x] Find the bug
-        - [ ] Fix it *(in progress)*
-        - [ ] Test it
+        <sub>Written by the model.</sub>
 
         ## Evidence
 
@@ -193,10 +181,6 @@ fn the_pull_request_says_what_was_done_and_what_was_checked() {
         </details>
 
         Run by Patchwright in fresh sandboxes, not by the model. Commands from: the repository's kind.
-
-        ## Assumptions
-
-        - Empty means zero bytes
 
         ## Please look at
 
@@ -221,18 +205,14 @@ fn the_pull_request_says_what_was_done_and_what_was_checked() {
 
         </details>
 
-        ## Details
+        ## Assumptions
 
-        <details><summary>Cost, model and where this comes from</summary>
+        - Empty means zero bytes
 
-        $0.0421 · 5 turns · 12000 tokens in (9000 cached), 800 out · 61 s
-        - Model: `gpt-5.3-codex`
-        - Base: `main` at `0123456789`
-        - Sandbox: `docker`, image `rust:1`
-        - Enforced: `network none`
-        - Instructions read: `AGENTS.md`
-        - Run: `r1`
-        - Tool: `patchwright 0.1.0`
+        <details><summary>Details: <code>gpt-5.3-codex</code> · $0.04 · 5 turns · 61 s</summary>
+
+        base `main` at `0123456` · sandbox `docker`, image `rust:1` · 12000 tokens in (9000 cached), 800 out · instructions from `AGENTS.md` · run `r1` · `patchwright 0.1.0`
+
         - Input: 1 hidden part removed: 1 HTML comment
 
         </details>
@@ -256,9 +236,9 @@ fn the_repositorys_template_is_filled() {
 
         ## Description
 
-        *The model says:*
-
         It returned `None`.
+
+        <sub>Written by the model.</sub>
 
 
         ## Linked issue
@@ -290,22 +270,6 @@ fn the_repositorys_template_is_filled() {
 
         - [ ] Docs &lt;script&gt;
 
-        ## What changed
-
-        | File | Change | Lines |
-        |---|---|---|
-        | `src/parser.rs` | changed | +3 −1 |
-
-        ## Plan
-
-        - [x] Find the bug
-        - [ ] Fix it *(in progress)*
-        - [ ] Test it
-
-        ## Assumptions
-
-        - Empty means zero bytes
-
         ## Please look at
 
         - `Cargo.lock`: decides which code is installed (`path.protected.lock`)
@@ -316,18 +280,14 @@ fn the_repositorys_template_is_filled() {
 
         - `.github/workflows/ci.yml` — runs in CI with the repository's secrets (`path.workflow`)
 
-        ## Details
+        ## Assumptions
 
-        <details><summary>Cost, model and where this comes from</summary>
+        - Empty means zero bytes
 
-        $0.0421 · 5 turns · 12000 tokens in (9000 cached), 800 out · 61 s
-        - Model: `gpt-5.3-codex`
-        - Base: `main` at `0123456789`
-        - Sandbox: `docker`, image `rust:1`
-        - Enforced: `network none`
-        - Instructions read: `AGENTS.md`
-        - Run: `r1`
-        - Tool: `patchwright 0.1.0`
+        <details><summary>Details: <code>gpt-5.3-codex</code> · $0.04 · 5 turns · 61 s</summary>
+
+        base `main` at `0123456` · sandbox `docker`, image `rust:1` · 12000 tokens in (9000 cached), 800 out · instructions from `AGENTS.md` · run `r1` · `patchwright 0.1.0`
+
         - Input: 1 hidden part removed: 1 HTML comment
 
         </details>
@@ -337,6 +297,15 @@ fn the_repositorys_template_is_filled() {
 
         <!-- patchwright:pull-request run=r1 v=1 -->
     "#]].assert_eq(&body_of(&outcome(None), Some(template), None));
+}
+
+#[test]
+fn a_template_that_asks_for_the_changes_gets_the_files() {
+    let template = "## Why\n\n## What changed\n\nList the files.\n";
+    let body = body_of(&outcome(None), Some(template), None);
+    let filled = body.split("## What changed").nth(1).unwrap();
+    assert!(filled.starts_with("\n\n| File | Change | Lines |"), "{body}");
+    assert_eq!(body.matches("src/parser.rs").count(), 1, "{body}");
 }
 
 #[test]
@@ -417,7 +386,7 @@ fn the_progress_comment_shows_the_plan_and_then_the_end() {
         - [ ] Fix it *(in progress)*
         - [ ] Test it
 
-        $0.0421 · 5 turns · 12000 tokens in (9000 cached), 800 out · 61 s
+        $0.04 · 5 turns · 12000 tokens in (9000 cached), 800 out · 61 s
 
         <!-- patchwright:progress run=issue-7 v=1 -->
 
@@ -443,6 +412,56 @@ fn the_progress_comment_shows_the_plan_and_then_the_end() {
             &marker
         )
     ));
+}
+
+#[test]
+fn a_draft_that_a_check_is_against_is_not_done() {
+    let mut outcome = outcome(None);
+    let said = |outcome: &Outcome, readiness: Readiness| {
+        let finished = Finished {
+            outcome,
+            pull_request: Some((8, "…")),
+            readiness,
+            compare_url: None,
+            marker: "",
+        };
+        let text = progress::finished(&finished);
+        let lines: Vec<&str> = text.lines().take(3).collect();
+        lines.join("\n").replace(" · [run](https://github.com/acme/web/actions/runs/1)", "")
+    };
+    let red = "**Patchwright: draft: checks fail**\n\nPull request: #8 (1 check fails)";
+    for conclusion in [Conclusion::Done, Conclusion::Partial] {
+        outcome.conclusion = conclusion;
+        assert_eq!(said(&outcome, Readiness::Draft), red);
+    }
+    outcome.conclusion = Conclusion::Budget;
+    assert_eq!(
+        said(&outcome, Readiness::Draft),
+        "**Patchwright: stopped by a limit**\n\nPull request: #8 (draft: 1 check fails)"
+    );
+    outcome.conclusion = Conclusion::Done;
+    outcome.evidence.rows.truncate(1);
+    assert_eq!(
+        said(&outcome, Readiness::Draft),
+        "**Patchwright: done**\n\nPull request: #8 (draft: 1 check passes)"
+    );
+}
+
+#[test]
+fn dollars_are_cents() {
+    let said = |cost_usd: f64, cost_is_estimate: bool| {
+        sections::dollars(&Spending { cost_usd, cost_is_estimate, ..Spending::default() })
+    };
+    for (cost, exact, bound) in [
+        (0.0, "$0.00", "at most $0.00"),
+        (0.0099, "< $0.01", "at most $0.01"),
+        (0.01, "$0.01", "at most $0.01"),
+        (0.07, "$0.07", "at most $0.07"),
+        (0.0238, "$0.02", "at most $0.03"),
+        (12.345_678, "$12.35", "at most $12.35"),
+    ] {
+        assert_eq!((said(cost, false).as_str(), said(cost, true).as_str()), (exact, bound));
+    }
 }
 
 #[test]
@@ -510,7 +529,7 @@ fn the_job_summary() {
 
         ### Cost
 
-        $0.0421 · 5 turns · 12000 tokens in (9000 cached), 800 out · 61 s
+        $0.04 · 5 turns · 12000 tokens in (9000 cached), 800 out · 61 s
 
         ### Tools
 
@@ -595,7 +614,7 @@ fn acts(report: &str) -> Vec<&'static str> {
         }
     }
     assert_eq!(fence, None, "an open code block in {report}");
-    let ours = ["<details>", "</details>", "<summary>", "</summary>"];
+    let ours = ["<details>", "</details>", "<summary>", "</summary>", "<sub>", "</sub>"];
     let outside = ours.iter().fold(outside, |text, tag| text.replace(tag, ""));
     let outside =
         outside.replace("<!-- patchwright:pull-request run=r1 v=1 -->", "").replace("Fixes #7", "");

@@ -4,6 +4,7 @@
 mod at_once;
 mod bounds;
 mod standing;
+mod volume;
 
 use patchwright_forge::Role;
 use serde_json::{Value, json};
@@ -128,7 +129,7 @@ fn minor_and_unsure_findings_are_folded_in_the_body() {
 }
 
 #[test]
-fn an_actions_token_writes_a_check_run_with_annotations() {
+fn an_actions_token_writes_a_check_run_that_links_to_the_comment() {
     let github = github().actions_token();
     let world = TestWorld::new(github, reviewer([adds(3, 1)]));
     let output = review(&world);
@@ -137,6 +138,9 @@ fn an_actions_token_writes_a_check_run_with_annotations() {
     assert_eq!(checks.len(), 1, "{}", output.stderr);
     assert_eq!(checks[0].conclusion.as_deref(), Some("neutral"));
     assert_eq!(checks[0].title.as_deref(), Some("1 finding"));
+    let comment = format!("#issuecomment-{})", world.github.comments(3)[0].id);
+    let summary = checks[0].summary.as_deref().unwrap();
+    assert!(summary.trim_end().ends_with(&comment), "{summary}");
     assert_eq!(world.github.reviews(3).len(), 1);
     // Its own comments are known again, though the token does not say whose it is.
     let again = world.run(&["review", "acme/app#3"]);
@@ -397,7 +401,8 @@ fn a_finding_that_holds_our_own_secret_is_not_posted() {
     assert_eq!(output.code, 0, "{}", output.stderr);
     let reviews = ours(&world);
     assert_eq!(reviews[0].comments.len(), 1);
-    assert!(reviews[0].body.contains("withheld"), "{}", reviews[0].body);
+    let sticky = sticky(&world);
+    assert!(sticky.contains("2 finding(s) were withheld"), "{sticky}");
     assert_eq!(table(&world), ["new: Adds 7"]);
     assert!(world.holds(&key[..14]).is_empty(), "nor is it in a file");
     let sent = format!("{:?}", world.github.requests());

@@ -170,24 +170,26 @@ fn the_body_says_what_was_read_and_lists_what_has_no_line() {
     let text = body::body(&Body {
         reviewed: &reviewed,
         known: &known,
-        inline: 1,
+        inline: std::slice::from_ref(&on_line),
         listed: &listed,
         remarks: &["Commits were pushed while this review ran.".to_owned()],
+        comment_url: None,
     });
     expect![[r#"
         **Patchwright review**: 3 new findings, 1 fixed.
+        Most important: **P1 · bug** Subtracts instead of adding (`src/calc.rs:7`)
+
+        > [!NOTE]
+        > Commits were pushed while this review ran.
 
         Read at `a1b2c3d`: 2 of 3 changed files, 30 of 40 changed lines.
 
         > [!WARNING]
         > This review is not complete. 1 changed file was not read completely (4 lines).
 
-        > [!NOTE]
-        > Commits were pushed while this review ran.
-
-        *The model says:*
-
         The change does what it says, apart from the sign.
+
+        <sub>Written by the model.</sub>
 
         <details><summary>1 finding could not be anchored to a line of the diff</summary>
 
@@ -246,7 +248,7 @@ fn the_body_says_what_was_read_and_lists_what_has_no_line() {
 
         <details><summary>Cost, model and where this comes from</summary>
 
-        $0.0123 · 4 turns · 0 tokens in (0 cached), 0 out · 0 s
+        $0.01 · 4 turns · 0 tokens in, 0 out · 0 s
 
         - Model: `gpt-5`
         - Run: `20261121-120000-0a0b0c0d`
@@ -260,6 +262,82 @@ fn the_body_says_what_was_read_and_lists_what_has_no_line() {
     "#]]
     .assert_eq(&text);
     assert!(is_of_run(&text, &reviewed.run) && !is_of_run(&text, "20261121-120000-0a0b0c0e"));
+}
+
+#[test]
+fn beside_a_comment_in_the_conversation_the_body_is_two_lines_and_a_link() {
+    let first = found(7, Priority::P1, "`add` subtracts instead of adding");
+    let second = found(9, Priority::P2, "Docs are stale");
+    let minor = found(11, Priority::P3, "A third thing");
+    let reviewed = Reviewed { below: 2, ..partial(vec![first.clone(), second.clone()]) };
+    let all = [&first, &second, &minor];
+    let known = all.map(|anchored| known(anchored, FindingState::New));
+    let listed = [Listed { anchored: minor, why: OffDiffReason::Minor }];
+    let whole = Body {
+        reviewed: &reviewed,
+        known: &known,
+        inline: &[second, first.clone()],
+        listed: &listed,
+        remarks: &[],
+        comment_url: Some("https://github.com/acme/app/pull/3#issuecomment-1"),
+    };
+    expect![[r#"
+        **Patchwright review**: 3 new findings (1 × P1, 1 × P2, 1 × P3). The review is not complete.
+        Most important: **P1 · bug** `add` subtracts instead of adding (`src/calc.rs:7`)
+        [All findings, checks and cost](https://github.com/acme/app/pull/3#issuecomment-1)
+
+        <details><summary>1 finding below the priority or confidence of comments on lines</summary>
+
+        **P3 · bug** A third thing
+        `src/calc.rs:11`
+
+        `add` subtracts, so every sum is wrong.
+
+        ```
+            a - b
+        ```
+
+        </details>
+
+        <!-- patchwright:review run=20261121-120000-0a0b0c0d v=1 -->
+
+        [//]: # (patchwright:review run=20261121-120000-0a0b0c0d v=1)
+    "#]]
+    .assert_eq(&body::body(&whole));
+    // Its comment follows, so the body does not say it first.
+    let one = Body { inline: &[first], listed: &[], known: &known[..1], ..whole };
+    expect![[r#"
+        **Patchwright review**: 1 new finding (1 × P1). The review is not complete.
+        [All findings, checks and cost](https://github.com/acme/app/pull/3#issuecomment-1)
+
+        <!-- patchwright:review run=20261121-120000-0a0b0c0d v=1 -->
+
+        [//]: # (patchwright:review run=20261121-120000-0a0b0c0d v=1)
+    "#]]
+    .assert_eq(&body::body(&one));
+}
+
+#[test]
+fn titles_show_code_as_code() {
+    let shown = |title: &str| {
+        let comment = inline::comment(&found(7, Priority::P1, title), true);
+        comment.lines().next().unwrap().trim_start_matches("**P1 · bug** ").to_owned()
+    };
+    for (title, expected) in [
+        ("`a | b` is *wrong*", r"`a | b` is \*wrong\*"),
+        ("Use `x_y`, not `z`", "Use `x_y`, not `z`"),
+        // What is not closed is no code, and what stands around it does not meet.
+        ("Cut in `the mid", "Cut in the mid"),
+        ("@`acme and GH`-1", r"@`acme and GH`\-1"),
+        ("@``acme, GH``-1, `", "@&#8203;acme, GH&#8203;-1, "),
+        ("`/approve` it", "`/approve` it"),
+    ] {
+        assert_eq!(shown(title), expected, "{title}");
+    }
+    assert!(!shown("`<!-- patchwright:finding fp=1 v=1 -->`").contains("patchwright:"));
+    let one = known(&found(7, Priority::P1, "`a | b` is wrong"), FindingState::New);
+    let table = sticky::table(&reviewed(Vec::new()), &[one], &|_| None);
+    assert!(table.contains(r"**P1** `a \| b` is wrong |"), "{table}");
 }
 
 #[test]
@@ -302,7 +380,9 @@ fn the_sticky_comment_has_a_table_links_and_a_memory() {
     expect![[r#"
         ### Patchwright review: 2 open findings (1 × P1, 1 × P2)
 
-        Read at `a1b2c3d`, changes since `0011223` only: 2 of 3 changed files, 30 of 40 changed lines.
+        The change does what it says, apart from the sign.
+
+        <sub>Written by the model.</sub>
 
         | | Finding | Where | Since |
         |---|---|---|---|
@@ -310,9 +390,9 @@ fn the_sticky_comment_has_a_table_links_and_a_memory() {
         | ⏳ still there | **P2** A \| pipe, and @&#8203;somebody | `src/calc.rs:9` | `a1b2c3d` |
         | 🚫 dismissed | **P3** Long gone | `src/calc.rs` | `a1b2c3d` |
 
-        [The latest review with comments](https://github.com/acme/app/pull/3#pullrequestreview-1)
+        Read at `a1b2c3d`, changes since `0011223` only: 2 of 3 changed files, 30 of 40 changed lines. [Latest review](https://github.com/acme/app/pull/3#pullrequestreview-1)
 
-        <details><summary>Checks</summary>
+        <details><summary>1 check fails</summary>
 
         | Command | Before | After | Duration |
         |---|---|---|---|
@@ -338,17 +418,13 @@ fn the_sticky_comment_has_a_table_links_and_a_memory() {
 
         </details>
 
-        <details><summary>Cost, model and where this comes from</summary>
+        <details><summary>Details: <code>gpt-5</code> · $0.01 · 4 turns · 0 s</summary>
 
-        $0.0123 · 4 turns · 0 tokens in (0 cached), 0 out · 0 s
-
-        - Model: `gpt-5`
-        - Run: `20261121-120000-0a0b0c0d`
-        - Tool: `patchwright 0.1.0`
+        0 tokens in, 0 out · run `20261121-120000-0a0b0c0d` · `patchwright 0.1.0`
 
         </details>
 
-        Answer in a thread to discuss a finding, resolve it or reply `@patchwright ignore` to dismiss it; `@patchwright help` lists what else can be asked for.
+        <sub>Reply in a thread to discuss a finding; resolve it or reply `@patchwright ignore` to dismiss it. `@patchwright help` lists more.</sub>
 
         <!-- patchwright:review run=20261121-120000-0a0b0c0d v=1 -->
     "#]].assert_eq(&shown.join("\n"));
@@ -472,13 +548,17 @@ fn nothing_that_the_model_writes_acts() {
     let mut known = known(&hostile, FindingState::New);
     known.path = "a`b|c\n/close".to_owned();
     let memory = Memory { findings: vec![known.clone()], ..Memory::default() };
-    let body = body::body(&Body {
+    let listed = [Listed { anchored: listed, why: OffDiffReason::NoLine }];
+    let body = Body {
         reviewed: &reviewed,
         known: std::slice::from_ref(&known),
-        inline: 1,
-        listed: &[Listed { anchored: listed, why: OffDiffReason::NoLine }],
+        inline: std::slice::from_ref(&hostile),
+        listed: &listed,
         remarks: &[],
-    });
+        comment_url: None,
+    };
+    let short = Body { comment_url: Some("https://github.com/acme/app/pull/3#c"), ..body };
+    let (body, short) = (body::body(&body), body::body(&short));
     let sticky = sticky::comment(&Sticky {
         reviewed: &reviewed,
         known: std::slice::from_ref(&known),
@@ -490,7 +570,7 @@ fn nothing_that_the_model_writes_acts() {
     });
     let comment = inline::comment(&hostile, true);
     let summary = job_summary::of_review(&reviewed, None);
-    for text in [&body, &sticky, &comment, &summary] {
+    for text in [&body, &short, &sticky, &comment, &summary] {
         assert!(!text.contains("<img") && !text.contains("<!-- hidden"), "{text}");
         assert!(
             !text.contains("![p]") && !text.contains("@acme") && !text.contains("#12"),
@@ -542,6 +622,7 @@ fn paths_are_no_commands() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one bound for each text")]
 fn every_text_fits_and_no_finding_is_lost_silently() {
     let many: Vec<Anchored> = (1..=450)
         .map(|number| {
@@ -563,13 +644,15 @@ fn every_text_fits_and_no_finding_is_lost_silently() {
         let text = body::body(&Body {
             reviewed: &reviewed,
             known: &known,
-            inline: 0,
+            inline: &[],
             listed: &listed,
             remarks: &[],
+            comment_url: None,
         });
         assert!(text.chars().count() <= MAX_BODY, "{count}: {}", text.chars().count());
         assert!(is_of_run(&text, &reviewed.run), "{count}");
-        let shown = text.matches("Finding ").count();
+        let (_, listed) = text.split_once("<details>").unwrap();
+        let shown = listed.matches("Finding ").count();
         let said = shown == count
             || text.contains(&format!("{} findings that did not fit here", count - shown));
         assert!(said, "{count}: {shown} shown\n{text:.3000}");
@@ -601,6 +684,8 @@ fn every_text_fits_and_no_finding_is_lost_silently() {
         fail_on_checks: true,
         handed_over: false,
         withheld: &[],
+        page: None,
+        annotated: &[],
     });
     assert!(draft.summary.chars().count() <= 65_535);
 }
@@ -640,6 +725,8 @@ fn the_check_succeeds_only_when_all_was_read_and_nothing_fails() {
                 fail_on_checks,
                 handed_over,
                 withheld: &[],
+                page: None,
+                annotated: &[],
             };
             data.conclusion()
         };
@@ -704,6 +791,8 @@ fn the_check_is_not_green_over_what_matters() {
             fail_on_checks,
             handed_over: false,
             withheld: &[],
+            page: None,
+            annotated: &[],
         });
         assert_eq!((draft.conclusion, draft.title.as_str()), (expected, title), "{priority}");
     }
@@ -716,8 +805,14 @@ fn the_check_has_annotations_on_the_new_side() {
     if let Anchor::Lines { side, .. } = &mut left.anchor {
         *side = Side::Left;
     }
-    let known = [known(&right, FindingState::New), known(&left, FindingState::Still)];
-    let reviewed = reviewed(vec![right, left]);
+    let on_line = found(9, Priority::P2, "Has a comment");
+    let known = [
+        known(&right, FindingState::New),
+        known(&left, FindingState::Still),
+        known(&on_line, FindingState::New),
+    ];
+    let reviewed = reviewed(vec![right.clone(), left.clone(), on_line]);
+    let page = "https://github.com/acme/app/pull/3#issuecomment-1";
     let draft = check::check(&Check {
         reviewed: &reviewed,
         known: &known,
@@ -726,11 +821,21 @@ fn the_check_has_annotations_on_the_new_side() {
         fail_on_checks: true,
         handed_over: false,
         withheld: &[],
+        page: Some(page),
+        annotated: &[&right, &left],
     });
     assert_eq!(
         (draft.title.as_str(), draft.head_sha.as_str()),
         ("2 findings at P1 or above", HEAD)
     );
+    expect![[r#"
+        `cargo test` passes on the base and fails here.
+
+        Open findings: 2 × P1, 1 × P2.
+
+        [Findings, checks and cost](https://github.com/acme/app/pull/3#issuecomment-1)
+    "#]]
+    .assert_eq(&draft.summary);
     expect![[r#"
         [
             CheckAnnotation {
@@ -980,7 +1085,7 @@ fn the_job_summary_and_the_outputs_say_what_happened() {
 
         <details><summary>Cost, model and where this comes from</summary>
 
-        $0.0123 · 4 turns · 0 tokens in (0 cached), 0 out · 0 s
+        $0.01 · 4 turns · 0 tokens in, 0 out · 0 s
 
         - Model: `gpt-5`
         - Run: `20261121-120000-0a0b0c0d`

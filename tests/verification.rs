@@ -75,7 +75,7 @@ fn a_bug_that_is_not_repaired_goes_back_and_the_run_is_partly_done() {
     assert!(pull.draft && pull.body.contains("Refs #7") && !pull.body.contains("Fixes #7"));
     assert!(pull.body.contains("fixed 0 · broke 0 · 1 fails as before"), "{}", pull.body);
     let comment = &world.github.comments(7)[0].body;
-    assert!(comment.contains("**Patchwright: partly done**"), "{comment}");
+    assert!(comment.contains("**Patchwright: draft: checks fail**"), "{comment}");
     assert!(comment.contains("still fails, as it did before the change"), "{comment}");
     let result = result(&world);
     assert_eq!(

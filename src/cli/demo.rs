@@ -12,7 +12,7 @@ use patchwright_types::outcome::Conclusion;
 ///
 /// A local forge holds a small repository with a failing check and an issue about it; a scripted
 /// model works on it in Docker when it answers, else in the local sandbox; the result is a local
-/// pull request with the diff, the plan and the evidence.
+/// pull request with the diff and the evidence.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Folder for the demo's forge and reports [default: a new temporary folder]

@@ -17,7 +17,7 @@ use patchwright_types::task::{IssueRequest, Trigger};
 /// Work on an issue and open or update its pull request
 ///
 /// Clones the repository, works on the issue in a locked container, runs the repository's own checks
-/// before and after, and opens one pull request with the diff, the plan and the evidence. Run it
+/// before and after, and opens one pull request with the diff and the evidence. Run it
 /// again and the same pull request is brought up to date.
 ///
 /// Needs `GITHUB_TOKEN` with `contents: write`, `issues: write` and `pull-requests: write`, and the key

@@ -33,7 +33,7 @@ use patchwright_types::outcome::Conclusion;
 /// Patchwright: issue in, pull request out
 ///
 /// A coding agent for GitHub that works in a locked container, is never asked for approval, and ends
-/// in a pull request with the diff, the plan and the evidence.
+/// in a pull request with the diff and the evidence.
 #[derive(Debug, Parser)]
 #[command(name = "patchwright", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {

@@ -170,7 +170,8 @@ fn a_check_that_failed_before_and_still_fails_goes_back_once() {
     assert_eq!(world.model.requests().len(), 3, "once, no more");
     assert!(world.github.pulls()[0].draft);
     let comment = &world.github.comments(7)[0].body;
-    assert!(comment.contains("Pull request: #8 (draft: 1 check fails)"), "{comment}");
+    assert!(comment.starts_with("**Patchwright: draft: checks fail**"), "{comment}");
+    assert!(comment.contains("Pull request: #8 (1 check fails)"), "{comment}");
     let result: serde_json::Value = serde_json::from_str(&world.result("result.json")).unwrap();
     assert_eq!((&result["conclusion"], &result["checks"]), (&json!("partial"), &json!("failed")));
 }

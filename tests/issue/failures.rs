@@ -58,7 +58,7 @@ fn a_used_up_budget_opens_a_draft_that_the_next_run_completes() {
             - [ ] Find the bug *(in progress)*
             - [ ] Fix it
 
-            $0.0045 · 3 turns · 3000 tokens in (1800 cached), 150 out · TIME
+            < $0.01 · 3 turns · 3000 tokens in (1800 cached), 150 out · TIME
 
             <!-- patchwright:progress run=RUN v=1 -->
 

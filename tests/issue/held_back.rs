@@ -89,7 +89,7 @@ fn a_change_of_workflow_files_alone_is_refused_and_nothing_is_pushed() {
 
             CI
 
-            $0.0045 · 3 turns · 3000 tokens in (1800 cached), 150 out · TIME
+            < $0.01 · 3 turns · 3000 tokens in (1800 cached), 150 out · TIME
 
             <!-- patchwright:progress run=RUN v=1 -->
 
@@ -155,7 +155,7 @@ fn a_change_that_holds_our_own_key_is_refused_and_the_key_is_nowhere() {
 
             Noted.
 
-            $0.0045 · 3 turns · 3000 tokens in (1800 cached), 150 out · TIME
+            < $0.01 · 3 turns · 3000 tokens in (1800 cached), 150 out · TIME
 
             <!-- patchwright:progress run=RUN v=1 -->
 
@@ -199,7 +199,7 @@ fn no_change_is_no_pull_request() {
 
             Nothing is wrong here.
 
-            $0.0030 · 2 turns · 2000 tokens in (1200 cached), 100 out · TIME
+            < $0.01 · 2 turns · 2000 tokens in (1200 cached), 100 out · TIME
 
             <!-- patchwright:progress run=RUN v=1 -->
 
@@ -228,7 +228,7 @@ fn a_question_ends_up_in_the_comment() {
 
             NEEDS INPUT: which base, 8 or 10?
 
-            $0.0015 · 1 turns · 1000 tokens in (600 cached), 50 out · TIME
+            < $0.01 · 1 turn · 1000 tokens in (600 cached), 50 out · TIME
 
             <!-- patchwright:progress run=RUN v=1 -->
 

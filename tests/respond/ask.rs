@@ -19,7 +19,7 @@ fn a_question_is_answered_in_the_conversation_and_nothing_is_written_else() {
         &expect![[r#"
             It **subtracts**: see `calc.sh`. @&#8203;rita fixes #&#8203;7 &lt;!-- hidden --&gt;
 
-            <sub>at `80dd58b74f` · $0.0015 · 1 turns · 1000 tokens in (600 cached), 50 out · TIME</sub>
+            <sub>at `80dd58b74f` · < $0.01 · 1 turn · 1000 tokens in (600 cached), 50 out · TIME</sub>
 
             <!-- patchwright:answer-comment-1009 v=1 -->
 

@@ -64,7 +64,7 @@ fn a_fix_becomes_one_commit_on_the_branch_and_an_answer_in_the_conversation() {
 
             Run by Patchwright in fresh sandboxes, not by the model. Commands from: found by the repository's kind.
 
-            $0.0075 · 5 turns · 5000 tokens in (3000 cached), 250 out · TIME
+            < $0.01 · 5 turns · 5000 tokens in (3000 cached), 250 out · TIME
 
             <!-- patchwright:answer-comment-1009 v=1 -->
 

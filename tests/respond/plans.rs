@@ -42,7 +42,7 @@ fn a_plan_is_posted_with_its_hash_and_carried_out_when_approved() {
 
             To have exactly this done, write `@patchwright approve HASH` in a comment. If the description or the code changes before that, ask for a new plan.
 
-            <sub>$0.0015 · 1 turns · 1000 tokens in (600 cached), 50 out · TIME</sub>
+            <sub>< $0.01 · 1 turn · 1000 tokens in (600 cached), 50 out · TIME</sub>
 
             <!-- patchwright:plan hash=HASH text=85bd110800aa commit=SHA v=1 -->
 

@@ -152,6 +152,9 @@ fn each_finding_is_put_back_to_the_model_before_it_is_posted() {
     let posted = world.github.review_comments(8);
     assert_eq!(posted.len(), 1, "{posted:?}");
     assert!(posted[0].body.contains("`divide 1 0` fails."), "{posted:?}");
+    assert!(!posted[0].body.contains("Not confirmed"), "{posted:?}");
+    let sticky = world.github.comments(8).pop().unwrap().body;
+    assert!(sticky.contains("A second look withdrew 1 finding."), "{sticky}");
 }
 
 /// Another bot's model, a proxy, a budget: none of it may cost what was found.
@@ -174,7 +177,10 @@ fn a_second_look_that_fails_or_says_nothing_leaves_the_findings_unconfirmed() {
         let result = result(&world);
         assert_eq!(result["conclusion"], "done", "{result}");
         assert_eq!(verdicts(&result)[0].1, "unconfirmed");
-        assert_eq!(world.github.review_comments(8).len(), 1);
+        let posted = world.github.review_comments(8);
+        assert!(posted[0].body.contains("Not confirmed by a second look."), "{posted:?}");
+        let sticky = world.github.comments(8).pop().unwrap().body;
+        assert!(sticky.contains("Not confirmed by a second look: 1 finding."), "{sticky}");
         let notes = result["notes"].to_string();
         assert_eq!(
             notes.contains("the second look at the findings was not finished"),

@@ -84,7 +84,8 @@ pub fn of_review(reviewed: &Reviewed, published: Option<&PublishedReview>) -> St
         .iter()
         .map(|anchored| Listed { anchored: anchored.clone(), why: body::OffDiffReason::NoLine })
         .collect();
-    let whole = Body { reviewed, known, inline: 0, listed: &listed, remarks: &[] };
+    let whole =
+        Body { reviewed, known, inline: &[], listed: &listed, remarks: &[], comment_url: None };
     out.push_str(&body::for_summary(&whole));
     review::cut(&out, MAX_SUMMARY)
 }

@@ -14,6 +14,7 @@ pub mod hand_over;
 pub mod html;
 pub mod job_summary;
 pub mod markdown;
+mod origin;
 pub mod outputs;
 pub mod plan_md;
 pub mod pr_body;

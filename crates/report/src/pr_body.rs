@@ -1,8 +1,11 @@
-//! Title and body of the pull request. The facts in it (files, checks, cost) come from the run's
-//! records; what the model says is labelled as such and can neither notify nor close anything.
+//! Title and body of the pull request: what was done, what shows that it works, what to look at, and
+//! folded where it comes from. What the page has elsewhere (files, commits) is not repeated. The facts
+//! come from the run's records; what the model says is labelled as such and can neither notify nor close
+//! anything.
 
 use std::fmt::Write as _;
 
+use super::origin::{self, Origin};
 use super::template::{self, Section, Topic};
 use super::{MAX_BODY, commit_message, markdown, sections, setup};
 use patchwright_base::text;
@@ -53,7 +56,7 @@ pub fn title(final_message: &str, issue_title: Option<&str>) -> String {
 }
 
 /// The body, at most [`MAX_BODY`] characters. What is cut goes in this order: the held-back patch,
-/// the model's words, the list of files; the checks, the marker and `Fixes #N` always stay.
+/// the model's words; the checks, the marker and `Fixes #N` always stay.
 pub fn body(pull_request: &PullRequest<'_>) -> String {
     let budgets = [(PATCH, SUMMARY), (0, SUMMARY), (0, 3000), (0, 500)];
     let mut out = String::new();
@@ -78,8 +81,14 @@ fn assemble(pull_request: &PullRequest<'_>, patch: usize, summary: usize) -> Str
     if let Some(template) = pull_request.template.filter(|template| !template.trim().is_empty()) {
         out.push_str(template::fill(template, &mut sections).trim_start());
     }
-    for section in sections.iter().filter(|section| section.topic != Topic::Issue) {
-        let _ = write!(out, "## {}\n\n{}\n\n", section.heading, section.text.trim_end());
+    // The issue has its line at the end, and the page has a list of the files: both are here for
+    // templates that ask for them.
+    let is_shown = |section: &&Section| !matches!(section.topic, Topic::Issue | Topic::Changes);
+    for section in sections.iter().filter(is_shown) {
+        if !section.heading.is_empty() {
+            let _ = write!(out, "## {}\n\n", section.heading);
+        }
+        let _ = write!(out, "{}\n\n", section.text.trim_end());
     }
     let tail = footer(pull_request, &out);
     out.push_str(&tail);
@@ -91,39 +100,37 @@ fn sections(pull_request: &PullRequest<'_>, patch: usize, summary: usize) -> Vec
     let outcome = pull_request.outcome;
     let section = |topic, heading, text| Section { topic, heading, text };
     let changes = outcome.change.as_ref().map(|c| sections::files(c, &outcome.judgement));
-    let plan = sections::plan(&outcome.plan);
-    let notes = outcome.plan.explanation.as_deref().map(text::inline).unwrap_or_default();
     let assumptions = sections::assumptions(&outcome.final_message);
     let assumptions =
         assumptions.iter().fold(String::new(), |out, item| out + "- " + &text::inline(item) + "\n");
     let issue = pull_request.issue.map(|(number, _)| reference(outcome, number));
     let held = sections::held_back(&outcome.judgement, pull_request.held_back_patch, patch);
-    let report = &outcome.provenance.setup;
-    let details = format!(
-        "{}\n{}",
-        sections::cost(&outcome.spending),
-        sections::provenance(&outcome.run, &outcome.provenance)
-    );
-    let details = join(&setup::table(report), &details);
-    let details = format!(
-        "<details><summary>Cost, model and where this comes from</summary>\n\n{details}\n</details>"
-    );
+    let setup = setup::warning(&outcome.provenance.setup);
     let all = vec![
-        section(Topic::Summary, "Summary", says(&summary_of(pull_request), summary)),
+        section(Topic::Summary, "Summary", says(pull_request, summary)),
         section(Topic::Issue, "Issue", issue.unwrap_or_default()),
         section(Topic::Changes, "What changed", changes.unwrap_or_default()),
-        section(Topic::Other, "Plan", join(&plan, &notes)),
-        section(
-            Topic::Evidence,
-            "Evidence",
-            join(&sections::evidence(&outcome.evidence), &setup::warning(report)),
-        ),
-        section(Topic::Other, "Assumptions", assumptions),
+        section(Topic::Evidence, "Evidence", join(&sections::evidence(&outcome.evidence), &setup)),
         section(Topic::Other, "Please look at", sections::flags(&outcome.judgement.flags)),
         section(Topic::Other, "Held back", held),
-        section(Topic::Other, "Details", details),
+        section(Topic::Other, "Assumptions", assumptions),
+        section(Topic::Other, "", details(outcome)),
     ];
     all.into_iter().filter(|section| !section.text.trim().is_empty()).collect()
+}
+
+/// Cost and provenance, folded. How setup went is told only when something of it failed: what the checks
+/// say then has to be read with it.
+fn details(outcome: &Outcome) -> String {
+    let report = &outcome.provenance.setup;
+    let is_whole = setup::warning(report).is_empty();
+    let setup = if is_whole { String::new() } else { setup::table(report) };
+    origin::folded(&Origin {
+        run: &outcome.run,
+        spending: &outcome.spending,
+        provenance: &outcome.provenance,
+        more: &setup,
+    })
 }
 
 fn join(first: &str, second: &str) -> String {
@@ -147,12 +154,12 @@ fn summary_of(pull_request: &PullRequest<'_>) -> String {
     sections::without_assumptions(rest)
 }
 
-/// The model's words, marked as such.
-fn says(final_message: &str, most: usize) -> String {
-    let passage = markdown::passage(final_message, most);
+/// The model's words, and below them whose they are.
+fn says(pull_request: &PullRequest<'_>, most: usize) -> String {
+    let passage = markdown::passage(&summary_of(pull_request), most);
     match passage.trim() {
         "" => String::new(),
-        words => format!("*The model says:*\n\n{words}\n"),
+        words => format!("{words}\n\n{}\n", sections::BY_MODEL),
     }
 }
 

@@ -54,18 +54,32 @@ pub struct Finished<'a> {
     pub marker: &'a str,
 }
 
+/// How a change ended that a check is against.
+const RED_DRAFT: &str = "draft: checks fail";
+
+/// The work is there, and its pull request is a draft because of a check. A run that was cut short says
+/// that instead.
+fn is_red_draft(finished: &Finished<'_>) -> bool {
+    let outcome = finished.outcome;
+    finished.pull_request.is_some()
+        && finished.readiness == Readiness::Draft
+        && matches!(outcome.conclusion, Conclusion::Done | Conclusion::Partial)
+        && outcome.evidence.any_failed()
+}
+
 /// The comment after the run.
 pub fn finished(finished: &Finished<'_>) -> String {
     let outcome = finished.outcome;
     let link = link(outcome.provenance.run_url.as_deref());
-    let state = sections::state(outcome.conclusion);
+    let is_red_draft = is_red_draft(finished);
+    let state = if is_red_draft { RED_DRAFT } else { sections::state(outcome.conclusion) };
     let mut out = format!("**Patchwright: {state}**{link}\n");
     match (finished.pull_request, finished.compare_url) {
         (Some((number, _)), _) => {
             let checks = sections::checks(&outcome.evidence);
             let draft = match finished.readiness {
-                Readiness::Ready => "",
-                Readiness::Draft => "draft: ",
+                Readiness::Draft if !is_red_draft => "draft: ",
+                Readiness::Ready | Readiness::Draft => "",
             };
             let _ = write!(out, "\nPull request: #{number} ({draft}{checks})\n");
         }

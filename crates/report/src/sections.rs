@@ -152,13 +152,18 @@ pub fn held_back(judgement: &Judgement, patch: Option<&str>, most: usize) -> Str
 /// Tools of one table.
 const MAX_TOOLS: usize = 40;
 
-/// What was spent, as far as it is known.
+/// What was spent, as far as it is known: cents, because nobody decides by less.
 pub fn dollars(spending: &Spending) -> String {
-    let bound = if spending.cost_is_estimate { "at most " } else { "" };
+    let amount = match (spending.cost_is_estimate, spending.cost_usd) {
+        // A bound is never rounded down. The sum of many prices may lie a hair above a whole cent.
+        (true, cost) => format!("at most ${:.2}", (cost * 100.0 - 1e-6).max(0.0).ceil() / 100.0),
+        (false, cost) if cost > 0.0 && cost < 0.01 => "< $0.01".to_owned(),
+        (false, cost) => format!("${cost:.2}"),
+    };
     match (spending.price_is_unknown, spending.cost_usd > 0.0) {
         (true, false) => "price unknown".to_owned(),
-        (true, true) => format!("{bound}${:.4} and what has no known price", spending.cost_usd),
-        (false, _) => format!("{bound}${:.4}", spending.cost_usd),
+        (true, true) => format!("{amount} and what has no known price"),
+        (false, _) => amount,
     }
 }
 
@@ -167,17 +172,33 @@ pub fn dollars_output(spending: &Spending) -> String {
     if spending.price_is_unknown { String::new() } else { format!("{:.4}", spending.cost_usd) }
 }
 
+/// Whose words stand above; the model's name is in the details. What stands between tags is text in a
+/// passage, so no words of a model can end with a line like it.
+pub(super) const BY_MODEL: &str = "<sub>Written by the model.</sub>";
+
 /// Tokens, money, time, in one line.
 pub fn cost(spending: &Spending) -> String {
-    format!(
-        "{} · {} turns · {} tokens in ({} cached), {} out · {:.0} s",
-        dollars(spending),
-        spending.turns,
-        spending.usage.input,
-        spending.usage.cached_input,
-        spending.usage.output,
-        spending.wall_seconds,
-    )
+    let (turns, seconds) = (turns(spending), spending.wall_seconds);
+    format!("{} · {turns} · {} · {seconds:.0} s", dollars(spending), tokens(spending))
+}
+
+/// Money and time, in one line.
+pub(super) fn cost_without_tokens(spending: &Spending) -> String {
+    format!("{} · {} · {:.0} s", dollars(spending), turns(spending), spending.wall_seconds)
+}
+
+/// `5000 tokens in (3000 cached), 250 out`.
+pub(super) fn tokens(spending: &Spending) -> String {
+    let usage = &spending.usage;
+    let cached = match usage.cached_input {
+        0 => String::new(),
+        cached => format!(" ({cached} cached)"),
+    };
+    format!("{} tokens in{cached}, {} out", usage.input, usage.output)
+}
+
+fn turns(spending: &Spending) -> String {
+    format!("{} turn{}", spending.turns, if spending.turns == 1 { "" } else { "s" })
 }
 
 /// What the tools did, as a table.

@@ -1,10 +1,12 @@
-//! The body of a review: what was read, what was found, and every new finding that is not on a line.
+//! The body of a review: how much was found, what matters most, and every new finding that is not on a
+//! line. The rest is in the comment in the conversation, and only where there is none, here.
 
 use std::fmt::Write as _;
 
 use super::{
-    ROOM, beyond, details, heading, origin, place, plural, read, scope, shortfall, skipped, words,
+    ROOM, beyond, details, heading, origin, place, plural, scope, shortfall, skipped, words,
 };
+use crate::pr_body::is_plain_url;
 use crate::{self as report, sections};
 use patchwright_base::text;
 use patchwright_review::anchor::{Anchor, Anchored};
@@ -18,11 +20,13 @@ pub struct Body<'a> {
     /// What became of all findings, old and new.
     pub known: &'a [KnownFinding],
     /// New findings on lines.
-    pub inline: usize,
+    pub inline: &'a [Anchored],
     /// New findings that are not on a line, the most important first.
     pub listed: &'a [Listed],
     /// Sentences of ours that people should know first.
     pub remarks: &'a [String],
+    /// The comment in the conversation, which has what is not about one finding.
+    pub comment_url: Option<&'a str>,
 }
 
 /// A new finding that is not on a line.
@@ -88,19 +92,56 @@ pub fn body(body: &Body<'_>) -> String {
 
 fn assembled(body: &Body<'_>, room: &BodyBudget) -> String {
     let reviewed = body.reviewed;
-    let mut out = format!("**Patchwright review**: {}\n\n{}\n\n", found(body), scope(reviewed));
-    if let Some(shortfall) = shortfall(reviewed) {
-        let _ = writeln!(out, "> [!WARNING]\n> This review is not complete. {shortfall}\n");
+    let mut out = format!("**Patchwright review**: {}", found(body));
+    let url = body.comment_url.filter(|url| is_plain_url(url));
+    if url.is_some() && shortfall(reviewed).is_some() {
+        out.push_str(" The review is not complete.");
     }
+    out.push('\n');
+    if let Some(gravest) = gravest(body) {
+        let _ = writeln!(out, "Most important: {} ({})", heading(gravest), place(gravest));
+    }
+    if let Some(url) = url {
+        let _ = writeln!(out, "[All findings, checks and cost]({url})");
+    }
+    out.push('\n');
     for remark in body.remarks {
         let _ = writeln!(out, "> [!NOTE]\n> {}\n", remark.replace('\n', " "));
     }
-    let summary = words(&reviewed.summary, if room.sections > 0 { 8000 } else { 2000 });
-    if !summary.trim().is_empty() {
-        let _ = writeln!(out, "*The model says:*\n\n{}\n", summary.trim_end());
+    if url.is_none() {
+        out.push_str(&opening(reviewed, room));
     }
     out.push_str(&listed(body.listed, room));
-    out.push_str(&hidden(reviewed));
+    if url.is_none() {
+        out.push_str(&hidden(reviewed));
+        out.push_str(&closing(reviewed, room));
+    }
+    out
+}
+
+/// The new finding that matters most, unless it is the only one and its comment follows.
+fn gravest<'a>(body: &Body<'a>) -> Option<&'a Anchored> {
+    let all = body.inline.iter().chain(body.listed.iter().map(|listed| &listed.anchored));
+    let is_next = body.listed.is_empty() && body.inline.len() == 1;
+    all.min_by_key(|found| found.finding.priority).filter(|_| !is_next)
+}
+
+/// What the comment in the conversation would say above the findings.
+fn opening(reviewed: &Reviewed, room: &BodyBudget) -> String {
+    let mut out = format!("{}\n\n", scope(reviewed));
+    if let Some(shortfall) = shortfall(reviewed) {
+        let _ = writeln!(out, "> [!WARNING]\n> This review is not complete. {shortfall}\n");
+    }
+    let summary = words(&reviewed.summary, if room.sections > 0 { 8000 } else { 2000 });
+    if !summary.trim().is_empty() {
+        let _ = writeln!(out, "{}\n\n{}\n", summary.trim_end(), sections::BY_MODEL);
+    }
+    out
+}
+
+/// What it would say below them.
+fn closing(reviewed: &Reviewed, room: &BodyBudget) -> String {
+    let mut out = String::new();
     let parts = parts(reviewed);
     let filled = parts.iter().filter(|(_, text)| !text.trim().is_empty());
     for (summary, content) in filled.clone().take(room.sections) {
@@ -116,7 +157,7 @@ fn assembled(body: &Body<'_>, room: &BodyBudget) -> String {
 /// `3 new findings (1 × P0, 2 × P2), 2 from earlier are still there.`
 fn found(body: &Body<'_>) -> String {
     let of = |fate: FindingState| body.known.iter().filter(move |known| known.fate == fate);
-    let new = body.inline + body.listed.len();
+    let new = body.inline.len() + body.listed.len();
     let mut out = if new == 0 {
         "no new findings".to_owned()
     } else {
@@ -162,7 +203,7 @@ fn listed(listed: &[Listed], room: &BodyBudget) -> String {
             "in files that `review.paths` or `review.ignore-paths` leave out",
         ),
         (OffDiffReason::Overflow, "beyond the number of comments on lines"),
-        (OffDiffReason::Minor, "that are minor or uncertain"),
+        (OffDiffReason::Minor, "below the priority or confidence of comments on lines"),
     ];
     // The kinds are in order of importance, so the last ones are cut first.
     let mut left = room.findings;
@@ -238,9 +279,4 @@ fn parts(reviewed: &Reviewed) -> [(&'static str, String); 3] {
         ("What was not read", skipped(&reviewed.coverage)),
         ("Cost, model and where this comes from", origin(reviewed)),
     ]
-}
-
-/// The one-line form of what was read and found, for terminals and titles.
-pub fn headline(body: &Body<'_>) -> String {
-    format!("{} {}", found(body), read(&body.reviewed.coverage))
 }

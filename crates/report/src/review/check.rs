@@ -37,6 +37,10 @@ pub struct Check<'a> {
     pub handed_over: bool,
     /// Findings that contain one of our own secrets: they are counted, and nothing else is published.
     pub withheld: &'a [Priority],
+    /// The page that has the findings. Without one, the check does.
+    pub page: Option<&'a str>,
+    /// Findings that an annotation shows, because no comment on their lines does.
+    pub annotated: &'a [&'a Anchored],
 }
 
 impl Check<'_> {
@@ -147,7 +151,11 @@ pub fn not_run(head: &str, why: &str, run_url: Option<&str>) -> CheckDraft {
 
 fn summary(check: &Check<'_>) -> String {
     let reviewed = check.reviewed;
-    let mut out = format!("{}.\n\n", read(&reviewed.coverage));
+    let page = check.page.filter(|url| crate::pr_body::is_plain_url(url));
+    let mut out = String::new();
+    if page.is_none() {
+        let _ = writeln!(out, "{}.\n", read(&reviewed.coverage));
+    }
     if let Some(shortfall) = shortfall(reviewed) {
         let _ = writeln!(out, "This review is not complete. {shortfall}\n");
     }
@@ -172,6 +180,10 @@ fn summary(check: &Check<'_>) -> String {
     if !open.is_empty() {
         let _ = writeln!(out, "Open findings: {open}.\n");
     }
+    if let Some(page) = page {
+        let _ = writeln!(out, "[Findings, checks and cost]({page})");
+        return out;
+    }
     out.push_str(&sticky::table(reviewed, check.known, &|_| None));
     out.push('\n');
     out.push_str(&details("Checks", &sections::evidence(&reviewed.evidence)));
@@ -179,12 +191,12 @@ fn summary(check: &Check<'_>) -> String {
     super::cut(&out, SUMMARY)
 }
 
-/// Findings of this review on lines of the new version, as annotations.
+/// Findings on lines of the new version, as annotations.
 fn annotations(check: &Check<'_>) -> Vec<CheckAnnotation> {
     let is_open =
-        |found: &&Anchored| open(check.known).any(|known| known.fingerprint == found.fingerprint);
-    let found = check.reviewed.findings.iter().filter(is_open);
-    let annotation = |found: &Anchored| {
+        |found: &&&Anchored| open(check.known).any(|known| known.fingerprint == found.fingerprint);
+    let found = check.annotated.iter().filter(is_open);
+    let annotation = |found: &&Anchored| {
         let (path, start_line, end_line) = lines(found)?;
         let finding = &found.finding;
         Some(CheckAnnotation {

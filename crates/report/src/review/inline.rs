@@ -3,7 +3,7 @@
 use super::{ROOM, heading, words};
 use patchwright_base::text;
 use patchwright_review::anchor::Anchored;
-use patchwright_review::finding::Finding;
+use patchwright_review::finding::{Finding, Verdict};
 use patchwright_review::suggestion;
 
 /// Longest replacement that is offered, in characters.
@@ -31,7 +31,10 @@ pub fn comment(anchored: &Anchored, suggestions: bool) -> String {
     let suggestion = anchored.suggestion.as_deref().filter(|_| suggestions);
     let suggestion = suggestion.and_then(suggestion_block).unwrap_or_default();
     let marker = marker(&anchored.fingerprint);
-    let note = anchored.note().map(|note| format!("*{note}*")).unwrap_or_default();
+    let is_unconfirmed = anchored.finding.verdict == Verdict::Unconfirmed;
+    let doubt = is_unconfirmed.then(|| "Not confirmed by a second look.".to_owned());
+    let notes = anchored.note().into_iter().chain(doubt).map(|note| format!("*{note}*"));
+    let note = notes.collect::<Vec<_>>().join(" ");
     let reproduction = reproduction(&anchored.finding);
     let mut out = String::new();
     // The suggestion goes first when the comment is too long: a cut replacement would delete code.

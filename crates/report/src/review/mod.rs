@@ -14,6 +14,7 @@ pub mod sticky;
 
 use std::fmt::Write as _;
 
+use super::origin::{self, Origin};
 use super::{MAX_BODY, markdown, sections};
 use patchwright_base::text;
 use patchwright_review::anchor::{Anchor, Anchored};
@@ -81,10 +82,34 @@ fn is_command(line: &str) -> bool {
     word.len() < rest.len() && (word.is_empty() || word.starts_with(char::is_whitespace))
 }
 
-/// Part of a line in which nothing acts, at most `most` characters.
+/// Part of a line in which nothing acts, at most `most` characters. What stands between backticks is code.
 pub(super) fn title(untrusted: &str, most: usize) -> String {
-    let line = text::escape(&text::cut(&text::line(untrusted), most));
-    if is_command(&line) { format!("\\{line}") } else { line }
+    titled(untrusted, most, text::code)
+}
+
+/// The same in a cell of a table.
+pub(super) fn title_cell(untrusted: &str, most: usize) -> String {
+    titled(untrusted, most, text::code_cell)
+}
+
+fn titled(untrusted: &str, most: usize, code: fn(&str) -> String) -> String {
+    let line = text::cut(&text::line(untrusted), most);
+    let parts: Vec<&str> = line.split('`').collect();
+    let (mut out, mut words) = (String::new(), String::new());
+    for (at, part) in parts.iter().enumerate() {
+        // Every other part is between two backticks, but for one that nothing closes.
+        let is_code = at % 2 == 1 && at + 1 < parts.len();
+        match if is_code { code(part) } else { String::new() } {
+            // Words are escaped together: `@` and a name must not meet afterwards.
+            span if span.is_empty() => words.push_str(part),
+            span => {
+                out.push_str(&text::escape(&std::mem::take(&mut words)));
+                out.push_str(&span);
+            }
+        }
+    }
+    out.push_str(&text::escape(&words));
+    if is_command(&out) { format!("\\{out}") } else { out }
 }
 
 /// `**P1 · bug** Title`.
@@ -238,7 +263,7 @@ pub(super) fn details(summary: &str, content: &str) -> String {
     format!("<details><summary>{summary}</summary>\n\n{}\n\n</details>\n\n", content.trim_end())
 }
 
-/// Cost and provenance of a review.
+/// Cost and provenance of a review, in full.
 pub(super) fn origin(reviewed: &Reviewed) -> String {
     let mut out = format!("{}\n\n", sections::cost(&reviewed.spending));
     out.push_str(&sections::provenance(&reviewed.run, &reviewed.provenance));
@@ -246,6 +271,16 @@ pub(super) fn origin(reviewed: &Reviewed) -> String {
         let _ = writeln!(out, "- Note: {}", text::inline(note));
     }
     out
+}
+
+/// Cost and provenance of a review in a few words, folded.
+pub(super) fn origin_in_short(reviewed: &Reviewed) -> String {
+    let mut more = origin::enforced(&reviewed.provenance);
+    for note in reviewed.notes.iter().take(40) {
+        let _ = writeln!(more, "- Note: {}", text::inline(note));
+    }
+    let Reviewed { run, spending, provenance, .. } = reviewed;
+    origin::folded(&Origin { run, spending, provenance, more: &more }) + "\n"
 }
 
 /// A text of ours, cut to at most `most` bytes, with what the cut left open closed.

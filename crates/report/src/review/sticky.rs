@@ -1,16 +1,18 @@
-//! The one comment on a pull request that is edited in place: the verdict, what became of every
-//! finding, and what the next review has to remember.
+//! The one comment on a pull request that is edited in place: the verdict, the model's words, what became
+//! of every finding, coverage, checks and cost, and what the next review has to remember. What stands here
+//! stands in no review's body and in no check.
 
 use std::fmt::Write as _;
 
 use super::{
-    ROOM, beyond, details, is_anything, is_whole, open, origin, plural, scope, shortfall, skipped,
-    state, title,
+    ROOM, beyond, details, is_anything, is_whole, open, origin_in_short, plural, scope, shortfall,
+    skipped, state, title_cell, words,
 };
 use crate::pr_body::is_plain_url;
 use crate::{self as report, sections};
 use patchwright_base::text;
 use patchwright_review::anchor::{Anchor, Anchored};
+use patchwright_review::finding::Verdict;
 use patchwright_review::incremental::{FindingState, KnownFinding, Memory};
 use patchwright_types::reviewed::Reviewed;
 
@@ -41,10 +43,9 @@ pub fn comment(sticky: &Sticky<'_>) -> String {
     );
     let room = ROOM.saturating_sub(end.len());
     let mut out = String::new();
-    // The table comes last to be cut: it is what the next reader needs, the sections are also in
-    // the review.
-    for (rows, sections) in [(MAX_ROWS, 3), (MAX_ROWS, 2), (MAX_ROWS, 1), (MAX_ROWS, 0), (15, 0)] {
-        out = assembled(sticky, rows, sections);
+    // The table comes last to be cut: it is what the next reader needs.
+    for budget in BUDGETS {
+        out = assembled(sticky, budget);
         if out.chars().count() <= room {
             break;
         }
@@ -54,60 +55,119 @@ pub fn comment(sticky: &Sticky<'_>) -> String {
 
 /// Rows of the table.
 const MAX_ROWS: usize = 80;
+/// Bytes of the model's words that stand open.
+const OPEN_WORDS: usize = 1000;
 
-fn assembled(sticky: &Sticky<'_>, rows: usize, sections: usize) -> String {
+/// How much of what may be shortened is shown.
+struct Budget {
+    rows: usize,
+    /// Folded sections.
+    sections: usize,
+    /// Bytes of the model's words.
+    words: usize,
+}
+
+const BUDGETS: &[Budget] = &[
+    Budget { rows: MAX_ROWS, sections: 3, words: 8000 },
+    Budget { rows: MAX_ROWS, sections: 2, words: 2000 },
+    Budget { rows: MAX_ROWS, sections: 1, words: 500 },
+    Budget { rows: MAX_ROWS, sections: 0, words: 0 },
+    Budget { rows: 15, sections: 0, words: 0 },
+];
+
+fn assembled(sticky: &Sticky<'_>, budget: &Budget) -> String {
     let reviewed = sticky.reviewed;
     let mut out = format!("### Patchwright review: {}\n\n", verdict(sticky));
-    let _ = writeln!(out, "{}\n", scope(reviewed));
     if let Some(shortfall) = shortfall(reviewed) {
         let _ = writeln!(out, "> [!WARNING]\n> This review is not complete. {shortfall}\n");
     }
     for remark in sticky.remarks {
         let _ = writeln!(out, "> [!NOTE]\n> {}\n", remark.replace('\n', " "));
     }
+    let name = report::plain(sticky.mention);
     if sticky.memory.paused {
         let _ = writeln!(
             out,
-            "Reviews of this pull request are paused; `@{} review` starts one.\n",
-            report::plain(sticky.mention)
+            "Reviews of this pull request are paused; `@{name} review` starts one.\n"
         );
     }
-    out.push_str(&rows_of(reviewed, sticky.known, sticky.links, rows));
-    out.push('\n');
-    if let Some(url) = sticky.review_url.filter(|url| is_plain_url(url)) {
-        let _ = writeln!(out, "[The latest review with comments]({url})\n");
+    out.push_str(&summary(reviewed, budget.words));
+    let table = rows_of(reviewed, sticky.known, sticky.links, budget.rows);
+    if !table.is_empty() {
+        let _ = writeln!(out, "{table}");
+    }
+    out.push_str(&coverage(sticky));
+    out.push_str(&folded(reviewed, budget.sections));
+    if !sticky.known.is_empty() {
+        let _ = writeln!(
+            out,
+            "<sub>Reply in a thread to discuss a finding; resolve it or reply `@{name} ignore` to dismiss it. \
+             `@{name} help` lists more.</sub>"
+        );
+    }
+    out
+}
+
+/// The model's words, folded when they are many.
+fn summary(reviewed: &Reviewed, most: usize) -> String {
+    let words = if most == 0 { String::new() } else { words(&reviewed.summary, most) };
+    match words.trim() {
+        "" => String::new(),
+        few if few.len() <= OPEN_WORDS => format!("{few}\n\n{}\n\n", sections::BY_MODEL),
+        many => details("What the model says about the change", many),
+    }
+}
+
+/// What was read, what is not shown, and where the comments are.
+fn coverage(sticky: &Sticky<'_>) -> String {
+    let reviewed = sticky.reviewed;
+    let mut out = scope(reviewed);
+    if reviewed.evidence.rows.is_empty() {
+        out.push_str(" No checks ran.");
     }
     if reviewed.below > 0 {
         let below = plural(reviewed.below, "finding");
-        let _ = writeln!(out, "Not shown: {below} below the configured thresholds.\n");
+        let _ = write!(out, " Not shown: {below} below the configured thresholds.");
     }
     if reviewed.dropped > 0 {
         let dropped = plural(reviewed.dropped, "finding");
-        let _ = writeln!(
-            out,
-            "Not shown: {dropped} {}\n",
-            beyond().trim_end_matches(',').to_owned() + "."
-        );
+        let _ = write!(out, " Not shown: {dropped} {}.", beyond().trim_end_matches(','));
     }
+    if reviewed.withdrawn > 0 {
+        let withdrawn = plural(reviewed.withdrawn, "finding");
+        let _ = write!(out, " A second look withdrew {withdrawn}.");
+    }
+    let is_unconfirmed = |one: &&Anchored| one.finding.verdict == Verdict::Unconfirmed;
+    match reviewed.findings.iter().filter(is_unconfirmed).count() {
+        0 => {}
+        count => {
+            let _ = write!(out, " Not confirmed by a second look: {}.", plural(count, "finding"));
+        }
+    }
+    if let Some(url) = sticky.review_url.filter(|url| is_plain_url(url)) {
+        let _ = write!(out, " [Latest review]({url})");
+    }
+    out + "\n\n"
+}
+
+/// What opens when people want it, the most important first.
+fn folded(reviewed: &Reviewed, most: usize) -> String {
+    let evidence = &reviewed.evidence;
+    let checks = match evidence.rows.as_slice() {
+        [] => String::new(),
+        _ => details(&sections::checks(evidence), &sections::evidence(evidence)),
+    };
     let all = [
-        ("Checks", sections::evidence(&reviewed.evidence)),
-        ("What was not read", skipped(&reviewed.coverage)),
-        ("Cost, model and where this comes from", origin(reviewed)),
+        ("checks", checks),
+        ("what was not read", details("What was not read", &skipped(&reviewed.coverage))),
+        ("cost and model", origin_in_short(reviewed)),
     ];
-    let filled = all.iter().filter(|(_, text)| !text.trim().is_empty());
-    for (summary, content) in filled.clone().take(sections) {
-        out.push_str(&details(summary, content));
-    }
-    let left: Vec<&str> = filled.skip(sections).map(|(summary, _)| *summary).collect();
+    let filled = all.iter().filter(|(_, text)| !text.is_empty());
+    let mut out: String = filled.clone().take(most).map(|(_, text)| text.as_str()).collect();
+    let left: Vec<&str> = filled.skip(most).map(|(name, _)| *name).collect();
     if !left.is_empty() {
-        let _ = writeln!(out, "*Left out for want of room: {}.*\n", left.join("; "));
+        let _ = writeln!(out, "*Left out for want of room: {}.*\n", left.join(", "));
     }
-    let name = report::plain(sticky.mention);
-    let _ = writeln!(
-        out,
-        "Answer in a thread to discuss a finding, resolve it or reply `@{name} ignore` to dismiss it; \
-         `@{name} help` lists what else can be asked for."
-    );
     out
 }
 
@@ -145,7 +205,7 @@ fn rows_of(
     for finding in known.iter().take(rows) {
         // Only findings of this review have a line number that is right for the current head.
         let now = reviewed.findings.iter().find(|now| now.fingerprint == finding.fingerprint);
-        let words = title(&finding.title, 120);
+        let words = title_cell(&finding.title, 120);
         let words = match links(&finding.fingerprint).filter(|url| is_plain_url(url)) {
             Some(url) => format!("[{words}]({url})"),
             None => words,

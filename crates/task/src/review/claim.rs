@@ -36,6 +36,7 @@ pub(super) struct ClaimSlot(OnceLock<HeldClaim>);
 #[derive(Debug)]
 pub(super) struct HeldClaim {
     pub(super) comment: u64,
+    pub(super) url: String,
     claim: Claim,
     /// The comment says how the review ended; nothing is left to take back.
     is_done: AtomicBool,
@@ -220,8 +221,9 @@ pub(super) async fn take(
             None => create(outbox, &mut claim, rules).await,
         };
         match taken {
-            Ok(Attempt::HeldClaim(comment)) => {
-                return Ok(Some(HeldClaim { comment, claim, is_done: AtomicBool::new(false) }));
+            Ok(Attempt::HeldClaim(comment, url)) => {
+                let is_done = AtomicBool::new(false);
+                return Ok(Some(HeldClaim { comment, url, claim, is_done }));
             }
             Ok(Attempt::Conflict(taken)) => return Err(taken.failure(outbox, &claim.head)),
             Ok(Attempt::Again(other)) => sticky = other.map(|other| *other),
@@ -247,8 +249,8 @@ pub(super) fn to_post(head: &str, now: DateTime<Utc>) -> Claim {
 
 /// How an attempt to write a claim ended.
 enum Attempt {
-    /// It is in this comment.
-    HeldClaim(u64),
+    /// It is in this comment, which has this address.
+    HeldClaim(u64, String),
     Conflict(ClaimConflict),
     /// This is the comment that counts, if there is one.
     Again(Option<Box<Comment>>),
@@ -274,7 +276,7 @@ async fn overwrite(
     match look(outbox, written.id).await? {
         Some(now) => match taken(claim, &now, rules) {
             Some(taken) => Ok(Attempt::Conflict(taken)),
-            None => Ok(Attempt::HeldClaim(now.id)),
+            None => Ok(Attempt::HeldClaim(now.id, now.html_url)),
         },
         None => Ok(Attempt::Again(None)),
     }
@@ -294,10 +296,10 @@ async fn create(
     let marked = comments.iter().filter(|it| report::marked(&it.body, PURPOSE).is_some());
     // A list that does not have ours yet says nothing.
     let Some(first) = Comment::newest(marked.chain([&ours])) else {
-        return Ok(Attempt::HeldClaim(ours.id));
+        return Ok(Attempt::HeldClaim(ours.id, ours.html_url));
     };
     if first.id == ours.id {
-        return Ok(Attempt::HeldClaim(ours.id));
+        return Ok(Attempt::HeldClaim(ours.id, ours.html_url));
     }
     if let Err(err) = forge.delete_comment(repository, ours.id).await {
         outbox.ui.detail(&format!("the second comment could not be deleted: {err}"));

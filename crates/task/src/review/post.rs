@@ -14,7 +14,7 @@ use patchwright_report::review::body::{self, Body, Listed, OffDiffReason};
 use patchwright_report::review::inline;
 use patchwright_report::{self as report, review};
 use patchwright_review::anchor::{Anchor, Anchored};
-use patchwright_review::finding::{Finding, Priority};
+use patchwright_review::finding::Priority;
 use patchwright_types::reviewed::SkippedBecause;
 
 /// More comments than this in one review are noise, and GitHub grows slow.
@@ -29,6 +29,9 @@ pub(super) struct Posted {
     pub(super) url: Option<String>,
     pub(super) inline: usize,
     pub(super) in_body: usize,
+    /// Fingerprints of the findings that are comments on lines.
+    #[serde(default)]
+    pub(super) on_lines: Vec<String>,
     /// Why we may not write here.
     pub(super) may_not: Option<String>,
     /// Sentences for the sticky comment.
@@ -64,12 +67,13 @@ fn found(work: &Work<'_>, own: &Review) -> Result<Posted> {
     let threads = work.earlier.ours().filter(|(thread, _)| {
         thread.comments.first().is_some_and(|root| root.review == Some(own.id))
     });
-    let inline = threads.count();
+    let on_lines: Vec<String> = threads.map(|(_, fingerprint)| fingerprint.to_owned()).collect();
     let posted = Posted {
         review: Some(own.id),
         url: Some(own.html_url.clone()),
-        inline,
-        in_body: work.settled.to_post.len().saturating_sub(inline),
+        inline: on_lines.len(),
+        in_body: work.settled.to_post.len().saturating_sub(on_lines.len()),
+        on_lines,
         may_not: None,
         remarks: remarks(work),
     };
@@ -77,16 +81,15 @@ fn found(work: &Work<'_>, own: &Review) -> Result<Posted> {
     Ok(posted)
 }
 
+/// How far the findings can be trusted: said beside them and beside the table.
+fn caution(work: &Work<'_>) -> Option<String> {
+    let words = "This review was made by a workflow run that the pull request could change, and handed over.";
+    (work.origin == Origin::HandedOver).then(|| words.to_owned())
+}
+
 /// What people should know before all else.
 fn remarks(work: &Work<'_>) -> Vec<String> {
-    let mut remarks = Vec::new();
-    if work.origin == Origin::HandedOver {
-        remarks.push(
-            "This review was made by a workflow run that the pull request could change, and handed \
-             over."
-                .to_owned(),
-        );
-    }
+    let mut remarks: Vec<String> = caution(work).into_iter().collect();
     if !work.withheld.is_empty() {
         remarks.push(format!(
             "{} finding(s) were withheld because they contained one of Patchwright's own secrets.",
@@ -175,7 +178,21 @@ struct Plan {
     event: ReviewEvent,
     inline: Vec<Anchored>,
     listed: Vec<Listed>,
+    /// Sentences for the review's body; what is not about its findings is in the sticky comment.
     remarks: Vec<String>,
+}
+
+/// Why a finding is not to be a comment on lines, however few of them there are.
+pub(super) fn off_lines(work: &Work<'_>, anchored: &Anchored) -> Option<OffDiffReason> {
+    let Anchor::Lines { path, .. } = &anchored.anchor else { return Some(OffDiffReason::NoLine) };
+    let mut skipped = work.reviewed.coverage.skipped.iter();
+    if skipped.any(|file| file.path == *path && file.why == SkippedBecause::Filtered) {
+        return Some(OffDiffReason::Filtered);
+    }
+    let (rules, finding) = (&work.outbox.config.review, &anchored.finding);
+    let is_minor =
+        finding.priority > rules.inline_priority || finding.confidence < rules.inline_confidence;
+    is_minor.then_some(OffDiffReason::Minor)
 }
 
 impl Plan {
@@ -188,28 +205,17 @@ impl Plan {
             event,
             inline: Vec::new(),
             listed: Vec::new(),
-            remarks: remarks(work),
-        };
-        let is_left_out = |path: &str| {
-            let mut skipped = work.reviewed.coverage.skipped.iter();
-            skipped.any(|file| file.path == path && file.why == SkippedBecause::Filtered)
-        };
-        let rules = &work.outbox.config.review;
-        let is_minor = |finding: &Finding| {
-            finding.priority > rules.inline_priority || finding.confidence < rules.inline_confidence
+            remarks: match work.comment_url() {
+                Some(_) => caution(work).into_iter().collect(),
+                None => remarks(work),
+            },
         };
         for anchored in found {
-            let why = match &anchored.anchor {
-                Anchor::Lines { path, .. } if is_left_out(path) => OffDiffReason::Filtered,
-                Anchor::Lines { .. } if is_minor(&anchored.finding) => OffDiffReason::Minor,
-                Anchor::Lines { .. } if plan.inline.len() < most => {
-                    plan.inline.push(anchored);
-                    continue;
-                }
-                Anchor::Lines { .. } => OffDiffReason::Overflow,
-                Anchor::File { .. } | Anchor::Nowhere { .. } => OffDiffReason::NoLine,
-            };
-            plan.listed.push(Listed { anchored, why });
+            match off_lines(work, &anchored) {
+                None if plan.inline.len() < most => plan.inline.push(anchored),
+                None => plan.listed.push(Listed { anchored, why: OffDiffReason::Overflow }),
+                Some(why) => plan.listed.push(Listed { anchored, why }),
+            }
         }
         plan
     }
@@ -284,10 +290,12 @@ impl Plan {
             let answer =
                 outbox.forge.post_review(outbox.repository, outbox.number, &draft, &marker).await;
             match answer {
-                Ok(ReviewPosted::Yes { review, weaker }) => return Ok(self.done(review, weaker)),
-                Ok(ReviewPosted::MayNot { message }) => return Ok(self.may_not(message)),
+                Ok(ReviewPosted::Yes { review, weaker }) => {
+                    return Ok(self.done(work, review, weaker));
+                }
+                Ok(ReviewPosted::MayNot { message }) => return Ok(may_not(work, message)),
                 Err(err @ (ForgeError::Forbidden { .. } | ForgeError::State { .. })) => {
-                    return Ok(self.may_not(err.to_string()));
+                    return Ok(may_not(work, err.to_string()));
                 }
                 Ok(ReviewPosted::Refused { comments, message }) => {
                     outbox.ui.say(&format!("GitHub refused comments of the review: {message}"));
@@ -324,9 +332,10 @@ impl Plan {
         let body = body::body(&Body {
             reviewed: work.reviewed,
             known: &work.settled.findings,
-            inline: self.inline.len(),
+            inline: &self.inline,
             listed: &self.listed,
             remarks: &self.remarks,
+            comment_url: work.comment_url(),
         });
         let suggestions = work.outbox.config.review.suggestions;
         let comment = |anchored: &Anchored| match &anchored.anchor {
@@ -347,8 +356,8 @@ impl Plan {
         }
     }
 
-    fn done(self, review: Review, weaker: Option<String>) -> Posted {
-        let mut remarks = self.remarks;
+    fn done(self, work: &Work<'_>, review: Review, weaker: Option<String>) -> Posted {
+        let mut remarks = remarks(work);
         if let Some(why) = weaker {
             remarks.push(format!("The review is a comment only: {}.", text::inline(&why)));
         }
@@ -357,14 +366,15 @@ impl Plan {
             url: Some(review.html_url),
             inline: self.inline.len(),
             in_body: self.listed.len(),
+            on_lines: self.inline.into_iter().map(|anchored| anchored.fingerprint).collect(),
             may_not: None,
             remarks,
         }
     }
+}
 
-    fn may_not(self, message: String) -> Posted {
-        Posted { may_not: Some(message), remarks: self.remarks, ..Posted::default() }
-    }
+fn may_not(work: &Work<'_>, message: String) -> Posted {
+    Posted { may_not: Some(message), remarks: remarks(work), ..Posted::default() }
 }
 
 fn plain(sha: &str) -> String {

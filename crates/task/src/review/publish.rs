@@ -55,6 +55,14 @@ pub(super) struct Work<'a> {
     pub(super) claim: Option<&'a HeldClaim>,
 }
 
+impl Work<'_> {
+    /// The address of the sticky comment, which has what is not about one finding.
+    pub(super) fn comment_url(&self) -> Option<&str> {
+        let listed = self.earlier.sticky.as_ref().map(|sticky| sticky.html_url.as_str());
+        self.claim.map(|claim| claim.url.as_str()).or(listed)
+    }
+}
+
 /// Posts what is new.
 ///
 /// # Errors
@@ -173,18 +181,19 @@ pub(super) async fn publish_at(
     let posted = post::post(&work).await?;
     post::take_back(&work, &posted).await?;
     let sticky = sticky::write(&work, &posted).await?;
-    let handed_over = posted.may_not.is_some() || sticky.is_err();
-    if let Some(why) = posted.may_not.clone().or(sticky.err()) {
-        hand_over::annotate(&work, &why);
+    let refused = posted.may_not.clone().or(sticky.as_ref().err().cloned());
+    if let Some(why) = &refused {
+        hand_over::annotate(&work, why);
     }
+    let comment = sticky.ok().flatten();
     Ok(PublishedReview {
+        resolved: threads::resolve(&work).await?,
+        check_url: verdict::put(&work, &posted, comment.as_deref()).await?,
         review: posted.review,
         url: posted.url,
         inline: posted.inline,
         in_body: posted.in_body,
-        resolved: threads::resolve(&work).await?,
-        check_url: verdict::put(&work).await?,
-        handed_over,
+        handed_over: refused.is_some(),
         verdict,
         known,
     })

@@ -12,14 +12,18 @@ use patchwright_report::{self as report, review};
 use patchwright_review::incremental::{Memory, UnreadFiles};
 use patchwright_types::reviewed::Reviewed;
 
-/// Writes it. The inner error says why we may not.
-pub(super) async fn write(work: &Work<'_>, posted: &Posted) -> Result<Result<(), String>> {
+/// Writes it, and returns its address where it says how the review ended. The inner error says why we may
+/// not.
+pub(super) async fn write(
+    work: &Work<'_>,
+    posted: &Posted,
+) -> Result<Result<Option<String>, String>> {
     if let Some(why) = &posted.may_not {
         return Ok(Err(why.clone()));
     }
     let outbox = &work.outbox;
     if outbox.recorded::<u64>("sticky")?.is_some() {
-        return Ok(Ok(()));
+        return Ok(Ok(work.comment_url().map(str::to_owned)));
     }
     // The new comments have addresses now.
     let newest = match posted.inline {
@@ -55,10 +59,10 @@ pub(super) async fn write(work: &Work<'_>, posted: &Posted) -> Result<Result<(),
                 claim.done();
             }
             let is_new = known != Some(comment.id);
-            let kept =
-                if is_new { oldest(work, &comment, &marker, &body).await } else { comment.id };
-            outbox.did("sticky", &kept)?;
-            tidy(work, kept).await?;
+            let kept = if is_new { oldest(work, comment, &marker, &body).await } else { comment };
+            outbox.did("sticky", &kept.id)?;
+            tidy(work, kept.id).await?;
+            return Ok(Ok(Some(kept.html_url)));
         }
         Err(err @ (ForgeError::Forbidden { .. } | ForgeError::State { .. })) => {
             // With the review posted, there is nothing to hand over.
@@ -69,26 +73,26 @@ pub(super) async fn write(work: &Work<'_>, posted: &Posted) -> Result<Result<(),
         }
         Err(err) => outbox.ui.say(&format!("the sticky comment was not brought up to date: {err}")),
     }
-    Ok(Ok(()))
+    Ok(Ok(None))
 }
 
 /// Looks again after the comment was created: another run may have created one at the same time. The
-/// older one stays, with these words. Returns its id.
-async fn oldest(work: &Work<'_>, created: &Comment, marker: &str, body: &str) -> u64 {
+/// older one stays, with these words. Returns the one that stays.
+async fn oldest(work: &Work<'_>, created: Comment, marker: &str, body: &str) -> Comment {
     let Outbox { forge, repository, number, .. } = work.outbox;
     let Ok(comments) = forge.comments(repository, number, SEARCHED).await else {
-        return created.id;
+        return created;
     };
     let ours = comments.iter().filter(|it| report::marked(&it.body, review::PURPOSE).is_some());
     // The list may lack ours yet.
-    let first = Comment::newest(ours.chain([created]));
-    let Some(first) = first.filter(|first| first.id != created.id) else { return created.id };
+    let first = Comment::newest(ours.chain([&created]));
+    let Some(first) = first.filter(|first| first.id != created.id) else { return created };
     match forge.upsert_comment(repository, number, marker, Some(first.id), body).await {
         Ok(first) => {
             let _ = forge.delete_comment(repository, created.id).await;
-            first.id
+            first
         }
-        Err(_) => created.id,
+        Err(_) => created,
     }
 }
 

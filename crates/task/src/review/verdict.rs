@@ -2,24 +2,41 @@
 
 use super::admit::AdmittedReview;
 use super::outbox::Outbox;
+use super::post::{self, Posted};
 use super::publish::{Origin, Work};
 use crate::run::Run;
 use patchwright_base::error::Result;
 use patchwright_forge::CheckConclusion;
 use patchwright_report::review::check::{self, Check};
+use patchwright_review::anchor::Anchored;
 
 /// What the check says.
 pub(super) fn of(work: &Work<'_>) -> CheckConclusion {
-    data(work).conclusion()
+    data(work, None, &[]).conclusion()
 }
 
-/// Writes it; returns its page. A check that cannot be written is said, and costs nothing else.
-pub(super) async fn put(work: &Work<'_>) -> Result<Option<String>> {
+/// Writes it; returns its page. `comment` is the address of the sticky comment, when that is up to date. A
+/// check that cannot be written is said, and costs nothing else.
+pub(super) async fn put(
+    work: &Work<'_>,
+    posted: &Posted,
+    comment: Option<&str>,
+) -> Result<Option<String>> {
     let outbox = &work.outbox;
     if let Some(url) = outbox.recorded::<Option<String>>("check")? {
         return Ok(url);
     }
-    let mut draft = check::check(&data(work));
+    // A comment on the lines says it already, and what is not to be a comment is no annotation either.
+    let has_comment = |fingerprint: &str| {
+        posted.on_lines.iter().any(|other| other == fingerprint)
+            || work.earlier.link(fingerprint).is_some()
+    };
+    let found = work.reviewed.findings.iter();
+    let annotated: Vec<&Anchored> = found
+        .filter(|it| !has_comment(&it.fingerprint) && post::off_lines(work, it).is_none())
+        .collect();
+    let page = comment.or(posted.url.as_deref());
+    let mut draft = check::check(&data(work, page, &annotated));
     let redact = |text: &mut String| *text = outbox.redactor.redact(text);
     redact(&mut draft.title);
     redact(&mut draft.summary);
@@ -51,7 +68,7 @@ pub(super) async fn not_run(run: &Run<'_>, admitted: &AdmittedReview, why: &str)
     }
 }
 
-fn data<'a>(work: &'a Work<'a>) -> Check<'a> {
+fn data<'a>(work: &'a Work<'a>, page: Option<&'a str>, annotated: &'a [&'a Anchored]) -> Check<'a> {
     let review = &work.outbox.config.review;
     Check {
         reviewed: work.reviewed,
@@ -61,5 +78,7 @@ fn data<'a>(work: &'a Work<'a>) -> Check<'a> {
         fail_on_checks: review.fail_on_checks,
         handed_over: work.origin == Origin::HandedOver,
         withheld: &work.withheld,
+        page,
+        annotated,
     }
 }
