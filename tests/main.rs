@@ -116,6 +116,7 @@ mod tool_system; // custom tools, hooks, search, faults, numbers: the tool syste
 mod tools_cli; // `patchwright tools`: declarations as sent
 mod unprepared; // real projects with real bugs: setup and checks found, dependencies through the relay, the fix and nothing else
 mod verification; // the repository's checks in whole runs: found, run, read test by test, told and judged
+mod watch; // `watch`: a run in the terminal by its journal
 mod wires; // the protocols without a network: streams to replies
 mod workflows; // the Action and the workflows: linted, and the Action's steps run for real
 

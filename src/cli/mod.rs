@@ -18,6 +18,7 @@ pub mod review;
 pub mod schedule;
 pub mod serve;
 pub mod tools;
+pub mod watch;
 pub mod worker;
 
 use clap::{Parser, Subcommand};
@@ -53,6 +54,7 @@ pub enum Command {
     Worker(worker::Args),
     Action(action::Args),
     Replay(replay::Args),
+    Watch(watch::Args),
     Tools(tools::ToolsArgs),
     ApplyPatch(apply_patch::Args),
     Demo(demo::Args),
@@ -74,6 +76,7 @@ impl Command {
             Command::Demo(args) => Some(&args.common),
             Command::Action(_)
             | Command::Replay(_)
+            | Command::Watch(_)
             | Command::Tools(_)
             | Command::ApplyPatch(_)
             | Command::Doctor(_) => None,
@@ -101,6 +104,7 @@ impl Command {
             Command::Demo(args) => (args.common.verbose, false),
             Command::Action(_)
             | Command::Replay(_)
+            | Command::Watch(_)
             | Command::Tools(_)
             | Command::ApplyPatch(_)
             | Command::Doctor(_) => (0, false),
@@ -125,6 +129,7 @@ pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
         Command::Worker(args) => worker::run(args, &env, ui).await,
         Command::Action(args) => action::run(args, &env, ui).await,
         Command::Replay(args) => replay::run(args, &env, ui).await,
+        Command::Watch(args) => watch::run(args, &env, ui).await.map(|()| 0),
         Command::Tools(args) => {
             let today = Clock::new(&env)?.now().format("%Y-%m-%d").to_string();
             let text = tools::run(&args, &today, &|note| ui.say(&format!("note: {note}")))?;

@@ -46,7 +46,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
 }
 
 /// Finds the journal of a run given by id, folder or file.
-fn locate(run: &str, state: &std::path::Path) -> Result<PathBuf> {
+pub(super) fn locate(run: &str, state: &std::path::Path) -> Result<PathBuf> {
     let given = PathBuf::from(run);
     let candidates = [
         given.clone(),

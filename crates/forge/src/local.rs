@@ -121,22 +121,6 @@ impl LocalForge {
         }
         Ok(about)
     }
-
-    /// The issue, for a write to it.
-    fn open_conversation(
-        &self,
-        id: &RepositoryId,
-        number: u64,
-        action: &str,
-    ) -> Result<Issue, ForgeError> {
-        self.writable(id, action)?;
-        let issue = self.store.issue(number)?;
-        if issue.locked {
-            let message = format!("cannot {action}: the conversation is locked");
-            return Err(ForgeError::state(message));
-        }
-        Ok(issue)
-    }
 }
 
 fn ourselves() -> Account {

@@ -24,6 +24,7 @@ pub mod sarif;
 pub mod sections;
 pub mod setup;
 pub mod template;
+pub mod watch;
 
 use patchwright_forge::marker;
 

@@ -2,9 +2,25 @@
 
 use super::super::marker::{carries, described, marked};
 use super::{LocalForge, OURSELVES, ourselves, store};
-use crate::{Comment, ForgeError, Operation, PullRequest, PullRequestDraft, RepositoryId};
+use crate::{Comment, ForgeError, Issue, Operation, PullRequest, PullRequestDraft, RepositoryId};
 
 impl LocalForge {
+    /// The issue, for a write to it.
+    pub(super) fn open_conversation(
+        &self,
+        id: &RepositoryId,
+        number: u64,
+        action: &str,
+    ) -> Result<Issue, ForgeError> {
+        self.writable(id, action)?;
+        let issue = self.store.issue(number)?;
+        if issue.locked {
+            let message = format!("cannot {action}: the conversation is locked");
+            return Err(ForgeError::state(message));
+        }
+        Ok(issue)
+    }
+
     /// Takes a label off an issue; whether it was there.
     pub(super) fn take_label(
         &self,

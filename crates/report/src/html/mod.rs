@@ -13,7 +13,7 @@ mod files;
 mod findings;
 mod markdown;
 mod record;
-mod shown;
+pub(crate) mod shown;
 mod tables;
 mod timeline;
 

@@ -88,7 +88,7 @@ pub(super) fn link(address: Option<&str>, words: &Markup) -> Markup {
 }
 
 /// `+00:42`, `+1:02:03`: how far into the run. Absent when a clock went backwards.
-pub(super) fn elapsed(from: DateTime<Utc>, at: DateTime<Utc>) -> Option<String> {
+pub(crate) fn elapsed(from: DateTime<Utc>, at: DateTime<Utc>) -> Option<String> {
     let seconds = u64::try_from((at - from).num_seconds()).ok()?;
     let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     Some(match hours {

@@ -1,0 +1,183 @@
+//! A run for the terminal, line by line as its journal grows: what it does, when, how that ended, and what it
+//! has cost so far.
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+
+use super::html::shown::elapsed;
+use super::sections;
+use patchwright_base::text;
+use patchwright_journal::{Entry, Line};
+use patchwright_provider::item::{Content, Item, ToolCall};
+use patchwright_types::evidence::CheckRun;
+use patchwright_types::outcome::Spending;
+use patchwright_types::plan::{Plan, StepStatus};
+
+/// Characters of one line's text.
+const MAX_TEXT: usize = 160;
+
+/// A run as far as it was shown.
+#[derive(Debug, Default)]
+pub struct Watched {
+    started: Option<DateTime<Utc>>,
+    spent: Spending,
+    /// The run has come to its end.
+    pub is_over: bool,
+}
+
+impl Watched {
+    /// What a line of the journal has to say; often nothing.
+    pub fn lines(&mut self, line: &Line) -> Vec<String> {
+        let started = *self.started.get_or_insert(line.at);
+        let (agent, entry) = line.entry.of_agent();
+        let time = elapsed(started, line.at).unwrap_or_default();
+        let who = agent.map(|agent| format!("[{}] ", short(agent))).unwrap_or_default();
+        let said = self.said(entry).into_iter();
+        said.map(|said| format!("{time:>9}  {who}{said}")).collect()
+    }
+
+    fn said(&mut self, entry: &Entry) -> Vec<String> {
+        match entry {
+            Entry::RunStarted { run, task, .. } => {
+                vec![format!("{run}: {}", short(&task.kind.subject()))]
+            }
+            Entry::WorkspaceOpened { base, branch, image, .. } => {
+                let base = base.get(..10).unwrap_or(base);
+                let image = match image.as_str() {
+                    "" => String::new(),
+                    image => format!(", image {}", short(image)),
+                };
+                vec![format!("{} at {base}{image}", short(branch))]
+            }
+            Entry::Checked { when, run } => vec![check(when, run)],
+            Entry::Replied { turn, reply, cost_usd } => {
+                self.spent.cost_usd += cost_usd;
+                let (usage, cost) = (&reply.usage, sections::dollars(&self.spent));
+                let mut said = vec![format!(
+                    "turn {turn} · {} in, {} out · {cost} so far",
+                    usage.input, usage.output
+                )];
+                said.extend(reply.items.iter().filter_map(asked));
+                said
+            }
+            Entry::CallEnded { output, duration_ms, exit_code, .. } => {
+                let ended = match exit_code {
+                    Some(code) => format!("exit {code}"),
+                    None if output.success => "ok".to_owned(),
+                    None => "failed".to_owned(),
+                };
+                let took = sections::seconds(*duration_ms);
+                vec![format!("  {}: {ended} · {took}", short(&output.name))]
+            }
+            Entry::CallDropped { output, .. } => {
+                vec![format!("  {}: given up", short(&output.name))]
+            }
+            Entry::Compacted { before, after, cost_usd, .. } => {
+                self.spent.cost_usd += cost_usd;
+                vec![format!("compacted the conversation from about {before} to {after} tokens")]
+            }
+            Entry::PlanUpdated { plan } => planned(plan),
+            Entry::Found { finding } => vec![format!(
+                "finding: {} {}: {}",
+                finding.priority,
+                short(&finding.path),
+                short(&finding.title)
+            )],
+            Entry::Judged { finding, verdict, .. } => {
+                vec![format!("finding {finding}: {}", format!("{verdict:?}").to_lowercase())]
+            }
+            Entry::EffectDone { effect, detail, .. } => {
+                let url = detail["url"].as_str().map(|url| format!(": {}", short(url)));
+                let number = detail["number"].as_u64().map(|number| format!(" #{number}"));
+                let which = url.or(number).unwrap_or_default();
+                vec![format!("published {}{which}", short(effect).replace('_', " "))]
+            }
+            Entry::Restored { .. } => vec!["resumed in a fresh sandbox".to_owned()],
+            Entry::Spawned { kind, model, .. } => {
+                vec![format!("started as {} on {}", short(kind), short(model))]
+            }
+            Entry::Note { text } => vec![short(text)],
+            Entry::RunEnded { outcome } => {
+                self.is_over = true;
+                let reason = outcome.reason.as_deref().map(|why| format!(": {}", short(why)));
+                vec![format!(
+                    "{}{} · {}",
+                    sections::state(outcome.conclusion),
+                    reason.unwrap_or_default(),
+                    sections::cost(&outcome.spending)
+                )]
+            }
+            // What others of these lines are about, or what only the program needs.
+            Entry::SetUpAgain { .. }
+            | Entry::Prompted { .. }
+            | Entry::Lost { .. }
+            | Entry::CallStarted { .. }
+            | Entry::NestedStarted { .. }
+            | Entry::NestedEnded { .. }
+            | Entry::Added { .. }
+            | Entry::Warned { .. }
+            | Entry::SecondLook { .. }
+            | Entry::SentBack { .. }
+            | Entry::Shown { .. }
+            | Entry::Stopped { .. }
+            | Entry::Reached { .. }
+            | Entry::Collected { .. }
+            | Entry::EffectIntended { .. }
+            | Entry::Lane { .. }
+            | Entry::Sent { .. }
+            | Entry::Told { .. }
+            | Entry::Closed
+            | Entry::Reopened
+            | Entry::Checkpoint { .. }
+            | Entry::Unrecorded { .. } => Vec::new(),
+        }
+    }
+}
+
+/// A call, or what the model says.
+fn asked(item: &Item) -> Option<String> {
+    match item {
+        // The plan itself follows.
+        Item::Call(call) if call.name == "update_plan" => None,
+        Item::Call(ToolCall { name, payload, .. }) => {
+            let json = serde_json::from_str::<Value>(payload.as_str()).unwrap_or_default();
+            let command = json["command"].as_str().or(json["cmd"].as_str());
+            Some(match command {
+                Some(command) => format!("  $ {}", short(command)),
+                None => format!("  · {} {}", short(name), short(payload.as_str())),
+            })
+        }
+        Item::Message(message) => {
+            let text = message.content.iter().find_map(|content| match content {
+                Content::Text { text } | Content::Refusal { text } => Some(text),
+                Content::Image { .. } => None,
+            })?;
+            Some(format!("  “{}”", short(text)))
+        }
+        Item::Reasoning(_) | Item::Output(_) | Item::Opaque(_) => None,
+    }
+}
+
+fn check(when: &str, run: &CheckRun) -> String {
+    let went = if run.passed() { "passed" } else { "failed" };
+    let took = sections::seconds(run.duration_ms);
+    format!("check on {}: `{}` {went} · {took}", short(when), short(&run.command))
+}
+
+fn planned(plan: &Plan) -> Vec<String> {
+    let step = |(sign, text): (&str, &str)| format!("  {sign} {}", short(text));
+    let steps = plan.steps.iter().map(|step| {
+        let sign = match step.status {
+            StepStatus::Pending => "☐",
+            StepStatus::InProgress => "◐",
+            StepStatus::Completed => "☑",
+        };
+        (sign, step.step.as_str())
+    });
+    steps.map(step).collect()
+}
+
+/// Models and repositories choose what it says: one visible line of bounded length.
+fn short(text: &str) -> String {
+    text::cut(&text::line(&text::without_ansi(text::head(text, 4 * MAX_TEXT).trim())), MAX_TEXT)
+}
