@@ -212,3 +212,12 @@ fn who_answers_sees_the_difference() {
     let told = world.told();
     assert!(told.contains("README.md: modified, +2 -0") && told.contains("+ 3|It adds."), "{told}");
 }
+
+#[test]
+fn who_answers_knows_how_the_checks_went() {
+    let github = with_pull().failing_check("build & test", "boom");
+    let world = TestWorld::new(github, vec![say("It does not build.")]);
+    say_on_pull(&world, "@patchwright why is it red?").expect(0);
+    let told = world.told();
+    assert!(told.contains("build & test: failure"), "{told}");
+}

@@ -262,6 +262,8 @@ pub struct CommentTask<'a> {
     pub base: &'a str,
     /// As much of their difference as fits, for those who cannot run git.
     pub difference: &'a str,
+    /// How the checks of the pull request went on the forge, a line each; empty where that is not known.
+    pub on_forge: &'a str,
     /// What was asked, clean; empty when the conversation says it.
     pub words: &'a str,
     /// Failing checks with their logs, from `context::log`; empty when it is not about them.
@@ -274,14 +276,14 @@ pub struct CommentTask<'a> {
 pub fn comment_task(template: &str, task: &CommentTask<'_>) -> Result<String> {
     let CommentTask { repository, number, is_pull_request, conversation, threads, .. } = *task;
     let CommentTask { words, failures, checks, is_in_thread, .. } = *task;
-    let CommentTask { changed, base, difference, .. } = *task;
-    let tag = tag_of(&[words, changed, difference]);
+    let CommentTask { changed, base, difference, on_forge, .. } = *task;
+    let tag = tag_of(&[words, changed, difference, on_forge]);
     let (checks, kind) = (list(checks), if is_pull_request { "pull request" } else { "issue" });
     render(
         template,
         context! {
             repository, number, is_pull_request, conversation, threads, words, failures, checks, kind, tag,
-            is_in_thread, changed, base, difference
+            is_in_thread, changed, base, difference, on_forge
         },
     )
 }

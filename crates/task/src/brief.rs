@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::admit::AdmittedIssue;
 use super::checks::Checks;
 use super::job::{Baseline, Job, Subject};
-use super::respond::work::ChangedFiles;
+use super::respond::work::{self, ChangedFiles};
 use super::run::Run;
 use super::workspace::{Checkout, Workspace};
 use crate::context::agents::AgentFiles;
@@ -356,11 +356,15 @@ impl Subject<'_> {
                 Ok((text, Vec::new()))
             }
             Subject::Command(command, instruction) => {
-                let changed = match command.pull {
-                    Some(_) => ChangedFiles::of(run, checkout).await,
-                    None => ChangedFiles::default(),
-                };
-                instruction.task_text(run, command, checks, &changed)
+                let (mut changed, mut on_forge) = (ChangedFiles::default(), String::new());
+                if command.pull.is_some() {
+                    changed = ChangedFiles::of(run, checkout).await;
+                    // Who repairs checks is told the failing ones with their logs.
+                    if instruction.failures.is_empty() {
+                        on_forge = work::results_on_forge(run, command, checkout).await;
+                    }
+                }
+                instruction.task_text(run, command, checks, &changed, &on_forge)
             }
         }
     }

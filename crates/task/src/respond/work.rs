@@ -13,7 +13,8 @@ use crate::review::open;
 use crate::run::{DEPTH, Run};
 use crate::workspace::{Checkout, Rules, Workspace};
 use patchwright_base::error::Result;
-use patchwright_forge::PullRequest;
+use patchwright_base::text;
+use patchwright_forge::{CheckRun, PullRequest};
 use patchwright_git::hunks::Diff;
 use patchwright_git::{blocking, hunks};
 use patchwright_prompt::{self as prompt, CommentTask};
@@ -144,6 +145,29 @@ fn difference(diff: &Diff) -> String {
     out.trim_end().to_owned()
 }
 
+/// How the checks of the head went on the forge, a line each; empty where that cannot be known. Their names come
+/// from workflows that the pull request may have written.
+pub(crate) async fn results_on_forge(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    checkout: &Checkout,
+) -> String {
+    let Ok(forge) = run.world.forge() else { return String::new() };
+    let head = checkout.workspace.base.to_string();
+    let Ok(checks) = forge.check_runs(&admitted.repository.id, &head).await else {
+        return String::new();
+    };
+    let line = |check: &CheckRun| {
+        let went = check.conclusion.as_deref().filter(|_| check.completed).unwrap_or("running");
+        format!("{}: {}", text::cut(&text::line(&check.name), MAX_NAME), text::line(went))
+    };
+    let lines: Vec<String> = checks.iter().take(MAX_RESULTS).map(line).collect();
+    lines.join("\n")
+}
+
+/// Checks on the forge that are told, and characters of a name.
+const MAX_RESULTS: usize = 50;
+const MAX_NAME: usize = 100;
 /// Bytes of their difference.
 const MAX_DIFFERENCE: usize = 48 << 10;
 /// Bytes of the list of changed files.
@@ -157,6 +181,7 @@ impl Instruction<'_> {
         admitted: &AdmittedCommand,
         checks: &[String],
         changed: &ChangedFiles,
+        on_forge: &str,
     ) -> Result<(String, Vec<String>)> {
         let trigger = admitted.request.trigger.as_ref();
         let stop = run.stop();
@@ -189,6 +214,7 @@ impl Instruction<'_> {
                 changed: &changed.list,
                 base: &changed.base,
                 difference: &changed.difference,
+                on_forge,
                 words: words.text.trim(),
                 failures: self.failures,
                 checks,

@@ -1,5 +1,5 @@
-//! `run_check`: one of the repository's own checks, run in the sandbox of a review. No other command is
-//! run for a reviewer.
+//! `run_check`: one of the repository's own checks, run in the sandbox of a review by its name, however long its
+//! command is. Other commands are the shell's.
 
 use std::collections::BTreeMap;
 
