@@ -128,7 +128,9 @@ async fn receive(
         return Ok(Answer::new(StatusCode::OK, "ignored", "the hook works"));
     }
     if !payload::is_known(event) {
-        return Ok(Answer::ignored(format!("event `{event}` sets nothing off")));
+        let why = format!("event `{event}` sets nothing off");
+        recent::did_nothing(&why, shared.fleet.clock.now());
+        return Ok(Answer::ignored(why));
     }
     let json = match json(headers, held.bytes) {
         Ok(json) => json,
@@ -173,7 +175,9 @@ pub(super) async fn take(
         Some(_) => None,
     };
     if let Some(why) = outside.or(ignored) {
-        let _ = seen(format!("ignored: {why}"));
+        if seen(format!("ignored: {why}")) {
+            recent::did_nothing(&why, shared.fleet.clock.now());
+        }
         return Answer::ignored(why);
     }
     // The database has signed integers only.
