@@ -2,7 +2,8 @@
 //!
 //! [`run`] is the whole server. [`webhook`] takes deliveries and stores them ([`intake`]) before they
 //! are acknowledged; the worker claims their jobs, and [`deliver`] does what they ask for. [`catch_up`]
-//! asks for those that never arrived. Pages and metrics are read only ([`dashboard`]).
+//! asks for those that never arrived. Pages and metrics are read only ([`dashboard`], [`runs`], [`reports`]); who sees
+//! them is decided by [`visitor`].
 
 mod attempts;
 mod body;

@@ -31,7 +31,8 @@ color:var(--fg);background:var(--bg);overflow-wrap:anywhere}a{color:var(--link)}
 td,th{border-bottom:1px solid var(--line);padding:.3rem .6rem;text-align:left;vertical-align:top}\
 td{min-width:4rem}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\
 code{font:13px ui-monospace,monospace}.note{color:var(--dim)}\
-nav,form.search{display:flex;flex-wrap:wrap;gap:.5rem 1rem;align-items:end}\
+nav,form.search{display:flex;flex-wrap:wrap;gap:.5rem 1rem;align-items:end;\
+margin:.5rem 0 1rem}\
 nav form{margin-left:auto}label{display:block;color:var(--dim)}\
 input,button{font:inherit;color:inherit;background:var(--soft);border:1px solid var(--line);\
 border-radius:6px;padding:.3rem .6rem;max-width:100%;box-sizing:border-box}\

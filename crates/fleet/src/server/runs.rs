@@ -9,6 +9,7 @@ use axum::response::Response;
 use super::visitor::Visitor;
 use super::{ServerState, dashboard, page, reports};
 use crate::store::{RunCursor, RunPage, RunSearch};
+use patchwright_base::text;
 
 /// The longest value of a field, in characters.
 const LONGEST: usize = 200;
@@ -39,7 +40,8 @@ pub(super) async fn runs(
 fn search(query: &str) -> (RunSearch, Option<&'static str>) {
     let (mut search, mut mistake) = (RunSearch::default(), None);
     for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
-        let value: String = value.trim().chars().take(LONGEST).collect();
+        // Cleaned, because the page shows it again.
+        let value: String = text::line(&value).chars().take(LONGEST).collect();
         if value.is_empty() {
             continue;
         }

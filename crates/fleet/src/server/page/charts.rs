@@ -142,8 +142,11 @@ fn drawn(chart: &Chart, sums: &BTreeMap<i64, Sums>) -> Markup {
     let highest = values.fold(0.0_f64, f64::max);
     let top = chart.top.unwrap_or(highest).max(f64::MIN_POSITIVE);
     let step = WIDTH / f64::from(i32::try_from(sums.len()).unwrap_or(1).max(1));
-    let label =
-        format!("{} by day, at most {}; the numbers are below", chart.title, (chart.say)(highest));
+    let label = format!(
+        "{}, at most {} in a day; the numbers are below",
+        chart.title,
+        (chart.say)(highest)
+    );
     let bars = sums.iter().enumerate().filter_map(|(place, (day, sums))| {
         let value = (chart.value)(sums)?;
         let height = (value / top).clamp(0.0, 1.0) * (BOTTOM - TOP);
