@@ -3,10 +3,12 @@
 
 mod app;
 mod catch_up;
+mod dashboard;
 mod front;
 mod http;
 mod outsiders;
 mod pages;
+mod sign_in;
 mod webhooks;
 mod work;
 

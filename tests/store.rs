@@ -13,6 +13,7 @@ mod jobs; // who gets which job, and who may write what belongs to it
 mod open; // databases that are new, old, other, damaged, locked, away
 mod pace; // how often a token may write
 mod rows; // campaigns, targets, changes, events, deliveries, schedules
+mod runs; // what runs came to, what runs and what waits
 
 /// A database for one case.
 pub(crate) struct Db {
@@ -91,6 +92,10 @@ cases! {
     rows::a_worker_of_one_campaign_takes_no_job_of_another,
     rows::what_has_ended_long_ago_is_removed,
     rows::reviews_that_nobody_asked_for_are_counted_before_they_are_paid,
+    runs::ends_are_counted_by_day_and_listed,
+    runs::a_search_reads_a_bounded_number_of_rows,
+    runs::pages_meet_and_lose_nothing,
+    runs::what_runs_and_waits_is_told_by_age,
     jobs::a_key_has_one_job,
     jobs::a_lane_has_one_runner,
     jobs::a_campaign_has_its_limits,

@@ -222,7 +222,7 @@ impl JobReport {
                 }
             }
             Reacted::Respond(responded) => {
-                let CommandReport { conclusion, message } = responded;
+                let CommandReport { conclusion, message, .. } = responded;
                 let values = [("conclusion", conclusion.word()), ("final-message", &message)];
                 JobReport {
                     outputs: outputs::block(&values),

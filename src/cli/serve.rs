@@ -15,7 +15,9 @@ use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_fleet::batch::fleet::Fleet;
 use patchwright_fleet::batch::worker::{self, WorkerOptions};
-use patchwright_fleet::server::{self, Options, ServedRepositories};
+use patchwright_fleet::server::{
+    self, DashboardAccess, Network, Options, ServedRepositories, TrustedProxy,
+};
 use patchwright_forge::github::HookSource;
 use patchwright_types::campaign::{JobKind, Millis};
 
@@ -25,6 +27,8 @@ const DASHBOARD: &str = "PATCHWRIGHT_DASHBOARD_TOKEN";
 
 /// The shortest secret of a hook.
 const SHORTEST: usize = 16;
+/// The shortest token of the dashboard. Its sessions can be tried offline by whoever steals a cookie.
+const SHORTEST_TOKEN: usize = 32;
 
 /// Receive webhooks, do what they ask for, serve a dashboard
 ///
@@ -45,6 +49,30 @@ pub struct Args {
         default_value = "127.0.0.1:8080"
     )]
     pub listen: String,
+
+    /// Another address and port for the dashboard and the metrics; `--listen` then has the webhooks alone
+    #[arg(long, env = "PATCHWRIGHT_DASHBOARD_LISTEN", value_name = "ADDRESS:PORT")]
+    pub dashboard_listen: Option<String>,
+
+    /// Header in which a reverse proxy names its user, who may then see the dashboard; needs
+    /// `--dashboard-proxy`
+    #[arg(
+        long,
+        env = "PATCHWRIGHT_DASHBOARD_USER_HEADER",
+        value_name = "NAME",
+        requires = "dashboard_proxy"
+    )]
+    pub dashboard_user_header: Option<String>,
+
+    /// Address or network of that proxy, such as `10.0.0.0/8`; repeatable. Nobody else is believed
+    #[arg(
+        long,
+        env = "PATCHWRIGHT_DASHBOARD_PROXY",
+        value_name = "ADDRESS",
+        value_delimiter = ',',
+        requires = "dashboard_user_header"
+    )]
+    pub dashboard_proxy: Vec<Network>,
 
     /// Whose repositories are served, such as `acme/*`, or `all`; repeatable
     #[arg(
@@ -104,11 +132,16 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let retention = args.retention.length()?;
     let secrets = secrets(env)?;
     let repositories = ServedRepositories::matching(&named(&args.repositories))?;
+    let dashboard = dashboard_access(&args, env)?;
     let config = args.common.resolve()?;
     // Jobs read the limit from the environment, so the flag is written there.
     let max_age = format!("{}s", args.max_age.as_secs());
     let env = &env.clone().with("PATCHWRIGHT_MAX_AGE", max_age);
     let listener = listen(&args.listen).await?;
+    let pages = match named(args.dashboard_listen.as_slice()).first() {
+        Some(address) => Some(listen(address).await?),
+        None => None,
+    };
     let fleet = Fleet::open(config, &args.common, env, ui).await?;
     let fleet = Fleet { drain_time: args.drain, ..fleet };
     let mut hooks = args.hooks.clone();
@@ -118,7 +151,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     }
     let options = Options {
         secrets,
-        dashboard: env.secret(DASHBOARD),
+        dashboard,
         repositories,
         hooks,
         catch_up: args.catch_up,
@@ -126,9 +159,9 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         request_timeout: args.request_timeout,
         worker: (!args.no_worker).then(|| worker_options(&args, lease, retention)),
     };
-    greet(&args, &options, &listener, ui);
+    greet(&args, &options, (&listener, pages.as_ref()), ui);
     let store = fleet.store.clone();
-    server::run(fleet, options, listener).await?;
+    server::run(fleet, options, listener, pages).await?;
     store.close().await;
     Ok(0)
 }
@@ -163,6 +196,32 @@ fn secrets(env: &Env) -> Result<Vec<SecretString>> {
     Ok(std::iter::once(current).chain(previous).collect())
 }
 
+/// Who sees the dashboard.
+fn dashboard_access(args: &Args, env: &Env) -> Result<DashboardAccess> {
+    let token = env.secret(DASHBOARD).filter(|token| !token.expose_secret().is_empty());
+    if token.as_ref().is_some_and(|token| token.expose_secret().len() < SHORTEST_TOKEN) {
+        return Err(Failure::usage(format!(
+            "`{DASHBOARD}` is shorter than {SHORTEST_TOKEN} characters"
+        ))
+        .hint(
+            "anyone who guesses it sees the dashboard: make a new one with `openssl rand -hex 32`",
+        ));
+    }
+    let header =
+        args.dashboard_user_header.as_deref().map(str::trim).filter(|name| !name.is_empty());
+    let proxy = match header {
+        None => None,
+        Some(name) => Some(TrustedProxy {
+            header: name.parse().map_err(|_| {
+                Failure::usage(format!("`--dashboard-user-header` is no header's name: {name}"))
+                    .hint("such as `X-Forwarded-User`")
+            })?,
+            networks: args.dashboard_proxy.clone(),
+        }),
+    };
+    Ok(DashboardAccess { token, proxy })
+}
+
 /// Words without blank ones.
 fn named(words: &[String]) -> Vec<String> {
     words.iter().map(|word| word.trim().to_owned()).filter(|word| !word.is_empty()).collect()
@@ -187,10 +246,19 @@ async fn listen(address: &str) -> Result<TcpListener> {
     })
 }
 
-fn greet(args: &Args, options: &Options, listener: &TcpListener, ui: Ui) {
+fn greet(
+    args: &Args,
+    options: &Options,
+    (listener, pages): (&TcpListener, Option<&TcpListener>),
+    ui: Ui,
+) {
     let address = listener.local_addr().map_or(args.listen.clone(), |at| at.to_string());
+    // The line about webhooks is the last one: whoever waits for it may ask for pages as well.
+    if let Some(Ok(pages)) = pages.map(TcpListener::local_addr) {
+        ui.say(&format!("dashboard at http://{pages}"));
+    }
     ui.say(&format!("listening on http://{address}, webhooks at /webhook"));
-    if options.dashboard.is_none() {
+    if options.dashboard.token.is_none() && options.dashboard.proxy.is_none() {
         ui.say(&format!("pages and metrics are for this machine only; `{DASHBOARD}` opens them"));
     }
     match &options.worker {

@@ -8,7 +8,7 @@ use super::{Serving, guid, http, labeled, served};
 use crate::support::github::GitHub;
 use crate::support::world::TestWorld;
 
-const TOKEN: &str = "dashboard-token-93c0d1";
+pub(super) const TOKEN: &str = "dashboard-token-93c0d1-7f2ab64e80";
 
 fn world() -> TestWorld {
     served(TestWorld::new(GitHub::new().repository("acme/app", &[("a", "b\n")]), []))

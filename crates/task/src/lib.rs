@@ -22,6 +22,7 @@ mod failures;
 pub mod folder;
 mod install;
 mod job;
+pub mod live;
 mod lock_files;
 mod mcp;
 mod network;

@@ -28,15 +28,15 @@ const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\ncont
 pub(super) struct Peer(pub(super) SocketAddr);
 
 /// Serves until `stop` is cancelled, and then until the requests that had begun are answered, for at
-/// most `patience`.
+/// most as long as a head may take. At most so many connections at once.
 pub(super) async fn serve(
     listener: TcpListener,
     router: Router,
     head_timeout: Duration,
     stop: CancellationToken,
-    patience: Duration,
+    most: usize,
 ) {
-    let places = Arc::new(Semaphore::new(most()));
+    let places = Arc::new(Semaphore::new(most));
     let connections = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
@@ -63,7 +63,7 @@ pub(super) async fn serve(
     }
     drop(listener);
     connections.close();
-    if tokio::time::timeout(patience, connections.wait()).await.is_err() {
+    if tokio::time::timeout(head_timeout, connections.wait()).await.is_err() {
         tracing::warn!(open = connections.len(), "connections were cut off");
     }
 }
@@ -96,7 +96,7 @@ async fn connection(
 }
 
 /// Half of the files that this process may have open are for connections.
-fn most() -> usize {
+pub(super) fn most() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let files = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
     MOST.min(files / 2).max(16)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::Extension;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{Html, IntoResponse, Response};
@@ -15,7 +15,8 @@ use futures_util::stream::unfold;
 
 use super::connections::Peer;
 use super::page::{self, Overview};
-use super::{ServerState, metrics, recent, visitor};
+use super::visitor::{Refusal, Visitor};
+use super::{ServerState, metrics, recent, sign_in, visitor};
 use crate::store::StoreError;
 use patchwright_report::campaign;
 use patchwright_types::campaign::{CampaignState, Event};
@@ -35,22 +36,50 @@ const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub(super) async fn guard(
     State(shared): State<Arc<ServerState>>,
     Extension(Peer(peer)): Extension<Peer>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
-    let token = shared.options.dashboard.as_ref();
+    let access = &shared.options.dashboard;
     let now = Instant::now();
-    if token.is_some() && shared.attempts.is_blocked(peer.ip(), now) {
-        let wait = [(header::RETRY_AFTER, "60")];
-        return (StatusCode::TOO_MANY_REQUESTS, wait, "too many wrong tokens\n").into_response();
+    // Only who guesses waits: a session or a proxy's user has been admitted before.
+    let presents_token = request.headers().contains_key(header::AUTHORIZATION);
+    if access.token.is_some() && presents_token && shared.attempts.is_blocked(peer.ip(), now) {
+        return blocked();
     }
-    if let Err(refused) = visitor::admit(request.headers(), peer, token) {
-        if request.headers().contains_key(header::AUTHORIZATION) {
-            shared.attempts.failed(peer.ip(), now);
+    match visitor::admit(request.headers(), peer, access, shared.fleet.clock.now()) {
+        Ok(visitor) => {
+            request.extensions_mut().insert(visitor);
+            careful(next.run(request).await)
         }
-        return refused;
+        Err(refusal) => {
+            if presents_token && refusal == Refusal::Token {
+                shared.attempts.failed(peer.ip(), now);
+            }
+            refused(&shared, request.headers(), refusal)
+        }
     }
-    let mut response = next.run(request).await;
+}
+
+/// People get the form, programs a line.
+fn refused(shared: &ServerState, headers: &HeaderMap, refusal: Refusal) -> Response {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let is_browser = accept.is_some_and(|accept| accept.contains("text/html"));
+    if refusal != Refusal::Token || !is_browser {
+        return refusal.response();
+    }
+    let mut response = sign_in::asked(shared, StatusCode::UNAUTHORIZED, None);
+    let challenge = header::HeaderValue::from_static(visitor::CHALLENGE);
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    response
+}
+
+pub(super) fn blocked() -> Response {
+    let wait = [(header::RETRY_AFTER, "60")];
+    (StatusCode::TOO_MANY_REQUESTS, wait, "too many wrong tokens\n").into_response()
+}
+
+/// What browsers are told about everything that is shown here.
+pub(super) fn careful(mut response: Response) -> Response {
     for (name, value) in [
         (header::CACHE_CONTROL, "no-store"),
         (header::REFERRER_POLICY, "no-referrer"),
@@ -63,22 +92,41 @@ pub(super) async fn guard(
 }
 
 /// `GET /`.
-pub(super) async fn index(State(shared): State<Arc<ServerState>>) -> Response {
-    let store = &shared.fleet.store;
-    let asked = async {
-        let mut campaigns = store.campaigns(None).await?;
-        campaigns.truncate(MOST_CAMPAIGNS);
-        let jobs = store.job_counts().await?;
-        let jobs = jobs.into_iter().map(|((kind, state), number)| (kind, state, number)).collect();
-        let (deliveries, now) = (recent::list(), shared.fleet.clock.now());
-        Ok::<_, StoreError>(Overview { campaigns, jobs, deliveries, now })
-    };
-    match asked.await {
+pub(super) async fn index(
+    State(shared): State<Arc<ServerState>>,
+    Extension(visitor): Extension<Visitor>,
+) -> Response {
+    match look(&shared).await {
         Ok(overview) => {
-            page_response(&shared, &page::overview(&overview), &page::policy(), Some("15"))
+            let html = page::overview(&overview, &visitor);
+            page_response(&shared, &html, &page::policy(), Some("15"))
         }
         Err(err) => trouble(&err),
     }
+}
+
+async fn look(shared: &Arc<ServerState>) -> Result<Overview, StoreError> {
+    let store = &shared.fleet.store;
+    let mut campaigns = store.campaigns(None).await?;
+    campaigns.truncate(MOST_CAMPAIGNS);
+    let jobs = store.job_counts().await?;
+    let (today, days) = store.run_days(page::DAYS).await?;
+    let running = store.running_jobs().await?;
+    let reader = Arc::clone(shared);
+    let progress = tokio::task::spawn_blocking(move || reader.live.look(&reader.fleet.state));
+    Ok(Overview {
+        campaigns,
+        jobs: jobs.into_iter().map(|((kind, state), number)| (kind, state, number)).collect(),
+        queued: store.queued_jobs().await?,
+        progress: progress.await.unwrap_or_default(),
+        running,
+        today,
+        days,
+        idle: recent::idle_reasons(),
+        deliveries: recent::list(),
+        now: shared.fleet.clock.now(),
+        store_now: store.now().await?,
+    })
 }
 
 /// `GET /campaigns/ID`.
@@ -113,7 +161,7 @@ const CAMPAIGN_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sc
 pub(super) async fn events(
     State(shared): State<Arc<ServerState>>,
     Path(id): Path<String>,
-    headers: axum::http::HeaderMap,
+    headers: HeaderMap,
 ) -> Response {
     if let Err(err) = shared.fleet.store.campaign(&id).await {
         return trouble(&err);
@@ -188,7 +236,7 @@ pub(super) async fn metrics(State(shared): State<Arc<ServerState>>) -> Response 
 }
 
 /// A page without our secrets.
-fn page_response(
+pub(super) fn page_response(
     shared: &ServerState,
     html: &str,
     policy: &str,
@@ -205,7 +253,7 @@ fn page_response(
     response
 }
 
-fn trouble(err: &StoreError) -> Response {
+pub(super) fn trouble(err: &StoreError) -> Response {
     if let StoreError::NotFound(_) = err {
         return (StatusCode::NOT_FOUND, "there is no such campaign\n").into_response();
     }

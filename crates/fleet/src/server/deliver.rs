@@ -12,6 +12,7 @@ use super::{metrics, outsiders, recent};
 use crate::batch::fleet::Fleet;
 use crate::batch::lease::HeldJob;
 use crate::batch::target::{LeasedRun, shared};
+use crate::store::EndedRun;
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_forge::{Forge, RepositoryId};
 use patchwright_task::event::payload::{self, ActionEnv};
@@ -109,12 +110,36 @@ pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
     fleet.ui.say(&format!("{}: {text}", name(&delivery)));
     metrics::tally().ran(became.conclusion, took, became.cost_usd);
     recent::end(&delivery.guid, &text);
-    fleet.store.end_job(&held.lease, &became.end).await?;
+    if became.conclusion == "ignored" {
+        recent::did_nothing(&text, fleet.clock.now());
+    }
+    let ended = ended_run(&delivery, &became, text, took);
+    fleet.store.end_delivery(&held.lease, &became.end, &ended).await?;
     // The body is needed for another attempt only.
     if matches!(became.end, JobEnd::Done | JobEnd::Failed { .. }) {
         fleet.store.drop_body(&delivery.guid).await?;
     }
     Ok(())
+}
+
+/// The row of the dashboard's list of runs.
+fn ended_run(
+    delivery: &Delivery,
+    became: &DeliveryOutcome,
+    text: String,
+    took: Duration,
+) -> EndedRun {
+    let action = delivery.action.as_ref().map(|action| format!(".{action}")).unwrap_or_default();
+    EndedRun {
+        run: became.run.clone(),
+        about: format!("{}{action}", delivery.event),
+        repository: delivery.repository.clone().unwrap_or_default(),
+        number: delivery.number,
+        conclusion: became.conclusion.to_owned(),
+        text,
+        cost_usd: became.cost_usd,
+        milliseconds: i64::try_from(took.as_millis()).unwrap_or(i64::MAX),
+    }
 }
 
 async fn handle(
@@ -225,7 +250,7 @@ fn ended(fleet: &Fleet, held: &HeldJob, reacted: &Reacted) -> DeliveryOutcome {
         Reacted::Review(ended) => {
             (Some(ended.reviewed.run.clone()), ended.reviewed.spending.cost_usd)
         }
-        Reacted::Respond(_) => (None, 0.0),
+        Reacted::Respond(responded) => (Some(responded.run.clone()), responded.cost_usd),
         Reacted::Ignored(why) => return DeliveryOutcome::ignored(why.as_str()),
     };
     let text = format!("{word}: {}", reacted.line());

@@ -2,7 +2,8 @@
 //!
 //! [`run`] is the whole server. [`webhook`] takes deliveries and stores them ([`intake`]) before they
 //! are acknowledged; the worker claims their jobs, and [`deliver`] does what they ask for. [`catch_up`]
-//! asks for those that never arrived. Pages and metrics are read only ([`dashboard`]).
+//! asks for those that never arrived. Pages and metrics are read only ([`dashboard`], [`runs`], [`reports`]); who sees
+//! them is decided by [`visitor`].
 
 mod attempts;
 mod body;
@@ -15,7 +16,12 @@ mod intake;
 mod metrics;
 mod outsiders;
 mod page;
+mod proxy;
 mod recent;
+mod reports;
+mod runs;
+mod session;
+mod sign_in;
 mod signature;
 mod visitor;
 mod webhook;
@@ -32,14 +38,19 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use self::intake::Intake;
+pub use self::proxy::{Network, TrustedProxy};
+pub use self::visitor::DashboardAccess;
 use crate::batch::fleet::Fleet;
 use crate::batch::worker::{self, WorkerOptions};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::RepositoryId;
 use patchwright_forge::github::HookSource;
+use patchwright_task::live::LiveRuns;
 
 /// How long a worker that ended by itself stays away.
 const RESTART: Duration = Duration::from_secs(5);
+/// Connections to pages at once, when they have an address of their own.
+const MOST_VISITORS: usize = 128;
 
 /// Which repositories are served.
 #[derive(Clone, Debug)]
@@ -92,8 +103,8 @@ impl ServedRepositories {
 pub struct Options {
     /// Of the hook: the one in use, and during a rotation the one before.
     pub secrets: Vec<SecretString>,
-    /// For pages; without one only this machine sees them.
-    pub dashboard: Option<SecretString>,
+    /// Who sees pages.
+    pub dashboard: DashboardAccess,
     pub repositories: ServedRepositories,
     /// Whose missed deliveries are asked for.
     pub hooks: Vec<HookSource>,
@@ -115,14 +126,20 @@ struct ServerState {
     room: body::BodyBudget,
     health: health::CachedHealth,
     attempts: attempts::Attempts,
+    live: LiveRuns,
     worker_alive: AtomicBool,
     /// Cancelled when the server is to stop.
     stop: CancellationToken,
 }
 
 /// Serves on a socket until [`Fleet::drain`] is cancelled; then answers what has begun, stores what was
-/// handed in, and lets the worker finish.
-pub async fn run(fleet: Fleet, options: Options, listener: TcpListener) -> Result<()> {
+/// handed in, and lets the worker finish. Pages are on the second socket, when there is one.
+pub async fn run(
+    fleet: Fleet,
+    options: Options,
+    listener: TcpListener,
+    pages: Option<TcpListener>,
+) -> Result<()> {
     let stop = fleet.drain.clone();
     let (intake, writer) = Intake::start(fleet.store.clone());
     let head_timeout = options.request_timeout;
@@ -133,6 +150,7 @@ pub async fn run(fleet: Fleet, options: Options, listener: TcpListener) -> Resul
         room: body::BodyBudget::new(),
         health: health::CachedHealth::default(),
         attempts: attempts::Attempts::default(),
+        live: LiveRuns::default(),
         worker_alive: AtomicBool::new(true),
         stop: stop.clone(),
     });
@@ -141,8 +159,7 @@ pub async fn run(fleet: Fleet, options: Options, listener: TcpListener) -> Resul
         let shared = Arc::clone(&shared);
         tokio::spawn(async move { catch_up::run(&shared).await })
     };
-    let router = router(Arc::clone(&shared));
-    connections::serve(listener, router, head_timeout, stop, head_timeout).await;
+    listen(&shared, listener, pages, head_timeout).await;
     shared.fleet.ui.say("stopping: no more webhooks are taken");
     let worked = work.await;
     let _ = catch_up.await;
@@ -154,18 +171,46 @@ pub async fn run(fleet: Fleet, options: Options, listener: TcpListener) -> Resul
     worked.map_err(|err| Failure::internal("the worker ended").caused_by(err))
 }
 
-fn router(shared: Arc<ServerState>) -> Router {
-    let pages = Router::new()
+/// Answers until the server is to stop.
+async fn listen(
+    shared: &Arc<ServerState>,
+    listener: TcpListener,
+    pages: Option<TcpListener>,
+    patience: Duration,
+) {
+    let (hooks, dashboard) = (hook_routes(), page_routes(shared));
+    let serve = |listener, router: Router<Arc<ServerState>>, most| {
+        let router = router.with_state(Arc::clone(shared));
+        connections::serve(listener, router, patience, shared.stop.clone(), most)
+    };
+    match pages {
+        None => serve(listener, hooks.merge(dashboard), connections::most()).await,
+        Some(pages) => {
+            // Neither takes the other's connections.
+            let few = MOST_VISITORS.min(connections::most() / 2);
+            let most = connections::most() - few;
+            let dashboard = dashboard.route("/healthz", get(health::healthz));
+            tokio::join!(serve(listener, hooks, most), serve(pages, dashboard, few));
+        }
+    }
+}
+
+fn hook_routes() -> Router<Arc<ServerState>> {
+    Router::new().route("/webhook", post(webhook::webhook)).route("/healthz", get(health::healthz))
+}
+
+fn page_routes(shared: &Arc<ServerState>) -> Router<Arc<ServerState>> {
+    Router::new()
         .route("/", get(dashboard::index))
+        .route("/runs", get(runs::runs))
+        .route("/runs/{id}/report.html", get(reports::report))
         .route("/campaigns/{id}", get(dashboard::campaign))
         .route("/campaigns/{id}/events", get(dashboard::events))
         .route("/metrics", get(dashboard::metrics))
-        .layer(axum::middleware::from_fn_with_state(Arc::clone(&shared), dashboard::guard));
-    Router::new()
-        .route("/webhook", post(webhook::webhook))
-        .route("/healthz", get(health::healthz))
-        .merge(pages)
-        .with_state(shared)
+        .route("/sign-out", post(sign_in::sign_out))
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(shared), dashboard::guard))
+        // Not behind the guard: here is the way in.
+        .route("/sign-in", get(sign_in::form).post(sign_in::sign_in))
 }
 
 /// Runs the worker. One that ends by itself, for any reason, is started again.

@@ -1,69 +1,160 @@
-//! The dashboard's first page: campaigns, jobs, and the last deliveries. Pure; every text is escaped.
+//! The pages of the dashboard: what they have in common, and the first one. Pure; every text is escaped.
+
+mod charts;
+mod live;
+mod runs;
+mod sign_in;
 
 use base64::Engine as _;
 use chrono::{DateTime, Utc};
 use maud::{DOCTYPE, Markup, html};
 use sha2::{Digest, Sha256};
 
-use super::recent::RecentDelivery;
+pub(super) use self::runs::{RunList, runs};
+pub(super) use self::sign_in::sign_in;
+use super::recent::{IdleReason, RecentDelivery};
+use super::visitor::Visitor;
+use crate::store::{QueuedJob, RunDay, RunningJob};
 use patchwright_base::text;
-use patchwright_types::campaign::{CampaignRow, JobKind};
+use patchwright_task::live::RunProgress;
+use patchwright_types::campaign::{CampaignRow, JobKind, Millis};
 
-const CSS: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:75rem;margin:2rem auto;\
-padding:0 1rem;color:#1f2328;background:#fff}table{border-collapse:collapse;width:100%}\
-td,th{border-bottom:1px solid #d1d9e0;padding:.3rem .6rem;text-align:left;vertical-align:top}\
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}code{font:13px ui-monospace,monospace}\
-.note{color:#59636e}\
-@media(prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}td,th{border-color:#3d444d}\
-a{color:#4493f8}.note{color:#9198a1}}";
+const CSS: &str = ":root{color-scheme:light dark;--fg:#1f2328;--bg:#fff;--line:#d1d9e0;--dim:#59636e;\
+--link:#0969da;--bar:#0969da;--soft:#f6f8fa}\
+@media(prefers-color-scheme:dark){:root{--fg:#e6edf3;--bg:#0d1117;--line:#3d444d;--dim:#9198a1;\
+--link:#4493f8;--bar:#4493f8;--soft:#161b22}}\
+body{font:15px/1.5 system-ui,sans-serif;max-width:75rem;margin:1rem auto;padding:0 1rem;\
+color:var(--fg);background:var(--bg);overflow-wrap:anywhere}a{color:var(--link)}\
+:focus-visible{outline:2px solid var(--link);outline-offset:2px}\
+.skip{position:absolute;left:-99rem}.skip:focus{left:1rem;top:.5rem;background:var(--bg)}\
+.wide{overflow-x:auto}table{border-collapse:collapse;width:100%}\
+td,th{border-bottom:1px solid var(--line);padding:.3rem .6rem;text-align:left;vertical-align:top}\
+td{min-width:4rem}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\
+code{font:13px ui-monospace,monospace}.note{color:var(--dim)}\
+nav,form.search{display:flex;flex-wrap:wrap;gap:.5rem 1rem;align-items:end;\
+margin:.5rem 0 1rem}\
+nav form{margin-left:auto}label{display:block;color:var(--dim)}\
+input,button{font:inherit;color:inherit;background:var(--soft);border:1px solid var(--line);\
+border-radius:6px;padding:.3rem .6rem;max-width:100%;box-sizing:border-box}\
+.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,19rem),1fr));gap:1rem}\
+figure{margin:0}svg{width:100%;height:auto;display:block}svg text{font:11px system-ui,sans-serif;\
+fill:var(--dim)}.bar{fill:var(--bar)}.axis{stroke:var(--line)}";
 
-/// What the page shows.
+/// What the first page shows.
 pub(super) struct Overview {
     pub(super) campaigns: Vec<CampaignRow>,
     /// By kind and state.
     pub(super) jobs: Vec<(JobKind, String, i64)>,
+    pub(super) running: Vec<RunningJob>,
+    pub(super) queued: Vec<QueuedJob>,
+    /// How far the runs of this machine are.
+    pub(super) progress: Vec<RunProgress>,
+    /// Today as days since 1970, and the sums of [`DAYS`].
+    pub(super) today: i64,
+    pub(super) days: Vec<RunDay>,
+    pub(super) idle: Vec<IdleReason>,
     pub(super) deliveries: Vec<RecentDelivery>,
     pub(super) now: DateTime<Utc>,
+    /// The store's time, which jobs are queued by.
+    pub(super) store_now: Millis,
 }
 
-/// The content security policy of the page: nothing but its own style.
+/// How far back charts look.
+pub(super) const DAYS: i64 = 30;
+
+/// The content security policy of the pages: nothing but their own style, and forms to us.
 pub(super) fn policy() -> String {
     let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(CSS.as_bytes()));
     format!(
-        "default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'; \
+        "default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'self'; \
          frame-ancestors 'none'"
     )
 }
 
-pub(super) fn overview(overview: &Overview) -> String {
+/// A page around its content.
+fn shell(title: &str, visitor: Option<&Visitor>, content: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
-                meta name="viewport" content="width=device-width";
-                title { "Patchwright" }
+                meta name="viewport" content="width=device-width,initial-scale=1";
+                title { (title) }
                 style { (maud::PreEscaped(CSS)) }
             }
             body {
-                h1 { "Patchwright" }
-                p .note { "As of " (time(overview.now)) ". This page refreshes by itself." }
-                h2 { "Campaigns" }
-                (campaigns(&overview.campaigns))
-                h2 { "Jobs" }
-                (jobs(&overview.jobs))
-                h2 { "Last deliveries" }
-                (deliveries(&overview.deliveries))
+                @if let Some(visitor) = visitor {
+                    a .skip href="#content" { "Skip to the content" }
+                    nav aria-label="Pages" {
+                        a href="/" { "Overview" }
+                        a href="/runs" { "Runs" }
+                        @if let Some(name) = &visitor.name { span .note { (text::line(name)) } }
+                        @if visitor.has_session {
+                            form method="post" action="/sign-out" { button { "Sign out" } }
+                        }
+                    }
+                }
+                main id="content" { (content) }
             }
         }
     };
     page.into_string()
 }
 
+/// A table that scrolls by itself where it is too wide, with the keyboard as well.
+fn wide(name: &str, table: &Markup) -> Markup {
+    html! { div .wide role="region" tabindex="0" aria-label=(name) { (table) } }
+}
+
+pub(super) fn overview(overview: &Overview, visitor: &Visitor) -> String {
+    let content = html! {
+        h1 { "Patchwright" }
+        p .note { "As of " (time(overview.now)) ". This page refreshes by itself." }
+        h2 { "Running" }
+        (live::running(&overview.running, &overview.progress, overview.now))
+        h2 { "Queue" }
+        (live::queued(&overview.queued, overview.store_now))
+        h2 { "Last " (DAYS) " days" }
+        (charts::charts(overview.today, &overview.days))
+        h2 { "Failures by class" }
+        (charts::failures(&overview.days))
+        h2 { "Deliveries that did nothing" }
+        (idle(&overview.idle))
+        h2 { "Campaigns" }
+        (campaigns(&overview.campaigns))
+        h2 { "Jobs" }
+        (jobs(&overview.jobs))
+        h2 { "Last deliveries" }
+        (deliveries(&overview.deliveries))
+    };
+    shell("Patchwright", Some(visitor), &content)
+}
+
+fn idle(reasons: &[IdleReason]) -> Markup {
+    html! {
+        @if reasons.is_empty() { p .note { "None since this process started." } } @else {
+            (wide("Deliveries that did nothing", &html! { table {
+                tr { th { "Why" } th .n { "Deliveries" } th { "Last one" } }
+                @for reason in reasons {
+                    tr {
+                        td { (text::line(&reason.why)) }
+                        td .n { (reason.deliveries) }
+                        td { (time(reason.at)) }
+                    }
+                }
+            } }))
+        }
+        p .note {
+            "Since this process started. "
+            a href="/runs?conclusion=ignored" { "Those that a worker looked at" }
+        }
+    }
+}
+
 fn campaigns(campaigns: &[CampaignRow]) -> Markup {
     html! {
         @if campaigns.is_empty() { p .note { "There are none." } } @else {
-            table {
+            (wide("Campaigns", &html! { table {
                 tr { th { "Campaign" } th { "State" } th .n { "Wave" } th .n { "Cost" } th { "Started" } }
                 @for campaign in campaigns {
                     tr {
@@ -80,7 +171,7 @@ fn campaigns(campaigns: &[CampaignRow]) -> Markup {
                         td { @if let Some(at) = DateTime::from_timestamp_millis(campaign.created_at) { (time(at)) } }
                     }
                 }
-            }
+            } }))
         }
     }
 }
@@ -88,12 +179,12 @@ fn campaigns(campaigns: &[CampaignRow]) -> Markup {
 fn jobs(jobs: &[(JobKind, String, i64)]) -> Markup {
     html! {
         @if jobs.is_empty() { p .note { "There are none." } } @else {
-            table {
+            (wide("Jobs", &html! { table {
                 tr { th { "Kind" } th { "State" } th .n { "Jobs" } }
                 @for (kind, state, number) in jobs {
                     tr { td { (kind.word()) } td { (text::line(state)) } td .n { (number) } }
                 }
-            }
+            } }))
         }
     }
 }
@@ -101,7 +192,7 @@ fn jobs(jobs: &[(JobKind, String, i64)]) -> Markup {
 fn deliveries(deliveries: &[RecentDelivery]) -> Markup {
     html! {
         @if deliveries.is_empty() { p .note { "None since this process started." } } @else {
-            table {
+            (wide("Last deliveries", &html! { table {
                 tr { th { "Time" } th { "Event" } th { "About" } th { "What became of it" } th { "Delivery" } }
                 @for seen in deliveries {
                     tr {
@@ -115,7 +206,7 @@ fn deliveries(deliveries: &[RecentDelivery]) -> Markup {
                         td { code { (text::line(&seen.guid)) } }
                     }
                 }
-            }
+            } }))
         }
     }
 }
@@ -128,4 +219,21 @@ fn about(seen: &RecentDelivery) -> String {
 
 fn time(at: DateTime<Utc>) -> String {
     at.format("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
+/// A length in the two largest units, such as `2 h 5 min`.
+fn span(milliseconds: Millis) -> String {
+    let seconds = milliseconds.max(0) / 1000;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+/// `owner/name#number`, as far as it is known.
+fn subject(repository: Option<&str>, number: Option<i64>) -> String {
+    let number = number.map(|number| format!("#{number}")).unwrap_or_default();
+    text::line(&format!("{}{number}", repository.unwrap_or_default()))
 }

@@ -6,6 +6,8 @@ use std::collections::VecDeque;
 
 use chrono::{DateTime, Utc};
 
+use patchwright_base::text;
+
 const MOST: usize = 100;
 
 static SEEN: Mutex<VecDeque<RecentDelivery>> = Mutex::new(VecDeque::new());
@@ -21,6 +23,39 @@ pub(super) struct RecentDelivery {
     pub(super) at: DateTime<Utc>,
     /// What became of it, in a line.
     pub(super) outcome: String,
+}
+
+/// A reason for which deliveries set nothing off.
+#[derive(Clone, Debug)]
+pub(super) struct IdleReason {
+    pub(super) why: String,
+    pub(super) deliveries: u64,
+    /// The last one.
+    pub(super) at: DateTime<Utc>,
+}
+
+/// Reasons that are remembered; beyond that those that came up longest ago are forgotten.
+const MOST_REASONS: usize = 50;
+
+static IDLE: Mutex<Vec<IdleReason>> = Mutex::new(Vec::new());
+
+/// A delivery set nothing off.
+pub(super) fn did_nothing(why: &str, at: DateTime<Utc>) {
+    let why = text::line(why.strip_prefix("ignored: ").unwrap_or(why));
+    let mut reasons = IDLE.lock();
+    let known = reasons.iter().position(|reason| reason.why == why);
+    let mut reason = match known {
+        Some(place) => reasons.remove(place),
+        None => IdleReason { why, deliveries: 0, at },
+    };
+    (reason.deliveries, reason.at) = (reason.deliveries + 1, at);
+    reasons.insert(0, reason);
+    reasons.truncate(MOST_REASONS);
+}
+
+/// The last one first.
+pub(super) fn idle_reasons() -> Vec<IdleReason> {
+    IDLE.lock().clone()
 }
 
 /// False when it is listed already.

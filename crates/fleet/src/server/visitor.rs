@@ -1,6 +1,7 @@
 //! Who may look at pages: they can show names of private repositories. With a token
-//! (`PATCHWRIGHT_DASHBOARD_TOKEN`) anyone who has it, as a bearer token or as the password of a browser's
-//! login; without one only programs on this machine that ask it directly.
+//! (`PATCHWRIGHT_DASHBOARD_TOKEN`) anyone who has it, as a bearer token, as a password or in the form that
+//! begins a [`session`]; with a [`TrustedProxy`] the users whom it names; without either only programs on
+//! this machine that ask it directly.
 
 use std::net::SocketAddr;
 
@@ -8,45 +9,100 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use chrono::{DateTime, Utc};
 use hmac::{Hmac, KeyInit, Mac};
 use secrecy::{ExposeSecret, SecretString};
 use sha2::Sha256;
+
+use super::proxy::TrustedProxy;
+use super::session;
 
 /// Headers by which a proxy says that it asks for somebody else.
 const OF_PROXIES: &[&str] =
     &["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
 
+/// Who may see pages.
+#[derive(Clone, Default)]
+pub struct DashboardAccess {
+    /// Whoever has it.
+    pub token: Option<SecretString>,
+    /// Those whom it names.
+    pub proxy: Option<TrustedProxy>,
+}
+
+/// Somebody who may look.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Visitor {
+    /// As the proxy names them.
+    pub(super) name: Option<String>,
+    /// Signed in with the form.
+    pub(super) has_session: bool,
+}
+
+/// Why somebody may not look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// There is no token, and this is not this machine itself.
+    Remote,
+    /// There is no token, and the request does not come through the proxy.
+    Unnamed,
+    /// The token, or a session, is missing or wrong.
+    Token,
+}
+
 /// Lets a visitor in, or says what is missing.
-#[expect(clippy::result_large_err, reason = "the answer is sent at once")]
 pub(super) fn admit(
     headers: &HeaderMap,
     peer: SocketAddr,
-    token: Option<&SecretString>,
-) -> Result<(), Response> {
-    let Some(token) = token else {
-        return if is_local(headers, peer) { Ok(()) } else { Err(remote()) };
+    access: &DashboardAccess,
+    now: DateTime<Utc>,
+) -> Result<Visitor, Refusal> {
+    let named = access.proxy.as_ref().and_then(|proxy| proxy.user(headers, peer.ip()));
+    if named.is_some() {
+        return Ok(Visitor { name: named, has_session: false });
+    }
+    let Some(token) = &access.token else {
+        return match &access.proxy {
+            Some(_) => Err(Refusal::Unnamed),
+            None if is_local(headers, peer) => Ok(Visitor::default()),
+            None => Err(Refusal::Remote),
+        };
     };
-    match presented_token(headers) {
-        Some(given) if is_same(token, &given) => Ok(()),
-        _ => {
-            let login =
-                (header::WWW_AUTHENTICATE, "Basic realm=\"patchwright\", charset=\"UTF-8\"");
-            Err((
-                StatusCode::UNAUTHORIZED,
-                [login],
-                "this page takes the token of `PATCHWRIGHT_DASHBOARD_TOKEN`, as a bearer token or as \
-                 a password\n",
-            )
-                .into_response())
+    if presented_token(headers).is_some_and(|given| is_same(token, &given)) {
+        return Ok(Visitor::default());
+    }
+    if session::is_valid(token, headers, now) {
+        return Ok(Visitor { name: None, has_session: true });
+    }
+    Err(Refusal::Token)
+}
+
+impl Refusal {
+    /// For programs; people get the form.
+    pub(super) fn response(self) -> Response {
+        match self {
+            Refusal::Remote => {
+                let text = "without `PATCHWRIGHT_DASHBOARD_TOKEN` pages are only for this machine \
+                            itself: set it, and send it as a bearer token or sign in with it\n";
+                (StatusCode::FORBIDDEN, text).into_response()
+            }
+            Refusal::Unnamed => {
+                let text = "pages are for users whom the reverse proxy names; this request does not \
+                            come from its address, or names nobody\n";
+                (StatusCode::FORBIDDEN, text).into_response()
+            }
+            Refusal::Token => {
+                let challenge = (header::WWW_AUTHENTICATE, CHALLENGE);
+                let text = "this page takes the token of `PATCHWRIGHT_DASHBOARD_TOKEN`, as a bearer \
+                            token or at `/sign-in`\n";
+                (StatusCode::UNAUTHORIZED, [challenge], text).into_response()
+            }
         }
     }
 }
 
-fn remote() -> Response {
-    let text = "without `PATCHWRIGHT_DASHBOARD_TOKEN` pages are only for this machine itself: set it, \
-                and send it as a bearer token or as a password\n";
-    (StatusCode::FORBIDDEN, text).into_response()
-}
+/// Not `Basic`: a browser would ask for a password by itself instead of showing the form.
+pub(super) const CHALLENGE: &str = "Bearer realm=\"patchwright\"";
 
 /// Asked from this machine, not through a proxy on it, and by a name that only this machine has: a page
 /// elsewhere may make a browser ask for its own name, and have that mean this machine.
@@ -78,7 +134,7 @@ fn presented_token(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Compares in constant time, whatever the lengths.
-fn is_same(token: &SecretString, given: &str) -> bool {
+pub(super) fn is_same(token: &SecretString, given: &str) -> bool {
     let keyed = |text: &str| {
         let mut mac = Hmac::<Sha256>::new_from_slice(b"compare").ok()?;
         mac.update(text.as_bytes());

@@ -128,7 +128,9 @@ async fn receive(
         return Ok(Answer::new(StatusCode::OK, "ignored", "the hook works"));
     }
     if !payload::is_known(event) {
-        return Ok(Answer::ignored(format!("event `{event}` sets nothing off")));
+        let why = format!("event `{event}` sets nothing off");
+        recent::did_nothing(&why, shared.fleet.clock.now());
+        return Ok(Answer::ignored(why));
     }
     let json = match json(headers, held.bytes) {
         Ok(json) => json,
@@ -173,21 +175,12 @@ pub(super) async fn take(
         Some(_) => None,
     };
     if let Some(why) = outside.or(ignored) {
-        let _ = seen(format!("ignored: {why}"));
+        if seen(format!("ignored: {why}")) {
+            recent::did_nothing(&why, shared.fleet.clock.now());
+        }
         return Answer::ignored(why);
     }
-    // The database has signed integers only.
-    let integer = |number: Option<u64>| number.and_then(|number| i64::try_from(number).ok());
-    let delivery = Delivery {
-        guid: guid.to_owned(),
-        event: event.to_owned(),
-        action: envelope.action.clone(),
-        repository: envelope.repository.as_ref().map(ToString::to_string),
-        number: integer(envelope.number),
-        installation: integer(envelope.installation),
-        body: json,
-        received_at: 0,
-    };
+    let delivery = delivery(guid, event, &envelope, json);
     // Listed before it is stored: a worker may finish it before this function continues.
     let is_new = seen("waiting".to_owned());
     let (answer, became) = match shared.intake.put(delivery, room).await {
@@ -207,6 +200,22 @@ pub(super) async fn take(
         recent::end(guid, became);
     }
     answer
+}
+
+/// The row of a delivery; its time is that of the transaction.
+fn delivery(guid: &str, event: &str, envelope: &Envelope, body: String) -> Delivery {
+    // The database has signed integers only.
+    let integer = |number: Option<u64>| number.and_then(|number| i64::try_from(number).ok());
+    Delivery {
+        guid: guid.to_owned(),
+        event: event.to_owned(),
+        action: envelope.action.clone(),
+        repository: envelope.repository.as_ref().map(ToString::to_string),
+        number: integer(envelope.number),
+        installation: integer(envelope.installation),
+        body,
+        received_at: 0,
+    }
 }
 
 /// Why a payload sets nothing off. One that we cannot read is no reason to call the hook broken.

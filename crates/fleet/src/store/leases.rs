@@ -7,6 +7,7 @@ use super::changesets::put_changeset;
 use super::claim::LIVE;
 use super::db::{ExclusiveLock, Write, clean, get, word};
 use super::jobs::requeue;
+use super::runs::{self, EndedRun};
 use super::targets::set_state;
 use super::{Store, StoreError, StoreResult};
 use patchwright_types::campaign::{
@@ -147,6 +148,38 @@ impl Store {
         write.commit().await
     }
 
+    /// [`Store::end_job`] for a delivery, with what its run came to, in one transaction.
+    pub async fn end_delivery(
+        &self,
+        lease: &Lease,
+        end: &JobEnd,
+        ended: &EndedRun,
+    ) -> StoreResult<()> {
+        let mut tries = EndAttempts::default();
+        loop {
+            let written = self.end_delivery_once(lease, end, ended).await;
+            if let Some(written) = self.settle(lease, written, &mut tries).await {
+                return written;
+            }
+        }
+    }
+
+    async fn end_delivery_once(
+        &self,
+        lease: &Lease,
+        end: &JobEnd,
+        ended: &EndedRun,
+    ) -> StoreResult<()> {
+        let mut write = self.write().await?;
+        let job = fence(&mut write, lease).await?;
+        finish(&mut write, &job, end).await?;
+        // What was put back goes on later, and is counted when it has ended.
+        if *end != JobEnd::Released {
+            runs::put(&mut write, ended).await?;
+        }
+        write.commit().await
+    }
+
     /// A target's run begins: state `running`, an event.
     pub async fn begin_target(&self, lease: &Lease, target: i64, run: &str) -> StoreResult<()> {
         let mut write = self.write().await?;
@@ -248,6 +281,9 @@ impl Store {
             requeue(&mut write, publish).await?;
         }
         let reason = end.reason.as_deref().or(why);
+        if job.kind == JobKind::Target && *job_end != JobEnd::Released {
+            runs::put_target(&mut write, target, end, state, class, reason).await?;
+        }
         set_state(&mut write, target, state, class, reason).await?;
         spend(&mut write, target, end, *job_end == JobEnd::Released).await?;
         if let Some(changeset) = changeset {

@@ -8,8 +8,11 @@ use super::db::{Dialect, ExclusiveLock, get};
 use super::{Store, StoreError, StoreResult};
 
 /// Each brings the schema from its index to the next version. Never changed once released.
-const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001.sql"),
+    include_str!("migrations/0002.sql"),
+    include_str!("migrations/0003.sql"),
+];
 
 /// The version that this program reads and writes.
 #[expect(clippy::cast_possible_wrap, reason = "a handful")]

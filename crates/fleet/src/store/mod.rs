@@ -21,7 +21,9 @@ mod migrate;
 mod open;
 mod pace;
 mod prune;
+mod queue;
 mod reviews;
+mod runs;
 mod schedules;
 mod targets;
 
@@ -32,7 +34,9 @@ pub use import::Imported;
 pub use jobs::QueueOutlook;
 pub use migrate::VERSION;
 pub use open::file_url;
+pub use queue::{QueuedJob, RunningJob};
 pub use reviews::{PaidReview, ReviewCaps, ReviewSlot};
+pub use runs::{EndedRun, MOST_EXAMINED, PAGE, RunCursor, RunDay, RunPage, RunRow, RunSearch};
 use sqlx::AnyPool;
 
 use crate::store::db::{Dialect, get};

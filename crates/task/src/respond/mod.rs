@@ -40,6 +40,8 @@ pub struct CommandReport {
     pub conclusion: Conclusion,
     /// The answer that was posted, or what was done.
     pub message: String,
+    pub run: String,
+    pub cost_usd: f64,
 }
 
 /// What a command came to, and what is posted about it.
@@ -127,12 +129,14 @@ async fn end(run: &Run<'_>, admitted: &AdmittedCommand, answer: Answer) -> Resul
         let marker = if is_open { admitted.trouble_marker() } else { admitted.marker(run) };
         answer::post(run, admitted, &marker, &body).await?;
     }
+    let cost_usd = outcome.as_ref().map_or(0.0, |outcome| outcome.spending.cost_usd);
     if !is_open {
         let outcome = outcome.unwrap_or_else(|| without_work(run, conclusion, &message));
         run.journal(&Entry::RunEnded { outcome: Box::new(outcome) })?;
         run.folder.finish();
     }
-    Ok(CommandReport { conclusion, message: run.world.redactor.redact(&message) })
+    let message = run.world.redactor.redact(&message);
+    Ok(CommandReport { conclusion, message, run: run.folder.id.clone(), cost_usd })
 }
 
 /// Says in the thread why nothing came of it. What will not change by trying again is the answer.
