@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use patchwright_git::hunks::{Diff, FileDiff, FileStatus, Hunk, Line};
 use patchwright_review::anchor::{Anchor, Index};
-use patchwright_review::finding::{Category, Finding, Priority};
+use patchwright_review::finding::{Category, Finding, Priority, Verdict};
 
 const LINES: usize = 20_000;
 const QUOTES: usize = 1000;
@@ -102,6 +102,8 @@ fn quotes(diff: &Diff, write: impl Fn(&String) -> String) -> Vec<Finding> {
                 confidence: 0.9,
                 category: Category::Bug,
                 replacement: None,
+                reproduction: None,
+                verdict: Verdict::Pending,
             }
         })
         .collect()

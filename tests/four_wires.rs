@@ -96,10 +96,12 @@ fn committed(world: &TestWorld, path: &str) -> String {
 
 fn fixes(voice: &Voice) {
     let world = check("fix", voice);
-    let body = &world.github.pulls()[0].body;
-    assert!(body.contains("- [x] Find the bug\n- [x] Fix it\n"), "{body}");
+    let plan = world.result("plan.md");
+    assert!(plan.contains("- [x] Find the bug\n- [x] Fix it\n"), "{plan}");
     // The bug is in one file, and so is the change.
-    assert!(body.contains("| `calc.sh` | changed | +1 −1 |"), "{body}");
+    let patch = world.result("change.patch");
+    assert_eq!(patch.matches("diff --git").count(), 1, "{patch}");
+    assert!(patch.contains("+++ b/calc.sh"), "{patch}");
 }
 
 fn runs_parallel_calls(voice: &Voice) {

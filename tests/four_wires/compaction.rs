@@ -74,7 +74,7 @@ fn shortened(world: &TestWorld, voice: &Voice, how: How) {
         assert!(text.contains("add subtracts"), "the task stays: {text}");
     }
     assert_eq!(committed(world, "calc.sh"), "add() {\n  echo $(($1 + $2))\n}\n");
-    assert!(world.github.pulls()[0].body.contains("- [x] Find the bug\n- [x] Fix it\n"));
+    assert!(world.result("plan.md").contains("- [x] Find the bug\n- [x] Fix it\n"));
 }
 
 fn goes_on(voice: &Voice) {

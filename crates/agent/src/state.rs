@@ -21,7 +21,7 @@ use patchwright_journal::Entry;
 use patchwright_provider::catalogue::Model;
 use patchwright_provider::item::{CallOutput, Content, Item, Role, StopReason, ToolCall, Usage};
 use patchwright_provider::{Reply, ToolDeclaration};
-use patchwright_review::finding::Finding;
+use patchwright_review::finding::{self, Finding};
 use patchwright_types::calls::CompactionTrigger;
 use patchwright_types::calls::Fault;
 use patchwright_types::outcome::Spending;
@@ -158,20 +158,16 @@ impl State {
                 self.spending.cost_usd += cost_usd;
                 self.shortened(*trigger, *before, items);
             }
-            Entry::Added { items } | Entry::Told { items, .. } | Entry::Warned { items, .. } => {
-                if let Entry::Warned { limits, .. } = entry {
-                    self.warned.extend(limits.iter().cloned());
-                }
+            Entry::Added { items } | Entry::Told { items, .. } => self.told(items),
+            Entry::Warned { limits, items } => {
+                self.warned.extend(limits.iter().cloned());
                 self.told(items);
             }
             Entry::Lost { usage, cost_usd } => self.spent(*usage, *cost_usd),
-            Entry::PlanUpdated { plan } => self.plan = plan.clone(),
+            Entry::PlanUpdated { plan } => self.plan.clone_from(plan),
             Entry::Found { finding } => self.findings.push(finding.clone()),
             Entry::Judged { finding, verdict, reproduction, .. } => {
-                let judged = finding.checked_sub(1).and_then(|at| self.findings.get_mut(at));
-                if let Some(judged) = judged {
-                    judged.judge(*verdict, reproduction.as_deref());
-                }
+                self.judged(*finding, *verdict, reproduction.as_deref());
             }
             Entry::Restored { lost, text, .. } => self.lose(lost, text),
             Entry::RunStarted { .. }
@@ -197,6 +193,12 @@ impl State {
             | Entry::Checkpoint { .. }
             | Entry::Unrecorded { .. }
             | Entry::Note { .. } => {}
+        }
+    }
+
+    fn judged(&mut self, number: usize, verdict: finding::Verdict, reproduction: Option<&str>) {
+        if let Some(finding) = number.checked_sub(1).and_then(|at| self.findings.get_mut(at)) {
+            finding.judge(verdict, reproduction);
         }
     }
 

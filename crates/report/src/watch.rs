@@ -41,15 +41,6 @@ impl Watched {
             Entry::RunStarted { run, task, .. } => {
                 vec![format!("{run}: {}", short(&task.kind.subject()))]
             }
-            Entry::WorkspaceOpened { base, branch, image, .. } => {
-                let base = base.get(..10).unwrap_or(base);
-                let image = match image.as_str() {
-                    "" => String::new(),
-                    image => format!(", image {}", short(image)),
-                };
-                vec![format!("{} at {base}{image}", short(branch))]
-            }
-            Entry::Checked { when, run } => vec![check(when, run)],
             Entry::Replied { turn, reply, cost_usd } => {
                 self.spent.cost_usd += cost_usd;
                 let (usage, cost) = (&reply.usage, sections::dollars(&self.spent));
@@ -60,43 +51,11 @@ impl Watched {
                 said.extend(reply.items.iter().filter_map(asked));
                 said
             }
-            Entry::CallEnded { output, duration_ms, exit_code, .. } => {
-                let ended = match exit_code {
-                    Some(code) => format!("exit {code}"),
-                    None if output.success => "ok".to_owned(),
-                    None => "failed".to_owned(),
-                };
-                let took = sections::seconds(*duration_ms);
-                vec![format!("  {}: {ended} · {took}", short(&output.name))]
-            }
-            Entry::CallDropped { output, .. } => {
-                vec![format!("  {}: given up", short(&output.name))]
-            }
             Entry::Compacted { before, after, cost_usd, .. } => {
                 self.spent.cost_usd += cost_usd;
                 vec![format!("compacted the conversation from about {before} to {after} tokens")]
             }
             Entry::PlanUpdated { plan } => planned(plan),
-            Entry::Found { finding } => vec![format!(
-                "finding: {} {}: {}",
-                finding.priority,
-                short(&finding.path),
-                short(&finding.title)
-            )],
-            Entry::Judged { finding, verdict, .. } => {
-                vec![format!("finding {finding}: {}", format!("{verdict:?}").to_lowercase())]
-            }
-            Entry::EffectDone { effect, detail, .. } => {
-                let url = detail["url"].as_str().map(|url| format!(": {}", short(url)));
-                let number = detail["number"].as_u64().map(|number| format!(" #{number}"));
-                let which = url.or(number).unwrap_or_default();
-                vec![format!("published {}{which}", short(effect).replace('_', " "))]
-            }
-            Entry::Restored { .. } => vec!["resumed in a fresh sandbox".to_owned()],
-            Entry::Spawned { kind, model, .. } => {
-                vec![format!("started as {} on {}", short(kind), short(model))]
-            }
-            Entry::Note { text } => vec![short(text)],
             Entry::RunEnded { outcome } => {
                 self.is_over = true;
                 let reason = outcome.reason.as_deref().map(|why| format!(": {}", short(why)));
@@ -107,31 +66,53 @@ impl Watched {
                     sections::cost(&outcome.spending)
                 )]
             }
-            // What others of these lines are about, or what only the program needs.
-            Entry::SetUpAgain { .. }
-            | Entry::Prompted { .. }
-            | Entry::Lost { .. }
-            | Entry::CallStarted { .. }
-            | Entry::NestedStarted { .. }
-            | Entry::NestedEnded { .. }
-            | Entry::Added { .. }
-            | Entry::Warned { .. }
-            | Entry::SecondLook { .. }
-            | Entry::SentBack { .. }
-            | Entry::Shown { .. }
-            | Entry::Stopped { .. }
-            | Entry::Reached { .. }
-            | Entry::Collected { .. }
-            | Entry::EffectIntended { .. }
-            | Entry::Lane { .. }
-            | Entry::Sent { .. }
-            | Entry::Told { .. }
-            | Entry::Closed
-            | Entry::Reopened
-            | Entry::Checkpoint { .. }
-            | Entry::Unrecorded { .. } => Vec::new(),
+            entry => happened(entry).into_iter().collect(),
         }
     }
+}
+
+/// What is one line whatever came before. The other entries are about what these tell, or what only the program
+/// needs.
+fn happened(entry: &Entry) -> Option<String> {
+    Some(match entry {
+        Entry::WorkspaceOpened { base, branch, image, .. } => {
+            let base = base.get(..10).unwrap_or(base);
+            let image = match image.as_str() {
+                "" => String::new(),
+                image => format!(", image {}", short(image)),
+            };
+            format!("{} at {base}{image}", short(branch))
+        }
+        Entry::Checked { when, run } => check(when, run),
+        Entry::CallEnded { output, duration_ms, exit_code, .. } => {
+            let ended = match exit_code {
+                Some(code) => format!("exit {code}"),
+                None if output.success => "ok".to_owned(),
+                None => "failed".to_owned(),
+            };
+            format!("  {}: {ended} · {}", short(&output.name), sections::seconds(*duration_ms))
+        }
+        Entry::CallDropped { output, .. } => format!("  {}: given up", short(&output.name)),
+        Entry::Found { finding } => {
+            let (path, title) = (short(&finding.path), short(&finding.title));
+            format!("finding: {} {path}: {title}", finding.priority)
+        }
+        Entry::Judged { finding, verdict, .. } => {
+            format!("finding {finding}: {}", format!("{verdict:?}").to_lowercase())
+        }
+        Entry::EffectDone { effect, detail, .. } => {
+            let url = detail["url"].as_str().map(|url| format!(": {}", short(url)));
+            let number = detail["number"].as_u64().map(|number| format!(" #{number}"));
+            let which = url.or(number).unwrap_or_default();
+            format!("published {}{which}", short(effect).replace('_', " "))
+        }
+        Entry::Restored { .. } => "resumed in a fresh sandbox".to_owned(),
+        Entry::Spawned { kind, model, .. } => {
+            format!("started as {} on {}", short(kind), short(model))
+        }
+        Entry::Note { text } => short(text),
+        _ => return None,
+    })
 }
 
 /// A call, or what the model says.

@@ -65,6 +65,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
     fn is_pending(&self) -> bool {
         *self == Verdict::Pending
     }

@@ -149,8 +149,8 @@ impl GitHubForge {
         if changes.is_empty() {
             return Ok((pull, Operation::Unchanged));
         }
-        let changed = self.change_pull(repository, pull.number, Value::Object(changes)).await?;
-        Ok((changed, Operation::Updated))
+        let updated = self.change_pull(repository, pull.number, Value::Object(changes)).await?;
+        Ok((updated, Operation::Updated))
     }
 
     pub(super) async fn describe(

@@ -57,7 +57,7 @@ pub(super) fn judge(
     number: usize,
     verdict: Verdict,
     reason: &str,
-    reproduction: Option<String>,
+    reproduction: Option<&str>,
 ) -> Result<(), ToolError> {
     // Held until it is written: calls of one reply run side by side.
     let mut findings = ctx.findings.lock();
@@ -73,9 +73,9 @@ pub(super) fn judge(
         finding: number,
         verdict,
         reason: text::head(reason.trim(), MAX_REASON),
-        reproduction: reproduction.clone(),
+        reproduction: reproduction.map(str::to_owned),
     };
     ctx.journal.append(&entry).map_err(|failure| ToolError::Broken(failure.to_string()))?;
-    finding.judge(verdict, reproduction.as_deref());
+    finding.judge(verdict, reproduction);
     Ok(())
 }
