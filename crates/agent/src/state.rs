@@ -197,9 +197,8 @@ impl State {
     }
 
     fn judged(&mut self, number: usize, verdict: finding::Verdict, reproduction: Option<&str>) {
-        if let Some(finding) = number.checked_sub(1).and_then(|at| self.findings.get_mut(at)) {
-            finding.judge(verdict, reproduction);
-        }
+        let finding = number.checked_sub(1).and_then(|at| self.findings.get_mut(at));
+        finding.into_iter().for_each(|finding| finding.judge(verdict, reproduction));
     }
 
     /// Something was said to the model.
