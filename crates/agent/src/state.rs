@@ -21,7 +21,7 @@ use patchwright_journal::Entry;
 use patchwright_provider::catalogue::Model;
 use patchwright_provider::item::{CallOutput, Content, Item, Role, StopReason, ToolCall, Usage};
 use patchwright_provider::{Reply, ToolDeclaration};
-use patchwright_review::finding::{self, Finding};
+use patchwright_review::finding::Finding;
 use patchwright_types::calls::CompactionTrigger;
 use patchwright_types::calls::Fault;
 use patchwright_types::outcome::Spending;
@@ -166,9 +166,7 @@ impl State {
             Entry::Lost { usage, cost_usd } => self.spent(*usage, *cost_usd),
             Entry::PlanUpdated { plan } => self.plan.clone_from(plan),
             Entry::Found { finding } => self.findings.push(finding.clone()),
-            Entry::Judged { finding, verdict, reproduction, .. } => {
-                self.judged(*finding, *verdict, reproduction.as_deref());
-            }
+            Entry::Judged { .. } => self.judged(entry),
             Entry::Restored { lost, text, .. } => self.lose(lost, text),
             Entry::RunStarted { .. }
             | Entry::WorkspaceOpened { .. }
@@ -196,9 +194,11 @@ impl State {
         }
     }
 
-    fn judged(&mut self, number: usize, verdict: finding::Verdict, reproduction: Option<&str>) {
-        let finding = number.checked_sub(1).and_then(|at| self.findings.get_mut(at));
-        finding.into_iter().for_each(|finding| finding.judge(verdict, reproduction));
+    fn judged(&mut self, entry: &Entry) {
+        let Entry::Judged { finding, verdict, reproduction, .. } = entry else { return };
+        if let Some(judged) = finding.checked_sub(1).and_then(|at| self.findings.get_mut(at)) {
+            judged.judge(*verdict, reproduction.as_deref());
+        }
     }
 
     /// Something was said to the model.
