@@ -348,8 +348,8 @@ async fn fetch_and_push(forge: &dyn Forge, branch: &str) -> Result<String, Forge
     let clone = Repo::create(&dir.path().join("clone.git")).unwrap();
     forge.fetch(&repository, clone.path(), &["main".to_owned()], 1).await?;
     let base = clone.resolve("main").unwrap();
-    let push = async |commit, expected| {
-        forge.push(&repository, clone.path(), commit, branch, expected).await
+    let push = async |commit: Oid, expected| {
+        forge.push(&repository, clone.path(), commit.into(), branch, expected).await
     };
     let (one, two) = (commit_on(clone.path(), base, "one"), commit_on(clone.path(), base, "two"));
     let first = push(one, None).await?;

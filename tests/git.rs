@@ -4,6 +4,7 @@ mod change;
 mod clone;
 mod confined;
 mod hostile;
+mod merge;
 mod push;
 mod upload;
 
@@ -31,7 +32,7 @@ use tempfile::TempDir;
 
 use crate::support::git_http::{Access, Fault, GitState, Step, serve};
 use crate::support::git_repo::{
-    Entry, command, executable, file, git, git_with_input, submodule, symlink,
+    Entry, command, deleted, executable, file, git, git_with_input, submodule, symlink,
 };
 use crate::support::guest::Guest;
 
@@ -114,7 +115,7 @@ impl World {
         expected: Option<Oid>,
     ) -> Result<PushOutcome, GitError> {
         let (repo, remote, branch) = (repo.clone(), self.remote(), branch.to_owned());
-        blocking(move || push(&repo, &remote, commit, &branch, expected)).await
+        blocking(move || push(&repo, &remote, commit.into(), &branch, expected)).await
     }
 }
 

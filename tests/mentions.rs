@@ -17,6 +17,11 @@ fn work(words: &str) -> Option<Command> {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "what `parse` gives")]
+fn rebase(onto: Option<&str>) -> Option<Command> {
+    Some(Command::Rebase { onto: onto.map(str::to_owned) })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "what `parse` gives")]
 fn ask(words: &str) -> Option<Command> {
     Some(Command::Ask { words: words.to_owned() })
 }
@@ -79,6 +84,19 @@ fn each_command_is_understood() {
         ("@patchwright fix CI", Some(Command::FixCi)),
         ("@patchwright fix ci please.", Some(Command::FixCi)),
         ("@patchwright fix ci caching in the docs", fix("ci caching in the docs")),
+        ("@patchwright rebase", rebase(None)),
+        ("@patchwright Rebase this branch, please!", rebase(None)),
+        ("@patchwright could you rebase?", rebase(None)),
+        ("@patchwright rebase onto `main`.", rebase(Some("main"))),
+        ("@patchwright rebase on the latest main please", rebase(Some("main"))),
+        ("@patchwright rebase onto the base branch", rebase(None)),
+        ("@patchwright fix the merge conflicts", rebase(None)),
+        ("@patchwright resolve conflicts", rebase(None)),
+        ("@patchwright resolve the conflict between a and b", {
+            work("resolve the conflict between a and b")
+        }),
+        ("@patchwright rebase or merge?", ask("rebase or merge?")),
+        ("@patchwright rebase onto main or not?", ask("rebase onto main or not?")),
         ("@patchwright stop", Some(Command::Stop)),
         ("@patchwright stop it, thanks", Some(Command::Stop)),
         ("@patchwright help", Some(Command::Help)),

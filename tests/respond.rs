@@ -8,6 +8,7 @@ mod fix;
 mod plans;
 mod pure;
 mod quiet;
+mod rebase;
 mod resumed;
 mod strangers;
 

@@ -201,7 +201,7 @@ async fn a_forge_with_a_lost_lease_writes_nothing_at_all() {
         &super::spec("r"),
     )
     .unwrap();
-    let pushed = forge.push(&repository, repo.path(), commit, "patchwright/x", None).await;
+    let pushed = forge.push(&repository, repo.path(), commit.into(), "patchwright/x", None).await;
     assert!(is_fenced(pushed.unwrap_err()));
     assert_eq!(bench.github.writes(), Vec::<String>::new());
     assert_eq!(bench.tip("patchwright/x"), None);

@@ -61,8 +61,8 @@ async fn pushes_into_a_local_folder_under_the_same_lease() {
     let one = World::our_commit(&repo, "sub/one");
     let two = World::our_commit(&repo, "two");
     for target in [&path, &work] {
-        let push = |commit, branch, expected| {
-            push(&repo, &Remote::local(target), commit, branch, expected)
+        let push = |commit: Oid, branch, expected| {
+            push(&repo, &Remote::local(target), commit.into(), branch, expected)
         };
         assert_eq!(push(one, "b", None).unwrap(), PushOutcome::Pushed);
         assert_eq!(push(one, "b", None).unwrap(), PushOutcome::UpToDate);
@@ -72,7 +72,7 @@ async fn pushes_into_a_local_folder_under_the_same_lease() {
         git(target, &["fsck", "--strict"]);
     }
     let base = repo.resolve("main").unwrap();
-    let error = push(&repo, &Remote::local(&work), one, "main", Some(base)).unwrap_err();
+    let error = push(&repo, &Remote::local(&work), one.into(), "main", Some(base)).unwrap_err();
     assert!(error.to_string().contains("checked out"), "{error}");
 }
 
@@ -105,7 +105,8 @@ async fn tells_why_a_push_was_rejected() {
         (Some("reader"), "denied to test"),
     ] {
         let (repo, remote) = (repo.clone(), world.remote_with(token));
-        let error = blocking(move || push(&repo, &remote, commit, "b", None)).await.unwrap_err();
+        let error =
+            blocking(move || push(&repo, &remote, commit.into(), "b", None)).await.unwrap_err();
         assert!(error.to_string().contains(expected), "{token:?}: {error}");
     }
     world.server.archive(REPOSITORY);

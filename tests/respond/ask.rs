@@ -90,6 +90,7 @@ fn help_lists_the_commands_without_a_model() {
             - `@patchwright fix-ci`: repairs the failing checks of a pull request that I opened
             - `@patchwright review`: reviews what is new; `review full` reviews everything
             - `@patchwright describe`: writes title and description of this pull request by what it changes
+            - `@patchwright rebase`: puts a pull request that I opened on top of its base branch, conflicts included
             - `@patchwright plan …`: posts a plan with a hash
             - `@patchwright approve HASH`: carries out exactly that plan
             - `@patchwright stop`: does nothing more here until somebody asks again

@@ -7,7 +7,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::{Serving, guid, http, labeled, served};
-use crate::support::browser::Browser;
+use crate::support::browser::{self, Browser, Look};
 use crate::support::github::GitHub;
 use crate::support::model::call;
 use crate::support::world::{TestWorld, fix, github};
@@ -115,7 +115,7 @@ fn hostile(world: &TestWorld) {
                  VALUES (1, '{text}', '{text}', 'acme/{long}', 7, '{text}', '{text}', 1, 1)"
             ),
             &format!(
-                "INSERT INTO run_days (day, conclusion, runs, cost_usd, milliseconds)
+                "INSERT OR REPLACE INTO run_days (day, conclusion, runs, cost_usd, milliseconds)
                  SELECT CAST(unixepoch('now') / 86400 AS INTEGER), value, 3, 1.5, 90000
                  FROM (SELECT '{text}' AS value UNION SELECT 'done')"
             ),
@@ -160,6 +160,40 @@ fn hostile_texts_stay_texts_and_pages_fit_a_phone() {
         assert!(seen.contains(&format!("<title>{title}</title>")), "{path}: {seen}");
         for width in [320, 390, 1280] {
             assert_eq!(overflow(browser, &page.body, width), "fits", "{path} at {width}");
+        }
+    }
+}
+
+const LOOKS: [Look; 3] = [
+    Look { width: 1280, height: 1200, is_dark: false },
+    Look { width: 1280, height: 1200, is_dark: true },
+    Look { width: 390, height: 1200, is_dark: true },
+];
+
+#[test]
+fn everybody_can_use_the_pages_by_day_and_by_night() {
+    let (Some(browser), Some(axe)) = (Browser::find(), browser::axe()) else { return };
+    let world = world(github());
+    let server = Serving::start(&world, &["--room", "1"]);
+    server.deliver(&guid(1), "issues", &labeled("acme/app", 7, "patchwright", "ann"));
+    server.until("no pull request", || !world.github.pulls().is_empty());
+    server.until_idle();
+    hostile(&world);
+    for path in ["/", "/runs", "/runs?number=x"] {
+        let page = server.get(path).body;
+        for look in LOOKS {
+            let said = browser::judged(&browser, &axe, &page, look);
+            assert_eq!(said.violations, [], "{path} {look:?}");
+            for rule in ["color-contrast", "document-title", "html-has-lang"] {
+                assert!(said.passes.iter().any(|it| it == rule), "{path}: {rule}");
+            }
+            if path != "/" {
+                continue;
+            }
+            browser::keep("dashboard", look, &browser.framed(&page, look));
+            let script = "addEventListener('load', () => done(getComputedStyle(document.body).backgroundColor));";
+            let background = if look.is_dark { "rgb(13, 17, 23)" } else { "rgb(255, 255, 255)" };
+            assert_eq!(browser.ask(&page, script, look), background, "{look:?}");
         }
     }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use super::pages::TOKEN;
 use super::{Serving, http, served};
+use crate::support::browser::{self, Browser, Look};
 use crate::support::github::GitHub;
 use crate::support::world::TestWorld;
 use http::Answer;
@@ -33,6 +34,12 @@ fn the_form_takes_the_token_and_gives_a_session() {
     assert!(page.body.contains("action=\"/sign-in\"") && page.body.contains("type=\"password\""));
     assert_eq!(page.header("www-authenticate"), Some("Bearer realm=\"patchwright\""));
     assert_eq!(server.get("/sign-in").status, 200);
+    if let (Some(browser), Some(axe)) = (Browser::find(), browser::axe()) {
+        for is_dark in [false, true] {
+            let look = Look { width: 390, height: 800, is_dark };
+            assert_eq!(browser::judged(&browser, &axe, &page.body, look).violations, []);
+        }
+    }
     let right = format!("token={TOKEN}");
     for (body, more, status) in [
         ("", &[][..], 401),

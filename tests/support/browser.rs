@@ -62,12 +62,13 @@ impl Browser {
         fs_err::read(&file).unwrap()
     }
 
-    /// What a script says of a page, in a frame of this size. The page's policy is taken out, because it lets
-    /// no script run; the script calls `done` with a value.
+    /// What a script says of a page, in a frame of this size. A policy in the page is taken out, because it
+    /// lets no script run; the script calls `done` with a value.
     pub(crate) fn ask(&self, html: &str, script: &str, look: Look) -> Value {
-        let (before, policy) =
-            html.split_once("<meta http-equiv=\"Content-Security-Policy\"").unwrap();
-        let (_, after) = policy.split_once('>').unwrap();
+        let policy = html.split_once("<meta http-equiv=\"Content-Security-Policy\"");
+        let without = policy.and_then(|(before, rest)| Some((before, rest.split_once('>')?.1)));
+        // Pages of a server have theirs in a header.
+        let (before, after) = without.unwrap_or((html, ""));
         let said = "const done = value => parent.postMessage(JSON.stringify(value), '*');";
         let inner = format!("{before}{after}<script>{said}\n{script}</script>");
         fs_err::write(self.folder.path().join("inner.html"), inner).unwrap();
@@ -109,6 +110,25 @@ impl Browser {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         output.stdout
     }
+}
+
+/// What axe-core says of a page: the rules that it passes, and those that it violates with some of the elements.
+pub(crate) fn judged(browser: &Browser, axe: &str, page: &str, look: Look) -> Judged {
+    let script = format!(
+        "{axe}\naddEventListener('load', () => axe.run(document).then(found => done({{
+            passes: found.passes.map(it => it.id),
+            violations: found.violations.map(it => [it.id, it.nodes.slice(0, 3).map(node => node.html.slice(0, 200))]),
+        }})).catch(why => done(String(why))));"
+    );
+    let said = browser.ask(page, &script, look);
+    serde_json::from_value(said.clone()).unwrap_or_else(|err| panic!("{err}: {said}"))
+}
+
+/// What axe-core found.
+#[derive(Debug, serde::Deserialize)]
+pub(crate) struct Judged {
+    pub(crate) passes: Vec<String>,
+    pub(crate) violations: Vec<(String, Vec<String>)>,
 }
 
 /// axe-core, as `.ci/axe` has installed it.

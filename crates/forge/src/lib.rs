@@ -20,6 +20,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use patchwright_git::push::NewCommits;
 use patchwright_git::{Oid, PushOutcome};
 
 pub use self::error::{ForgeError, Need, StateProblem};
@@ -393,13 +394,13 @@ pub trait Forge: Send + Sync {
         depth: u32,
     ) -> Result<(), ForgeError>;
 
-    /// Pushes exactly one commit to exactly one branch; `expected` is what the branch must point to
+    /// Pushes exactly these commits to exactly one branch; `expected` is what the branch must point to
     /// for the push to happen (`None`: must not exist). A push whose answer was lost is looked up.
     async fn push(
         &self,
         repository: &Repository,
         from: &Path,
-        commit: Oid,
+        commits: NewCommits,
         branch: &str,
         expected: Option<Oid>,
     ) -> Result<PushOutcome, ForgeError>;

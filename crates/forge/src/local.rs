@@ -31,6 +31,7 @@ use super::{
     ReviewPosted, Role, Thread, transfer,
 };
 use patchwright_base::clock::Clock;
+use patchwright_git::push::NewCommits;
 use patchwright_git::transport::Remote;
 use patchwright_git::{Oid, PushOutcome};
 
@@ -297,14 +298,14 @@ impl Forge for LocalForge {
         &self,
         repository: &Repository,
         from: &Path,
-        commit: Oid,
+        commits: NewCommits,
         branch: &str,
         expected: Option<Oid>,
     ) -> Result<PushOutcome, ForgeError> {
         self.writable(&repository.id, "push")?;
         let remote = Remote::local(&self.repository_path());
         let name = remote.name();
-        let what = transfer::Pushed { from, commit, branch, expected };
+        let what = transfer::Pushed { from, commits, branch, expected };
         let pushed = transfer::push(remote, what, transfer::permitted).await;
         pushed.map_err(|err| err.in_our_words(&name, "push to"))
     }

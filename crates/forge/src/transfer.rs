@@ -14,6 +14,7 @@ use url::Url;
 
 use super::{ForgeError, Need, StateProblem};
 use patchwright_git::clone::{self, Repo};
+use patchwright_git::push::NewCommits;
 use patchwright_git::rate_limit::Limit;
 use patchwright_git::stop::Stop;
 use patchwright_git::transport::Remote;
@@ -62,17 +63,17 @@ pub(super) async fn branches_beside(
     git::blocking(move || clone::branches_beside(&remote, &names)).await.map_err(NoTransfer::Git)
 }
 
-/// One commit on its way to one branch.
+/// Commits on their way to one branch.
 #[derive(Clone, Copy)]
 pub(super) struct Pushed<'a> {
     pub(super) from: &'a Path,
-    pub(super) commit: Oid,
+    pub(super) commits: NewCommits,
     pub(super) branch: &'a str,
     /// What the branch must point to now.
     pub(super) expected: Option<Oid>,
 }
 
-/// Pushes one commit to one branch. `permit` is asked right before the pack is sent; what it refuses
+/// Pushes to one branch. `permit` is asked right before the pack is sent; what it refuses
 /// with is the error.
 pub(super) async fn push(
     remote: Remote,
@@ -80,7 +81,7 @@ pub(super) async fn push(
     permit: impl Fn() -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync + 'static,
 ) -> Result<PushOutcome, NoTransfer> {
     let (from, branch) = (what.from.to_owned(), what.branch.to_owned());
-    let (commit, expected) = (what.commit, what.expected);
+    let (commits, expected) = (what.commits, what.expected);
     let (runtime, refusal) = (Handle::current(), Arc::new(Mutex::new(None)));
     let kept = Arc::clone(&refusal);
     let work = move || {
@@ -91,7 +92,7 @@ pub(super) async fn push(
                 GitError::Unacceptable(message)
             })
         };
-        git::push::push_when(&Repo::open(&from)?, &remote, commit, &branch, expected, &ask)
+        git::push::push_when(&Repo::open(&from)?, &remote, commits, &branch, expected, &ask)
     };
     let pushed = git::blocking(work).await;
     match refusal.lock().take() {

@@ -23,7 +23,7 @@ const MAX_OBJECTS: usize = 200_000;
 
 /// The pack of `commit`: itself, and what its tree has that its parent's has not.
 pub fn pack(repo: &Repo, commit: Oid) -> Result<Vec<u8>, GitError> {
-    let pack = push::pack(&repo.git()?, commit)?;
+    let pack = push::pack(&repo.git()?, commit.into())?;
     if pack.len() > MAX_PACK {
         return Err(GitError::Unacceptable(format!("the change is larger than {MAX_PACK} bytes")));
     }

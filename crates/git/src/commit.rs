@@ -44,6 +44,10 @@ pub struct CommitSpec {
 
 /// Writes the commit of `tree` on `base` and returns its id. The same arguments give the same id.
 pub fn create(repo: &Repo, base: Oid, tree: Oid, spec: &CommitSpec) -> Result<Oid, GitError> {
+    write(repo, &[base], tree, spec)
+}
+
+fn write(repo: &Repo, parents: &[Oid], tree: Oid, spec: &CommitSpec) -> Result<Oid, GitError> {
     let git = repo.git()?;
     let time = Time::new(spec.time.timestamp(), 0);
     let author = signature(&spec.author, &time)?;
@@ -56,9 +60,85 @@ pub fn create(repo: &Repo, base: Oid, tree: Oid, spec: &CommitSpec) -> Result<Oi
             message.push('\n');
         }
     }
-    let parent = git.find_commit(base.0)?;
+    let parents = parents.iter().map(|parent| git.find_commit(parent.0));
+    let parents: Vec<git2::Commit<'_>> = parents.collect::<Result<_, _>>()?;
+    let parents: Vec<&git2::Commit<'_>> = parents.iter().collect();
     let tree = git.find_tree(tree.0)?;
-    Ok(Oid(git.commit(None, &author, &committer, &message, &tree, &[&parent])?))
+    Ok(Oid(git.commit(None, &author, &committer, &message, &tree, &parents)?))
+}
+
+/// Writes the merge of `other` into `tip`, with `tree`, and returns its id.
+///
+/// # Errors
+/// When one of the three cannot be read, or the commit cannot be written.
+pub fn merge(
+    repo: &Repo,
+    tip: Oid,
+    other: Oid,
+    tree: Oid,
+    spec: &CommitSpec,
+) -> Result<Oid, GitError> {
+    write(repo, &[tip, other], tree, spec)
+}
+
+/// Writes a commit again on another parent and with another tree: its author and message stay, and it is
+/// committed by `committer`. Of the lines of the message that begin with the name of `trailer`, only `trailer`
+/// itself remains, at the end.
+///
+/// # Errors
+/// When one of the three cannot be read, or the commit cannot be written.
+pub fn replay(
+    repo: &Repo,
+    commit: Oid,
+    parent: Oid,
+    tree: Oid,
+    (committer, time): (&Identity, DateTime<Utc>),
+    trailer: Option<&str>,
+) -> Result<Oid, GitError> {
+    let git = repo.git()?;
+    let commit = git.find_commit(commit.0)?;
+    let committer = signature(committer, &Time::new(time.timestamp(), 0))?;
+    let mut message = String::from_utf8_lossy(commit.message_bytes()).into_owned();
+    if let Some(trailer) = trailer {
+        message = with_trailer(&message, trailer);
+    }
+    let (parent, tree) = (git.find_commit(parent.0)?, git.find_tree(tree.0)?);
+    Ok(Oid(git.commit(None, &commit.author(), &committer, &message, &tree, &[&parent])?))
+}
+
+/// The message with this trailer in the place of the one of the same name.
+fn with_trailer(message: &str, trailer: &str) -> String {
+    let name = trailer.split_once(':').map_or(trailer, |(name, _)| name);
+    let is_old = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));
+    let lines: Vec<&str> = message.trim_end().lines().filter(|line| !is_old(line)).collect();
+    format!("{}\n{trailer}\n", lines.join("\n").trim_end())
+}
+
+/// The commits that lead from `base`, or from where they left its history, to `tip`, the oldest first, along the
+/// first parents; `None` when there are more than `most` or one is not here.
+///
+/// # Errors
+/// When the repository cannot be opened.
+pub fn between(
+    repo: &Repo,
+    base: Oid,
+    tip: Oid,
+    most: usize,
+) -> Result<Option<Vec<Oid>>, GitError> {
+    let git = repo.git()?;
+    let (mut commits, mut next) = (Vec::new(), tip);
+    // A history that is not all here counts as another one.
+    while next != base && !git.graph_descendant_of(base.0, next.0).unwrap_or_default() {
+        let Ok(facts) = read(repo, next) else { return Ok(None) };
+        let Some(parent) = facts.parents.first() else { return Ok(None) };
+        commits.push(next);
+        if commits.len() > most {
+            return Ok(None);
+        }
+        next = *parent;
+    }
+    commits.reverse();
+    Ok(Some(commits))
 }
 
 /// What a commit says.

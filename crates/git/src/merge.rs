@@ -1,23 +1,199 @@
-//! A change put onto another commit than the one it was made on, when no line is in dispute.
+//! A change put onto another commit than the one it was made on.
 //!
-//! Trees only: no working folder, no index file, no merge driver of the repository.
+//! Trees only: no working folder, no index file, no merge driver of the repository. Renames are not followed.
 
-use git2::MergeOptions;
+use git2::{
+    Index, IndexConflict, IndexEntry, MergeFileInput, MergeFileOptions, MergeOptions, Repository,
+};
 
 use super::repo::Repo;
-use super::{GitError, Oid};
+use super::{GitError, Oid, diff};
+
+/// Bytes of a file that is merged line by line; larger ones are taken as they are on the new base.
+const MAX_FILE: usize = 8 << 20;
+/// Bytes at the beginning of a file in which a NUL makes it a binary one, as in git.
+const SNIFFED: usize = 8000;
 
 /// The tree of `now` with what differs between `old` and `change`; `None` when both have changed the
 /// same place.
 pub fn onto(repo: &Repo, old: Oid, now: Oid, change: Oid) -> Result<Option<Oid>, GitError> {
     let git = repo.git()?;
-    let (old, now) = (git.find_tree(old.0)?, git.find_tree(now.0)?);
-    let change = git.find_tree(change.0)?;
-    let mut options = MergeOptions::new();
-    options.find_renames(false);
-    let mut merged = git.merge_trees(&old, &now, &change, Some(&options))?;
+    let mut merged = merge(&git, old, now, change)?;
     if merged.has_conflicts() {
         return Ok(None);
     }
     Ok(Some(Oid(merged.write_tree_to(&git)?)))
+}
+
+/// How a commit stands to the branch that it is for, as that is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BaseComparison {
+    /// The branch is where the commit was made.
+    Same,
+    Clean,
+    Conflicts,
+    /// The branch has the change already.
+    Contained,
+}
+
+/// Compares `commit`, which was made on `base`, with the branch that points to `now`.
+///
+/// # Errors
+/// When one of the three cannot be read.
+pub fn compare_with_base(
+    repo: &Repo,
+    base: Oid,
+    now: Oid,
+    commit: Oid,
+) -> Result<BaseComparison, GitError> {
+    if base == now {
+        return Ok(BaseComparison::Same);
+    }
+    let tree = |commit| diff::tree_of(repo, commit);
+    let (old, new) = (tree(base)?, tree(now)?);
+    Ok(match onto(repo, old, new, tree(commit)?)? {
+        None => BaseComparison::Conflicts,
+        Some(merged) if merged == new => BaseComparison::Contained,
+        Some(_) => BaseComparison::Clean,
+    })
+}
+
+fn merge(git: &Repository, old: Oid, now: Oid, change: Oid) -> Result<Index, GitError> {
+    let (old, now) = (git.find_tree(old.0)?, git.find_tree(now.0)?);
+    let change = git.find_tree(change.0)?;
+    let mut options = MergeOptions::new();
+    options.find_renames(false);
+    Ok(git.merge_trees(&old, &now, &change, Some(&options))?)
+}
+
+/// What a file in conflict looks like in the merged tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConflictKind {
+    /// Both have changed the same lines, or added the file: it has conflict markers.
+    Marked,
+    /// Both have changed it, and it is no text, or too large: it is as on the new base.
+    Unmerged,
+    /// The new base has deleted what the change changes: it is as the change has it.
+    DeletedOnBase,
+    /// The change deletes what the new base has changed: it is as on the new base.
+    DeletedByChange,
+}
+
+/// A file that both sides have changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    pub path: String,
+    pub kind: ConflictKind,
+}
+
+/// A merge that may need somebody to decide.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MergeResult {
+    Clean(Oid),
+    /// The tree has everything that could be merged, and these files as their [`ConflictKind`] says.
+    Conflicts {
+        tree: Oid,
+        files: Vec<Conflict>,
+    },
+}
+
+/// The names of both sides in conflict markers: `<<<<<<< base`, `>>>>>>> change`.
+#[derive(Clone, Copy, Debug)]
+pub struct Labels<'a> {
+    pub base: &'a str,
+    pub change: &'a str,
+}
+
+/// As [`onto`]; where both have changed the same place, the tree has conflict markers.
+///
+/// # Errors
+/// When a tree or a file cannot be read or written.
+pub fn with_markers(
+    repo: &Repo,
+    old: Oid,
+    now: Oid,
+    change: Oid,
+    labels: Labels<'_>,
+) -> Result<MergeResult, GitError> {
+    let git = repo.git()?;
+    let mut index = merge(&git, old, now, change)?;
+    if !index.has_conflicts() {
+        return Ok(MergeResult::Clean(Oid(index.write_tree_to(&git)?)));
+    }
+    let conflicts: Vec<IndexConflict> = index.conflicts()?.collect::<Result<_, _>>()?;
+    let mut files = Vec::new();
+    for conflict in &conflicts {
+        let sides = [&conflict.ancestor, &conflict.our, &conflict.their];
+        let Some(any) = sides.into_iter().flatten().next() else { continue };
+        let path = any.path.clone();
+        let (entry, kind) = settled(&git, conflict, labels)?;
+        let name = std::path::Path::new(std::str::from_utf8(&path).map_err(|_| {
+            GitError::Unacceptable("a file in conflict has a name that is not UTF-8".to_owned())
+        })?);
+        for stage in 1..=3 {
+            if index.get_path(name, stage).is_some() {
+                index.remove(name, stage)?;
+            }
+        }
+        if let Some(entry) = entry.filter(|_| !is_folder(&index, &path)) {
+            index.add(&IndexEntry { flags: 0, flags_extended: 0, ..entry })?;
+        }
+        files.push(Conflict { path: String::from_utf8_lossy(&path).into_owned(), kind });
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(MergeResult::Conflicts { tree: Oid(index.write_tree_to(&git)?), files })
+}
+
+/// There are files below this path: what one side made a folder cannot be the other's file as well.
+fn is_folder(index: &Index, path: &[u8]) -> bool {
+    let below = |entry: &IndexEntry| {
+        entry.path.strip_prefix(path).is_some_and(|rest| rest.first() == Some(&b'/'))
+    };
+    index.iter().any(|entry| below(&entry))
+}
+
+/// The file that stands for the conflict.
+fn settled(
+    git: &Repository,
+    conflict: &IndexConflict,
+    labels: Labels<'_>,
+) -> Result<(Option<IndexEntry>, ConflictKind), GitError> {
+    let copy = |entry: &IndexEntry| IndexEntry { path: entry.path.clone(), ..*entry };
+    let (base, change) = match (&conflict.our, &conflict.their) {
+        (Some(base), Some(change)) => (base, change),
+        (Some(base), None) => return Ok((Some(copy(base)), ConflictKind::DeletedByChange)),
+        (None, Some(change)) => return Ok((Some(copy(change)), ConflictKind::DeletedOnBase)),
+        (None, None) => return Ok((None, ConflictKind::DeletedOnBase)),
+    };
+    let old = conflict.ancestor.as_ref();
+    let texts = [Some(base), Some(change), old].into_iter().flatten().map(|side| text(git, side));
+    let texts: Option<Vec<Vec<u8>>> = texts.collect::<Result<_, _>>()?;
+    let Some(texts) = texts else { return Ok((Some(copy(base)), ConflictKind::Unmerged)) };
+    let input = |at: usize| {
+        let mut input = MergeFileInput::new();
+        // Of a file that both have added there is no earlier version.
+        input.content(texts.get(at).map_or(&[], Vec::as_slice));
+        input
+    };
+    let mut options = MergeFileOptions::new();
+    options.our_label(labels.base).their_label(labels.change);
+    let merged = git2::merge_file(&input(2), &input(0), &input(1), Some(&mut options))?;
+    let id = git.blob(merged.content())?;
+    // Whichever side has changed the mode.
+    let mode = if old.is_some_and(|old| old.mode == base.mode) { change.mode } else { base.mode };
+    Ok((Some(IndexEntry { id, mode, ..copy(base) }), ConflictKind::Marked))
+}
+
+/// The content of a text file that is not too large; no link and no submodule.
+fn text(git: &Repository, entry: &IndexEntry) -> Result<Option<Vec<u8>>, GitError> {
+    if !matches!(entry.mode, 0o100_644 | 0o100_755) {
+        return Ok(None);
+    }
+    let (size, _) = git.odb()?.read_header(entry.id)?;
+    if size > MAX_FILE {
+        return Ok(None);
+    }
+    let content = git.find_blob(entry.id)?.content().to_vec();
+    let is_text = !content.iter().take(SNIFFED).any(|byte| *byte == 0);
+    Ok(is_text.then_some(content))
 }

@@ -1,10 +1,12 @@
-//! Pushing exactly one commit to exactly one branch, if that branch is where we expect it to be.
+//! Pushing exactly one commit, or a row of them, to exactly one branch, if that branch is where we expect it to be.
 //!
 //! The expectation is checked against what the server advertises, and again by the server itself,
 //! because the request names the old value. That lease is the only reason why a push may rewrite a
 //! branch. The pack is made here and not by libgit2's own push: that one looks for common history
 //! among the advertised branches, and when the base branch has moved meanwhile it would send, or
 //! from a shallow clone fail to send, everything.
+
+use std::collections::HashSet;
 
 use git2::{Buf, Repository, Tree};
 
@@ -21,8 +23,28 @@ const MAX_REQUEST: usize = 1 << 30;
 const CAPABILITIES: &str =
     concat!("report-status side-band-64k agent=patchwright/", env!("CARGO_PKG_VERSION"));
 
-/// Pushes `commit`, whose parents the remote has, to `refs/heads/<branch>`, which must point to
-/// `expected` now (`None`: must not exist).
+/// Commits that a remote has not got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewCommits {
+    /// What the branch shall point to.
+    pub tip: Oid,
+    /// The commit in the line of first parents that the remote has; without it that is the tip's parent. Of a
+    /// merge, the remote has the other parents as well.
+    pub since: Option<Oid>,
+}
+
+impl From<Oid> for NewCommits {
+    /// One new commit.
+    fn from(tip: Oid) -> NewCommits {
+        NewCommits { tip, since: None }
+    }
+}
+
+/// Most commits that are pushed at once.
+const MAX_COMMITS: usize = 200;
+
+/// Pushes `commits` to `refs/heads/<branch>`, which must point to `expected` now (`None`: must not
+/// exist).
 ///
 /// # Errors
 /// [`GitError::Moved`] when it does not, [`GitError::Rejected`] with the server's own words, or what
@@ -30,11 +52,11 @@ const CAPABILITIES: &str =
 pub fn push(
     repo: &Repo,
     remote: &Remote,
-    commit: Oid,
+    commits: NewCommits,
     branch: &str,
     expected: Option<Oid>,
 ) -> Result<PushOutcome, GitError> {
-    push_when(repo, remote, commit, branch, expected, &|_| Ok(()))
+    push_when(repo, remote, commits, branch, expected, &|_| Ok(()))
 }
 
 /// [`push`] with a gate: `permit` gets the number of the attempt (from 1) right before its pack is sent,
@@ -45,7 +67,7 @@ pub fn push(
 pub fn push_when(
     repo: &Repo,
     remote: &Remote,
-    commit: Oid,
+    commits: NewCommits,
     branch: &str,
     expected: Option<Oid>,
     permit: &dyn Fn(u32) -> Result<(), GitError>,
@@ -54,8 +76,8 @@ pub fn push_when(
     if branch.starts_with('-') || !git2::Reference::is_valid_name(&reference) {
         return Err(GitError::Unacceptable("the branch has an invalid name".to_owned()));
     }
-    let lease = Lease { commit, reference, expected };
-    let pack = pack(&repo.git()?, commit)?;
+    let lease = Lease { commit: commits.tip, reference, expected };
+    let pack = pack(&repo.git()?, commits)?;
     if let Some(path) = remote.local_path() {
         // A folder is written directly, so there is one attempt and nothing to look up.
         permit(1)?;
@@ -254,23 +276,56 @@ fn lines(mut bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     })
 }
 
-/// A pack with the commit and what it does not share with its first parent.
-pub(super) fn pack(git: &Repository, commit: Oid) -> Result<Buf, GitError> {
-    let commit = git.find_commit(commit.0)?;
+/// A pack with the commits and what each does not share with its parents.
+pub(super) fn pack(git: &Repository, commits: NewCommits) -> Result<Buf, GitError> {
     let mut builder = git.packbuilder()?;
-    builder.insert_object(commit.id(), None)?;
-    let base = match parents(&commit).first() {
-        Some(parent) => Some(git.find_commit(*parent)?.tree()?),
-        None => None,
-    };
-    let mut fresh = Vec::new();
-    differing(git, base.as_ref(), &commit.tree()?, &mut fresh)?;
-    for oid in fresh {
-        builder.insert_object(oid, None)?;
+    let mut next = Some(commits.tip.0);
+    for _ in 0..MAX_COMMITS {
+        let Some(oid) = next.filter(|oid| commits.since != Some(Oid(*oid))) else { break };
+        let commit = git.find_commit(oid)?;
+        builder.insert_object(commit.id(), None)?;
+        for oid in new_in(git, &commit)? {
+            builder.insert_object(oid, None)?;
+        }
+        let parent = parents(&commit).first().copied();
+        next = parent.filter(|_| commits.since.is_some());
+    }
+    if let (Some(left), Some(since)) = (next, commits.since)
+        && left != since.0
+    {
+        return Err(GitError::Unacceptable(format!(
+            "there are more than {MAX_COMMITS} commits to push"
+        )));
     }
     let mut pack = Buf::new();
     builder.write_buf(&mut pack)?;
     Ok(pack)
+}
+
+/// The trees and blobs of a commit that none of its parents has at the same place.
+fn new_in(git: &Repository, commit: &git2::Commit<'_>) -> Result<Vec<git2::Oid>, GitError> {
+    let tree = commit.tree()?;
+    let mut all: Option<Vec<git2::Oid>> = None;
+    for parent in parents(commit) {
+        let mut fresh = Vec::new();
+        differing(git, Some(&git.find_commit(parent)?.tree()?), &tree, &mut fresh)?;
+        all = Some(match all {
+            None => fresh,
+            Some(mut known) => {
+                let fresh: HashSet<git2::Oid> = fresh.into_iter().collect();
+                known.retain(|oid| fresh.contains(oid));
+                known
+            }
+        });
+    }
+    match all {
+        Some(all) => Ok(all),
+        None => {
+            let mut fresh = Vec::new();
+            differing(git, None, &tree, &mut fresh)?;
+            Ok(fresh)
+        }
+    }
 }
 
 /// Adds to `fresh` the trees and blobs of `new` that are not at the same place in `base`.

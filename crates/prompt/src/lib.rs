@@ -79,6 +79,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/limit_near.md",
     "task/nudge.md",
     "task/plan.md",
+    "task/rebase.md",
     "task/review.md",
     "task/second_look.md",
     "task/unchanged.md",
@@ -268,22 +269,27 @@ pub struct CommentTask<'a> {
     pub words: &'a str,
     /// Failing checks with their logs, from `context::log`; empty when it is not about them.
     pub failures: &'a str,
+    /// Files in conflict and how each is left, one a line; empty when nothing is rebased.
+    pub conflicts: &'a str,
+    /// The branch that the pull request goes to; empty for issues.
+    pub base_branch: &'a str,
     /// Commands that are run afterwards.
     pub checks: &'a [String],
 }
 
-/// The task: do what a comment asks for. `template` is one of `task/{ask,fix,fix_ci,plan}.md`.
+/// The task: do what a comment asks for. `template` is one of `task/{ask,describe,fix,fix_ci,plan,rebase}.md`.
 pub fn comment_task(template: &str, task: &CommentTask<'_>) -> Result<String> {
     let CommentTask { repository, number, is_pull_request, conversation, threads, .. } = *task;
     let CommentTask { words, failures, checks, is_in_thread, .. } = *task;
     let CommentTask { changed, base, difference, on_forge, .. } = *task;
-    let tag = tag_of(&[words, changed, difference, on_forge]);
+    let CommentTask { conflicts, base_branch, .. } = *task;
+    let tag = tag_of(&[words, changed, difference, on_forge, conflicts]);
     let (checks, kind) = (list(checks), if is_pull_request { "pull request" } else { "issue" });
     render(
         template,
         context! {
             repository, number, is_pull_request, conversation, threads, words, failures, checks, kind, tag,
-            is_in_thread, changed, base, difference, on_forge
+            is_in_thread, changed, base, difference, on_forge, conflicts, base_branch
         },
     )
 }

@@ -149,7 +149,7 @@ pub fn answered(outcome: &Outcome) -> String {
     out
 }
 
-fn said(out: &mut String, outcome: &Outcome) {
+pub(super) fn said(out: &mut String, outcome: &Outcome) {
     if outcome.final_message.trim().is_empty() {
         return;
     }
@@ -291,6 +291,10 @@ pub fn help(mention: &str) -> String {
         ("fix-ci", "repairs the failing checks of a pull request that I opened"),
         ("review", "reviews what is new; `review full` reviews everything"),
         ("describe", "writes title and description of this pull request by what it changes"),
+        (
+            "rebase",
+            "puts a pull request that I opened on top of its base branch, conflicts included",
+        ),
         ("plan …", "posts a plan with a hash"),
         ("approve HASH", "carries out exactly that plan"),
         ("stop", "does nothing more here until somebody asks again"),
@@ -408,11 +412,11 @@ pub fn failed(failure: &Failure, run_url: Option<&str>) -> String {
 }
 
 /// A command as people write it, in code so that it mentions nobody.
-fn command(mention: &str, words: &str) -> String {
+pub(super) fn command(mention: &str, words: &str) -> String {
     code(&format!("@{mention} {words}"))
 }
 
-fn commit_link(commit: &str, url: Option<&str>) -> String {
+pub(super) fn commit_link(commit: &str, url: Option<&str>) -> String {
     match url.filter(|url| is_plain_url(url)) {
         Some(url) => format!("[{}]({url})", code(short(commit))),
         None => code(short(commit)),
@@ -420,7 +424,7 @@ fn commit_link(commit: &str, url: Option<&str>) -> String {
 }
 
 /// The first ten digits.
-fn short(commit: &str) -> &str {
+pub(super) fn short(commit: &str) -> &str {
     commit.get(..10).unwrap_or(commit)
 }
 
@@ -430,6 +434,6 @@ fn capital(text: &str) -> String {
     format!("{first}{}", chars.as_str())
 }
 
-fn link(url: Option<&str>) -> String {
+pub(super) fn link(url: Option<&str>) -> String {
     url.filter(|url| is_plain_url(url)).map(|url| format!(" · [run]({url})")).unwrap_or_default()
 }

@@ -19,6 +19,7 @@ pub mod outputs;
 pub mod plan_md;
 pub mod pr_body;
 pub mod progress;
+pub mod rebase;
 pub mod review;
 pub mod sarif;
 pub mod sections;

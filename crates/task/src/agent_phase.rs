@@ -23,6 +23,7 @@ use patchwright_agent::state::State;
 use patchwright_agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Mode;
+use patchwright_git::Oid;
 use patchwright_git::tree::Change;
 use patchwright_journal::{Entry, Line};
 use patchwright_provider::Progress as ModelProgress;
@@ -149,6 +150,8 @@ pub struct Phase<'a> {
     pub baseline: &'a [CheckRun],
     /// The checks are run before the change, too.
     pub has_baseline: bool,
+    /// What the agent finds in the workspace, where that is not the tree that is uploaded.
+    pub start_tree: Option<Oid>,
     pub progress: &'a Progress,
 }
 
@@ -334,6 +337,9 @@ async fn converse(
             agent.resume(recorded, restored).await
         } else {
             checkpoints.begin()?;
+            if let Some(tree) = phase.start_tree {
+                checkpoints.begin_with(tree).await?;
+            }
             agent.run(brief.items(run, sandbox)?).await
         };
         let work =

@@ -357,7 +357,9 @@ impl Subject<'_> {
             }
             Subject::Command(command, instruction) => {
                 let (mut changed, mut on_forge) = (ChangedFiles::default(), String::new());
-                if command.pull.is_some() {
+                if let Some(conflict) = instruction.conflict {
+                    changed = conflict.changed.clone();
+                } else if command.pull.is_some() {
                     changed = ChangedFiles::of(run, checkout).await;
                     // Who repairs checks is told the failing ones with their logs.
                     if instruction.failures.is_empty() {

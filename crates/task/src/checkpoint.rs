@@ -89,6 +89,21 @@ impl Checkpoints {
         self.journal.append(&entry).map(drop)
     }
 
+    /// Brings the workspace from the uploaded tree to another one, which the agent is to begin with.
+    ///
+    /// # Errors
+    /// When the tree cannot be read, the sandbox fails, or the journal cannot be written.
+    pub async fn begin_with(&self, tree: Oid) -> Result<()> {
+        let (store, base) = (self.store.clone(), self.base);
+        let difference = blocking(move || store.difference(base, tree, now())).await;
+        let difference =
+            difference.map_err(|err| failure(err, "cannot read the tree to begin with"))?;
+        difference.restore(&self.client).await.map_err(|err| {
+            Failure::sandbox("the workspace could not be prepared").caused_by(err)
+        })?;
+        self.record(None).await
+    }
+
     /// Puts the workspace back as it was at the last checkpoint that can be read.
     ///
     /// # Errors
@@ -135,9 +150,7 @@ impl Checkpoints {
     async fn difference(&self, checkpoint: &Checkpoint<'_>) -> Result<Difference, GitError> {
         let tree: Oid = checkpoint.tree.parse()?;
         let (store, base) = (self.store.clone(), self.base);
-        // Whatever is made from these files by their times has to be made again.
-        let now = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
-        blocking(move || store.difference(base, tree, now)).await
+        blocking(move || store.difference(base, tree, now())).await
     }
 
     async fn put_back(
@@ -197,6 +210,12 @@ impl Checkpoints {
         last.number = asked;
         Ok(Snapshot { tree, sessions, shell })
     }
+}
+
+/// The time of files that are put back, in seconds since 1970: whatever is made from them by their times has to
+/// be made again.
+fn now() -> u64 {
+    std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs())
 }
 
 #[async_trait]

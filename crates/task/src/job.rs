@@ -9,6 +9,7 @@ use super::respond::work::Instruction;
 use super::workspace::Checkout;
 use patchwright_base::error::Result;
 use patchwright_config::Mode;
+use patchwright_git::Oid;
 use patchwright_prompt as prompt;
 use patchwright_types::task::{CampaignRequest, ExecRequest, PromptRequest};
 
@@ -25,6 +26,9 @@ pub(super) struct Job<'a> {
     pub commit_title: Option<&'a str>,
     /// Lines below the commit's message, beside the run's own.
     pub trailers: &'a [String],
+    /// What the agent finds in the workspace, where that is not the tree of the commit that the change is
+    /// made on.
+    pub start_tree: Option<Oid>,
 }
 
 /// What the task in words is made from.
@@ -57,6 +61,7 @@ impl<'a> Job<'a> {
             mode_text: None,
             commit_title: None,
             trailers: &[],
+            start_tree: None,
         }
     }
 
@@ -95,11 +100,18 @@ impl<'a> Job<'a> {
         checkout: &'a Checkout,
         mode: Mode,
     ) -> Job<'a> {
-        let baseline = match mode {
-            Mode::Execute => Baseline::OfHead,
-            Mode::Plan | Mode::Review => Baseline::None,
+        let baseline = match (mode, instruction.conflict) {
+            (Mode::Execute, Some(_)) => Baseline::OfBase,
+            (Mode::Execute, None) => Baseline::OfHead,
+            (Mode::Plan | Mode::Review, _) => Baseline::None,
         };
         let job = Job::new(Subject::Command(admitted, instruction), checkout, baseline);
-        Job { mode_text: instruction.mode, trailers: &instruction.trailers, ..job }
+        Job {
+            mode_text: instruction.mode,
+            trailers: &instruction.trailers,
+            commit_title: instruction.conflict.map(|conflict| conflict.title.as_str()),
+            start_tree: instruction.conflict.map(|conflict| conflict.tree),
+            ..job
+        }
     }
 }

@@ -5,6 +5,7 @@
 pub mod admit;
 pub mod agent_phase;
 mod agents;
+mod base_moved;
 pub mod branch;
 pub mod brief;
 pub mod campaign;

@@ -30,7 +30,7 @@ use super::publish::{self, Origin};
 use super::run::{Run, RunEnvironment, Start};
 use super::settle::JudgedChange;
 use super::workspace::{Checkout, Rules, Workspace};
-use super::{decide, salvage};
+use super::{base_moved, decide, salvage};
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
@@ -129,7 +129,13 @@ async fn propose(run: &Run<'_>, origin: Origin<'_>, progress: &Progress) -> Resu
     let rules = run.unless_interrupted(rules).await?;
     let run = &run.configured(&rules).await?;
     let checkout = Checkout { workspace, rules };
-    let finished = carry_out(run, &origin.job(&checkout), progress).await?;
+    let mut finished = carry_out(run, &origin.job(&checkout), progress).await?;
+    if branch.is_some()
+        && let Some(commit) = finished.judged.commit
+    {
+        let outcome = &mut finished.outcome;
+        base_moved::look(run, origin, &checkout.workspace, commit, outcome).await;
+    }
     let Finished { judged, outcome, .. } = &finished;
     let mut published = None;
     if let (Some(branch), Some(commit)) = (&branch, judged.commit)
@@ -223,8 +229,18 @@ pub(super) async fn carry_out(
     } else {
         let (image, checks, baseline) = (&image, &checks, baseline.as_slice());
         let has_baseline = job.baseline != Baseline::None;
-        let phase =
-            Phase { run, workspace, image, rules, checks, baseline, has_baseline, progress };
+        let start_tree = job.start_tree;
+        let phase = Phase {
+            run,
+            workspace,
+            image,
+            rules,
+            checks,
+            baseline,
+            has_baseline,
+            start_tree,
+            progress,
+        };
         agent_phase::work(&phase, tree, brief).await?
     };
     // What the checks of the change need may have been installed meanwhile.

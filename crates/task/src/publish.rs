@@ -338,7 +338,8 @@ async fn push(
     })?;
     let forge = run.world.forge()?;
     let from = workspace.repo.path();
-    let pushed = forge.push(origin.repository(), from, commit, &place.branch, place.tip).await;
+    let pushed =
+        forge.push(origin.repository(), from, commit.into(), &place.branch, place.tip).await;
     if let Err(err) = pushed {
         return Ok(Err(err));
     }

@@ -31,6 +31,11 @@ pub enum Command {
     Describe {
         words: String,
     },
+    /// Bring our own pull request onto the branch that it goes to, as that is now. `onto` is the name that
+    /// was said, when one was.
+    Rebase {
+        onto: Option<String>,
+    },
     /// Read the failing checks of our own pull request and repair them.
     FixCi,
     /// Do nothing more here until asked again.

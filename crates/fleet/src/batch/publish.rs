@@ -212,7 +212,7 @@ impl<'a> Publisher<'a> {
     ) -> Result<(), ForgeError> {
         let branch = self.campaign.branch();
         let (from, commit) = (place.repo.path(), place.vetted.commit);
-        self.forge.push(&place.repository, from, commit, &branch, expected).await.map(|_| ())
+        self.forge.push(&place.repository, from, commit.into(), &branch, expected).await.map(|_| ())
     }
 
     async fn open_pull(&self, place: &RepositorySnapshot) -> PublishResult<End> {

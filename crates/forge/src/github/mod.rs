@@ -64,6 +64,7 @@ use super::{
     Operation, PullRequest, PullRequestDraft, Rendered, Repository, RepositoryId, Review,
     ReviewDraft, ReviewPosted, Role, Thread, transfer::Pushed,
 };
+use patchwright_git::push::NewCommits;
 use patchwright_git::{Oid, PushOutcome};
 
 const ISSUES_WRITE: &str = "issues: write";
@@ -293,11 +294,11 @@ impl Forge for GitHubForge {
         &self,
         repository: &Repository,
         from: &Path,
-        commit: Oid,
+        commits: NewCommits,
         branch: &str,
         expected: Option<Oid>,
     ) -> Result<PushOutcome, ForgeError> {
-        self.push_patiently(repository, Pushed { from, commit, branch, expected }).await
+        self.push_patiently(repository, Pushed { from, commits, branch, expected }).await
     }
 
     async fn pull_request(

@@ -143,6 +143,9 @@ fn command(before: &str, after: &str) -> Option<Command> {
     let words = || bounded(if rest.is_empty() { said(before) } else { rest });
     match first.as_str() {
         "fix" if is_ci(line) => Some(Command::FixCi),
+        "fix" | "resolve" | "solve" if is_about_conflicts(line) => {
+            Some(Command::Rebase { onto: None })
+        }
         // `fix the review comments` says what is to be done as it stands.
         "fix" if rest.is_empty() => Some(Command::Fix { words: bounded(said(before)) }),
         "fix" => Some(Command::Fix { words: bounded(after.trim()) }),
@@ -156,6 +159,7 @@ fn command(before: &str, after: &str) -> Option<Command> {
             Some(Command::Review { full: is_full(line) })
         }
         "describe" if is_about_the_change(line) => Some(Command::Describe { words: bounded(rest) }),
+        "rebase" => rebase(line).or_else(|| ask(before, after)),
         "full" if first_word(line).0 == "review" => Some(Command::Review { full: true }),
         "stop" => Some(Command::Stop),
         "help" if line.is_empty() => Some(Command::Help),
@@ -211,8 +215,10 @@ fn without_courtesy(text: &str) -> &str {
     if matches!(first.as_str(), "can" | "could" | "would" | "will") && second == "you" {
         let asked = without_please(asked);
         let verb = first_word(asked).0;
-        let is_command =
-            matches!(verb.as_str(), "fix" | "plan" | "review" | "re-review" | "describe" | "stop");
+        let is_command = matches!(
+            verb.as_str(),
+            "fix" | "plan" | "review" | "re-review" | "describe" | "rebase" | "stop"
+        );
         if is_command || VERBS.contains(&verb.as_str()) {
             return asked;
         }
@@ -254,6 +260,33 @@ fn approve(rest: &str) -> Option<Command> {
     let (word, _) = first_word(rest);
     let is_hash = (6..=64).contains(&word.len()) && word.chars().all(|c| c.is_ascii_hexdigit());
     (is_hash || word.is_empty()).then_some(Command::Approve { hash: word })
+}
+
+/// `rebase`, `rebase this branch`, `rebase onto main`. With other words it is not a command.
+fn rebase(rest: &str) -> Option<Command> {
+    let (preposition, named) = first_word(rest);
+    if !matches!(preposition.as_str(), "on" | "onto" | "to") {
+        return is_about_the_change(rest).then_some(Command::Rebase { onto: None });
+    }
+    let plain = |word: &&str| !matches!(*word, "the" | "latest" | "newest" | "current");
+    let mut words = named.split_whitespace().filter(plain);
+    let name = words.next()?.trim_matches(|c: char| c == '`' || PUNCTUATION.contains(&c));
+    let onto = (!matches!(name, "base" | "target")).then(|| bounded(name));
+    let ends =
+        |word: &str| words_of(word).all(|it| matches!(it.as_str(), "branch" | "now" | "please"));
+    words.all(ends).then_some(Command::Rebase { onto })
+}
+
+/// `the merge conflicts`.
+fn is_about_conflicts(rest: &str) -> bool {
+    let mut is_said = false;
+    let plain = "the this these all any merge git please now here";
+    let all = words_of(rest).all(|word| {
+        let conflicts = matches!(word.as_str(), "conflict" | "conflicts");
+        is_said |= conflicts;
+        conflicts || plain.split(' ').any(|plain| plain == word)
+    });
+    all && is_said
 }
 
 /// `review` takes words that say nothing new; with others it is not a command.

@@ -154,7 +154,11 @@ async fn threads_of(
 ) -> Result<Vec<Thread>> {
     let is_work = matches!(
         request.command,
-        Command::Fix { .. } | Command::Ask { .. } | Command::Plan { .. } | Command::Describe { .. }
+        Command::Fix { .. }
+            | Command::Ask { .. }
+            | Command::Plan { .. }
+            | Command::Describe { .. }
+            | Command::Rebase { .. }
     );
     let belongs = |thread: &Thread| match request.place {
         Some(CommentPlace::Thread { comment, root }) => {

@@ -52,6 +52,7 @@ pub(super) async fn approve(
         failures: "",
         mode: None,
         trailers: fix::trailers(admitted),
+        conflict: None,
     };
     let changed = changed(admitted, &checkout, &proposed);
     if !changed.is_empty() && land::landed_before(run, &checkout, &instruction).is_none() {

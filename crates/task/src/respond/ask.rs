@@ -24,6 +24,7 @@ pub(super) async fn ask(run: &Run<'_>, admitted: &AdmittedCommand, asked: &str) 
         failures: "",
         mode: Some(prompt::text("mode/answer.md")?),
         trailers: Vec::new(),
+        conflict: None,
     };
     let done = work::work(run, admitted, &checkout, &instruction).await?;
     let outcome = done.outcome;

@@ -53,6 +53,7 @@ pub(super) async fn fix_ci(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<
         failures: &failures,
         mode: None,
         trailers,
+        conflict: None,
     };
     fix::change(run, admitted, pull, &checkout, &instruction).await
 }
@@ -69,7 +70,12 @@ fn unasked(admitted: &AdmittedCommand, body: String) -> Answer {
 /// Opened by us, or from a branch of ours with a commit of ours at its tip. Somebody else's branch is
 /// not repaired without being asked to. Other workflows may open pull requests as the same account: those
 /// have neither a branch nor a description of ours.
-fn is_own(run: &Run<'_>, admitted: &AdmittedCommand, pull: &PullRequest, head: &Workspace) -> bool {
+pub(super) fn is_own(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    pull: &PullRequest,
+    head: &Workspace,
+) -> bool {
     if pull.is_fork {
         return false;
     }

@@ -42,6 +42,7 @@ pub(super) async fn describe(
         failures: "",
         mode: Some(prompt::text("mode/describe.md")?),
         trailers: Vec::new(),
+        conflict: None,
     };
     let outcome = work::work(run, admitted, &checkout, &instruction).await?.outcome;
     let written = description::read(&run.world.redactor.redact(&outcome.final_message));

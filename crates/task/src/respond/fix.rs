@@ -28,6 +28,7 @@ pub(super) async fn fix(run: &Run<'_>, admitted: &AdmittedCommand, asked: &str) 
         failures: "",
         mode: None,
         trailers: trailers(admitted),
+        conflict: None,
     };
     change(run, admitted, pull, &checkout, &instruction).await
 }
@@ -90,7 +91,7 @@ pub(super) async fn change(
     })
 }
 
-fn message(said: &str, landed: &PushResult) -> String {
+pub(super) fn message(said: &str, landed: &PushResult) -> String {
     match landed {
         PushResult::Pushed { commit, branch, .. } => {
             format!("{said}\n\npushed {commit} to {branch}")
@@ -99,7 +100,7 @@ fn message(said: &str, landed: &PushResult) -> String {
     }
 }
 
-fn published(pull: &PullRequest, landed: &PushResult) -> Option<Published> {
+pub(super) fn published(pull: &PullRequest, landed: &PushResult) -> Option<Published> {
     let PushResult::Pushed { commit, branch, .. } = landed else { return None };
     Some(Published {
         draft: pull.draft,

@@ -17,6 +17,7 @@ use crate::run::{DEPTH, Run};
 use crate::workspace::{self, Checkout, RUN_TRAILER, Workspace, is_ours};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{ForgeError, PullRequest, Repository};
+use patchwright_git::push::NewCommits;
 use patchwright_git::{Oid, blocking, commit, diff, merge};
 use patchwright_journal::Entry;
 use patchwright_report::answer::LandedChange;
@@ -83,6 +84,58 @@ async fn recheck_and_push(
     checkout: &Checkout,
     commit: Oid,
 ) -> Result<PushResult> {
+    match recheck(run, admitted, pull).await? {
+        Ok(target) => push(run, &target, checkout, commit).await,
+        Err(ended) => Ok(ended),
+    }
+}
+
+/// Puts commits in the place of `head`, which is what the branch has to point to for that.
+pub(super) async fn replace(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    pull: &PullRequest,
+    (workspace, head): (&Workspace, Oid),
+    commits: NewCommits,
+) -> Result<PushResult> {
+    let target = match recheck(run, admitted, pull).await? {
+        Ok(target) => target,
+        Err(ended) => return Ok(ended),
+    };
+    let forge = run.world.forge()?;
+    intend(run, &target, commits.tip, head)?;
+    let from = workspace.repo.path();
+    match forge.push(&target.repository, from, commits, &target.branch, Some(head)).await {
+        Ok(_) => {
+            done(run, &target, commits.tip)?;
+            Ok(pushed(&target, commits.tip, None))
+        }
+        Err(ForgeError::Moved { .. }) => Ok(PushResult::Patch {
+            why: format!("`{}` was pushed to meanwhile, so it was left alone", target.branch),
+        }),
+        Err(err) if is_refusal(&err) => Ok(PushResult::Patch { why: err.to_string() }),
+        Err(err) => Err(Failure::from(err).hint(run.kept())),
+    }
+}
+
+/// What will not change by trying again.
+fn is_refusal(err: &ForgeError) -> bool {
+    matches!(
+        err,
+        ForgeError::Forbidden { .. }
+            | ForgeError::Invalid { .. }
+            | ForgeError::InTheWay { .. }
+            | ForgeError::NotFound { .. }
+            | ForgeError::State { .. }
+    )
+}
+
+/// Access and state may have changed meanwhile: where to push to, or why nothing is pushed.
+async fn recheck(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    pull: &PullRequest,
+) -> Result<std::result::Result<Target, PushResult>> {
     let forge = run.world.forge()?.as_ref();
     let repository = &admitted.repository.id;
     let now = forge.pull_request(repository, pull.number).await.map_err(Failure::from)?;
@@ -92,13 +145,10 @@ async fn recheck_and_push(
             .await?;
     }
     if stop::is_stopped(forge, repository, pull.number).await? {
-        return Ok(PushResult::Stopped);
+        return Ok(Err(PushResult::Stopped));
     }
-    let target = match target(run, admitted, &now).await? {
-        Ok(target) => target,
-        Err(why) => return Ok(PushResult::Patch { why }),
-    };
-    push(run, &target, checkout, commit).await
+    let target = target(run, admitted, &now).await?;
+    Ok(target.map_err(|why| PushResult::Patch { why }))
 }
 
 /// The branch of a pull request.
@@ -173,24 +223,14 @@ async fn push(
         };
         intend(run, target, commit, tip)?;
         let from = workspace.repo.path();
-        match forge.push(&target.repository, from, commit, &target.branch, Some(tip)).await {
+        match forge.push(&target.repository, from, commit.into(), &target.branch, Some(tip)).await {
             Ok(_) => {
-                run.journal(&Entry::EffectDone {
-                    effect: "push".to_owned(),
-                    key: target.branch.clone(),
-                    detail: json!({ "commit": commit }),
-                })?;
+                done(run, target, commit)?;
                 return Ok(pushed(target, commit, onto));
             }
             // Somebody was faster: look again.
             Err(ForgeError::Moved { .. }) => {}
-            Err(
-                err @ (ForgeError::Forbidden { .. }
-                | ForgeError::Invalid { .. }
-                | ForgeError::InTheWay { .. }
-                | ForgeError::NotFound { .. }
-                | ForgeError::State { .. }),
-            ) => return Ok(PushResult::Patch { why: err.to_string() }),
+            Err(err) if is_refusal(&err) => return Ok(PushResult::Patch { why: err.to_string() }),
             Err(err) => return Err(Failure::from(err).hint(run.kept())),
         }
     }
@@ -206,6 +246,14 @@ fn intend(run: &Run<'_>, target: &Target, commit: Oid, tip: Oid) -> Result<()> {
             "commit": commit,
             "expected": tip,
         }),
+    })
+}
+
+fn done(run: &Run<'_>, target: &Target, commit: Oid) -> Result<()> {
+    run.journal(&Entry::EffectDone {
+        effect: "push".to_owned(),
+        key: target.branch.clone(),
+        detail: json!({ "commit": commit }),
     })
 }
 
@@ -268,7 +316,7 @@ async fn rebased(
     Ok(merged.map_or(RebaseResult::Conflict, RebaseResult::On))
 }
 
-fn identity(run: &Run<'_>) -> commit::Identity {
+pub(super) fn identity(run: &Run<'_>) -> commit::Identity {
     commit::Identity {
         name: run.config.identity.name.clone(),
         email: run.config.identity.email.clone(),

@@ -16,6 +16,8 @@ mod fix;
 mod land;
 mod plan;
 pub mod plan_hash;
+mod rebase;
+mod rebased;
 mod rounds;
 pub mod stop;
 mod unseen;
@@ -117,6 +119,7 @@ async fn carry_out(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<Answer> 
         Command::Approve { hash } => approve::approve(run, admitted, &hash).await,
         Command::Fix { words } => fix::fix(run, admitted, &words).await,
         Command::FixCi => ci::fix_ci(run, admitted).await,
+        Command::Rebase { onto } => rebase::rebase(run, admitted, onto.as_deref()).await,
     }
 }
 

@@ -23,6 +23,7 @@ pub(super) async fn plan(run: &Run<'_>, admitted: &AdmittedCommand, asked: &str)
         failures: "",
         mode: None,
         trailers: Vec::new(),
+        conflict: None,
     };
     let outcome = work::work(run, admitted, &checkout, &instruction).await?.outcome;
     if outcome.conclusion != Conclusion::Done || outcome.final_message.trim().is_empty() {

@@ -66,6 +66,7 @@ pub(super) async fn before(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<
         | Command::Plan { .. }
         | Command::Describe { .. }
         | Command::Approve { .. }
+        | Command::Rebase { .. }
         | Command::Review { .. }
         | Command::FixCi => {}
     }

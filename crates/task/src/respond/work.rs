@@ -16,7 +16,7 @@ use patchwright_base::error::Result;
 use patchwright_base::text;
 use patchwright_forge::{CheckRun, PullRequest};
 use patchwright_git::hunks::Diff;
-use patchwright_git::{blocking, hunks};
+use patchwright_git::{Oid, blocking, hunks};
 use patchwright_prompt::{self as prompt, CommentTask};
 use patchwright_tools::review::page::page;
 use patchwright_tools::review::summary;
@@ -74,6 +74,20 @@ pub(crate) struct Instruction<'a> {
     pub mode: Option<&'static str>,
     /// Lines below the commit's message.
     pub trailers: Vec<String>,
+    /// The change of the pull request is put onto another commit, and does not fit there as it is.
+    pub conflict: Option<&'a ConflictTask>,
+}
+
+/// A change that conflicts with the commit that it is put onto.
+pub(crate) struct ConflictTask {
+    /// What the agent finds in the workspace: everything that could be merged, with conflict markers.
+    pub tree: Oid,
+    /// The files in conflict and how each is left, one a line.
+    pub files: String,
+    /// What the pull request changes, since it left the base branch.
+    pub changed: ChangedFiles,
+    /// Subject of the commit.
+    pub title: String,
 }
 
 /// Reads the repository's configuration, and carries the instruction out.
@@ -109,6 +123,16 @@ impl ChangedFiles {
             (workspace.repo.clone(), workspace.base, checkout.rules.workspace().base);
         let base = blocking(move || hunks::merge_base(&repo, tip, head)).await;
         let Ok(Some(base)) = base else { return ChangedFiles::default() };
+        ChangedFiles::between(run, workspace, base, head).await
+    }
+
+    /// Between two commits.
+    pub(super) async fn between(
+        run: &Run<'_>,
+        workspace: &Workspace,
+        base: Oid,
+        head: Oid,
+    ) -> ChangedFiles {
         let Ok(diff) = open::difference(workspace, base, head, &run.stop()).await else {
             return ChangedFiles::default();
         };
@@ -217,6 +241,8 @@ impl Instruction<'_> {
                 on_forge,
                 words: words.text.trim(),
                 failures: self.failures,
+                conflicts: self.conflict.map_or("", |conflict| conflict.files.as_str()),
+                base_branch: admitted.pull.as_ref().map_or("", |pull| pull.base_branch.as_str()),
                 checks,
             },
         )?;

@@ -6,6 +6,7 @@ use crate::failures;
 use crate::workspace::{self, Workspace};
 use crate::world::World;
 use patchwright_base::error::{Failure, FailureKind, Result};
+use patchwright_forge::{PullRequest, Repository};
 use patchwright_git::helper;
 use patchwright_git::hunks::{self, Diff};
 use patchwright_git::stop::Stop;
@@ -29,6 +30,20 @@ pub struct Opened {
     pub messages: Vec<String>,
 }
 
+/// The commit of a pull request that is looked at, whatever happens to its branch meanwhile.
+#[derive(Clone, Copy)]
+pub struct PullHead<'a> {
+    pub repository: &'a Repository,
+    pub pull: &'a PullRequest,
+    pub head: &'a str,
+}
+
+impl AdmittedReview {
+    fn pull_head(&self) -> PullHead<'_> {
+        PullHead { repository: &self.repository, pull: &self.pull, head: &self.head }
+    }
+}
+
 /// Fetches the head and enough history to compare it. `base` is the repository at the base branch.
 pub async fn open(
     world: &World,
@@ -36,29 +51,7 @@ pub async fn open(
     base: &Workspace,
     stop: &Stop,
 ) -> Result<Opened> {
-    let head: Oid = admitted
-        .head
-        .parse()
-        .map_err(|_| Failure::internal(format!("`{}` is not a commit id", admitted.head)))?;
-    let mut met = None;
-    for depth in DEPTHS {
-        fetch_head(world, admitted, base, head, depth).await?;
-        let (repo, tip) = (base.repo.clone(), base.base);
-        let common = blocking(move || hunks::merge_base(&repo, tip, head)).await;
-        match common {
-            Ok(None) => {}
-            Ok(found) => {
-                met = found;
-                break;
-            }
-            // Commits may be missing until all of them are here.
-            Err(_) if depth != 0 => {}
-            Err(err) => {
-                return Err(workspace::failure(err, "cannot read the pull request's history"));
-            }
-        }
-        fetch(world, admitted, base, &[base.base.to_string()], deeper(depth)).await?;
-    }
+    let (head, met) = common_ancestor(world, admitted.pull_head(), base).await?;
     let merge_base = met.ok_or_else(|| {
         Failure::forge(format!(
             "pull request #{} and `{}` have no commit in common",
@@ -71,6 +64,38 @@ pub async fn open(
     let messages = blocking(move || commit::messages(&repo, merge_base, head, MAX_MESSAGES)).await;
     let messages = messages.map_err(|err| workspace::failure(err, "cannot read the commits"))?;
     Ok(Opened { head, base: merge_base, diff, messages })
+}
+
+/// Fetches the head, and as much history of both sides as is needed to find where it left the base branch.
+/// Returns the head and that commit; without the latter they have nothing in common.
+///
+/// # Errors
+/// For the user: the head or the history cannot be fetched.
+pub async fn common_ancestor(
+    world: &World,
+    of: PullHead<'_>,
+    base: &Workspace,
+) -> Result<(Oid, Option<Oid>)> {
+    let head: Oid = of
+        .head
+        .parse()
+        .map_err(|_| Failure::internal(format!("`{}` is not a commit id", of.head)))?;
+    for depth in DEPTHS {
+        fetch_head(world, of, base, head, depth).await?;
+        let (repo, tip) = (base.repo.clone(), base.base);
+        let common = blocking(move || hunks::merge_base(&repo, tip, head)).await;
+        match common {
+            Ok(None) => {}
+            Ok(found) => return Ok((head, found)),
+            // Commits may be missing until all of them are here.
+            Err(_) if depth != 0 => {}
+            Err(err) => {
+                return Err(workspace::failure(err, "cannot read the pull request's history"));
+            }
+        }
+        fetch(world, of.repository, base, &[base.base.to_string()], deeper(depth)).await?;
+    }
+    Ok((head, None))
 }
 
 /// The next depth, at which the base is fetched before both sides are compared again.
@@ -109,9 +134,15 @@ pub async fn has_commit(
     commit: Oid,
 ) -> bool {
     workspace.has(commit)
-        || (fetch(world, admitted, workspace, &[commit.to_string()], clone::DEFAULT_DEPTH)
-            .await
-            .is_ok()
+        || (fetch(
+            world,
+            &admitted.repository,
+            workspace,
+            &[commit.to_string()],
+            clone::DEFAULT_DEPTH,
+        )
+        .await
+        .is_ok()
             && workspace.has(commit))
 }
 
@@ -119,45 +150,45 @@ pub async fn has_commit(
 /// branch has moved on.
 async fn fetch_head(
     world: &World,
-    admitted: &AdmittedReview,
+    of: PullHead<'_>,
     workspace: &Workspace,
     head: Oid,
     depth: u32,
 ) -> Result<()> {
-    let number = admitted.pull.number;
+    let number = of.pull.number;
     let pull = [format!("refs/pull/{number}/head")];
-    let by_ref = fetch(world, admitted, workspace, &pull, depth).await;
-    let is_newest = admitted.head == admitted.pull.head_sha;
+    let by_ref = fetch(world, of.repository, workspace, &pull, depth).await;
+    let is_newest = of.head == of.pull.head_sha;
     if by_ref.is_ok() && is_newest && workspace.has(head) {
         return Ok(());
     }
-    match fetch(world, admitted, workspace, &[head.to_string()], depth).await {
+    match fetch(world, of.repository, workspace, &[head.to_string()], depth).await {
         Ok(()) if workspace.has(head) => Ok(()),
-        Ok(()) => Err(gone(admitted)),
+        Ok(()) => Err(gone(of)),
         Err(failure) if is_newest => Err(by_ref.err().unwrap_or(failure)),
         Err(failure) => {
             let why = failure.cause.unwrap_or_else(|| anyhow::anyhow!(failure.message));
-            Err(gone(admitted).caused_by(why))
+            Err(gone(of).caused_by(why))
         }
     }
 }
 
 async fn fetch(
     world: &World,
-    admitted: &AdmittedReview,
+    repository: &Repository,
     workspace: &Workspace,
     refs: &[String],
     depth: u32,
 ) -> Result<()> {
     let forge = world.forge()?;
-    let fetched = forge.fetch(&admitted.repository, workspace.repo.path(), refs, depth).await;
+    let fetched = forge.fetch(repository, workspace.repo.path(), refs, depth).await;
     fetched.map_err(|err| failures::of_forge("cannot fetch the pull request", err))
 }
 
-fn gone(admitted: &AdmittedReview) -> Failure {
+fn gone(of: PullHead<'_>) -> Failure {
     Failure::forge(format!(
         "commit {} can no longer be fetched: pull request #{} is at {} now",
-        admitted.head, admitted.pull.number, admitted.pull.head_sha
+        of.head, of.pull.number, of.pull.head_sha
     ))
     .hint("review the newest commit: leave out `--head`")
 }

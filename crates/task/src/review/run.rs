@@ -122,8 +122,17 @@ async fn work(
             claim.confirm(run, admitted).await?;
             let (workspace, baseline, rules) = (&head, baseline.as_slice(), &ready.rules);
             let has_baseline = true;
-            let phase =
-                Phase { run, workspace, image, rules, checks, baseline, has_baseline, progress };
+            let phase = Phase {
+                run,
+                workspace,
+                image,
+                rules,
+                checks,
+                baseline,
+                has_baseline,
+                start_tree: None,
+                progress,
+            };
             agent_phase::review(&phase, tree, brief, &desk).await?
         }
     };

@@ -8,7 +8,8 @@ use crate::batch::{selection, stored};
 use patchwright_base::error::Failure;
 use patchwright_forge::{Comparison, Forge, Repository, RepositoryId};
 use patchwright_git::clone::{DEFAULT_DEPTH, Repo, mirror};
-use patchwright_git::{GitError, Oid, blocking, commit, diff, merge};
+use patchwright_git::merge::{BaseComparison, compare_with_base};
+use patchwright_git::{blocking, commit};
 use patchwright_types::campaign::{ErrorClass, TargetState};
 
 /// The repository as it is now, and our copy of what matters.
@@ -74,8 +75,9 @@ impl Publisher<'_> {
         let vetted = self.vet(&repository, &repo, &base_branch).await?;
         let (copy, name) = (repo.clone(), base_branch.clone());
         let (commit, base) = (vetted.commit, self.base);
-        let on_base = blocking(move || on_base(&copy, base, copy.resolve(&name)?, commit)).await?;
-        match on_base {
+        let compared =
+            blocking(move || compare_with_base(&copy, base, copy.resolve(&name)?, commit)).await?;
+        match compared {
             BaseComparison::Same | BaseComparison::Clean => {}
             BaseComparison::Contained => {
                 let reason = format!("`{base_branch}` has this change already");
@@ -173,30 +175,4 @@ impl Publisher<'_> {
         }
         Ok(now.clone())
     }
-}
-
-/// How the change stands to the base branch as it is now.
-enum BaseComparison {
-    Same,
-    Clean,
-    Conflicts,
-    Contained,
-}
-
-fn on_base(
-    repo: &Repo,
-    base: Oid,
-    now: Oid,
-    commit: Oid,
-) -> std::result::Result<BaseComparison, GitError> {
-    if base == now {
-        return Ok(BaseComparison::Same);
-    }
-    let tree = |commit| diff::tree_of(repo, commit);
-    let (old, new) = (tree(base)?, tree(now)?);
-    Ok(match merge::onto(repo, old, new, tree(commit)?)? {
-        None => BaseComparison::Conflicts,
-        Some(merged) if merged == new => BaseComparison::Contained,
-        Some(_) => BaseComparison::Clean,
-    })
 }

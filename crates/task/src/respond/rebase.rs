@@ -1,0 +1,261 @@
+//! `rebase`: our own pull request on top of its base branch as that is now. Where both have changed the same
+//! lines, an agent puts them together, and the checks run on what it made.
+
+use serde_json::json;
+
+use super::Answer;
+use super::admit::AdmittedCommand;
+use super::ci::is_own;
+use super::fix::{self, must_be_open};
+use super::land::{self, PushResult};
+use super::rebased::{Attempt, REBASED_TRAILER, RebasedCommits, Sides};
+use super::work::{self, ChangedFiles, ConflictTask, Instruction};
+use crate::publish;
+use crate::review::open::{self, PullHead};
+use crate::run::{DEPTH, Run};
+use crate::salvage;
+use crate::workspace::{self, Checkout, RUN_TRAILER, Workspace};
+use patchwright_base::error::{Failure, Result};
+use patchwright_forge::PullRequest;
+use patchwright_git::merge::Conflict;
+use patchwright_git::{GitError, Oid, blocking, commit};
+use patchwright_journal::Entry;
+use patchwright_report::answer as words;
+use patchwright_report::rebase as said;
+use patchwright_types::outcome::{Conclusion, Outcome};
+
+/// Does it, or says why not. `onto`: the branch that was named, if one was.
+pub(super) async fn rebase(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    onto: Option<&str>,
+) -> Result<Answer> {
+    let nothing = |body: String| Ok(Answer::said(Conclusion::NothingToDo, body));
+    let Some(pull) = &admitted.pull else {
+        return nothing(words::only_for_pull_requests("rebased"));
+    };
+    must_be_open(pull)?;
+    if let Some(onto) = onto.filter(|onto| *onto != pull.base_branch) {
+        return nothing(said::other_base(onto, &pull.base_branch));
+    }
+    let opened = run.unless_interrupted(Opened::new(run, admitted, pull)).await?;
+    let Opened { base, head, old, .. } = &opened;
+    if !is_own(run, admitted, pull, &base.at(*head)) {
+        return nothing(said::not_our_pull_request(&run.config.respond.mention));
+    }
+    if let Some(intended) = intended(run)? {
+        if is_rebased(run, base, *head) {
+            let url = land::commit_url(&admitted.repository, &head.to_string());
+            return Ok(Answer::said(
+                Conclusion::Done,
+                words::landed_before(&head.to_string(), url.as_deref(), &pull.head_branch),
+            ));
+        }
+        // What was put together is not about these commits.
+        if intended != *head {
+            return nothing(said::moved(&pull.head_branch, &run.config.respond.mention));
+        }
+    }
+    let Some(old) = *old else {
+        return nothing(said::nothing_in_common(&pull.base_branch));
+    };
+    let sides = Sides {
+        repo: base.repo.clone(),
+        old,
+        base: base.base,
+        head: *head,
+        base_branch: pull.base_branch.clone(),
+        branch: pull.head_branch.clone(),
+        number: pull.number,
+        committer: land::identity(run),
+        time: run.world.clock.now(),
+        run: run.folder.id.clone(),
+    };
+    let task = Rebase { run, admitted, pull, opened: &opened, sides };
+    match task.blocking(Sides::attempt).await? {
+        Attempt::UpToDate => nothing(said::up_to_date(&pull.base_branch, &base.base.to_string())),
+        Attempt::Contained => nothing(said::contained(&pull.base_branch, &base.base.to_string())),
+        Attempt::Fits(commits) => task.land_clean(commits).await,
+        Attempt::Conflicts { tree, files } => task.resolve(tree, &files).await,
+    }
+}
+
+/// The head that an earlier attempt of this run began with.
+fn intended(run: &Run<'_>) -> Result<Option<Oid>> {
+    let found = run.folder.find(|entry| match entry {
+        Entry::EffectIntended { effect, detail, .. } if effect == EFFECT => {
+            Some(detail["head"].as_str().unwrap_or_default().to_owned())
+        }
+        _ => None,
+    });
+    let Some(found) = found else { return Ok(None) };
+    found.parse().map(Some).map_err(|_| {
+        Failure::machine(format!("the journal names `{found}` as the head, which is no commit"))
+            .hint("move the run's folder away to begin anew")
+    })
+}
+
+const EFFECT: &str = "rebase";
+
+/// This run has pushed it.
+fn is_rebased(run: &Run<'_>, base: &Workspace, head: Oid) -> bool {
+    let id = &run.folder.id;
+    let lines = [format!("{RUN_TRAILER}{id}"), format!("{REBASED_TRAILER}{id}")];
+    commit::read(&base.repo, head)
+        .is_ok_and(|facts| facts.message.lines().any(|line| lines.iter().any(|own| line == own)))
+}
+
+/// Both sides in our repository.
+struct Opened {
+    /// The base branch as it is now.
+    base: Workspace,
+    head: Oid,
+    /// Where they parted.
+    old: Option<Oid>,
+}
+
+impl Opened {
+    async fn new(run: &Run<'_>, admitted: &AdmittedCommand, pull: &PullRequest) -> Result<Opened> {
+        run.environment.ui.say("cloning the repository");
+        let (world, repository) = (run.world, &admitted.repository);
+        let base = Workspace::open(world, repository, &pull.base_branch, DEPTH).await?;
+        let base = run.pinned(base)?;
+        let of = PullHead { repository, pull, head: &pull.head_sha };
+        let (head, old) = open::common_ancestor(world, of, &base).await?;
+        Ok(Opened { base, head, old })
+    }
+}
+
+/// One request, opened.
+struct Rebase<'a> {
+    run: &'a Run<'a>,
+    admitted: &'a AdmittedCommand,
+    pull: &'a PullRequest,
+    opened: &'a Opened,
+    sides: Sides,
+}
+
+impl Rebase<'_> {
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Sides) -> Result<T, GitError> + Send + 'static,
+    ) -> Result<T> {
+        let sides = self.sides.clone();
+        let done = blocking(move || work(&sides)).await;
+        done.map_err(|err| workspace::failure(err, "the pull request cannot be rebased"))
+    }
+
+    /// What a resumed run has to find as it was.
+    fn intend(&self) -> Result<()> {
+        self.run.journal(&Entry::EffectIntended {
+            effect: EFFECT.to_owned(),
+            key: self.pull.head_branch.clone(),
+            detail: json!({ "head": self.sides.head, "base": self.sides.base }),
+        })
+    }
+
+    /// Pushes what fits as it is. No model is asked and no check run.
+    async fn land_clean(&self, rebased: RebasedCommits) -> Result<Answer> {
+        self.intend()?;
+        let landed = self.push(rebased).await?;
+        let mention = &self.run.config.respond.mention;
+        let conclusion = match &landed {
+            PushResult::Pushed { .. } => Conclusion::Done,
+            PushResult::Patch { .. } | PushResult::Nothing => Conclusion::Partial,
+            PushResult::Stopped => return Ok(stopped()),
+        };
+        let body = said::fitted(&self.place(), rebased.method, landed.seen(), mention);
+        Ok(Answer::said(conclusion, body))
+    }
+
+    fn place(&self) -> said::Place<'_> {
+        said::Place {
+            base_branch: &self.sides.base_branch,
+            base: self.opened.base.base.to_string(),
+        }
+    }
+
+    async fn push(&self, rebased: RebasedCommits) -> Result<PushResult> {
+        if self.run.config.dry_run {
+            return Ok(PushResult::Patch { why: "nothing is pushed in a dry run".to_owned() });
+        }
+        self.run.environment.ui.say("publishing");
+        let Rebase { run, admitted, pull, opened, sides } = self;
+        let from = (&opened.base, sides.head);
+        run.unless_interrupted(land::replace(run, admitted, pull, from, rebased.commits)).await
+    }
+
+    /// Has an agent put both sides together, and pushes what it made.
+    async fn resolve(&self, tree: Oid, files: &[Conflict]) -> Result<Answer> {
+        let Rebase { run, admitted, pull, opened, sides } = self;
+        let names: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+        run.environment.ui.say(&format!("in conflict with `{}`: {}", sides.base_branch, {
+            patchwright_base::text::line(&names.join(", "))
+        }));
+        self.intend()?;
+        let conflict = ConflictTask {
+            tree,
+            files: sides.described(files),
+            changed: ChangedFiles::between(run, &opened.base, sides.old, sides.head).await,
+            title: self.blocking(Sides::title).await?,
+        };
+        let instruction = Instruction {
+            template: "task/rebase.md",
+            words: "",
+            failures: "",
+            mode: None,
+            trailers: fix::trailers(admitted),
+            conflict: Some(&conflict),
+        };
+        let rules = opened.base.rules(run.world, &run.config, &admitted.repository);
+        let rules = run.unless_interrupted(rules).await?;
+        let checkout = Checkout { workspace: opened.base.clone(), rules };
+        let finished = work::work(run, admitted, &checkout, &instruction).await?;
+        let judged = &finished.judged;
+        let mut outcome = finished.outcome;
+        let publishable = judged.commit.filter(|_| publish::is_publishable(&outcome));
+        let landed = match publishable {
+            None => PushResult::Nothing,
+            // Without these files the pull request would undo what others have committed to it.
+            Some(_) if !judged.judgement.held_back.is_empty() => {
+                PushResult::Patch { why: said::HELD_BACK.to_owned() }
+            }
+            Some(made) => self.land_resolved(made, files).await?,
+        };
+        let conclusion = match &landed {
+            PushResult::Pushed { .. } | PushResult::Nothing => outcome.conclusion,
+            PushResult::Patch { why } => {
+                outcome.reason = Some(why.clone());
+                Conclusion::Partial
+            }
+            PushResult::Stopped => return Ok(stopped()),
+        };
+        outcome.conclusion = conclusion;
+        let body = said::resolved(&self.place(), &names, &outcome, landed.seen());
+        salvage::write_report(run, &outcome, fix::published(pull, &landed).as_ref());
+        Ok(answer(body, outcome, &landed))
+    }
+
+    async fn land_resolved(&self, made: Oid, files: &[Conflict]) -> Result<PushResult> {
+        let conflicts = files.to_vec();
+        let left = self.blocking(move |sides| sides.unresolved(made, &conflicts)).await?;
+        if !left.is_empty() {
+            return Ok(PushResult::Patch { why: said::markers_left(&left) });
+        }
+        let rebased = self.blocking(move |sides| sides.resolved(made)).await?;
+        self.push(rebased).await
+    }
+}
+
+fn stopped() -> Answer {
+    Answer::silent("stopped by a comment; what there is stays in the run's folder")
+}
+
+fn answer(body: String, outcome: Outcome, landed: &PushResult) -> Answer {
+    Answer {
+        conclusion: outcome.conclusion,
+        message: fix::message(&outcome.final_message, landed),
+        body: Some(body),
+        outcome: Some(outcome),
+    }
+}
