@@ -318,14 +318,12 @@ fn new_in(git: &Repository, commit: &git2::Commit<'_>) -> Result<Vec<git2::Oid>,
             }
         });
     }
-    match all {
-        Some(all) => Ok(all),
-        None => {
-            let mut fresh = Vec::new();
-            differing(git, None, &tree, &mut fresh)?;
-            Ok(fresh)
-        }
+    if let Some(all) = all {
+        return Ok(all);
     }
+    let mut fresh = Vec::new();
+    differing(git, None, &tree, &mut fresh)?;
+    Ok(fresh)
 }
 
 /// Adds to `fresh` the trees and blobs of `new` that are not at the same place in `base`.

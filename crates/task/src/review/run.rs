@@ -121,18 +121,9 @@ async fn work(
         } else {
             claim.confirm(run, admitted).await?;
             let (workspace, baseline, rules) = (&head, baseline.as_slice(), &ready.rules);
-            let has_baseline = true;
-            let phase = Phase {
-                run,
-                workspace,
-                image,
-                rules,
-                checks,
-                baseline,
-                has_baseline,
-                start_tree: None,
-                progress,
-            };
+            let (has_baseline, start_tree) = (true, None);
+            #[rustfmt::skip]
+            let phase = Phase { run, workspace, image, rules, checks, baseline, has_baseline, start_tree, progress };
             agent_phase::review(&phase, tree, brief, &desk).await?
         }
     };
