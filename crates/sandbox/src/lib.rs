@@ -9,6 +9,7 @@ pub mod collected;
 mod connection;
 pub mod docker;
 pub mod egress;
+mod embedded;
 mod failure;
 pub mod image;
 pub mod local;
@@ -24,17 +25,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use secrecy::SecretString;
 
+pub use crate::embedded::{GUEST_SIZE, GUEST_VERSION, guest_binary};
+
 use crate::client::Client;
 use crate::egress::Egress;
 use crate::packed::Packed;
 use crate::services::{Service, ServiceState};
 use crate::setup::SetupRun;
-
-/// The static program that runs inside of the sandbox, as `build.rs` built it.
-pub const GUEST_BINARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/patchwright-guest"));
-
-/// Tells [`GUEST_BINARY`] from the guests of other builds: 16 hexadecimal digits.
-pub const GUEST_VERSION: &str = env!("GUEST_VERSION");
 
 /// Starts places to work in.
 #[async_trait]
