@@ -8,6 +8,7 @@
 
 mod clean;
 mod entry;
+pub mod follow;
 
 use parking_lot::Mutex;
 use std::io::{Read, Seek, SeekFrom, Write};

@@ -111,7 +111,37 @@ fn happened(entry: &Entry) -> Option<String> {
             format!("started as {} on {}", short(kind), short(model))
         }
         Entry::Note { text } => short(text),
-        _ => return None,
+        // Told by `Watched::said`.
+        Entry::RunStarted { .. }
+        | Entry::Replied { .. }
+        | Entry::Compacted { .. }
+        | Entry::PlanUpdated { .. }
+        | Entry::RunEnded { .. }
+        // An agent's entry comes here without its lane.
+        | Entry::Lane { .. }
+        // The entries around it tell the same.
+        | Entry::CallStarted { .. }
+        | Entry::NestedStarted { .. }
+        | Entry::NestedEnded { .. }
+        | Entry::Stopped { .. }
+        | Entry::EffectIntended { .. }
+        | Entry::Collected { .. }
+        | Entry::Sent { .. }
+        | Entry::Closed
+        | Entry::Reopened
+        // Only the program and the model need it.
+        | Entry::SetUpAgain { .. }
+        | Entry::Prompted { .. }
+        | Entry::Lost { .. }
+        | Entry::Added { .. }
+        | Entry::Warned { .. }
+        | Entry::SecondLook { .. }
+        | Entry::SentBack { .. }
+        | Entry::Shown { .. }
+        | Entry::Reached { .. }
+        | Entry::Told { .. }
+        | Entry::Checkpoint { .. }
+        | Entry::Unrecorded { .. } => return None,
     })
 }
 
