@@ -119,12 +119,12 @@ mod tests {
     fn journal() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.jsonl");
-        std::fs::write(&path, "").unwrap();
+        fs_err::write(&path, "").unwrap();
         (folder, path)
     }
 
     fn append(path: &Path, text: &str) {
-        let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
+        let mut file = fs_err::OpenOptions::new().append(true).open(path).unwrap();
         file.write_all(text.as_bytes()).unwrap();
     }
 
@@ -162,7 +162,7 @@ mod tests {
         let mut follower = Follower::new(path.clone());
         append(&path, &(note(1, "first") + "\0\0\0\0\n"));
         assert_eq!(next(&mut follower), ["1"]);
-        std::fs::write(&path, note(1, "first") + &note(2, "second")).unwrap();
+        fs_err::write(&path, note(1, "first") + &note(2, "second")).unwrap();
         assert_eq!(next(&mut follower), ["2"]);
     }
 
@@ -182,13 +182,13 @@ mod tests {
         let mut follower = Follower::new(path.clone());
         append(&path, &(note(1, "first") + &note(2, "second")));
         assert_eq!(next(&mut follower), ["1", "2"]);
-        std::fs::write(&path, note(1, "x")).unwrap();
+        fs_err::write(&path, note(1, "x")).unwrap();
         assert_eq!(next(&mut follower), ["from the start", "1"]);
         let other = folder.path().join("other");
-        std::fs::write(&other, note(1, "another, longer") + &note(2, "y") + &note(3, "z")).unwrap();
-        std::fs::rename(&other, &path).unwrap();
+        fs_err::write(&other, note(1, "another, longer") + &note(2, "y") + &note(3, "z")).unwrap();
+        fs_err::rename(&other, &path).unwrap();
         assert_eq!(next(&mut follower), ["from the start", "1", "2", "3"]);
-        std::fs::remove_file(&path).unwrap();
+        fs_err::remove_file(&path).unwrap();
         assert!(follower.lines().unwrap_err().to_string().contains("cannot use the journal"));
     }
 }
