@@ -209,7 +209,7 @@ fn is_being_made(top: &Path, owner: &str) -> bool {
             .is_ok_and(|made| made.elapsed().is_ok_and(|age| age.as_secs() < 60))
 }
 
-/// Process id and start time: together they name a process for good. Source: `proc(5)`, `stat`.
+/// Process id and start time, which together identify a process even after its id is reused. Source: `proc(5)`, `stat`.
 fn identity(pid: u32) -> String {
     let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let started = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(19));
