@@ -15,8 +15,8 @@ use patchwright_git::checkpoint::Store;
 use patchwright_git::packed;
 use patchwright_git::repo::Repo;
 use patchwright_journal::Journal;
-use patchwright_sandbox::GUEST_BINARY;
 use patchwright_sandbox::client::{Client, CollectLimits};
+use patchwright_sandbox::guest_binary;
 use patchwright_task::checkpoint::Checkpoints;
 
 /// Bytes of each file.
@@ -27,7 +27,7 @@ const ROUNDS: u32 = 30;
 async fn main() {
     let folder = tempfile::tempdir().unwrap();
     let guest = folder.path().join("patchwright-guest");
-    std::fs::write(&guest, GUEST_BINARY).unwrap();
+    std::fs::write(&guest, guest_binary()).unwrap();
     std::fs::set_permissions(&guest, PermissionsExt::from_mode(0o755)).unwrap();
     for files in [20, 10_000] {
         measure(&guest, &folder.path().join(files.to_string()), files).await;

@@ -9,8 +9,8 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use patchwright_guest::protocol::Exec;
-use patchwright_sandbox::GUEST_BINARY;
 use patchwright_sandbox::client::{Client, CollectLimits};
+use patchwright_sandbox::{GUEST_SIZE, guest_binary};
 
 const FILES: usize = 5000;
 const FILE: usize = 10_000;
@@ -20,7 +20,7 @@ async fn main() {
     let folder = tempfile::tempdir().unwrap();
     let guest = folder.path().join("patchwright-guest");
     let workspace = folder.path().join("workspace");
-    std::fs::write(&guest, GUEST_BINARY).unwrap();
+    std::fs::write(&guest, guest_binary()).unwrap();
     std::fs::set_permissions(&guest, PermissionsExt::from_mode(0o755)).unwrap();
     std::fs::create_dir(&workspace).unwrap();
     let started = Instant::now();
@@ -32,7 +32,7 @@ async fn main() {
         .unwrap();
     let (stdout, stdin) = (process.stdout.take().unwrap(), process.stdin.take().unwrap());
     let client = Client::connect(stdout, stdin, Duration::from_secs(10)).await.unwrap();
-    println!("guest: {} bytes, ready in {:?}", GUEST_BINARY.len(), started.elapsed());
+    println!("guest: {} bytes, ready in {:?}", GUEST_SIZE, started.elapsed());
 
     let mut times = Vec::new();
     for _ in 0..2000 {

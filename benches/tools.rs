@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use patchwright_guest::protocol::Exec;
 use patchwright_guest::tool::ToolOutput;
-use patchwright_sandbox::GUEST_BINARY;
 use patchwright_sandbox::client::Client;
+use patchwright_sandbox::guest_binary;
 use serde_json::{Value, json};
 
 const FOLDERS: usize = 1000;
@@ -76,7 +76,7 @@ impl Guest {
             PathBuf::from(path)
         } else {
             let path = folder.join("patchwright-guest");
-            std::fs::write(&path, GUEST_BINARY).unwrap();
+            std::fs::write(&path, guest_binary()).unwrap();
             std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
             path
         };

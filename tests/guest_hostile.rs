@@ -13,7 +13,7 @@ fn frame(kind: FrameKind, call: u32, body: &[u8]) -> Vec<u8> {
 }
 
 fn hello() -> Vec<u8> {
-    frame(FrameKind::Hello, 0, br#"{"version":4,"pid":1,"shell":"/bin/sh","confinement":[]}"#)
+    frame(FrameKind::Hello, 0, br#"{"version":5,"pid":1,"shell":"/bin/sh","confinement":[]}"#)
 }
 
 /// A client whose guest sends `script` after its hello, then falls silent.
@@ -50,8 +50,8 @@ async fn refuses_bad_beginnings() {
         ),
         (
             "another version",
-            frame(FrameKind::Hello, 0, br#"{"version":9,"pid":1,"shell":"","confinement":[]}"#),
-            protocol("version 9 instead of 4"),
+            frame(FrameKind::Hello, 0, br#"{"version":9,"pid":1,"shell":"","confinement":["x"]}"#),
+            protocol("version 9 instead of 5"),
         ),
         (
             "a huge hello",

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use patchwright_guest::enforced::Enforced;
 use patchwright_guest::protocol::Exec;
 use patchwright_sandbox::client::GuestError;
 use patchwright_sandbox::local::LocalSandbox;
@@ -65,7 +66,7 @@ async fn local_sandbox_lets_commands_work() {
     let workspace = running.workspace.clone();
     let expected = format!("yes\n{workspace}\nx\nroot\n1\npair\n");
     assert_eq!(output(&running, script).await, (0, expected));
-    assert!(running.enforced.iter().any(|line| line == "landlock: files fully enforced"));
+    assert!(running.enforced.contains(&Enforced::Landlock));
     running.stop().await.unwrap();
     assert_eq!(std::fs::read_dir(state.path().join("sandboxes")).unwrap().count(), 0);
 }
@@ -151,7 +152,7 @@ async fn local_sandbox_survives_a_command_that_kills_everything() {
     let sandbox = LocalSandbox::new(state.path().to_owned());
     let running = start(&sandbox).await;
     // Without this it would end the test runner and more.
-    assert!(running.enforced.iter().any(|line| line == "signals: own processes only"));
+    assert!(running.enforced.contains(&Enforced::Signals));
     let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
     let (code, _) = output(&running, "kill -9 -1; sleep 0.05; kill -9 $$").await;
     assert_eq!(code, 137);

@@ -1,12 +1,12 @@
 //! `patchwright watch`: a run as it goes, or as it went, by its journal.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
-use patchwright_journal as journal;
+use patchwright_journal::follow::Follower;
 use patchwright_report::watch::Watched;
 
 use super::replay;
@@ -39,23 +39,22 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<()> {
         Some(run) => replay::locate(run, &state)?,
         None => newest(&state.join("runs"))?,
     };
-    let (mut watched, mut shown, mut size) = (Watched::default(), 0, 0);
+    let (mut journal, mut watched) = (Follower::new(path), Watched::default());
     loop {
-        let began = Instant::now();
-        let now = fs_err::metadata(&path).map_or(size, |file| file.len());
-        if now != size || shown == 0 {
-            size = now;
-            let lines = journal::read(&path)?;
-            for line in lines.iter().skip(shown) {
-                watched.lines(line).iter().for_each(|line| ui.data(line));
-            }
-            shown = lines.len();
+        let gained = journal.lines()?;
+        if gained.starts_over {
+            watched = Watched::default();
         }
-        if watched.is_over || args.no_follow {
+        let is_at_end = gained.lines.is_empty();
+        for line in gained.lines {
+            watched.lines(&line?).iter().for_each(|line| ui.data(line));
+        }
+        if watched.is_over || (is_at_end && args.no_follow) {
             return Ok(());
         }
-        // A long journal takes a while to read, which must not become all that this does.
-        tokio::time::sleep(PAUSE.max(5 * began.elapsed())).await;
+        if is_at_end {
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 }
 

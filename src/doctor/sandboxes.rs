@@ -2,6 +2,7 @@
 //! from what Docker says of itself, and from the report of a local sandbox that has just started.
 
 use super::Finding;
+use patchwright_guest::enforced::Enforced;
 use patchwright_sandbox::docker::{Engine, Seccomp};
 
 /// What the Docker engine can enforce.
@@ -71,121 +72,133 @@ pub fn setup_network(hosts: &[String]) -> Option<Finding> {
     })
 }
 
-/// One thing that a local sandbox may enforce: how the lines of its report begin that are about it.
-struct Wall {
-    what: &'static str,
-    lines: &'static [&'static str],
-    /// What follows, and what to do, when there is no such line, or one that says no.
-    missing: (&'static str, &'static str),
+/// One wall of the local sandbox.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wall {
+    Files,
+    Terminals,
+    Signals,
+    SystemCalls,
+    Namespaces,
+    Network,
+    TemporaryFiles,
+    Memory,
+    Cpus,
+    Processes,
+    Workspace,
 }
 
-const WALLS: &[Wall] = &[
-    Wall {
-        what: "files",
-        lines: &["landlock", "files", "private files"],
-        missing: (
-            "commands could write wherever this user can",
-            "use a kernel with Landlock (5.13 or newer, `landlock` in `lsm=`), or `--sandbox docker`",
-        ),
-    },
-    Wall {
-        what: "terminals",
-        lines: &["terminals"],
-        missing: ("commands reach this user's terminals", "report this: it cannot happen"),
-    },
-    Wall {
-        what: "signals",
-        lines: &["signals"],
-        missing: (
-            "a command can end other programs of this user",
-            "use Linux 6.12 or newer, which keeps signals inside",
-        ),
-    },
-    Wall {
-        what: "system calls",
-        lines: &["seccomp"],
-        missing: ("commands reach all of the kernel", "use a kernel with `CONFIG_SECCOMP_FILTER`"),
-    },
-    Wall {
-        what: "namespaces",
-        lines: &["namespaces"],
-        missing: (
-            "commands see the programs of this machine, and only Landlock keeps them from signalling these",
-            "in a container, run it with an uncovered `/proc`; elsewhere allow process namespaces",
-        ),
-    },
-    Wall {
-        what: "network",
-        lines: &["network"],
-        missing: (
-            "this machine's interfaces can be seen; there are no sockets to use them with",
-            "report this: it cannot happen",
-        ),
-    },
-    Wall {
-        what: "temporary files",
-        lines: &["/tmp"],
-        missing: ("nothing bounds `/tmp` and the home folder", "report this: it cannot happen"),
-    },
-    Wall {
-        what: "memory",
-        lines: &["memory"],
-        missing: ("a command can take all memory of this machine", GROUPS),
-    },
-    Wall { what: "cpus", lines: &["cpus"], missing: ("a command can use every processor", GROUPS) },
-    Wall {
-        what: "processes",
-        lines: &["processes"],
-        missing: ("a fork bomb takes all processes of this user", GROUPS),
-    },
-    Wall {
-        what: "workspace",
-        lines: &["workspace"],
-        missing: ("nothing watches the size of the workspace", "report this: it cannot happen"),
-    },
+const WALLS: [Wall; 11] = [
+    Wall::Files,
+    Wall::Terminals,
+    Wall::Signals,
+    Wall::SystemCalls,
+    Wall::Namespaces,
+    Wall::Network,
+    Wall::TemporaryFiles,
+    Wall::Memory,
+    Wall::Cpus,
+    Wall::Processes,
+    Wall::Workspace,
 ];
 
 const GROUPS: &str = "start patchwright where it may make control groups (`systemd-run --user --scope \
                       -p Delegate=yes patchwright …`, or as root), or use `--sandbox docker`";
 
-/// What a local sandbox enforces, by its report.
-pub fn local(enforced: &[String]) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for wall in WALLS {
-        let what = format!("local sandbox, {}", wall.what);
-        let is_about = |line: &&String| wall.lines.iter().any(|start| line.starts_with(start));
-        let lines: Vec<&str> = enforced.iter().filter(is_about).map(String::as_str).collect();
-        let (follows, fix) = wall.missing;
-        findings.push(if lines.is_empty() {
-            Finding::note(&what, follows, Some(fix))
-        } else if lines.iter().any(|line| is_weak(line)) {
-            Finding::note(&what, format!("{}: {follows}", lines.join("; ")), Some(fix))
-        } else {
-            Finding::fine(&what, lines.join("; "))
-        });
+impl Wall {
+    /// The wall that a part of the report is about; `None` for what containers alone have, and for exceptions.
+    fn of(enforced: &Enforced) -> Option<Wall> {
+        match enforced {
+            Enforced::FileTree
+            | Enforced::PrivateFiles { .. }
+            | Enforced::Landlock
+            | Enforced::LandlockAbi(_) => Some(Wall::Files),
+            Enforced::Terminals => Some(Wall::Terminals),
+            Enforced::Signals => Some(Wall::Signals),
+            Enforced::SystemCalls(_) => Some(Wall::SystemCalls),
+            Enforced::Namespaces { .. } => Some(Wall::Namespaces),
+            Enforced::Network(_) => Some(Wall::Network),
+            Enforced::TemporaryFiles { .. } => Some(Wall::TemporaryFiles),
+            Enforced::Memory(_) => Some(Wall::Memory),
+            Enforced::Cpus(_) => Some(Wall::Cpus),
+            Enforced::Processes(_) => Some(Wall::Processes),
+            Enforced::Workspace { .. } => Some(Wall::Workspace),
+            Enforced::ReadOnlyRoot | Enforced::User { .. } | Enforced::Relay { .. } => None,
+        }
     }
-    let is_known =
-        |line: &&String| WALLS.iter().any(|wall| wall.lines.iter().any(|it| line.starts_with(it)));
-    // A newer guest may report what this table does not know; the line is still shown.
-    let others = enforced.iter().filter(|line| !is_known(line));
-    findings.extend(others.map(|line| Finding::fine("local sandbox", line)));
-    findings
+
+    fn name(self) -> &'static str {
+        match self {
+            Wall::Files => "files",
+            Wall::Terminals => "terminals",
+            Wall::Signals => "signals",
+            Wall::SystemCalls => "system calls",
+            Wall::Namespaces => "namespaces",
+            Wall::Network => "network",
+            Wall::TemporaryFiles => "temporary files",
+            Wall::Memory => "memory",
+            Wall::Cpus => "cpus",
+            Wall::Processes => "processes",
+            Wall::Workspace => "workspace",
+        }
+    }
+
+    /// What follows when it is missing, and what to do.
+    fn missing(self) -> (&'static str, &'static str) {
+        const BUG: &str = "report this: it cannot happen";
+        match self {
+            Wall::Files => (
+                "commands could write wherever this user can",
+                "use a kernel with Landlock (5.13 or newer, `landlock` in `lsm=`), or `--sandbox docker`",
+            ),
+            Wall::Terminals => ("commands reach this user's terminals", BUG),
+            Wall::Signals => (
+                "a command can end other programs of this user",
+                "use Linux 6.12 or newer, which keeps signals inside",
+            ),
+            Wall::SystemCalls => {
+                ("commands reach all of the kernel", "use a kernel with `CONFIG_SECCOMP_FILTER`")
+            }
+            Wall::Namespaces => (
+                "commands see the programs of this machine, and only Landlock keeps them from signalling these",
+                "in a container, run it with an uncovered `/proc`; elsewhere allow process namespaces",
+            ),
+            Wall::Network => (
+                "this machine's interfaces can be seen; there are no sockets to use them with",
+                BUG,
+            ),
+            Wall::TemporaryFiles => ("nothing bounds `/tmp` and the home folder", BUG),
+            Wall::Memory => ("a command can take all memory of this machine", GROUPS),
+            Wall::Cpus => ("a command can use every processor", GROUPS),
+            Wall::Processes => ("a fork bomb takes all processes of this user", GROUPS),
+            Wall::Workspace => ("nothing watches the size of the workspace", BUG),
+        }
+    }
 }
 
-/// A line that says what is not in force.
-fn is_weak(line: &str) -> bool {
-    // The user namespace alone does not hide the machine's processes.
-    let has_no_processes = line.starts_with("namespaces") && !line.contains("processes");
-    has_no_processes
-        || ["not bounded", "network: present", "network: unknown"]
-            .iter()
-            .any(|weak| line.contains(weak))
+/// What a local sandbox enforces, by its report.
+pub fn local(enforced: &[Enforced]) -> Vec<Finding> {
+    let findings = WALLS.into_iter().map(|wall| {
+        let parts = || enforced.iter().filter(|part| Wall::of(part) == Some(wall));
+        let lines = parts().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let what = format!("local sandbox, {}", wall.name());
+        let (follows, fix) = wall.missing();
+        if lines.is_empty() {
+            Finding::note(&what, follows, Some(fix))
+        } else if parts().any(Enforced::is_missing) {
+            Finding::note(&what, format!("{lines}: {follows}"), Some(fix))
+        } else {
+            Finding::fine(&what, lines)
+        }
+    });
+    findings.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use crate::doctor::CheckState;
     use crate::doctor::sandboxes::*;
+    use patchwright_guest::enforced::{Bound, Network};
 
     fn engine(security: &[&str]) -> Engine {
         Engine {
@@ -237,5 +250,36 @@ mod tests {
         let found = setup_network(&hosts(&["*"])).unwrap();
         assert_eq!(found.state, CheckState::Note);
         assert!(found.message.contains("metadata service"), "{found}");
+    }
+    #[test]
+    fn a_wall_that_is_missing_weak_or_there_is_said_to_be() {
+        let report = [
+            Enforced::FileTree,
+            Enforced::Landlock,
+            Enforced::Namespaces { user: true, processes: false },
+            Enforced::Network(Network::None),
+            Enforced::Memory(Bound::Unbounded),
+            Enforced::Cpus(Bound::AtMost(1.5)),
+            Enforced::Processes(Bound::InNamespace(512)),
+        ];
+        let findings = local(&report);
+        let found = |what: &str| {
+            let what = format!("local sandbox, {what}");
+            let found = findings.iter().find(|found| found.what == what).unwrap();
+            (found.state, found.message.as_str())
+        };
+        let (fine, note) = (CheckState::Fine, CheckState::Note);
+        let tree = "files: a tree of its own, read-only but for workspace, home and /tmp; \
+                    landlock: files fully enforced";
+        assert_eq!(found("files"), (fine, tree));
+        assert_eq!(found("network"), (fine, "network: none"));
+        assert_eq!(found("cpus"), (fine, "cpus: 1.5"));
+        assert_eq!(found("processes"), (fine, "processes: 512, counted in the user namespace"));
+        assert_eq!(found("signals"), (note, "a command can end other programs of this user"));
+        let memory = "memory: not bounded: a command can take all memory of this machine";
+        assert_eq!(found("memory"), (note, memory));
+        assert_eq!(found("namespaces").0, note);
+        assert!(found("namespaces").1.starts_with("namespaces: user, network, mounts: "));
+        assert_eq!(findings.len(), WALLS.len());
     }
 }

@@ -145,11 +145,11 @@ async fn egress_through_a_proxy_reaches_what_only_the_proxy_knows() {
             &tunnel,
         ]
     );
-    let said = egress.report();
+    let said = egress.report().to_string();
     assert!(
         said.ends_with("; through the proxy of the environment, which looks names up itself"),
         "{said}"
     );
     let direct = Egress::behind(&["docs.rs".to_owned()], Matcher::builder().build());
-    assert_eq!(direct.unwrap().unwrap().report(), "relay: only docs.rs");
+    assert_eq!(direct.unwrap().unwrap().report().to_string(), "relay: only docs.rs");
 }

@@ -75,7 +75,7 @@ async fn egress_in_docker() {
     let allowed = SandboxSpec { egress: Some(sink.egress()), ..spec(&docker.run, IMAGE) };
     let open = docker.sandbox.start(&SandboxSpec { purpose: "open", ..allowed }).await.unwrap();
     shows(&closed, &open, &sink).await;
-    assert!(open.enforced.iter().any(|line| line.starts_with("relay: only web.test")));
+    assert!(open.enforced.iter().any(|line| line.to_string().starts_with("relay: only web.test")));
     closed.stop().await.unwrap();
     open.stop().await.unwrap();
 }

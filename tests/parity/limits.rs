@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use patchwright_guest::enforced::Enforced;
 use patchwright_sandbox::ContainerLimits;
 
 use super::{Place, in_both, limits};
@@ -20,20 +21,21 @@ async fn works_again(place: &Place) {
 }
 
 /// The report names a bound; a machine that cannot bound it must not say that it does.
-fn bounds(place: &Place, what: &str) -> bool {
-    let line = place.running.enforced.iter().find(|line| line.starts_with(what));
-    let line = line.unwrap_or_else(|| panic!("nothing about {what}: {:?}", place.running.enforced));
-    let is_bounded = !line.ends_with("not bounded");
-    assert!(is_bounded || !place.is_docker(), "{line}");
+fn bounds(place: &Place, is_about: fn(&Enforced) -> bool) -> bool {
+    let enforced = &place.running.enforced;
+    let bound = enforced.iter().find(|one| is_about(one));
+    let bound = bound.unwrap_or_else(|| panic!("there is no such bound: {enforced:?}"));
+    let is_bounded = !bound.is_missing();
+    assert!(is_bounded || !place.is_docker(), "{bound}");
     if !is_bounded {
         // An ordinary user without control groups: documented, and said in every report.
-        eprintln!("local sandbox: {line} on this machine");
+        eprintln!("local sandbox: {bound} on this machine");
     }
     is_bounded
 }
 
 async fn a_fork_bomb(place: &Place) {
-    if bounds(place, "processes") {
+    if bounds(place, |one| matches!(one, Enforced::Processes(_))) {
         let count = "import os, time\nn = 0\ntry:\n while True:\n  if os.fork() == 0: time.sleep(60)\n  \
                      n += 1\nexcept OSError as e: print(n > 20, n < 64, e.strerror)";
         let printed = place.sh(&format!("python3 -c '{count}'")).await;
@@ -50,7 +52,7 @@ async fn a_fork_bomb(place: &Place) {
 }
 
 async fn a_memory_hog(place: &Place) {
-    if bounds(place, "memory") {
+    if bounds(place, |one| matches!(one, Enforced::Memory(_))) {
         assert_eq!(place.sh("exec python3 -c 'x = bytearray(1 << 30)'").await, "[137]");
         works_again(place).await;
         // In pieces, by a child of a child.

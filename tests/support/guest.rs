@@ -10,7 +10,7 @@ use std::time::Duration;
 use patchwright_guest::descendants;
 use patchwright_guest::protocol::Exec;
 use patchwright_guest::tool::CommandOutput;
-use patchwright_sandbox::GUEST_BINARY;
+use patchwright_sandbox::GUEST_VERSION;
 use patchwright_sandbox::client::{Client, CollectLimits, CollectedTree};
 use patchwright_sandbox::packed::Packed;
 use rustix::process::Pid;
@@ -92,10 +92,11 @@ pub(crate) fn packed(tar: &[u8]) -> Packed {
 
 /// The embedded guest as a file, written once.
 pub(crate) fn guest_binary() -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("guest-{}", GUEST_BINARY.len()));
-    if std::fs::read(&path).ok().as_deref() != Some(GUEST_BINARY) {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("guest-{GUEST_VERSION}"));
+    if !path.exists() {
         let mut fresh = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        std::io::Write::write_all(&mut fresh, GUEST_BINARY).unwrap();
+        let guest = patchwright_sandbox::guest_binary();
+        std::io::Write::write_all(&mut fresh, &guest).unwrap();
         std::fs::set_permissions(fresh.path(), PermissionsExt::from_mode(0o755)).unwrap();
         let fresh = fresh.into_temp_path();
         std::fs::rename(&fresh, &path).unwrap();

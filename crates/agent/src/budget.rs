@@ -84,7 +84,7 @@ impl SharedBudget {
         SharedBudget { limits: limits.clone(), spent: Mutex::default() }
     }
 
-    /// What was used before: by the killed attempt that a run goes on with.
+    /// What the killed attempt had used that this run resumes.
     pub fn start_at(&self, spent: Spending) {
         *self.lock() = spent;
     }

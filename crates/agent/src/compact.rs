@@ -196,7 +196,7 @@ fn tokens(item: &Item) -> u64 {
     };
     match item {
         Item::Message(message) => content(&message.content) + native(&message.native),
-        // What is sent of a thought is its native form; the summary is inside.
+        // A thought is sent in its native form, which contains the summary.
         Item::Reasoning(thought) => native(&thought.native),
         Item::Call(call) => estimate_text(call.payload.as_str()) + native(&call.native) + 20,
         Item::Output(output) => estimate_output(output),
@@ -212,7 +212,7 @@ fn content(parts: &[Content]) -> u64 {
     parts.iter().map(part).sum()
 }
 
-/// The conversation, `handover` in the place of the turns between the opening and the last ones that
+/// The conversation, with `handover` instead of the turns between the opening and the last ones that
 /// fit into a tenth of `limit` tokens. Where not even the last turn does, it stays with its outputs cut,
 /// up to a quarter of the limit: what the model has just seen is what it works on.
 pub fn compacted(items: &[Item], opening: usize, handover: Item, limit: u64) -> Vec<Item> {

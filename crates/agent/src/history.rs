@@ -39,7 +39,7 @@ impl History {
         self.extend(outputs.into_iter().map(Item::Output));
     }
 
-    /// Puts other items in the place of all that was said; ids of earlier calls stay taken.
+    /// Replaces the whole conversation by other items; the ids of earlier calls stay in use.
     pub fn replace(&mut self, items: Vec<Item>) {
         self.items.clear();
         self.stored = None;

@@ -162,7 +162,7 @@ pub(super) fn former(own: &ToolSet, profile: Option<&str>) -> Result<Option<Tool
     tools.map(Some).map_err(StopKind::Machine)
 }
 
-/// What stands in the place of a result that is not there, or does not hold.
+/// The text that replaces a result that is missing or no longer true.
 fn interrupted(restored: &Restored) -> String {
     format!(
         "interrupted, result unknown: the run was interrupted. The workspace is as it was {}; what the call \

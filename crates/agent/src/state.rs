@@ -254,7 +254,7 @@ impl State {
             compact::estimate_text(instructions) + compact::estimate_text(&tools.to_string());
         self.context = (self.context + self.fixed).saturating_sub(before);
         self.context += compact::estimate(items);
-        // What is said first stays; another prompt may follow, without items.
+        // The items of the first prompt are the opening. A later prompt may come without items.
         if self.prompt.is_none() {
             self.opening = items.len();
         }

@@ -1,4 +1,4 @@
-//! How the loop ended. A stop is never an error: it carries whatever there is by then.
+//! How the loop ended. A stop is never an error: it carries the work done so far.
 
 use std::collections::BTreeSet;
 

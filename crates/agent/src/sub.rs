@@ -40,7 +40,7 @@ use patchwright_tools::services::Services;
 /// How many agents may work at the same time when nothing else is configured.
 pub const DEFAULT_MOST: usize = 4;
 
-/// Who can be started, and with what.
+/// The agents that can be started, and their settings.
 pub struct SubAgentConfig {
     /// The first one is what is started when no kind is asked for.
     pub kinds: Vec<Kind>,

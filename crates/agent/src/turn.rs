@@ -1,7 +1,7 @@
 //! The loop: ask, run the calls, ask again.
 //!
-//! [`Agent::turns`] is the main path. It never returns an error: whatever ends it is a [`StopKind`],
-//! and what there is by then comes with it.
+//! [`Agent::turns`] is the main path. It never returns an error: whatever ends it is a [`StopKind`], which carries
+//! the work done so far.
 
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -330,7 +330,7 @@ impl<'a> Agent<'a> {
         let former = former(&self.spec.tools, profile)?;
         let dispatch = self.dispatch_with(former.as_ref().unwrap_or(&self.spec.tools));
         let turn = self.state.spending.turns;
-        // What has ended is kept when the rest is given up.
+        // Finished calls are kept when the others are given up.
         let each = calls.iter().map(async |call| {
             self.has_ended(dispatch.run_all(turn, std::slice::from_ref(call)).await?);
             Ok(())
@@ -373,8 +373,8 @@ impl<'a> Agent<'a> {
         self.record(&entry)
     }
 
-    /// A run that goes on with other tools, mostly those of another model, goes on with their prompt;
-    /// otherwise what was sent before is sent again.
+    /// A run that is resumed with other tools, usually because of another model, gets the prompt for those;
+    /// otherwise the earlier prompt is sent again.
     fn reopen(&mut self) -> Result<(), StopKind> {
         let entry = self.prompt(Vec::new())?;
         let Entry::Prompted { tools, profile, .. } = &entry else { return Ok(()) };

@@ -323,7 +323,7 @@ fn json_calls(text: &str) -> Option<Vec<Raw>> {
     Some(calls)
 }
 
-/// One call, or a list of them. Other objects are none.
+/// One call, or a list of them; `None` for any other value.
 fn calls_of(value: Value) -> Option<Vec<Raw>> {
     match value {
         Value::Array(values) if !values.is_empty() => {

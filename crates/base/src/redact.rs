@@ -199,7 +199,7 @@ impl Redactor {
 /// Something that gives a text piece by piece, from its beginning each time that it is called.
 pub type Pieces<'p, E> = &'p dyn Fn(&mut dyn FnMut(&[u8])) -> Result<(), E>;
 
-/// The text with `***` in the place of the spans.
+/// The text with the spans replaced by `***`.
 fn without(text: &str, mut spans: Vec<Span>) -> String {
     spans.sort_by_key(|span| span.start);
     let mut out = String::with_capacity(text.len());

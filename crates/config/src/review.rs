@@ -198,7 +198,7 @@ impl Filter {
     }
 }
 
-/// Compiles globs. Those that are none match nothing; [`super::check`] has refused them before.
+/// Compiles globs. Invalid ones match nothing; [`super::check`] has refused them before.
 fn glob_set(globs: &[String]) -> GlobSet {
     let mut set = GlobSetBuilder::new();
     for glob in globs.iter().filter_map(|glob| glob_of(glob).ok()) {

@@ -16,7 +16,7 @@ const MAX_FOLDERS: usize = 4_000;
 /// Most bytes of a path.
 const MAX_PATH: usize = 500;
 
-/// What a name in a folder stands for. Links, submodules and the like are not shown.
+/// The kind of a folder entry. Links, submodules and the like are not listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     File,
@@ -60,7 +60,7 @@ impl Tree for BTreeMap<String, Vec<u8>> {
     }
 }
 
-/// A [`Tree`] with bounds and a memory. What has a hostile name does not exist here.
+/// A [`Tree`] with bounds and a memory. Files with hostile names are hidden.
 pub struct Files<'a> {
     tree: &'a dyn Tree,
     folders: RefCell<BTreeMap<String, Vec<Entry>>>,

@@ -9,7 +9,7 @@
 //!
 //! Who wrote a comment is a second question, which [`super::seal`] answers.
 //!
-//! What there is one of per conversation (the progress comment) is found by its purpose, whichever
+//! A comment that exists once per conversation (the progress comment) is found by its purpose, whichever
 //! run wrote it ([`carries`]). What a run writes once (a review, an answer) is found by the whole
 //! marker ([`carries_exactly`]). GitHub takes HTML comments out of the bodies of submitted reviews, so
 //! those carry the marker a second time as a link reference that renders as nothing:
@@ -216,7 +216,7 @@ pub(super) fn marked_twice(body: &str, marker: &str) -> String {
 /// behind it is one. A text that cannot be closed is given up: the marker is worth more.
 pub(super) fn closed(text: &str, marker: &str) -> String {
     let is_closed = |text: &str| carries(&format!("{text}\n\n{}", marker.trim()), marker);
-    // Where the marker itself is none, there is nothing to wait for.
+    // If the marker itself is invalid, no text can carry it.
     if is_closed(text) || !is_closed("") {
         return text.to_owned();
     }

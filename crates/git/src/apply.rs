@@ -1,5 +1,5 @@
 //! A change into somebody's working folder, for `exec --apply`. The folder belongs to the person who
-//! asked for it; what they edited since the base commit is theirs, so nothing is written then.
+//! asked for it; if they edited one of the changed files since the base commit, nothing is written.
 
 use std::path::Path;
 

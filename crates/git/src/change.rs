@@ -115,7 +115,7 @@ pub fn restrict(
     }
     let new = write_root(&git, &base, &edits)?;
     let files = compare(&git, &base, &new)?;
-    // A file in the place of a folder takes the folder's files with it, held back or not.
+    // A file that replaces a folder removes the folder's files, held back or not.
     let paths: BTreeSet<&str> = kept.iter().map(|file| file.path.as_str()).collect();
     if let Some(file) = files.iter().find(|file| !paths.contains(file.path.as_str())) {
         return Err(GitError::Unacceptable(format!(

@@ -65,7 +65,7 @@ impl Store {
         let git = self.repo.git()?;
         let before = self.packs()?;
         let odb = git.odb()?;
-        // What is made stays in memory, for it is known only at the end what of it is kept.
+        // New objects stay in memory, because it is known only at the end which of them are kept.
         let _memory = odb.add_new_mempack_backend(FIRST)?;
         let BuiltTree { tree: new, files, .. } = onto(&git, &git.find_tree(tree.0)?, changed)?;
         if new == tree.0 {

@@ -186,7 +186,7 @@ pub fn messages(repo: &Repo, base: Oid, head: Oid, most: usize) -> Result<Vec<St
     Ok(messages)
 }
 
-/// When a commit was made, as its committer says; the beginning of 1970 for a time that is none.
+/// When a commit was made, as its committer says; the beginning of 1970 if that time is invalid.
 pub fn time_of(repo: &Repo, commit: Oid) -> Result<DateTime<Utc>, GitError> {
     let seconds = repo.git()?.find_commit(commit.0)?.time().seconds();
     Ok(DateTime::from_timestamp(seconds, 0).unwrap_or(DateTime::UNIX_EPOCH))

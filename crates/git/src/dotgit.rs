@@ -155,7 +155,7 @@ fn copy_objects<W: Write>(
     }
     let mut commit = commit.clone();
     let mut copied = HashSet::new();
-    // A fetched commit is in a pack. A loose one is ours, and its ancestors are looked at until the
+    // A fetched commit is in a pack. A loose one is ours, and its ancestors are examined until the
     // first that was fetched.
     while loose(git, commit.id()).exists() {
         // Our own commits have one parent.

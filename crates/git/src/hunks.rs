@@ -217,7 +217,7 @@ fn file(odb: &Odb<'_>, pair: &FilePair, budget: &mut Budget) -> Result<FileDiff,
     Ok(file)
 }
 
-/// What there is to see of a file.
+/// How much of a changed file can be shown.
 enum FileContent {
     Lines { hunks: Vec<Hunk>, added: u32, deleted: u32 },
     TooLarge { added: u32, deleted: u32 },

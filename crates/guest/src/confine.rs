@@ -22,6 +22,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::{seccomp, view};
+use crate::enforced::{Enforced, Network, SystemCalls};
 
 /// The newest Landlock that this file knows; older kernels give what they have.
 const NEWEST: ABI = ABI::V6;
@@ -122,17 +123,17 @@ pub fn restrict_command() {
 }
 
 /// What holds without confinement of our own, and the system call list on top. For containers.
-pub fn restrict_contained() -> Vec<String> {
+pub fn restrict_contained() -> Vec<Enforced> {
     keep_inherited_files();
     let mut report = Vec::new();
-    match seccomp::deny_kernel_surface() {
-        Ok(()) => report.push("seccomp: no kernel administration".to_owned()),
-        Err(err) => report.push(format!("seccomp: not in force ({err})")),
-    }
+    report.push(Enforced::SystemCalls(match seccomp::deny_kernel_surface() {
+        Ok(()) => SystemCalls::NoAdministration,
+        Err(err) => SystemCalls::Unrestricted { why: err },
+    }));
     if let Err(err) = seccomp::deny_odd_sockets() {
-        report.push(format!("seccomp: sockets of every kind ({err})"));
+        report.push(Enforced::SystemCalls(SystemCalls::EverySocket { why: err }));
     }
-    report.push(network());
+    report.push(Enforced::Network(network()));
     report
 }
 
@@ -143,9 +144,9 @@ pub fn restrict_contained() -> Vec<String> {
 ///
 /// # Errors
 /// When a wall that `docs/sandbox.md` calls necessary cannot be had.
-pub fn restrict_guest(bounds: &Bounds, relay: Option<u16>) -> Result<Vec<String>, String> {
+pub fn restrict_guest(bounds: &Bounds, relay: Option<u16>) -> Result<Vec<Enforced>, String> {
     let mut report = Vec::new();
-    if relay.is_some() && network() != NO_NETWORK {
+    if relay.is_some() && network() != Network::None {
         return Err(
             "hosts can be allowed only in a network namespace, which this machine does not \
                     give to an ordinary user"
@@ -163,12 +164,12 @@ pub fn restrict_guest(bounds: &Bounds, relay: Option<u16>) -> Result<Vec<String>
     let status = restrict_files(bounds, relay).map_err(|err| {
         format!("this kernel has no Landlock that limits files, so no sandbox is started: {err}")
     })?;
-    report.push("landlock: files fully enforced".to_owned());
+    report.push(Enforced::Landlock);
     if let LandlockStatus::Available { effective_abi, kernel_abi } = status.landlock {
-        report.push(format!("landlock ABI: {}", kernel_abi.unwrap_or(effective_abi as i32)));
+        report.push(Enforced::LandlockAbi(kernel_abi.unwrap_or(effective_abi as i32)));
     }
     let signals = if status.ruleset == RulesetStatus::FullyEnforced {
-        report.push("signals: own processes only".to_owned());
+        report.push(Enforced::Signals);
         seccomp::Signals::Scoped
     } else {
         seccomp::Signals::Unscoped
@@ -176,9 +177,9 @@ pub fn restrict_guest(bounds: &Bounds, relay: Option<u16>) -> Result<Vec<String>
     seccomp::deny_kernel_surface()
         .and_then(|()| seccomp::deny_reaching_out(signals, relay))
         .map_err(|err| format!("cannot confine: seccomp: {err}"))?;
-    let sockets = if relay.is_some() { "no sockets but TCP" } else { "no sockets" };
-    report.push(format!("seccomp: {sockets}, no tracing, no kernel administration"));
-    report.push(network());
+    let calls = if relay.is_some() { SystemCalls::TcpOnly } else { SystemCalls::NoSockets };
+    report.push(Enforced::SystemCalls(calls));
+    report.push(Enforced::Network(network()));
     Ok(report)
 }
 
@@ -276,18 +277,15 @@ fn allow(
     }
 }
 
-/// There is nothing but the loopback.
-const NO_NETWORK: &str = "network: none";
-
 /// Whether this process has any network interface besides the loopback.
-fn network() -> String {
+fn network() -> Network {
     let interfaces = fs_err::read_to_string("/proc/self/net/dev").unwrap_or_default();
     let mut names = interfaces.lines().skip(2).filter_map(|line| line.split(':').next());
     if interfaces.is_empty() {
-        "network: unknown".to_owned()
+        Network::Unknown
     } else if names.all(|name| name.trim() == "lo") {
-        NO_NETWORK.to_owned()
+        Network::None
     } else {
-        "network: present".to_owned()
+        Network::Present
     }
 }

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::mount_bind;
 
+use crate::enforced::Enforced;
+
 /// Folders whose entries are searched, one by one.
 const PLACES: &[&str] = &["opt", "usr/local", "etc"];
 
@@ -23,8 +25,8 @@ const MAX_CLOSED: usize = 500;
 /// What is mounted over what is closed: nobody has a right to it.
 const CLOSED: &str = "pw/closed";
 
-/// Closes it in the tree below `root`. Returns a line for the report.
-pub(super) fn close(root: &Path) -> Result<String, String> {
+/// Closes it in the tree below `root`.
+pub(super) fn close(root: &Path) -> Result<Enforced, String> {
     let closed = Closed::make(root)?;
     let mut count = 0;
     let mut unsearched = Vec::new();
@@ -38,16 +40,11 @@ pub(super) fn close(root: &Path) -> Result<String, String> {
             } else {
                 closed.cover(&path)?;
                 let name = path.strip_prefix(root).unwrap_or(&path);
-                unsearched.push(format!("`/{}`", name.display()));
+                unsearched.push(format!("/{}", name.display()));
             }
         }
     }
-    let mut line = format!("private files of the system: {count} closed");
-    if !unsearched.is_empty() {
-        line += "; too large to be searched, and closed: ";
-        line += &unsearched.join(", ");
-    }
-    Ok(line)
+    Ok(Enforced::PrivateFiles { closed: count, unsearched })
 }
 
 /// What is not everybody's at or below `top`; `None` when there is too much to look at.

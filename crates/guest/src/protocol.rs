@@ -18,11 +18,12 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::enforced::Enforced;
 use crate::tool::{CommandOutput, ToolError, ToolOutput};
 
 /// Raised whenever a frame changes meaning. Host and guest are built from one source, so a mismatch
 /// means a stale guest, which is refused.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Largest frame either side accepts, in bytes.
 pub const MAX_FRAME: usize = 16 << 20;
@@ -67,8 +68,8 @@ pub struct Hello {
     pub pid: u32,
     /// The default shell for `shell_command`: bash when the image has it, else sh.
     pub shell: String,
-    /// What confinement is in force (`landlock: abi 5`, `seccomp`, `network: none`); for `doctor` and the report.
-    pub confinement: Vec<String>,
+    /// What the guest enforces on itself and on its commands; for `doctor` and the report.
+    pub confinement: Vec<Enforced>,
     /// The port on the loopback where the relay listens, when it was asked for.
     #[serde(default)]
     pub relay: Option<u16>,

@@ -15,6 +15,7 @@ use rustix::thread::UnshareFlags;
 
 use super::confine::Bounds;
 use super::{private, programs, read_only};
+use crate::enforced::{Enforced, Home};
 
 /// The workspace, as commands see it.
 pub const WORKSPACE: &str = "/pw/workspace";
@@ -141,11 +142,11 @@ pub(super) fn writable() -> [&'static str; 5] {
     [WORKSPACE, HOME, TMP, SHARED_MEMORY, TERMINALS]
 }
 
-/// Makes the tree and enters it; the working folder is then the workspace. Returns lines for the report.
+/// Makes the tree and enters it; the working folder is then the workspace.
 ///
 /// # Errors
 /// When a part of it cannot be had: nothing less keeps files outside as they are.
-pub fn enter(bounds: &Bounds) -> Result<Vec<String>, String> {
+pub fn enter(bounds: &Bounds) -> Result<Vec<Enforced>, String> {
     separate().map_err(|err| format!("cannot have mounts of its own: {err}"))?;
     let tree = Tree { root: bounds.root.clone() };
     let closed = tree.furnish(bounds)?;
@@ -161,17 +162,9 @@ pub fn enter(bounds: &Bounds) -> Result<Vec<String>, String> {
     read_only::all_but(&writable())?;
     rustix::process::chdir(WORKSPACE)
         .map_err(|err| format!("cannot enter the workspace: {err}"))?;
-    let size = bounds.tmp_bytes >> 20;
-    Ok(vec![
-        "files: a tree of its own, read-only but for workspace, home and /tmp".to_owned(),
-        closed,
-        if bounds.home_is_bounded {
-            format!("/tmp and home: {size} MiB each")
-        } else {
-            format!("/tmp: {size} MiB")
-        },
-        "terminals: its own".to_owned(),
-    ])
+    let home = if bounds.home_is_bounded { Home::InMemory } else { Home::OnDisk };
+    let temporary = Enforced::TemporaryFiles { mib: bounds.tmp_bytes >> 20, home };
+    Ok(vec![Enforced::FileTree, closed, temporary, Enforced::Terminals])
 }
 
 /// A mount namespace that nobody else is in, and from which nothing comes back to others: whoever starts this
@@ -193,7 +186,7 @@ struct Tree {
 }
 
 impl Tree {
-    fn furnish(&self, bounds: &Bounds) -> Result<String, String> {
+    fn furnish(&self, bounds: &Bounds) -> Result<Enforced, String> {
         mount("tmpfs", &self.root, TREE, MountFlags::NOSUID | MountFlags::NODEV)?;
         for path in SYSTEM.iter().map(Path::new) {
             self.same(path)?;

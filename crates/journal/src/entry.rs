@@ -157,7 +157,7 @@ pub enum Entry {
     Found {
         finding: Finding,
     },
-    /// The model confirmed or withdrew a finding: the how many-th that it reported, from 1.
+    /// The model confirmed or withdrew a finding, named by its position among those reported, from 1.
     Judged {
         finding: usize,
         verdict: Verdict,
@@ -256,7 +256,7 @@ pub enum Entry {
         turn: u32,
         output: CallOutput,
     },
-    /// In a lane: the agent works no more, until it is opened again.
+    /// In a lane: the agent takes no more messages until it is reopened.
     Closed,
     /// In a lane: it takes messages again.
     Reopened,
@@ -279,7 +279,7 @@ pub enum Entry {
     Unrecorded {
         why: String,
     },
-    /// The run goes on in a fresh sandbox with the workspace of a checkpoint. In a lane too, where results
+    /// The run continues in a fresh sandbox with the workspace of a checkpoint. In a lane too, where results
     /// of its calls are lost.
     Restored {
         /// The line that has the checkpoint.
@@ -288,7 +288,7 @@ pub enum Entry {
         /// Calls whose results had been written down, and do not hold any more.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         lost: Vec<String>,
-        /// What stands in the place of these results.
+        /// What replaces these results.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         text: String,
     },
@@ -299,7 +299,7 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// The entry, and the sub-agent that it is about; of the run itself none.
+    /// The entry, and the sub-agent that it is about; `None` for the run itself.
     pub fn of_agent(&self) -> (Option<&str>, &Entry) {
         match self {
             Entry::Lane { agent, entry } => (Some(agent), entry),

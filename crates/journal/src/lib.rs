@@ -8,6 +8,7 @@
 
 mod clean;
 mod entry;
+pub mod follow;
 
 use parking_lot::Mutex;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -94,7 +95,7 @@ impl Journal {
         Ok(Journal { file: Arc::new(JournalFile { path, clock, redact, tail }), lane: None })
     }
 
-    /// Opens the journal in `dir` to go on with it: a torn last line is cut off, the complete lines
+    /// Opens the journal in `dir` to continue it: a torn last line is cut off, the complete lines
     /// are returned.
     pub fn open(dir: &Path, clock: Clock, redact: Redact) -> Result<(Journal, Vec<Line>)> {
         let path = dir.join(FILE);

@@ -220,7 +220,7 @@ fn check_content(lists: &Lists, file: &FileChange, blobs: &dyn Blobs, judgement:
     }
 }
 
-/// The policy's globs, compiled. A glob that is none matches everything where that is strict.
+/// The policy's globs, compiled. An invalid glob matches everything if that is the stricter reading.
 pub struct Lists {
     /// Index of a match in `protected_globs`.
     pub protected: GlobSet,
@@ -246,8 +246,8 @@ impl Lists {
     }
 }
 
-/// Patterns of paths as in `.gitignore`, without regard to case. One that is none matches nothing;
-/// the configuration is checked before.
+/// Path patterns as in `.gitignore`, ignoring case. An invalid pattern matches nothing; the configuration has been
+/// checked before.
 #[derive(Clone, Debug)]
 pub struct Globs(GlobSet);
 

@@ -77,7 +77,7 @@ impl Endpoint {
     /// version). Servers on the own machine may need no key.
     ///
     /// # Errors
-    /// When the URL is none that a request can be sent to, or the key cannot be a header.
+    /// When no request can be sent to the URL, or the key cannot be a header.
     pub fn new(base_url: &str, route: Route, key: Option<Key>) -> Result<Endpoint> {
         let invalid = |why: &str| {
             Failure::usage(format!("the base URL of the model is not usable: {why}"))

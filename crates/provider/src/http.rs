@@ -409,7 +409,7 @@ fn length(item: &Item) -> usize {
     }
 }
 
-/// An upper estimate of the tokens in so many bytes of JSON: English and code have about four
+/// An upper estimate of the tokens in this many bytes of JSON: English and code have about four
 /// bytes a token.
 fn tokens(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(3)

@@ -7,6 +7,7 @@ pub mod annotations;
 pub mod answer;
 pub mod campaign;
 pub mod commit_message;
+pub mod content_security_policy;
 pub mod description;
 mod evidence;
 pub mod findings;

@@ -55,8 +55,8 @@ pub fn title(final_message: &str, issue_title: Option<&str>) -> String {
     commit_message::subject(chosen)
 }
 
-/// The body, at most [`MAX_BODY`] characters. What is cut goes in this order: the held-back patch,
-/// the model's words; the checks, the marker and `Fixes #N` always stay.
+/// The body, at most [`MAX_BODY`] characters. If it is too long, the held-back patch is cut
+/// first, then the model's words; the checks, the marker and `Fixes #N` always stay.
 pub fn body(pull_request: &PullRequest<'_>) -> String {
     let budgets = [(PATCH, SUMMARY), (0, SUMMARY), (0, 3000), (0, 500)];
     let mut out = String::new();

@@ -133,7 +133,7 @@ fn unpublished(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// The comment when the run could not start or broke: what of the failure everybody may read.
+/// The comment when the run could not start or broke: the part of the failure that everybody may read.
 pub fn failed(failure: &Failure, run_url: Option<&str>, marker: &str) -> String {
     let mut out = format!("**Patchwright could not do this**{}\n\n", link(run_url));
     out.push_str(&text::fence(&text::head(&failure.in_public(), 4000), ""));

@@ -75,14 +75,7 @@ impl Watched {
 /// needs.
 fn happened(entry: &Entry) -> Option<String> {
     Some(match entry {
-        Entry::WorkspaceOpened { base, branch, image, .. } => {
-            let base = base.get(..10).unwrap_or(base);
-            let image = match image.as_str() {
-                "" => String::new(),
-                image => format!(", image {}", short(image)),
-            };
-            format!("{} at {base}{image}", short(branch))
-        }
+        Entry::WorkspaceOpened { base, branch, image, .. } => opened(base, branch, image),
         Entry::Checked { when, run } => check(when, run),
         Entry::CallEnded { output, duration_ms, exit_code, .. } => {
             let ended = match exit_code {
@@ -100,19 +93,60 @@ fn happened(entry: &Entry) -> Option<String> {
         Entry::Judged { finding, verdict, .. } => {
             format!("finding {finding}: {}", format!("{verdict:?}").to_lowercase())
         }
-        Entry::EffectDone { effect, detail, .. } => {
-            let url = detail["url"].as_str().map(|url| format!(": {}", short(url)));
-            let number = detail["number"].as_u64().map(|number| format!(" #{number}"));
-            let which = url.or(number).unwrap_or_default();
-            format!("published {}{which}", short(effect).replace('_', " "))
-        }
+        Entry::EffectDone { effect, detail, .. } => published(effect, detail),
         Entry::Restored { .. } => "resumed in a fresh sandbox".to_owned(),
         Entry::Spawned { kind, model, .. } => {
             format!("started as {} on {}", short(kind), short(model))
         }
         Entry::Note { text } => short(text),
-        _ => return None,
+        // Told by `Watched::said`.
+        Entry::RunStarted { .. }
+        | Entry::Replied { .. }
+        | Entry::Compacted { .. }
+        | Entry::PlanUpdated { .. }
+        | Entry::RunEnded { .. }
+        // An agent's entry comes here without its lane.
+        | Entry::Lane { .. }
+        // The entries around it tell the same.
+        | Entry::CallStarted { .. }
+        | Entry::NestedStarted { .. }
+        | Entry::NestedEnded { .. }
+        | Entry::Stopped { .. }
+        | Entry::EffectIntended { .. }
+        | Entry::Collected { .. }
+        | Entry::Sent { .. }
+        | Entry::Closed
+        | Entry::Reopened
+        // Only the program and the model need it.
+        | Entry::SetUpAgain { .. }
+        | Entry::Prompted { .. }
+        | Entry::Lost { .. }
+        | Entry::Added { .. }
+        | Entry::Warned { .. }
+        | Entry::SecondLook { .. }
+        | Entry::SentBack { .. }
+        | Entry::Shown { .. }
+        | Entry::Reached { .. }
+        | Entry::Told { .. }
+        | Entry::Checkpoint { .. }
+        | Entry::Unrecorded { .. } => return None,
     })
+}
+
+fn opened(base: &str, branch: &str, image: &str) -> String {
+    let base = base.get(..10).unwrap_or(base);
+    let image = match image {
+        "" => String::new(),
+        image => format!(", image {}", short(image)),
+    };
+    format!("{} at {base}{image}", short(branch))
+}
+
+fn published(effect: &str, detail: &Value) -> String {
+    let url = detail["url"].as_str().map(|url| format!(": {}", short(url)));
+    let number = detail["number"].as_u64().map(|number| format!(" #{number}"));
+    let which = url.or(number).unwrap_or_default();
+    format!("published {}{which}", short(effect).replace('_', " "))
 }
 
 /// A call, or what the model says.

@@ -285,7 +285,7 @@ impl<'a> Index<'a> {
                 continue;
             }
             let mut places = self.whole(reading, &self.lines.all());
-            // Two matches are none: nothing says which one was meant.
+            // Two matches count as no match, because nothing says which one was meant.
             if let (Some(place), true) = (places.pop(), places.is_empty()) {
                 let fit = self.lines.fit(&place, reading);
                 let file = self.lines.file_of(&place);

@@ -1,4 +1,4 @@
-//! Code as it is compared: what of a line counts when white space does not.
+//! Code as it is compared: a line without its insignificant white space.
 
 use std::hash::{DefaultHasher, Hasher};
 

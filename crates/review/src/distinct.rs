@@ -1,7 +1,7 @@
 //! Findings of one review that are one, and those that only look like it.
 //!
-//! The same place and a similar title make one finding. Everything else stands for itself, with a
-//! fingerprint of its own, also when it is about the very same code: nothing that was reported is lost.
+//! The same place and a similar title make one finding. Every other finding is kept, with its own
+//! fingerprint, even if it is about the same code: nothing that was reported is lost.
 
 use std::collections::{HashMap, HashSet};
 

@@ -368,7 +368,7 @@ fn bounded(mut findings: Vec<KnownFinding>) -> Vec<KnownFinding> {
     findings
 }
 
-/// What is remembered, and what of it has been found again.
+/// The findings that are remembered, and which of them were found again.
 struct TrackedFindings {
     known: Vec<KnownFinding>,
     by_print: HashMap<String, usize>,

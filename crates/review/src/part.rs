@@ -62,7 +62,7 @@ fn anywhere(lines: &Lines<'_>, row: Row, hashes: &[u64], within: &Range<u32>) ->
     places
 }
 
-/// The longest run of quoted lines that stands in a hunk, when it is a good part of the quote or ends
+/// The longest run of quoted lines that stands in a hunk, when it is a large part of the quote or ends
 /// where the hunk ends. All places of it.
 pub(super) fn longest(
     lines: &Lines<'_>,

@@ -1,5 +1,5 @@
 //! Replacements that a person can accept with a click: from what the model wrote to lines that may
-//! stand in the place of the quoted ones, and the block around them.
+//! replace the quoted ones, and the block around them.
 
 use super::code::{IndentShift, MatchQuality, indentation};
 use super::quote::{Reading, is_blank};

@@ -109,7 +109,7 @@ fn read_file(
     }
     *bytes_left = bytes_left.checked_sub(size).ok_or("more bytes than allowed in all")?;
     let mode = entry.header().mode().map_err(|err| format!("`{path}`: {err}"))?;
-    // What is declared is not yet there: memory grows with what arrives.
+    // A declared size proves nothing: memory is allocated as bytes arrive.
     let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or(0).min(1 << 20));
     entry.take(size).read_to_end(&mut content).map_err(|err| format!("`{path}`: {err}"))?;
     if content.len() as u64 != size {

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
@@ -351,6 +352,12 @@ impl Shared {
     }
 }
 
+/// The one field of a hello that every version has.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
 async fn read_hello(reader: &mut (impl AsyncRead + Unpin)) -> Result<Hello, GuestError> {
     let Some(frame) = read_frame(reader, MAX_HELLO).await? else {
         return Err(GuestError::Gone("it ended before it said hello".to_owned()));
@@ -358,13 +365,13 @@ async fn read_hello(reader: &mut (impl AsyncRead + Unpin)) -> Result<Hello, Gues
     if frame.kind != FrameKind::Hello {
         return Err(GuestError::Protocol("it did not begin with a hello".to_owned()));
     }
-    let hello: Hello = serde_json::from_slice(&frame.body)
-        .map_err(|err| GuestError::Protocol(format!("a hello that cannot be read: {err}")))?;
-    if hello.version != VERSION {
-        let version = hello.version;
+    let unreadable = |err| GuestError::Protocol(format!("a hello that cannot be read: {err}"));
+    // Of another version, the other fields may have another form.
+    let Version { version } = serde_json::from_slice(&frame.body).map_err(unreadable)?;
+    if version != VERSION {
         return Err(GuestError::Protocol(format!("version {version} instead of {VERSION}")));
     }
-    Ok(hello)
+    serde_json::from_slice(&frame.body).map_err(unreadable)
 }
 
 /// Hands out what arrives; returns why it stopped.

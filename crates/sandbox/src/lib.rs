@@ -9,6 +9,7 @@ pub mod collected;
 mod connection;
 pub mod docker;
 pub mod egress;
+mod embedded;
 mod failure;
 pub mod image;
 pub mod local;
@@ -24,17 +25,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use secrecy::SecretString;
 
+use patchwright_guest::enforced::Enforced;
+
+pub use crate::embedded::{GUEST_SIZE, GUEST_VERSION, guest_binary};
+
 use crate::client::Client;
 use crate::egress::Egress;
 use crate::packed::Packed;
 use crate::services::{Service, ServiceState};
 use crate::setup::SetupRun;
-
-/// The static program that runs inside of the sandbox, as `build.rs` built it.
-pub const GUEST_BINARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/patchwright-guest"));
-
-/// Tells [`GUEST_BINARY`] from the guests of other builds: 16 hexadecimal digits.
-pub const GUEST_VERSION: &str = env!("GUEST_VERSION");
 
 /// Starts places to work in.
 #[async_trait]
@@ -77,7 +76,7 @@ pub struct ImageSpec<'a> {
     pub is_for_this_run: bool,
     /// Hosts that setup may reach; none means no network.
     pub setup_hosts: &'a [String],
-    /// The way to those hosts, unless they are none or all (`*`).
+    /// The relay to those hosts; `None` when no host or every host (`*`) is allowed.
     pub setup_egress: Option<Arc<Egress>>,
     pub setup_timeout: Duration,
     /// Bytes that setup may write in all.
@@ -173,9 +172,8 @@ pub struct ContainerLimits {
 
 impl ContainerLimits {
     /// What the guest watches, for the report.
-    pub fn workspace_report(&self) -> String {
-        let (bytes, files) = (self.workspace_bytes >> 20, self.workspace_files);
-        format!("workspace: {bytes} MiB and {files} files, watched by the guest")
+    pub fn workspace_report(&self) -> Enforced {
+        Enforced::Workspace { mib: self.workspace_bytes >> 20, files: self.workspace_files }
     }
 }
 
@@ -203,7 +201,7 @@ pub struct Running {
     /// What became of the services that were asked for.
     pub services: Vec<ServiceState>,
     /// What is enforced, for the report.
-    pub enforced: Vec<String>,
+    pub enforced: Vec<Enforced>,
     pub stopper: Box<dyn Stop>,
 }
 

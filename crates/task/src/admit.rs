@@ -118,8 +118,8 @@ fn not_archived(repository: &Repository) -> Result<()> {
     Err(failure.hint("unarchive the repository in its settings, or choose another one"))
 }
 
-/// The account is ours; where the forge does not tell who we are, none is. Other workflows may write as
-/// the same account: what a comment says of itself counts when it is [`Comment::ours`].
+/// Whether the account is ours; `false` for every account when the forge does not tell who we are. Other workflows
+/// may write as the same account, so the markers in a comment are trusted only when it is [`Comment::ours`].
 pub fn is_us(viewer: Option<&Account>, author: &Account) -> bool {
     viewer.is_some_and(|viewer| viewer.is_same(author))
 }

@@ -197,7 +197,7 @@ async fn work_on(
     };
     let notes = brief.notes.clone();
     let instruction_files = brief.instruction_files();
-    let enforced = sandbox.enforced.clone();
+    let enforced = sandbox.enforced.iter().map(ToString::to_string).collect();
     let Conversation { mut stopped, work, image: newest } = conversation;
     let CheckedWork { change: collected, checked, baseline } = work;
     let collected = match (&stopped.reason, run.config.mode, collected) {

@@ -52,7 +52,7 @@ pub(super) async fn company(
     }
     let mut notes = files.notes.clone();
     let present = equip::present(&run.config, &sandbox.client, &tools).await?;
-    // Who installs ends what everybody runs.
+    // Installing ends every agent's running commands, so only the run's own agent may do it.
     let of_agents = tools.clone().without(&[install::TOOL.to_owned()]);
     let making = Making { run, tools: &of_agents, present };
     let mut kinds = making.built_in()?;

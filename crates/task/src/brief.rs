@@ -361,7 +361,7 @@ impl Subject<'_> {
                     changed = conflict.changed.clone();
                 } else if command.pull.is_some() {
                     changed = ChangedFiles::of(run, checkout).await;
-                    // Who repairs checks is told the failing ones with their logs.
+                    // An agent that repairs checks has been given the failing ones with their logs.
                     if instruction.failures.is_empty() {
                         on_forge = work::results_on_forge(run, command, checkout).await;
                     }

@@ -23,7 +23,7 @@ pub struct CheckedTree {
     pub runs: Vec<CheckRun>,
 }
 
-/// What is known when the model has come to its end.
+/// The change and its checks when the model has finished.
 #[derive(Debug)]
 pub(super) struct CheckedWork {
     /// What the model left, when that was collected already.

@@ -49,7 +49,7 @@ pub(super) async fn equip(
     Ok((tools, services))
 }
 
-/// What there is for tools that need something.
+/// The requirements of tools that this run can meet.
 pub(super) async fn present(
     config: &Config,
     client: &Client,

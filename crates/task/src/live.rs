@@ -1,9 +1,7 @@
-//! How far the unfinished runs of this machine are, read from their journals. The server's dashboard asks
-//! again and again, so only what a journal has gained since is read.
+//! How far the unfinished runs of this machine are, read from their journals, for the server's dashboard.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
@@ -11,11 +9,11 @@ use fs_err as fs;
 use serde::Deserialize;
 
 use patchwright_journal as journal;
-use patchwright_journal::{Entry, Line};
+use patchwright_journal::follow::Follower;
+use patchwright_types::task::Task;
 
-/// Unfinished runs that are looked at, and bytes of a journal that one look reads.
+/// Unfinished runs that are looked at.
 const MOST_RUNS: usize = 64;
-const MOST_BYTES: u64 = journal::MAX_LINE as u64 + 1;
 
 /// Where a run is.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,11 +37,10 @@ pub struct RunProgress {
 #[derive(Default)]
 pub struct LiveRuns(Mutex<HashMap<String, Reading>>);
 
-#[derive(Clone)]
 struct Reading {
-    /// Bytes of complete lines.
-    offset: u64,
-    progress: RunProgress,
+    journal: Follower,
+    /// `None` while there is no complete line.
+    progress: Option<RunProgress>,
 }
 
 /// The fields of an entry that progress is made of; the rest, which may be long, is skipped.
@@ -55,6 +52,8 @@ struct Glance {
     cost_usd: Option<f64>,
     name: Option<String>,
     entry: Option<Box<Glance>>,
+    /// Of the first entry alone.
+    task: Option<Task>,
 }
 
 impl LiveRuns {
@@ -64,13 +63,14 @@ impl LiveRuns {
         let mut now = HashMap::new();
         for run in unfinished(state) {
             let path = state.join("runs").join(&run).join(journal::FILE);
-            let reading = read_on(&path, &run, known.remove(&run));
-            if let Some(reading) = reading {
+            let fresh = || Reading { journal: Follower::new(path), progress: None };
+            let mut reading = known.remove(&run).unwrap_or_else(fresh);
+            if reading.look(&run).is_some() {
                 now.insert(run, reading);
             }
         }
         let mut found: Vec<RunProgress> =
-            now.values().map(|reading| reading.progress.clone()).collect();
+            now.values().filter_map(|reading| reading.progress.clone()).collect();
         *known = now;
         found.sort_by_key(|progress| progress.started);
         found
@@ -87,46 +87,36 @@ fn unfinished(state: &Path) -> Vec<String> {
     named.filter(is_plain).take(MOST_RUNS).collect()
 }
 
-/// Reads what is new. A journal that cannot be read has no progress: the run itself says why.
-fn read_on(path: &Path, run: &str, known: Option<Reading>) -> Option<Reading> {
-    let mut file = fs::File::open(path).ok()?;
-    file.seek(SeekFrom::Start(known.as_ref().map_or(0, |known| known.offset))).ok()?;
-    let mut lines = BufReader::new(file.take(MOST_BYTES));
-    let mut reading = match known {
-        Some(known) => known,
-        None => begin(&mut lines, run)?,
-    };
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        // A line without its end is still being written.
-        if lines.read_until(b'\n', &mut line).ok()? == 0 || line.last() != Some(&b'\n') {
-            return Some(reading);
+impl Reading {
+    /// Reads what is new. A journal that cannot be read has no progress: the run itself says why.
+    fn look(&mut self, run: &str) -> Option<()> {
+        let gained = self.journal.views::<Glance>().ok()?;
+        if gained.starts_over {
+            self.progress = None;
         }
-        reading.offset += line.len() as u64;
-        if let Ok(glance) = serde_json::from_slice::<Glance>(&line) {
-            reading.progress.note(&glance);
+        for glance in gained.lines.into_iter().flatten() {
+            match &mut self.progress {
+                Some(progress) => progress.note(&glance),
+                None => self.progress = Some(begin(glance, run)?),
+            }
         }
+        Some(())
     }
 }
 
 /// The first line says what the run is about.
-fn begin(lines: &mut impl BufRead, run: &str) -> Option<Reading> {
-    let mut line = Vec::new();
-    lines.read_until(b'\n', &mut line).ok()?;
-    let first: Line = serde_json::from_slice(&line).ok()?;
-    let Entry::RunStarted { task, .. } = first.entry else { return None };
-    let progress = RunProgress {
+fn begin(first: Glance, run: &str) -> Option<RunProgress> {
+    let (started, task) = (first.at?, first.task?);
+    Some(RunProgress {
         run: run.to_owned(),
         subject: task.kind.subject(),
-        started: first.at,
+        started,
         phase: "starting",
         turn: 0,
         cost_usd: 0.0,
         last_call: None,
-        at: first.at,
-    };
-    Some(Reading { offset: line.len() as u64, progress })
+        at: started,
+    })
 }
 
 impl RunProgress {

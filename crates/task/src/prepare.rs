@@ -20,7 +20,7 @@ use patchwright_types::setup::{SetupReport, SetupStep};
 /// Bytes of a failed command's output in reports.
 const OUTPUT: usize = 4_000;
 
-/// Who may start from what setup leaves.
+/// Which runs may reuse the result of this setup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Usable {
     /// Every run on the repository.
@@ -95,7 +95,7 @@ impl Run<'_> {
         };
         let prepared = self.world.sandbox.prepare(&spec).await;
         let mut image = prepared.map_err(|error| called(error, &self.config, &plan, &commands))?;
-        // The time of the run is up, and not only that of setup: there is nothing to go on with.
+        // The time limit of the whole run is reached, not only that of setup, so the run cannot continue.
         let late = image.setup.iter().zip(&commands).position(|(ran, _)| ran.timed_out);
         if let Some(at) = late.filter(|_| self.remaining().is_zero()) {
             let command = name(&self.config, &plan, at, &commands[at]);

@@ -33,7 +33,7 @@ impl Reacted {
         }
     }
 
-    /// One line: the address of what was made, or why there is none.
+    /// One line: the address of the result, or why there is no result.
     pub fn line(&self) -> String {
         let text = match self {
             Reacted::Issue(ended) => match &ended.published {

@@ -103,7 +103,7 @@ pub(super) struct Start<'a> {
 }
 
 impl<'a> Start<'a> {
-    /// Says what there is to say about the model, before anything else is done.
+    /// Prints the notes about the model before anything else is done.
     pub(super) fn new(world: &'a World, config: Config, environment: RunEnvironment) -> Start<'a> {
         for note in world.model.notes(&world.clock.now().format("%Y-%m-%d").to_string()) {
             environment.ui.say(&format!("note: {note}"));

@@ -62,7 +62,7 @@ pub(super) struct HandedOver {
     pub flags: Vec<Violation>,
 }
 
-/// The patch from one tree to another. What is too large for it is named, in the patch and in the report.
+/// The patch from one tree to another. Files that are too large for it are named in the patch and in the report.
 pub(super) fn handed_over(
     workspace: &Workspace,
     from: Oid,

@@ -64,7 +64,7 @@ pub fn received(token: &CancellationToken) -> Option<u8> {
     (token.is_cancelled() && number != 0).then_some(number)
 }
 
-/// The second signal: no more patience. What is left behind is found by the sweep of the next run.
+/// The second signal: exit at once. The sweep of the next run removes what is left behind.
 #[expect(clippy::exit, reason = "a second signal must not wait for anything")]
 fn end_now(number: u8) {
     std::process::exit(i32::from(128 + number));

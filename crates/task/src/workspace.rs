@@ -156,7 +156,7 @@ impl Workspace {
     }
 
     /// A model may have written what is here, and nobody has merged it: the branch is named as ours are, or
-    /// its newest commit is ours. What cannot be read counts as ours.
+    /// its newest commit is ours. A commit that cannot be read counts as ours.
     fn may_be_unmerged(&self, config: &Config) -> bool {
         let name = self.base_branch.as_str();
         let is_named_ours = is_own_branch(name) || config.publish.branch.as_deref() == Some(name);

@@ -210,7 +210,7 @@ pub fn setup_secrets(env: &Env) -> Result<Arc<[(String, SecretString)]>> {
 /// GitHub as the environment names it: with a token, else as an App. `state` is the state folder.
 ///
 /// # Errors
-/// Without either, or when an address is none.
+/// When there is neither, or an address is invalid.
 pub fn github(env: &Env, http: &reqwest::Client, state: &Path) -> Result<GitHubForge> {
     let token = env.github_token();
     let app = if token.is_some() { None } else { AppKey::of(env)? };

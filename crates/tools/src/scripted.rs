@@ -78,7 +78,7 @@ impl ToolSet {
                 self.known.splice(0..0, ResolvedTool::new(alias).ok().map(Arc::new));
             }
         }
-        // Who switches scripts off gets the tools themselves.
+        // If scripts are switched off, the tools are offered directly.
         if !self.known.iter().any(|known| known.name == alias::EXEC.name) {
             self.scripts = None;
             return self;

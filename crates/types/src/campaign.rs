@@ -346,7 +346,7 @@ pub struct Lease {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum JobEnd {
     Done,
-    /// Once more after so many milliseconds; dead when the attempts are used up.
+    /// Try again after this many milliseconds; dead when the attempts are used up.
     Retry {
         after: Millis,
         why: String,
@@ -388,7 +388,7 @@ pub struct Event {
     pub repository: Option<String>,
     /// A word: `queued`, `running`, a [`TargetState`], `wave`, `paused`, `resumed`, `retry`, …
     pub kind: String,
-    /// What there is to say, for people; redacted.
+    /// A description for people; redacted.
     pub text: Option<String>,
 }
 
@@ -404,9 +404,9 @@ pub struct PaceLimits {
 /// The answer to "may I write".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteSlot {
-    /// Reserved; write after so many milliseconds.
+    /// Reserved; write after this many milliseconds.
     In(Millis),
-    /// Nothing was reserved; ask again after so many milliseconds.
+    /// Nothing was reserved; ask again after this many milliseconds.
     AskIn(Millis),
 }
 

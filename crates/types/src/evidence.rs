@@ -53,7 +53,7 @@ impl CheckRun {
         CheckRun { command: command.into(), note: Some(note.into()), ..CheckRun::default() }
     }
 
-    /// The first error and the end of the output in at most so many bytes.
+    /// The first error and the end of the output, in at most this many bytes.
     pub fn digest(&self, most: usize) -> String {
         results::digest(&self.tail, most)
     }
@@ -164,7 +164,7 @@ impl EvidenceRow {
     }
 }
 
-/// With so many names in each list as a report keeps.
+/// Cuts each list to the number of names that a report keeps.
 fn named(mut tests: Comparison) -> Comparison {
     let Comparison { fixed, broke, still_failing, new_failing, new_passing, flaky, gone, .. } =
         &mut tests;
@@ -250,9 +250,9 @@ impl Evidence {
 /// What the checks say about a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// All of so many passed.
+    /// All checks passed; how many there are.
     Passed(usize),
-    /// So many did not.
+    /// This many checks failed.
     Failed(usize),
     /// None ran on the change.
     None,

@@ -210,7 +210,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What comes next does not go on from what was fed.
+    /// The next text does not continue the one that was fed before.
     pub(super) fn restart(&mut self) {
         self.fed = 0;
     }

@@ -127,7 +127,7 @@ fn python(root: &Root<'_>) -> Option<String> {
     // command finds out which of the two the image can run.
     let folder = match () {
         () if !root.has("tests") => "",
-        // From the top where the folder is a package; a folder that is none cannot be imported from there.
+        // From the top if the folder is a package; otherwise it cannot be imported from there.
         () if (root.read)("tests/__init__.py").is_some() => " -s tests -t .",
         () => " -s tests",
     };

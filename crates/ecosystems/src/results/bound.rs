@@ -8,7 +8,7 @@ use super::{Status, Test, TestResults};
 const MAX_DETAILS: usize = 50;
 
 impl TestResults {
-    /// With at most so many tests by name, and so many bytes of names and details. What failed comes
+    /// Keeps at most this many tests by name, and this many bytes of names and details. What failed comes
     /// first, then what passed; the counts stay whole.
     #[must_use]
     pub fn bounded(self, names: usize, bytes: usize) -> TestResults {
@@ -16,7 +16,7 @@ impl TestResults {
         self.keep(room, &[Status::Error, Status::Failed, Status::Passed, Status::Skipped])
     }
 
-    /// Only what failed, at most so many of it.
+    /// Only the failed tests, at most this many.
     #[must_use]
     pub fn only_bad(self, names: usize) -> TestResults {
         let room = Room { names, bytes: usize::MAX, details: 0 };

@@ -54,7 +54,7 @@ pub struct Comparison {
     pub is_partial: bool,
 }
 
-/// How one side stands for a test.
+/// How a test went on one side of the comparison.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Bad,

@@ -32,7 +32,7 @@ pub fn digest(output: &str, most: usize) -> String {
     put_together(&lines, from, to, half.max(to), room)
 }
 
-/// Where a tail of so many bytes starts. The last line is always in it.
+/// Where a tail of this many bytes starts. The last line is always in it.
 fn tail_start(lines: &[&str], room: usize) -> usize {
     let mut used = 0;
     let fitting = lines.iter().rev().take_while(|line| {

@@ -154,7 +154,7 @@ pub struct TestResults {
     pub counts: Counts,
     /// There were more tests than are kept here, or more output than was read.
     pub truncated: bool,
-    /// The runner came to its end and said so: a test that it does not list among the bad ones is none.
+    /// The runner printed its final summary, so a test that is not listed as failed did not fail.
     pub finished: bool,
 }
 

@@ -26,6 +26,9 @@ const MAX_LINE: usize = 500;
 /// Matches that are looked at for one that is not over yet: a day that comes twice has 1,440 minutes.
 const MAX_STEPS: usize = 5_000;
 
+/// A field that is not restricted.
+const ANY: u64 = u64::MAX;
+
 /// One of the five fields.
 struct Field {
     name: &'static str,
@@ -119,14 +122,13 @@ impl Crontab {
             return Err(failure.hint(hint));
         }
         let schedule = |day, weekday| {
-            let fields = [minute, hour, day, month].map(|set| (set, 0));
-            expression(fields, weekday).parse::<Schedule>().map_err(|err| {
+            expression([minute, hour, day, month, weekday]).parse::<Schedule>().map_err(|err| {
                 Failure::usage(format!("the cron line {} is not understood", quoted(line)))
                     .caused_by(err)
             })
         };
         let schedules = if either {
-            vec![schedule(day, u64::MAX)?, schedule(u64::MAX, weekday)?]
+            vec![schedule(day, ANY)?, schedule(ANY, weekday)?]
         } else {
             vec![schedule(day, weekday)?]
         };
@@ -417,18 +419,15 @@ fn some_date(days: u64, months: u64) -> bool {
     (1..=12).any(|month| months >> month & 1 == 1 && days.trailing_zeros() <= length(month))
 }
 
-/// As the crate reads it: seconds first, weekdays from 1, everything as numbers. All bits set: `*`.
-fn expression(fields: [(u64, u32); 4], weekday: u64) -> String {
-    let list = |set: u64, add: u32| {
-        if set == u64::MAX || (add == 1 && set == 0b111_1111) {
-            return "*".to_owned();
-        }
-        let numbers =
-            (0..64).filter(|bit| set >> bit & 1 == 1).map(|bit: u32| (bit + add).to_string());
-        numbers.collect::<Vec<_>>().join(",")
+/// The fields as the crate reads them: seconds first, weekdays from 1, everything as numbers.
+fn expression(fields: [u64; 5]) -> String {
+    let list = |set: u64| {
+        let numbers = (0..64).filter(|bit| set >> bit & 1 == 1).map(|bit: u32| bit.to_string());
+        if set == ANY { "*".to_owned() } else { numbers.collect::<Vec<_>>().join(",") }
     };
-    let fields = fields.map(|(set, add)| list(set, add)).join(" ");
-    format!("0 {fields} {}", list(weekday, 1))
+    let [minute, hour, day, month, weekday] = fields;
+    // A rotation leaves `ANY` as it is.
+    format!("0 {}", [minute, hour, day, month, weekday.rotate_left(1)].map(list).join(" "))
 }
 
 fn zone(name: Option<&str>) -> Result<Tz> {

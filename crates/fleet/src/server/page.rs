@@ -5,10 +5,8 @@ mod live;
 mod runs;
 mod sign_in;
 
-use base64::Engine as _;
 use chrono::{DateTime, Utc};
 use maud::{DOCTYPE, Markup, html};
-use sha2::{Digest, Sha256};
 
 pub(super) use self::runs::{RunList, runs};
 pub(super) use self::sign_in::sign_in;
@@ -16,6 +14,7 @@ use super::recent::{IdleReason, RecentDelivery};
 use super::visitor::Visitor;
 use crate::store::{QueuedJob, RunDay, RunningJob};
 use patchwright_base::text;
+use patchwright_report::content_security_policy::{Forms, content_security_policy};
 use patchwright_task::live::RunProgress;
 use patchwright_types::campaign::{CampaignRow, JobKind, Millis};
 
@@ -64,11 +63,8 @@ pub(super) const DAYS: i64 = 30;
 
 /// The content security policy of the pages: nothing but their own style, and forms to us.
 pub(super) fn policy() -> String {
-    let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(CSS.as_bytes()));
-    format!(
-        "default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'self'; \
-         frame-ancestors 'none'"
-    )
+    let policy = content_security_policy(CSS, None, Forms::SameOrigin);
+    format!("{policy}; frame-ancestors 'none'")
 }
 
 /// A page around its content.

@@ -49,7 +49,7 @@ pub(super) async fn report(
     }
 }
 
-/// The report, if it is a file of this folder: a link to elsewhere is none.
+/// The report, if it is a regular file in this folder. Symbolic links are not followed.
 fn read(state: &FilePath, run: &str) -> Option<String> {
     let folder = state.join("runs").join(run);
     if !fs_err::symlink_metadata(&folder).ok()?.is_dir() {

@@ -30,7 +30,7 @@ pub(super) type Request = http::Request<Bytes>;
 /// An answer, read to its end.
 pub(super) type Answer = http::Response<Bytes>;
 
-/// In a request's extensions: only the last so many bytes of the answer are wanted, and a redirect
+/// In a request's extensions: only the last bytes of the answer, this many, are wanted, and a redirect
 /// is an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tail(pub(super) usize);

@@ -22,7 +22,7 @@ const MOST_SEARCHES: usize = 200;
 /// Repositories of one owner.
 const MOST_REPOSITORIES: usize = 100_000;
 
-/// Names of repositories, and what there is to say about how complete they are.
+/// Names of repositories, and notes on how complete the list is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
     pub repositories: Vec<RepositoryId>,

@@ -243,7 +243,7 @@ impl GitHubForge {
         Ok(login.map(str::to_owned))
     }
 
-    /// How many pull requests stand, fifty in a question. What is missing in the answer is gone, or we
+    /// The states of pull requests, fifty per query. A pull request that is missing in the answer is gone, or we
     /// may not see it.
     pub async fn pull_states(
         &self,

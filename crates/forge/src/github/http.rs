@@ -49,7 +49,7 @@ pub(super) struct Call {
     pub(super) action: String,
     /// The permission that it takes: `issues: write`.
     pub(super) need: &'static str,
-    /// Only the last so many bytes of the answer are wanted, and a redirect is an answer.
+    /// Only the last bytes of the answer, this many, are wanted, and a redirect is an answer.
     pub(super) tail: Option<usize>,
     /// The form of the answer, where it is not the usual one.
     pub(super) accept: Option<&'static str>,

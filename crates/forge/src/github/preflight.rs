@@ -19,7 +19,7 @@ use crate::{Forge, ForgeError, PullRequest, RepositoryId, StateProblem};
 const AT_ONCE: usize = 50;
 /// Open pull requests of one repository that are read.
 const MOST_PULLS: usize = 10_000;
-/// After so many repositories in a row without an answer the rest is not asked.
+/// After this many consecutive repositories without an answer, the remaining ones are not asked.
 const MOST_SILENT: usize = 3;
 /// The purpose in the marker of our pull requests.
 const OUR_PURPOSE: &str = "pull-request";
@@ -219,7 +219,7 @@ impl GitHubForge {
             let node = data.remove(&format!("r{at}")).unwrap_or_default();
             // A repository that is not told of readably is asked about by REST.
             let Ok(node) = serde_json::from_value::<Node>(node) else { continue };
-            // Half an answer is none: a file or a branch that could not be read is not a missing one.
+            // A partial answer is not used: a file or branch that could not be read is not the same as a missing one.
             let is_broken = answer.errors.iter().any(|problem| problem.is_below(&format!("r{at}")));
             if is_broken || node.name_with_owner.parse::<RepositoryId>().is_err() {
                 continue;

@@ -1,5 +1,5 @@
 //! Reviews, threads and answers in the folder, with GitHub's rules: a review is taken as a whole or
-//! not at all, nobody judges their own pull request, and what a marker stands for is there once.
+//! not at all, nobody reviews their own pull request, and each marker exists once.
 
 use super::super::marker::{carries_exactly, marked, marked_twice, says_something};
 use super::store::KeptThread;

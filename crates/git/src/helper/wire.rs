@@ -1,5 +1,5 @@
 //! What the host and its git helper say to each other over two pipes: a byte that says what it is, the
-//! length in four bytes, and so many bytes.
+//! length in four bytes, and that many bytes.
 //!
 //! The host does not trust the helper, whose memory a hostile pack may have taken over: it bounds every
 //! frame before it reads it.

@@ -16,7 +16,7 @@ pub struct Price {
     pub cache_write: Option<f64>,
 }
 
-/// A request with more input than so many tokens costs more, from its first token on.
+/// A request with more input tokens than this costs more, from its first token on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceStep {

@@ -23,7 +23,7 @@ const OAUTH_PREFIX: &str = "sk-ant-oat";
 /// The header of an API version, which is a date.
 ///
 /// # Errors
-/// When it is none.
+/// When `text` is not a version.
 pub(super) fn version(text: &str) -> Result<HeaderValue, Failure> {
     let text = text.trim();
     let is_date = text.len() == 10

@@ -182,7 +182,7 @@ impl Spec {
     }
 }
 
-/// How long it takes to create so many things.
+/// How long this many creations take.
 fn pace(creations: i64, per_hour: i64) -> Millis {
     let Some(gaps) = creations.checked_sub(1).filter(|gaps| *gaps >= 0) else { return 0 };
     let (hours, rest) = (gaps / per_hour, gaps % per_hour);

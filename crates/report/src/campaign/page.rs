@@ -5,11 +5,10 @@
 mod burndown;
 mod rows;
 
-use base64::Engine as _;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use sha2::{Digest, Sha256};
 
 use super::figures::{self, Figures, Spec, dollars, duration, moment};
+use crate::content_security_policy::{Forms, content_security_policy};
 use patchwright_base::text;
 use patchwright_types::campaign::{
     CampaignState, CampaignView, ErrorClass, Event, Millis, Target, TargetState,
@@ -24,13 +23,7 @@ const MAX_EVENTS: usize = 60;
 /// The page of a campaign: self-contained HTML, with filters and a burn-down. The fragment filters it
 /// (`#state=failed&class=model&text=web`) and sorts it (`sort=cost`).
 pub fn page(view: &CampaignView, events: &[Event]) -> String {
-    // The policy allows our own script and styles by their hashes, so an injected one cannot run.
-    let hash = |text: &str| base64::engine::general_purpose::STANDARD.encode(Sha256::digest(text));
-    let policy = format!(
-        "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
-        hash(CSS),
-        hash(SCRIPT)
-    );
+    let policy = content_security_policy(CSS, Some(SCRIPT), Forms::Denied);
     let figures = Figures::compute(view);
     let spec = Spec::parse(view);
     let name = text::line(&view.campaign.name);

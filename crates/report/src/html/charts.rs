@@ -162,7 +162,7 @@ fn as_pixels(number: u64) -> f64 {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a negative or endless cost is none"
+    reason = "a negative cost becomes 0, and an infinite one is excluded"
 )]
 fn micros(dollars: f64) -> u64 {
     if dollars.is_finite() { (dollars * 1e6) as u64 } else { 0 }

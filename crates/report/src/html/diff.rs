@@ -54,7 +54,7 @@ impl<'a> DiffRow<'a> {
     }
 }
 
-/// The files of a unified diff as git writes it. What is none is left out.
+/// The files of a unified diff as git writes it. Anything else in the text is left out.
 pub(super) fn files(diff: &str) -> Vec<FileDiff<'_>> {
     let mut files: Vec<FileDiff<'_>> = Vec::new();
     // Lines of the hunk that are still to come, on both sides, and the next numbers.

@@ -120,7 +120,7 @@ fn commits(report: &Report<'_>) -> Option<Markup> {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a duration that cannot be is none"
+    reason = "a negative or infinite duration is excluded"
 )]
 fn duration(seconds: f64) -> Option<u64> {
     (seconds.is_finite() && seconds >= 0.0).then_some((seconds * 1000.0) as u64)

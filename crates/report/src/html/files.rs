@@ -17,7 +17,7 @@ const OPEN_ALL: usize = 1_000;
 /// Squares of a bar.
 const SQUARES: usize = 5;
 
-/// The files, and what there is to show of them.
+/// The changed files with their differences.
 #[derive(Debug)]
 pub(super) struct Files<'a> {
     files: Vec<FileDiff<'a>>,
@@ -124,7 +124,7 @@ fn fitting<'r, 'a>(rows: &'r [DiffRow<'a>], most: usize) -> &'r [DiffRow<'a>] {
 /// Squares in the proportion of the lines that came and went.
 fn bar(added: usize, removed: usize, squares: usize) -> Markup {
     let all = added.saturating_add(removed);
-    // Few lines fill few squares; what there is of a kind has one at least.
+    // A small change fills few squares. Added and removed lines get at least one square each if there are any.
     let filled = all.min(squares);
     let plus = match (added, removed) {
         (0, _) => 0,

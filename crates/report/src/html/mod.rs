@@ -17,12 +17,11 @@ pub(crate) mod shown;
 mod tables;
 mod timeline;
 
-use base64::Engine as _;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use sha2::{Digest, Sha256};
 
 use self::files::Files;
 use self::timeline::{Scale, Timeline};
+use super::content_security_policy::{Forms, content_security_policy};
 use super::{sections, setup};
 use patchwright_base::text;
 use patchwright_journal::Line;
@@ -113,11 +112,7 @@ impl Section {
 
 /// The page.
 pub fn report(report: &Report<'_>) -> String {
-    // The policy allows this one style sheet by its hash, so no injected style can apply.
-    let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(CSS.as_bytes()));
-    let policy = format!(
-        "default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'"
-    );
+    let policy = content_security_policy(CSS, None, Forms::Denied);
     let sections = sections(report);
     let page = html! {
         (DOCTYPE)

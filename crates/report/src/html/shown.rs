@@ -76,8 +76,8 @@ pub(super) fn fair_share(mut weights: Vec<usize>, room: usize) -> usize {
     usize::MAX
 }
 
-/// A page on the web; the text alone when the address is none. The page that it leads to is not told where
-/// the report lies.
+/// A link to a web page; only the text when the address is not a web address. The linked page does not learn
+/// the address of the report.
 pub(super) fn link(address: Option<&str>, words: &Markup) -> Markup {
     let is_web = |address: &&str| address.starts_with("https://") || address.starts_with("http://");
     html! {

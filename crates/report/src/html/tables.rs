@@ -71,7 +71,7 @@ pub(super) fn table(label: &str, head: &[(&str, &str)], rows: &Markup) -> Markup
     }
 }
 
-/// Who of the agents used how much.
+/// How much each agent used.
 pub(super) fn shares(agents: &[Agent]) -> Markup {
     let rows = html! {
         @for agent in agents.iter().take(MAX_ROWS) {

@@ -1,5 +1,5 @@
 //! The body of a review: how much was found, what matters most, and every new finding that is not on a
-//! line. The rest is in the comment in the conversation, and only where there is none, here.
+//! line. Everything else is in the comment in the conversation, or here if there is no such comment.
 
 use std::fmt::Write as _;
 

@@ -16,8 +16,8 @@ use super::owner::{RUN, Standing, standing};
 use super::seccomp::{ASKED, Seccomp};
 use super::takedown::{Container, remove_container};
 use super::{CALL, DockerSandbox, HOME, USER, VOLUME, hardening};
-use crate::GUEST_BINARY;
 use crate::client::Client;
+use crate::guest_binary;
 use crate::{SandboxError, Stop};
 use patchwright_guest::programs;
 
@@ -163,7 +163,8 @@ fn archive(task: Task) -> std::io::Result<Vec<u8>> {
         Task::Work => ("", USER),
         Task::Setup(_) => ("pw/", 0),
     };
-    let mut tar = tar::Builder::new(Vec::with_capacity(GUEST_BINARY.len() + 8_192));
+    let guest = guest_binary();
+    let mut tar = tar::Builder::new(Vec::with_capacity(guest.len() + 8_192));
     let mut folder = |path: &str, owner: u32| {
         let mut header = tar::Header::new_ustar();
         header.set_entry_type(tar::EntryType::Directory);
@@ -187,8 +188,8 @@ fn archive(task: Task) -> std::io::Result<Vec<u8>> {
     header.set_mode(0o755);
     header.set_uid(0);
     header.set_gid(0);
-    header.set_size(GUEST_BINARY.len() as u64);
-    tar.append_data(&mut header, format!("{prefix}patchwright-guest"), GUEST_BINARY)?;
+    header.set_size(guest.len() as u64);
+    tar.append_data(&mut header, format!("{prefix}patchwright-guest"), guest.as_slice())?;
     if task == Task::Work {
         for name in programs::NAMES {
             let mut header = tar::Header::new_ustar();

@@ -15,6 +15,7 @@ use super::{GUEST, HOME, Seccomp, USER, VOLUME, WORKSPACE};
 use crate::egress::Egress;
 use crate::services::Service;
 use crate::{ContainerLimits, PreparedImage, SandboxError};
+use patchwright_guest::enforced::{self, Bound, Enforced, Home};
 
 /// Inodes of /tmp and of the home folder, each.
 const TMP_INODES: u32 = 200_000;
@@ -276,25 +277,17 @@ fn is_inherited(name: &str) -> bool {
 }
 
 /// What a working container enforces, for the report.
-pub(super) fn enforced(shape: &Shape<'_>, seccomp: &Seccomp) -> Vec<String> {
+pub(super) fn enforced(shape: &Shape<'_>, seccomp: &Seccomp) -> Vec<Enforced> {
     let limits = shape.limits;
-    let temporary = limits.tmp_bytes >> 20;
-    let folders = if shape.image.has_home() {
-        format!("/tmp: {temporary} MiB; home, which setup filled, counts as workspace")
-    } else {
-        format!("/tmp and home: {temporary} MiB each")
-    };
+    let home = if shape.image.has_home() { Home::Workspace } else { Home::InMemory };
     vec![
-        "network: none".to_owned(),
-        format!(
-            "user: {USER}:{USER}, all capabilities dropped, no new privileges, {}",
-            seccomp.report()
-        ),
-        "root: read-only".to_owned(),
-        format!("memory: {} MiB without swap", limits.memory_bytes >> 20),
-        format!("cpus: {}", limits.cpus),
-        format!("processes: {}", limits.pids),
-        folders,
+        Enforced::Network(enforced::Network::None),
+        Enforced::User { id: USER, seccomp: seccomp.report() },
+        Enforced::ReadOnlyRoot,
+        Enforced::Memory(Bound::AtMost(limits.memory_bytes >> 20)),
+        Enforced::Cpus(Bound::AtMost(limits.cpus)),
+        Enforced::Processes(Bound::AtMost(limits.pids)),
+        Enforced::TemporaryFiles { mib: limits.tmp_bytes >> 20, home },
         limits.workspace_report(),
     ]
 }

@@ -240,7 +240,7 @@ async fn runs_nothing(docker: &Docker, made: &ContainerInspectResponse) -> bool 
 fn stopped(made: &ContainerInspectResponse) -> Option<u64> {
     let state = made.state.as_ref().filter(|state| state.running != Some(true))?;
     let finished = chrono::DateTime::parse_from_rfc3339(state.finished_at.as_deref()?).ok()?;
-    // The year 1 stands for "never".
+    // Docker writes the year 1 for "never".
     let finished = u64::try_from(finished.timestamp()).ok()?;
     Some(now().saturating_sub(finished))
 }

@@ -2,7 +2,7 @@
 //! else: they are `localhost` for its commands, reach nothing outside, and nothing outside reaches them. A
 //! network of Docker's own would have a gateway on the host and a resolver that asks the host's.
 //!
-//! A service that does not come up is not an error: the run goes on with what it has.
+//! A service that does not start is not an error: the run continues without it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};

@@ -52,7 +52,7 @@ impl Hosts {
     /// Reads a list. Empty entries are left out.
     ///
     /// # Errors
-    /// The entry that is none, and why.
+    /// The entry that is not a host, and why.
     pub fn parse(written: &[String]) -> Result<Hosts, String> {
         let written: Vec<String> = written
             .iter()
@@ -66,7 +66,7 @@ impl Hosts {
             .iter()
             .map(|entry| Entry::parse(entry).map_err(|why| format!("`{entry}`: {why}")))
             .collect::<Result<Vec<Entry>, _>>()?;
-        // Who dials may know the name only, without the port.
+        // A caller may know the name only, without the port.
         for pinned in entries.iter().filter(|entry| entry.pinned.is_some()) {
             let is_elsewhere = |it: &Entry| it.covers(&pinned.name) && it.pinned != pinned.pinned;
             if entries.iter().any(is_elsewhere) {

@@ -27,6 +27,7 @@ use self::gate::Gate;
 use self::hosts::Hosts;
 use self::ledger::HostUse;
 use patchwright_base::error::{Failure, Result};
+use patchwright_guest::enforced::Enforced;
 
 /// Redirects that are followed.
 pub const MAX_REDIRECTS: usize = 5;
@@ -81,7 +82,7 @@ impl Egress {
     /// The way to these hosts, `[*.]name[:port][=address]` each; `None` when there are none.
     ///
     /// # Errors
-    /// For the user: an entry that is none.
+    /// For the user: an entry that is not a host.
     pub fn new(hosts: &[String]) -> Result<Option<Arc<Egress>>> {
         Egress::behind(hosts, Matcher::from_env())
     }
@@ -129,16 +130,11 @@ impl Egress {
     }
 
     /// For the report of what a sandbox enforces.
-    pub fn report(&self) -> String {
+    pub fn report(&self) -> Enforced {
         let list = self.hosts();
-        let shown: Vec<&str> = list.iter().take(20).map(String::as_str).collect();
-        let more = if list.len() > shown.len() { ", …" } else { "" };
-        let way = if self.gate.has_proxy() {
-            "; through the proxy of the environment, which looks names up itself"
-        } else {
-            ""
-        };
-        format!("relay: only {}{more}{way}", shown.join(", "))
+        let hosts: Vec<String> = list.iter().take(20).cloned().collect();
+        let (more, through_proxy) = (list.len() > hosts.len(), self.gate.has_proxy());
+        Enforced::Relay { hosts, more, through_proxy }
     }
 
     /// What was reached and refused so far, by host.

@@ -17,7 +17,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::group::Group;
-use crate::{GUEST_BINARY, GUEST_VERSION, SandboxError};
+use crate::{GUEST_SIZE, GUEST_VERSION, SandboxError, guest_binary};
 use patchwright_guest::folder::{self, Descent, Folder};
 use patchwright_guest::programs;
 use patchwright_guest::removal;
@@ -131,20 +131,19 @@ static INSTALLING: Mutex<()> = Mutex::new(());
 /// Writes the guest once per version, with the names of its programs beside it; returns its path.
 pub(super) fn install_guest(base: &Path) -> Result<PathBuf, SandboxError> {
     let _alone = INSTALLING.lock();
-    let binary = GUEST_BINARY;
     let folder = base.join("guest").join(GUEST_VERSION);
     let path = folder.join(GUEST);
     make_private(&base.join("guest"))?;
     make_private(&folder)?;
     link_programs(&folder.join(programs::FOLDER))?;
-    let is_there = || fs_err::metadata(&path).is_ok_and(|found| found.len() == binary.len() as u64);
+    let is_there = || fs_err::metadata(&path).is_ok_and(|found| found.len() == GUEST_SIZE as u64);
     if is_there() {
         return Ok(path);
     }
     // Beside it, then under its name: another process may be starting the same file. One that is there by now
     // stays, because a guest that runs from it would lose its own file otherwise.
     let fresh = folder.join(format!("fresh-{}", std::process::id()));
-    let written = fs_err::write(&fresh, binary)
+    let written = fs_err::write(&fresh, guest_binary())
         .and_then(|()| fs_err::set_permissions(&fresh, Permissions::from_mode(0o500)))
         .and_then(|()| match fs_err::hard_link(&fresh, &path) {
             Err(_) if !is_there() => fs_err::rename(&fresh, &path),
@@ -210,7 +209,7 @@ fn is_being_made(top: &Path, owner: &str) -> bool {
             .is_ok_and(|made| made.elapsed().is_ok_and(|age| age.as_secs() < 60))
 }
 
-/// Process id and start time: together they name a process for good. Source: `proc(5)`, `stat`.
+/// Process id and start time, which together identify a process even after its id is reused. Source: `proc(5)`, `stat`.
 fn identity(pid: u32) -> String {
     let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let started = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(19));

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::ContainerLimits;
+use patchwright_guest::enforced::{Bound, Enforced};
 
 /// How long the last processes of a group may take to vanish.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -118,28 +119,21 @@ impl Group {
 
     /// What is bounded and what is not, for the report. `counts_processes`: without a group that bounds
     /// them, those of the user namespace are counted.
-    pub(super) fn report(&self, limits: &ContainerLimits, counts_processes: bool) -> Vec<String> {
-        let line = |one: Controller, what: &str, bound: String| {
-            if self.bounded.contains(&one) {
-                format!("{what}: {bound}")
-            } else {
-                format!("{what}: not bounded")
-            }
-        };
+    pub(super) fn report(&self, limits: &ContainerLimits, counts_processes: bool) -> [Enforced; 3] {
         let processes = if counts_processes && !self.bounds_processes() {
-            format!("processes: {}, counted in the user namespace", limits.pids)
+            Bound::InNamespace(limits.pids)
         } else {
-            line(Controller::Pids, "processes", limits.pids.to_string())
+            self.bound(Controller::Pids, limits.pids)
         };
-        vec![
-            line(
-                Controller::Memory,
-                "memory",
-                format!("{} MiB without swap", limits.memory_bytes >> 20),
-            ),
-            line(Controller::Cpu, "cpus", limits.cpus.to_string()),
-            processes,
+        [
+            Enforced::Memory(self.bound(Controller::Memory, limits.memory_bytes >> 20)),
+            Enforced::Cpus(self.bound(Controller::Cpu, limits.cpus)),
+            Enforced::Processes(processes),
         ]
+    }
+
+    fn bound<T>(&self, by: Controller, most: T) -> Bound<T> {
+        if self.bounded.contains(&by) { Bound::AtMost(most) } else { Bound::Unbounded }
     }
 
     /// Kills what is left in the groups and removes them. What cannot be removed is left to the
@@ -304,7 +298,7 @@ mod tests {
             (&group, false, "processes: 64"),
             (&group, true, "processes: 64"),
         ] {
-            let report = group.report(&limits, counts_processes);
+            let report = group.report(&limits, counts_processes).map(|one| one.to_string());
             assert!(report.iter().any(|line| line == expected), "{expected}: {report:?}");
         }
     }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::process::Command;
 
 use crate::SandboxError;
+use patchwright_guest::enforced::Enforced;
 
 /// From most to least. The first that works is used. Each has mounts of its own, which nothing replaces:
 /// without them commands could change modes, owners and times of whatever belongs to this user.
@@ -29,19 +30,12 @@ const LEVELS: &[Isolation] = &[
             "--kill-child",
             "--mount-proc",
         ],
-        report: "namespaces: user, network, processes, mounts",
     },
     // For root, where users may make none.
-    Isolation {
-        options: &["--net", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc"],
-        report: "namespaces: network, processes, mounts",
-    },
+    Isolation { options: &["--net", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc"] },
     // In a container, where `/proc` is covered in part and a fresh one would show what is covered.
-    Isolation {
-        options: &["--user", "--map-current-user", "--keep-caps", "--net", "--ipc"],
-        report: "namespaces: user, network, mounts",
-    },
-    Isolation { options: &["--net", "--ipc"], report: "namespaces: network, mounts" },
+    Isolation { options: &["--user", "--map-current-user", "--keep-caps", "--net", "--ipc"] },
+    Isolation { options: &["--net", "--ipc"] },
 ];
 
 /// How long a level may take. Milliseconds, unless the machine is overloaded: then it is waited for,
@@ -57,7 +51,6 @@ const WAITS: [Duration; 3] =
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Isolation {
     options: &'static [&'static str],
-    pub(super) report: &'static str,
 }
 
 impl Isolation {
@@ -99,6 +92,11 @@ impl Isolation {
         argv.extend(self.options.iter().map(OsString::from));
         argv.extend(["--".into(), guest.into()]);
         argv
+    }
+
+    pub(super) fn report(&self) -> Enforced {
+        let has = |option| self.options.contains(&option);
+        Enforced::Namespaces { user: has("--user"), processes: has("--pid") }
     }
 
     /// Whether the kernel counts the sandbox's processes by themselves: those of a user namespace,

@@ -95,7 +95,7 @@ impl LocalSandbox {
                     egress.relay(&client);
                     enforced.push(egress.report());
                 }
-                enforced.push(isolation.report.to_owned());
+                enforced.push(isolation.report());
                 enforced.extend(group.report(&spec.limits, isolation.counts_processes()));
                 enforced.push(spec.limits.workspace_report());
                 let id = folders.top.display().to_string();

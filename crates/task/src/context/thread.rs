@@ -62,7 +62,7 @@ pub fn thread(thread: &Thread<'_>, nonce: &mut dyn FnMut() -> u64) -> ThreadCont
 }
 
 /// As [`thread`], off the async threads, and without the comments that are not cleaned yet when `is_over`
-/// says that there is no more time.
+/// says that the time is up.
 pub fn thread_within(
     thread: &Thread<'_>,
     is_over: &dyn Fn() -> bool,

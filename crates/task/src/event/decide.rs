@@ -15,7 +15,7 @@ pub const OWN_BRANCHES: &str = "patchwright/";
 
 /// The beginning of their names where a branch `patchwright` leaves no room for others below it.
 const BESIDE: &str = "patchwright-";
-/// What names of ours go on with.
+/// What follows our prefix in the names of branches that we work on.
 const WORK: [&str; 2] = ["issue-", "prompt-"];
 
 /// The branch where none can be called `patchwright/NAME`.

@@ -18,7 +18,7 @@ use patchwright_review::finding::{Finding, Verdict};
 use patchwright_tools::review::ReviewContext;
 
 /// Findings of one message, and bytes of their texts together: a model that is asked about many at once
-/// nods them through.
+/// confirms them without checking.
 const MAX_FINDINGS: usize = 20;
 const MAX_BYTES: usize = 48 << 10;
 /// Bytes of one finding's body.

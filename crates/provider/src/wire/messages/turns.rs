@@ -384,7 +384,7 @@ fn texts(content: &[Content]) -> Cow<'_, str> {
     }
 }
 
-/// The API takes objects only. What is none goes back under one key, so that the model sees what
+/// The API takes objects only. Any other value is sent back under one key, so that the model sees what
 /// it wrote.
 fn input(payload: &Payload) -> Input<'_> {
     let text = match payload {

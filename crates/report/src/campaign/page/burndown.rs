@@ -21,7 +21,7 @@ const MAX_LENGTH: Millis = 315_360_000_000;
 /// Steps that are drawn at most.
 const MAX_STEPS: usize = 600;
 
-/// From this time on so many were left, and so many failed.
+/// How many targets were left, and how many had failed, from this time on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Point {
     at: Millis,
