@@ -22,6 +22,7 @@ mod open;
 mod pace;
 mod prune;
 mod queue;
+mod renew;
 mod reviews;
 mod runs;
 mod schedules;
@@ -30,6 +31,7 @@ mod targets;
 use std::fmt;
 use std::sync::Arc;
 
+pub use claim::{Bound, HotStatement};
 pub use import::Imported;
 pub use jobs::QueueOutlook;
 pub use migrate::VERSION;
