@@ -27,7 +27,7 @@ use patchwright_types::campaign::{ErrorClass, Job, JobKind, Lease, Millis, Targe
 
 pub use statements::{Bound, HotStatement};
 pub(super) use statements::{FENCE, LIVE, renew};
-use statements::{Group, LANE, find, hot, next_due, pick, take};
+use statements::{FIND_BEGINS, Group, LANE, find, hot, next_due, pick, take};
 
 /// How often a claim looks again when others were faster at all that it saw.
 const LOOKS: usize = 4;
@@ -119,13 +119,20 @@ impl Store {
     }
 
     async fn find(&self, kinds: &[JobKind], campaign: Option<&str>) -> StoreResult<Vec<Found>> {
-        let now = self.now().await?;
+        let pool = &self.inner.pool;
+        let mut look = match self.inner.dialect {
+            Dialect::Sqlite => pool.begin().await?,
+            Dialect::Postgres => pool.begin_with(FIND_BEGINS).await?,
+        };
+        let row = sqlx::query(self.inner.dialect.now()).fetch_one(&mut *look).await?;
+        let now: Millis = get(&row, "now")?;
         let query = sqlx::query(AssertSqlSafe(find(kinds, campaign.is_some()))).bind(now);
         let query = match campaign {
             Some(campaign) => query.bind(campaign),
             None => query,
         };
-        let rows = query.fetch_all(&self.inner.pool).await?;
+        let rows = query.fetch_all(&mut *look).await?;
+        look.commit().await?;
         rows.iter().map(found_of).collect()
     }
 

@@ -9,6 +9,7 @@ use sqlx::{Any, AnyConnection, AssertSqlSafe, Row, Transaction};
 use tokio::sync::MutexGuard;
 use tokio::time::timeout;
 
+use super::news::CHANNEL;
 use super::{Inner, Store, StoreError, StoreResult};
 use patchwright_types::campaign::Millis;
 
@@ -90,6 +91,9 @@ pub(super) struct Write<'a> {
     pub(super) now: Millis,
     pub(super) dialect: Dialect,
     events: Vec<PendingEvent>,
+    /// See [`Write::news`].
+    pub(super) has_news: bool,
+    store: &'a Inner,
     _gate: Option<MutexGuard<'a, ()>>,
 }
 
@@ -120,7 +124,7 @@ impl Store {
     }
 
     /// In one process SQLite's writers queue here and not at the file's lock: SQLite answers
-    /// SQLITE_BUSY to waiting writers in no fair order; this queue serves them in turn.
+    /// `SQLITE_BUSY` to waiting writers in no fair order; this queue serves them in turn.
     async fn gate(&self) -> StoreResult<Option<MutexGuard<'_, ()>>> {
         let inner: &Inner = &self.inner;
         if inner.dialect == Dialect::Postgres {
@@ -140,8 +144,15 @@ impl Store {
             Dialect::Sqlite => inner.pool.begin_with("BEGIN IMMEDIATE").await?,
             Dialect::Postgres => inner.pool.begin().await?,
         };
-        let mut write =
-            Write { tx, now: 0, dialect: inner.dialect, events: Vec::new(), _gate: gate };
+        let mut write = Write {
+            tx,
+            now: 0,
+            dialect: inner.dialect,
+            events: Vec::new(),
+            has_news: false,
+            store: inner,
+            _gate: gate,
+        };
         // The database's clock, because workers on several machines compare leases by it.
         write.now = write.time().await?;
         Ok(write)
@@ -238,7 +249,16 @@ impl Write<'_> {
             .execute(self.db())
             .await?;
         }
-        Ok(self.tx.commit().await?)
+        if self.has_news && self.dialect == Dialect::Postgres {
+            // Sent when the transaction is written, and only then.
+            let told = sqlx::query("SELECT pg_notify($1, '')").bind(CHANNEL);
+            told.execute(self.db()).await?;
+        }
+        self.tx.commit().await?;
+        if self.has_news {
+            self.store.news.tell();
+        }
+        Ok(())
     }
 }
 

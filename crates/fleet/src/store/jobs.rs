@@ -58,7 +58,11 @@ async fn put(write: &mut Write<'_>, job: &NewJob, conflict: &str) -> StoreResult
         .bind(now)
         .execute(write.db())
         .await?;
-    Ok(done.rows_affected() > 0)
+    let queued = done.rows_affected() > 0;
+    if queued {
+        write.news();
+    }
+    Ok(queued)
 }
 
 impl Store {

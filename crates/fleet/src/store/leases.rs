@@ -74,6 +74,7 @@ async fn finish(write: &mut Write<'_>, job: &Job, end: &JobEnd) -> StoreResult<b
     .bind(job.id)
     .execute(write.db())
     .await?;
+    write.frees(job.id).await?;
     Ok(state == "dead")
 }
 
