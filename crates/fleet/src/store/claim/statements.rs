@@ -161,12 +161,13 @@ fn queues(kinds: &[JobKind], only: &str) -> String {
             parts.push(format!("SELECT '' AS campaign, '{word}' AS kind, {form} AS form"));
         }
         parts.push(match kind {
-            // A budget that pays for none of them is known by the cheapest.
+            // A budget that pays for none of them is known by the cheapest. An expression on both sides,
+            // because SQLite does not use the index of one to compare it with a column of a type.
             JobKind::Target => "SELECT r.campaign AS campaign, 'target' AS kind,
                     CASE WHEN r.per_organization IS NULL THEN 0 ELSE 1 END AS form
-                 FROM rooms r WHERE r.usd IS NULL OR r.usd >= (SELECT MIN(q.reserve_usd) FROM jobs q
-                    WHERE q.state = 'queued' AND COALESCE(q.campaign, '') = r.campaign
-                        AND q.kind = 'target')"
+                 FROM rooms r WHERE r.usd IS NULL OR r.usd >= (SELECT q.reserve_usd FROM jobs q
+                    WHERE q.state = 'queued' AND COALESCE(q.campaign, '') = COALESCE(r.campaign, '')
+                        AND q.kind = 'target' ORDER BY q.reserve_usd LIMIT 1)"
                 .to_owned(),
             JobKind::Publish | JobKind::Delivery => format!(
                 "SELECT c.id AS campaign, '{word}' AS kind, {form} AS form
