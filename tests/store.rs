@@ -9,9 +9,11 @@ use tempfile::TempDir;
 
 use crate::support::postgres::{Postgres, postgres};
 
+mod crowd; // a hundred workers, and a third of them dies
 mod jobs; // who gets which job, and who may write what belongs to it
 mod open; // databases that are new, old, other, damaged, locked, away
 mod pace; // how often a token may write
+mod plans; // by which way the databases come to what workers ask all the time
 mod rows; // campaigns, targets, changes, events, deliveries, schedules
 mod runs; // what runs came to, what runs and what waits
 
@@ -109,6 +111,9 @@ cases! {
     jobs::what_a_target_waits_for_is_said_when_it_is_news,
     jobs::clocks_that_jump_wedge_nothing,
     jobs::racers_have_one_winner,
+    jobs::limits_hold_when_many_claim_at_once,
+    jobs::what_holds_back_many_holds_back_nobody_else,
+    jobs::news_of_work_is_told,
     jobs::what_is_left_is_told,
     pace::three_reservers_stay_below_every_limit,
     pace::a_closed_gate_holds_everybody,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use patchwright_fleet::store::Deaf;
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, ErrorClass, JobEnd, JobKind, NewJob, TargetState,
 };
@@ -350,4 +351,148 @@ pub(super) async fn what_is_left_is_told(db: &Db) {
     assert_eq!(left().await.waiting, 1);
     store.set_campaign_state(&rich.id, CampaignState::Paused, None).await.unwrap();
     assert_eq!(left().await.waiting, 0);
+}
+
+/// Each of many claims as long as it gets something.
+async fn all_claim(db: &Db, racers: usize) -> Vec<patchwright_types::campaign::Job> {
+    let line = Arc::new(tokio::sync::Barrier::new(racers));
+    let mut tasks = Vec::new();
+    for racer in 0..racers {
+        let (store, line) = (db.open().await, Arc::clone(&line));
+        tasks.push(tokio::spawn(async move {
+            line.wait().await;
+            let (owner, mut jobs) = (format!("racer {racer}"), Vec::new());
+            while let Some((job, _)) = claim(&store, &owner).await {
+                jobs.push(job);
+            }
+            jobs
+        }));
+    }
+    let mut jobs = Vec::new();
+    for task in tasks {
+        jobs.extend(task.await.unwrap());
+    }
+    jobs
+}
+
+pub(super) async fn limits_hold_when_many_claim_at_once(db: &Db) {
+    let store = db.open().await;
+    let names: Vec<String> = (0..60).map(|number| format!("org{}/{number}", number % 3)).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let limits = [
+        ("runs", CampaignRow { concurrency: Some(7), ..campaign() }, 7),
+        ("money", CampaignRow { budget_usd: Some(5.5), ..campaign() }, 5),
+        ("owners", CampaignRow { per_organization: Some(2), ..campaign() }, 6),
+    ];
+    for (id, limited, most) in limits {
+        let limited = CampaignRow { id: id.to_owned(), ..limited };
+        // Lanes of their own, so that only the limit counts.
+        let repositories: Vec<String> =
+            names.iter().map(|name| name.replace('/', &format!("/{id}"))).collect();
+        let repositories: Vec<&str> = repositories.iter().map(String::as_str).collect();
+        queued(&store, &limited, &repositories).await;
+        let taken = all_claim(db, 6).await;
+        assert_eq!(taken.len(), most, "{id}");
+    }
+    // Two campaigns want the same repositories: each lane is given once.
+    let first = CampaignRow { id: "first".to_owned(), ..campaign() };
+    let second = CampaignRow { id: "second".to_owned(), ..campaign() };
+    queued(&store, &first, &names).await;
+    queued(&store, &second, &names).await;
+    let mut subjects = Vec::new();
+    for job in all_claim(db, 6).await {
+        subjects.push(store.target(job.subject.parse().unwrap()).await.unwrap().repository);
+    }
+    subjects.sort();
+    let mut once = subjects.clone();
+    once.dedup();
+    assert_eq!(subjects.len(), names.len());
+    assert_eq!(subjects, once);
+}
+
+/// A full owner, a busy lane and jobs that are not due stand before everything else.
+pub(super) async fn what_holds_back_many_holds_back_nobody_else(db: &Db) {
+    let store = db.open().await;
+    let limited = CampaignRow { per_organization: Some(1), ..campaign() };
+    let mut names: Vec<String> = (0..30).map(|number| format!("big/{number}")).collect();
+    names.push("small/1".to_owned());
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    queued(&store, &limited, &names).await;
+    let target = target_of(&store, "big/0").await;
+    let later = |key: &str| NewJob {
+        key: key.to_owned(),
+        lane: None,
+        organization: None,
+        priority: 50,
+        run_at: i64::MAX,
+        ..target_job(&target)
+    };
+    for number in 0..20 {
+        assert!(store.enqueue(&later(&format!("later {number}"))).await.unwrap());
+        let publish = NewJob { key: format!("publish {number}"), ..publish_job(&target) };
+        assert!(store.enqueue(&publish).await.unwrap());
+    }
+    let other = NewJob {
+        key: "another token".to_owned(),
+        lane: Some("publish:other".to_owned()),
+        run_at: 5,
+        ..publish_job(&target)
+    };
+    assert!(store.enqueue(&other).await.unwrap());
+    let mut found = Vec::new();
+    while let Some((job, _)) = claim(&store, "w").await {
+        let target = store.target(job.subject.parse().unwrap()).await.unwrap();
+        found.push((job.kind, target.repository));
+    }
+    let expected = [
+        (JobKind::Target, "big/0"),
+        (JobKind::Publish, "big/0"),
+        (JobKind::Target, "small/1"),
+        (JobKind::Publish, "big/0"),
+    ];
+    let expected = expected.map(|(kind, name)| (kind, name.to_owned()));
+    let mut sorted = found.clone();
+    sorted.sort_by(|a, b| a.1.cmp(&b.1));
+    let mut wanted = expected.to_vec();
+    wanted.sort_by(|a, b| a.1.cmp(&b.1));
+    assert_eq!(sorted.len(), wanted.len(), "{found:?}");
+    for each in wanted {
+        assert!(found.contains(&each), "{each:?} in {found:?}");
+    }
+    // What is not due says when it will be.
+    let soon =
+        NewJob { key: "soon".to_owned(), run_at: store.now().await.unwrap() + 60_000, ..later("") };
+    assert!(store.enqueue(&soon).await.unwrap());
+    let due = store.next_due(&[JobKind::Target]).await.unwrap().expect("one is due");
+    assert!((1..=60_000).contains(&due), "{due}");
+    assert_eq!(store.next_due(&[JobKind::Delivery]).await.unwrap(), None);
+}
+
+pub(super) async fn news_of_work_is_told(db: &Db) {
+    let (store, other) = (db.open().await, db.open().await);
+    let patience = std::time::Duration::from_secs(30);
+    let mut here = store.news();
+    queued(&store, &campaign(), &["acme/one"]).await;
+    tokio::time::timeout(patience, here.changed()).await.expect("in one process").unwrap();
+    if store.is_file() {
+        assert_eq!(other.listen(|| ()).await.unwrap(), Deaf::File);
+        return;
+    }
+    let mut there = other.news();
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let listener = tokio::spawn({
+        let other = other.clone();
+        async move { other.listen(|| tell.send(()).unwrap()).await }
+    });
+    tokio::time::timeout(patience, told).await.expect("it listens").unwrap();
+    there.changed().await.unwrap();
+    queued(&store, &CampaignRow { id: "next".to_owned(), ..campaign() }, &["acme/two"]).await;
+    tokio::time::timeout(patience, there.changed()).await.expect("in another process").unwrap();
+    // A pause is no news for a claim, its end is.
+    let (_, _lease) = claimed(&store, "w").await;
+    store.set_campaign_state("next", CampaignState::Paused, None).await.unwrap();
+    there.mark_unchanged();
+    store.set_campaign_state("next", CampaignState::Running, None).await.unwrap();
+    tokio::time::timeout(patience, there.changed()).await.expect("it goes on").unwrap();
+    listener.abort();
 }

@@ -18,6 +18,7 @@ pub(crate) mod outside;
 pub(crate) mod packages;
 pub(crate) mod postgres;
 pub(crate) mod process;
+pub(crate) mod queue;
 pub(crate) mod quoted;
 pub(crate) mod real_diff;
 pub(crate) mod registry;

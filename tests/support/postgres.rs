@@ -16,7 +16,7 @@ pub(crate) const PASSWORD: &str = "correct-horse-battery";
 /// A running server. Dropping it stops it.
 pub(crate) struct Postgres {
     process: Process,
-    _folder: TempDir,
+    folder: TempDir,
     next: AtomicU32,
 }
 
@@ -33,10 +33,23 @@ impl Drop for Process {
     }
 }
 
+/// What tests do not need, and connections for many of them.
+const QUICK: &[&str] = &["-c", "fsync=off", "-c", "max_connections=200"];
+
 /// A server; `None` (and one line on standard error) when PostgreSQL is not installed and nobody
 /// insists.
 pub(crate) async fn postgres() -> Option<Postgres> {
-    match start().await {
+    postgres_with(QUICK, "scram-sha-256").await
+}
+
+/// The same with the settings that PostgreSQL has by itself: a hundred connections, everything on disk, and no
+/// password asked (an unoptimised test would be busy with nothing but passwords).
+pub(crate) async fn postgres_as_it_comes() -> Option<Postgres> {
+    postgres_with(&[], "trust").await
+}
+
+async fn postgres_with(settings: &[&str], asks: &str) -> Option<Postgres> {
+    match start(settings, asks).await {
         Ok(server) => Some(server),
         Err(why) => {
             assert!(!is_required(), "this test needs PostgreSQL: {why}; `./test` installs it");
@@ -55,6 +68,11 @@ impl Postgres {
         sqlx::query(create).execute(&pool).await.unwrap();
         pool.close().await;
         self.address(&name, PASSWORD)
+    }
+
+    /// What it has said so far.
+    pub(crate) fn log(&self) -> String {
+        fs_err::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
     /// The address of a database, with any password.
@@ -84,7 +102,7 @@ impl Process {
     }
 }
 
-async fn start() -> Result<Postgres, String> {
+async fn start(settings: &[&str], asks: &str) -> Result<Postgres, String> {
     let programs = programs().ok_or("no `/usr/lib/postgresql/*/bin/initdb`")?;
     let folder = tempfile::Builder::new().prefix("pg-").tempdir().map_err(|err| err.to_string())?;
     fs_err::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -98,7 +116,8 @@ async fn start() -> Result<Postgres, String> {
     }
     fs_err::set_permissions(&data, std::fs::Permissions::from_mode(0o700)).unwrap();
     let made = as_user(&programs.join("initdb"), user)
-        .args(["--no-sync", "--username=fleet", "--auth=scram-sha-256", "--encoding=UTF8"])
+        .args(["--no-sync", "--username=fleet", "--encoding=UTF8"])
+        .arg(format!("--auth={asks}"))
         .args(["--locale=C", "--pwfile"])
         .arg(&password)
         .arg("-D")
@@ -110,9 +129,9 @@ async fn start() -> Result<Postgres, String> {
     }
     let log = folder.path().join("log");
     for _ in 0..5 {
-        let mut process = serve(&programs, user, &data, &log)?;
+        let mut process = serve(&programs, user, &data, &log, settings)?;
         if process.answers().await {
-            return Ok(Postgres { process, _folder: folder, next: AtomicU32::new(0) });
+            return Ok(Postgres { process, folder, next: AtomicU32::new(0) });
         }
     }
     let log = fs_err::read_to_string(log).unwrap_or_default();
@@ -125,6 +144,7 @@ fn serve(
     user: Option<(u32, u32)>,
     data: &Path,
     log: &Path,
+    settings: &[&str],
 ) -> Result<Process, String> {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let child = as_user(&programs.join("postgres"), user)
@@ -132,7 +152,7 @@ fn serve(
         .arg(data)
         .args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-p"])
         .arg(port.to_string())
-        .args(["-c", "fsync=off", "-c", "max_connections=200"])
+        .args(settings)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(fs_err::File::create(log).unwrap().into_file())

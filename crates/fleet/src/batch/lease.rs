@@ -36,7 +36,8 @@ impl HeldJob {
         HeldJob::start(fleet.store.clone(), job, lease)
     }
 
-    fn start(store: Store, job: Job, lease: Lease) -> HeldJob {
+    /// [`HeldJob::new`] without the rest of a fleet.
+    pub fn start(store: Store, job: Job, lease: Lease) -> HeldJob {
         let lost = CancellationToken::new();
         let renewed = Arc::new(Mutex::new(Instant::now()));
         let renewal = Renewal {

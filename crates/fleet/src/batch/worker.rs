@@ -4,6 +4,7 @@
 //! lease of its own. Draining means: nothing new is taken, what runs may end for a while, then it is
 //! asked to put its work back, then it is left to others.
 
+mod ear;
 mod job;
 
 use std::collections::HashMap;
@@ -12,9 +13,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rand::RngExt;
+use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use self::ear::Ear;
 use super::drive;
 use super::fleet::Fleet;
 use super::lease::HeldJob;
@@ -26,8 +29,16 @@ use patchwright_types::campaign::{
 
 /// Memory that one agent run and its checks are counted with.
 const MEMORY: u64 = 2 << 30;
-/// Between two looks for work, more or less: workers do not ask in step.
+/// Between two looks for work, more or less: workers do not ask in step. Doubled each time that there was
+/// nothing, up to the longest. Whoever hears of new work at once looks without being told only in case
+/// that a word was lost.
 const POLL: Duration = Duration::from_secs(1);
+const LONGEST_POLL: Duration = Duration::from_secs(10);
+const LONGEST_POLL_OF_LISTENERS: Duration = Duration::from_secs(30);
+/// Somebody waits for a command that ends when nothing is left.
+const LONGEST_POLL_OF_COMMANDS: Duration = Duration::from_secs(2);
+/// Workers that hear of the same job ask within this time, one after the other.
+const SPREAD: Duration = Duration::from_millis(50);
 /// After the database did not answer; doubled up to the longest.
 const AWAY: Duration = Duration::from_secs(1);
 const LONGEST_AWAY: Duration = Duration::from_secs(30);
@@ -85,6 +96,9 @@ pub async fn run(fleet: &Fleet, options: WorkerOptions) -> Result<()> {
         tasks: JoinSet::new(),
         held: HashMap::new(),
         away: None,
+        vain: 0,
+        news: fleet.store.news(),
+        ear: Ear::open(fleet),
         looked: Instant::now(),
         pruned: None,
     };
@@ -103,6 +117,10 @@ struct Worker<'a> {
     held: HashMap<Id, Arc<HeldJob>>,
     /// How long to wait because the database does not answer.
     away: Option<Duration>,
+    /// How often in a row there was nothing to claim.
+    vain: u32,
+    news: watch::Receiver<u64>,
+    ear: Ear,
     looked: Instant,
     pruned: Option<Instant>,
 }
@@ -111,6 +129,8 @@ impl Worker<'_> {
     async fn work(&mut self) -> Result<()> {
         while !self.fleet.drain.is_cancelled() {
             let kinds = self.kinds_with_room();
+            // What is told from here on is not known to the claim below.
+            self.news.mark_unchanged();
             let claimed = if kinds.is_empty() {
                 None
             } else {
@@ -121,6 +141,7 @@ impl Worker<'_> {
             };
             if let Some((job, lease)) = claimed {
                 self.start(job, lease);
+                self.vain = 0;
                 continue;
             }
             if self.options.until_idle && self.is_idle().await? {
@@ -128,7 +149,7 @@ impl Worker<'_> {
             }
             self.look_after_campaigns().await;
             self.forget_the_old().await;
-            self.pause().await;
+            self.pause(&kinds).await;
         }
         Ok(())
     }
@@ -220,17 +241,49 @@ impl Worker<'_> {
         }
     }
 
-    /// Until a job ends, it is time to look again, or the worker drains.
-    async fn pause(&mut self) {
-        // Random, so that workers that were started together do not ask the database together.
-        let wait = self.away.unwrap_or(POLL).mul_f64(rand::rng().random_range(0.5..=1.5));
-        let wait = wait.mul_f64(self.fleet.env.time_scale()).max(Duration::from_millis(20));
+    /// Until a job ends, there is news, it is time to look again, or the worker drains.
+    async fn pause(&mut self, kinds: &[JobKind]) {
+        let mut wait = self.wait();
+        if self.away.is_none() && !kinds.is_empty() {
+            // A job that is due earlier is not waited for longer than it waits itself.
+            let due = self.fleet.store.next_due(kinds).await.unwrap_or_default();
+            let due = due.and_then(|due| u64::try_from(due).ok()).map(Duration::from_millis);
+            wait = due.map_or(wait, |due| wait.min(due + SPREAD));
+        }
+        self.vain = self.vain.saturating_add(1);
+        let scale = self.fleet.env.time_scale();
         let drain = self.fleet.drain.clone();
+        // Without room for anything there is nothing to ask, whatever is new.
+        let hears = !kinds.is_empty() && self.away.is_none();
+        let mut news = self.news.clone();
+        let told = async {
+            if !hears || news.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            let spread = SPREAD.mul_f64(scale.min(1.0) * rand::rng().random_range(0.0..=1.0));
+            tokio::time::sleep(spread).await;
+        };
         tokio::select! {
             () = drain.cancelled() => {}
             () = tokio::time::sleep(wait) => {}
-            () = self.next_end() => {}
+            () = told => self.vain = 0,
+            () = self.next_end() => self.vain = 0,
         }
+    }
+
+    /// How long to wait when nothing happens.
+    fn wait(&self) -> Duration {
+        let longest = if self.options.until_idle {
+            LONGEST_POLL_OF_COMMANDS
+        } else if self.ear.hears() {
+            LONGEST_POLL_OF_LISTENERS
+        } else {
+            LONGEST_POLL
+        };
+        let grown = POLL.saturating_mul(1 << self.vain.min(16)).min(longest);
+        // Random, so that workers that were started together do not ask the database together.
+        let wait = self.away.unwrap_or(grown).mul_f64(rand::rng().random_range(0.5..=1.5));
+        wait.mul_f64(self.fleet.env.time_scale()).max(Duration::from_millis(20))
     }
 
     /// Waits for a job to end; for ever when there is none.

@@ -40,7 +40,7 @@ impl Store {
         sqlx::query(
             "INSERT INTO campaigns (id, name, spec_hash, spec, state, reason, wave, concurrency,
                 per_organization, budget_usd, spent_usd, tracking_issue, created_at, updated_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULLIF($10, -1.0), $11, $12, $13, $14)
              ON CONFLICT (id) DO UPDATE SET spec = excluded.spec,
                 concurrency = excluded.concurrency, per_organization = excluded.per_organization,
                 budget_usd = excluded.budget_usd, updated_at = excluded.updated_at",
@@ -54,13 +54,17 @@ impl Store {
         .bind(campaign.wave)
         .bind(campaign.concurrency)
         .bind(campaign.per_organization)
-        .bind(campaign.budget_usd)
+        // sqlx tells PostgreSQL that the absent one is of half the size, and the statement, once prepared
+        // so, takes no other.
+        .bind(campaign.budget_usd.unwrap_or(-1.0))
         .bind(campaign.spent_usd)
         .bind(campaign.tracking_issue.clone())
         .bind(now)
         .bind(now)
         .execute(write.db())
         .await?;
+        // Its limits may be wider.
+        write.news();
         write.commit().await?;
         self.campaign(&campaign.id).await
     }
@@ -114,6 +118,7 @@ impl Store {
                 other => other.word(),
             };
             write.say(id, None, kind, reason);
+            write.news();
         }
         write.commit().await?;
         if !changed {

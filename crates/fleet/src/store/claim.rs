@@ -1,56 +1,58 @@
-//! Taking a job: which one is next, and what keeps one back.
+//! Taking a job, in three steps of which none depends on how many jobs are queued.
+//!
+//! 1. Without any lock: which groups of jobs (campaign, kind, priority) have room, and the first job of
+//!    each. When there is none, nothing was written and nobody was disturbed.
+//! 2. In a transaction: the first job of the best group that nobody else is taking just now.
+//! 3. Its lane, and the new lease.
+//!
+//! No lock is of the whole database. What must hold exactly is counted under a lock that only those wait
+//! for who would count the same: the limits of a campaign (concurrency, organisation, budget) under one
+//! of the campaign, "one at a time" of a lane under one of the lane. Both are PostgreSQL's advisory locks
+//! of a transaction: they end with it, whoever dies, and they work through a pooler that lends its
+//! connections by transaction. Rows would do as well, but every end of a job writes the campaign's row,
+//! and would then wait for claims. Counters in a row would need no count, but would drift: a lease that runs
+//! out writes nothing.
+//!
+//! Locks are taken in one order: campaign, job, lane, the lane's other jobs.
+
+mod statements;
 
 use sqlx::AssertSqlSafe;
 use sqlx::any::AnyRow;
 
-use super::db::{Dialect, ExclusiveLock, Write, get, quoted, word};
+use super::db::{Dialect, SharedLock, Write, get, meaningless, word};
 use super::targets::set_state;
 use super::{Store, StoreResult};
 use patchwright_types::campaign::{ErrorClass, Job, JobKind, Lease, Millis, TargetState};
 
-/// A job `o` whose lease counts at `$1`: it has not run out, and does not end so late that the clock
-/// must have been wrong when it was given.
-pub(super) const LIVE: &str = "o.state = 'running' AND o.lease_until > $1
-    AND o.lease_until <= $1 + o.lease_ms + 60000";
+pub use statements::{Bound, HotStatement};
+pub(super) use statements::{FENCE, LIVE, renew};
+use statements::{FIND_BEGINS, Group, LANE, find, hot, next_due, pick, take};
 
-/// The campaign `c` can pay for `j` besides what is running.
-pub(super) fn within_budget() -> String {
-    format!(
-        "(c.budget_usd IS NULL OR (c.spent_usd < c.budget_usd AND c.spent_usd + j.reserve_usd
-            + (SELECT COALESCE(SUM(o.reserve_usd), 0.0) FROM jobs o WHERE o.campaign = j.campaign
-                AND o.kind = 'target' AND o.id <> j.id AND {LIVE}) <= c.budget_usd + 0.000001))"
-    )
+/// How often a claim looks again when others were faster at all that it saw.
+const LOOKS: usize = 4;
+
+/// A group that may give a job.
+struct Found {
+    /// Empty for jobs of no campaign.
+    campaign: String,
+    kind: JobKind,
+    group: Group,
+    part: String,
+    priority: i64,
+    /// Its first job.
+    job: i64,
+    /// Its campaign has limits.
+    limited: bool,
 }
 
-/// The next job that may run. Bound to `$1`: now; to `$2`: the campaign, when only its jobs are wanted.
-fn next(kinds: &[JobKind], campaign: Option<&str>, dialect: Dialect) -> String {
-    let kinds = quoted(kinds.iter().map(|kind| kind.word()));
-    let live_j = LIVE.replace("o.", "j.");
-    let budget = within_budget();
-    let of_it = campaign.map_or("", |_| " AND j.campaign = $2");
-    // Workers that look at once take different rows instead of waiting for each other.
-    let lock = match dialect {
-        Dialect::Sqlite => "",
-        Dialect::Postgres => " FOR UPDATE OF j SKIP LOCKED",
-    };
-    format!(
-        "SELECT j.id AS id, j.kind AS kind, j.campaign AS campaign, j.subject AS subject,
-            j.attempt AS attempt, j.max_attempts AS max_attempts, j.epoch AS epoch
-         FROM jobs j LEFT JOIN campaigns c ON c.id = j.campaign
-         WHERE j.kind IN ({kinds}){of_it}
-            AND ((j.state = 'queued' AND (j.run_at <= $1 OR j.updated_at > $1 + 60000))
-                OR (j.state = 'running' AND NOT ({live_j})))
-            AND (j.campaign IS NULL OR c.state = 'running')
-            AND NOT EXISTS (SELECT 1 FROM jobs o WHERE o.lane = j.lane AND o.id <> j.id AND {LIVE})
-            AND (j.kind <> 'target' OR j.campaign IS NULL OR (
-                (c.concurrency IS NULL OR c.concurrency > (SELECT COUNT(*) FROM jobs o
-                    WHERE o.campaign = j.campaign AND o.kind = 'target' AND o.id <> j.id AND {LIVE}))
-                AND (c.per_organization IS NULL OR c.per_organization > (SELECT COUNT(*) FROM jobs o
-                    WHERE o.campaign = j.campaign AND o.kind = 'target' AND o.id <> j.id
-                    AND o.organization = j.organization AND {LIVE}))
-                AND {budget}))
-         ORDER BY j.priority DESC, j.run_at, j.id LIMIT 1{lock}"
-    )
+/// What became of a try at one group.
+enum Tried {
+    Taken(Job, Lease),
+    /// It was tried too often already, and is dead now.
+    Buried,
+    /// Others were faster.
+    Gone,
 }
 
 impl Store {
@@ -77,49 +79,165 @@ impl Store {
         campaign: Option<&str>,
         length: Millis,
     ) -> StoreResult<Option<(Job, Lease)>> {
-        // An idle worker would otherwise take the write lock every second.
-        if !self.may_have_work(kinds).await? {
-            return Ok(None);
-        }
-        let mut write = self.write().await?;
-        write.alone(ExclusiveLock::Claim).await?;
-        let claimed = loop {
-            let select = AssertSqlSafe(next(kinds, campaign, write.dialect));
-            let query = sqlx::query(select).bind(write.now);
-            let query = match campaign {
-                Some(campaign) => query.bind(campaign),
-                None => query,
-            };
-            let row = query.fetch_optional(write.db()).await?;
-            let Some(row) = row else { break None };
-            let job = job_of(&row)?;
-            // An attempt counts when it begins, so a worker that dies in each attempt cannot claim
-            // the job for ever.
-            if job.attempt > job.max_attempts {
-                bury(&mut write, &job).await?;
-                continue;
+        let mut looks = 0;
+        while looks < LOOKS {
+            let found = self.find(kinds, campaign).await?;
+            if found.is_empty() {
+                return Ok(None);
             }
-            // A new epoch makes every write of the previous holder fail, even if it only was slow.
-            let epoch: i64 = get::<i64>(&row, "epoch")? + 1;
-            take(&mut write, &job, owner, epoch, length).await?;
-            let lease = Lease { job: job.id, epoch, owner: owner.to_owned(), length };
-            break Some((job, lease));
-        };
-        write.commit().await?;
-        Ok(claimed)
+            let mut buried = false;
+            for found in &found {
+                match self.try_group(owner, found, length).await? {
+                    Tried::Taken(job, lease) => return Ok(Some((job, lease))),
+                    Tried::Buried => {
+                        buried = true;
+                        break;
+                    }
+                    Tried::Gone => {}
+                }
+            }
+            // A dead job is progress: there are never more looks than dead jobs and `LOOKS`.
+            looks += usize::from(!buried);
+        }
+        Ok(None)
     }
 
-    /// A look that needs no lock, so that idle workers do not disturb those that write.
-    async fn may_have_work(&self, kinds: &[JobKind]) -> StoreResult<bool> {
-        let kinds = quoted(kinds.iter().map(|kind| kind.word()));
+    /// How many milliseconds until a queued job of these kinds is due that is not due yet.
+    ///
+    /// # Errors
+    /// When the database cannot be used.
+    pub async fn next_due(&self, kinds: &[JobKind]) -> StoreResult<Option<Millis>> {
         let now = self.now().await?;
-        let row = sqlx::query(AssertSqlSafe(format!(
-            "SELECT 1 AS one FROM jobs o WHERE kind IN ({kinds}) AND
-                ((state = 'queued' AND (run_at <= $1 OR updated_at > $1 + 60000))
-                OR (state = 'running' AND NOT ({LIVE}))) LIMIT 1"
-        )));
-        Ok(row.bind(now).fetch_optional(&self.inner.pool).await?.is_some())
+        let row = sqlx::query(AssertSqlSafe(next_due(kinds))).bind(now);
+        let due: Option<Millis> = get(&row.fetch_one(&self.inner.pool).await?, "due")?;
+        Ok(due.map(|due| due.saturating_sub(now).max(0)))
     }
+
+    /// The statements that workers send all the time, to be looked at with the database's `EXPLAIN`.
+    pub fn hot_statements(&self) -> Vec<HotStatement> {
+        hot(self.inner.dialect)
+    }
+
+    async fn find(&self, kinds: &[JobKind], campaign: Option<&str>) -> StoreResult<Vec<Found>> {
+        let pool = &self.inner.pool;
+        let mut look = match self.inner.dialect {
+            Dialect::Sqlite => pool.begin().await?,
+            Dialect::Postgres => pool.begin_with(FIND_BEGINS).await?,
+        };
+        let row = sqlx::query(self.inner.dialect.now()).fetch_one(&mut *look).await?;
+        let now: Millis = get(&row, "now")?;
+        let query = sqlx::query(AssertSqlSafe(find(kinds, campaign.is_some()))).bind(now);
+        let query = match campaign {
+            Some(campaign) => query.bind(campaign),
+            None => query,
+        };
+        let rows = query.fetch_all(&mut *look).await?;
+        look.commit().await?;
+        rows.iter().map(found_of).collect()
+    }
+
+    async fn try_group(&self, owner: &str, found: &Found, length: Millis) -> StoreResult<Tried> {
+        let mut write = self.write().await?;
+        if found.limited {
+            write.lock(SharedLock::Campaign, &found.campaign).await?;
+        }
+        let of_campaign = !found.campaign.is_empty();
+        let select = pick(found.group, of_campaign, found.limited, write.dialect);
+        let query =
+            sqlx::query(AssertSqlSafe(select)).bind(write.now).bind(found.campaign.as_str());
+        let query = match found.group {
+            Group::Stray => query.bind(found.job),
+            Group::Whole => query.bind(found.kind.word()).bind(found.priority),
+            Group::Apart => {
+                query.bind(found.kind.word()).bind(found.priority).bind(found.part.as_str())
+            }
+        };
+        let Some(row) = query.fetch_optional(write.db()).await? else { return Ok(Tried::Gone) };
+        let job = job_of(&row)?;
+        let lane: Option<String> = get(&row, "lane")?;
+        if let Some(lane) = lane
+            && !lane_is_free(&mut write, found.group, job.id, &lane).await?
+        {
+            return Ok(Tried::Gone);
+        }
+        // An attempt counts when it begins, so a worker that dies in each attempt cannot claim
+        // the job for ever.
+        if job.attempt > job.max_attempts {
+            bury(&mut write, &job).await?;
+            write.commit().await?;
+            return Ok(Tried::Buried);
+        }
+        // A new epoch makes every write of the previous holder fail, even if it only was slow.
+        let epoch: i64 = get::<i64>(&row, "epoch")? + 1;
+        let update = sqlx::query(AssertSqlSafe(take(write.dialect)));
+        update
+            .bind(job.attempt)
+            .bind(epoch)
+            .bind(owner)
+            .bind(length)
+            .bind(length)
+            .bind(job.id)
+            .execute(write.db())
+            .await?;
+        write.commit().await?;
+        let lease = Lease { job: job.id, epoch, owner: owner.to_owned(), length };
+        Ok(Tried::Taken(job, lease))
+    }
+}
+
+fn found_of(row: &AnyRow) -> StoreResult<Found> {
+    let form: i64 = get(row, "form")?;
+    Ok(Found {
+        campaign: get(row, "campaign")?,
+        kind: word(row, "kind", JobKind::parse)?,
+        group: Group::parse(form).ok_or_else(|| meaningless("form", &form.to_string()))?,
+        part: get(row, "part")?,
+        priority: get(row, "priority")?,
+        job: get(row, "id")?,
+        limited: get::<i64>(row, "limited")? != 0,
+    })
+}
+
+/// Nobody works on the lane, and nobody begins to until this transaction ends.
+///
+/// The job was picked by a look from before the lane was locked, and a job of the same lane may have been
+/// taken since. One whose lease has run out is locked as well: its holder may be renewing it at this
+/// moment, and both would hold the lane.
+async fn lane_is_free(
+    write: &mut Write<'_>,
+    group: Group,
+    job: i64,
+    lane: &str,
+) -> StoreResult<bool> {
+    if write.dialect == Dialect::Sqlite {
+        // The only writer; what was read a moment ago is still true.
+        return Ok(true);
+    }
+    let locked = match group {
+        // A late renewal waits for the rows of its lane with the lane locked, and we have one of these
+        // rows: whoever waited here would wait for ever.
+        Group::Stray => write.try_lock(SharedLock::Lane, lane).await?,
+        Group::Whole | Group::Apart => {
+            write.lock(SharedLock::Lane, lane).await?;
+            true
+        }
+    };
+    if !locked {
+        return Ok(false);
+    }
+    let rows = sqlx::query(write.lock_rows(LANE)).bind(lane).bind(job);
+    let rows = rows.fetch_all(write.db()).await?;
+    if rows.is_empty() {
+        return Ok(true);
+    }
+    write.look_again().await?;
+    for row in &rows {
+        let (until, length): (Millis, Millis) = (get(row, "lease_until")?, get(row, "lease_ms")?);
+        if until > write.now && until <= write.now.saturating_add(length).saturating_add(60_000) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The job as it will be when it is taken.
@@ -132,30 +250,6 @@ fn job_of(row: &AnyRow) -> StoreResult<Job> {
         attempt: get::<i64>(row, "attempt")? + 1,
         max_attempts: get(row, "max_attempts")?,
     })
-}
-
-async fn take(
-    write: &mut Write<'_>,
-    job: &Job,
-    owner: &str,
-    epoch: i64,
-    length: Millis,
-) -> StoreResult<()> {
-    let now = write.now;
-    sqlx::query(
-        "UPDATE jobs SET state = 'running', attempt = $1, epoch = $2, owner = $3, lease_until = $4,
-            lease_ms = $5, updated_at = $6 WHERE id = $7",
-    )
-    .bind(job.attempt)
-    .bind(epoch)
-    .bind(owner)
-    .bind(now.saturating_add(length))
-    .bind(length)
-    .bind(now)
-    .bind(job.id)
-    .execute(write.db())
-    .await?;
-    Ok(())
 }
 
 /// Its workers died or hung as often as it may be tried.

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
 use sqlx::any::AnyRow;
+use sqlx::pool::PoolConnection;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, Row, Transaction};
 use tokio::sync::MutexGuard;
 use tokio::time::timeout;
 
+use super::news::CHANNEL;
 use super::{Inner, Store, StoreError, StoreResult};
 use patchwright_types::campaign::Millis;
 
@@ -22,12 +25,15 @@ pub(super) enum Dialect {
 
 impl Dialect {
     /// Now, in milliseconds, by the database's clock; not the transaction's beginning.
-    pub(super) fn now(self) -> &'static str {
+    pub(super) fn now(self) -> AssertSqlSafe<String> {
+        AssertSqlSafe(format!("SELECT {} AS now", self.time()))
+    }
+
+    /// The same, within a statement.
+    pub(super) fn time(self) -> &'static str {
         match self {
-            Dialect::Sqlite => "SELECT CAST(unixepoch('now', 'subsec') * 1000 AS INTEGER) AS now",
-            Dialect::Postgres => {
-                "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) AS now"
-            }
+            Dialect::Sqlite => "CAST(unixepoch('now', 'subsec') * 1000 AS INTEGER)",
+            Dialect::Postgres => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
         }
     }
 
@@ -54,10 +60,27 @@ impl Dialect {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ExclusiveLock {
     Migrate = 0x5057_0001,
-    /// Claims and renewals, so that what they count is exact.
-    Claim = 0x5057_0002,
     /// Event numbers become visible in order.
     Events = 0x5057_0003,
+}
+
+/// Locks of one thing among many, which has no row, or one that others write all the time. Held until the
+/// transaction ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SharedLock {
+    /// What runs in a campaign, while it is counted.
+    Campaign,
+    /// Who holds a lane.
+    Lane,
+}
+
+impl SharedLock {
+    /// PostgreSQL names advisory locks by numbers. Two names with the same one only wait for each other.
+    fn number(self, name: &str) -> i64 {
+        let hash = Sha256::digest(format!("{self:?}:{name}"));
+        let first = hash.first_chunk::<8>().copied().unwrap_or_default();
+        i64::from_be_bytes(first)
+    }
 }
 
 /// A write transaction. Events are written last, at [`Write::commit`]; dropped without it, nothing
@@ -68,7 +91,22 @@ pub(super) struct Write<'a> {
     pub(super) now: Millis,
     pub(super) dialect: Dialect,
     events: Vec<PendingEvent>,
+    /// See [`Write::news`].
+    pub(super) has_news: bool,
+    store: &'a Inner,
     _gate: Option<MutexGuard<'a, ()>>,
+}
+
+/// A connection for one statement, with SQLite's turn to write.
+pub(super) struct Turn<'a> {
+    connection: PoolConnection<Any>,
+    _gate: Option<MutexGuard<'a, ()>>,
+}
+
+impl Turn<'_> {
+    pub(super) fn db(&mut self) -> &mut AnyConnection {
+        &mut self.connection
+    }
 }
 
 struct PendingEvent {
@@ -79,26 +117,42 @@ struct PendingEvent {
 }
 
 impl Store {
-    /// Begins to write. In one process SQLite's writers queue here and not at the file's lock.
+    /// A connection for a single statement that writes, and is a transaction of its own.
+    pub(super) async fn turn(&self) -> StoreResult<Turn<'_>> {
+        let gate = self.gate().await?;
+        Ok(Turn { connection: self.inner.pool.acquire().await?, _gate: gate })
+    }
+
+    /// In one process SQLite's writers queue here and not at the file's lock: SQLite answers
+    /// `SQLITE_BUSY` to waiting writers in no fair order; this queue serves them in turn.
+    async fn gate(&self) -> StoreResult<Option<MutexGuard<'_, ()>>> {
+        let inner: &Inner = &self.inner;
+        if inner.dialect == Dialect::Postgres {
+            return Ok(None);
+        }
+        let waited = timeout(PATIENCE, inner.gate.lock()).await;
+        waited.map(Some).map_err(|_| StoreError::Locked(inner.name.clone()))
+    }
+
+    /// Begins to write.
     pub(super) async fn write(&self) -> StoreResult<Write<'_>> {
         let inner: &Inner = &self.inner;
-        let gate = match inner.dialect {
-            Dialect::Postgres => None,
-            Dialect::Sqlite => {
-                // SQLite answers SQLITE_BUSY to waiting writers in no fair order; this queue serves
-                // them in turn.
-                let waited = timeout(PATIENCE, inner.gate.lock()).await;
-                Some(waited.map_err(|_| StoreError::Locked(inner.name.clone()))?)
-            }
-        };
+        let gate = self.gate().await?;
         let tx = match inner.dialect {
             // A plain BEGIN takes the write lock at the first write and can fail there, after reads
             // that the write depends on.
             Dialect::Sqlite => inner.pool.begin_with("BEGIN IMMEDIATE").await?,
             Dialect::Postgres => inner.pool.begin().await?,
         };
-        let mut write =
-            Write { tx, now: 0, dialect: inner.dialect, events: Vec::new(), _gate: gate };
+        let mut write = Write {
+            tx,
+            now: 0,
+            dialect: inner.dialect,
+            events: Vec::new(),
+            has_news: false,
+            store: inner,
+            _gate: gate,
+        };
         // The database's clock, because workers on several machines compare leases by it.
         write.now = write.time().await?;
         Ok(write)
@@ -123,6 +177,26 @@ impl Write<'_> {
             self.now = self.time().await?;
         }
         Ok(())
+    }
+
+    /// Waits for the lock. SQLite has a single writer anyway.
+    pub(super) async fn lock(&mut self, lock: SharedLock, name: &str) -> StoreResult<()> {
+        if self.dialect == Dialect::Postgres {
+            let query = sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(lock.number(name));
+            query.execute(self.db()).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the lock when nobody has it.
+    pub(super) async fn try_lock(&mut self, lock: SharedLock, name: &str) -> StoreResult<bool> {
+        match self.dialect {
+            Dialect::Sqlite => Ok(true),
+            Dialect::Postgres => {
+                let query = sqlx::query("SELECT pg_try_advisory_xact_lock($1) AS locked");
+                get(&query.bind(lock.number(name)).fetch_one(self.db()).await?, "locked")
+            }
+        }
     }
 
     /// Takes the time again.
@@ -175,7 +249,16 @@ impl Write<'_> {
             .execute(self.db())
             .await?;
         }
-        Ok(self.tx.commit().await?)
+        if self.has_news && self.dialect == Dialect::Postgres {
+            // Sent when the transaction is written, and only then.
+            let told = sqlx::query("SELECT pg_notify($1, '')").bind(CHANNEL);
+            told.execute(self.db()).await?;
+        }
+        self.tx.commit().await?;
+        if self.has_news {
+            self.store.news.tell();
+        }
+        Ok(())
     }
 }
 

@@ -17,7 +17,12 @@ impl From<Error> for StoreError {
                     .map_or_else(|| postgres(&code, &message), |code| sqlite(code, &message))
             }
             Error::PoolTimedOut => {
-                StoreError::Unavailable("no connection was free in time".to_owned())
+                StoreError::Unavailable(
+                    "no connection could be had in ten seconds; a PostgreSQL that says \"too many \
+                     clients\" in its log needs a larger `max_connections`, PgBouncer before it, or \
+                     fewer workers"
+                        .to_owned(),
+                )
             }
             Error::Io(_)
             | Error::Tls(_)

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use sqlx::AssertSqlSafe;
+use sqlx::any::AnyRow;
 
-use super::claim::{LIVE, within_budget};
+use super::claim::LIVE;
 use super::db::{Write, clean, get, meaningless, quoted, word};
 use super::targets::set_state;
 use super::{Store, StoreResult};
@@ -57,7 +58,11 @@ async fn put(write: &mut Write<'_>, job: &NewJob, conflict: &str) -> StoreResult
         .bind(now)
         .execute(write.db())
         .await?;
-    Ok(done.rows_affected() > 0)
+    let queued = done.rows_affected() > 0;
+    if queued {
+        write.news();
+    }
+    Ok(queued)
 }
 
 impl Store {
@@ -116,35 +121,107 @@ impl Store {
     }
 
     /// What is left to do of these kinds. What a pause or a spent budget keeps back is not counted.
+    ///
+    /// # Errors
+    /// When the database cannot be used.
     pub async fn outlook(&self, kinds: &[JobKind]) -> StoreResult<QueueOutlook> {
         let now = self.now().await?;
         let kinds = quoted(kinds.iter().map(|kind| kind.word()));
-        let budget = within_budget();
+        // Counted in groups, and the campaigns asked once for each: a question for each job makes this
+        // as slow as the queue is long times what runs.
         let rows = sqlx::query(AssertSqlSafe(format!(
-            "SELECT j.state AS state, COUNT(*) AS count, MIN(j.run_at) AS run_at
-             FROM jobs j LEFT JOIN campaigns c ON c.id = j.campaign
-             WHERE j.kind IN ({kinds}) AND j.state IN ('queued', 'running')
-                AND ((j.state = 'running' AND {live}) OR j.campaign IS NULL
-                    OR (c.state = 'running' AND (j.kind <> 'target' OR {budget}
-                        OR EXISTS (SELECT 1 FROM jobs o WHERE o.campaign = j.campaign
-                            AND o.kind = 'target' AND o.id <> j.id AND {LIVE}))))
-             GROUP BY j.state",
-            live = LIVE.replace("o.", "j."),
-        )))
-        .bind(now)
-        .fetch_all(&self.inner.pool)
-        .await?;
+            "SELECT COALESCE(o.campaign, '') AS campaign, o.kind AS kind, o.reserve_usd AS reserve_usd,
+                CASE WHEN {LIVE} THEN 'live' ELSE o.state END AS state, COUNT(*) AS count,
+                MIN(o.run_at) AS run_at
+             FROM jobs o WHERE o.kind IN ({kinds}) AND o.state IN ('queued', 'running')
+             GROUP BY COALESCE(o.campaign, ''), o.kind, o.reserve_usd,
+                CASE WHEN {LIVE} THEN 'live' ELSE o.state END"
+        )));
+        let rows = rows.bind(now).fetch_all(&self.inner.pool).await?;
+        let groups: Vec<JobGroup> = rows.iter().map(group_of).collect::<StoreResult<_>>()?;
+        let rooms = self.rooms(&groups).await?;
         let mut outlook = QueueOutlook::default();
-        for row in &rows {
-            let state: String = get(row, "state")?;
-            if state == "running" {
-                outlook.running = get(row, "count")?;
+        for group in &groups {
+            let counts = match rooms.get(&group.campaign) {
+                _ if group.state == "live" || group.campaign.is_empty() => true,
+                None => false,
+                Some(room) => {
+                    group.kind != JobKind::Target
+                        || room.running > 0
+                        || room.left.is_none_or(|left| left >= group.reserve_usd)
+                }
+            };
+            if !counts {
+                continue;
+            }
+            if group.state == "queued" {
+                outlook.waiting += group.count;
+                let wait = group.run_at.saturating_sub(now).max(0);
+                outlook.next_in = Some(outlook.next_in.map_or(wait, |next| next.min(wait)));
             } else {
-                outlook.waiting = get(row, "count")?;
-                let run_at: Option<Millis> = get(row, "run_at")?;
-                outlook.next_in = run_at.map(|at| at.saturating_sub(now).max(0));
+                outlook.running += group.count;
             }
         }
         Ok(outlook)
     }
+
+    /// The running campaigns of these groups.
+    async fn rooms(&self, groups: &[JobGroup]) -> StoreResult<BTreeMap<String, Room>> {
+        let select = "SELECT id, budget_usd, spent_usd FROM campaigns WHERE state = 'running'";
+        let rows = sqlx::query(select).fetch_all(&self.inner.pool).await?;
+        let mut rooms = BTreeMap::new();
+        for row in &rows {
+            let id: String = get(row, "id")?;
+            let of_it = |group: &&JobGroup| {
+                group.campaign == id && group.kind == JobKind::Target && group.state == "live"
+            };
+            let running = groups.iter().filter(of_it);
+            let (mut count, mut held) = (0, 0.0);
+            for group in running {
+                count += group.count;
+                held +=
+                    group.reserve_usd * f64::from(u32::try_from(group.count).unwrap_or(u32::MAX));
+            }
+            let budget: Option<f64> = get(row, "budget_usd")?;
+            let spent: f64 = get(row, "spent_usd")?;
+            let left =
+                budget.map(
+                    |budget| {
+                        if spent >= budget { -1.0 } else { budget + 0.000_001 - spent - held }
+                    },
+                );
+            rooms.insert(id, Room { running: count, left });
+        }
+        Ok(rooms)
+    }
+}
+
+/// Jobs that only their ids and times tell apart.
+struct JobGroup {
+    /// Empty for jobs of no campaign.
+    campaign: String,
+    kind: JobKind,
+    reserve_usd: f64,
+    /// `live` when its lease counts.
+    state: String,
+    count: i64,
+    /// The earliest of them.
+    run_at: Millis,
+}
+
+/// What a campaign has running, and what money it has besides; `None` is without a limit.
+struct Room {
+    running: i64,
+    left: Option<f64>,
+}
+
+fn group_of(row: &AnyRow) -> StoreResult<JobGroup> {
+    Ok(JobGroup {
+        campaign: get(row, "campaign")?,
+        kind: word(row, "kind", JobKind::parse)?,
+        reserve_usd: get(row, "reserve_usd")?,
+        state: get(row, "state")?,
+        count: get(row, "count")?,
+        run_at: get(row, "run_at")?,
+    })
 }

@@ -1,17 +1,17 @@
-//! What the holder of a job may do: renew, and write what belongs to the job. Each begins by locking
-//! the job's row and looking whether it is still ours.
+//! What the holder of a job may write. Each begins by locking the job's row and looking whether it is
+//! still ours.
 
 use std::time::Duration;
 
 use super::changesets::put_changeset;
-use super::claim::LIVE;
-use super::db::{ExclusiveLock, Write, clean, get, word};
+use super::claim::FENCE;
+use super::db::{Write, clean, get, word};
 use super::jobs::requeue;
 use super::runs::{self, EndedRun};
 use super::targets::set_state;
 use super::{Store, StoreError, StoreResult};
 use patchwright_types::campaign::{
-    Changeset, ErrorClass, Job, JobEnd, JobKind, Lease, Millis, NewJob, TargetEnd, TargetState,
+    Changeset, ErrorClass, Job, JobEnd, JobKind, Lease, NewJob, TargetEnd, TargetState,
 };
 
 /// How often the end of a job is written again, and the wait before the first time.
@@ -24,10 +24,8 @@ struct EndAttempts {
 }
 
 /// Locks the job, or says that it is not ours.
-async fn fence(write: &mut Write<'_>, lease: &Lease) -> StoreResult<Job> {
-    let select = "SELECT kind, campaign, subject, attempt, max_attempts FROM jobs
-         WHERE id = $1 AND epoch = $2 AND owner = $3 AND state = 'running'";
-    let row = sqlx::query(write.lock_rows(select))
+pub(super) async fn fence(write: &mut Write<'_>, lease: &Lease) -> StoreResult<Job> {
+    let row = sqlx::query(write.lock_rows(FENCE))
         .bind(lease.job)
         .bind(lease.epoch)
         .bind(lease.owner.as_str())
@@ -76,55 +74,11 @@ async fn finish(write: &mut Write<'_>, job: &Job, end: &JobEnd) -> StoreResult<b
     .bind(job.id)
     .execute(write.db())
     .await?;
+    write.frees(job.id).await?;
     Ok(state == "dead")
 }
 
 impl Store {
-    /// Extends the lease from now. One that has run out is extended, too, unless the job or its lane
-    /// was given to somebody else.
-    pub async fn renew(&self, lease: &Lease) -> StoreResult<()> {
-        let mut write = self.write().await?;
-        write.alone(ExclusiveLock::Claim).await?;
-        // The lane may have been given to another job after this lease ran out.
-        fence(&mut write, lease).await?;
-        let now = write.now;
-        let taken = format!(
-            "SELECT 1 AS one FROM jobs o JOIN jobs j ON j.lane = o.lane
-             WHERE j.id = $2 AND o.id <> j.id AND {LIVE} LIMIT 1"
-        );
-        let taken = sqlx::query(sqlx::AssertSqlSafe(taken)).bind(now).bind(lease.job);
-        if taken.fetch_optional(write.db()).await?.is_some() {
-            return Err(StoreError::LeaseLost { job: lease.job });
-        }
-        sqlx::query(
-            "UPDATE jobs SET lease_until = $1, lease_ms = $2, updated_at = $3 WHERE id = $4",
-        )
-        .bind(now.saturating_add(lease.length))
-        .bind(lease.length)
-        .bind(now)
-        .bind(lease.job)
-        .execute(write.db())
-        .await?;
-        write.commit().await
-    }
-
-    /// The lease is ours, and lasts for so many more milliseconds; 0 or less when it has run out and
-    /// nobody has taken the job yet.
-    pub async fn remaining(&self, lease: &Lease) -> StoreResult<Millis> {
-        let row = sqlx::query(
-            "SELECT lease_until FROM jobs
-             WHERE id = $1 AND epoch = $2 AND owner = $3 AND state = 'running'",
-        )
-        .bind(lease.job)
-        .bind(lease.epoch)
-        .bind(lease.owner.as_str())
-        .fetch_optional(&self.inner.pool)
-        .await?;
-        let row = row.ok_or(StoreError::LeaseLost { job: lease.job })?;
-        let until: Millis = get(&row, "lease_until")?;
-        Ok(until.saturating_sub(self.now().await?))
-    }
-
     /// Ends a job that has nothing else to write. Its target follows where it has to: back into the
     /// queue with the job, failed when the job failed for good.
     /// A database that does not answer is asked a few times: what was done is not to be lost.

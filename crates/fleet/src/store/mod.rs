@@ -18,10 +18,13 @@ mod import;
 mod jobs;
 mod leases;
 mod migrate;
+mod news;
 mod open;
 mod pace;
+mod pool;
 mod prune;
 mod queue;
+mod renew;
 mod reviews;
 mod runs;
 mod schedules;
@@ -30,9 +33,11 @@ mod targets;
 use std::fmt;
 use std::sync::Arc;
 
+pub use claim::{Bound, HotStatement};
 pub use import::Imported;
 pub use jobs::QueueOutlook;
 pub use migrate::VERSION;
+pub use news::Deaf;
 pub use open::file_url;
 pub use queue::{QueuedJob, RunningJob};
 pub use reviews::{PaidReview, ReviewCaps, ReviewSlot};
@@ -40,6 +45,7 @@ pub use runs::{EndedRun, MOST_EXAMINED, PAGE, RunCursor, RunDay, RunPage, RunRow
 use sqlx::AnyPool;
 
 use crate::store::db::{Dialect, get};
+use crate::store::news::News;
 use patchwright_types::campaign::Millis;
 
 /// Why the store did not do it.
@@ -86,6 +92,7 @@ struct Inner {
     gate: tokio::sync::Mutex<()>,
     /// For people; without a password.
     name: String,
+    news: News,
 }
 
 impl fmt::Debug for Store {

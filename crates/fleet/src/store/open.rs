@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use secrecy::SecretString;
 use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyConnection, AnyPool, Connection};
 use url::Url;
 
 use super::db::{Dialect, PATIENCE};
-use super::{Inner, Store, StoreError, StoreResult};
+use super::news::News;
+use super::{Inner, Store, StoreError, StoreResult, pool};
 
 /// An SQLite file that is checked page by page at every opening; of a larger one only what is read.
 const CHECKED: u64 = 64 << 20;
@@ -109,12 +111,24 @@ impl Store {
         let place = DatabaseAddress::parse(url)?;
         let name = place.name();
         let opened = match &place {
-            DatabaseAddress::File(path) => file(path).await,
-            DatabaseAddress::Server(url) => server(url).await,
+            DatabaseAddress::File(path) => file(path).await.map(|pool| (pool, Dialect::Sqlite)),
+            DatabaseAddress::Server(url) => match probe(url).await {
+                Ok(()) => pool::server(url).map(|pool| (pool, Dialect::Postgres)),
+                Err(err) => Err(err),
+            },
         };
         let (pool, dialect) = opened.map_err(|err| named(err, &name))?;
-        let inner =
-            Inner { pool, dialect, gate: tokio::sync::Mutex::default(), name: name.clone() };
+        let server = match &place {
+            DatabaseAddress::File(_) => None,
+            DatabaseAddress::Server(url) => Some(SecretString::from(url.to_string())),
+        };
+        let inner = Inner {
+            pool,
+            dialect,
+            gate: tokio::sync::Mutex::default(),
+            name: name.clone(),
+            news: News::new(server),
+        };
         let store = Store { inner: Arc::new(inner) };
         let file = match &place {
             DatabaseAddress::File(path) => Some(path.as_path()),
@@ -158,7 +172,7 @@ fn named(err: StoreError, name: &str) -> StoreError {
     }
 }
 
-async fn file(path: &Path) -> StoreResult<(AnyPool, Dialect)> {
+async fn file(path: &Path) -> StoreResult<AnyPool> {
     let unusable = |err: std::io::Error| StoreError::Unusable(format!("cannot open it: {err}"));
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = fs_err::canonicalize(folder.unwrap_or(Path::new("."))).map_err(unusable)?;
@@ -196,7 +210,7 @@ async fn file(path: &Path) -> StoreResult<(AnyPool, Dialect)> {
     let options = options.after_connect(|connection, _| Box::pin(set_up(connection)));
     let pool = options.connect(&address).await?;
     probe.close().await?;
-    Ok((pool, Dialect::Sqlite))
+    Ok(pool)
 }
 
 /// Every connection to a file: how long it waits, and that what was committed stays.
@@ -210,12 +224,6 @@ async fn set_up(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
         sqlx::query(pragma).execute(&mut *connection).await?;
     }
     Ok(())
-}
-
-async fn server(url: &Url) -> StoreResult<(AnyPool, Dialect)> {
-    probe(url).await?;
-    let options = AnyPoolOptions::new().max_connections(8).acquire_timeout(PATIENCE);
-    Ok((options.connect(url.as_str()).await?, Dialect::Postgres))
 }
 
 /// Waits for a server that is just starting, and says why it cannot be reached.

@@ -1,0 +1,104 @@
+//! Claims from a queue of ten thousand jobs, of which two hundred run, in campaigns with budget, concurrency
+//! and a limit for each organisation: on a PostgreSQL with its own settings, and on SQLite.
+//! `cargo bench --bench claims`.
+//!
+//! A claim is timed as the worker sees it: everything that the database does, and the way there and back.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints and may fail")]
+#![allow(clippy::disallowed_methods, reason = "it starts a server")]
+#![allow(clippy::cast_precision_loss, reason = "figures for people")]
+#![allow(clippy::print_stderr, reason = "it says what it skips")]
+
+#[path = "../tests/support"]
+mod support {
+    pub(crate) mod postgres;
+    pub(crate) mod queue;
+}
+
+use std::time::{Duration, Instant};
+
+use patchwright_fleet::store::Store;
+use patchwright_types::campaign::{JobEnd, JobKind, Lease};
+use support::postgres::postgres_as_it_comes;
+use support::queue::fill;
+
+const KINDS: &[JobKind] = &[JobKind::Target, JobKind::Publish, JobKind::Delivery];
+const LEASE: i64 = 3_600_000;
+/// Claims of one client, and of all clients together.
+const ALONE: usize = 300;
+const TOGETHER: usize = 1_600;
+const CLIENTS: usize = 16;
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let folder = tempfile::tempdir().unwrap();
+    measure("SQLite", &format!("sqlite:{}", folder.path().join("fleet.db").display())).await;
+    if let Some(server) = postgres_as_it_comes().await {
+        measure("PostgreSQL", &server.database().await).await;
+    }
+}
+
+async fn measure(name: &str, url: &str) {
+    Store::open(url).await.unwrap().close().await;
+    fill(url).await;
+    let store = Store::open(url).await.unwrap();
+    let (mut claims, mut renewals, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ALONE {
+        let lease = timed(&mut claims, claim(&store, "alone")).await;
+        timed(&mut renewals, async { store.renew(&lease).await.unwrap() }).await;
+        timed(&mut ends, async { store.end_job(&lease, &JobEnd::Done).await.unwrap() }).await;
+    }
+    let begun = Instant::now();
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|client| {
+            let url = url.to_owned();
+            tokio::spawn(async move {
+                let store = Store::open(&url).await.unwrap();
+                // Connected, and the statements known.
+                let first = claim(&store, "warm").await;
+                store.end_job(&first, &JobEnd::Done).await.unwrap();
+                let begun = Instant::now();
+                for _ in 0..TOGETHER / CLIENTS {
+                    claim(&store, &format!("client {client}")).await;
+                }
+                (begun, Instant::now())
+            })
+        })
+        .collect();
+    let (mut from, mut to) = (None, begun);
+    for client in clients {
+        let (begun, ended) = client.await.unwrap();
+        from = Some(from.map_or(begun, |from: Instant| from.min(begun)));
+        to = to.max(ended);
+    }
+    let seconds = to.duration_since(from.unwrap_or(begun)).as_secs_f64();
+    println!(
+        "{name}: one claim {}, a renewal {}, an end {}; {CLIENTS} clients: {:.0} claims a second",
+        middle(claims),
+        middle(renewals),
+        middle(ends),
+        TOGETHER as f64 / seconds,
+    );
+    store.close().await;
+}
+
+async fn claim(store: &Store, owner: &str) -> Lease {
+    loop {
+        if let Some((_, lease)) = store.claim(owner, KINDS, LEASE).await.unwrap() {
+            return lease;
+        }
+    }
+}
+
+async fn timed<T>(times: &mut Vec<Duration>, work: impl Future<Output = T>) -> T {
+    let begun = Instant::now();
+    let done = work.await;
+    times.push(begun.elapsed());
+    done
+}
+
+/// Median and 99th percentile.
+fn middle(mut times: Vec<Duration>) -> String {
+    times.sort_unstable();
+    let at = |percent: usize| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1e3;
+    format!("{:.2} ms (p99 {:.2})", at(50), at(99))
+}

@@ -1,0 +1,141 @@
+//! Word that a claim may find something: a job was queued, a campaign goes on, room became free. Between
+//! workers of one process always; between processes by PostgreSQL's `NOTIFY`.
+//!
+//! Nothing depends on it: who hears nothing asks again after a while ([`crate::batch::worker`]). So a
+//! connection that listens is only kept where the server has connections to spare, and given up where
+//! notifications do not arrive, as behind a pooler that lends connections by transaction.
+
+use std::time::Duration;
+
+use secrecy::{ExposeSecret, SecretString};
+use sqlx::postgres::PgListener;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::db::{Dialect, Write, get};
+use super::pool::CROWD;
+use super::{Store, StoreError, StoreResult};
+
+/// The channel; without a payload it is news, with one it is somebody's test of the way.
+pub(super) const CHANNEL: &str = "patchwright_jobs";
+
+/// How long a notification of our own may take.
+const ARRIVES: Duration = Duration::from_secs(3);
+
+/// How often a listener looks whether the server still has connections to spare.
+const LOOK: Duration = Duration::from_mins(1);
+
+/// Who is told, and where others are heard.
+pub(super) struct News {
+    told: watch::Sender<u64>,
+    /// PostgreSQL's address with its password.
+    server: Option<SecretString>,
+}
+
+impl News {
+    pub(super) fn new(server: Option<SecretString>) -> News {
+        News { told: watch::Sender::new(0), server }
+    }
+
+    pub(super) fn tell(&self) {
+        self.told.send_modify(|count| *count = count.wrapping_add(1));
+    }
+}
+
+/// Why a process does not hear of others' work at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deaf {
+    /// SQLite has no notifications.
+    File,
+    /// The server's connections are needed for work.
+    Crowded,
+    /// They do not arrive.
+    Pooler,
+}
+
+impl Store {
+    /// Changes whenever a claim may find something new, as far as that is known.
+    pub fn news(&self) -> watch::Receiver<u64> {
+        self.inner.news.told.subscribe()
+    }
+
+    /// Passes on what other processes tell, until that cannot be had any more; then says why. `begun` is
+    /// called once it is known that notifications arrive.
+    ///
+    /// # Errors
+    /// When the database cannot be used.
+    pub async fn listen(&self, begun: impl FnOnce()) -> StoreResult<Deaf> {
+        let Some(server) = &self.inner.news.server else { return Ok(Deaf::File) };
+        // Half of the connections are for work, whatever happens.
+        if self.is_fuller_than(2).await? {
+            return Ok(Deaf::Crowded);
+        }
+        let mut listener = PgListener::connect(server.expose_secret()).await?;
+        listener.listen(CHANNEL).await?;
+        // A pooler takes LISTEN like any statement, and then lends the connection to somebody else.
+        let test = format!("test {:016x}", rand::random::<u64>());
+        let query = sqlx::query("SELECT pg_notify($1, $2)").bind(CHANNEL).bind(test.as_str());
+        query.execute(&self.inner.pool).await?;
+        let arrives = async {
+            while listener.recv().await?.payload() != test {}
+            Ok::<(), sqlx::Error>(())
+        };
+        match timeout(ARRIVES, arrives).await {
+            Ok(heard) => heard?,
+            Err(_) => return Ok(Deaf::Pooler),
+        }
+        begun();
+        // What was told before is not known.
+        self.inner.news.tell();
+        loop {
+            match timeout(LOOK, listener.try_recv()).await {
+                Ok(told) => match told? {
+                    Some(told) if !told.payload().is_empty() => {}
+                    Some(_) => self.inner.news.tell(),
+                    None => {
+                        return Err(StoreError::Unavailable("the connection was lost".to_owned()));
+                    }
+                },
+                Err(_) if self.is_fuller_than(4).await? => return Ok(Deaf::Crowded),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Less than so many parts of two, three, … of the server's connections are free: of 2 the half, of 4
+    /// a quarter.
+    async fn is_fuller_than(&self, parts: i64) -> StoreResult<bool> {
+        let row = sqlx::query(CROWD).fetch_one(&self.inner.pool).await?;
+        let (used, most): (i64, i64) = (get(&row, "used")?, get(&row, "most")?);
+        Ok(most.saturating_sub(used).saturating_mul(parts) < most)
+    }
+}
+
+impl Write<'_> {
+    /// A claim may find something new once this is written.
+    pub(super) fn news(&mut self) {
+        self.has_news = true;
+    }
+
+    /// Somebody waits for what this job held: its lane, or its campaign's room. Asked because a
+    /// notification reaches everybody, and most ends of jobs are nobody's business.
+    pub(super) async fn frees(&mut self, job: i64) -> StoreResult<()> {
+        if self.dialect == Dialect::Sqlite {
+            // There, the workers of other processes hear nothing anyway.
+            self.news();
+            return Ok(());
+        }
+        let waiting = sqlx::query(
+            "SELECT 1 AS one FROM jobs j WHERE j.id = $1 AND (
+                EXISTS (SELECT 1 FROM jobs q WHERE q.lane = j.lane AND q.state = 'queued')
+                OR (j.kind = 'target' AND EXISTS (SELECT 1 FROM campaigns c WHERE c.id = j.campaign
+                        AND COALESCE(c.concurrency, c.per_organization, c.budget_usd) IS NOT NULL)
+                    AND EXISTS (SELECT 1 FROM jobs q WHERE q.state = 'queued'
+                        AND COALESCE(q.campaign, '') = j.campaign AND q.kind = 'target')))",
+        );
+        if waiting.bind(job).fetch_optional(self.db()).await?.is_some() {
+            self.news();
+        }
+        Ok(())
+    }
+}

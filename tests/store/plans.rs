@@ -1,0 +1,102 @@
+//! How the databases answer what workers ask all the time, with a long queue: by an index, never by reading
+//! all jobs. The statements are the product's own.
+
+use patchwright_fleet::store::{Bound, HotStatement};
+use sqlx::{AssertSqlSafe, Connection, Row};
+
+use super::Db;
+use crate::support::postgres::postgres;
+use crate::support::queue::{CAMPAIGNS, fill};
+
+/// A value of the long queue for each thing that a statement is bound to.
+fn value(bound: Bound) -> String {
+    match bound {
+        Bound::Now => "1790000000000".to_owned(),
+        Bound::Campaign => format!("'{}'", CAMPAIGNS[0]),
+        Bound::Kind => "'target'".to_owned(),
+        Bound::Priority => "0".to_owned(),
+        Bound::Part => "'org3'".to_owned(),
+        Bound::Job => "777".to_owned(),
+        Bound::Epoch | Bound::Attempt => "1".to_owned(),
+        Bound::Owner => "'w'".to_owned(),
+        Bound::Lane => "'repository:acme/777'".to_owned(),
+        Bound::Length => "60000".to_owned(),
+    }
+}
+
+fn values(statement: &HotStatement) -> String {
+    let values: Vec<String> = statement.bound.iter().map(|bound| value(*bound)).collect();
+    values.join(", ")
+}
+
+/// The statement with the values in it.
+fn filled(statement: &HotStatement) -> String {
+    let mut text = statement.sql.clone();
+    for (index, bound) in statement.bound.iter().enumerate() {
+        text = text.replace(&format!("${}", index + 1), &value(*bound));
+    }
+    text
+}
+
+async fn long_queue(db: &Db) -> Vec<HotStatement> {
+    db.open().await.close().await;
+    fill(&db.url).await;
+    let store = db.open().await;
+    let statements = store.hot_statements();
+    store.close().await;
+    assert!(statements.len() > 10, "claims, renewals, releases, room");
+    statements
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_reads_all_jobs_for_none_of_them() {
+    let Some(server) = postgres().await else { return };
+    let db = Db::postgres(&server).await;
+    let statements = long_queue(&db).await;
+    let mut connection = sqlx::PgConnection::connect(&db.url).await.unwrap();
+    let generic = "SET plan_cache_mode = force_generic_plan";
+    sqlx::raw_sql(generic).execute(&mut connection).await.unwrap();
+    for (number, statement) in statements.iter().enumerate() {
+        // With the values known, and for any values, as a prepared statement is planned after a while.
+        let prepare = format!("PREPARE hot{number} AS {}", statement.sql);
+        sqlx::raw_sql(AssertSqlSafe(prepare)).execute(&mut connection).await.unwrap();
+        let known = format!("EXPLAIN {}", filled(statement));
+        let any = format!("EXPLAIN EXECUTE hot{number}({})", values(statement));
+        for text in [known, any] {
+            let begin = statement.begin.unwrap_or("BEGIN");
+            sqlx::raw_sql(begin).execute(&mut connection).await.unwrap();
+            let rows = sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(&mut connection).await.unwrap();
+            let lines: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+            let plan = lines.join("\n");
+            sqlx::raw_sql("ROLLBACK").execute(&mut connection).await.unwrap();
+            assert!(!plan.contains("Seq Scan on jobs"), "{}:\n{plan}", statement.name);
+            // Compiling the plan takes a hundred times as long as carrying it out.
+            assert!(!plan.contains("JIT:"), "{}:\n{plan}", statement.name);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_reads_all_jobs_for_none_of_them() {
+    let db = Db::sqlite();
+    let statements = long_queue(&db).await;
+    let path = db.url.trim_start_matches("sqlite:");
+    let mut connection =
+        sqlx::SqliteConnection::connect(&format!("sqlite://{path}")).await.unwrap();
+    for statement in &statements {
+        let text = format!("EXPLAIN QUERY PLAN {}", filled(statement));
+        let rows = sqlx::query(AssertSqlSafe(text)).fetch_all(&mut connection).await.unwrap();
+        for row in &rows {
+            let line: String = row.get("detail");
+            // The names that the statements give to the table of jobs. A scan is of all rows, with or
+            // without an index; a search is not.
+            let whole = ["jobs", "j", "o", "q"].iter().any(|table| {
+                line == format!("SCAN {table}") || line.starts_with(&format!("SCAN {table} "))
+            });
+            assert!(!whole, "{}: {line}\n{}", statement.name, statement.sql);
+            // What is queued is `q`: found by an index of queued jobs that names all that is asked.
+            let slow = line.starts_with("SEARCH q") && line.contains("jobs_by_");
+            assert!(!slow, "{}: {line}\n{}", statement.name, statement.sql);
+        }
+    }
+}
