@@ -102,7 +102,8 @@ impl Store {
         Ok(None)
     }
 
-    /// How many milliseconds until a queued job of these kinds is due that is not due yet.
+    /// How many milliseconds until a job of these kinds is due that is not due yet: its time comes, or
+    /// the lease of whoever has it ends (which is later again each time that it is renewed).
     ///
     /// # Errors
     /// When the database cannot be used.

@@ -17,8 +17,11 @@ const PART: &str =
     "CASE q.kind WHEN 'publish' THEN COALESCE(q.lane, '') ELSE COALESCE(q.organization, '') END";
 
 /// The queued jobs of a row `w` that names campaign and kind. As in the index `jobs_next`.
+///
+/// There is an expression on both sides, here and below, because SQLite does not use the index of one to
+/// compare it with a column of a type.
 const QUEUED: &str = "FROM jobs q
-    WHERE q.state = 'queued' AND COALESCE(q.campaign, '') = w.campaign AND q.kind = w.kind";
+    WHERE q.state = 'queued' AND COALESCE(q.campaign, '') = COALESCE(w.campaign, '') AND q.kind = w.kind";
 
 /// What a statement is bound to, in the order of its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +102,7 @@ pub(crate) fn find(kinds: &[JobKind], of_one: bool) -> String {
                 ORDER BY q.run_at, q.id LIMIT 1)"
         )
     };
-    let (whole, apart) = (head(""), head(&format!(" AND {PART} = w.part")));
+    let (whole, apart) = (head(""), head(&format!(" AND {PART} = COALESCE(w.part, '')")));
     let strays = strays(kinds, of_one);
     format!(
         "WITH RECURSIVE
@@ -110,12 +113,12 @@ pub(crate) fn find(kinds: &[JobKind], of_one: bool) -> String {
          rooms AS (SELECT c.id AS campaign, c.per_organization AS per_organization, {left} AS usd
             FROM campaigns c WHERE c.state = 'running'{only} AND (c.concurrency IS NULL
                 OR c.concurrency > (SELECT COALESCE(SUM(h.jobs), 0) FROM held h WHERE h.campaign = c.id))),
-         queues (campaign, kind, form) AS ({queues}),
+         queues (campaign, kind, form) AS MATERIALIZED ({queues}),
          parts (campaign, kind, form, part) AS (
             SELECT w.campaign, w.kind, w.form,
                 CASE w.form WHEN 0 THEN '' ELSE (SELECT MIN({PART}) {QUEUED}) END FROM queues w
             UNION ALL
-            SELECT w.campaign, w.kind, w.form, (SELECT MIN({PART}) {QUEUED} AND {PART} > w.part)
+            SELECT w.campaign, w.kind, w.form, (SELECT MIN({PART}) {QUEUED} AND {PART} > COALESCE(w.part, ''))
                 FROM parts w WHERE w.form = 1 AND w.part IS NOT NULL),
          open AS (SELECT w.campaign, w.kind, w.form, w.part FROM parts w WHERE w.part IS NOT NULL
             AND NOT (w.form = 1 AND w.kind = 'target' AND w.part <> '' AND EXISTS (
@@ -127,11 +130,11 @@ pub(crate) fn find(kinds: &[JobKind], of_one: bool) -> String {
          levels (campaign, kind, form, part, priority) AS (
             SELECT w.campaign, w.kind, w.form, w.part, CASE w.form
                 WHEN 0 THEN (SELECT MAX(q.priority) {QUEUED})
-                ELSE (SELECT MAX(q.priority) {QUEUED} AND {PART} = w.part) END FROM open w
+                ELSE (SELECT MAX(q.priority) {QUEUED} AND {PART} = COALESCE(w.part, '')) END FROM open w
             UNION ALL
             SELECT w.campaign, w.kind, w.form, w.part, CASE w.form
                 WHEN 0 THEN (SELECT MAX(q.priority) {QUEUED} AND q.priority < w.priority)
-                ELSE (SELECT MAX(q.priority) {QUEUED} AND {PART} = w.part
+                ELSE (SELECT MAX(q.priority) {QUEUED} AND {PART} = COALESCE(w.part, '')
                     AND q.priority < w.priority) END
                 FROM levels w WHERE w.priority IS NOT NULL),
          heads AS MATERIALIZED (SELECT w.campaign, w.kind, w.form, w.part, w.priority,
@@ -161,8 +164,7 @@ fn queues(kinds: &[JobKind], only: &str) -> String {
             parts.push(format!("SELECT '' AS campaign, '{word}' AS kind, {form} AS form"));
         }
         parts.push(match kind {
-            // A budget that pays for none of them is known by the cheapest. An expression on both sides,
-            // because SQLite does not use the index of one to compare it with a column of a type.
+            // A budget that pays for none of them is known by the cheapest.
             JobKind::Target => "SELECT r.campaign AS campaign, 'target' AS kind,
                     CASE WHEN r.per_organization IS NULL THEN 0 ELSE 1 END AS form
                  FROM rooms r WHERE r.usd IS NULL OR r.usd >= (SELECT q.reserve_usd FROM jobs q
@@ -318,14 +320,16 @@ pub(crate) const FENCE: &str =
     "SELECT kind, campaign, subject, lane, attempt, max_attempts FROM jobs
      WHERE id = $1 AND epoch = $2 AND owner = $3 AND state = 'running'";
 
-/// How long until the first queued job of these kinds is due that is not yet.
+/// When the first queued job of these kinds is due that is not yet, or the first lease of one ends.
 pub(crate) fn next_due(kinds: &[JobKind]) -> String {
     let each: Vec<String> = kinds
         .iter()
         .map(|kind| {
             format!(
-                "SELECT (SELECT MIN(run_at) FROM jobs WHERE state = 'queued' AND kind = '{}'
-                    AND run_at > $1) AS due",
+                "SELECT (SELECT MIN(run_at) FROM jobs WHERE state = 'queued' AND kind = '{0}'
+                    AND run_at > $1) AS due
+                 UNION ALL SELECT (SELECT MIN(lease_until) FROM jobs WHERE state = 'running'
+                    AND kind = '{0}' AND lease_until > $1) AS due",
                 kind.word()
             )
         })
