@@ -20,6 +20,7 @@ use patchwright_config::flags::Common;
 use patchwright_fleet::batch::campaign::{self, Campaign};
 use patchwright_fleet::batch::fleet::Fleet;
 use patchwright_fleet::batch::lease::HeldJob;
+use patchwright_fleet::batch::outage::Outages;
 use patchwright_fleet::batch::{publish, stored, target};
 use patchwright_fleet::store::Store;
 use patchwright_forge::{Forge, Role};
@@ -284,13 +285,17 @@ async fn fleet(github: &Server, folder: &std::path::Path) -> Fleet {
     config.publish.labels = vec!["typo".to_owned()];
     config.publish.reviewers = vec!["rita".to_owned()];
     let database = folder.join("fleet.db");
+    let store = Store::open(&format!("sqlite:{}", database.display())).await.unwrap();
+    let ui = Ui { verbosity: Verbosity::Quiet, json: false, actions: false, secrets: None };
+    let redactor = Arc::new(Redactor::new(env.secrets()));
     Fleet {
-        store: Store::open(&format!("sqlite:{}", database.display())).await.unwrap(),
+        outages: Outages::new(store.clone(), ui, Arc::clone(&redactor), env.time_scale()),
+        store,
         forge: Arc::new(connect(github)),
         http: crate::forge::client(),
         config,
-        redactor: Arc::new(Redactor::new(env.secrets())),
-        ui: Ui { verbosity: Verbosity::Quiet, json: false, actions: false, secrets: None },
+        redactor,
+        ui,
         clock: Clock { fixed: None },
         state: folder.join("state"),
         owner: format!("test:{}", rand::random::<u64>()),

@@ -169,7 +169,7 @@ fn outcomes(output: &Output) -> BTreeMap<String, String> {
     outcomes
 }
 
-fn shell(command: &str) -> Turn {
+pub(crate) fn shell(command: &str) -> Turn {
     call("shell_command", json!({ "command": command }))
 }
 

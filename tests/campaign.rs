@@ -509,7 +509,7 @@ fn view(open: i64, spent_usd: f64, parts: &[(i64, TargetState, i64)]) -> Campaig
         spent_usd,
         ..CampaignRow::started("x-1".to_owned(), "x".to_owned(), String::new(), String::new())
     };
-    CampaignView { campaign, targets, now: 660_000 }
+    CampaignView { campaign, targets, outages: Vec::new(), now: 660_000 }
 }
 
 #[test]

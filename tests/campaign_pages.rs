@@ -83,6 +83,7 @@ fn small() -> CampaignView {
     (skipped.started_at, skipped.ended_at, skipped.run) = (None, None, None);
     (skipped.cost_usd, skipped.tokens, skipped.attempts) = (0.0, 0, 0);
     CampaignView {
+        outages: Vec::new(),
         campaign: campaign(),
         targets: vec![open, failed, running, skipped],
         now: START + 12 * MINUTE,
@@ -176,7 +177,15 @@ pub(crate) fn large() -> (CampaignView, Vec<Event>) {
     targets[40].url =
         Some("https://github.com/a/b/pull/1\" onmouseover=\"document.title='pwned'".into());
     targets[41].repository = "acme/<script>document.title='pwned'</script>".into();
-    (CampaignView { campaign: campaign(), targets, now: START + 110 * MINUTE }, events)
+    (
+        CampaignView {
+            campaign: campaign(),
+            targets,
+            outages: Vec::new(),
+            now: START + 110 * MINUTE,
+        },
+        events,
+    )
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod agents; // sub-agents: side by side, waited for, closed, killed and gone on 
 mod anchoring; // places on a diff: hunks against the real git, quotes from everywhere in them, what becomes of findings
 mod attacks; // what must not get out or be run, whatever model and repository do
 mod bad_input; // everything that can be wrong before work starts: one message, no effects
+mod batch_outage; // GitHub or the model is away in the middle
 mod batch_publish; // stored changes become pull requests: every situation, the shared pace, fencing, closing, tracking
 mod batch_run; // `patchwright batch run`: many repositories, whole processes against GitHub and a model
 mod batch_scale; // two hundred of them, with trouble in some

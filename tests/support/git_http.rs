@@ -102,6 +102,7 @@ pub(crate) struct GitState {
     faults: Mutex<Vec<(Option<String>, Step, Fault)>>,
     log: Mutex<Vec<Logged>>,
     clock: AtomicU64,
+    is_down: std::sync::atomic::AtomicBool,
 }
 
 impl GitState {
@@ -120,6 +121,7 @@ impl GitState {
             faults: Mutex::default(),
             log: Mutex::default(),
             clock: AtomicU64::new(1_700_000_000),
+            is_down: false.into(),
         })
     }
 
@@ -187,6 +189,11 @@ impl GitState {
     /// The same for one repository.
     pub(crate) fn fault_in(&self, repository: &str, step: Step, fault: Fault) {
         self.faults.lock().push((Some(repository.to_owned()), step, fault));
+    }
+
+    /// Every request is answered with 502.
+    pub(crate) fn is_down(&self, is_down: bool) {
+        self.is_down.store(is_down, std::sync::atomic::Ordering::SeqCst);
     }
 
     pub(crate) fn requests(&self) -> Vec<Logged> {
@@ -377,6 +384,9 @@ async fn answer(State(state): State<Arc<GitState>>, request: Request) -> Respons
         _ => Step::Push,
     };
 
+    if state.is_down.load(std::sync::atomic::Ordering::SeqCst) {
+        return (StatusCode::BAD_GATEWAY, "502 Bad Gateway").into_response();
+    }
     let fault = state.take_fault(&repository, step);
     if let Some(fault) = &fault
         && let Some(answer) = state.answer_of(fault, &repository, step).await

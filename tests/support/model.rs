@@ -105,6 +105,8 @@ pub struct ModelServer {
 
 struct Shared {
     script: Mutex<Script>,
+    /// Every request is answered with 503.
+    is_down: std::sync::atomic::AtomicBool,
     attempts: Mutex<Attempts>,
     requests: Mutex<Vec<Recorded>>,
     validator: Mutex<Validator>,
@@ -164,6 +166,7 @@ impl ModelServer {
         listener.set_nonblocking(true).unwrap();
         let shared = Arc::new(Shared {
             script: Mutex::new(script),
+            is_down: false.into(),
             attempts: Mutex::default(),
             requests: Mutex::default(),
             validator: Mutex::default(),
@@ -211,6 +214,11 @@ impl ModelServer {
     pub fn replace(&self, turns: impl IntoIterator<Item = Turn>) {
         self.settle();
         *self.shared.script.lock() = Script::Queue(turns.into_iter().collect());
+    }
+
+    /// From now on nobody gets an answer, until it is taken back.
+    pub fn is_down(&self, is_down: bool) {
+        self.shared.is_down.store(is_down, std::sync::atomic::Ordering::SeqCst);
     }
 
     /// Waits until every request that has been sent to the server by now has taken its turn.
@@ -369,6 +377,10 @@ fn take_turn(
     let refused = shared.validator.lock().request(&asked, &recorded);
     if let Some(fault) = refused {
         return fault_response(&fault, &asked);
+    }
+    if shared.is_down.load(std::sync::atomic::Ordering::SeqCst) {
+        shared.requests.lock().pop();
+        return fault_response(&Fault::overloaded(), &asked);
     }
     let turn = shared.turn(&asked, &recorded);
     let Some(turn) = turn else {

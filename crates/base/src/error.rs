@@ -69,6 +69,69 @@ impl FailureKind {
     }
 }
 
+/// What every task needs and no task can mend.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Service {
+    /// The forge's API.
+    ForgeApi,
+    /// The forge's git server.
+    Git,
+    /// The model's provider.
+    Model,
+}
+
+impl Service {
+    pub const ALL: [Service; 3] = [Service::ForgeApi, Service::Git, Service::Model];
+
+    /// The word in the database.
+    pub fn word(self) -> &'static str {
+        match self {
+            Service::ForgeApi => "forge-api",
+            Service::Git => "git",
+            Service::Model => "model",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Service> {
+        Service::ALL.into_iter().find(|service| service.word() == word)
+    }
+
+    /// What people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Service::ForgeApi => "GitHub",
+            Service::Git => "GitHub's git server",
+            Service::Model => "the model's provider",
+        }
+    }
+}
+
+/// A service failed for a reason that has nothing to do with the task: other tasks fail the same way until it
+/// is over, and the same task may succeed afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outage {
+    pub service: Service,
+    pub cause: OutageCause,
+}
+
+/// Why a service does not do what it is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutageCause {
+    /// No answer, or a 5xx, after all that was sent again.
+    Down,
+    /// A limit of the account; the service may have said for how long.
+    Limited(Option<std::time::Duration>),
+}
+
+impl Outage {
+    pub fn down(service: Service) -> Outage {
+        Outage { service, cause: OutageCause::Down }
+    }
+}
+
 /// A failure for a person: thing, cause, next step.
 ///
 /// The message is lower case, has no full stop, and puts paths and names in backticks. It must not
@@ -79,6 +142,8 @@ pub struct Failure {
     pub message: String,
     pub cause: Option<anyhow::Error>,
     pub hints: Vec<Hint>,
+    /// It is the same for every other task at the moment.
+    pub outage: Option<Outage>,
 }
 
 /// Who may read a hint.
@@ -142,7 +207,7 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Failure {
-        Failure { kind, message: message.into(), cause: None, hints: Vec::new() }
+        Failure { kind, message: message.into(), cause: None, hints: Vec::new(), outage: None }
     }
 
     pub fn usage(message: impl Into<String>) -> Failure {
@@ -181,6 +246,13 @@ impl Failure {
     #[must_use]
     pub fn caused_by(mut self, cause: impl Into<anyhow::Error>) -> Failure {
         self.cause = Some(cause.into());
+        self
+    }
+
+    /// Says that a service failed and not the task.
+    #[must_use]
+    pub fn in_an_outage(mut self, outage: Option<Outage>) -> Failure {
+        self.outage = outage;
         self
     }
 

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use patchwright_base::error::{Outage, OutageCause, Service};
+
 /// Why the forge did not do it.
 #[derive(Debug, thiserror::Error)]
 pub enum ForgeError {
@@ -38,7 +40,7 @@ pub enum ForgeError {
     RateLimited { until: String },
     /// 5xx, timeouts, connection trouble, after retries.
     #[error("{host} is unavailable: {message}")]
-    Unavailable { host: String, message: String },
+    Unavailable { service: Service, host: String, message: String },
     /// The certificate is signed by nobody whom this machine trusts. Nothing was sent.
     #[error("cannot connect to {host} safely: {message}")]
     Untrusted { host: String, message: String },
@@ -54,6 +56,17 @@ pub enum ForgeError {
 }
 
 impl ForgeError {
+    /// The service that failed, when it is not about what was asked for.
+    pub fn outage(&self) -> Option<Outage> {
+        match self {
+            ForgeError::Unavailable { service, .. } => Some(Outage::down(*service)),
+            ForgeError::RateLimited { .. } => {
+                Some(Outage { service: Service::ForgeApi, cause: OutageCause::Limited(None) })
+            }
+            _ => None,
+        }
+    }
+
     /// A state that nothing depends on, beyond that it is in the way.
     pub fn state(message: impl Into<String>) -> ForgeError {
         ForgeError::State { what: StateProblem::Other, message: message.into() }

@@ -41,7 +41,7 @@ impl From<ForgeError> for Failure {
             ForgeError::Machine { .. } => FailureKind::Machine,
             _ => FailureKind::Forge,
         };
-        let failure = Failure::new(kind, err.to_string());
+        let failure = Failure::new(kind, err.to_string()).in_an_outage(err.outage());
         match hint {
             Some(hint) => failure.hint(hint),
             None => failure,

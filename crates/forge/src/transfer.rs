@@ -13,6 +13,7 @@ use tokio::runtime::Handle;
 use url::Url;
 
 use super::{ForgeError, Need, StateProblem};
+use patchwright_base::error::Service;
 use patchwright_git::clone::{self, Repo};
 use patchwright_git::push::NewCommits;
 use patchwright_git::rate_limit::Limit;
@@ -150,9 +151,11 @@ pub(super) fn in_our_words(remote: &str, verb: &str, err: GitError) -> ForgeErro
             what: StateProblem::Empty,
             message: format!("cannot {action}: the repository is empty; push a first commit to it"),
         },
-        GitError::Transport(message) => {
-            ForgeError::Unavailable { host: host(remote), message: one_line(&message) }
-        }
+        GitError::Transport(message) => ForgeError::Unavailable {
+            service: Service::Git,
+            host: host(remote),
+            message: one_line(&message),
+        },
         GitError::Machine(message) => ForgeError::Machine { message },
         GitError::Unacceptable(message) => ForgeError::Git { message },
         GitError::Other(err) => ForgeError::Git { message: err.message().to_owned() },

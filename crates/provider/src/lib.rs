@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use self::catalogue::Model;
 use self::item::{Item, StopReason, Usage};
-use patchwright_base::error::Failure;
+use patchwright_base::error::{Failure, Outage, OutageCause, Service};
 
 /// Receives text as it streams in, and retries. It must not block.
 pub type OnProgress<'a> = &'a (dyn for<'p> Fn(Progress<'p>) + Send + Sync);
@@ -193,6 +193,18 @@ pub enum ProviderError {
     ScriptExhausted { script: String, used: usize },
 }
 
+impl ProviderError {
+    /// The provider itself failed, whatever it was asked.
+    pub fn outage(&self) -> Option<Outage> {
+        let cause = match self {
+            ProviderError::Unavailable { .. } => OutageCause::Down,
+            ProviderError::RateLimited { wait, .. } => OutageCause::Limited(*wait),
+            _ => return None,
+        };
+        Some(Outage { service: Service::Model, cause })
+    }
+}
+
 impl From<ProviderError> for Failure {
     /// The error as a person reads it, with the setting to change.
     fn from(err: ProviderError) -> Failure {
@@ -227,6 +239,6 @@ impl From<ProviderError> for Failure {
             }
             ProviderError::ScriptExhausted { .. } => "add replies to the script".to_owned(),
         };
-        Failure::provider(err.to_string()).hint(hint)
+        Failure::provider(err.to_string()).hint(hint).in_an_outage(err.outage())
     }
 }

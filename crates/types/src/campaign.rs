@@ -364,6 +364,13 @@ pub enum JobEnd {
     },
 }
 
+impl JobEnd {
+    /// The attempt does not count: the job is resumed later, as if it had not been interrupted.
+    pub fn goes_on(&self) -> bool {
+        matches!(self, JobEnd::Released | JobEnd::Later { .. })
+    }
+}
+
 /// The result of a target's job, written together with the end of the job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TargetEnd {
@@ -434,6 +441,23 @@ pub struct CampaignView {
     pub campaign: CampaignRow,
     /// The current target of each repository, sorted by repository.
     pub targets: Vec<Target>,
+    /// Services that it waits for.
+    pub outages: Vec<OutageRow>,
     /// When the view was taken.
     pub now: Millis,
+}
+
+/// A service that does not work, or is suspected not to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutageRow {
+    pub service: patchwright_base::error::Service,
+    /// Whose model it is; empty for what all campaigns share, and for deliveries.
+    pub campaign: String,
+    pub since: Millis,
+    /// How often nothing was begun for a while; 0 for a suspicion.
+    pub pauses: i64,
+    /// When the next probe is let through.
+    pub until: Millis,
+    /// What was said to the job that was cut off last.
+    pub why: String,
 }

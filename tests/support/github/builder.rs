@@ -34,6 +34,7 @@ impl GitHub {
             faults_in: Vec::new(),
             troubled: BTreeMap::new(),
             pace: Pace::new(),
+            is_down: false,
             requests: Vec::new(),
             violations: Vec::new(),
             private: Vec::new(),

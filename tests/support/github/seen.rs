@@ -22,6 +22,12 @@ impl Server {
         self.world().git.clone()
     }
 
+    /// From now on API and git answer with 502, until it is taken back.
+    pub(crate) fn is_down(&self, is_down: bool) {
+        self.world().is_down = is_down;
+        self.git().is_down(is_down);
+    }
+
     pub(crate) fn fault(&self, fault: Fault) {
         self.world().faults.push(fault);
     }

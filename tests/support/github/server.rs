@@ -315,6 +315,9 @@ fn api(
             Err(_) => return (Answer::problem(400, "Problems parsing JSON"), false),
         }
     };
+    if world.is_down {
+        return (Answer::unicorn(502), false);
+    }
     if let Some(answer) = world.pace.arrive(arrived, &token.login, &method, &path, body.as_ref()) {
         return (answer, false);
     }

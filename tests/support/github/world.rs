@@ -87,6 +87,8 @@ pub(crate) struct World {
     pub(crate) faults_in: Vec<(String, Fault)>,
     pub(crate) troubled: BTreeMap<String, Trouble>,
     pub(crate) pace: Pace,
+    /// The API answers everything with 502.
+    pub(crate) is_down: bool,
     pub(crate) requests: Vec<Recorded>,
     pub(crate) violations: Vec<String>,
     /// Folders that nobody outside of the machine should read of.

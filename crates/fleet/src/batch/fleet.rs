@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
+use super::outage::Outages;
 use crate::store::{self, Store};
 use patchwright_base::clock::Clock;
 use patchwright_base::env::Env;
@@ -48,6 +49,8 @@ pub struct Fleet {
     /// Of the process: cancelled by the first SIGINT or SIGTERM, no new job is taken. As a job sees it:
     /// cancelled when the job is to put its work back and end.
     pub drain: CancellationToken,
+    /// Services that fail for all jobs.
+    pub outages: Arc<Outages>,
     /// How long jobs may go on once no new one is taken; none by default.
     pub drain_time: Duration,
 }
@@ -69,8 +72,13 @@ impl Fleet {
             Some(url) => url.to_owned(),
             None => store::file_url(&state.join("fleet.db")),
         };
+        let store = Store::open(&url).await?;
+        let redactor = Arc::new(Redactor::new(env.secrets()));
+        let outages =
+            Outages::new(store.clone(), ui.among_many(), Arc::clone(&redactor), env.time_scale());
         Ok(Fleet {
-            store: Store::open(&url).await?,
+            store,
+            outages,
             forge: Arc::new(forge),
             http,
             config: Config { tenants: Tenants::Many, ..config },
@@ -78,7 +86,7 @@ impl Fleet {
             env: env.clone(),
             ui,
             clock: Clock::new(env)?,
-            redactor: Arc::new(Redactor::new(env.secrets())),
+            redactor,
             state,
             owner: owner(),
             token: fingerprint(env),

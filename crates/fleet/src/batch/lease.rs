@@ -101,6 +101,8 @@ impl HeldJob {
     pub fn forge(self: &Arc<Self>, fleet: &Fleet) -> Arc<GitHubForge> {
         let limits = pace::limits(fleet, None);
         let gate = pace::gate(&fleet.store, &fleet.token, limits, Some(Arc::clone(self)));
+        let outages = Arc::clone(&fleet.outages);
+        let gate = gate.with_works(move |service| outages.works(service, None));
         Arc::new(fleet.forge.gated(gate))
     }
 }

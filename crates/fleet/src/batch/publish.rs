@@ -163,6 +163,8 @@ impl<'a> Publisher<'a> {
         };
         let limits = pace::limits(fleet, Some(&campaign));
         let gate = pace::gate(&fleet.store, &fleet.token, limits, Some(Arc::clone(held)));
+        let outages = Arc::clone(&fleet.outages);
+        let gate = gate.with_works(move |service| outages.works(service, None));
         let forge = Arc::new(fleet.forge.gated(gate));
         Ok(Ok(Publisher { fleet, held, forge, campaign, target, changeset, commit, base }))
     }

@@ -16,6 +16,7 @@ use super::campaign::{Campaign, CampaignMode};
 use super::drive;
 use super::fleet::Fleet;
 use super::lease::HeldJob;
+use super::outage::ObservedProvider;
 use super::selection;
 use crate::store::StoreError;
 use patchwright_base::error::{Failure, FailureKind, Result};
@@ -63,7 +64,7 @@ pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
             failure: Failure::refused(why),
             decision: RetryDecision::Final,
         };
-        work.record(work.failed(&trouble), None, (0.0, 0)).await?;
+        work.record(work.failed(&trouble).await?, None, (0.0, 0)).await?;
         return drive::advance(fleet, &work.target.campaign).await.map(drop);
     }
     let result = match work.campaign.mode {
@@ -108,14 +109,25 @@ impl TargetAttempt<'_> {
 
     /// The forge through the gate, and the model as the campaign has it. What is wrong here is wrong for
     /// every repository, but for a sandbox that does not answer just now.
-    async fn world(&self, config: &Config) -> std::result::Result<World, TargetError> {
+    async fn world(
+        &self,
+        config: &Config,
+    ) -> std::result::Result<(World, Arc<ObservedProvider>), TargetError> {
         let forge: Arc<dyn Forge> = self.held.forge(self.fleet);
         let shared = shared(self.fleet, config).await?;
-        World::beside(&shared, forge, config, &self.fleet.env).map_err(|failure| TargetError {
-            class: ErrorClass::Configuration,
-            failure,
-            decision: RetryDecision::PauseCampaign,
-        })
+        let mut world =
+            World::beside(&shared, forge, config, &self.fleet.env).map_err(|failure| {
+                TargetError {
+                    class: ErrorClass::Configuration,
+                    failure,
+                    decision: RetryDecision::PauseCampaign,
+                }
+            })?;
+        let campaign = Some(self.target.campaign.clone());
+        let model = Arc::clone(&world.provider);
+        let observed = ObservedProvider::new(model, &self.fleet.outages, campaign);
+        world.provider = Arc::clone(&observed) as _;
+        Ok((world, observed))
     }
 
     fn config(&self) -> std::result::Result<Config, TargetError> {
@@ -136,12 +148,12 @@ impl TargetAttempt<'_> {
     async fn agent(&self) -> std::result::Result<(), StoreError> {
         let ready = async {
             let config = self.config()?;
-            let world = self.world(&config).await?;
+            let (world, _) = self.world(&config).await?;
             Ok((world, config, self.request()?))
         };
         let (world, config, request) = match ready.await {
             Ok(ready) => ready,
-            Err(trouble) => return self.record(self.failed(&trouble), None, (0.0, 0)).await,
+            Err(trouble) => return self.record(self.failed(&trouble).await?, None, (0.0, 0)).await,
         };
         let watched = LeasedRun::new(self.fleet, &self.held);
         let title = headline(&self.campaign);
@@ -149,7 +161,8 @@ impl TargetAttempt<'_> {
         let started = match campaign::start(&world, config, request, environment, &title) {
             Ok(started) => started,
             Err(failure) => {
-                return self.record(self.failed(&failure.into()), None, (0.0, 0)).await;
+                let verdict = self.failed(&failure.into()).await?;
+                return self.record(verdict, None, (0.0, 0)).await;
             }
         };
         self.fleet.store.begin_target(&self.held.lease, self.target.id, started.id()).await?;
@@ -158,7 +171,7 @@ impl TargetAttempt<'_> {
         let run = Some(attempt.run().to_owned());
         let verdict = match &attempt.result {
             Ok(result) => self.finished(result).await?,
-            Err(trouble) => self.failed(trouble),
+            Err(trouble) => self.failed(trouble).await?,
         };
         self.record(verdict, run, used).await?;
         // The store has the result; an open journal only costs disk space.
@@ -192,12 +205,12 @@ impl TargetAttempt<'_> {
     async fn review(&self) -> std::result::Result<(), StoreError> {
         let ready = async {
             let config = self.config()?;
-            let world = self.world(&config).await?;
-            Ok((world, config, self.review_request()?))
+            let (world, model) = self.world(&config).await?;
+            Ok((world, model, config, self.review_request()?))
         };
-        let (world, config, request) = match ready.await {
+        let (world, model, config, request) = match ready.await {
             Ok(ready) => ready,
-            Err(trouble) => return self.record(self.failed(&trouble), None, (0.0, 0)).await,
+            Err(trouble) => return self.record(self.failed(&trouble).await?, None, (0.0, 0)).await,
         };
         let watched = LeasedRun::new(self.fleet, &self.held);
         let name = format!("review-{}", self.target.id);
@@ -210,7 +223,8 @@ impl TargetAttempt<'_> {
                 let spending = &ended.reviewed.spending;
                 let tokens = i64::try_from(spending.usage.total()).unwrap_or(i64::MAX);
                 let used = (spending.cost_usd, tokens);
-                (verdict::of_review(&ended), Some(ended.reviewed.run.clone()), used)
+                let verdict = self.of_review(&ended, model.outage()).await?;
+                (verdict, Some(ended.reviewed.run.clone()), used)
             }
             Err(failure) if failure.kind == FailureKind::NothingToDo => {
                 (AttemptVerdict::settled(TargetState::Unchanged, failure.message), None, (0.0, 0))
@@ -229,7 +243,7 @@ impl TargetAttempt<'_> {
                     },
                     None => failure.into(),
                 };
-                let verdict = self.failed(&trouble);
+                let verdict = self.failed(&trouble).await?;
                 // A run that is resumed counts when it ends.
                 let used = match verdict.job_end {
                     JobEnd::Failed { .. } => campaign::used_by_unfinished(&world, &task),

@@ -128,7 +128,9 @@ struct Worker<'a> {
 impl Worker<'_> {
     async fn work(&mut self) -> Result<()> {
         while !self.fleet.drain.is_cancelled() {
-            let kinds = self.kinds_with_room();
+            let looked = self.fleet.outages.look().await;
+            self.answered(looked)?;
+            let kinds = self.kinds_with_room().await;
             // What is told from here on is not known to the claim below.
             self.news.mark_unchanged();
             let claimed = if kinds.is_empty() {
@@ -155,14 +157,16 @@ impl Worker<'_> {
     }
 
     /// Publishing is beside the runs, one at a time: the token's pace is the limit anyway.
-    fn kinds_with_room(&self) -> Vec<JobKind> {
+    async fn kinds_with_room(&self) -> Vec<JobKind> {
+        let docker = self.fleet.env.var("DOCKER_HOST");
+        let has_sandbox = self.fleet.outages.has_sandbox(docker).await;
         let publishing =
             self.held.values().filter(|held| held.job.kind == JobKind::Publish).count();
         let running = self.held.len() - publishing;
         let has_room = |kind: &JobKind| match kind {
             // More publishers would only wait for each other at the token's pace.
             JobKind::Publish => publishing == 0,
-            JobKind::Target | JobKind::Delivery => running < self.options.room.get(),
+            JobKind::Target | JobKind::Delivery => has_sandbox && running < self.options.room.get(),
         };
         self.options.kinds.iter().copied().filter(has_room).collect()
     }

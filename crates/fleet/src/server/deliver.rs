@@ -11,9 +11,10 @@ use chrono::{DateTime, Utc};
 use super::{metrics, outsiders, recent};
 use crate::batch::fleet::Fleet;
 use crate::batch::lease::HeldJob;
+use crate::batch::outage::ObservedProvider;
 use crate::batch::target::{LeasedRun, shared};
 use crate::store::EndedRun;
-use patchwright_base::error::{Failure, FailureKind, Result};
+use patchwright_base::error::{Failure, FailureKind, Outage, Result};
 use patchwright_forge::{Forge, RepositoryId};
 use patchwright_task::event::payload::{self, ActionEnv};
 use patchwright_task::event::{Decision, Event, EventTask, TriggerConfig, decide};
@@ -85,7 +86,7 @@ pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
     let delivery = fleet.store.delivery(&held.job.subject).await?;
     let became = match Box::pin(handle(fleet, &held, &delivery)).await {
         Ok(became) => became,
-        Err(failure) => failed(fleet, &held, &failure),
+        Err(failure) => failed(fleet, &held, &failure).await?,
     };
     if held.lost().is_cancelled() {
         // Another worker has the job: nothing more is written, neither here nor on GitHub.
@@ -188,14 +189,16 @@ async fn handle(
         return Ok(DeliveryOutcome::ignored(why));
     }
     let started = fleet.store.now().await?;
-    let world = World::beside(&shared(fleet, &config).await?, forge, &config, &fleet.env)?;
+    let mut world = World::beside(&shared(fleet, &config).await?, forge, &config, &fleet.env)?;
+    let model = ObservedProvider::new(Arc::clone(&world.provider), &fleet.outages, None);
+    world.provider = Arc::clone(&model) as _;
     let watched = LeasedRun::new(fleet, held);
     let environment = watched.environment.clone();
     let reacted = react::react(&world, config, decision, environment).await?;
     if let (Some(key), Reacted::Issue(_)) = (&same, &reacted) {
         fleet.store.set_value(key, &format!("{started} {}", delivery.guid)).await?;
     }
-    Ok(ended(fleet, held, &reacted))
+    ended(fleet, held, &reacted, model.outage()).await
 }
 
 /// Why an event is too old to act on: GitHub delivers late what it delivers again, and a queue may have
@@ -241,8 +244,14 @@ async fn was_done(fleet: &Fleet, key: &str, delivery: &Delivery) -> Result<Optio
         .then(|| format!("the run for delivery {guid} has done it")))
 }
 
-/// What a run that came to an outcome means for the job.
-fn ended(fleet: &Fleet, held: &HeldJob, reacted: &Reacted) -> DeliveryOutcome {
+/// What a run that came to an outcome means for the job; `outage` is what its last request to the model
+/// ended in.
+async fn ended(
+    fleet: &Fleet,
+    held: &HeldJob,
+    reacted: &Reacted,
+    outage: Option<(Outage, String)>,
+) -> Result<DeliveryOutcome> {
     let conclusion = reacted.conclusion();
     let word = conclusion.word();
     let (run, cost_usd) = match reacted {
@@ -251,12 +260,13 @@ fn ended(fleet: &Fleet, held: &HeldJob, reacted: &Reacted) -> DeliveryOutcome {
             (Some(ended.reviewed.run.clone()), ended.reviewed.spending.cost_usd)
         }
         Reacted::Respond(responded) => (Some(responded.run.clone()), responded.cost_usd),
-        Reacted::Ignored(why) => return DeliveryOutcome::ignored(why.as_str()),
+        Reacted::Ignored(why) => return Ok(DeliveryOutcome::ignored(why.as_str())),
     };
     let text = format!("{word}: {}", reacted.line());
     let end = match conclusion {
         // These may pass, and the next attempt resumes the run.
-        Conclusion::Provider | Conclusion::Sandbox => again(fleet, held, &text),
+        Conclusion::Provider => again(fleet, held, &text, outage.map(|(outage, _)| outage)).await?,
+        Conclusion::Sandbox => again(fleet, held, &text, None).await?,
         Conclusion::Done
         | Conclusion::NothingToDo
         | Conclusion::NeedsInput
@@ -264,11 +274,11 @@ fn ended(fleet: &Fleet, held: &HeldJob, reacted: &Reacted) -> DeliveryOutcome {
         | Conclusion::Refused
         | Conclusion::Budget => JobEnd::Done,
     };
-    DeliveryOutcome { end, text, conclusion: word, run, cost_usd }
+    Ok(DeliveryOutcome { end, text, conclusion: word, run, cost_usd })
 }
 
 /// What a run without an outcome means for the job.
-fn failed(fleet: &Fleet, held: &HeldJob, failure: &Failure) -> DeliveryOutcome {
+async fn failed(fleet: &Fleet, held: &HeldJob, failure: &Failure) -> Result<DeliveryOutcome> {
     let conclusion = failure.kind.conclusion();
     let text = format!("{conclusion}: {}", failure.message);
     let end = match failure.kind {
@@ -282,16 +292,23 @@ fn failed(fleet: &Fleet, held: &HeldJob, failure: &Failure) -> DeliveryOutcome {
         | FailureKind::Forge
         | FailureKind::Sandbox
         | FailureKind::Machine
-        | FailureKind::Internal => again(fleet, held, &text),
+        | FailureKind::Internal => again(fleet, held, &text, failure.outage).await?,
     };
-    DeliveryOutcome { end, text, conclusion, run: None, cost_usd: 0.0 }
+    Ok(DeliveryOutcome { end, text, conclusion, run: None, cost_usd: 0.0 })
 }
 
-fn again(fleet: &Fleet, held: &HeldJob, why: &str) -> JobEnd {
+/// The job goes back into the queue; in an outage without an attempt counted.
+async fn again(fleet: &Fleet, held: &HeldJob, why: &str, outage: Option<Outage>) -> Result<JobEnd> {
+    if let Some(outage) = outage
+        && let Some(after) =
+            fleet.outages.postponed(held, outage, &short(why), &fleet.token).await?
+    {
+        return Ok(JobEnd::Later { after, why: short(why) });
+    }
     let doubled = u32::try_from(held.job.attempt - 1).unwrap_or_default().min(6);
     let wait = FIRST_WAIT.saturating_mul(1 << doubled).mul_f64(fleet.env.time_scale());
     let after = Millis::try_from(wait.as_millis()).unwrap_or(Millis::MAX);
-    JobEnd::Retry { after, why: short(why) }
+    Ok(JobEnd::Retry { after, why: short(why) })
 }
 
 fn name(delivery: &Delivery) -> String {

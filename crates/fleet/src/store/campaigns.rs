@@ -195,6 +195,9 @@ impl Store {
             newest.insert((target.repository.to_lowercase(), target.number), target);
         }
         let targets = newest.into_values().collect();
-        Ok(CampaignView { campaign: row, targets, now: self.now().await? })
+        let mut outages = self.outages(Some(campaign)).await?;
+        // A suspicion holds nothing up.
+        outages.retain(|outage| outage.pauses > 0);
+        Ok(CampaignView { campaign: row, targets, outages, now: self.now().await? })
     }
 }

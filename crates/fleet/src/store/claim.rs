@@ -23,14 +23,17 @@ use sqlx::any::AnyRow;
 use super::db::{Dialect, SharedLock, Write, get, meaningless, word};
 use super::targets::set_state;
 use super::{Store, StoreResult};
+use patchwright_base::error::Service;
 use patchwright_types::campaign::{ErrorClass, Job, JobKind, Lease, Millis, TargetState};
 
 pub use statements::{Bound, HotStatement};
 pub(super) use statements::{FENCE, LIVE, renew};
-use statements::{FIND_BEGINS, Group, LANE, find, hot, next_due, pick, take};
+use statements::{FIND_BEGINS, Group, LANE, OUTAGES, find, hot, next_due, pick, take};
 
 /// How often a claim looks again when others were faster at all that it saw.
 const LOOKS: usize = 4;
+/// Milliseconds after which another probe of a service is let through, when the last one has said nothing.
+const PROBE: Millis = 120_000;
 
 /// A group that may give a job.
 struct Found {
@@ -44,6 +47,8 @@ struct Found {
     job: i64,
     /// Its campaign has limits.
     limited: bool,
+    /// Some service is out, perhaps one that it needs.
+    outage: bool,
 }
 
 /// What became of a try at one group.
@@ -168,6 +173,9 @@ impl Store {
             write.commit().await?;
             return Ok(Tried::Buried);
         }
+        if found.outage && !probe(&mut write, &job).await? {
+            return Ok(Tried::Gone);
+        }
         // A new epoch makes every write of the previous holder fail, even if it only was slow.
         let epoch: i64 = get::<i64>(&row, "epoch")? + 1;
         let update = sqlx::query(AssertSqlSafe(take(write.dialect)));
@@ -196,6 +204,7 @@ fn found_of(row: &AnyRow) -> StoreResult<Found> {
         priority: get(row, "priority")?,
         job: get(row, "id")?,
         limited: get::<i64>(row, "limited")? != 0,
+        outage: get::<i64>(row, "outage")? != 0,
     })
 }
 
@@ -251,6 +260,37 @@ fn job_of(row: &AnyRow) -> StoreResult<Job> {
         attempt: get::<i64>(row, "attempt")? + 1,
         max_attempts: get(row, "max_attempts")?,
     })
+}
+
+/// Whether the job may begin although some service was out a moment ago: it needs none of those, or it is
+/// the one that is let through to see whether they work again.
+async fn probe(write: &mut Write<'_>, job: &Job) -> StoreResult<bool> {
+    let campaign = job.campaign.as_deref().unwrap_or_default();
+    let rows = sqlx::query(write.lock_rows(OUTAGES)).bind(campaign);
+    let rows = rows.fetch_all(write.db()).await?;
+    write.look_again().await?;
+    let now = write.now;
+    for row in &rows {
+        let (service, until): (String, Millis) = (get(row, "service")?, get(row, "until_at")?);
+        if job.kind == JobKind::Publish && service == Service::Model.word() {
+            continue;
+        }
+        if until > now {
+            return Ok(false);
+        }
+        let update = sqlx::query(
+            "UPDATE outages SET until_at = $1, probe = $2
+             WHERE service = $3 AND campaign = $4",
+        );
+        update
+            .bind(now.saturating_add(PROBE))
+            .bind(job.id)
+            .bind(service)
+            .bind(get::<String>(row, "campaign")?)
+            .execute(write.db())
+            .await?;
+    }
+    Ok(true)
 }
 
 /// Its workers died or hung as often as it may be tried.

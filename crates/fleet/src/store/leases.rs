@@ -128,7 +128,7 @@ impl Store {
         let job = fence(&mut write, lease).await?;
         finish(&mut write, &job, end).await?;
         // What was put back goes on later, and is counted when it has ended.
-        if *end != JobEnd::Released {
+        if !end.goes_on() {
             runs::put(&mut write, ended).await?;
         }
         write.commit().await
@@ -235,11 +235,11 @@ impl Store {
             requeue(&mut write, publish).await?;
         }
         let reason = end.reason.as_deref().or(why);
-        if job.kind == JobKind::Target && *job_end != JobEnd::Released {
+        if job.kind == JobKind::Target && !job_end.goes_on() {
             runs::put_target(&mut write, target, end, state, class, reason).await?;
         }
         set_state(&mut write, target, state, class, reason).await?;
-        spend(&mut write, target, end, *job_end == JobEnd::Released).await?;
+        spend(&mut write, target, end, job_end.goes_on()).await?;
         if let Some(changeset) = changeset {
             put_changeset(&mut write, target, changeset).await?;
         }
@@ -339,19 +339,25 @@ async fn follow(
         {
             Ok(())
         }
-        JobEnd::Retry { why, .. } | JobEnd::Later { why, .. } => {
+        JobEnd::Later { why, .. } => {
+            uncount(write, target, state).await?;
             set_state(write, target, back, None, Some(why)).await
         }
+        JobEnd::Retry { why, .. } => set_state(write, target, back, None, Some(why)).await,
         JobEnd::Released => {
-            if state == TargetState::Running {
-                sqlx::query(
-                    "UPDATE targets SET attempts = attempts - 1 WHERE id = $1 AND attempts > 0",
-                )
-                .bind(target)
-                .execute(write.db())
-                .await?;
-            }
+            uncount(write, target, state).await?;
             if state == back { Ok(()) } else { set_state(write, target, back, None, None).await }
         }
     }
+}
+
+/// An attempt that was put back was none.
+async fn uncount(write: &mut Write<'_>, target: i64, state: TargetState) -> StoreResult<()> {
+    if state == TargetState::Running {
+        let row = sqlx::query(
+            "UPDATE targets SET attempts = attempts - 1 WHERE id = $1 AND attempts > 0",
+        );
+        row.bind(target).execute(write.db()).await?;
+    }
+    Ok(())
 }

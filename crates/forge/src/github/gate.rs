@@ -10,8 +10,10 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use crate::ForgeError;
+use patchwright_base::error::Service;
 
 type Ask = dyn Fn() -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync;
+type Works = dyn Fn(Service) + Send + Sync;
 type Tell = dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync;
 
 /// Asked before each write, and told about each rate limit.
@@ -21,6 +23,7 @@ pub struct Gate {
     read: Arc<Ask>,
     check: Arc<Ask>,
     tell: Arc<Tell>,
+    works: Arc<Works>,
 }
 
 impl Gate {
@@ -31,7 +34,13 @@ impl Gate {
         tell: impl Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync + 'static,
     ) -> Gate {
         let open: Arc<Ask> = Arc::new(|| Box::pin(async { Ok(()) }));
-        Gate { ask: Arc::new(ask), read: Arc::clone(&open), check: open, tell: Arc::new(tell) }
+        Gate {
+            ask: Arc::new(ask),
+            read: Arc::clone(&open),
+            check: open,
+            tell: Arc::new(tell),
+            works: Arc::new(|_| ()),
+        }
     }
 
     /// Lets everything through.
@@ -56,6 +65,17 @@ impl Gate {
         check: impl Fn() -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync + 'static,
     ) -> Gate {
         Gate { check: Arc::new(check), ..self }
+    }
+
+    /// `works` hears of each request that the service answered as one that works does. It must not
+    /// block.
+    #[must_use]
+    pub fn with_works(self, works: impl Fn(Service) + Send + Sync + 'static) -> Gate {
+        Gate { works: Arc::new(works), ..self }
+    }
+
+    pub(super) fn works(&self, service: Service) {
+        (self.works)(service);
     }
 
     pub(super) async fn ask(&self) -> Result<(), ForgeError> {

@@ -14,6 +14,7 @@ use super::layers::Effect;
 use super::limits::{LIMIT_WAITS, Limiter};
 use crate::transfer::{self, NoTransfer, Pushed};
 use crate::{ForgeError, Repository};
+use patchwright_base::error::Service;
 use patchwright_git::transport::{Credentials, Remote};
 use patchwright_git::{GitError, PushOutcome};
 
@@ -52,7 +53,10 @@ impl GitHubForge {
             self.api.limiter.open().await.map_err(super::limits::limited)?;
             let (remote, credentials) = self.remote(repository, "read").await?;
             let name = remote.name();
-            let Err(err) = transfer::fetch(remote, into, refs, depth).await else { return Ok(()) };
+            let Err(err) = transfer::fetch(remote, into, refs, depth).await else {
+                self.api.gate.works(Service::Git);
+                return Ok(());
+            };
             self.wait_out(&mut trouble, err, credentials.as_ref())
                 .await
                 .map_err(|err| err.in_our_words(&name, "read"))?;
@@ -102,6 +106,7 @@ impl GitHubForge {
             let err = match pushed {
                 Ok(outcome) => {
                     self.api.limiter.answered();
+                    self.api.gate.works(Service::Git);
                     return Ok(outcome);
                 }
                 Err(err) => err,

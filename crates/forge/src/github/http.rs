@@ -23,6 +23,7 @@ use super::limits::Limiter;
 use super::refusal;
 use super::token::{Scope, Token};
 use crate::ForgeError;
+use patchwright_base::error::Service;
 
 /// The API of one GitHub, and who we are there.
 #[derive(Clone)]
@@ -284,7 +285,11 @@ impl Api {
     }
 
     pub(super) fn unavailable(&self, message: impl Into<String>) -> ForgeError {
-        ForgeError::Unavailable { host: self.host(), message: message.into() }
+        ForgeError::Unavailable {
+            service: Service::ForgeApi,
+            host: self.host(),
+            message: message.into(),
+        }
     }
 
     /// What an answer says, in one line fit for people.

@@ -25,6 +25,7 @@ use super::gate::Gate;
 use super::limits::{self, LIMIT_WAITS, Limit, Limiter};
 use super::token::{Scope, Token};
 use crate::ForgeError;
+use patchwright_base::error;
 
 /// Attempts at a read, or at a write that may be repeated.
 pub(super) const ATTEMPTS: u32 = 5;
@@ -239,6 +240,9 @@ impl Resends {
         };
         let Some(limit) = limit else {
             self.admission.limiter.answered();
+            if !answer.status().is_server_error() {
+                self.admission.gate.works(error::Service::ForgeApi);
+            }
             return Ok(false);
         };
         self.admission.told_to_wait(limit).await.map_err(NoAnswer::NotSent)?;

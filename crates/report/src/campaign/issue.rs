@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::figures::{self, Figures, Spec, dollars, duration, moment};
 use super::live;
+use super::outage::outage;
 use crate::MAX_BODY;
 use patchwright_base::text;
 use patchwright_types::campaign::{CampaignState, CampaignView, ErrorClass, Target, TargetState};
@@ -74,6 +75,9 @@ fn head(view: &CampaignView, figures: &Figures, out: &mut String) {
         live::cost(figures).replace('$', "\\$"),
         live::eta(figures).map(|eta| format!(", {eta}")).unwrap_or_default()
     );
+    for row in &view.outages {
+        let _ = writeln!(out, "{}.\n", text::inline(&outage(row, view.now)));
+    }
     let states: Vec<String> =
         figures.by_state.iter().map(|(state, count)| format!("{count} {}", state.word())).collect();
     if !states.is_empty() {

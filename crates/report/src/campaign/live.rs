@@ -2,6 +2,7 @@
 //! gets instead. Pure; drawing is `patchwright::cli::live`.
 
 use super::figures::{self, Figures, dollars, duration};
+use super::outage::outage;
 use patchwright_base::text;
 use patchwright_types::campaign::{CampaignState, CampaignView, Millis, Target, TargetState};
 
@@ -43,6 +44,7 @@ pub fn frame(
     if running.len() > shown {
         lines.push(format!("  and {} more", running.len() - shown));
     }
+    lines.extend(view.outages.iter().map(|row| outage(row, view.now)));
     if let Some(waiting) = waiting {
         let left =
             waiting.until.map(|until| until.saturating_sub(view.now)).filter(|left| *left > 0);

@@ -4,6 +4,7 @@
 mod figures;
 mod issue;
 mod live;
+mod outage;
 mod page;
 mod status;
 mod table;
@@ -13,6 +14,7 @@ use patchwright_types::campaign::CampaignView;
 pub use figures::{Eta, Figures, dollars, duration, moment};
 pub use issue::{issue_body, ticked};
 pub use live::{Waiting, changes, frame};
+pub use outage::{outage, service};
 pub use page::page;
 pub use status::{Status, status};
 pub use table::{list, table};

@@ -8,6 +8,7 @@ mod rows;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::figures::{self, Figures, Spec, dollars, duration, moment};
+use super::outage::outage;
 use crate::content_security_policy::{Forms, content_security_policy};
 use patchwright_base::text;
 use patchwright_types::campaign::{
@@ -86,6 +87,9 @@ fn head(view: &CampaignView, spec: &Spec) -> Markup {
             }
             @if let Some(reason) = campaign.reason.as_deref().filter(|reason| !reason.trim().is_empty()) {
                 p class={ "notice " (class) } { strong { (capital(campaign.state.word())) ": " } (text::line(reason)) }
+            }
+            @for row in &view.outages {
+                p class="notice bad" { (capital(&outage(row, view.now))) "." }
             }
             p class="meta" {
                 "Started " (time(campaign.created_at)) ", as of " (time(view.now)) ". "

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::figures::{self, Eta, Figures};
-use patchwright_types::campaign::{CampaignView, Target, TargetState};
+use patchwright_types::campaign::{CampaignView, OutageRow, Target, TargetState};
 
 /// A campaign for programs. Times are RFC 3339 in UTC, amounts are dollars.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,6 +38,8 @@ pub struct Status {
     pub tokens: i64,
     /// Seconds that it is expected to take; `null` when nobody can know.
     pub eta: Option<EtaStatus>,
+    /// Services that it waits for.
+    pub outages: Vec<OutageStatus>,
     pub repositories: Vec<TargetStatus>,
 }
 
@@ -49,6 +51,18 @@ pub struct EtaStatus {
     pub agents_seconds: i64,
     /// What publishing takes at the pace that GitHub allows.
     pub publishing_seconds: i64,
+}
+
+/// A service that does not work, so that nothing that needs it is begun.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OutageStatus {
+    /// `forge-api`, `git` or `model`.
+    pub service: &'static str,
+    pub since: String,
+    /// When it is tried again.
+    pub until: String,
+    /// What the service said last.
+    pub reason: String,
 }
 
 /// One repository, or pull request, of a campaign.
@@ -126,6 +140,7 @@ pub fn status(view: &CampaignView) -> Status {
         budget_usd,
         tokens,
         eta: eta.map(seconds),
+        outages: view.outages.iter().map(outage_status).collect(),
         repositories: view.targets.iter().map(|target| target_status(target, view)).collect(),
     }
 }
@@ -163,4 +178,13 @@ fn target_status(target: &Target, view: &CampaignView) -> TargetStatus {
 
 fn rfc3339(at: i64) -> String {
     figures::time(at, "%Y-%m-%dT%H:%M:%SZ")
+}
+
+fn outage_status(row: &OutageRow) -> OutageStatus {
+    OutageStatus {
+        service: row.service.word(),
+        since: rfc3339(row.since),
+        until: rfc3339(row.until),
+        reason: row.why.clone(),
+    }
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::figures::{self, Figures, dollars, duration, moment};
 use super::live::{columns, fit, summary};
+use super::outage::outage;
 use patchwright_base::text;
 use patchwright_types::campaign::{CampaignRow, CampaignView, Target, TargetState};
 
@@ -22,6 +23,9 @@ pub fn table(view: &CampaignView) -> String {
     let mut out = aligned(&rows);
     out.push('\n');
     let _ = writeln!(out, "{}", summary(view, &figures));
+    for row in &view.outages {
+        let _ = writeln!(out, "{}", outage(row, view.now));
+    }
     for (class, count) in &figures.by_class {
         let word = class.map_or("no class", patchwright_types::campaign::ErrorClass::word);
         let _ = writeln!(out, "failed, {word}: {count}");

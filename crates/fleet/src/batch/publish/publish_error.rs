@@ -108,12 +108,18 @@ pub(super) async fn end(
     target: &Target,
     trouble: PublishError,
 ) -> StoreResult<()> {
-    let (decision, message) = match trouble {
+    let (decision, message, outage) = match trouble {
         PublishError::Store(err) => return Err(err),
-        PublishError::Final { class, message } => (RetryDecision::Final(class), message),
-        PublishError::Forge(err) => (decision(&err), words(&err)),
+        PublishError::Final { class, message } => (RetryDecision::Final(class), message, None),
+        PublishError::Forge(err) => (decision(&err), words(&err), err.outage()),
     };
     let why = fleet.redactor.redact(&message);
+    if let (RetryDecision::Retry(_), Some(outage)) = (&decision, outage) {
+        let postponed = fleet.outages.postponed(held, outage, &why, &fleet.token).await?;
+        if let Some(after) = postponed {
+            return fleet.store.end_job(&held.lease, &JobEnd::Later { after, why }).await;
+        }
+    }
     let attempt = held.job.attempt;
     let class = match decision {
         RetryDecision::Later => {
@@ -156,6 +162,7 @@ pub(super) async fn end(
 #[cfg(test)]
 mod tests {
     use crate::batch::publish::publish_error::{RetryDecision, decision};
+    use patchwright_base::error::Service;
     use patchwright_forge::{ForgeError, Need, StateProblem};
     use patchwright_types::campaign::ErrorClass;
 
@@ -168,7 +175,11 @@ mod tests {
             (ForgeError::RateLimited { until: text() }, RetryDecision::Later),
             (ForgeError::Authentication { message: text() }, RetryDecision::PauseCampaign),
             (
-                ForgeError::Unavailable { host: text(), message: text() },
+                ForgeError::Unavailable {
+                    service: Service::ForgeApi,
+                    host: text(),
+                    message: text(),
+                },
                 RetryDecision::Retry(ErrorClass::Forge),
             ),
             (ForgeError::Machine { message: text() }, RetryDecision::Retry(ErrorClass::Machine)),

@@ -6,8 +6,10 @@ use super::TargetAttempt;
 use crate::batch::campaign::PublishAs;
 use crate::batch::{pace, publish, stored};
 use crate::store::StoreError;
-use patchwright_base::error::Failure;
+use patchwright_base::error::{Failure, Outage};
 use patchwright_base::text;
+use patchwright_config::SandboxChoice;
+use patchwright_sandbox::docker::DockerSandbox;
 use patchwright_task::campaign::{RetryDecision, StoredChange, TargetError, TargetResult};
 use patchwright_task::review;
 use patchwright_types::campaign::{
@@ -83,8 +85,15 @@ fn failure_text(failure: &Failure) -> String {
     }
 }
 
+/// The job goes back without an attempt counted.
+fn put_back(class: ErrorClass, failure: &Failure, after: Millis) -> AttemptVerdict {
+    let why = line(&failure_text(failure));
+    let job_end = JobEnd::Later { after, why: why.clone() };
+    AttemptVerdict::queued(Some(class), why, job_end)
+}
+
 /// How a review that came to an end counts.
-pub(super) fn of_review(ended: &review::run::ReviewReport) -> AttemptVerdict {
+fn of_review(ended: &review::run::ReviewReport) -> AttemptVerdict {
     let reviewed = &ended.reviewed;
     let reason = reviewed.reason.clone().unwrap_or_default();
     let class = match reviewed.conclusion {
@@ -137,7 +146,7 @@ impl TargetAttempt<'_> {
         let target = &self.target;
         let changeset = match stored::changeset(&self.campaign, target, change).await {
             Ok(changeset) => changeset,
-            Err(failure) => return Ok(self.failed(&failure.into())),
+            Err(failure) => return self.failed(&failure.into()).await,
         };
         if let Some(why) = self.same_elsewhere(&changeset).await? {
             return Ok(AttemptVerdict::settled(TargetState::Skipped, why));
@@ -175,9 +184,58 @@ impl TargetAttempt<'_> {
         Ok(None)
     }
 
-    pub(super) fn failed(&self, trouble: &TargetError) -> AttemptVerdict {
+    /// What a failure means, after a look whether others would have it as well.
+    pub(super) async fn failed(&self, trouble: &TargetError) -> Result<AttemptVerdict, StoreError> {
         let TargetError { class, failure, decision } = trouble;
-        self.verdict_on(*class, failure, *decision)
+        match decision {
+            RetryDecision::Outage(outage) => self.failed_by(*outage, *class, failure).await,
+            RetryDecision::Retry(_)
+                if *class == ErrorClass::Sandbox && self.docker_is_away().await =>
+            {
+                Ok(put_back(*class, failure, self.fleet.outages.again()))
+            }
+            decision => Ok(self.verdict_on(*class, failure, *decision)),
+        }
+    }
+
+    async fn failed_by(
+        &self,
+        outage: Outage,
+        class: ErrorClass,
+        failure: &Failure,
+    ) -> Result<AttemptVerdict, StoreError> {
+        let why = line(&failure_text(failure));
+        let (outages, token) = (&self.fleet.outages, &self.fleet.token);
+        Ok(match outages.postponed(&self.held, outage, &why, token).await? {
+            Some(after) => put_back(class, failure, after),
+            None => self.verdict_on(class, failure, RetryDecision::Retry(None)),
+        })
+    }
+
+    /// How a review that came to an end counts; `outage` is what its last request to the model ended in.
+    pub(super) async fn of_review(
+        &self,
+        ended: &review::run::ReviewReport,
+        outage: Option<(Outage, String)>,
+    ) -> Result<AttemptVerdict, StoreError> {
+        if let (Conclusion::Provider, Some((outage, why))) = (ended.reviewed.conclusion, outage) {
+            return self.failed_by(outage, ErrorClass::Model, &Failure::provider(why)).await;
+        }
+        Ok(of_review(ended))
+    }
+
+    /// Docker on this machine does not answer, which is not this repository's fault.
+    async fn docker_is_away(&self) -> bool {
+        if self.fleet.config.sandbox != SandboxChoice::Docker {
+            return false;
+        }
+        match DockerSandbox::connect(self.fleet.env.var("DOCKER_HOST")).await {
+            Ok(_) => false,
+            Err(err) => {
+                self.fleet.outages.docker_is_away(&err.to_string());
+                true
+            }
+        }
     }
 
     fn verdict_on(
@@ -193,7 +251,9 @@ impl TargetAttempt<'_> {
                 let job_end = JobEnd::Retry { after, why: why.clone() };
                 AttemptVerdict::queued(Some(class), why, job_end)
             }
-            RetryDecision::Retry(_) | RetryDecision::Final => AttemptVerdict::failed(class, why),
+            RetryDecision::Retry(_) | RetryDecision::Outage(_) | RetryDecision::Final => {
+                AttemptVerdict::failed(class, why)
+            }
             RetryDecision::PauseCampaign => {
                 let hint = failure.hints.first().map(|hint| format!("; {hint}"));
                 let pause = format!("{why}{}", hint.unwrap_or_default());

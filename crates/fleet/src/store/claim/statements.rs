@@ -23,6 +23,10 @@ const PART: &str =
 const QUEUED: &str = "FROM jobs q
     WHERE q.state = 'queued' AND COALESCE(q.campaign, '') = COALESCE(w.campaign, '') AND q.kind = w.kind";
 
+/// The services that are out and that a job of campaign `$1` may need.
+pub(crate) const OUTAGES: &str = "SELECT service, campaign, until_at FROM outages
+     WHERE pauses > 0 AND (service <> 'model' OR campaign = $1) ORDER BY service, campaign";
+
 /// What a statement is bound to, in the order of its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
@@ -104,6 +108,9 @@ pub(crate) fn find(kinds: &[JobKind], of_one: bool) -> String {
     };
     let (whole, apart) = (head(""), head(&format!(" AND {PART} = COALESCE(w.part, '')")));
     let strays = strays(kinds, of_one);
+    let works =
+        "NOT EXISTS (SELECT 1 FROM outages x WHERE x.service <> 'model' AND x.until_at > $1)";
+    let model_works = without_outage("c.id");
     format!(
         "WITH RECURSIVE
          held AS (SELECT o.campaign AS campaign, COALESCE(o.organization, '') AS organization,
@@ -111,7 +118,7 @@ pub(crate) fn find(kinds: &[JobKind], of_one: bool) -> String {
             FROM jobs o WHERE o.kind = 'target' AND o.campaign IS NOT NULL AND {LIVE}
             GROUP BY o.campaign, COALESCE(o.organization, '')),
          rooms AS (SELECT c.id AS campaign, c.per_organization AS per_organization, {left} AS usd
-            FROM campaigns c WHERE c.state = 'running'{only} AND (c.concurrency IS NULL
+            FROM campaigns c WHERE c.state = 'running'{only} AND {model_works} AND (c.concurrency IS NULL
                 OR c.concurrency > (SELECT COALESCE(SUM(h.jobs), 0) FROM held h WHERE h.campaign = c.id))),
          queues (campaign, kind, form) AS MATERIALIZED ({queues}),
          parts (campaign, kind, form, part) AS (
@@ -145,12 +152,22 @@ pub(crate) fn find(kinds: &[JobKind], of_one: bool) -> String {
                 (SELECT j.run_at FROM jobs j WHERE j.id = h.id)
             FROM heads h WHERE h.id IS NOT NULL
             {strays})
-         SELECT f.campaign AS campaign, f.kind AS kind, CAST(f.form AS BIGINT) AS form, f.part AS part,
+         SELECT CAST(CASE WHEN EXISTS (SELECT 1 FROM outages x WHERE x.pauses > 0)
+                THEN 1 ELSE 0 END AS BIGINT) AS outage,
+            f.campaign AS campaign, f.kind AS kind, CAST(f.form AS BIGINT) AS form, f.part AS part,
             f.priority AS priority, f.id AS id,
             CAST(CASE WHEN f.kind = 'target' AND EXISTS (SELECT 1 FROM campaigns c WHERE c.id = f.campaign
                 AND COALESCE(c.concurrency, c.per_organization, c.budget_usd) IS NOT NULL)
                 THEN 1 ELSE 0 END AS BIGINT) AS limited
-         FROM found f ORDER BY f.priority DESC, f.run_at, f.id LIMIT 8"
+         FROM found f WHERE {works} ORDER BY f.priority DESC, f.run_at, f.id LIMIT 8"
+    )
+}
+
+/// The model of a campaign may be asked now.
+fn without_outage(campaign: &str) -> String {
+    format!(
+        "NOT EXISTS (SELECT 1 FROM outages x WHERE x.service = 'model' AND x.until_at > $1
+            AND x.campaign = {campaign})"
     )
 }
 
@@ -161,7 +178,11 @@ fn queues(kinds: &[JobKind], only: &str) -> String {
         let word = kind.word();
         let form = i32::from(*kind == JobKind::Publish);
         if only.is_empty() {
-            parts.push(format!("SELECT '' AS campaign, '{word}' AS kind, {form} AS form"));
+            let works =
+                if *kind == JobKind::Delivery { without_outage("''") } else { "1 = 1".to_owned() };
+            parts.push(format!(
+                "SELECT '' AS campaign, '{word}' AS kind, {form} AS form WHERE {works}"
+            ));
         }
         parts.push(match kind {
             // A budget that pays for none of them is known by the cheapest.

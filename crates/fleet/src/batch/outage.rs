@@ -1,0 +1,267 @@
+//! Services that fail for every task at once: GitHub's API, its git server, a model, and Docker on this
+//! machine. While one does, nothing that needs it is begun, no attempt is counted, and whoever waits is told.
+//!
+//! The rules are the store's ([`Store::cut_off`]), because all workers share them. Here is what a process
+//! knows of them, and how it hears that a service works again: from every answer that its runs get.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+
+use super::lease::HeldJob;
+use crate::store::{CutOff, OutageTimes, Store, StoreResult};
+use patchwright_base::error::{Outage, OutageCause, Service};
+use patchwright_base::redact::Redactor;
+use patchwright_base::ui::Ui;
+use patchwright_provider::{OnProgress, Provider, ProviderError, Reply, Request};
+use patchwright_report::campaign as report;
+use patchwright_sandbox::docker::DockerSandbox;
+use patchwright_types::campaign::Millis;
+
+const TIMES: OutageTimes = OutageTimes {
+    first: 30_000,
+    longest: 300_000,
+    patience_with_one: 30 * 60_000,
+    patience: 24 * 3_600_000,
+};
+/// Between two looks at what other processes know.
+const LOOK: Duration = Duration::from_secs(1);
+/// Before a job that was cut off may be taken again, unless the service is still out then.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// What this process knows of outages.
+pub struct Outages {
+    store: Store,
+    ui: Ui,
+    redactor: Arc<Redactor>,
+    scale: f64,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Services of which an answer is news, with the campaign whose model it is.
+    out: BTreeSet<(Service, String)>,
+    /// Outages that people were told of.
+    told: BTreeSet<(Service, String)>,
+    looked: Option<Instant>,
+    /// When Docker is asked again.
+    docker: Option<Instant>,
+}
+
+impl Outages {
+    pub fn new(store: Store, ui: Ui, redactor: Arc<Redactor>, scale: f64) -> Arc<Outages> {
+        Arc::new(Outages { store, ui, redactor, scale, known: Mutex::default() })
+    }
+
+    /// A service failed the job. Whether that counts as an attempt is the answer.
+    ///
+    /// # Errors
+    /// When the lease was lost, or the store cannot be used.
+    async fn cut_off(&self, held: &HeldJob, outage: Outage, why: &str) -> StoreResult<CutOff> {
+        let limit = match outage.cause {
+            OutageCause::Down => None,
+            OutageCause::Limited(wait) => {
+                let wait = wait.unwrap_or_default().mul_f64(self.scale);
+                Some(Millis::try_from(wait.as_millis()).unwrap_or(Millis::MAX))
+            }
+        };
+        let why = self.redactor.redact(why);
+        let service = outage.service;
+        let cut = self.store.cut_off(&held.lease, service, limit, &why, self.times()).await?;
+        self.known.lock().out.insert(key(service, held.job.campaign.as_deref()));
+        if cut.opened {
+            self.look_now().await?;
+        }
+        Ok(cut)
+    }
+
+    /// How long a job waits that was cut off.
+    pub fn again(&self) -> Millis {
+        Millis::try_from(AGAIN.mul_f64(self.scale).as_millis()).unwrap_or(Millis::MAX)
+    }
+
+    /// For how many milliseconds a job is put back that a service failed, without an attempt counted;
+    /// `None` when the attempt counts like any other.
+    ///
+    /// # Errors
+    /// When the lease was lost, or the store cannot be used.
+    pub async fn postponed(
+        &self,
+        held: &HeldJob,
+        outage: Outage,
+        why: &str,
+        token: &str,
+    ) -> StoreResult<Option<Millis>> {
+        let of_forge = matches!(outage.service, Service::ForgeApi | Service::Git);
+        if of_forge && matches!(outage.cause, OutageCause::Limited(_)) {
+            // The pace keeper makes everybody's requests wait for its end.
+            return Ok(Some(self.store.pace_closed_for(token).await?.max(2 * self.again())));
+        }
+        let cut = self.cut_off(held, outage, why).await?;
+        Ok((!cut.counts).then(|| self.again()))
+    }
+
+    /// A service answered. Does nothing as long as it was not known to be out.
+    pub fn works(self: &Arc<Self>, service: Service, campaign: Option<&str>) {
+        let key = key(service, campaign);
+        // Taken out at once, so that of many answers only the first asks the store.
+        if !self.known.lock().out.remove(&key) {
+            return;
+        }
+        let this = Arc::clone(self);
+        tokio::spawn(async move {
+            match this.store.works_again(service, Some(&key.1)).await {
+                Ok(Some(_)) => this.say_works(&key),
+                Ok(None) => {}
+                Err(err) => {
+                    tracing::warn!(%err, "that a service works again could not be written down");
+                    this.known.lock().out.insert(key);
+                }
+            }
+        });
+    }
+
+    /// What other processes have found out, asked for once in a while.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub async fn look(&self) -> StoreResult<()> {
+        let fresh = LOOK.mul_f64(self.scale.min(1.0));
+        if self.known.lock().looked.is_some_and(|at| at.elapsed() < fresh) {
+            return Ok(());
+        }
+        self.look_now().await
+    }
+
+    async fn look_now(&self) -> StoreResult<()> {
+        let rows = self.store.outages(None).await?;
+        let now = self.store.now().await?;
+        let (mut news, mut over) = (Vec::new(), Vec::new());
+        {
+            let mut known = self.known.lock();
+            known.looked = Some(Instant::now());
+            let out: BTreeSet<_> =
+                rows.iter().map(|row| (row.service, row.campaign.clone())).collect();
+            known.told.retain(|key| {
+                if !out.contains(key) {
+                    over.push(key.clone());
+                }
+                out.contains(key)
+            });
+            for row in rows.iter().filter(|row| row.pauses > 0) {
+                if known.told.insert((row.service, row.campaign.clone())) {
+                    news.push(row.clone());
+                }
+            }
+            known.out = out;
+        }
+        for row in news {
+            self.ui.failure(&report::outage(&row, now));
+        }
+        for key in over {
+            self.ui.say(&format!("{} works again", report::service(key.0, &key.1)));
+        }
+        Ok(())
+    }
+
+    fn say_works(&self, key: &(Service, String)) {
+        if self.known.lock().told.remove(key) {
+            self.ui.say(&format!("{} works again", report::service(key.0, &key.1)));
+        }
+    }
+
+    /// Docker on this machine does not answer: no other run can begin here.
+    pub fn docker_is_away(&self, why: &str) {
+        let mut known = self.known.lock();
+        if known.docker.replace(Instant::now() + AGAIN.mul_f64(self.scale)).is_none() {
+            let why = self.redactor.redact(why);
+            self.ui.failure(&format!("{why}; no run is begun here until it does"));
+        }
+    }
+
+    /// Whether runs can begin on this machine, as far as Docker is concerned. Asks it once in a while when
+    /// it did not answer before.
+    pub async fn has_sandbox(&self, host: Option<&str>) -> bool {
+        let Some(due) = self.known.lock().docker else { return true };
+        if Instant::now() < due {
+            return false;
+        }
+        let answers = DockerSandbox::connect(host).await.is_ok();
+        let again = Instant::now() + AGAIN.mul_f64(self.scale);
+        self.known.lock().docker = (!answers).then_some(again);
+        if answers {
+            self.ui.say("Docker answers again");
+        }
+        answers
+    }
+
+    fn times(&self) -> OutageTimes {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "hours")]
+        let scaled = |time: Millis| (time as f64 * self.scale) as Millis;
+        OutageTimes {
+            first: scaled(TIMES.first),
+            longest: scaled(TIMES.longest),
+            patience_with_one: scaled(TIMES.patience_with_one),
+            patience: scaled(TIMES.patience),
+        }
+    }
+}
+
+/// As the store names it.
+fn key(service: Service, campaign: Option<&str>) -> (Service, String) {
+    let campaign = match service {
+        Service::Model => campaign.unwrap_or_default(),
+        Service::ForgeApi | Service::Git => "",
+    };
+    (service, campaign.to_owned())
+}
+
+/// A model whose answers and failures are noticed.
+pub struct ObservedProvider {
+    inner: Arc<dyn Provider>,
+    outages: Arc<Outages>,
+    campaign: Option<String>,
+    last: Mutex<Option<(Outage, String)>>,
+}
+
+impl ObservedProvider {
+    pub fn new(
+        inner: Arc<dyn Provider>,
+        outages: &Arc<Outages>,
+        campaign: Option<String>,
+    ) -> Arc<ObservedProvider> {
+        let outages = Arc::clone(outages);
+        Arc::new(ObservedProvider { inner, outages, campaign, last: Mutex::default() })
+    }
+
+    /// The outage that the last request ended in.
+    pub fn outage(&self) -> Option<(Outage, String)> {
+        self.last.lock().clone()
+    }
+}
+
+#[async_trait]
+impl Provider for ObservedProvider {
+    async fn reply(
+        &self,
+        request: &Request<'_>,
+        progress: OnProgress<'_>,
+    ) -> Result<Reply, ProviderError> {
+        let reply = self.inner.reply(request, progress).await;
+        let outage = reply.as_ref().err().and_then(ProviderError::outage);
+        if outage.is_none() {
+            // A refusal, too, is the answer of a service that works.
+            self.outages.works(Service::Model, self.campaign.as_deref());
+        }
+        *self.last.lock() = outage.zip(reply.as_ref().err().map(ToString::to_string));
+        reply
+    }
+
+    fn resume_at(&self, agent: Option<&str>, replies: usize) {
+        self.inner.resume_at(agent, replies);
+    }
+}

@@ -1,0 +1,134 @@
+//! GitHub or the model is away in the middle of a campaign: everything waits, nothing is lost or paid twice.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use patchwright_fleet::store::Store;
+use patchwright_types::campaign::{Event, Target, TargetState};
+
+use crate::batch_run::{CAMPAIGN, batch, counted, pulls, shell, states, write};
+use crate::support::github::GitHub;
+use crate::support::model::{ModelServer, custom, say};
+use crate::support::postgres::postgres;
+use crate::support::world::{FILES, PATCH, TestWorld};
+
+/// Turns of each conversation.
+const TURNS: usize = 4;
+const PATIENCE: Duration = Duration::from_mins(4);
+
+/// Repositories, and how many seconds an outage lasts, of which each stands for 100.
+struct Scale {
+    repositories: usize,
+    seconds: u64,
+}
+
+/// 30 minutes, unless the environment asks for more.
+fn scale() -> Scale {
+    let of = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
+    Scale {
+        repositories: of("PATCHWRIGHT_TEST_OUTAGE_REPOSITORIES").unwrap_or(16),
+        seconds: of("PATCHWRIGHT_TEST_OUTAGE_MINUTES").unwrap_or(30) as u64 * 60 / 100,
+    }
+}
+
+fn world(count: usize) -> TestWorld {
+    let github = GitHub::new().organization("acme").repositories(count, |_| FILES.to_vec());
+    let model = ModelServer::conversations(|_| {
+        vec![
+            shell("sleep 0.4"),
+            custom("apply_patch", PATCH),
+            shell("sleep 0.4"),
+            say("Add instead of subtracting\n\nThe sign was wrong."),
+        ]
+    });
+    let world = TestWorld::asking(github, model);
+    write(&world, CAMPAIGN);
+    world
+}
+
+fn worker(world: &TestWorld, name: &str) -> Child {
+    let args = ["worker", "--model", "gpt-5.3-codex", "--room", "2", "--until-idle"];
+    let log = fs_err::File::create(world.path(&format!("{name}.log"))).unwrap();
+    world.command(&args).stdout(Stdio::null()).stderr(log.into_file()).spawn().unwrap()
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < PATIENCE, "{what} never came");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn stored(url: &str) -> (Vec<Target>, Vec<Event>) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let store = Store::open(url).await.unwrap();
+        let campaign = store.campaigns(None).await.unwrap().remove(0);
+        let targets = store.view(&campaign.id).await.unwrap().targets;
+        (targets, store.events(&campaign.id, 0, 100_000).await.unwrap())
+    })
+}
+
+/// Four at once in two processes that share PostgreSQL; in the middle of it the outage.
+fn campaign_through(outage: impl Fn(&TestWorld, bool), whose: &str) {
+    let scale = scale();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let Some(server) = runtime.block_on(postgres()) else { return };
+    let url = runtime.block_on(server.database());
+    let world = world(scale.repositories).set("DATABASE_URL", url.as_str());
+    let queue = ["batch", "run", "campaign.yml", "--model", "gpt-5.3-codex", "--detach"];
+    world.run(&queue).expect(0);
+    let mut workers = [worker(&world, "one"), worker(&world, "two")];
+    until("work", || !pulls(&world).is_empty());
+
+    outage(&world, true);
+    let (before, begin) = (world.github.requests().len(), Instant::now());
+    let mut seen = String::new();
+    while begin.elapsed() < Duration::from_secs(scale.seconds) {
+        std::thread::sleep(Duration::from_millis(500));
+        let status = batch(&world, &["status"]);
+        seen.push_str(&status.text());
+    }
+    let asked = world.github.requests().len() - before;
+    outage(&world, false);
+
+    for worker in &mut workers {
+        until("the end", || worker.try_wait().unwrap().is_some());
+        assert!(worker.wait().unwrap().success());
+    }
+    let output = batch(&world, &["run"]).expect(0);
+    let all = u64::try_from(scale.repositories).unwrap();
+    assert_eq!(states(&output), counted(&[("open", all)]), "{}", output.text());
+    assert_eq!(pulls(&world).len(), scale.repositories, "one pull request each");
+    let (targets, events) = stored(&url);
+    for target in &targets {
+        assert_eq!((target.state, target.attempts), (TargetState::Open, 1), "{target:?}");
+    }
+    // What failed was not answered, and so not paid; everything that was answered is asked once.
+    assert_eq!(world.model.requests().len(), TURNS * scale.repositories);
+    let told: Vec<&str> = events
+        .iter()
+        .filter(|event| event.kind == "outage")
+        .filter_map(|event| event.text.as_deref())
+        .collect();
+    assert!(told.len() >= 2 && told.len() % 2 == 0, "{told:?}");
+    assert!(told[0].contains(whose) && told[told.len() - 1].ends_with("works again"), "{told:?}");
+    assert!(seen.contains("\"outages\":[{"), "the status says it: {seen}");
+    let log = fs_err::read_to_string(world.path("one.log")).unwrap();
+    let log = log + &fs_err::read_to_string(world.path("two.log")).unwrap();
+    assert!(log.contains("no attempt is counted") && log.contains("works again"), "{log}");
+    // Probes, each with its own resends; four runs that tried all the time would be many more.
+    let most = 60 * usize::try_from(scale.seconds).unwrap();
+    assert!(asked < most, "{asked} requests in {} s", scale.seconds);
+}
+
+#[test]
+fn a_campaign_sleeps_through_an_outage_of_github() {
+    campaign_through(|world, is_down| world.github.is_down(is_down), "GitHub");
+}
+
+#[test]
+fn a_campaign_sleeps_through_an_outage_of_the_model() {
+    campaign_through(|world, is_down| world.model.is_down(is_down), "the model");
+}
