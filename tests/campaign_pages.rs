@@ -251,6 +251,7 @@ fn programs_get_everything_as_json() {
             "agents_seconds": 190,
             "publishing_seconds": 2
           },
+          "outages": [],
           "repositories": [
             {
               "id": 1,

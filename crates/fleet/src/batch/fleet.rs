@@ -75,7 +75,7 @@ impl Fleet {
         let store = Store::open(&url).await?;
         let redactor = Arc::new(Redactor::new(env.secrets()));
         let outages =
-            Outages::new(store.clone(), ui.among_many(), Arc::clone(&redactor), env.time_scale());
+            Outages::new(store.clone(), ui, Arc::clone(&redactor), env.time_scale());
         Ok(Fleet {
             store,
             outages,
