@@ -7,6 +7,7 @@ use patchwright_fleet::store::Store;
 use patchwright_types::campaign::{Event, Target, TargetState};
 
 use crate::batch_run::{CAMPAIGN, batch, counted, pulls, shell, states, write};
+use crate::support::docker;
 use crate::support::github::GitHub;
 use crate::support::model::{ModelServer, custom, say};
 use crate::support::postgres::postgres;
@@ -16,20 +17,9 @@ use crate::support::world::{FILES, PATCH, TestWorld};
 const TURNS: usize = 4;
 const PATIENCE: Duration = Duration::from_mins(4);
 
-/// Repositories, and how many seconds an outage lasts, of which each stands for 100.
-struct Scale {
-    repositories: usize,
-    seconds: u64,
-}
-
-/// 30 minutes, unless the environment asks for more.
-fn scale() -> Scale {
-    let of = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
-    Scale {
-        repositories: of("PATCHWRIGHT_TEST_OUTAGE_REPOSITORIES").unwrap_or(16),
-        seconds: of("PATCHWRIGHT_TEST_OUTAGE_MINUTES").unwrap_or(30) as u64 * 60 / 100,
-    }
-}
+const REPOSITORIES: usize = 16;
+/// Of which each stands for 100: half an hour.
+const SECONDS: u64 = 18;
 
 fn world(count: usize) -> TestWorld {
     let github = GitHub::new().organization("acme").repositories(count, |_| FILES.to_vec());
@@ -72,11 +62,10 @@ fn stored(url: &str) -> (Vec<Target>, Vec<Event>) {
 
 /// Four at once in two processes that share PostgreSQL; in the middle of it the outage.
 fn campaign_through(outage: impl Fn(&TestWorld, bool), whose: &str) {
-    let scale = scale();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let Some(server) = runtime.block_on(postgres()) else { return };
     let url = runtime.block_on(server.database());
-    let world = world(scale.repositories).set("DATABASE_URL", url.as_str());
+    let world = world(REPOSITORIES).set("DATABASE_URL", url.as_str());
     let queue = ["batch", "run", "campaign.yml", "--model", "gpt-5.3-codex", "--detach"];
     world.run(&queue).expect(0);
     let mut workers = [worker(&world, "one"), worker(&world, "two")];
@@ -85,7 +74,7 @@ fn campaign_through(outage: impl Fn(&TestWorld, bool), whose: &str) {
     outage(&world, true);
     let (before, begin) = (world.github.requests().len(), Instant::now());
     let mut seen = String::new();
-    while begin.elapsed() < Duration::from_secs(scale.seconds) {
+    while begin.elapsed() < Duration::from_secs(SECONDS) {
         std::thread::sleep(Duration::from_millis(500));
         let status = batch(&world, &["status"]);
         seen.push_str(&status.text());
@@ -98,29 +87,29 @@ fn campaign_through(outage: impl Fn(&TestWorld, bool), whose: &str) {
         assert!(worker.wait().unwrap().success());
     }
     let output = batch(&world, &["run"]).expect(0);
-    let all = u64::try_from(scale.repositories).unwrap();
+    let all = u64::try_from(REPOSITORIES).unwrap();
     assert_eq!(states(&output), counted(&[("open", all)]), "{}", output.text());
-    assert_eq!(pulls(&world).len(), scale.repositories, "one pull request each");
+    assert_eq!(pulls(&world).len(), REPOSITORIES, "one pull request each");
     let (targets, events) = stored(&url);
     for target in &targets {
         assert_eq!((target.state, target.attempts), (TargetState::Open, 1), "{target:?}");
     }
     // What failed was not answered, and so not paid; everything that was answered is asked once.
-    assert_eq!(world.model.requests().len(), TURNS * scale.repositories);
+    assert_eq!(world.model.requests().len(), TURNS * REPOSITORIES);
     let told: Vec<&str> = events
         .iter()
         .filter(|event| event.kind == "outage")
         .filter_map(|event| event.text.as_deref())
         .collect();
-    assert!(told.len() >= 2 && told.len() % 2 == 0, "{told:?}");
+    assert!(told.len() >= 2 && told.len().is_multiple_of(2), "{told:?}");
     assert!(told[0].contains(whose) && told[told.len() - 1].ends_with("works again"), "{told:?}");
     assert!(seen.contains("\"outages\":[{"), "the status says it: {seen}");
     let log = fs_err::read_to_string(world.path("one.log")).unwrap();
     let log = log + &fs_err::read_to_string(world.path("two.log")).unwrap();
     assert!(log.contains("no attempt is counted") && log.contains("works again"), "{log}");
     // Probes, each with its own resends; four runs that tried all the time would be many more.
-    let most = 60 * usize::try_from(scale.seconds).unwrap();
-    assert!(asked < most, "{asked} requests in {} s", scale.seconds);
+    let most = 60 * usize::try_from(SECONDS).unwrap();
+    assert!(asked < most, "{asked} requests in {} s", SECONDS);
 }
 
 #[test]
@@ -131,4 +120,33 @@ fn a_campaign_sleeps_through_an_outage_of_github() {
 #[test]
 fn a_campaign_sleeps_through_an_outage_of_the_model() {
     campaign_through(|world, is_down| world.model.is_down(is_down), "the model");
+}
+
+#[test]
+fn a_worker_without_docker_waits_for_it_and_fails_no_repository() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let Some(_docker) = runtime.block_on(docker::docker()) else { return };
+    let github = GitHub::new().organization("acme").repositories(2, |_| FILES.to_vec());
+    let model = ModelServer::conversations(|_| {
+        vec![custom("apply_patch", PATCH), say("Add\n\nThe sign was wrong.")]
+    });
+    let world = TestWorld::asking(github, model).in_docker();
+    let socket = world.path("docker.sock");
+    let world = world.set("DOCKER_HOST", format!("unix://{}", socket.display()));
+    write(&world, CAMPAIGN);
+    let queue = ["batch", "run", "campaign.yml", "--model", "gpt-5.3-codex", "--detach"];
+    world.run(&queue).expect(0);
+    let mut worker = worker(&world, "one");
+    let log = || fs_err::read_to_string(world.path("one.log")).unwrap_or_default();
+    until("the notice", || log().contains("no run is begun here until it does"));
+    // Longer than several attempts would take.
+    std::thread::sleep(Duration::from_secs(5));
+    assert!(world.model.requests().is_empty());
+    fs_err::os::unix::fs::symlink(docker::socket(), &socket).unwrap();
+    until("the end", || worker.try_wait().unwrap().is_some());
+    assert!(worker.wait().unwrap().success(), "{}", log());
+    assert!(log().contains("Docker answers again"), "{}", log());
+    let output = batch(&world, &["run"]).expect(0);
+    assert_eq!(states(&output), counted(&[("open", 2)]), "{}", output.text());
+    assert!(!batch(&world, &["status"]).stdout.contains(r#""attempts":2"#));
 }

@@ -266,7 +266,7 @@ impl Attempt {
             &self.result,
             Err(TargetError {
                 decision: RetryDecision::Retry(_)
-                    | RetryDecision::Outage(_)
+                    | RetryDecision::Postpone
                     | RetryDecision::PauseCampaign
                     | RetryDecision::Released
                     | RetryDecision::Lost,

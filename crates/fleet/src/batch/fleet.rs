@@ -74,8 +74,7 @@ impl Fleet {
         };
         let store = Store::open(&url).await?;
         let redactor = Arc::new(Redactor::new(env.secrets()));
-        let outages =
-            Outages::new(store.clone(), ui, Arc::clone(&redactor), env.time_scale());
+        let outages = Outages::new(store.clone(), ui, Arc::clone(&redactor), env.time_scale());
         Ok(Fleet {
             store,
             outages,

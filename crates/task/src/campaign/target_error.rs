@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use patchwright_agent::StopKind;
-use patchwright_base::error::{Failure, FailureKind, Outage};
+use patchwright_base::error::{Failure, FailureKind};
 use patchwright_forge::{ForgeError, RepositoryId};
 use patchwright_provider::ProviderError;
 use patchwright_types::campaign::ErrorClass;
@@ -22,9 +22,9 @@ pub struct TargetError {
 pub enum RetryDecision {
     /// Retry later; the other side may have said when.
     Retry(Option<Duration>),
-    /// A service failed, for other repositories as well: the attempt does not count, and the run is
-    /// resumed when the service works again.
-    Outage(Outage),
+    /// A service failed ([`Failure::outage`] says which), for other repositories as well: the attempt
+    /// does not count, and the run is resumed when the service works again.
+    Postpone,
     /// Nothing: a person has to decide.
     Final,
     /// Every repository would fail the same way: the campaign pauses until a person resumes it.
@@ -44,7 +44,10 @@ impl TargetError {
 impl From<Failure> for TargetError {
     /// By the failure's kind alone, for phases whose failures carry no more.
     fn from(failure: Failure) -> TargetError {
-        let again = failure.outage.map_or(RetryDecision::Retry(None), RetryDecision::Outage);
+        let again = match failure.outage {
+            Some(_) => RetryDecision::Postpone,
+            None => RetryDecision::Retry(None),
+        };
         let (class, decision) = match failure.kind {
             FailureKind::Sandbox => (ErrorClass::Sandbox, again),
             FailureKind::Machine => (ErrorClass::Machine, again),
@@ -85,8 +88,8 @@ pub(super) fn of_fetch(id: &RepositoryId, err: ForgeError) -> TargetError {
 
 /// Any other error of the forge; `class` is that of transient ones.
 pub(super) fn of_forge(class: ErrorClass, err: ForgeError) -> TargetError {
-    if let Some(outage) = err.outage() {
-        return TargetError::new(class, RetryDecision::Outage(outage), err.into());
+    if err.outage().is_some() {
+        return TargetError::new(class, RetryDecision::Postpone, err.into());
     }
     let (class, decision) = match &err {
         ForgeError::Authentication { .. } | ForgeError::Untrusted { .. } => {
@@ -136,8 +139,8 @@ pub(super) fn of_stop(stop: StopKind) -> Option<TargetError> {
 /// The provider has no reply. A wrong key, an empty account or a model that is not there are so in every
 /// repository; a rejected conversation is this one's.
 pub(super) fn of_provider(err: ProviderError) -> TargetError {
-    if let Some(outage) = err.outage() {
-        return TargetError::new(ErrorClass::Model, RetryDecision::Outage(outage), err.into());
+    if err.outage().is_some() {
+        return TargetError::new(ErrorClass::Model, RetryDecision::Postpone, err.into());
     }
     let (class, decision) = match &err {
         ProviderError::RateLimited { wait, .. } => (ErrorClass::Model, RetryDecision::Retry(*wait)),

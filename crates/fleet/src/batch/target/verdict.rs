@@ -188,7 +188,10 @@ impl TargetAttempt<'_> {
     pub(super) async fn failed(&self, trouble: &TargetError) -> Result<AttemptVerdict, StoreError> {
         let TargetError { class, failure, decision } = trouble;
         match decision {
-            RetryDecision::Outage(outage) => self.failed_by(*outage, *class, failure).await,
+            RetryDecision::Postpone => match failure.outage {
+                Some(outage) => self.failed_by(outage, *class, failure).await,
+                None => Ok(self.verdict_on(*class, failure, RetryDecision::Retry(None))),
+            },
             RetryDecision::Retry(_)
                 if *class == ErrorClass::Sandbox && self.docker_is_away().await =>
             {
@@ -251,7 +254,7 @@ impl TargetAttempt<'_> {
                 let job_end = JobEnd::Retry { after, why: why.clone() };
                 AttemptVerdict::queued(Some(class), why, job_end)
             }
-            RetryDecision::Retry(_) | RetryDecision::Outage(_) | RetryDecision::Final => {
+            RetryDecision::Retry(_) | RetryDecision::Postpone | RetryDecision::Final => {
                 AttemptVerdict::failed(class, why)
             }
             RetryDecision::PauseCampaign => {

@@ -108,9 +108,6 @@ pub(crate) fn find(kinds: &[JobKind], of_one: bool) -> String {
     };
     let (whole, apart) = (head(""), head(&format!(" AND {PART} = COALESCE(w.part, '')")));
     let strays = strays(kinds, of_one);
-    let works =
-        "NOT EXISTS (SELECT 1 FROM outages x WHERE x.service <> 'model' AND x.until_at > $1)";
-    let model_works = without_outage("c.id");
     format!(
         "WITH RECURSIVE
          held AS (SELECT o.campaign AS campaign, COALESCE(o.organization, '') AS organization,
@@ -118,7 +115,7 @@ pub(crate) fn find(kinds: &[JobKind], of_one: bool) -> String {
             FROM jobs o WHERE o.kind = 'target' AND o.campaign IS NOT NULL AND {LIVE}
             GROUP BY o.campaign, COALESCE(o.organization, '')),
          rooms AS (SELECT c.id AS campaign, c.per_organization AS per_organization, {left} AS usd
-            FROM campaigns c WHERE c.state = 'running'{only} AND {model_works} AND (c.concurrency IS NULL
+            FROM campaigns c WHERE c.state = 'running'{only} AND {MODEL_WORKS} AND (c.concurrency IS NULL
                 OR c.concurrency > (SELECT COALESCE(SUM(h.jobs), 0) FROM held h WHERE h.campaign = c.id))),
          queues (campaign, kind, form) AS MATERIALIZED ({queues}),
          parts (campaign, kind, form, part) AS (
@@ -152,24 +149,30 @@ pub(crate) fn find(kinds: &[JobKind], of_one: bool) -> String {
                 (SELECT j.run_at FROM jobs j WHERE j.id = h.id)
             FROM heads h WHERE h.id IS NOT NULL
             {strays})
-         SELECT CAST(CASE WHEN EXISTS (SELECT 1 FROM outages x WHERE x.pauses > 0)
-                THEN 1 ELSE 0 END AS BIGINT) AS outage,
-            f.campaign AS campaign, f.kind AS kind, CAST(f.form AS BIGINT) AS form, f.part AS part,
+         SELECT {SOME_OUTAGE} AS outage, f.campaign AS campaign, f.kind AS kind, CAST(f.form AS BIGINT) AS form, f.part AS part,
             f.priority AS priority, f.id AS id,
             CAST(CASE WHEN f.kind = 'target' AND EXISTS (SELECT 1 FROM campaigns c WHERE c.id = f.campaign
                 AND COALESCE(c.concurrency, c.per_organization, c.budget_usd) IS NOT NULL)
                 THEN 1 ELSE 0 END AS BIGINT) AS limited
-         FROM found f WHERE {works} ORDER BY f.priority DESC, f.run_at, f.id LIMIT 8"
+         FROM found f WHERE {FORGE_WORKS} ORDER BY f.priority DESC, f.run_at, f.id LIMIT 8"
     )
 }
 
-/// The model of a campaign may be asked now.
-fn without_outage(campaign: &str) -> String {
-    format!(
-        "NOT EXISTS (SELECT 1 FROM outages x WHERE x.service = 'model' AND x.until_at > $1
-            AND x.campaign = {campaign})"
-    )
-}
+/// 1 when some service is out, whether or not a probe is let through now.
+const SOME_OUTAGE: &str = "CAST(CASE WHEN EXISTS (SELECT 1 FROM outages x WHERE x.pauses > 0)
+    THEN 1 ELSE 0 END AS BIGINT)";
+
+/// Whatever a job does, it needs the forge.
+const FORGE_WORKS: &str =
+    "NOT EXISTS (SELECT 1 FROM outages x WHERE x.service <> 'model' AND x.until_at > $1)";
+
+/// The model of a campaign `c` may be asked now.
+const MODEL_WORKS: &str = "NOT EXISTS (SELECT 1 FROM outages x
+    WHERE x.service = 'model' AND x.until_at > $1 AND x.campaign = c.id)";
+
+/// The model of deliveries may be asked now.
+const DELIVERIES_WORK: &str = "NOT EXISTS (SELECT 1 FROM outages x
+    WHERE x.service = 'model' AND x.until_at > $1 AND x.campaign = '')";
 
 /// Campaign, kind and form (see [`Group`]) of each queue that may have something.
 fn queues(kinds: &[JobKind], only: &str) -> String {
@@ -178,8 +181,7 @@ fn queues(kinds: &[JobKind], only: &str) -> String {
         let word = kind.word();
         let form = i32::from(*kind == JobKind::Publish);
         if only.is_empty() {
-            let works =
-                if *kind == JobKind::Delivery { without_outage("''") } else { "1 = 1".to_owned() };
+            let works = if *kind == JobKind::Delivery { DELIVERIES_WORK } else { "1 = 1" };
             parts.push(format!(
                 "SELECT '' AS campaign, '{word}' AS kind, {form} AS form WHERE {works}"
             ));
