@@ -109,7 +109,7 @@ fn campaign_through(outage: impl Fn(&TestWorld, bool), whose: &str) {
     assert!(log.contains("no attempt is counted") && log.contains("works again"), "{log}");
     // Probes, each with its own resends; four runs that tried all the time would be many more.
     let most = 60 * usize::try_from(SECONDS).unwrap();
-    assert!(asked < most, "{asked} requests in {} s", SECONDS);
+    assert!(asked < most, "{asked} requests in {SECONDS} s");
 }
 
 #[test]

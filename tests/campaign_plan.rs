@@ -195,6 +195,40 @@ async fn fifty_repositories_are_one_question_and_names_of_one_repository_are_one
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_fails_is_asked_in_halves_and_costs_the_others_nothing() {
+    let github = GitHub::new().repositories(500, |_| [("a", "a")]).start();
+    let names: Vec<RepositoryId> =
+        (1..=500).map(|number| fleet_name(number).parse().unwrap()).collect();
+    let asked_one_by_one = || {
+        let requests = github.requests();
+        requests.iter().filter(|request| request.path.contains("/repos/")).count()
+    };
+    let down = |times| {
+        let fault = Fault::once("POST", "graphql", Kind::ErrorBefore(502));
+        github.world().faults = vec![fault.times(times)];
+    };
+    // All that one question is sent again is lost, and then all of its first half.
+    for (lost, one_by_one) in [(5, 0), (10, 25)] {
+        let before = asked_one_by_one();
+        down(lost);
+        let found = connect(&github).look_at(&names, &wanted()).await.unwrap();
+        assert_eq!(found.len(), 500);
+        assert!(found.iter().all(|facts| facts.trouble.is_none() && facts.base_sha.is_some()));
+        let asked = asked_one_by_one() - before;
+        assert!(asked >= one_by_one && asked <= 4 * one_by_one, "{lost}: {asked}");
+    }
+    // Down for all: many are not asked one by one, and few are.
+    let before = asked_one_by_one();
+    down(u32::MAX);
+    let err = connect(&github).look_at(&names, &wanted()).await.unwrap_err();
+    assert!(matches!(err, ForgeError::Unavailable { .. }), "{err}");
+    assert_eq!(asked_one_by_one(), before);
+    let found = connect(&github).look_at(&names[..60], &wanted()).await.unwrap();
+    assert!(found.len() == 60 && found.iter().all(|facts| facts.base_sha.is_some()));
+    github.world().faults.clear();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_open_pull_request_is_told_for_reviews() {
     let mut github =
         GitHub::new().repository("acme/busy", &[("a", "a")]).repository("acme/app", &[("a", "a")]);

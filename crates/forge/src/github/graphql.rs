@@ -71,7 +71,7 @@ impl Problem {
         message.contains("draft") && message.contains("not supported")
     }
 
-    fn is_out_of_time(&self) -> bool {
+    pub(super) fn is_out_of_time(&self) -> bool {
         self.message.starts_with("Something went wrong while executing your query")
             || self.message.contains("timed out")
             || self.message.contains("timeout")

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::discovery::{Facts, PullFacts, Wanted};
-use super::graphql::Answer;
+use super::graphql::{Answer, Problem};
 use super::http::{Call, segment};
 use super::wire::{PullJson, lenient};
 use super::wire_reviews::Connection;
@@ -21,6 +21,11 @@ const AT_ONCE: usize = 50;
 const MOST_PULLS: usize = 10_000;
 /// After this many consecutive repositories without an answer, the remaining ones are not asked.
 const MOST_SILENT: usize = 3;
+/// After this many questions in a row that nobody answered, GraphQL is down and not only slow.
+const MOST_UNANSWERED: usize = 3;
+/// Repositories that are asked about over REST when GraphQL is down: three requests or more each, of the 5,000
+/// that a token has in an hour.
+const MOST_OVER_REST: usize = 200;
 /// The purpose in the marker of our pull requests.
 const OUR_PURPOSE: &str = "pull-request";
 
@@ -159,27 +164,50 @@ struct Permissions {
     push: bool,
 }
 
+/// What became of a question about several repositories.
+enum Asked {
+    /// By their place in the question; those that were not told of readably are not there.
+    Told(BTreeMap<usize, Facts>),
+    /// GraphQL is not there for us.
+    NotSpoken,
+    /// It failed, after all that was sent again.
+    Unanswered(ForgeError),
+}
+
+/// What is known of GraphQL while many repositories are looked at.
+enum GraphqlState {
+    /// So many questions in a row were not answered.
+    Works {
+        unanswered: usize,
+    },
+    NotSpoken,
+    /// With its last error, until that is told.
+    Down(Option<ForgeError>),
+}
+
 impl GitHubForge {
     /// Facts about each repository, in the order of `all` and each repository once: two names of one
     /// that was renamed are one. A repository that cannot be read is told with its trouble.
     ///
     /// # Errors
-    /// When GitHub does not answer at all, takes no token, or limits us for too long.
+    /// When GitHub does not answer at all, takes no token, or limits us for too long; and when GraphQL is down
+    /// and there are more repositories left than REST has requests for.
     pub async fn look_at(
         &self,
         all: &[RepositoryId],
         wanted: &Wanted,
     ) -> Result<Vec<Facts>, ForgeError> {
-        let mut found: Vec<Facts> = Vec::new();
-        let mut has_graphql = true;
+        let mut found: Vec<Facts> = Vec::with_capacity(all.len());
+        let mut graphql = GraphqlState::Works { unanswered: 0 };
         let mut silent = 0;
-        for part in all.chunks(AT_ONCE) {
-            let mut told = BTreeMap::new();
-            if has_graphql {
-                match self.ask_about(part, wanted).await? {
-                    Some(nodes) => told = nodes,
-                    None => has_graphql = false,
-                }
+        for (number, part) in all.chunks(AT_ONCE).enumerate() {
+            let mut told = self.ask_in_parts(part, wanted, &mut graphql).await?;
+            let left = all.len().saturating_sub(number * AT_ONCE);
+            if let GraphqlState::Down(err) = &mut graphql
+                && left > MOST_OVER_REST
+                && let Some(err) = err.take()
+            {
+                return Err(err);
             }
             for (at, id) in part.iter().enumerate() {
                 let facts = match told.remove(&at) {
@@ -198,22 +226,62 @@ impl GitHubForge {
         Ok(found)
     }
 
-    /// What GraphQL tells about repositories, by their place. `None` when it tells nothing to us.
-    async fn ask_about(
+    /// What GraphQL tells about repositories, by their place. A question without an answer is asked again
+    /// in two halves: what takes GitHub too long for fifty repositories may be quick for fewer, and only
+    /// what is not answered then is left to REST.
+    async fn ask_in_parts(
         &self,
         part: &[RepositoryId],
         wanted: &Wanted,
-    ) -> Result<Option<BTreeMap<usize, Facts>>, ForgeError> {
+        graphql: &mut GraphqlState,
+    ) -> Result<BTreeMap<usize, Facts>, ForgeError> {
+        let mut told = BTreeMap::new();
+        let half = part.len().div_ceil(2);
+        let mut spans = vec![(0, part.len())];
+        while let (Some((from, to)), GraphqlState::Works { unanswered }) =
+            (spans.pop(), &mut *graphql)
+        {
+            match self.ask_about(&part[from..to], wanted).await? {
+                Asked::Told(nodes) => {
+                    *unanswered = 0;
+                    told.extend(nodes.into_iter().map(|(at, facts)| (from + at, facts)));
+                }
+                Asked::NotSpoken => *graphql = GraphqlState::NotSpoken,
+                Asked::Unanswered(err) => {
+                    *unanswered += 1;
+                    if *unanswered >= MOST_UNANSWERED {
+                        *graphql = GraphqlState::Down(Some(err));
+                    } else if to - from > half {
+                        spans.extend([(from + half, to), (from, from + half)]);
+                    }
+                }
+            }
+        }
+        Ok(told)
+    }
+
+    /// One question.
+    async fn ask_about(&self, part: &[RepositoryId], wanted: &Wanted) -> Result<Asked, ForgeError> {
         let (query, variables) = question(part, wanted);
         let thing = format!("{} repositories", part.len());
         let call = self.api.graphql_call(&query, &variables, thing);
         let answer: Answer<Map<String, Value>> = match self.api.ask(&call).await {
             Ok(answer) => answer,
             Err(err) if is_fatal(&err) => return Err(err),
-            // No GraphQL here, not with this token, or not now. REST says more.
-            Err(_) => return Ok(None),
+            Err(err @ (ForgeError::Unavailable { .. } | ForgeError::Malformed { .. })) => {
+                return Ok(Asked::Unanswered(err));
+            }
+            // No GraphQL here, or not with this token. REST says more.
+            Err(_) => return Ok(Asked::NotSpoken),
         };
-        let Some(mut data) = answer.data else { return Ok(None) };
+        let Some(mut data) = answer.data else {
+            if answer.errors.iter().any(Problem::is_out_of_time) {
+                return Ok(Asked::Unanswered(
+                    self.api.unavailable("GraphQL did not answer in its time"),
+                ));
+            }
+            return Ok(Asked::NotSpoken);
+        };
         let mut told = BTreeMap::new();
         for (at, id) in part.iter().enumerate() {
             let node = data.remove(&format!("r{at}")).unwrap_or_default();
@@ -234,7 +302,7 @@ impl GitHubForge {
             }
             told.insert(at, facts);
         }
-        Ok(Some(told))
+        Ok(Asked::Told(told))
     }
 
     /// One repository, by several questions.
