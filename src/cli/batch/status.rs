@@ -10,7 +10,7 @@ use patchwright_base::redact::Redactor;
 use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_fleet::batch::fleet::Fleet;
-use patchwright_fleet::batch::{campaign, drive, refresh};
+use patchwright_fleet::batch::{campaign, history, refresh};
 use patchwright_fleet::store::{self, Store};
 use patchwright_report::campaign as report;
 use patchwright_task::world;
@@ -59,8 +59,12 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     };
     let view = store.view(&id).await?;
     if let Some(file) = &args.html {
-        let events = drive::all_events(&store, &id).await?;
-        let html = Redactor::new(env.secrets()).redact(&report::page(&view, &events));
+        let history = history::history(&store, &view).await?;
+        let options = report::PageOptions {
+            github: Some(env.github_server_url()),
+            ..report::PageOptions::default()
+        };
+        let html = Redactor::new(env.secrets()).redact(&report::page(&view, &history, &options));
         fs_err::write(file, html).map_err(|err| {
             Failure::usage(format!("cannot write the page to `{}`", file.display())).caused_by(err)
         })?;
