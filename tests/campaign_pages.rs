@@ -3,7 +3,8 @@
 
 use expect_test::expect;
 use patchwright_report::campaign::{
-    Figures, History, PageOptions, Waiting, changes, frame, issue_body, list, progress, status, table, ticked,
+    Figures, History, PageOptions, Waiting, changes, frame, issue_body, list, progress, status,
+    table, ticked,
 };
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, CampaignView, ErrorClass, Event, Millis, Target, TargetState,
@@ -459,8 +460,7 @@ fn a_tracking_issue_of_a_thousand_repositories_fits() {
         body.contains(&format!(
             "and {} more: `patchwright batch retry retry-timeouts-0123456789ab` has them all.",
             120 - boxes
-        ))
-            || boxes == 120
+        )) || boxes == 120
     );
     let mut endless = small();
     endless.targets[1].reason = Some("&".repeat(1_000_000));

@@ -12,9 +12,9 @@ mod table;
 use patchwright_types::campaign::{CampaignRow, CampaignView, ErrorClass};
 
 pub use figures::{Eta, Figures, dollars, duration, moment};
+pub use history::{History, NEWEST};
 pub use issue::{issue_body, ticked};
 pub use live::{Waiting, changes, frame};
-pub use history::{History, NEWEST};
 pub use page::{PageOptions, page, policy};
 pub use status::{Status, status};
 pub use table::{list, table};

@@ -80,11 +80,8 @@ pub(super) fn chart(view: &CampaignView, history: &History) -> Markup {
 /// How it went. A target that was tried again is left once more.
 fn points(view: &CampaignView, history: &History) -> Vec<Point> {
     let begin = view.campaign.created_at;
-    let mut now = Point {
-        at: begin,
-        left: i64::try_from(view.targets.len()).unwrap_or(i64::MAX),
-        failed: 0,
-    };
+    let mut now =
+        Point { at: begin, left: i64::try_from(view.targets.len()).unwrap_or(i64::MAX), failed: 0 };
     let mut points = vec![now];
     let changes = history.changes(view);
     let every = changes.len().div_ceil(MAX_STEPS).max(1);
