@@ -241,7 +241,7 @@ fn finish(fleet: &Fleet, ended: &CampaignEnd) -> u8 {
         Err(failure) => ui.failure(&failure.to_string()),
     }
     let failed = view.targets.iter().filter(|target| target.state == TargetState::Failed).count();
-    let (code, said) = outcome(fleet, why, failed);
+    let (code, said) = outcome(fleet, why, view, failed);
     if let Some(said) = said {
         ui.failure(&said);
     }
@@ -263,12 +263,18 @@ fn finish(fleet: &Fleet, ended: &CampaignEnd) -> u8 {
 }
 
 /// Prints the end of the campaign and returns the exit code.
-fn outcome(fleet: &Fleet, why: &EndReason, failed: usize) -> (u8, Option<String>) {
+fn outcome(
+    fleet: &Fleet,
+    why: &EndReason,
+    view: &CampaignView,
+    failed: usize,
+) -> (u8, Option<String>) {
     let partial = FailureKind::Partial.exit_code();
     match why {
         EndReason::Done if failed == 0 => (0, None),
         EndReason::Done => {
-            let hint = "`patchwright batch retry` queues them again, all or by class";
+            let command = report::campaign::retry_command(&view.campaign, None);
+            let hint = format!("`{command}` queues them again, all, by class or by repository");
             (partial, Some(format!("{failed} failed\nhint: {hint}")))
         }
         EndReason::Paused(why) => {

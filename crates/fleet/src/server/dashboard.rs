@@ -24,7 +24,8 @@ use patchwright_types::campaign::Event;
 
 /// Events that one question asks for.
 const MOST_NEW_EVENTS: i64 = 500;
-const MOST_CAMPAIGNS: usize = 200;
+/// Campaigns that are listed, and whose repositories are counted for it.
+const MOST_CAMPAIGNS: i64 = 50;
 /// How often new events are asked for.
 const INTERVAL: Duration = Duration::from_secs(2);
 /// An event stream ends after this, and the browser opens another one.
@@ -109,8 +110,7 @@ pub(super) async fn index(
 
 async fn look(shared: &Arc<ServerState>) -> Result<Overview, StoreError> {
     let store = &shared.fleet.store;
-    let mut campaigns = store.campaigns(None).await?;
-    campaigns.truncate(MOST_CAMPAIGNS);
+    let campaigns = store.campaign_summaries(MOST_CAMPAIGNS).await?;
     let jobs = store.job_counts().await?;
     let (today, days) = store.run_days(page::DAYS).await?;
     let running = store.running_jobs().await?;
@@ -125,7 +125,7 @@ async fn look(shared: &Arc<ServerState>) -> Result<Overview, StoreError> {
         today,
         days,
         idle: recent::idle_reasons(),
-        deliveries: recent::list(),
+        deliveries: recent::list(store.recent_deliveries(recent::MOST).await?),
         now: shared.fleet.clock.now(),
         store_now: store.now().await?,
     })
