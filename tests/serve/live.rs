@@ -189,6 +189,10 @@ fn maintainers_see_what_failed_first_and_get_to_it() {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert_eq!(page.matches("/report.html\"").count(), 1, "only what is there");
+    let page = server.get("/").body;
+    for part in ["60 of 60 (100 %)", &format!("<a href=\"/campaigns/{ID}#state=failed\">6</a>")] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
 }
 
 #[test]

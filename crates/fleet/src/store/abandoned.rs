@@ -63,7 +63,7 @@ impl Store {
             }
             ended += 1;
             if let (Some(campaign), true) = (&lease.campaign, lease.kind != JobKind::Delivery) {
-                write.say(campaign, lease.subject.parse().ok(), "taken over", Some(why));
+                write.say(campaign, lease.subject.parse().ok(), "taken-over", Some(why));
             }
         }
         if ended > 0 {
