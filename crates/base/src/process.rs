@@ -108,8 +108,8 @@ fn look(pid: u32) -> Seen {
 
 /// Fields 3 and 22 of `/proc/PID/stat` (proc(5)); the name in field 2 may hold anything, but ends with the
 /// last `)`.
-fn read(stat: &str) -> Option<Seen> {
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+fn read(line: &str) -> Option<Seen> {
+    let mut fields = line.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     let start = fields.nth(18)?.parse().ok()?;
     Some(if matches!(state, "Z" | "X") { Seen::Ended } else { Seen::Running { start } })
