@@ -1,5 +1,5 @@
 //! A tab of a real browser that goes on living: pages of a server, with their own policy, typed into and
-//! scrolled. Speaks the DevTools protocol (<https://chromedevtools.github.io/devtools-protocol/>) through pipes.
+//! scrolled. Speaks the `DevTools` protocol (<https://chromedevtools.github.io/devtools-protocol/>) through pipes.
 #![expect(clippy::disallowed_methods, reason = "starts the browser")]
 
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 /// How long anything here may take before it counts as hanging.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A tab with one page.
 pub(crate) struct Tab {

@@ -29,9 +29,10 @@ pub fn progress(view: &CampaignView) -> String {
 pub fn retry_command(campaign: &CampaignRow, class: Option<ErrorClass>) -> String {
     let id = patchwright_base::text::line(&campaign.id);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let id = match id.chars().all(is_plain) && !id.starts_with('-') {
-        true => id,
-        false => format!("'{}'", id.replace('\'', r"'\''")),
+    let id = if id.chars().all(is_plain) && !id.starts_with('-') {
+        id
+    } else {
+        format!("'{}'", id.replace('\'', r"'\''"))
     };
     let class = class.map(|class| format!(" --class {}", class.word())).unwrap_or_default();
     format!("patchwright batch retry {id}{class}")
