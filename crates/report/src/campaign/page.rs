@@ -279,7 +279,7 @@ fn waves(view: &CampaignView, spec: &Spec) -> Markup {
     html! {
         section aria-labelledby="waves" {
             h2 id="waves" { "Waves" }
-            div class="scroll" tabindex="0" role="region" aria-labelledby="waves" {
+            div class="scroll" tabindex="0" role="region" aria-label="Table of waves" {
                 table class="small" {
                     thead { tr {
                         th scope="col" { "Wave" } th scope="col" { "State" } th scope="col" class="number" { "Done" }

@@ -16,7 +16,7 @@ pub(super) fn section(view: &CampaignView, figures: &Figures) -> Markup {
     html! {
         section aria-labelledby="errors" {
             h2 id="errors" { "Failures" }
-            div class="scroll" tabindex="0" role="region" aria-labelledby="errors" {
+            div class="scroll" tabindex="0" role="region" aria-label="Table of failures" {
                 table class="small" {
                     thead { tr {
                         th scope="col" { "Error class" } th scope="col" class="number" { "Count" }

@@ -33,7 +33,7 @@ pub(super) fn section(
             h2 id="repositories" { "Repositories" }
             (filters(figures))
             @if targets.is_empty() { p { "No repository was selected." } } @else {
-                div class="scroll" tabindex="0" role="region" aria-labelledby="repositories" {
+                div class="scroll" tabindex="0" role="region" aria-label="Table of repositories" {
                     table id="targets" {
                         thead { tr {
                             (column("name", "Repository", false))
