@@ -215,3 +215,45 @@ fn work_goes_on_when_the_terminal_is_closed() {
     );
     assert_eq!(world.github.of("acme/app").pulls().len(), 1);
 }
+
+#[test]
+fn failed_repositories_are_retried_by_name_repository_and_class_as_the_page_says() {
+    let world = world();
+    let hint = run(&world).expect(20).stderr;
+    let id = status(&world, &["sums", "--json"]).stdout;
+    let id = serde_json::from_str::<Value>(&id).unwrap()["id"].as_str().unwrap().to_owned();
+    assert!(hint.contains(&format!("`patchwright batch retry {id}` queues them again")), "{hint}");
+    status(&world, &["sums", "--html", "page.html"]).expect(20);
+    let page = fs_err::read_to_string(world.path("page.html")).unwrap();
+    let (_, rest) = page.split_once("<code>patchwright ").unwrap();
+    let command = rest.split("</code>").next().unwrap();
+    assert_eq!(command, format!("batch retry {id} --class model"));
+
+    let retry = |args: &[&str]| world.run(&[&["batch", "retry"], args].concat());
+    for (args, code, said) in [
+        (vec!["nothing"], 10, "no campaign `nothing` was run yet"),
+        (vec!["sums", "--repository", "acme/none"], 2, "has no repository `acme/none`"),
+        (vec!["sums", "--repository", "acme/app"], 10, "`acme/app` has not failed: it is open"),
+        (vec!["sums", "--class", "budget"], 10, "there are: model"),
+        (vec!["sums", "--repository", "acme/broken", "--class", "budget"], 10, "there are: model"),
+        (vec!["missing.yml"], 2, "missing.yml"),
+    ] {
+        let output = retry(&args).expect(code);
+        assert!(output.stderr.contains(said), "{args:?}: {}", output.text());
+    }
+    let failed = || status(&world, &["sums"]).stdout.contains("failed: model");
+    for args in [
+        vec!["sums"],
+        vec!["sums.yml"],
+        vec!["sums", "--repository", "ACME/broken", "--class", "model"],
+        command.split(' ').skip(2).collect(),
+    ] {
+        assert!(failed(), "{args:?}");
+        let output = retry(&args).expect(0);
+        assert!(output.stderr.contains("1 queued again"), "{args:?}: {}", output.text());
+        assert!(!failed(), "{args:?}");
+        run(&world).expect(20);
+    }
+    retry(&["sums", "--repository", "acme/broken", "--run", "--model", "gpt-5.3-codex"]).expect(20);
+    assert!(failed());
+}

@@ -3,13 +3,20 @@
 
 use expect_test::expect;
 use patchwright_report::campaign::{
-    Figures, Waiting, changes, frame, issue_body, list, page, progress, status, table, ticked,
+    Figures, History, PageOptions, Waiting, changes, frame, issue_body, list, progress, status,
+    table, ticked,
 };
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, CampaignView, ErrorClass, Event, Millis, Target, TargetState,
 };
 
 use crate::support::browser::Browser;
+
+/// The page as a file, of all events.
+fn page(view: &CampaignView, events: &[Event]) -> String {
+    let history = History::of(view, events);
+    patchwright_report::campaign::page(view, &history, &PageOptions::default())
+}
 
 /// 2026-11-20 02:00 UTC.
 const START: Millis = 1_795_140_000_000;
@@ -460,8 +467,10 @@ fn a_tracking_issue_of_a_thousand_repositories_fits() {
     let boxes = body.matches("- [ ] retry").count();
     assert!(boxes > 50, "{boxes}");
     assert!(
-        body.contains(&format!("and {} more: `patchwright batch retry`", 120 - boxes))
-            || boxes == 120
+        body.contains(&format!(
+            "and {} more: `patchwright batch retry retry-timeouts-0123456789ab` has them all.",
+            120 - boxes
+        )) || boxes == 120
     );
     let mut endless = small();
     endless.targets[1].reason = Some("&".repeat(1_000_000));

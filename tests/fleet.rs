@@ -215,3 +215,32 @@ fn a_worker_says_what_is_wrong_before_it_takes_anything() {
     );
     assert!(!none.stderr.contains("sesame"), "{}", none.text());
 }
+
+#[test]
+fn jobs_of_a_process_that_was_killed_are_taken_over_at_once_and_those_of_a_live_one_are_not() {
+    let world = world(3, "sleep 3");
+    let url = format!("sqlite:{}", world.path("shared.db").display());
+    let world = world.set("DATABASE_URL", url.as_str());
+    queue(&world);
+    // The lease is the default, of two minutes.
+    let mut alive = worker(&world, "alive", &["--room", "1", "--until-idle"]);
+    until("work", || !world.model.requests().is_empty());
+    let mut killed = worker(&world, "killed", &["--room", "1", "--until-idle"]);
+    until("more work", || world.model.requests().len() >= 2);
+    signal(&killed, rustix::process::Signal::KILL);
+    let begin = Instant::now();
+    // Nobody has asked yet how it ended: it is a process still, of which nothing runs.
+    let mut heir = worker(&world, "heir", &["--room", "2", "--until-idle"]);
+    assert_eq!(ends(&world, "heir", &mut heir), Some(0), "{}", log(&world, "heir"));
+    assert_eq!(ends(&world, "alive", &mut alive), Some(0), "{}", log(&world, "alive"));
+    assert!(begin.elapsed() < Duration::from_mins(1), "{:?}", begin.elapsed());
+    killed.wait().unwrap();
+    let logs = ["alive", "heir"].map(|name| log(&world, name)).join("\n");
+    let taken = format!("taken over from a process that ended (process {} of ", killed.id());
+    assert!(logs.contains(&taken), "{logs}");
+    assert!(!logs.contains(&format!("(process {} of ", alive.id())), "{logs}");
+    let (targets, _) = stored(&url);
+    let attempts: Vec<i64> = targets.iter().map(|target| target.attempts).collect();
+    assert_eq!(attempts.iter().sum::<i64>(), 4, "one was begun twice: {attempts:?}");
+    assert_eq!(pulls(&world), vec![1; 3], "{logs}");
+}

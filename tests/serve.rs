@@ -6,6 +6,7 @@ mod catch_up;
 mod dashboard;
 mod front;
 mod http;
+mod live;
 mod outsiders;
 mod pages;
 mod sign_in;

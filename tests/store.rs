@@ -10,7 +10,9 @@ use tempfile::TempDir;
 use crate::support::postgres::{Postgres, postgres};
 
 mod crowd; // a hundred workers, and a third of them dies
+mod full; // a disk without room
 mod jobs; // who gets which job, and who may write what belongs to it
+mod lists; // what pages are made of, and leases that are ended
 mod open; // databases that are new, old, other, damaged, locked, away
 mod pace; // how often a token may write
 mod plans; // by which way the databases come to what workers ask all the time
@@ -94,6 +96,10 @@ cases! {
     rows::a_worker_of_one_campaign_takes_no_job_of_another,
     rows::what_has_ended_long_ago_is_removed,
     rows::reviews_that_nobody_asked_for_are_counted_before_they_are_paid,
+    lists::campaigns_are_summed_up_without_being_read,
+    lists::a_history_is_complete_and_lists_the_newest,
+    lists::what_became_of_a_delivery_is_told_by_its_job,
+    lists::a_lease_that_is_ended_can_be_claimed_and_its_holder_writes_nothing,
     runs::ends_are_counted_by_day_and_listed,
     runs::a_search_reads_a_bounded_number_of_rows,
     runs::pages_meet_and_lose_nothing,

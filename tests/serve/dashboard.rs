@@ -15,12 +15,12 @@ use crate::support::world::{TestWorld, fix, github};
 const HOSTILE: &str = "</td><script>document.title='pwned'</script>\"><img src=x \
      onerror=\"document.title='pwned'\">'--></style><svg onload=document.title='pwned'> \u{202e}x";
 
-fn world(github: GitHub) -> TestWorld {
+pub(super) fn world(github: GitHub) -> TestWorld {
     served(TestWorld::new(github.user("ann", Role::Write).user("eve", Role::Read), fix()))
 }
 
 /// Statements behind the server's back, in the database of the world's state folder.
-fn sql(world: &TestWorld, statements: &[&str]) {
+pub(super) fn sql(world: &TestWorld, statements: &[&str]) {
     let url = format!("sqlite:{}", world.path("state/fleet.db").display());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

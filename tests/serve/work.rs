@@ -90,6 +90,17 @@ fn a_worker_elsewhere_does_what_a_server_has_stored() {
     let output = world.run(&["worker", "--until-idle"]).expect(0);
     assert_eq!(world.github.pulls().len(), 1, "{}", output.text());
     server.until_idle();
+    // The page hears of it, and so does that of a server that was started later.
+    let told = |page: &str| {
+        let list = page.split("Last deliveries").last().unwrap_or_default();
+        let row = list.split("acme/app#7").nth(1).unwrap_or_else(|| panic!("{page}"));
+        assert!(row.contains("done: ") && row.contains("/pull/"), "{row}");
+        assert!(!row.contains("waiting"), "{row}");
+    };
+    told(&server.get("/").body);
+    server.stop(15);
+    let server = Serving::start(&world, &["--no-worker"]);
+    told(&server.get("/").body);
 }
 
 #[test]

@@ -9,6 +9,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use super::tab::Tab;
+
 /// The browser, when the machine has one. In CI, or with `PATCHWRIGHT_TEST_BROWSER=require`, a missing
 /// one is a failure.
 pub(crate) struct Browser {
@@ -35,6 +37,11 @@ impl Browser {
             return None;
         };
         Some(Browser { program, folder: tempfile::tempdir().unwrap() })
+    }
+
+    /// A tab that goes on living, for pages of a server.
+    pub(crate) fn tab(&self) -> Tab {
+        Tab::start(&self.program)
     }
 
     /// The document of a page after its script has run, opened at a fragment such as `#state=failed`.

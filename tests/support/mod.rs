@@ -23,6 +23,7 @@ pub(crate) mod quoted;
 pub(crate) mod real_diff;
 pub(crate) mod registry;
 pub(crate) mod scenario;
+pub(crate) mod tab;
 pub(crate) mod tool_desk;
 pub(crate) mod transcript;
 pub(crate) mod world;

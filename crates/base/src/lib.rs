@@ -1,5 +1,5 @@
 //! The base of every other crate: [`error`]s for people, secrets ([`redact`]), the [`clock`], the log
-//! ([`telemetry`]), the environment ([`env`]), the certificates of HTTP clients ([`roots`]), clean [`text`],
+//! ([`telemetry`]), the environment ([`env`]), who a [`process`] is, the certificates of HTTP clients ([`roots`]), clean [`text`],
 //! GitHub's Markdown ([`gfm`]) and the printer ([`ui`]).
 
 pub mod clock;
@@ -8,6 +8,7 @@ pub mod env;
 pub mod error;
 pub mod gfm;
 pub mod invisible;
+pub mod process;
 pub mod redact;
 pub mod roots;
 pub mod telemetry;

@@ -4,6 +4,7 @@ pub mod close;
 pub mod plan;
 pub mod retry;
 pub mod run;
+mod selector;
 pub mod status;
 
 use std::path::Path;

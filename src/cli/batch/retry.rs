@@ -2,22 +2,33 @@
 
 use std::path::PathBuf;
 
+use super::selector::CampaignSelector;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_fleet::batch::drive::{self, Options};
-use patchwright_fleet::batch::{campaign, publish, target};
-use patchwright_types::campaign::{CampaignState, ErrorClass, Target, TargetState};
+use patchwright_fleet::batch::{publish, target};
+use patchwright_types::campaign::{CampaignState, CampaignView, ErrorClass, Target, TargetState};
 
 /// Queue failed repositories again
 ///
 /// Where a change is stored already only the publishing is repeated, without asking the model.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Campaign file
-    #[arg(value_name = "CAMPAIGN.yml")]
-    pub campaign: PathBuf,
+    /// Campaign file, or the name or id of a campaign
+    #[arg(value_name = "CAMPAIGN.yml|NAME")]
+    pub campaign: String,
+
+    /// Only this repository, `OWNER/NAME`, or this pull request of a campaign that reviews,
+    /// `OWNER/NAME#NUMBER`; repeatable. With `--class`, both have to fit
+    #[arg(
+        long = "repository",
+        env = "PATCHWRIGHT_RETRY_REPOSITORIES",
+        value_name = "OWNER/NAME",
+        value_delimiter = ','
+    )]
+    pub repositories: Vec<String>,
 
     /// Only those that failed for this reason: `access`, `clone`, `sandbox`, `model`, `budget`, `policy`,
     /// `checks`, `agent`, `publish`, `forge`, `conflict`, `configuration`, `machine`, `lost` or
@@ -52,31 +63,99 @@ fn class(word: &str) -> Result<ErrorClass, String> {
 }
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
-    let asked = campaign::load(&args.campaign)?;
+    let selector = CampaignSelector::parse(&args.campaign)?;
     let fleet = super::fleet(&args.common, args.database.as_deref(), env, ui).await?;
-    let (stored, view) = drive::stored(&fleet, &asked).await?;
+    let (stored, view) = match &selector {
+        // A file that has changed is another task, of which nothing has failed yet.
+        CampaignSelector::File(asked) => drive::stored(&fleet, asked).await?,
+        CampaignSelector::Name(_) => {
+            let row = selector.find(&fleet.store, ui).await?;
+            (drive::campaign_of(&row)?, fleet.store.view(&row.id).await?)
+        }
+    };
     let id = &view.campaign.id;
     if view.campaign.state == CampaignState::Closed {
-        return Err(Failure::nothing_to_do(format!("campaign `{}` was closed", asked.name)));
+        return Err(Failure::nothing_to_do(format!("campaign `{id}` was closed")));
     }
     let job_of = |target: &Target| target::job(&fleet, &stored, target);
     let publish_of = |target: &Target| publish::job(&fleet, target);
-    let count = fleet.store.retry_targets(id, &args.classes, &job_of, &publish_of).await?;
+    let chosen = chosen(&view, &args.repositories, &args.classes)?;
+    let count = if args.repositories.is_empty() {
+        fleet.store.retry_targets(id, &args.classes, &job_of, &publish_of).await?
+    } else {
+        fleet.store.retry_these(id, &chosen, &job_of, &publish_of).await?
+    };
     if count == 0 {
-        let failed = view.targets.iter().filter(|target| target.state == TargetState::Failed);
-        return Err(Failure::nothing_to_do(match failed.count() {
-            0 => "nothing has failed".to_owned(),
-            others => format!("none of the {others} that failed is of this class"),
-        }));
+        return Err(Failure::nothing_to_do("what had failed is being tried again already"));
     }
     ui.say(&format!("{count} queued again"));
     if args.run {
-        return super::run::run_campaign(&fleet, asked, &Options::default()).await;
+        let campaign = match selector {
+            CampaignSelector::File(asked) => *asked,
+            CampaignSelector::Name(_) => stored,
+        };
+        return super::run::run_campaign(&fleet, campaign, &Options::default()).await;
     }
     // A campaign that is over has something to do again; one that was stopped stays so until it is run.
     if view.campaign.state == CampaignState::Done {
         fleet.store.set_campaign_state(id, CampaignState::Running, None).await?;
     }
-    ui.say("`patchwright batch run` runs them, or workers that are running do");
+    let file = match selector {
+        CampaignSelector::File(_) => args.campaign,
+        CampaignSelector::Name(_) => "CAMPAIGN.yml".to_owned(),
+    };
+    ui.say(&format!("`patchwright batch run {file}` runs them, or workers that are running do"));
     Ok(0)
+}
+
+/// The failed targets that are asked for.
+///
+/// # Errors
+/// When there is none, with what is there instead.
+fn chosen(
+    view: &CampaignView,
+    repositories: &[String],
+    classes: &[ErrorClass],
+) -> Result<Vec<i64>> {
+    let id = &view.campaign.id;
+    let is = |target: &Target, wanted: &str| {
+        let pull = |number| format!("{}#{number}", target.repository).eq_ignore_ascii_case(wanted);
+        target.repository.eq_ignore_ascii_case(wanted) || target.number.is_some_and(pull)
+    };
+    let has_failed = |target: &&Target| target.state == TargetState::Failed;
+    for wanted in repositories {
+        let mut found = view.targets.iter().filter(|target| is(target, wanted)).peekable();
+        let Some(first) = found.peek() else {
+            return Err(Failure::usage(format!("campaign `{id}` has no repository `{wanted}`"))
+                .hint(format!("`patchwright batch status {id}` lists what it has")));
+        };
+        let state = first.state.word();
+        if !found.any(|target| has_failed(&target)) {
+            return Err(Failure::nothing_to_do(format!(
+                "`{wanted}` has not failed: it is {state}"
+            )));
+        }
+    }
+    let is_wanted = |target: &&Target| {
+        repositories.is_empty() || repositories.iter().any(|wanted| is(target, wanted))
+    };
+    let failed: Vec<&Target> = view.targets.iter().filter(has_failed).filter(is_wanted).collect();
+    let is_of_class = |target: &&&Target| {
+        classes.is_empty() || target.class.is_some_and(|class| classes.contains(&class))
+    };
+    let chosen: Vec<i64> = failed.iter().filter(is_of_class).map(|target| target.id).collect();
+    if !chosen.is_empty() {
+        return Ok(chosen);
+    }
+    let mut there: Vec<&str> =
+        failed.iter().filter_map(|target| target.class).map(ErrorClass::word).collect();
+    there.sort_unstable();
+    there.dedup();
+    Err(match failed.len() {
+        0 => Failure::nothing_to_do("nothing has failed"),
+        others => {
+            Failure::nothing_to_do(format!("none of the {others} that failed is of this class"))
+                .hint(format!("there are: {}", there.join(", ")))
+        }
+    })
 }

@@ -19,9 +19,10 @@ use patchwright_fleet::batch::drive::{
 use patchwright_fleet::batch::fleet::Fleet;
 use patchwright_fleet::batch::select;
 use patchwright_fleet::batch::selection::Selection;
+use patchwright_fleet::server::has_report;
 use patchwright_fleet::store::{self, Store};
 use patchwright_report as report;
-use patchwright_report::campaign::Waiting;
+use patchwright_report::campaign::{PageOptions, Waiting};
 use patchwright_task::folder::write_atomically;
 use patchwright_task::signals;
 use patchwright_types::campaign::{CampaignView, Event, TargetState};
@@ -213,13 +214,24 @@ impl CampaignObserver for CampaignOutput {
     }
 }
 
+/// What the page in the state folder leads to: reports lie beside it.
+fn links(fleet: &Fleet, view: &CampaignView) -> PageOptions {
+    let runs = view.targets.iter().filter_map(|target| target.run.as_ref());
+    let here = runs.filter(|run| has_report(&fleet.state, run));
+    PageOptions {
+        github: Some(fleet.env.github_server_url()),
+        reports: here.map(|run| (run.clone(), format!("../runs/{run}/report.html"))).collect(),
+        live: None,
+    }
+}
+
 /// The page, the table, the last line, and the exit code.
 fn finish(fleet: &Fleet, ended: &CampaignEnd) -> u8 {
-    let CampaignEnd { why, view, events } = ended;
+    let CampaignEnd { why, view, history } = ended;
     let ui = fleet.ui;
     let folder = fleet.state.join("campaigns");
     let page = folder.join(format!("{}.html", view.campaign.id));
-    let html = fleet.redactor.redact(&report::campaign::page(view, events));
+    let html = fleet.redactor.redact(&report::campaign::page(view, history, &links(fleet, view)));
     let written = fs_err::create_dir_all(&folder)
         .map_err(|err| Failure::machine("the page cannot be written").caused_by(err))
         .and_then(|()| write_atomically(&page, html.as_bytes()));
@@ -229,7 +241,7 @@ fn finish(fleet: &Fleet, ended: &CampaignEnd) -> u8 {
         Err(failure) => ui.failure(&failure.to_string()),
     }
     let failed = view.targets.iter().filter(|target| target.state == TargetState::Failed).count();
-    let (code, said) = outcome(fleet, why, failed);
+    let (code, said) = outcome(fleet, why, view, failed);
     if let Some(said) = said {
         ui.failure(&said);
     }
@@ -251,12 +263,18 @@ fn finish(fleet: &Fleet, ended: &CampaignEnd) -> u8 {
 }
 
 /// Prints the end of the campaign and returns the exit code.
-fn outcome(fleet: &Fleet, why: &EndReason, failed: usize) -> (u8, Option<String>) {
+fn outcome(
+    fleet: &Fleet,
+    why: &EndReason,
+    view: &CampaignView,
+    failed: usize,
+) -> (u8, Option<String>) {
     let partial = FailureKind::Partial.exit_code();
     match why {
         EndReason::Done if failed == 0 => (0, None),
         EndReason::Done => {
-            let hint = "`patchwright batch retry` queues them again, all or by class";
+            let command = report::campaign::retry_command(&view.campaign, None);
+            let hint = format!("`{command}` queues them again, all, by class or by repository");
             (partial, Some(format!("{failed} failed\nhint: {hint}")))
         }
         EndReason::Paused(why) => {

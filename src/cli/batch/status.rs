@@ -1,20 +1,21 @@
 //! `patchwright batch status`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::json;
 
+use super::selector::{CampaignSelector, unknown};
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_base::redact::Redactor;
 use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_fleet::batch::fleet::Fleet;
-use patchwright_fleet::batch::{campaign, drive, refresh};
+use patchwright_fleet::batch::{history, refresh};
 use patchwright_fleet::store::{self, Store};
 use patchwright_report::campaign as report;
 use patchwright_task::world;
-use patchwright_types::campaign::{CampaignRow, CampaignState, CampaignView, TargetState};
+use patchwright_types::campaign::{CampaignState, CampaignView, TargetState};
 
 /// Show the state of each repository of a campaign
 ///
@@ -59,8 +60,12 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     };
     let view = store.view(&id).await?;
     if let Some(file) = &args.html {
-        let events = drive::all_events(&store, &id).await?;
-        let html = Redactor::new(env.secrets()).redact(&report::page(&view, &events));
+        let history = history::history(&store, &view).await?;
+        let options = report::PageOptions {
+            github: Some(env.github_server_url()),
+            ..report::PageOptions::default()
+        };
+        let html = Redactor::new(env.secrets()).redact(&report::page(&view, &history, &options));
         fs_err::write(file, html).map_err(|err| {
             Failure::usage(format!("cannot write the page to `{}`", file.display())).caused_by(err)
         })?;
@@ -123,51 +128,4 @@ async fn existing(args: &Args, env: &Env) -> Result<Store> {
         return Err(unknown(format!("there is no database at `{}`", file.display())));
     }
     Ok(Store::open(&store::file_url(&file)).await?)
-}
-
-/// A campaign as the command line names it.
-enum CampaignSelector {
-    File { name: String, id: String },
-    Name(String),
-}
-
-impl CampaignSelector {
-    fn parse(text: &str) -> Result<CampaignSelector> {
-        let path = Path::new(text);
-        let is_file =
-            path.is_file() || path.extension().is_some_and(|end| end == "yml" || end == "yaml");
-        if !is_file {
-            return Ok(CampaignSelector::Name(text.to_owned()));
-        }
-        let campaign = campaign::load(path)?;
-        Ok(CampaignSelector::File { id: campaign.id(), name: campaign.name })
-    }
-
-    /// The campaign of the file as it is now, else the last one of its name.
-    async fn find(&self, store: &Store, ui: Ui) -> Result<CampaignRow> {
-        let (name, id) = match self {
-            CampaignSelector::File { name, id } => (name, id),
-            CampaignSelector::Name(name) => (name, name),
-        };
-        let mut rows = store.campaigns(Some(name)).await?;
-        if let Some(at) = rows.iter().position(|row| row.id == *id) {
-            return Ok(rows.swap_remove(at));
-        }
-        if rows.is_empty()
-            && let Some(row) = store.campaigns(None).await?.into_iter().find(|row| row.id == *id)
-        {
-            return Ok(row);
-        }
-        let Some(row) = rows.into_iter().next() else {
-            return Err(unknown(format!("no campaign `{name}` was run yet")));
-        };
-        if let CampaignSelector::File { .. } = self {
-            ui.say(&format!("the file has changed since its last run; this is `{}`", row.id));
-        }
-        Ok(row)
-    }
-}
-
-fn unknown(message: impl Into<String>) -> Failure {
-    Failure::nothing_to_do(message).hint("`patchwright batch run FILE` begins a campaign")
 }

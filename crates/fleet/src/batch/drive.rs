@@ -19,10 +19,10 @@ use super::fleet::Fleet;
 use super::selection::Selection;
 use super::waves::{self, Step};
 use super::worker::{self, WorkerOptions};
-use super::{refresh, target, track, window};
-use crate::store::{Store, StoreResult};
+use super::{history, refresh, target, track, window};
+use crate::store::StoreResult;
 use patchwright_base::error::{Failure, Result};
-use patchwright_report::campaign::Waiting;
+use patchwright_report::campaign::{History, Waiting};
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, CampaignView, Event, JobKind, Millis, Target, TargetState,
 };
@@ -89,7 +89,7 @@ pub enum EndReason {
 pub struct CampaignEnd {
     pub why: EndReason,
     pub view: CampaignView,
-    pub events: Vec<Event>,
+    pub history: History,
 }
 
 /// Plans, queues, works and publishes until there is nothing left to do here.
@@ -122,21 +122,8 @@ pub async fn run(
     let events = drive.fresh_events().await?;
     let view = fleet.store.view(&drive.id).await?;
     watch.look(&view, &events);
-    let events = all_events(&fleet.store, &drive.id).await?;
-    Ok(CampaignEnd { why, view, events })
-}
-
-/// Every event of a campaign, oldest first.
-pub async fn all_events(store: &Store, id: &str) -> Result<Vec<Event>> {
-    let mut all: Vec<Event> = Vec::new();
-    loop {
-        let after = all.last().map_or(0, |event| event.id);
-        let more = store.events(id, after, EVENTS).await?;
-        if more.is_empty() {
-            return Ok(all);
-        }
-        all.extend(more);
-    }
+    let history = history::history(&fleet.store, &view).await?;
+    Ok(CampaignEnd { why, view, history })
 }
 
 /// A campaign as it is stored.

@@ -15,6 +15,7 @@ use crate::store::{self, Store};
 use patchwright_base::clock::Clock;
 use patchwright_base::env::Env;
 use patchwright_base::error::Result;
+use patchwright_base::process::ProcessIdentity;
 use patchwright_base::redact::Redactor;
 use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
@@ -40,7 +41,8 @@ pub struct Fleet {
     pub clock: Clock,
     pub redactor: Arc<Redactor>,
     pub state: PathBuf,
-    /// Name of this process in leases: host, process id, a random part.
+    /// Name of this process in leases: host, process id, a random part, and what a process of the same
+    /// machine can judge it by.
     pub owner: String,
     /// Fingerprint of the GitHub token, which the pace of writes and the publisher's lane are kept by.
     pub token: String,
@@ -96,12 +98,23 @@ impl Fleet {
     }
 }
 
-/// A name that no other process has, and that says to people which one it is.
+/// A name that no other process has. Before the `@` it says to people which one it is, behind it to
+/// processes of the same machine, so that they know when it has ended.
 fn owner() -> String {
     let host = fs_err::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let is_plain = |c: &char| c.is_ascii_alphanumeric() || "-._".contains(*c);
     let host: String = host.chars().filter(is_plain).take(64).collect();
-    format!("{host}:{}:{:08x}", std::process::id(), rand::random::<u32>())
+    let name = format!("{host}:{}:{:08x}", std::process::id(), rand::random::<u32>());
+    match ProcessIdentity::own() {
+        Some(identity) => format!("{name}@{identity}"),
+        None => name,
+    }
+}
+
+/// Whether the process of this name has certainly ended: one of this machine, that runs no more.
+pub(super) fn has_ended(owner: &str) -> bool {
+    let identity = owner.split_once('@').and_then(|(_, text)| ProcessIdentity::parse(text));
+    identity.and_then(|identity| identity.is_alive()) == Some(false)
 }
 
 /// The first 16 hex digits of a hash over the API's address and the token (or the App's number): the
@@ -121,8 +134,9 @@ fn fingerprint(env: &Env) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::batch::fleet::{fingerprint, owner};
+    use crate::batch::fleet::{fingerprint, has_ended, owner};
     use patchwright_base::env::Env;
+    use patchwright_base::process::ProcessIdentity;
 
     #[test]
     fn a_fingerprint_is_of_address_and_token_and_tells_neither() {
@@ -138,5 +152,13 @@ mod tests {
     #[test]
     fn two_processes_of_one_machine_have_different_names() {
         assert_ne!(owner(), owner());
+        assert!(!has_ended(&owner()));
+        let (name, identity) =
+            owner().split_once('@').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+        let earlier = ProcessIdentity { start: 1, ..ProcessIdentity::parse(&identity).unwrap() };
+        assert!(has_ended(&format!("{name}@{earlier}")));
+        for unknown in ["", "host:1:0badcafe", "host:1:0badcafe@", "host:1:0badcafe@a/b/1/2/host"] {
+            assert!(!has_ended(unknown), "{unknown}");
+        }
     }
 }

@@ -14,6 +14,7 @@ mod decide;
 pub mod drive;
 mod estimate;
 pub mod fleet;
+pub mod history;
 pub mod lease;
 pub mod outage;
 pub mod overlay;

@@ -5,6 +5,7 @@
 //! asked to put its work back, then it is left to others.
 
 mod ear;
+mod heir;
 mod job;
 
 use std::collections::HashMap;
@@ -18,6 +19,7 @@ use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use self::ear::Ear;
+use self::heir::Heir;
 use super::drive;
 use super::fleet::Fleet;
 use super::lease::HeldJob;
@@ -99,6 +101,7 @@ pub async fn run(fleet: &Fleet, options: WorkerOptions) -> Result<()> {
         vain: 0,
         news: fleet.store.news(),
         ear: Ear::open(fleet),
+        heir: Heir::default(),
         looked: Instant::now(),
         pruned: None,
     };
@@ -121,6 +124,7 @@ struct Worker<'a> {
     vain: u32,
     news: watch::Receiver<u64>,
     ear: Ear,
+    heir: Heir,
     looked: Instant,
     pruned: Option<Instant>,
 }
@@ -133,6 +137,11 @@ impl Worker<'_> {
             let kinds = self.kinds_with_room().await;
             // What is told from here on is not known to the claim below.
             self.news.mark_unchanged();
+            let held = self.held.values().map(|held| held.job.id).collect();
+            if let Err(err) = self.heir.look(self.fleet, &held).await {
+                // The claim below says so, when it is more than a moment.
+                tracing::debug!(%err, "the leases could not be looked at");
+            }
             let claimed = if kinds.is_empty() {
                 None
             } else {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Extension;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::sse::{self, KeepAlive, Sse};
@@ -16,15 +16,16 @@ use futures_util::stream::unfold;
 use super::connections::Peer;
 use super::page::{self, Overview};
 use super::visitor::{Refusal, Visitor};
-use super::{ServerState, metrics, recent, sign_in, visitor};
+use super::{ServerState, metrics, recent, reports, sign_in, visitor};
+use crate::batch::history;
 use crate::store::StoreError;
-use patchwright_report::campaign;
-use patchwright_types::campaign::{CampaignState, Event};
+use patchwright_report::campaign::{self, PageOptions};
+use patchwright_types::campaign::Event;
 
-/// Events of a campaign that its page is made of, and that one question asks for.
-const MOST_EVENTS: i64 = 5000;
+/// Events that one question asks for.
 const MOST_NEW_EVENTS: i64 = 500;
-const MOST_CAMPAIGNS: usize = 200;
+/// Campaigns that are listed, and whose repositories are counted for it.
+const MOST_CAMPAIGNS: i64 = 50;
 /// How often new events are asked for.
 const INTERVAL: Duration = Duration::from_secs(2);
 /// An event stream ends after this, and the browser opens another one.
@@ -99,7 +100,9 @@ pub(super) async fn index(
     match look(&shared).await {
         Ok(overview) => {
             let html = page::overview(&overview, &visitor);
-            page_response(&shared, &html, &page::policy(), Some("15"))
+            let mut response = page_response(&shared, &html, &page::policy());
+            response.headers_mut().insert(REFRESH, header::HeaderValue::from_static("15"));
+            response
         }
         Err(err) => trouble(&err),
     }
@@ -107,8 +110,7 @@ pub(super) async fn index(
 
 async fn look(shared: &Arc<ServerState>) -> Result<Overview, StoreError> {
     let store = &shared.fleet.store;
-    let mut campaigns = store.campaigns(None).await?;
-    campaigns.truncate(MOST_CAMPAIGNS);
+    let campaigns = store.campaign_summaries(MOST_CAMPAIGNS).await?;
     let jobs = store.job_counts().await?;
     let (today, days) = store.run_days(page::DAYS).await?;
     let running = store.running_jobs().await?;
@@ -123,7 +125,7 @@ async fn look(shared: &Arc<ServerState>) -> Result<Overview, StoreError> {
         today,
         days,
         idle: recent::idle_reasons(),
-        deliveries: recent::list(),
+        deliveries: recent::list(store.recent_deliveries(recent::MOST).await?),
         now: shared.fleet.clock.now(),
         store_now: store.now().await?,
     })
@@ -136,57 +138,53 @@ pub(super) async fn campaign(
 ) -> Response {
     let store = &shared.fleet.store;
     let asked = async {
+        // Before the rest: what happens meanwhile is told to the page once more, and nothing is missed.
+        let newest = store.newest_event(&id).await?;
         let view = store.view(&id).await?;
-        let events = store.events(&id, 0, MOST_EVENTS).await?;
-        Ok::<_, StoreError>((view, events))
+        let history = history::history(store, &view).await?;
+        Ok::<_, StoreError>((newest, view, history))
     };
-    match asked.await {
-        Ok((view, events)) => {
-            let active = matches!(view.campaign.state, CampaignState::Running);
-            let html = campaign::page(&view, &events);
-            page_response(&shared, &html, CAMPAIGN_POLICY, active.then_some("15"))
-        }
-        Err(err) => trouble(&err),
-    }
+    let (newest, view, history) = match asked.await {
+        Ok(asked) => asked,
+        Err(err) => return trouble(&err),
+    };
+    let runs = view.targets.iter().filter_map(|target| target.run.clone()).collect();
+    let options = PageOptions {
+        github: Some(shared.fleet.env.github_server_url()),
+        reports: reports::here(&shared.fleet.state, runs).await,
+        live: Some(newest),
+    };
+    let html = campaign::page(&view, &history, &options);
+    let policy = format!("{}; frame-ancestors 'none'", campaign::policy(true));
+    page_response(&shared, &html, &policy)
 }
 
-/// The page itself allows only its own script and style, by their hashes; this bounds what it could
-/// allow.
-const CAMPAIGN_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src \
-     'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
-     frame-ancestors 'none'";
+/// Where an event stream begins.
+#[derive(Debug, serde::Deserialize)]
+pub(super) struct Cursor {
+    after: Option<i64>,
+}
 
-/// `GET /campaigns/ID/events`: what happens from now on (or after `Last-Event-ID`), as server-sent
-/// events (<https://html.spec.whatwg.org/multipage/server-sent-events.html>).
+/// `GET /campaigns/ID/events`: what happens from now on (or after `Last-Event-ID`, or after the event that
+/// the query `after` names), as server-sent events (<https://html.spec.whatwg.org/multipage/server-sent-events.html>).
 pub(super) async fn events(
     State(shared): State<Arc<ServerState>>,
     Path(id): Path<String>,
+    Query(cursor): Query<Cursor>,
     headers: HeaderMap,
 ) -> Response {
     if let Err(err) = shared.fleet.store.campaign(&id).await {
         return trouble(&err);
     }
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
-    let after = match last {
+    let after = match last.or(cursor.after) {
         Some(after) => after,
-        None => match newest(&shared, &id).await {
+        None => match shared.fleet.store.newest_event(&id).await {
             Ok(newest) => newest,
             Err(err) => return trouble(&err),
         },
     };
     Sse::new(stream(shared, id, after)).keep_alive(KeepAlive::default()).into_response()
-}
-
-/// The id of the newest event.
-async fn newest(shared: &ServerState, campaign: &str) -> Result<i64, StoreError> {
-    let mut after = 0;
-    loop {
-        let events = shared.fleet.store.events(campaign, after, MOST_EVENTS).await?;
-        match events.last() {
-            Some(event) => after = event.id,
-            None => return Ok(after),
-        }
-    }
 }
 
 /// One server-sent event for each event of the campaign, until this process drains.
@@ -236,19 +234,11 @@ pub(super) async fn metrics(State(shared): State<Arc<ServerState>>) -> Response 
 }
 
 /// A page without our secrets.
-pub(super) fn page_response(
-    shared: &ServerState,
-    html: &str,
-    policy: &str,
-    refresh: Option<&'static str>,
-) -> Response {
+pub(super) fn page_response(shared: &ServerState, html: &str, policy: &str) -> Response {
     let mut response = Html(shared.fleet.redactor.redact(html)).into_response();
     let headers = response.headers_mut();
     if let Ok(policy) = header::HeaderValue::from_str(policy) {
         headers.insert(header::CONTENT_SECURITY_POLICY, policy);
-    }
-    if let Some(seconds) = refresh {
-        headers.insert(REFRESH, header::HeaderValue::from_static(seconds));
     }
     response
 }

@@ -110,7 +110,6 @@ pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
     );
     fleet.ui.say(&format!("{}: {text}", name(&delivery)));
     metrics::tally().ran(became.conclusion, took, became.cost_usd);
-    recent::end(&delivery.guid, &text);
     if became.conclusion == "ignored" {
         recent::did_nothing(&text, fleet.clock.now());
     }

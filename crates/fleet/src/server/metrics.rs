@@ -12,7 +12,7 @@ use patchwright_base::error::Result;
 /// Upper bounds of the buckets, in seconds.
 const BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 /// Campaigns that have a series of their own.
-const MOST_CAMPAIGNS: usize = 100;
+const MOST_CAMPAIGNS: i64 = 100;
 
 /// What this process has counted since it started.
 #[derive(Default)]
@@ -93,9 +93,9 @@ pub(super) async fn text(shared: &ServerState) -> Result<String> {
         page.sample("patchwright_jobs", &labels, number(jobs));
     }
     page.family("patchwright_campaign_cost_usd", "gauge", "Dollars that a campaign has cost.");
-    for campaign in store.campaigns(None).await?.into_iter().take(MOST_CAMPAIGNS) {
-        let labels = [("campaign", campaign.id.as_str()), ("state", campaign.state.word())];
-        page.sample("patchwright_campaign_cost_usd", &labels, campaign.spent_usd);
+    for (id, state, spent_usd) in store.campaign_costs(MOST_CAMPAIGNS).await? {
+        let labels = [("campaign", id.as_str()), ("state", state.word())];
+        page.sample("patchwright_campaign_cost_usd", &labels, spent_usd);
     }
     let paused = store.pace_closed_for(&shared.fleet.token).await?;
     page.family(

@@ -39,6 +39,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::intake::Intake;
 pub use self::proxy::{Network, TrustedProxy};
+pub use self::reports::is_here as has_report;
 pub use self::visitor::DashboardAccess;
 use crate::batch::fleet::Fleet;
 use crate::batch::worker::{self, WorkerOptions};

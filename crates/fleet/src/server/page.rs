@@ -12,11 +12,11 @@ pub(super) use self::runs::{RunList, runs};
 pub(super) use self::sign_in::sign_in;
 use super::recent::{IdleReason, RecentDelivery};
 use super::visitor::Visitor;
-use crate::store::{QueuedJob, RunDay, RunningJob};
+use crate::store::{CampaignSummary, QueuedJob, RunDay, RunningJob};
 use patchwright_base::text;
 use patchwright_report::content_security_policy::{Forms, content_security_policy};
 use patchwright_task::live::RunProgress;
-use patchwright_types::campaign::{CampaignRow, JobKind, Millis};
+use patchwright_types::campaign::{JobKind, Millis};
 
 const CSS: &str = ":root{color-scheme:light dark;--fg:#1f2328;--bg:#fff;--line:#d1d9e0;--dim:#59636e;\
 --link:#0969da;--bar:#0969da;--soft:#f6f8fa}\
@@ -41,7 +41,7 @@ fill:var(--dim)}.bar{fill:var(--bar)}.axis{stroke:var(--line)}";
 
 /// What the first page shows.
 pub(super) struct Overview {
-    pub(super) campaigns: Vec<CampaignRow>,
+    pub(super) campaigns: Vec<CampaignSummary>,
     /// By kind and state.
     pub(super) jobs: Vec<(JobKind, String, i64)>,
     pub(super) running: Vec<RunningJob>,
@@ -110,15 +110,15 @@ pub(super) fn overview(overview: &Overview, visitor: &Visitor) -> String {
         (live::running(&overview.running, &overview.progress, overview.now))
         h2 { "Queue" }
         (live::queued(&overview.queued, overview.store_now))
+        h2 { "Campaigns" }
+        (campaigns(&overview.campaigns))
         h2 { "Last " (DAYS) " days" }
         (charts::charts(overview.today, &overview.days))
         h2 { "Failures by class" }
         (charts::failures(&overview.days))
         h2 { "Deliveries that did nothing" }
         (idle(&overview.idle))
-        h2 { "Campaigns" }
-        (campaigns(&overview.campaigns))
-        h2 { "Jobs" }
+                h2 { "Jobs" }
         (jobs(&overview.jobs))
         h2 { "Last deliveries" }
         (deliveries(&overview.deliveries))
@@ -147,27 +147,45 @@ fn idle(reasons: &[IdleReason]) -> Markup {
     }
 }
 
-fn campaigns(campaigns: &[CampaignRow]) -> Markup {
+fn campaigns(campaigns: &[CampaignSummary]) -> Markup {
     html! {
         @if campaigns.is_empty() { p .note { "There are none." } } @else {
             (wide("Campaigns", &html! { table {
-                tr { th { "Campaign" } th { "State" } th .n { "Wave" } th .n { "Cost" } th { "Started" } }
-                @for campaign in campaigns {
-                    tr {
-                        td { a href=(format!("/campaigns/{}", campaign.id)) { (text::line(&campaign.id)) } }
-                        td {
-                            (campaign.state.word())
-                            @if let Some(reason) = &campaign.reason { ": " (text::line(reason)) }
-                        }
-                        td .n { (campaign.wave + 1) }
-                        td .n {
-                            (format!("${:.2}", campaign.spent_usd))
-                            @if let Some(budget) = campaign.budget_usd { (format!(" of ${budget:.2}")) }
-                        }
-                        td { @if let Some(at) = DateTime::from_timestamp_millis(campaign.created_at) { (time(at)) } }
-                    }
+                tr {
+                    th scope="col" { "Campaign" } th scope="col" { "State" } th scope="col" .n { "Done" }
+                    th scope="col" .n { "Failed" } th scope="col" .n { "Wave" } th scope="col" .n { "Cost" }
+                    th scope="col" { "Started" }
                 }
+                @for campaign in campaigns { (campaign_row(campaign)) }
             } }))
+        }
+    }
+}
+
+fn campaign_row(campaign: &CampaignSummary) -> Markup {
+    let page = format!("/campaigns/{}", campaign.id);
+    html! {
+        tr {
+            td { a href=(page) { (text::line(&campaign.id)) } }
+            td {
+                (campaign.state.word())
+                @if let Some(reason) = &campaign.reason { ": " (text::line(reason)) }
+            }
+            td .n {
+                (campaign.settled) " of " (campaign.targets)
+                @if let Some(share) = (campaign.settled * 100).checked_div(campaign.targets) { " (" (share) " %)" }
+            }
+            td .n {
+                @if campaign.failed > 0 {
+                    a href={ (page) "#state=failed" } { (campaign.failed) }
+                } @else { "0" }
+            }
+            td .n { (campaign.wave.saturating_add(1)) }
+            td .n {
+                (format!("${:.2}", campaign.spent_usd))
+                @if let Some(budget) = campaign.budget_usd { (format!(" of ${budget:.2}")) }
+            }
+            td { @if let Some(at) = DateTime::from_timestamp_millis(campaign.created_at) { (time(at)) } }
         }
     }
 }
@@ -187,7 +205,7 @@ fn jobs(jobs: &[(JobKind, String, i64)]) -> Markup {
 
 fn deliveries(deliveries: &[RecentDelivery]) -> Markup {
     html! {
-        @if deliveries.is_empty() { p .note { "None since this process started." } } @else {
+        @if deliveries.is_empty() { p .note { "There are none." } } @else {
             (wide("Last deliveries", &html! { table {
                 tr { th { "Time" } th { "Event" } th { "About" } th { "What became of it" } th { "Delivery" } }
                 @for seen in deliveries {

@@ -1,14 +1,18 @@
-//! The last deliveries that this process has seen, for its dashboard. Those that set nothing off are
-//! nowhere else.
+//! The last deliveries, for the dashboard: those of the store, whichever process took or did them, and those
+//! that this process has seen and that are nowhere else, because they set nothing off.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 
 use chrono::{DateTime, Utc};
 
+use crate::store::DeliveryRow;
 use patchwright_base::text;
+use patchwright_types::campaign::JobState;
 
-const MOST: usize = 100;
+/// Deliveries that are listed, and of this process's own, remembered.
+pub(super) const MOST: i64 = 100;
+const MOST_SEEN: usize = 100;
 
 static SEEN: Mutex<VecDeque<RecentDelivery>> = Mutex::new(VecDeque::new());
 
@@ -64,7 +68,7 @@ pub(super) fn add(seen: RecentDelivery) -> bool {
     if list.iter().any(|other| other.guid == seen.guid) {
         return false;
     }
-    list.truncate(MOST - 1);
+    list.truncate(MOST_SEEN - 1);
     list.push_front(seen);
     true
 }
@@ -76,9 +80,37 @@ pub(super) fn end(guid: &str, outcome: &str) {
     }
 }
 
-/// Newest first.
-pub(super) fn list() -> Vec<RecentDelivery> {
-    lock().iter().cloned().collect()
+/// Those of the store, and of this process's those that are not there; the newest first.
+pub(super) fn list(stored: Vec<DeliveryRow>) -> Vec<RecentDelivery> {
+    let is_stored = |seen: &&RecentDelivery| stored.iter().all(|row| row.guid != seen.guid);
+    let mut all: Vec<RecentDelivery> = lock().iter().filter(is_stored).cloned().collect();
+    all.extend(stored.into_iter().map(of_row));
+    all.sort_by_key(|seen| std::cmp::Reverse(seen.at));
+    all.truncate(MOST_SEEN);
+    all
+}
+
+fn of_row(row: DeliveryRow) -> RecentDelivery {
+    let text = row.text.filter(|text| !text.is_empty());
+    let outcome = match (row.state, text) {
+        (JobState::Queued, None) => "waiting".to_owned(),
+        (JobState::Queued, Some(why)) => {
+            format!("waiting for another attempt after {}: {why}", row.attempt)
+        }
+        (JobState::Running, _) => "running".to_owned(),
+        (JobState::Dead, Some(why)) => format!("given up after {} attempts: {why}", row.attempt),
+        (_, Some(text)) => text,
+        (state, None) => state.word().to_owned(),
+    };
+    RecentDelivery {
+        guid: row.guid,
+        event: row.event,
+        action: row.action,
+        repository: row.repository,
+        number: row.number.and_then(|number| u64::try_from(number).ok()),
+        at: DateTime::from_timestamp_millis(row.received_at).unwrap_or_default(),
+        outcome,
+    }
 }
 
 fn lock() -> MutexGuard<'static, VecDeque<RecentDelivery>> {

@@ -1,6 +1,7 @@
 //! `GET /runs/ID/report.html`: the report of a run of this machine. It was made of what a model and a
 //! repository said, so it gets an origin of its own and may do nothing.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path as FilePath;
@@ -28,9 +29,19 @@ pub(super) fn is_id(run: &str) -> bool {
 }
 
 /// This machine has the report of that run.
-pub(super) fn is_here(state: &FilePath, run: &str) -> bool {
+pub fn is_here(state: &FilePath, run: &str) -> bool {
     let path = state.join("runs").join(run).join(FILE);
     is_id(run) && fs_err::symlink_metadata(path).is_ok_and(|data| data.is_file())
+}
+
+/// The addresses of those reports of these runs that this machine has, by the run's id.
+pub(super) async fn here(state: &FilePath, runs: Vec<String>) -> BTreeMap<String, String> {
+    let state = state.to_owned();
+    let look = move || {
+        let here = runs.into_iter().filter(|run| is_here(&state, run));
+        here.map(|run| (run.clone(), format!("/runs/{run}/report.html"))).collect()
+    };
+    tokio::task::spawn_blocking(look).await.unwrap_or_default()
 }
 
 pub(super) async fn report(
@@ -44,7 +55,7 @@ pub(super) async fn report(
     let state = shared.fleet.state.clone();
     let read = tokio::task::spawn_blocking(move || read(&state, &run)).await;
     match read {
-        Ok(Some(html)) => dashboard::page_response(&shared, &html, POLICY, None),
+        Ok(Some(html)) => dashboard::page_response(&shared, &html, POLICY),
         Ok(None) | Err(_) => none().into_response(),
     }
 }

@@ -33,7 +33,7 @@ pub(super) async fn runs(
     let here = move || ids.into_iter().filter(|id| reports::is_here(&state, id)).collect();
     let reports = tokio::task::spawn_blocking(here).await.unwrap_or_default();
     let list = page::RunList { search: &search, mistake, page, reports };
-    dashboard::page_response(&shared, &page::runs(&list, &visitor), &page::policy(), None)
+    dashboard::page_response(&shared, &page::runs(&list, &visitor), &page::policy())
 }
 
 /// What is looked for, and what is wrong with it.

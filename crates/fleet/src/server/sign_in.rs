@@ -25,7 +25,7 @@ pub(super) async fn form(State(shared): State<Arc<ServerState>>) -> Response {
 /// The form, and why it is shown.
 pub(super) fn asked(shared: &ServerState, status: StatusCode, mistake: Option<&str>) -> Response {
     let html = page::sign_in(mistake);
-    let mut response = dashboard::page_response(shared, &html, &page::policy(), None);
+    let mut response = dashboard::page_response(shared, &html, &page::policy());
     *response.status_mut() = status;
     dashboard::careful(response)
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use sqlx::any::AnyRow;
 
-use super::db::{clean, get, word};
+use super::db::{clean, get, quoted, word};
 use super::jobs::requeue;
 use super::targets::{COLUMNS as TARGET, target_of};
 use super::{Store, StoreError, StoreResult};
 use patchwright_types::campaign::{
-    CampaignRow, CampaignState, CampaignView, NewJob, Target, TargetState,
+    CampaignRow, CampaignState, CampaignView, Millis, NewJob, Target, TargetState,
 };
 
 fn campaign_of(row: &AnyRow) -> StoreResult<CampaignRow> {
@@ -31,7 +31,92 @@ fn campaign_of(row: &AnyRow) -> StoreResult<CampaignRow> {
     })
 }
 
+/// How a campaign stands, in a row of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CampaignSummary {
+    pub id: String,
+    pub state: CampaignState,
+    /// Why it is paused, for people.
+    pub reason: Option<String>,
+    /// The wave that is open; the first is 0.
+    pub wave: i64,
+    pub spent_usd: f64,
+    pub budget_usd: Option<f64>,
+    pub created_at: Millis,
+    /// Its repositories (in mode `review`, pull requests), those that came to an end, and those that failed.
+    pub targets: i64,
+    pub settled: i64,
+    pub failed: i64,
+}
+
+/// `$1` is how many campaigns. Of each repository the newest target counts, as in [`Store::view`].
+fn summaries() -> String {
+    let going = quoted(
+        TargetState::ALL.iter().filter(|state| !state.is_settled()).map(|state| state.word()),
+    );
+    let order =
+        "CASE WHEN s.state IN ('running', 'paused') THEN 0 ELSE 1 END, s.created_at DESC, s.id";
+    format!(
+        "WITH shown AS (SELECT s.id, s.state, s.reason, s.wave, s.spent_usd, s.budget_usd, s.created_at
+            FROM campaigns s ORDER BY {order} LIMIT $1),
+         newest AS (SELECT MAX(t.id) AS id FROM targets t
+            WHERE t.campaign IN (SELECT s.id FROM shown s)
+            GROUP BY t.campaign, lower(t.repository), COALESCE(t.number, 0)),
+         counts AS (SELECT t.campaign AS campaign, COUNT(*) AS targets,
+                SUM(CASE WHEN t.state IN ({going}) THEN 0 ELSE 1 END) AS settled,
+                SUM(CASE WHEN t.state = 'failed' THEN 1 ELSE 0 END) AS failed
+            FROM newest n JOIN targets t ON t.id = n.id GROUP BY t.campaign)
+         SELECT s.id AS id, s.state AS state, s.reason AS reason, s.wave AS wave,
+            s.spent_usd AS spent_usd, s.budget_usd AS budget_usd, s.created_at AS created_at,
+            CAST(COALESCE(c.targets, 0) AS BIGINT) AS targets,
+            CAST(COALESCE(c.settled, 0) AS BIGINT) AS settled,
+            CAST(COALESCE(c.failed, 0) AS BIGINT) AS failed
+         FROM shown s LEFT JOIN counts c ON c.campaign = s.id ORDER BY {order}"
+    )
+}
+
 impl Store {
+    /// How the newest campaigns stand, those first that are not over; at most `most`.
+    ///
+    /// # Errors
+    /// When the database cannot be used.
+    pub async fn campaign_summaries(&self, most: i64) -> StoreResult<Vec<CampaignSummary>> {
+        let rows = sqlx::query(sqlx::AssertSqlSafe(summaries())).bind(most);
+        let summary = |row: &AnyRow| {
+            Ok(CampaignSummary {
+                id: get(row, "id")?,
+                state: word(row, "state", CampaignState::parse)?,
+                reason: get(row, "reason")?,
+                wave: get(row, "wave")?,
+                spent_usd: get(row, "spent_usd")?,
+                budget_usd: get(row, "budget_usd")?,
+                created_at: get(row, "created_at")?,
+                targets: get(row, "targets")?,
+                settled: get(row, "settled")?,
+                failed: get(row, "failed")?,
+            })
+        };
+        rows.fetch_all(&self.inner.pool).await?.iter().map(summary).collect()
+    }
+
+    /// Id, state and dollars spent of the newest campaigns, at most `most`.
+    ///
+    /// # Errors
+    /// When the database cannot be used.
+    pub async fn campaign_costs(
+        &self,
+        most: i64,
+    ) -> StoreResult<Vec<(String, CampaignState, f64)>> {
+        let rows = sqlx::query(
+            "SELECT id, state, spent_usd FROM campaigns ORDER BY created_at DESC, id LIMIT $1",
+        );
+        let cost = |row: &AnyRow| {
+            let state = word(row, "state", CampaignState::parse)?;
+            Ok((get(row, "id")?, state, get(row, "spent_usd")?))
+        };
+        rows.bind(most).fetch_all(&self.inner.pool).await?.iter().map(cost).collect()
+    }
+
     /// Adds a campaign, or returns the one of the same id as it is (limits and specification text are
     /// brought up to date; state, wave and spending stay).
     pub async fn put_campaign(&self, campaign: &CampaignRow) -> StoreResult<CampaignRow> {

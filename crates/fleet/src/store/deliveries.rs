@@ -3,13 +3,29 @@
 use sqlx::AssertSqlSafe;
 use sqlx::any::AnyRow;
 
-use super::db::{clean, get};
+use super::db::{clean, get, word};
 use super::jobs::insert;
 use super::{Store, StoreError, StoreResult};
-use patchwright_types::campaign::{Delivery, NewJob};
+use patchwright_types::campaign::{Delivery, JobState, Millis, NewJob};
 
 /// So many are asked about in one statement.
 const CHUNK: usize = 200;
+
+/// A delivery without its body, with how far its job is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeliveryRow {
+    pub guid: String,
+    pub event: String,
+    pub action: Option<String>,
+    pub repository: Option<String>,
+    pub number: Option<i64>,
+    pub received_at: Millis,
+    pub state: JobState,
+    /// Attempts that were begun.
+    pub attempt: i64,
+    /// What became of it, or why it is tried again; in a line.
+    pub text: Option<String>,
+}
 
 fn delivery_of(row: &AnyRow) -> StoreResult<Delivery> {
     Ok(Delivery {
@@ -83,5 +99,48 @@ impl Store {
             }
         }
         Ok(known)
+    }
+
+    /// The last deliveries, whichever process took them or worked on them, the newest first. Reads at most
+    /// `most` jobs of each state.
+    ///
+    /// # Errors
+    /// When the database cannot be used.
+    pub async fn recent_deliveries(&self, most: i64) -> StoreResult<Vec<DeliveryRow>> {
+        // Each part walks the index by state, kind and time from its end.
+        let parts: Vec<String> = JobState::ALL
+            .iter()
+            .map(|state| {
+                let word = state.word();
+                format!(
+                    "SELECT * FROM (SELECT subject, state, attempt, why FROM jobs
+                        WHERE state = '{word}' AND kind = 'delivery'
+                        ORDER BY run_at DESC LIMIT $1) {word}_jobs"
+                )
+            })
+            .collect();
+        let select = format!(
+            "SELECT d.guid AS guid, d.event AS event, d.action AS action, d.repository AS repository,
+                d.number AS number, d.received_at AS received_at, j.state AS state,
+                j.attempt AS attempt, j.why AS why
+             FROM ({}) j JOIN deliveries d ON d.guid = j.subject
+             ORDER BY d.received_at DESC, d.guid LIMIT $1",
+            parts.join(" UNION ALL ")
+        );
+        let rows = sqlx::query(AssertSqlSafe(select)).bind(most).fetch_all(&self.inner.pool);
+        let delivery = |row: &AnyRow| {
+            Ok(DeliveryRow {
+                guid: get(row, "guid")?,
+                event: get(row, "event")?,
+                action: get(row, "action")?,
+                repository: get(row, "repository")?,
+                number: get(row, "number")?,
+                received_at: get(row, "received_at")?,
+                state: word(row, "state", JobState::parse)?,
+                attempt: get(row, "attempt")?,
+                text: get(row, "why")?,
+            })
+        };
+        rows.await?.iter().map(delivery).collect()
     }
 }

@@ -1,5 +1,8 @@
 //! What a database's error means to us, and what a person can do about it.
 
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
 use sqlx::Error;
 
 use super::StoreError;
@@ -40,13 +43,45 @@ fn sqlite(code: u32, message: &str) -> StoreError {
     match code & 0xff {
         5 | 6 => StoreError::Locked(message),
         8 => StoreError::Unusable(format!("the database can only be read: {message}")),
+        10 | 14 if let Some(files) = without_space() => StoreError::Full(files),
         10 => StoreError::Unusable(format!("the disk failed under the database: {message}")),
         11 => StoreError::Unusable(format!("the database is damaged: {message}")),
-        13 => StoreError::Unusable(format!("the disk is full: {message}")),
+        13 => StoreError::Full(without_space().unwrap_or_else(|| quoted(&FILES.lock()))),
         14 => StoreError::Unusable(format!("cannot open the database: {message}")),
         26 => StoreError::Unusable(format!("this is no SQLite database: {message}")),
         _ => StoreError::Other(format!("{message} (SQLite code {code})")),
     }
+}
+
+/// The SQLite files that this process has opened. An error of SQLite does not say which file it is about, and
+/// people with a full disk have to know which disk.
+static FILES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Bytes that a database cannot do without; with less, an error that could be anything is that.
+const LEAST: u64 = 64 << 10;
+
+/// An SQLite file is in use.
+pub(super) fn opened(file: &Path) {
+    let mut files = FILES.lock();
+    if !files.iter().any(|known| known == file) {
+        files.push(file.to_owned());
+    }
+}
+
+/// Those whose disk is full, for people.
+fn without_space() -> Option<String> {
+    let mut files = FILES.lock().clone();
+    files.retain(|file| {
+        let folder = file.parent().unwrap_or(Path::new("/"));
+        rustix::fs::statvfs(folder)
+            .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < LEAST)
+    });
+    (!files.is_empty()).then(|| quoted(&files))
+}
+
+fn quoted(files: &[PathBuf]) -> String {
+    let names: Vec<String> = files.iter().map(|file| format!("`{}`", file.display())).collect();
+    names.join(" or ")
 }
 
 /// Classes of <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
@@ -83,6 +118,9 @@ impl From<StoreError> for Failure {
             ),
             StoreError::Unusable(_) => Failure::machine(message).hint(
                 "nothing was changed; put a copy in its place, or name another database in `DATABASE_URL`",
+            ),
+            StoreError::Full(_) => Failure::machine(message).hint(
+                "make room on that disk and run the same command again: it goes on from what was stored",
             ),
             StoreError::Unavailable(_) => Failure::machine(message)
                 .hint("check host, user, password and database name in `DATABASE_URL`, and that the server runs"),

@@ -127,6 +127,14 @@ impl Store {
         let mut write = self.write().await?;
         let job = fence(&mut write, lease).await?;
         finish(&mut write, &job, end).await?;
+        if *end == JobEnd::Done {
+            // For the list of deliveries, in whichever process it is shown.
+            sqlx::query("UPDATE jobs SET why = $1 WHERE id = $2")
+                .bind(clean(&ended.text))
+                .bind(job.id)
+                .execute(write.db())
+                .await?;
+        }
         // What was put back goes on later, and is counted when it has ended.
         if !end.goes_on() {
             runs::put(&mut write, ended).await?;

@@ -7,6 +7,7 @@
 //! Every write of a running job goes through its [`Lease`]: one that was taken over changes nothing
 //! and says so ([`StoreError::LeaseLost`]).
 
+mod abandoned;
 mod campaigns;
 mod changesets;
 mod claim;
@@ -34,7 +35,11 @@ mod targets;
 use std::fmt;
 use std::sync::Arc;
 
+pub use abandoned::HeldLease;
+pub use campaigns::CampaignSummary;
 pub use claim::{Bound, HotStatement};
+pub use deliveries::DeliveryRow;
+pub use events::StateChange;
 pub use import::Imported;
 pub use jobs::QueueOutlook;
 pub use migrate::VERSION;
@@ -65,6 +70,9 @@ pub enum StoreError {
     /// Damaged, read-only, or of something else.
     #[error("{0}")]
     Unusable(String),
+    /// The disk of a file is full, as far as is known of these.
+    #[error("the disk is full: nothing more can be stored in {0}")]
+    Full(String),
     /// No connection, or it broke.
     #[error("the database does not answer: {0}")]
     Unavailable(String),

@@ -12,7 +12,7 @@ use url::Url;
 
 use super::db::{Dialect, PATIENCE};
 use super::news::News;
-use super::{Inner, Store, StoreError, StoreResult, pool};
+use super::{Inner, Store, StoreError, StoreResult, fault, pool};
 
 /// An SQLite file that is checked page by page at every opening; of a larger one only what is read.
 const CHECKED: u64 = 64 << 20;
@@ -189,6 +189,7 @@ async fn file(path: &Path) -> StoreResult<AnyPool> {
         Err(err) if err.kind() == std::io::ErrorKind::AlreadyExists => {}
         Err(err) => return Err(unusable(err)),
     }
+    fault::opened(&path);
     let size = fs_err::metadata(&path).map_err(unusable)?.len();
     let text = path.to_str().ok_or_else(|| {
         StoreError::Unusable("the path of an SQLite file has to be UTF-8".to_owned())
@@ -208,6 +209,12 @@ async fn file(path: &Path) -> StoreResult<AnyPool> {
     }
     let options = AnyPoolOptions::new().max_connections(6).acquire_timeout(PATIENCE * 2);
     let options = options.after_connect(|connection, _| Box::pin(set_up(connection)));
+    // When a statement fails because the disk is full, SQLite rolls back by itself; sqlx does not know, and
+    // such a connection would refuse to begin another transaction for ever.
+    let options = options.before_acquire(|connection, _| {
+        let is_idle = !connection.is_in_transaction();
+        Box::pin(std::future::ready(Ok(is_idle)))
+    });
     let pool = options.connect(&address).await?;
     probe.close().await?;
     Ok(pool)

@@ -19,7 +19,7 @@ pub struct RunningJob {
     /// Of a campaign's target.
     pub run: Option<String>,
     pub attempt: i64,
-    /// Host, process and a random part.
+    /// Host, process and a random part, before an `@`.
     pub owner: String,
 }
 

@@ -127,8 +127,9 @@ fn boxes(view: &CampaignView, out: &mut String) {
     if shown < failed.len() {
         let _ = writeln!(
             out,
-            "\nand {} more: `patchwright batch retry` has them all.",
-            failed.len() - shown
+            "\nand {} more: `{}` has them all.",
+            failed.len() - shown,
+            super::retry_command(&view.campaign, None)
         );
     }
     out.push('\n');

@@ -1,7 +1,8 @@
 //! Pages, tables and issues about a campaign. All are made of a [`CampaignView`], and the page also of
-//! its events.
+//! its [`History`].
 
 mod figures;
+mod history;
 mod issue;
 mod live;
 mod outage;
@@ -9,17 +10,32 @@ mod page;
 mod status;
 mod table;
 
-use patchwright_types::campaign::CampaignView;
+use patchwright_types::campaign::{CampaignRow, CampaignView, ErrorClass};
 
 pub use figures::{Eta, Figures, dollars, duration, moment};
+pub use history::{History, NEWEST};
 pub use issue::{issue_body, ticked};
 pub use live::{Waiting, changes, frame};
 pub use outage::{outage, service};
-pub use page::page;
+pub use page::{PageOptions, page, policy};
 pub use status::{Status, status};
 pub use table::{list, table};
 
 /// How far a campaign is, in a line.
 pub fn progress(view: &CampaignView) -> String {
     live::summary(view, &Figures::compute(view))
+}
+
+/// The command that has the failed targets of a campaign tried again, all or those of a class, as it can be
+/// pasted into a shell. It names the campaign by its id: there may be newer ones of the same name.
+pub fn retry_command(campaign: &CampaignRow, class: Option<ErrorClass>) -> String {
+    let id = patchwright_base::text::line(&campaign.id);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let id = if id.chars().all(is_plain) && !id.starts_with('-') {
+        id
+    } else {
+        format!("'{}'", id.replace('\'', r"'\''"))
+    };
+    let class = class.map(|class| format!(" --class {}", class.word())).unwrap_or_default();
+    format!("patchwright batch retry {id}{class}")
 }

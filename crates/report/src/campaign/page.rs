@@ -3,28 +3,50 @@
 //! a content security policy allows this one script and these styles and nothing from elsewhere.
 
 mod burndown;
+mod classes;
 mod rows;
+
+use std::collections::BTreeMap;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::figures::{self, Figures, Spec, dollars, duration, moment};
+use super::history::History;
 use super::outage::outage;
 use crate::content_security_policy::{Forms, content_security_policy};
 use patchwright_base::text;
 use patchwright_types::campaign::{
-    CampaignState, CampaignView, ErrorClass, Event, Millis, Target, TargetState,
+    CampaignState, CampaignView, Event, Millis, Target, TargetState,
 };
 
 const CSS: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
 
-/// Events that are listed.
-const MAX_EVENTS: usize = 60;
+/// What a page leads to, and where it is shown.
+#[derive(Clone, Debug, Default)]
+pub struct PageOptions {
+    /// The address of GitHub's website, such as `https://github.com`. Without it only those repositories
+    /// are linked of which a pull request is known.
+    pub github: Option<String>,
+    /// The addresses of the runs' reports that are there, by the run's id.
+    pub reports: BTreeMap<String, String>,
+    /// The newest event that the page knows of. Then the page comes from a server, and its script brings it
+    /// up to date when there are newer ones.
+    pub live: Option<i64>,
+}
+
+/// The content security policy of the page: its own script and style by their hashes, and, of a live one,
+/// requests to the server that it came from. For a header, too.
+pub fn policy(is_live: bool) -> String {
+    let policy = content_security_policy(CSS, Some(SCRIPT), Forms::Denied);
+    if is_live { format!("{policy}; connect-src 'self'") } else { policy }
+}
 
 /// The page of a campaign: self-contained HTML, with filters and a burn-down. The fragment filters it
 /// (`#state=failed&class=model&text=web`) and sorts it (`sort=cost`).
-pub fn page(view: &CampaignView, events: &[Event]) -> String {
-    let policy = content_security_policy(CSS, Some(SCRIPT), Forms::Denied);
+///
+/// The script replaces the parts that have a `data-part` and the rows when the page is live.
+pub fn page(view: &CampaignView, history: &History, options: &PageOptions) -> String {
     let figures = Figures::compute(view);
     let spec = Spec::parse(view);
     let name = text::line(&view.campaign.name);
@@ -33,7 +55,7 @@ pub fn page(view: &CampaignView, events: &[Event]) -> String {
         html lang="en" {
             head {
                 meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(policy);
+                meta http-equiv="Content-Security-Policy" content=(policy(options.live.is_some()));
                 meta name="referrer" content="no-referrer";
                 meta name="robots" content="noindex";
                 meta name="viewport" content="width=device-width, initial-scale=1";
@@ -43,18 +65,19 @@ pub fn page(view: &CampaignView, events: &[Event]) -> String {
             }
             body {
                 a class="skip" href="#repositories" { "To the repositories" }
-                (head(view, &spec))
+                header data-part="head" { (head(view, &spec)) }
+                @if let Some(event) = options.live { (live(view, event)) }
                 main {
-                    (progress(&figures))
-                    (cards(view, &figures, &spec))
-                    div class="columns" {
-                        (burndown::chart(view, events))
-                        div { (waves(view, &spec)) (classes(&figures)) }
+                    section class="progress" aria-label="Progress" data-part="progress" { (progress(&figures)) }
+                    dl class="cards" data-part="cards" { (cards(view, &figures, &spec)) }
+                    div class="columns" data-part="columns" {
+                        (burndown::chart(view, history))
+                        div { (waves(view, &spec)) (classes::section(view, &figures)) }
                     }
-                    (rows::section(view, events, &figures, &spec))
-                    (last_events(events))
+                    (rows::section(view, history, &figures, &spec, options))
+                    section aria-labelledby="events" data-part="events" { (last_events(history)) }
                 }
-                footer {
+                footer data-part="foot" {
                     p {
                         "Made by Patchwright " (patchwright_base::VERSION) " from the campaign's database, as of "
                         (time(view.now)) ". Programs get the same from "
@@ -68,6 +91,18 @@ pub fn page(view: &CampaignView, events: &[Event]) -> String {
     page.into_string()
 }
 
+/// How the page is kept up to date: by its script, else by hand. Outside of what the script replaces.
+fn live(view: &CampaignView, event: i64) -> Markup {
+    let address = format!("/campaigns/{}", view.campaign.id);
+    html! {
+        p id="live" class="meta" data-events={ (address) "/events?after=" (event) } {
+            a href=(address) { "Reload" }
+            button type="button" hidden aria-pressed="false" { "Pause updates" }
+            " " span role="status" {}
+        }
+    }
+}
+
 fn head(view: &CampaignView, spec: &Spec) -> Markup {
     let campaign = &view.campaign;
     let class = match campaign.state {
@@ -77,25 +112,23 @@ fn head(view: &CampaignView, spec: &Spec) -> Markup {
         CampaignState::Closed => "idle",
     };
     html! {
-        header {
-            h1 {
-                bdi { (text::line(&campaign.name)) } " "
-                span class={ "badge " (class) } { (campaign.state.word()) }
-            }
-            @if let Some(description) = spec.description() {
-                p class="lead" { (text::cut(&text::visible(&text::without_ansi(description)), 2_000)) }
-            }
-            @if let Some(reason) = campaign.reason.as_deref().filter(|reason| !reason.trim().is_empty()) {
-                p class={ "notice " (class) } { strong { (capital(campaign.state.word())) ": " } (text::line(reason)) }
-            }
-            @for row in &view.outages {
-                p class="notice bad" { (capital(&outage(row, view.now))) "." }
-            }
-            p class="meta" {
-                "Started " (time(campaign.created_at)) ", as of " (time(view.now)) ". "
-                @if let Some(issue) = &campaign.tracking_issue { "Tracking issue " (text::line(issue)) ". " }
-                "Id " code { (text::line(&campaign.id)) } "."
-            }
+        h1 {
+            bdi { (text::line(&campaign.name)) } " "
+            span class={ "badge " (class) } { (campaign.state.word()) }
+        }
+        @if let Some(description) = spec.description() {
+            p class="lead" { (text::cut(&text::visible(&text::without_ansi(description)), 2_000)) }
+        }
+        @if let Some(reason) = campaign.reason.as_deref().filter(|reason| !reason.trim().is_empty()) {
+            p class={ "notice " (class) } { strong { (capital(campaign.state.word())) ": " } (text::line(reason)) }
+        }
+        @for row in &view.outages {
+            p class="notice bad" { (capital(&outage(row, view.now))) "." }
+        }
+        p class="meta" {
+            "Started " (time(campaign.created_at)) ", as of " (time(view.now)) ". "
+            @if let Some(issue) = &campaign.tracking_issue { "Tracking issue " (text::line(issue)) ". " }
+            "Id " code { (text::line(&campaign.id)) } "."
         }
     }
 }
@@ -152,17 +185,15 @@ fn progress(figures: &Figures) -> Markup {
         parts.iter().map(|(_, label, _, count)| format!("{count} {label}")).collect();
     let percent = |count: usize| format!("{:.3}%", figures::ratio(count, figures.total) * 100.0);
     html! {
-        section class="progress" aria-label="Progress" {
-            @if figures.total == 0 { p { "No repository was selected." } } @else {
-                svg class="bar" role="img" aria-label={ "Of " (figures.total) ": " (words.join(", ")) } {
-                    @for (class, _, from, count) in &parts {
-                        rect class={ "fill-" (class) } x=(percent(*from)) width=(percent(*count)) y="0" height="100%" {}
-                    }
+        @if figures.total == 0 { p { "No repository was selected." } } @else {
+            svg class="bar" role="img" aria-label={ "Of " (figures.total) ": " (words.join(", ")) } {
+                @for (class, _, from, count) in &parts {
+                    rect class={ "fill-" (class) } x=(percent(*from)) width=(percent(*count)) y="0" height="100%" {}
                 }
-                ul class="legend" {
-                    @for (class, label, _, count) in &parts {
-                        li { span class={ "dot fill-" (class) } {} (count) " " (label) }
-                    }
+            }
+            ul class="legend" {
+                @for (class, label, _, count) in &parts {
+                    li { span class={ "dot fill-" (class) } {} (count) " " (label) }
                 }
             }
         }
@@ -178,30 +209,28 @@ fn cards(view: &CampaignView, figures: &Figures, spec: &Spec) -> Markup {
     };
     let share = figures::ratio(figures.settled, figures.total) * 100.0;
     html! {
-        dl class="cards" {
-            (card("Done", html! { (figures.settled) span class="of" { " / " (figures.total) } }, html! { (format!("{share:.0} %")) }))
-            (card("Failed", html! { (figures.failed) }, html! {
-                @if figures.failed > 0 { a href="#state=failed" { "show them" } }
+        (card("Done", html! { (figures.settled) span class="of" { " / " (figures.total) } }, html! { (format!("{share:.0} %")) }))
+        (card("Failed", html! { (figures.failed) }, html! {
+            @if figures.failed > 0 { a href="#state=failed" { "show them" } }
+        }))
+        @if spec.mode == "pr" {
+            (card("Pull requests", html! { (open + merged) }, html! { (open) " open, " (merged) " merged" }))
+        }
+        (card("Cost", html! { (dollars(figures.cost_usd)) }, html! {
+            @if let Some(budget) = figures.budget_usd { "of " (dollars(budget)) ", " }
+            (tokens(figures.tokens)) " tokens"
+        }))
+        @if let Some(each) = figures.run_ms {
+            (card("One run", html! { (duration(each)) }, html! { "on average" }))
+        }
+        @if let Some(eta) = figures.eta {
+            (card("Left", html! { (duration(eta.ms())) }, html! {
+                @if eta.is_by_rate_limit() { "publishing at GitHub's pace" }
+                @else { "by the runs; publishing takes " (duration(eta.publishing_ms)) }
             }))
-            @if spec.mode == "pr" {
-                (card("Pull requests", html! { (open + merged) }, html! { (open) " open, " (merged) " merged" }))
-            }
-            (card("Cost", html! { (dollars(figures.cost_usd)) }, html! {
-                @if let Some(budget) = figures.budget_usd { "of " (dollars(budget)) ", " }
-                (tokens(figures.tokens)) " tokens"
-            }))
-            @if let Some(each) = figures.run_ms {
-                (card("One run", html! { (duration(each)) }, html! { "on average" }))
-            }
-            @if let Some(eta) = figures.eta {
-                (card("Left", html! { (duration(eta.ms())) }, html! {
-                    @if eta.is_by_rate_limit() { "publishing at GitHub's pace" }
-                    @else { "by the runs; publishing takes " (duration(eta.publishing_ms)) }
-                }))
-            }
-            @if waves > 0 {
-                (card("Wave", html! { (view.campaign.wave.saturating_add(1)) span class="of" { " / " (waves) } }, html! { "is open" }))
-            }
+        }
+        @if waves > 0 {
+            (card("Wave", html! { (view.campaign.wave.saturating_add(1)) span class="of" { " / " (waves) } }, html! { "is open" }))
         }
     }
 }
@@ -222,13 +251,11 @@ fn waves(view: &CampaignView, spec: &Spec) -> Markup {
         return html! {};
     }
     let rows = waves.iter().zip(0_i64..).map(|(wave, at)| {
-        let members: Vec<&Target> = view.targets.iter().filter(|target| target.wave == at).collect();
+        // One that is not worked on is no part of a wave, as the waves themselves reckon.
+        let is_in = |target: &&Target| target.wave == at && target.state != TargetState::Skipped;
+        let members: Vec<&Target> = view.targets.iter().filter(is_in).collect();
         let settled = members.iter().filter(|target| target.state.is_settled()).count();
         let failed = members.iter().filter(|target| target.state == TargetState::Failed).count();
-        let ran = members
-            .iter()
-            .filter(|target| target.state.is_settled() && target.state != TargetState::Skipped)
-            .count();
         let (status, tone) = match () {
             () if at > view.campaign.wave => ("not open", "idle"),
             () if settled == members.len() => ("ended", "good"),
@@ -237,7 +264,7 @@ fn waves(view: &CampaignView, spec: &Spec) -> Markup {
         let mut gate = Vec::new();
         // The specification is read as JSON: a page must also show campaigns of an older version.
         let min = wave["min-success"].as_f64().unwrap_or(0.8);
-        let share = 1.0 - figures::ratio(failed, ran);
+        let share = 1.0 - figures::ratio(failed, settled);
         if at + 1 < i64::try_from(waves.len()).unwrap_or(i64::MAX) {
             gate.push(format!("{:.0} % must succeed", min * 100.0));
             gate.extend(wave["max-open-pull-requests"].as_u64().map(|most| format!("at most {most} open pull requests")));
@@ -248,7 +275,7 @@ fn waves(view: &CampaignView, spec: &Spec) -> Markup {
                 th scope="row" { (at + 1) }
                 td { span class={ "badge " (tone) } { (status) } }
                 td class="number" { (settled) " / " (members.len()) }
-                td class="number" { @if ran > 0 { (format!("{:.0} %", share * 100.0)) } @else { "–" } }
+                td class="number" { @if settled > 0 { (format!("{:.0} %", share * 100.0)) } @else { "–" } }
                 td { (gate.join(", ")) }
             }
         }
@@ -256,7 +283,7 @@ fn waves(view: &CampaignView, spec: &Spec) -> Markup {
     html! {
         section aria-labelledby="waves" {
             h2 id="waves" { "Waves" }
-            div class="scroll" tabindex="0" role="region" aria-labelledby="waves" {
+            div class="scroll" tabindex="0" role="region" aria-label="Table of waves" {
                 table class="small" {
                     thead { tr {
                         th scope="col" { "Wave" } th scope="col" { "State" } th scope="col" class="number" { "Done" }
@@ -269,75 +296,19 @@ fn waves(view: &CampaignView, spec: &Spec) -> Markup {
     }
 }
 
-/// Why targets failed, and how to have them tried again.
-fn classes(figures: &Figures) -> Markup {
-    if figures.by_class.is_empty() {
-        return html! {};
-    }
-    let mut classes: Vec<_> = figures.by_class.iter().collect();
-    classes.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+fn last_events(history: &History) -> Markup {
+    let last: Vec<&Event> = history.newest().collect();
     html! {
-        section aria-labelledby="errors" {
-            h2 id="errors" { "Failures" }
-            table class="small" {
-                thead { tr { th scope="col" { "Error class" } th scope="col" class="number" { "Count" } th scope="col" { "Means" } } }
-                tbody {
-                    @for (class, count) in classes {
-                        @let word = class.map_or("none", ErrorClass::word);
-                        tr {
-                            th scope="row" { a href={ "#state=failed&class=" (word) } { (word) } }
-                            td class="number" { (count) }
-                            td { (class.map_or("No class was recorded.", meaning)) }
-                        }
-                    }
-                }
-            }
-            p class="meta" {
-                "Try again: " code { "patchwright batch retry FILE" } ", or only one class with "
-                code { "--class NAME" } "."
-            }
-        }
-    }
-}
-
-/// An error class in a sentence.
-pub(super) fn meaning(class: ErrorClass) -> &'static str {
-    match class {
-        ErrorClass::Access => "The repository is gone, or the token may not see or write it.",
-        ErrorClass::Clone => "Fetching the repository failed.",
-        ErrorClass::Sandbox => "Sandbox, image or setup.",
-        ErrorClass::Model => "The model's provider.",
-        ErrorClass::Budget => "A budget or the deadline of the run.",
-        ErrorClass::Policy => "Policy refused the change.",
-        ErrorClass::Checks => "The repository's checks fail on the change.",
-        ErrorClass::Agent => "The agent gave up or asked a question.",
-        ErrorClass::Publish => "Push or pull request.",
-        ErrorClass::Forge => "GitHub was unavailable, or limited us for too long.",
-        ErrorClass::Conflict => "The branch has commits of other people.",
-        ErrorClass::Configuration => "Wrong configuration, the same everywhere.",
-        ErrorClass::Machine => "The worker's machine: disk, memory, state folder.",
-        ErrorClass::Lost => "Its worker died or hung again and again.",
-        ErrorClass::Internal => "A defect in Patchwright.",
-    }
-}
-
-fn last_events(events: &[Event]) -> Markup {
-    let mut last: Vec<&Event> = events.iter().collect();
-    last.sort_by_key(|event| std::cmp::Reverse(event.id));
-    last.truncate(MAX_EVENTS);
-    html! {
-        section aria-labelledby="events" {
-            h2 id="events" { "Last events" }
-            @if last.is_empty() { p { "Nothing has happened yet." } } @else {
-                ol class="events" {
-                    @for event in last {
-                        li {
-                            (time(event.at)) " "
-                            @if let Some(repository) = &event.repository { bdi class="name" { (text::line(repository)) } " " }
-                            @let tone = TargetState::parse(&event.kind).map_or("idle", tone);
-                            span class={ "badge " (tone) } { (text::cut(&text::line(&event.kind), 40)) }
-                            @if let Some(text) = &event.text { " " bdi { (text::line(text.lines().next().unwrap_or_default())) } }
-                        }
+        h2 id="events" { "Last events" }
+        @if last.is_empty() { p { "Nothing has happened yet." } } @else {
+            ol class="events" {
+                @for event in last {
+                    li {
+                        (time(event.at)) " "
+                        @if let Some(repository) = &event.repository { bdi class="name" { (text::line(repository)) } " " }
+                        @let tone = TargetState::parse(&event.kind).map_or("idle", tone);
+                        span class={ "badge " (tone) } { (text::cut(&text::line(&event.kind), 40)) }
+                        @if let Some(text) = &event.text { " " bdi { (text::line(text.lines().next().unwrap_or_default())) } }
                     }
                 }
             }

@@ -336,7 +336,7 @@ mod tests {
             task: Task::Work,
             egress: None,
             services: &[],
-            owner: &Owner::this_process().unwrap(),
+            owner: &owner::this_process().unwrap(),
         };
         assert_eq!(
             environment(&shape, "agent"),

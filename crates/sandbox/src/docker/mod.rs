@@ -108,7 +108,7 @@ impl DockerSandbox {
         let processors =
             info.ncpu.and_then(|count| i32::try_from(count).ok()).map_or(1.0, f64::from);
         let seccomp = Seccomp::of(&info.security_options.unwrap_or_default());
-        let owner = Owner::this_process()?;
+        let owner = owner::this_process()?;
         let public = Mutex::default();
         Ok(DockerSandbox { docker, host, owner, processors, seccomp, public })
     }

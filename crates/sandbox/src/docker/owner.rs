@@ -1,8 +1,7 @@
 //! Whose container it is: the labels that every container and volume carries, and the sweep that
 //! removes what killed runs left. Containers without our labels are never touched.
 //!
-//! A process is judged only where its number means the same to us: in the same boot of the same machine, in
-//! the same process namespace. All others (other hosts, other containers, whatever their host name) are judged
+//! A process is judged only where its number means the same to us ([`patchwright_base::process`]). All others (other hosts, other containers, whatever their host name) are judged
 //! by the engine: a live run holds the guest's streams, and the guest ends with them, so a container in which
 //! no guest runs any more, for a good while, belongs to nobody.
 
@@ -15,18 +14,17 @@ use bollard::query_parameters::{
     InspectContainerOptions, ListContainersOptionsBuilder, ListVolumesOptionsBuilder,
     RemoveVolumeOptions,
 };
-use rustix::io::Errno;
-use rustix::process::Pid;
 
 use super::CALL;
 use super::api::bounded;
 use super::takedown::remove_container;
 use crate::SandboxError;
+pub(super) use patchwright_base::process::ProcessIdentity as Owner;
 
 /// The run's id.
 pub(super) const RUN: &str = "patchwright.run";
 const PURPOSE: &str = "patchwright.purpose";
-/// `boot/process namespace/pid/start time/host name`.
+/// The process, as [`Owner`] writes it.
 const OWNER: &str = "patchwright.owner";
 /// Seconds since 1970 after which a container is removed as soon as no guest runs in it.
 const DEADLINE: &str = "patchwright.deadline";
@@ -39,85 +37,13 @@ const QUIET: Duration = Duration::from_mins(30);
 /// Between two looks at such a container.
 const SECOND_LOOK: Duration = Duration::from_secs(5);
 
-/// A process that owns containers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Owner {
-    /// The machine's boot and the process namespace: what the process id is a number in.
-    space: Space,
-    pid: u32,
-    /// In clock ticks since the machine started: tells a process from a later one with its pid.
-    start: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Space {
-    boot: String,
-    namespace: String,
-    host: String,
-}
-
-impl Space {
-    /// Ours. `None` where `/proc` does not tell, or is that of another namespace.
-    fn own() -> Option<Space> {
-        let read = |path: &str| Some(fs_err::read_to_string(path).ok()?.trim().to_owned());
-        let own_number = fs_err::read_link("/proc/self").ok()?;
-        if own_number.to_str() != Some(&std::process::id().to_string()) {
-            return None;
-        }
-        let namespace = fs_err::read_link("/proc/self/ns/pid").ok()?;
-        Some(Space {
-            boot: read("/proc/sys/kernel/random/boot_id").filter(|boot| !boot.is_empty())?,
-            namespace: namespace.to_str()?.replace('/', "-"),
-            host: read("/proc/sys/kernel/hostname")?,
-        })
-    }
-}
-
-impl Owner {
-    /// This process.
-    pub(super) fn this_process() -> Result<Owner, SandboxError> {
-        let unknown = || {
-            SandboxError::Other(
-                "cannot read `/proc/self`, so leftovers could not be told from live runs"
-                    .to_owned(),
-            )
-        };
-        let pid = std::process::id();
-        let space = Space::own().ok_or_else(unknown)?;
-        Ok(Owner { space, pid, start: start_of(pid).ok_or_else(unknown)? })
-    }
-
-    fn parse(label: &str) -> Option<Owner> {
-        let mut parts = label.splitn(5, '/').map(str::to_owned);
-        let (boot, namespace) = (parts.next()?, parts.next()?);
-        let (pid, start) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-        Some(Owner { space: Space { boot, namespace, host: parts.next()? }, pid, start })
-    }
-
-    fn label(&self) -> String {
-        let Space { boot, namespace, host } = &self.space;
-        format!("{boot}/{namespace}/{}/{}/{host}", self.pid, self.start)
-    }
-
-    /// Whether it still runs; `None` when that cannot be said from here.
-    fn is_alive(&self) -> Option<bool> {
-        (Space::own()? == self.space).then(|| match start_of(self.pid) {
-            Some(start) => start == self.start,
-            // Some systems hide other users' processes; a signal still tells them from none.
-            None => is_there(self.pid),
-        })
-    }
-}
-
-fn is_there(pid: u32) -> bool {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
-}
-
-/// Field 22 of `/proc/PID/stat`; the name in field 2 may hold anything, but ends with the last `)`.
-fn start_of(pid: u32) -> Option<u64> {
-    let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+/// This process, which owns containers.
+pub(super) fn this_process() -> Result<Owner, SandboxError> {
+    Owner::own().ok_or_else(|| {
+        SandboxError::Other(
+            "cannot read `/proc/self`, so leftovers could not be told from live runs".to_owned(),
+        )
+    })
 }
 
 /// Seconds since 1970.
@@ -134,7 +60,7 @@ pub(super) fn labels(run: &str, purpose: &str, owner: &Owner) -> HashMap<String,
     HashMap::from([
         (RUN.to_owned(), run.to_owned()),
         (PURPOSE.to_owned(), purpose.to_owned()),
-        (OWNER.to_owned(), owner.label()),
+        (OWNER.to_owned(), owner.to_string()),
         (DEADLINE.to_owned(), (now() + LIFETIME.as_secs()).to_string()),
     ])
 }
@@ -337,10 +263,11 @@ fn name_of(names: Option<Vec<String>>, id: &str) -> String {
 #[cfg(test)]
 mod tests {
     use crate::docker::owner::*;
+    use patchwright_base::process::ProcessSpace as Space;
 
     #[test]
     fn judges_labels() {
-        let here = Owner::this_process().unwrap();
+        let here = this_process().unwrap();
         let gone = Owner { start: here.start + 1, ..here.clone() };
         let in_space = |change: &dyn Fn(&mut Space)| {
             let mut other = gone.clone();
@@ -378,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_live_process_is_in_use_past_its_deadline() {
-        let mut labels = labels("r1", "agent", &Owner::this_process().unwrap());
+        let mut labels = labels("r1", "agent", &this_process().unwrap());
         labels.insert(DEADLINE.to_owned(), "1".to_owned());
         assert_eq!(standing(&labels), Standing::InUse);
         assert_eq!(verdict(&labels, None), Verdict::Keep);

@@ -31,7 +31,7 @@ pub(super) fn running(jobs: &[RunningJob], progress: &[RunProgress], now: DateTi
                     td .note colspan="5" { (job.kind.word()) ", no journal here" }
                 }
                 td { (job.attempt) }
-                td { code { (text::line(&job.owner)) } }
+                td { code { (text::line(job.owner.split('@').next().unwrap_or_default())) } }
             }
         }
     } };

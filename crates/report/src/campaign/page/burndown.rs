@@ -1,12 +1,12 @@
 //! The burn-down of a campaign as SVG: how many targets were not settled yet, and how many had failed.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
 use super::super::figures;
-use patchwright_types::campaign::{CampaignView, Event, Millis, TargetState};
+use super::super::history::History;
+use patchwright_types::campaign::{CampaignView, Millis};
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 240.0;
@@ -30,8 +30,8 @@ struct Point {
 }
 
 /// The chart, with its words for who cannot see it.
-pub(super) fn chart(view: &CampaignView, events: &[Event]) -> Markup {
-    let points = points(view, events);
+pub(super) fn chart(view: &CampaignView, history: &History) -> Markup {
+    let points = points(view, history);
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return html! {} };
     // A clock may have been anywhere.
     let length = last.at.checked_sub(first.at).filter(|length| (1..MAX_LENGTH).contains(length));
@@ -78,45 +78,20 @@ pub(super) fn chart(view: &CampaignView, events: &[Event]) -> Markup {
 }
 
 /// How it went. A target that was tried again is left once more.
-fn points(view: &CampaignView, events: &[Event]) -> Vec<Point> {
-    let mut states: BTreeMap<i64, Vec<(Millis, TargetState)>> = BTreeMap::new();
-    for event in events {
-        if let (Some(target), Some(state)) = (event.target, TargetState::parse(&event.kind)) {
-            states.entry(target).or_default().push((event.at, state));
-        }
-    }
-    let mut changes: Vec<(Millis, i64, i64)> = Vec::new();
-    for target in &view.targets {
-        let mut history = states.remove(&target.id).unwrap_or_default();
-        // Events may have been left out; the row itself is right.
-        if history.last().is_none_or(|(_, state)| *state != target.state) {
-            history.push((target.ended_at.unwrap_or(target.updated_at), target.state));
-        }
-        let (mut settled, mut failed) = (false, false);
-        for (at, state) in history {
-            let (now_settled, now_failed) = (state.is_settled(), state == TargetState::Failed);
-            let left = i64::from(settled) - i64::from(now_settled);
-            let failures = i64::from(now_failed) - i64::from(failed);
-            if (left, failures) != (0, 0) {
-                changes.push((
-                    at.clamp(view.campaign.created_at, view.now.max(view.campaign.created_at)),
-                    left,
-                    failures,
-                ));
-            }
-            (settled, failed) = (now_settled, now_failed);
-        }
-    }
-    changes.sort_unstable();
-    let mut now = Point {
-        at: view.campaign.created_at,
-        left: i64::try_from(view.targets.len()).unwrap_or(i64::MAX),
-        failed: 0,
-    };
+fn points(view: &CampaignView, history: &History) -> Vec<Point> {
+    let begin = view.campaign.created_at;
+    let mut now =
+        Point { at: begin, left: i64::try_from(view.targets.len()).unwrap_or(i64::MAX), failed: 0 };
     let mut points = vec![now];
+    let changes = history.changes(view);
     let every = changes.len().div_ceil(MAX_STEPS).max(1);
-    for (index, (at, left, failed)) in changes.iter().enumerate() {
-        now = Point { at: *at, left: now.left + left, failed: now.failed + failed };
+    for (index, (at, change)) in changes.iter().enumerate() {
+        now = Point {
+            // A clock may have been anywhere.
+            at: (*at).clamp(begin, view.now.max(begin)),
+            left: now.left - change.settled,
+            failed: now.failed + change.failed,
+        };
         if (index + 1) % every == 0 || index + 1 == changes.len() {
             points.push(now);
         }

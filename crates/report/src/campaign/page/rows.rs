@@ -1,13 +1,12 @@
 //! The table of the page: a row for each repository, and the form that filters it.
 
-use std::collections::BTreeMap;
-
 use maud::{Markup, html};
 
 use super::super::figures::{self, Figures, Spec, dollars, duration};
-use super::tone;
+use super::super::history::History;
+use super::{PageOptions, tone};
 use patchwright_base::text;
-use patchwright_types::campaign::{CampaignView, ErrorClass, Event, Target, TargetState};
+use patchwright_types::campaign::{CampaignView, ErrorClass, Target, TargetState};
 
 /// Bytes of one reason or answer that are shown.
 const MAX_REASON: usize = 16 << 10;
@@ -17,26 +16,24 @@ const SHORT: usize = 160;
 
 pub(super) fn section(
     view: &CampaignView,
-    events: &[Event],
+    history: &History,
     figures: &Figures,
     spec: &Spec,
+    options: &PageOptions,
 ) -> Markup {
-    // What was answered in mode `report` is kept as an event; the last one counts.
-    let answers: BTreeMap<i64, &str> = events
-        .iter()
-        .filter(|event| event.kind == "answer")
-        .filter_map(|event| Some((event.target?, event.text.as_deref()?)))
-        .collect();
     let has_waves = spec.waves().len() > 1;
     let column = |key: &str, name: &str, number: bool| {
         html! { th scope="col" data-key=(key) class=[number.then_some("number")] { (name) } }
     };
+    // What failed is what people came for.
+    let mut targets: Vec<&Target> = view.targets.iter().collect();
+    targets.sort_by_key(|target| target.state != TargetState::Failed);
     html! {
         section aria-labelledby="repositories" {
             h2 id="repositories" { "Repositories" }
             (filters(figures))
-            @if view.targets.is_empty() { p { "No repository was selected." } } @else {
-                div class="scroll" tabindex="0" role="region" aria-labelledby="repositories" {
+            @if targets.is_empty() { p { "No repository was selected." } } @else {
+                div class="scroll" tabindex="0" role="region" aria-label="Table of repositories" {
                     table id="targets" {
                         thead { tr {
                             (column("name", "Repository", false))
@@ -48,7 +45,7 @@ pub(super) fn section(
                             (column("class", "Error class", false))
                             (column("reason", if spec.mode == "report" { "Answer" } else { "Reason" }, false))
                         } }
-                        tbody { @for target in &view.targets { (row(target, view, answers.get(&target.id).copied(), has_waves)) } }
+                        tbody { @for target in targets { (row(target, view, history, has_waves, options)) } }
                     }
                 }
                 p id="none" hidden { "No repository is like that. " a href="#repositories" { "Show all" } }
@@ -67,15 +64,14 @@ fn filters(figures: &Figures) -> Markup {
                     option value=(state.word()) { (state.word()) " (" (count) ")" }
                 }
             } }
-            @if !figures.by_class.is_empty() {
-                label { span { "Error class" } select name="class" {
-                    option value="" { "all" }
-                    @for (class, count) in &figures.by_class {
-                        @let word = class.map_or("none", ErrorClass::word);
-                        option value=(word) { (word) " (" (count) ")" }
-                    }
-                } }
-            }
+            // Also without failures: a live page may get some.
+            label hidden[figures.by_class.is_empty()] { span { "Error class" } select name="class" {
+                option value="" { "all" }
+                @for (class, count) in &figures.by_class {
+                    @let word = class.map_or("none", ErrorClass::word);
+                    option value=(word) { (word) " (" (count) ")" }
+                }
+            } }
             label class="wide" { span { "Text" } input type="search" name="text" placeholder="name, reason, number…"; }
             button type="reset" { "Show all" }
             output id="shown" aria-live="polite" {}
@@ -83,15 +79,25 @@ fn filters(figures: &Figures) -> Markup {
     }
 }
 
-fn row(target: &Target, view: &CampaignView, answer: Option<&str>, has_waves: bool) -> Markup {
+fn row(
+    target: &Target,
+    view: &CampaignView,
+    history: &History,
+    has_waves: bool,
+    options: &PageOptions,
+) -> Markup {
     let failed = target.state == TargetState::Failed;
     let class = failed.then(|| target.class.map_or("none", ErrorClass::word));
     let lasted = figures::lasted(target, view.now);
     let number = target.pull_request.or(target.number);
+    let answer = history.answer(target.id);
     html! {
-        tr data-state=(target.state.word()) data-class=[class] {
-            th scope="row" class="name" { (name(target)) }
-            td data-sort=(format!("{:02}", order(target.state))) { span class={ "badge " (tone(target.state)) } { (target.state.word()) } }
+        tr data-state=(target.state.word()) data-class=[class] data-id=(target.id) {
+            th scope="row" class="name" { (name(target, options)) }
+            td data-sort=(format!("{:02}", order(target.state))) {
+                span class={ "badge " (tone(target.state)) } { (target.state.word()) }
+                (report(target, options))
+            }
             td class="number" data-sort=(number.unwrap_or(0)) { (pull_request(target, number)) }
             td class="number" data-sort=(format!("{:.6}", target.cost_usd)) { @if target.cost_usd > 0.0 { (dollars(target.cost_usd)) } }
             td class="number" data-sort=(lasted.unwrap_or(-1)) {
@@ -110,14 +116,39 @@ fn order(state: TargetState) -> usize {
     TargetState::ALL.iter().position(|other| *other == state).unwrap_or(0)
 }
 
-/// The name, leading to the repository where its address is known from the pull request's.
-fn name(target: &Target) -> Markup {
+/// The name, leading to the repository.
+fn name(target: &Target, options: &PageOptions) -> Markup {
     let subject = figures::subject(target);
-    let page = figures::link(target).and_then(|url| repository_page(url, &target.repository));
+    let of_pull = figures::link(target).and_then(|url| repository_page(url, &target.repository));
+    let page = of_pull.or_else(|| page_on(options.github.as_deref()?, target));
     html! {
         @match page {
             Some(page) => a href=(page) rel="noreferrer" { bdi { (subject) } },
             None => bdi { (subject) },
+        }
+    }
+}
+
+/// The page of the repository, or of the pull request that is reviewed, on GitHub's website.
+fn page_on(github: &str, target: &Target) -> Option<String> {
+    let (owner, name) = target.repository.split_once('/')?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    // `..` would lead elsewhere.
+    let is_name = |part: &str| part.chars().all(is_plain) && part.chars().any(|c| c != '.');
+    let is_web = github.starts_with("https://") || github.starts_with("http://");
+    if !is_web || !is_name(owner) || !is_name(name) {
+        return None;
+    }
+    let number = target.number.map(|number| format!("/pull/{number}")).unwrap_or_default();
+    Some(format!("{}/{owner}/{name}{number}", github.trim_end_matches('/')))
+}
+
+/// A link to the report of the last run, where it is.
+fn report(target: &Target, options: &PageOptions) -> Markup {
+    let address = target.run.as_ref().and_then(|run| options.reports.get(run));
+    html! {
+        @if let Some(address) = address {
+            " " a href=(address) aria-label={ "Report of the run in " (figures::subject(target)) } { "report" }
         }
     }
 }
