@@ -47,13 +47,15 @@ pub async fn run(args: Args, ui: Ui) -> Result<()> {
         .collect::<Vec<_>>()
         .join(", ");
     let words = text::line(&text::cut(&words, 200));
-    if status.is_success() && said["status"].is_string() {
+    // Others have a `status` as well.
+    let is_ours = said["database"].is_string();
+    if status.is_success() && is_ours {
         ui.data(&words);
         return Ok(());
     }
-    Err(unwell(if words.is_empty() {
-        format!("answers with {}, and not as `patchwright serve` does", status.as_u16())
-    } else {
+    Err(unwell(if is_ours {
         format!("is not well: {words}")
+    } else {
+        format!("answers with {}, and not as `patchwright serve` does", status.as_u16())
     }))
 }
