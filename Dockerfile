@@ -1,6 +1,5 @@
-# syntax=docker/dockerfile:1
-# The patchwright binary with the certificates of the usual authorities, and nothing else: it needs no
-# git, no shell and no language runtime. It starts its sandboxes through Docker's socket:
+# The patchwright binary, the libraries that it is linked with and the certificates of the usual authorities,
+# and nothing else: no shell, no git, no language runtime. It starts its sandboxes through Docker's socket:
 #
 #   docker run --rm -v /var/run/docker.sock:/var/run/docker.sock \
 #     --user "$(id -u)" --group-add "$(stat -c %g /var/run/docker.sock)" \
@@ -8,24 +7,33 @@
 #
 # Whoever may use that socket is root on the machine, with or without a user in this image: run it
 # where nothing else is. The sandboxes themselves never see the socket.
+#
+# Built by BuildKit and by Docker's classic builder alike.
 
-FROM rust:1-bookworm AS build
+# Any image with Rust, a C compiler, the C library's static half (libc6-dev) and ca-certificates.
+ARG RUST_IMAGE=rust:1-bookworm
+FROM ${RUST_IMAGE} AS build
 WORKDIR /src
 COPY . .
-# The toolchain's static C library comes with libc6-dev, which this image has.
-RUN --mount=type=cache,target=/usr/local/cargo/registry \
-    --mount=type=cache,target=/src/target \
-    cargo build --profile dist --locked --bin patchwright \
- && install -D target/dist/patchwright /out/patchwright
+RUN cargo build --profile dist --locked --bin patchwright
+# The root of the image to be. Whoever runs it as another user (`--user`) has a home there, too.
+RUN set -eu; \
+    install -D target/dist/patchwright /root-of-image/usr/local/bin/patchwright; \
+    for library in $(ldd target/dist/patchwright | grep -o '/[^ ]*'); do \
+      mkdir -p "/root-of-image$(dirname "$library")"; \
+      cp -L "$library" "/root-of-image$library"; \
+    done; \
+    install -D -m 644 /etc/ssl/certs/ca-certificates.crt /root-of-image/etc/ssl/certs/ca-certificates.crt; \
+    printf 'root:x:0:0::/:/bin/false\npatchwright:x:10001:10001::/home/patchwright:/bin/false\n' \
+      >/root-of-image/etc/passwd; \
+    printf 'root:x:0:\npatchwright:x:10001:\n' >/root-of-image/etc/group; \
+    mkdir -p -m 1777 /root-of-image/tmp /root-of-image/home/patchwright
 
-FROM debian:bookworm-slim
-RUN apt-get update \
- && apt-get install --yes --no-install-recommends ca-certificates \
- && rm -rf /var/lib/apt/lists/* \
- && useradd --uid 10001 --create-home --home-dir /home/patchwright patchwright
-COPY --from=build /out/patchwright /usr/local/bin/patchwright
-USER patchwright
-ENV XDG_STATE_HOME=/home/patchwright/state
+FROM scratch
+COPY --from=build /root-of-image/ /
+USER 10001:10001
+ENV HOME=/home/patchwright \
+    XDG_STATE_HOME=/home/patchwright/state
 WORKDIR /home/patchwright
 ENTRYPOINT ["/usr/local/bin/patchwright"]
 CMD ["--help"]

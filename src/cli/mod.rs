@@ -7,6 +7,7 @@ pub mod batch;
 pub mod demo;
 pub mod doctor;
 pub mod exec;
+pub mod health;
 pub mod inputs;
 pub mod issue;
 pub mod lease;
@@ -59,6 +60,7 @@ pub enum Command {
     ApplyPatch(apply_patch::Args),
     Demo(demo::Args),
     Doctor(doctor::Args),
+    Health(health::Args),
 }
 
 impl Command {
@@ -79,7 +81,8 @@ impl Command {
             | Command::Watch(_)
             | Command::Tools(_)
             | Command::ApplyPatch(_)
-            | Command::Doctor(_) => None,
+            | Command::Doctor(_)
+            | Command::Health(_) => None,
         };
         let verbosity = match common {
             Some(common) if common.quiet => Verbosity::Quiet,
@@ -107,7 +110,8 @@ impl Command {
             | Command::Watch(_)
             | Command::Tools(_)
             | Command::ApplyPatch(_)
-            | Command::Doctor(_) => (0, false),
+            | Command::Doctor(_)
+            | Command::Health(_) => (0, false),
         };
         match verbose {
             0 | 1 => (json && serves).then_some("patchwright=info"),
@@ -130,6 +134,7 @@ pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
         Command::Action(args) => action::run(args, &env, ui).await,
         Command::Replay(args) => replay::run(args, &env, ui).await,
         Command::Watch(args) => watch::run(args, &env, ui).await.map(|()| 0),
+        Command::Health(args) => health::run(args, ui).await.map(|()| 0),
         Command::Tools(args) => {
             let today = Clock::new(&env)?.now().format("%Y-%m-%d").to_string();
             let text = tools::run(&args, &today, &|note| ui.say(&format!("note: {note}")))?;

@@ -118,7 +118,16 @@ fn health_says_what_is_well() {
         (&health["status"], &health["worker"], &health["database"]),
         (&"ok".into(), &"ok".into(), &"ok".into())
     );
+    let url = format!("http://{}", server.address);
+    let said = world.run(&["health", "--url", &url]).expect(0);
+    assert_eq!(said.stdout.trim(), "status ok, database ok, worker ok");
+    // Something else listens there, and then nothing does.
+    let other = world.run(&["health", "--url", &world.model.root()]).expect(1);
+    assert!(other.stderr.contains("not as `patchwright serve` does"), "{}", other.stderr);
+    world.model.take_violations();
     drop(server);
+    let nobody = world.run(&["health", "--url", &url]).expect(1);
+    assert!(nobody.stderr.contains("does not answer"), "{}", nobody.stderr);
     let server = Serving::start(&world, &["--no-worker"]);
     let health: Value = serde_json::from_str(&server.get("/healthz").body).unwrap();
     assert_eq!(health["worker"], "off");
