@@ -4,13 +4,16 @@
 pub mod action;
 pub mod apply_patch;
 pub mod batch;
+pub mod completions;
 pub mod demo;
 pub mod doctor;
 pub mod exec;
+pub mod init;
 pub mod inputs;
 pub mod issue;
 pub mod lease;
 pub mod live;
+pub mod man;
 pub mod replay;
 pub mod respond;
 pub mod retention;
@@ -18,6 +21,7 @@ pub mod review;
 pub mod schedule;
 pub mod serve;
 pub mod tools;
+pub mod version;
 pub mod watch;
 pub mod worker;
 
@@ -35,6 +39,8 @@ use patchwright_types::outcome::Conclusion;
 ///
 /// A coding agent for GitHub that works in a locked container, is never asked for approval, and ends
 /// in a pull request with the diff and the evidence.
+///
+/// `patchwright --version --json` prints the versions of the program, its journal, its database and its guest.
 #[derive(Debug, Parser)]
 #[command(name = "patchwright", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
@@ -59,6 +65,9 @@ pub enum Command {
     ApplyPatch(apply_patch::Args),
     Demo(demo::Args),
     Doctor(doctor::Args),
+    Init(init::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 impl Command {
@@ -79,7 +88,10 @@ impl Command {
             | Command::Watch(_)
             | Command::Tools(_)
             | Command::ApplyPatch(_)
-            | Command::Doctor(_) => None,
+            | Command::Doctor(_)
+            | Command::Init(_)
+            | Command::Completions(_)
+            | Command::Man(_) => None,
         };
         let verbosity = match common {
             Some(common) if common.quiet => Verbosity::Quiet,
@@ -107,7 +119,10 @@ impl Command {
             | Command::Watch(_)
             | Command::Tools(_)
             | Command::ApplyPatch(_)
-            | Command::Doctor(_) => (0, false),
+            | Command::Doctor(_)
+            | Command::Init(_)
+            | Command::Completions(_)
+            | Command::Man(_) => (0, false),
         };
         match verbose {
             0 | 1 => (json && serves).then_some("patchwright=info"),
@@ -144,6 +159,12 @@ pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
         )),
         Command::Demo(args) => demo::run(args, &env, ui).await.map(code),
         Command::Doctor(args) => doctor::run(args, &env, ui).await,
+        Command::Init(args) => init::run(&args, ui),
+        Command::Completions(args) => {
+            completions::run(&args, ui);
+            Ok(0)
+        }
+        Command::Man(args) => man::run(&args, ui).map(|()| 0),
     }
 }
 
