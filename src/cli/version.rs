@@ -23,12 +23,12 @@ pub struct Versions {
 
 /// The versions of this build.
 pub fn versions() -> Versions {
-    let commit = env!("PATCHWRIGHT_BUILT_FROM");
+    let commit = env!("BUILT_FROM_COMMIT");
     Versions {
         name: "patchwright",
         version: patchwright_base::VERSION,
         commit: (!commit.is_empty()).then_some(commit),
-        target: env!("PATCHWRIGHT_TARGET"),
+        target: env!("BUILT_FOR_TARGET"),
         journal: patchwright_journal::FORMAT,
         database: patchwright_fleet::store::VERSION,
         guest_wire: patchwright_guest::protocol::VERSION,
