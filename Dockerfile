@@ -12,6 +12,8 @@
 FROM rust:1-bookworm AS build
 WORKDIR /src
 COPY . .
+# What `patchwright --version --json` names as the commit.
+ARG PATCHWRIGHT_COMMIT=
 # The toolchain's static C library comes with libc6-dev, which this image has.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
