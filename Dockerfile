@@ -15,6 +15,8 @@ ARG RUST_IMAGE=rust:1-bookworm
 FROM ${RUST_IMAGE} AS build
 WORKDIR /src
 COPY . .
+# What `patchwright --version --json` names as the commit.
+ARG PATCHWRIGHT_COMMIT=
 RUN cargo build --profile dist --locked --bin patchwright
 # The root of the image to be. Whoever runs it as another user (`--user`) has a home there, too.
 RUN set -eu; \

@@ -51,8 +51,7 @@ image tag='patchwright:dev':
 demo:
     cargo run -- demo
 
-# The optimised binary and its checksum, in target/dist.
+# Everything of a release, in target/release-VERSION.
 [group('build')]
-release:
-    cargo build --profile dist --locked --bin patchwright
-    cd target/dist && sha256sum patchwright > patchwright.sha256
+release *arguments:
+    .ci/release {{ arguments }}

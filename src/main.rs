@@ -7,6 +7,7 @@ use serde_json::json;
 
 use patchwright::cli::{self, Cli};
 use patchwright_base::env::Env;
+use patchwright_base::ui::Ui;
 use patchwright_base::{redact, telemetry};
 use patchwright_git::helper;
 use patchwright_report as report;
@@ -14,6 +15,10 @@ use patchwright_report as report;
 fn main() -> ExitCode {
     if let Some(code) = helper::run_if_asked() {
         return code;
+    }
+    if cli::version::is_asked_by(std::env::args_os().skip(1)) {
+        cli::version::print(Ui::plain());
+        return ExitCode::SUCCESS;
     }
     let cli = Cli::parse();
     let env = Env::from_process();

@@ -68,6 +68,7 @@ mod guest_local; // the local sandbox: its walls, setup, sweep, and trees withou
 mod guest_transfer; // the tree into the guest and the changes out of it
 mod hidden; // text that nobody sees on a page: where it hides, and that looking for it is quick
 mod hosted; // tools that the provider runs: declared, with secrets on the wire only; strict schemas
+mod install; // what people install and set up with: versions, completions, manual pages, `init`
 mod issue; // issue to pull request, whole processes against GitHub and a model
 mod journal; // the journal file: what is written, what is read back, and bad disks
 mod js_repl; // JavaScript in a Node process that stays

@@ -17,6 +17,7 @@ const WORKFLOWS: &[&str] = &[
     "workflows/nightly-batch.yml",
     "workflows/scheduled-prompt.yml",
     ".github/workflows/ci.yml",
+    ".github/workflows/release.yml",
 ];
 
 fn root() -> &'static Path {
@@ -294,7 +295,15 @@ impl Runner {
               echo \"downloading $3\" >&2\n\
               [ \"$3\" = v0.3.1 ] || exit 1\n\
               while [ $# -gt 0 ]; do [ \"$1\" = --dir ] && to=$2; shift; done\n\
+              if [ -e \"$RELEASE/../busy\" ]; then\n\
+                echo 'HTTP 403: API rate limit exceeded' >&2\n\
+                echo x >> \"$RELEASE/../busy\"; [ \"$(wc -l < \"$RELEASE/../busy\")\" -gt 2 ] || exit 1\n\
+              fi\n\
+              [ -e \"$RELEASE/SHA256SUMS\" ] || { echo 'release not found' >&2; exit 1; }\n\
               cp \"$RELEASE\"/* \"$to\" ;;\n\
+            'attestation --help') [ -e \"$RELEASE/../attested\" ] ;;\n\
+            'attestation verify') shift 2; echo \"verifying ${1##*/} $2 $3 $4 $5\" >&2\n\
+              [ \"$(cat \"$RELEASE/../attested\")\" = yes ] ;;\n\
             *) exit 1 ;;\n\
             esac\n";
         let cargo = "#!/bin/sh\n\
@@ -311,6 +320,8 @@ impl Runner {
             ("github.action_ref", reference.to_owned()),
             ("github.action_repository", "patchwright/patchwright".to_owned()),
             ("github.token", "the-token".to_owned()),
+            ("github.api_url", "https://api.github.example".to_owned()),
+            ("github.server_url", "https://github.example".to_owned()),
             ("env.GITHUB_TOKEN || github.token", "the-token".to_owned()),
         ];
         let context = context.map(|(name, value)| (name.to_owned(), value)).into();
@@ -399,7 +410,7 @@ fn a_tag_or_its_commit_runs_the_released_program() {
         let runner = Runner::new(reference).release(|sums| sums);
         assert_eq!(
             runner.run(),
-            "patchwright fake\ndownloading v0.3.1\ncalled: action\nsetup: \nverify: \ntoken: the-token\n",
+            "patchwright fake\ncalled: action\nsetup: \nverify: \ntoken: the-token\n",
             "{reference}"
         );
     }
@@ -433,6 +444,93 @@ fn a_wrong_or_missing_checksum_stops_the_action() {
     }
 }
 
+impl Runner {
+    /// Puts a program of ours before those of the machine.
+    fn program(self, name: &str, script: &str) -> Runner {
+        let path = self.at("bin").join(name);
+        fs_err::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        run("chmod", &["+x".into(), path]);
+        self
+    }
+
+    fn file(self, name: &str, text: &str) -> Runner {
+        fs_err::write(self.at(name), text).unwrap();
+        self
+    }
+}
+
+#[test]
+fn a_limit_that_passes_is_waited_for_instead_of_building() {
+    let runner = Runner::new("v0.3.1").release(|sums| sums).file("busy", "");
+    let said = runner.program("sleep", "echo \"waiting $1\" >&2").run();
+    assert!(said.contains("rate limit exceeded") && said.contains("waiting 10"), "{said}");
+    assert!(said.contains("called: action") && !said.contains("building"), "{said}");
+}
+
+#[test]
+fn a_release_that_is_not_there_is_said_before_it_is_built() {
+    let said = Runner::new("v0.3.1").program("sleep", "exit 9").run();
+    assert!(said.contains("::warning title=Patchwright::v0.3.1 cannot be downloaded"), "{said}");
+    assert!(said.contains("building Patchwright 0.3.1 from source"), "{said}");
+}
+
+#[test]
+fn a_machine_without_an_archive_gets_a_build_and_is_told() {
+    let runner = Runner::new("v0.3.1").release(|sums| sums).program("uname", "echo aarch64");
+    let said = runner.run();
+    assert!(said.contains("v0.3.1 has no patchwright-aarch64-linux.tar.gz"), "{said}");
+    assert!(said.contains("building Patchwright 0.3.1 from source"), "{said}");
+}
+
+#[test]
+fn an_archive_that_is_cut_short_or_has_no_sums_stops_the_action() {
+    let cut = Runner::new("v0.3.1").release(|sums| sums);
+    let archive = fs_err::read_dir(cut.at("release")).unwrap().map(|file| file.unwrap().path());
+    let archive = archive.into_iter().find(|file| file.extension().is_some()).unwrap();
+    let whole = fs_err::read(&archive).unwrap();
+    fs_err::write(&archive, &whole[..whole.len() / 2]).unwrap();
+    let said = cut.run();
+    assert!(said.contains("::error title=Patchwright::the checksum of "), "{said}");
+    assert!(said.ends_with("exit 1\n") && !said.contains("building"), "{said}");
+}
+
+#[test]
+fn what_the_release_workflow_did_not_build_is_not_run() {
+    let release = |attested| Runner::new("v0.3.1").release(|sums| sums).file("attested", attested);
+    let said = release("yes").run();
+    assert!(said.contains("called: action") && !said.contains("building"), "{said}");
+    let said = release("no").run();
+    let verified = "--repo patchwright/patchwright --signer-workflow \
+                    patchwright/patchwright/.github/workflows/release.yml";
+    assert!(said.contains("verifying patchwright-") && said.contains(verified), "{said}");
+    assert!(said.contains("::error title=Patchwright::nothing shows that the release workflow"));
+    assert!(said.ends_with("exit 1\n") && !said.contains("called"), "{said}");
+}
+
+#[test]
+fn a_runner_without_gh_downloads_by_curl() {
+    for reference in ["v0.3.1", TAGGED_COMMIT] {
+        let runner = Runner::new(reference).release(|sums| sums);
+        fs_err::remove_file(runner.at("bin/gh")).unwrap();
+        // A `gh` of the machine would be found as well.
+        if Path::new("/usr/bin/gh").exists() {
+            eprintln!("skipped: this machine has `gh`");
+            return;
+        }
+        let curl = "while [ $# -gt 1 ]; do [ \"$1\" = --output ] && to=$2; shift; done\n\
+                    echo \"asking $1\" >&2\n\
+                    case $1 in\n\
+                    https://github.example/patchwright/patchwright/releases/download/v0.3.1/*)\n\
+                      cp \"$RELEASE/${1##*/}\" \"$to\" ;;\n\
+                    https://api.github.example/repos/patchwright/patchwright/commits/v0.3.1)\n\
+                      printf 1111111111111111111111111111111111111111 ;;\n\
+                    *) exit 22 ;;\n\
+                    esac";
+        let said = runner.program("curl", curl).run();
+        assert!(said.contains("called: action") && !said.contains("building"), "{said}");
+    }
+}
+
 #[test]
 fn inputs_reach_the_program_and_never_the_shell() {
     let hostile = "$(touch pwned) `touch pwned`; touch pwned '\"\n::set-env name=A::b";
@@ -459,4 +557,50 @@ fn only_the_last_job_of_a_night_can_write() {
     assert_eq!(publish["concurrency"]["cancel-in-progress"], Value::Bool(false));
     let matrix = workflow["jobs"]["run"]["strategy"]["matrix"].as_str().unwrap();
     assert_eq!(matrix, "${{ fromJSON(needs.plan.outputs.matrix) }}");
+}
+
+#[test]
+fn each_job_of_a_release_may_do_its_own_part_only() {
+    let workflow = yaml(".github/workflows/release.yml");
+    assert_eq!(workflow["permissions"], serde_json::json!({}));
+    let jobs = workflow["jobs"].as_object().unwrap();
+    let may_write = |scope: &str| -> Vec<&str> {
+        let writes = |job: &&Value| job["permissions"][scope] == "write";
+        jobs.iter().filter(|(_, job)| writes(job)).map(|(name, _)| name.as_str()).collect()
+    };
+    assert_eq!(may_write("contents"), ["publish"]);
+    assert_eq!(may_write("packages"), ["image"]);
+    assert_eq!(may_write("id-token"), ["attest", "image"]);
+    assert_eq!(jobs["build"]["permissions"], serde_json::json!({"contents": "read"}));
+    for (name, job) in jobs {
+        assert!(job["timeout-minutes"].as_u64().is_some(), "{name}");
+        for step in job["steps"].as_array().unwrap() {
+            let Some(action) = step["uses"].as_str() else { continue };
+            let (_, commit) = action.split_once('@').unwrap();
+            assert!(
+                commit.len() == 40 && commit.bytes().all(|b| b.is_ascii_hexdigit()),
+                "{action}"
+            );
+        }
+    }
+    // What has the right to write to the repository runs nothing that was checked out.
+    assert!(!jobs["publish"].to_string().contains("checkout"));
+}
+
+#[test]
+fn the_release_says_what_it_would_make_and_what_has_changed() {
+    let script = |args: &[&str]| {
+        let output = Command::new(root().join(".ci/release")).args(args).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let files = script(&["--dry-run"]);
+    let machine = std::env::consts::ARCH;
+    // The names that the Action asks for.
+    assert!(files.contains(&format!("patchwright-{machine}-linux.tar.gz\n")), "{files}");
+    assert!(files.contains("\nSHA256SUMS\n") && files.contains(".cdx.json\n"), "{files}");
+    let notes = script(&["--notes"]);
+    let changelog = fs_err::read_to_string(root().join("CHANGELOG.md")).unwrap();
+    assert!(notes.len() > 100 && changelog.contains(&notes), "{notes}");
+    assert!(!notes.contains("\n## ") && notes.starts_with("### "), "one version's part");
 }

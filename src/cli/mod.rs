@@ -4,14 +4,17 @@
 pub mod action;
 pub mod apply_patch;
 pub mod batch;
+pub mod completions;
 pub mod demo;
 pub mod doctor;
 pub mod exec;
 pub mod health;
+pub mod init;
 pub mod inputs;
 pub mod issue;
 pub mod lease;
 pub mod live;
+pub mod man;
 pub mod replay;
 pub mod respond;
 pub mod retention;
@@ -19,6 +22,7 @@ pub mod review;
 pub mod schedule;
 pub mod serve;
 pub mod tools;
+pub mod version;
 pub mod watch;
 pub mod worker;
 
@@ -36,6 +40,8 @@ use patchwright_types::outcome::Conclusion;
 ///
 /// A coding agent for GitHub that works in a locked container, is never asked for approval, and ends
 /// in a pull request with the diff and the evidence.
+///
+/// `patchwright --version --json` prints the versions of the program, its journal, its database and its guest.
 #[derive(Debug, Parser)]
 #[command(name = "patchwright", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
@@ -61,6 +67,9 @@ pub enum Command {
     Demo(demo::Args),
     Doctor(doctor::Args),
     Health(health::Args),
+    Init(init::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 impl Command {
@@ -82,7 +91,10 @@ impl Command {
             | Command::Tools(_)
             | Command::ApplyPatch(_)
             | Command::Doctor(_)
-            | Command::Health(_) => None,
+            | Command::Health(_)
+            | Command::Init(_)
+            | Command::Completions(_)
+            | Command::Man(_) => None,
         };
         let verbosity = match common {
             Some(common) if common.quiet => Verbosity::Quiet,
@@ -111,7 +123,10 @@ impl Command {
             | Command::Tools(_)
             | Command::ApplyPatch(_)
             | Command::Doctor(_)
-            | Command::Health(_) => (0, false),
+            | Command::Health(_)
+            | Command::Init(_)
+            | Command::Completions(_)
+            | Command::Man(_) => (0, false),
         };
         match verbose {
             0 | 1 => (json && serves).then_some("patchwright=info"),
@@ -149,6 +164,12 @@ pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
         )),
         Command::Demo(args) => demo::run(args, &env, ui).await.map(code),
         Command::Doctor(args) => doctor::run(args, &env, ui).await,
+        Command::Init(args) => init::run(&args, ui),
+        Command::Completions(args) => {
+            completions::run(&args, ui);
+            Ok(0)
+        }
+        Command::Man(args) => man::run(&args, ui).map(|()| 0),
     }
 }
 

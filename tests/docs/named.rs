@@ -11,6 +11,7 @@ use super::{command, path, read, yaml};
 /// Flags of other programs that documents name beside ours, with whose they are.
 const OTHERS: &[(&str, &[&str])] = &[
     ("cargo and ./test", &["--release", "--fast", "--test", "--bench", "--profile"]),
+    ("cargo binstall", &["--git"]),
     ("docker", &["--rm", "--network", "--scale"]),
     ("model servers", &["--jinja", "--alias", "--chat-template", "--chat-template-file"]),
     ("vLLM", &["--served-model-name", "--max-model-len", "--tool-call-parser"]),

@@ -37,6 +37,11 @@ pub struct Ui {
 }
 
 impl Ui {
+    /// For words that need no environment and no secrets: they are the program's own.
+    pub fn plain() -> Ui {
+        Ui { verbosity: Verbosity::Normal, json: false, actions: false, secrets: None }
+    }
+
     /// For one of many runs that would talk at once: what it does is in its own folder, and only `-v`
     /// shows it here.
     #[must_use]

@@ -28,6 +28,10 @@ use patchwright_base::error::{Failure, Result};
 /// Name of the file in the run's folder.
 pub const FILE: &str = "journal.jsonl";
 
+/// Version of the entries, which `patchwright --version --json` names. Raised whenever an entry changes so that an older
+/// reader would take it for something else.
+pub const FORMAT: u32 = 1;
+
 /// Largest line, in bytes. Replies and outputs are bounded far below it.
 pub const MAX_LINE: usize = 64 << 20;
 
