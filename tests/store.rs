@@ -14,6 +14,7 @@ mod full; // a disk without room
 mod jobs; // who gets which job, and who may write what belongs to it
 mod lists; // what pages are made of, and leases that are ended
 mod open; // databases that are new, old, other, damaged, locked, away
+mod outages; // services that fail for every job
 mod pace; // how often a token may write
 mod plans; // by which way the databases come to what workers ask all the time
 mod rows; // campaigns, targets, changes, events, deliveries, schedules
@@ -100,6 +101,9 @@ cases! {
     lists::a_history_is_complete_and_lists_the_newest,
     lists::what_became_of_a_delivery_is_told_by_its_job,
     lists::a_lease_that_is_ended_can_be_claimed_and_its_holder_writes_nothing,
+    outages::two_jobs_that_are_cut_off_stop_all_and_one_looks_again,
+    outages::a_model_is_only_waited_for_by_its_campaign,
+    outages::a_pause_that_a_wrong_clock_wrote_holds_nobody,
     runs::ends_are_counted_by_day_and_listed,
     runs::a_search_reads_a_bounded_number_of_rows,
     runs::pages_meet_and_lose_nothing,

@@ -72,7 +72,9 @@ async fn labelled(docker: &RealDocker, name: &str, labels: &[(&str, &str)]) -> S
 /// How an owner is written, with the parts of this process's own that are not named.
 fn owner(boot: Option<&str>, namespace: Option<&str>, process: &str, host: Option<&str>) -> String {
     let read = |path: &str| fs_err::read_to_string(path).unwrap().trim().to_owned();
-    let own = fs_err::read_link("/proc/self/ns/pid").unwrap().display().to_string();
+    let link = |path: &str| fs_err::read_link(path).ok().map(|to| to.display().to_string());
+    let time = link("/proc/self/ns/time").unwrap_or_default();
+    let own = format!("{}+{time}", link("/proc/self/ns/pid").unwrap());
     let boot = boot.map_or_else(|| read("/proc/sys/kernel/random/boot_id"), str::to_owned);
     let host = host.map_or_else(|| read("/proc/sys/kernel/hostname"), str::to_owned);
     format!("{boot}/{}/{process}/{host}", namespace.unwrap_or(&own))

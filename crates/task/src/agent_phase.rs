@@ -155,6 +155,31 @@ pub struct Phase<'a> {
     pub progress: &'a Progress,
 }
 
+impl<'a> Phase<'a> {
+    /// A phase whose checks were run before the change, and that begins in the tree that is uploaded.
+    pub fn new(
+        run: &'a Run<'a>,
+        workspace: &'a Workspace,
+        image: &'a PreparedImage,
+        rules: &'a Rules,
+        checks: &'a Checks,
+        baseline: &'a [CheckRun],
+        progress: &'a Progress,
+    ) -> Phase<'a> {
+        Phase {
+            run,
+            workspace,
+            image,
+            rules,
+            checks,
+            baseline,
+            has_baseline: true,
+            start_tree: None,
+            progress,
+        }
+    }
+}
+
 /// Works in a fresh sandbox that holds `tree` (the workspace's, packed) and collects what came of it,
 /// whatever ended the work.
 pub async fn work(phase: &Phase<'_>, tree: Packed, brief: Brief) -> Result<AgentResult> {

@@ -137,8 +137,7 @@ impl Worker<'_> {
             let kinds = self.kinds_with_room().await;
             // What is told from here on is not known to the claim below.
             self.news.mark_unchanged();
-            let held = self.held.values().map(|held| held.job.id).collect();
-            if let Err(err) = self.heir.look(self.fleet, &held).await {
+            if let Err(err) = self.heir.look(self.fleet).await {
                 // The claim below says so, when it is more than a moment.
                 tracing::debug!(%err, "the leases could not be looked at");
             }

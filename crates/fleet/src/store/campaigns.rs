@@ -281,8 +281,9 @@ impl Store {
         }
         let targets = newest.into_values().collect();
         let mut outages = self.outages(Some(campaign)).await?;
-        // A suspicion holds nothing up.
-        outages.retain(|outage| outage.pauses > 0);
+        // A suspicion holds nothing up, and what does not run waits for nothing.
+        let runs = row.state == CampaignState::Running;
+        outages.retain(|outage| runs && outage.pauses > 0);
         Ok(CampaignView { campaign: row, targets, outages, now: self.now().await? })
     }
 }

@@ -21,6 +21,7 @@ use sqlx::AssertSqlSafe;
 use sqlx::any::AnyRow;
 
 use super::db::{Dialect, SharedLock, Write, get, meaningless, word};
+use super::outages::LONGEST_PAUSE;
 use super::targets::set_state;
 use super::{Store, StoreResult};
 use patchwright_base::error::Service;
@@ -275,7 +276,7 @@ async fn probe(write: &mut Write<'_>, job: &Job) -> StoreResult<bool> {
         if job.kind == JobKind::Publish && service == Service::Model.word() {
             continue;
         }
-        if until > now {
+        if until > now && until <= now.saturating_add(LONGEST_PAUSE + 60_000) {
             return Ok(false);
         }
         let update = sqlx::query(

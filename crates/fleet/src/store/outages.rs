@@ -16,6 +16,8 @@ use super::{Store, StoreResult};
 use patchwright_base::error::Service;
 use patchwright_types::campaign::{Lease, Millis, OutageRow};
 
+/// The longest pause, in milliseconds, whatever a service says of its limit: afterwards it says it again.
+pub(super) const LONGEST_PAUSE: Millis = 6 * 3_600_000;
 /// Jobs that a row remembers; more would tell nothing.
 const MOST_JOBS: usize = 8;
 
@@ -74,6 +76,7 @@ impl Breaker {
         limit: Option<Millis>,
         times: OutageTimes,
     ) -> CutOff {
+        let limit = limit.map(|limit| limit.min(LONGEST_PAUSE));
         let is_alone = self.jobs.iter().all(|other| *other == job);
         if is_alone && self.since.is_none() && cut_at.is_some_and(|cut| self.worked_at >= cut) {
             return CutOff { counts: true, opened: false, next: 0 };

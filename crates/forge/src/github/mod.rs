@@ -31,6 +31,7 @@ mod pages;
 mod people;
 mod pictures;
 mod preflight;
+mod preflight_rest;
 mod pulls;
 mod refusal;
 mod review_refusal;

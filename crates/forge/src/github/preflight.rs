@@ -8,19 +8,17 @@ use serde_json::{Map, Value, json};
 
 use super::discovery::{Facts, PullFacts, Wanted};
 use super::graphql::{Answer, Problem};
-use super::http::{Call, segment};
+use super::http::Call;
 use super::wire::{PullJson, lenient};
 use super::wire_reviews::Connection;
 use super::{GitHubForge, route};
 use crate::marker::has_purpose;
-use crate::{Forge, ForgeError, PullRequest, RepositoryId, StateProblem};
+use crate::{ForgeError, PullRequest, RepositoryId};
 
 /// Repositories in one question.
 const AT_ONCE: usize = 50;
 /// Open pull requests of one repository that are read.
 const MOST_PULLS: usize = 10_000;
-/// After this many consecutive repositories without an answer, the remaining ones are not asked.
-const MOST_SILENT: usize = 3;
 /// After this many questions in a row that nobody answered, GraphQL is down and not only slow.
 const MOST_UNANSWERED: usize = 3;
 /// Repositories that are asked about over REST when GraphQL is down: three requests or more each, of the 5,000
@@ -131,37 +129,6 @@ impl PullNode {
             ours: has_purpose(&self.body, OUR_PURPOSE),
         }
     }
-}
-
-/// A repository over REST.
-#[derive(Deserialize)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts, as GitHub tells them")]
-struct RepositoryJson {
-    full_name: String,
-    #[serde(default, deserialize_with = "lenient")]
-    node_id: String,
-    #[serde(default, deserialize_with = "lenient")]
-    default_branch: String,
-    #[serde(default, deserialize_with = "lenient")]
-    archived: bool,
-    #[serde(default, deserialize_with = "lenient")]
-    disabled: bool,
-    #[serde(default, deserialize_with = "lenient")]
-    fork: bool,
-    #[serde(default, deserialize_with = "lenient")]
-    is_template: bool,
-    #[serde(default, deserialize_with = "lenient")]
-    private: bool,
-    #[serde(default, deserialize_with = "lenient")]
-    topics: Vec<String>,
-    #[serde(default)]
-    permissions: Option<Permissions>,
-}
-
-#[derive(Deserialize)]
-struct Permissions {
-    #[serde(default, deserialize_with = "lenient")]
-    push: bool,
 }
 
 /// What became of a question about several repositories.
@@ -305,96 +272,8 @@ impl GitHubForge {
         Ok(Asked::Told(told))
     }
 
-    /// One repository, by several questions.
-    async fn look_over_rest(
-        &self,
-        id: &RepositoryId,
-        wanted: &Wanted,
-        silent: &mut usize,
-    ) -> Result<Facts, ForgeError> {
-        let err = match self.read_facts(id, wanted).await {
-            Ok(facts) => {
-                *silent = 0;
-                return Ok(facts);
-            }
-            Err(err) if is_fatal(&err) => return Err(err),
-            Err(err) => err,
-        };
-        if matches!(err, ForgeError::Unavailable { .. }) {
-            *silent += 1;
-            if *silent >= MOST_SILENT {
-                return Err(err);
-            }
-        } else {
-            *silent = 0;
-        }
-        let name = id.to_string();
-        let trouble = Some(err.to_string());
-        Ok(Facts { asked: name.clone(), repository: name, trouble, ..Facts::default() })
-    }
-
-    async fn read_facts(&self, id: &RepositoryId, wanted: &Wanted) -> Result<Facts, ForgeError> {
-        let call = Call::get(route(id, ""), format!("repository `{id}`"));
-        let json: RepositoryJson = self.api.read_json(&call).await?;
-        let now: RepositoryId = json.full_name.parse().map_err(|_| ForgeError::Malformed {
-            host: self.api.host(),
-            message: "a repository without a name".to_owned(),
-        })?;
-        let base_branch = wanted.base.clone().unwrap_or(json.default_branch);
-        let mut facts = Facts {
-            asked: id.to_string(),
-            repository: now.to_string(),
-            node_id: json.node_id,
-            archived: json.archived,
-            disabled: json.disabled,
-            fork: json.fork,
-            template: json.is_template,
-            private: json.private,
-            can_push: json.permissions.map(|permissions| permissions.push),
-            topics: json.topics,
-            ..Facts::default()
-        };
-        if !json.disabled && !base_branch.is_empty() {
-            let tip = self.branch_tip(&now, &base_branch).await?;
-            facts.base_sha = tip.map(|tip| tip.to_string());
-        }
-        facts.base_branch = base_branch;
-        if facts.base_sha.is_none() || facts.archived {
-            return Ok(facts);
-        }
-        for file in &wanted.files {
-            if !self.has_file(&now, &facts.base_branch, file).await? {
-                facts.missing_files.push(file.clone());
-            }
-        }
-        facts.pulls = if wanted.open_pulls {
-            self.open_pulls_of(&facts.repository).await?
-        } else {
-            let pulls = self.pulls_from(&now, &wanted.head_branch, "all").await?;
-            pulls.into_iter().map(pull_facts).collect()
-        };
-        Ok(facts)
-    }
-
-    async fn has_file(
-        &self,
-        id: &RepositoryId,
-        branch: &str,
-        file: &str,
-    ) -> Result<bool, ForgeError> {
-        let path: Vec<String> = file.split('/').map(segment).collect();
-        let rest = format!("contents/{}?ref={}", path.join("/"), segment(branch));
-        let call = Call::get(route(id, &rest), format!("`{file}` of `{id}`"));
-        match self.api.read(&call).await {
-            // A file above 100 MB is refused, and there.
-            Ok(_) | Err(ForgeError::State { what: StateProblem::TooLarge, .. }) => Ok(true),
-            Err(ForgeError::NotFound { .. }) => Ok(false),
-            Err(err) => Err(err),
-        }
-    }
-
     /// Every open pull request of a repository.
-    async fn open_pulls_of(&self, name: &str) -> Result<Vec<PullFacts>, ForgeError> {
+    pub(super) async fn open_pulls_of(&self, name: &str) -> Result<Vec<PullFacts>, ForgeError> {
         let id: RepositoryId = name.parse().map_err(|message| ForgeError::Invalid {
             action: "read its pull requests".to_owned(),
             message,
@@ -408,7 +287,7 @@ impl GitHubForge {
     }
 }
 
-fn pull_facts(pull: PullRequest) -> PullFacts {
+pub(super) fn pull_facts(pull: PullRequest) -> PullFacts {
     PullFacts {
         number: pull.number,
         open: pull.open,
@@ -421,7 +300,7 @@ fn pull_facts(pull: PullRequest) -> PullFacts {
 }
 
 /// The same for every repository, so that asking the next is no use.
-fn is_fatal(err: &ForgeError) -> bool {
+pub(super) fn is_fatal(err: &ForgeError) -> bool {
     matches!(err, ForgeError::Authentication { .. } | ForgeError::RateLimited { .. })
 }
 

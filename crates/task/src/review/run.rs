@@ -120,10 +120,7 @@ async fn work(
             worked
         } else {
             claim.confirm(run, admitted).await?;
-            let (workspace, baseline, rules) = (&head, baseline.as_slice(), &ready.rules);
-            let (has_baseline, start_tree) = (true, None);
-            #[rustfmt::skip]
-            let phase = Phase { run, workspace, image, rules, checks, baseline, has_baseline, start_tree, progress };
+            let phase = Phase::new(run, &head, image, &ready.rules, checks, &baseline, progress);
             agent_phase::review(&phase, tree, brief, &desk).await?
         }
     };

@@ -1,10 +1,10 @@
-//! Takes over from processes that have ended without a word, and from itself: jobs whose leases nobody is
-//! going to use any more need not wait until they run out.
+//! Takes over from processes that have ended without a word: jobs whose leases nobody is going to use any more
+//! need not wait until they run out.
 //!
 //! Only what is certain counts. A process is known to have ended when it was one of this machine; everybody
 //! else's lease is waited for.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::batch::fleet::{Fleet, has_ended};
@@ -20,25 +20,21 @@ pub(super) struct Heir {
 }
 
 impl Heir {
-    /// Ends the leases of processes that have ended, and those of this process that are not among `held`: of
-    /// a job that was claimed, or whose end was written, when the database did not answer.
-    ///
-    /// No claim of this process may be going on meanwhile.
+    /// Ends the leases of processes that have ended. Those of this process are left alone: it may have several
+    /// workers, of which none knows what the others hold.
     ///
     /// # Errors
     /// When the database cannot be used.
-    pub(super) async fn look(&mut self, fleet: &Fleet, held: &HashSet<i64>) -> StoreResult<()> {
+    pub(super) async fn look(&mut self, fleet: &Fleet) -> StoreResult<()> {
         let apart = LOOK.mul_f64(fleet.env.time_scale());
         if self.looked.is_some_and(|at| at.elapsed() < apart) {
             return Ok(());
         }
         self.looked = Some(Instant::now());
-        let (mut own, mut others) = (Vec::new(), BTreeMap::<String, Vec<HeldLease>>::new());
+        let mut others = BTreeMap::<String, Vec<HeldLease>>::new();
         for lease in fleet.store.held_leases().await? {
             if lease.owner != fleet.owner {
                 others.entry(lease.owner.clone()).or_default().push(lease);
-            } else if !held.contains(&lease.job) {
-                own.push(lease);
             }
         }
         others.retain(|owner, _| has_ended(owner));
@@ -46,10 +42,6 @@ impl Heir {
             let (host, pid) = host_and_pid(&owner);
             let why = format!("taken over from a process that ended (process {pid} of {host})");
             say(fleet, fleet.store.end_leases(&leases, &why).await?, &why);
-        }
-        if !own.is_empty() {
-            let why = "begun again: the database did not answer when it was to be written";
-            say(fleet, fleet.store.end_leases(&own, why).await?, why);
         }
         Ok(())
     }
