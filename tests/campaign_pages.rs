@@ -53,6 +53,7 @@ fn target(id: i64, repository: &str, state: TargetState) -> Target {
         id,
         campaign: "retry-timeouts-0123456789ab".into(),
         repository: repository.into(),
+        repository_id: None,
         number: None,
         base_branch: "main".into(),
         base_sha: "6f1c2d3e4b5a69788796a5b4c3d2e1f001122334".into(),
@@ -70,6 +71,11 @@ fn target(id: i64, repository: &str, state: TargetState) -> Target {
         updated_at: START + 10 * MINUTE,
         started_at: Some(START + 2 * MINUTE),
         ended_at: Some(START + 5 * MINUTE + 10_000),
+        publishing_at: None,
+        published_at: None,
+        closed_at: None,
+        writes: 0,
+        closing_at: None,
     }
 }
 
