@@ -106,7 +106,11 @@ fn a_worker_leaves_a_database_that_a_newer_version_has_taken_over() {
     assert!(said.contains("hint: use that version of Patchwright"), "{said}");
     // What is started with it now is refused in the same words, and changes nothing.
     let output = batch(&world, &["run"]);
-    assert!(output.code != 0 && output.stderr.contains("made by a newer Patchwright"), "{}", output.text());
+    assert!(
+        output.code != 0 && output.stderr.contains("made by a newer Patchwright"),
+        "{}",
+        output.text()
+    );
     assert_eq!(pulls(&world), Vec::<String>::new());
 
     // Workers of that version go on with what it left.
@@ -155,8 +159,21 @@ impl<'a> Replica<'a> {
 
     async fn fail_over(&self) {
         let name = &self.name;
-        let gone = format!("ALTER DATABASE {name} RENAME TO {name}_gone");
-        self.alone(&[gone, format!("ALTER DATABASE {name}_replica RENAME TO {name}")]).await;
+        // It only reads until it is promoted.
+        let reads = "default_transaction_read_only";
+        self.alone(&[
+            "BEGIN".to_owned(),
+            format!("ALTER DATABASE {name} RENAME TO {name}_gone"),
+            format!("ALTER DATABASE {name}_replica RENAME TO {name}"),
+            format!("ALTER DATABASE {name} SET {reads} = on"),
+            "COMMIT".to_owned(),
+            "SELECT pg_sleep(0.5)".to_owned(),
+            format!("ALTER DATABASE {name} RESET {reads}"),
+            format!(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+            ),
+        ])
+        .await;
     }
 }
 
@@ -253,8 +270,7 @@ fn workers_whose_clocks_disagree_by_minutes_do_each_thing_once() {
     now("420");
     queue(&world);
     let of = |skew| [("LD_PRELOAD", library.as_str()), ("CLOCK_SKEW", skew)];
-    let mut workers =
-        [worker(&world, "ahead", &of("420")), worker(&world, "behind", &of("-420"))];
+    let mut workers = [worker(&world, "ahead", &of("420")), worker(&world, "behind", &of("-420"))];
     for (worker, name) in workers.iter_mut().zip(["ahead", "behind"]) {
         assert!(end(worker), "{}", log(&world, name));
     }
@@ -314,9 +330,17 @@ fn an_organisation_that_vanishes_pauses_the_campaign_until_it_is_back() {
     let first = world.wait(first);
     assert!(first.code != 0, "{}", first.text());
     assert!(first.stderr.contains("the campaign is paused"), "{}", first.text());
-    assert!(first.stderr.contains("`acme` is gone, has another name, or is hidden"), "{}", first.text());
+    assert!(
+        first.stderr.contains("`acme` is gone, has another name, or is hidden"),
+        "{}",
+        first.text()
+    );
     let again = batch(&world, &["run"]);
-    assert!(again.code != 0 && again.stderr.contains("under way, and is paused"), "{}", again.text());
+    assert!(
+        again.code != 0 && again.stderr.contains("under way, and is paused"),
+        "{}",
+        again.text()
+    );
     assert!(again.stderr.contains("hint: nothing of it has failed"), "{}", again.text());
     let status = batch(&world, &["status"]);
     assert!(!status.stdout.contains("\"failed\":1"), "{}", status.text());

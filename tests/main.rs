@@ -22,8 +22,8 @@ mod batch_publish; // stored changes become pull requests: every situation, the 
 mod batch_run; // `patchwright batch run`: many repositories, whole processes against GitHub and a model
 mod batch_scale; // two hundred of them, with trouble in some
 mod batch_status; // how a campaign stands, for people and programs; the table of a terminal
-mod batch_time; // what a campaign's figures say, repositories that are renamed, how much is read for a step
 mod batch_stored; // changes on their way to another machine: packs, what they may hold, what makes two the same
+mod batch_time; // what a campaign's figures say, repositories that are renamed, how much is read for a step
 mod bounds; // replies that are too much of anything: refused, and never in the way later
 mod call_ids_wire; // servers that give several calls one id, or none: all are run, and told apart from then on
 mod campaign; // campaign files, waves, windows, prompts

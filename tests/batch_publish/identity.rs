@@ -93,7 +93,10 @@ async fn a_branch_with_a_persons_commits_is_seen_before_anything_is_paid_for() {
     assert_eq!(said().await, "");
     // An empty branch, and one that the base has overtaken, are nobody's work.
     let main = bench.tip("main").unwrap();
-    bench.git().reference(&format!("refs/heads/{BRANCH}"), main.parse().unwrap(), true, "").unwrap();
+    bench
+        .git()
+        .reference(&format!("refs/heads/{BRANCH}"), main.parse().unwrap(), true, "")
+        .unwrap();
     bench.github.change(|_| ());
     assert_eq!(said().await, "");
     bench.github.push("main", &[("other.txt", "moved\n")]);
@@ -103,7 +106,10 @@ async fn a_branch_with_a_persons_commits_is_seen_before_anything_is_paid_for() {
     assert_eq!(said().await, "");
     let theirs = bench.github.push(BRANCH, &[("mine.txt", "mine\n")]);
     let words = said().await;
-    assert!(words.contains("has commits of other people") && words.contains(&theirs[..10]), "{words}");
+    assert!(
+        words.contains("has commits of other people") && words.contains(&theirs[..10]),
+        "{words}"
+    );
     // The same over REST.
     let refusal = serde_json::json!({"message": "Resource not accessible by integration"});
     bench.github.fault(Fault::once("POST", "graphql", Kind::Answer(403, refusal)).times(9));

@@ -106,7 +106,10 @@ pub(super) async fn a_repository_is_what_its_id_says(db: &Db) {
     let renamed = store.see_repositories(&id, &[seen("R_1", "acme/new", "ACME/old")]).await;
     assert_eq!(renamed.unwrap(), 1);
     let target = store.target(open.id).await.unwrap();
-    assert_eq!((target.repository.as_str(), target.repository_id.as_deref()), ("acme/new", Some("R_1")));
+    assert_eq!(
+        (target.repository.as_str(), target.repository_id.as_deref()),
+        ("acme/new", Some("R_1"))
+    );
     assert_eq!(store.changeset(open.id).await.unwrap().unwrap().repository, "acme/new");
     assert_eq!(store.add_targets(&id, &[of("R_1", "acme/new", "a")]).await.unwrap(), 0, "the same");
     // Another one has taken over the name, with the same commits.

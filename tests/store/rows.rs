@@ -2,8 +2,8 @@
 
 use patchwright_fleet::store::{PaidReview, ReviewCaps, ReviewSlot, StoreError};
 use patchwright_types::campaign::{
-    CampaignRow, CampaignState, Delivery, ErrorClass, JobEnd, JobKind, NewJob, NewTarget,
-    Target, TargetEnd, TargetState,
+    CampaignRow, CampaignState, Delivery, ErrorClass, JobEnd, JobKind, NewJob, NewTarget, Target,
+    TargetEnd, TargetState,
 };
 
 use super::{

@@ -25,9 +25,7 @@ pub async fn same_repository(
     let gone = || match by_name {
         Err(err) => Err(err),
         Ok(_) => Err(ForgeError::NotFound {
-            what: format!(
-                "another repository is called `{name}` now, and the one that was chosen"
-            ),
+            what: format!("another repository is called `{name}` now, and the one that was chosen"),
         }),
     };
     let Some(now) = forge.repository_by_id(node_id).await? else { return gone() };

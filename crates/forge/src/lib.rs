@@ -7,8 +7,8 @@
 mod error;
 mod failure;
 pub mod github;
-pub mod local;
 mod identity;
+pub mod local;
 pub mod marker;
 mod review;
 pub mod seal;

@@ -122,7 +122,8 @@ fn pointer(world: &World, task: &Task, key: String) -> PathBuf {
     let folder = world.state.join("unfinished");
     if let (false, TaskKind::Campaign(it)) = (folder.join(&key).exists(), &task.kind) {
         let unknown = CampaignRequest { repository_id: None, ..it.clone() };
-        let older = folder.join(self::key(&Task { kind: TaskKind::Campaign(unknown), ..task.clone() }, None));
+        let older = folder
+            .join(self::key(&Task { kind: TaskKind::Campaign(unknown), ..task.clone() }, None));
         if older.exists() {
             return older;
         }

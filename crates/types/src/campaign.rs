@@ -458,7 +458,8 @@ impl PaceLimits {
             return 0;
         }
         let each = self.gap.max(MINUTE / self.per_minute.max(1));
-        let (hours, rest) = ((writes - 1) / self.per_hour.max(1), (writes - 1) % self.per_hour.max(1));
+        let (hours, rest) =
+            ((writes - 1) / self.per_hour.max(1), (writes - 1) % self.per_hour.max(1));
         hours.saturating_mul(HOUR).saturating_add((rest + 1).saturating_mul(each))
     }
 }

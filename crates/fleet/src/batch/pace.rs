@@ -229,7 +229,9 @@ mod tests {
 
     #[test]
     fn writes_are_made_in_bursts_that_fill_an_hour() {
-        for (writes, seconds) in [(0, 0), (1, 1), (10, 11), (480, 528), (481, 3_601), (2_000, 14_488)] {
+        for (writes, seconds) in
+            [(0, 0), (1, 1), (10, 11), (480, 528), (481, 3_601), (2_000, 14_488)]
+        {
             assert_eq!(LIMITS.time_for(writes) / 1_000, seconds, "{writes}");
         }
     }

@@ -290,8 +290,7 @@ mod tests {
         let name = |number: i64| format!("acme/app-{number}");
         let id = |number: i64| Some(format!("R_{number}"));
         let view = view((0..ALL).map(|at| target(id(at), &name(at), at % 7)).collect());
-        let candidates: Vec<Candidate> =
-            (0..ALL).map(|at| candidate(id(at), &name(at))).collect();
+        let candidates: Vec<Candidate> = (0..ALL).map(|at| candidate(id(at), &name(at))).collect();
         let text = "name: x\nselect: {repositories: [a/b]}\ntask: {prompt: y}\n";
         let campaign = parse("c.yml", text, None).unwrap();
         let begun = Instant::now();

@@ -302,7 +302,9 @@ impl<'a> Publisher<'a> {
                     "its pull request was brought up to date by a newer run: {}",
                     pull.html_url
                 );
-                store.observe_target(older.id, TargetState::Superseded, Some(&reason), None).await?;
+                store
+                    .observe_target(older.id, TargetState::Superseded, Some(&reason), None)
+                    .await?;
             }
         }
         Ok(())

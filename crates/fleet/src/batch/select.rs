@@ -208,11 +208,7 @@ fn is_plain(id: &str) -> bool {
 
 /// The branch's last commit, when it is a person's and the base has not got it. Those below it are looked at
 /// before anything is pushed.
-async fn foreign(
-    fleet: &Fleet,
-    candidate: &Candidate,
-    head: HeadFacts,
-) -> Result<Option<String>> {
+async fn foreign(fleet: &Fleet, candidate: &Candidate, head: HeadFacts) -> Result<Option<String>> {
     let email = &fleet.config.identity.email;
     let is_ours = is_said_ours(&head.committer_email, &head.message, email);
     if is_ours || candidate.base_sha.is_none() || candidate.base_sha.as_ref() == Some(&head.sha) {

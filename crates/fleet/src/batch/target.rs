@@ -289,7 +289,8 @@ impl TargetAttempt<'_> {
         let pull_request = self.target.pull_request;
         let url = url.or_else(|| self.target.url.clone());
         let writes = self.held.written();
-        let end = TargetEnd { state, class, reason, run, cost_usd, tokens, pull_request, url, writes };
+        let end =
+            TargetEnd { state, class, reason, run, cost_usd, tokens, pull_request, url, writes };
         let (changeset, publish) = (changeset.as_deref(), publish.as_ref());
         store.end_target(lease, self.target.id, &end, changeset, publish, &job_end).await
     }

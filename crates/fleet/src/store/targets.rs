@@ -160,11 +160,9 @@ impl Store {
         let published: Option<Millis> = get(&row, "published_at")?;
         // By GitHub's clock, which need not agree with the store's.
         let closed = closed_at.map_or(now, |at| at.clamp(published.unwrap_or(0).min(now), now));
-        let closed = matches!(
-            state,
-            TargetState::Merged | TargetState::Closed | TargetState::Superseded
-        )
-        .then_some(closed);
+        let closed =
+            matches!(state, TargetState::Merged | TargetState::Closed | TargetState::Superseded)
+                .then_some(closed);
         sqlx::query("UPDATE targets SET closed_at = $1 WHERE id = $2")
             .bind(closed)
             .bind(id)

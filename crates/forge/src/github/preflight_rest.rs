@@ -144,7 +144,8 @@ impl GitHubForge {
         branch: &str,
     ) -> Result<Option<HeadFacts>, ForgeError> {
         let Some(tip) = self.branch_tip(id, branch).await? else { return Ok(None) };
-        let call = Call::get(route(id, &format!("commits/{tip}")), format!("commit {tip} of `{id}`"));
+        let call =
+            Call::get(route(id, &format!("commits/{tip}")), format!("commit {tip} of `{id}`"));
         let json: CommitJson = self.api.read_json(&call).await?;
         Ok(Some(HeadFacts {
             sha: tip.to_string(),

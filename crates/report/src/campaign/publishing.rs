@@ -62,9 +62,10 @@ fn measured(targets: &[Target]) -> Option<f64> {
     let is_published = |target: &&Target| {
         target.writes > 0 && target.state.is_settled() && target.state != TargetState::Failed
     };
-    let (sum, count) = targets.iter().filter(is_published).fold((0, 0), |(sum, count), target| {
-        (target.writes.saturating_add(sum), count + 1)
-    });
+    let (sum, count) = targets
+        .iter()
+        .filter(is_published)
+        .fold((0, 0), |(sum, count), target| (target.writes.saturating_add(sum), count + 1));
     let sum = usize::try_from(sum).ok()?;
     (count > 0).then(|| super::figures::ratio(sum, count))
 }

@@ -8,7 +8,7 @@ use crate::batch::fleet::Fleet;
 use crate::batch::plan::{self, PlannedTarget};
 use crate::batch::selection::{self, Selection};
 use crate::batch::{publish, refresh, select, target};
-use crate::store::{Imported, Store, StoreError};
+use crate::store::{Imported, SeenRepository, Store, StoreError};
 use patchwright_base::error::{Failure, Result};
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, CampaignView, NewTarget, Target, TargetState,
@@ -58,24 +58,7 @@ pub(super) async fn begin(
     // First, because a pull request that was merged since decides about gates and about finished
     // targets.
     look_at_pulls(fleet, &campaign).await;
-    let mut seen = Vec::new();
-    let (planned, selection) = if options.publish_only {
-        let selection = match &options.selection {
-            Some(selection) => selection.clone(),
-            None => select::selection(fleet, &campaign).await?,
-        };
-        (None, selection)
-    } else {
-        let plan::Plan { targets: planned, seen: learned, .. } =
-            plan::make(fleet, &campaign).await?;
-        seen = learned;
-        let all = planned.iter().map(|planned| {
-            (planned.target.repository.as_str(), planned.target.repository_id.as_deref())
-        });
-        let selection =
-            Selection::new(all.filter(|(name, _)| campaign.excluded_by(name).is_none()));
-        (Some(chosen(planned, options)?), selection)
-    };
+    let Selected { planned, selection, seen } = selected(fleet, &campaign, options).await?;
     let campaign = with_options(campaign, options);
     let store = &fleet.store;
     let row = store.put_campaign(&row_of(&campaign)?).await?;
@@ -117,6 +100,30 @@ pub(super) async fn begin(
     Ok((campaign, row))
 }
 
+/// What a campaign selects now.
+struct Selected {
+    /// What is to be there; `None` when nothing is run.
+    planned: Option<Vec<NewTarget>>,
+    selection: Selection,
+    seen: Vec<SeenRepository>,
+}
+
+async fn selected(fleet: &Fleet, campaign: &Campaign, options: &Options) -> Result<Selected> {
+    if options.publish_only {
+        let selection = match &options.selection {
+            Some(selection) => selection.clone(),
+            None => select::selection(fleet, campaign).await?,
+        };
+        return Ok(Selected { planned: None, selection, seen: Vec::new() });
+    }
+    let plan::Plan { targets, seen, .. } = plan::make(fleet, campaign).await?;
+    let all = targets.iter().map(|planned| {
+        (planned.target.repository.as_str(), planned.target.repository_id.as_deref())
+    });
+    let selection = Selection::new(all.filter(|(name, _)| campaign.excluded_by(name).is_none()));
+    Ok(Selected { planned: Some(chosen(targets, options)?), selection, seen })
+}
+
 /// The file has changed in the middle of its work: another campaign of the same name would work on the same
 /// branches of the same repositories. It pauses, and what it has made stays.
 async fn give_way(
@@ -128,9 +135,8 @@ async fn give_way(
         return Ok(());
     }
     let others = fleet.store.campaigns(Some(&row.name)).await?;
-    let is_other = |other: &&CampaignRow| {
-        other.id != row.id && other.state == CampaignState::Running
-    };
+    let is_other =
+        |other: &&CampaignRow| other.id != row.id && other.state == CampaignState::Running;
     for other in others.iter().filter(is_other) {
         let why = format!("its file has changed, and `{}` works on the same branches now", row.id);
         if fleet.store.set_campaign_state(&other.id, CampaignState::Paused, Some(&why)).await? {
