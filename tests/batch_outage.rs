@@ -18,8 +18,24 @@ const TURNS: usize = 4;
 const PATIENCE: Duration = Duration::from_mins(4);
 
 const REPOSITORIES: usize = 16;
-/// Of which each stands for 100: half an hour.
-const SECONDS: u64 = 18;
+const WORKERS: [&str; 4] = ["one", "two", "three", "four"];
+
+/// How long a service is away, and how much shorter the test's time is.
+#[derive(Clone, Copy, Debug)]
+struct Away {
+    minutes: u32,
+    scale: f64,
+}
+
+impl Away {
+    fn time(self) -> Duration {
+        Duration::from_mins(self.minutes.into()).mul_f64(self.scale)
+    }
+}
+
+const TWO_MINUTES: Away = Away { minutes: 2, scale: 0.01 };
+const HALF_AN_HOUR: Away = Away { minutes: 30, scale: 0.01 };
+const TWO_HOURS: Away = Away { minutes: 120, scale: 0.002 };
 
 fn world(count: usize) -> TestWorld {
     let github = GitHub::new().organization("acme").repositories(count, |_| FILES.to_vec());
@@ -37,7 +53,7 @@ fn world(count: usize) -> TestWorld {
 }
 
 fn worker(world: &TestWorld, name: &str) -> Child {
-    let args = ["worker", "--model", "gpt-5.3-codex", "--room", "2", "--until-idle"];
+    let args = ["worker", "--model", "gpt-5.3-codex", "--room", "1", "--until-idle"];
     let log = fs_err::File::create(world.path(&format!("{name}.log"))).unwrap();
     world.command(&args).stdout(Stdio::null()).stderr(log.into_file()).spawn().unwrap()
 }
@@ -60,25 +76,29 @@ fn stored(url: &str) -> (Vec<Target>, Vec<Event>) {
     })
 }
 
-/// Four at once in two processes that share PostgreSQL; in the middle of it the outage.
-fn campaign_through(outage: impl Fn(&TestWorld, bool), whose: &str) {
+/// Four workers that share PostgreSQL; in the middle of their work the outage.
+fn campaign_through(outage: impl Fn(&TestWorld, bool), whose: &str, away: Away) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let Some(server) = runtime.block_on(postgres()) else { return };
     let url = runtime.block_on(server.database());
-    let world = world(REPOSITORIES).set("DATABASE_URL", url.as_str());
+    let scale = away.scale.to_string();
+    let world = world(REPOSITORIES)
+        .set("DATABASE_URL", url.as_str())
+        .set("PATCHWRIGHT_TIME_SCALE", scale.as_str());
     let queue = ["batch", "run", "campaign.yml", "--model", "gpt-5.3-codex", "--detach"];
     world.run(&queue).expect(0);
-    let mut workers = [worker(&world, "one"), worker(&world, "two")];
+    let mut workers = WORKERS.map(|name| worker(&world, name));
     until("work", || !pulls(&world).is_empty());
 
     outage(&world, true);
     let (before, begin) = (world.github.requests().len(), Instant::now());
     let mut seen = String::new();
-    while begin.elapsed() < Duration::from_secs(SECONDS) {
-        std::thread::sleep(Duration::from_millis(500));
+    while let Some(left) = away.time().checked_sub(begin.elapsed()) {
+        std::thread::sleep(left.min(Duration::from_millis(500)));
         let status = batch(&world, &["status"]);
         seen.push_str(&status.text());
     }
+    let lasted = begin.elapsed();
     let asked = world.github.requests().len() - before;
     outage(&world, false);
 
@@ -101,25 +121,58 @@ fn campaign_through(outage: impl Fn(&TestWorld, bool), whose: &str) {
         .filter(|event| event.kind == "outage")
         .filter_map(|event| event.text.as_deref())
         .collect();
-    assert!(told.len() >= 2 && told.len().is_multiple_of(2), "{told:?}");
-    assert!(told[0].contains(whose) && told[told.len() - 1].ends_with("works again"), "{told:?}");
-    assert!(seen.contains("\"outages\":[{"), "the status says it: {seen}");
-    let log = fs_err::read_to_string(world.path("one.log")).unwrap();
-    let log = log + &fs_err::read_to_string(world.path("two.log")).unwrap();
-    assert!(log.contains("no attempt is counted") && log.contains("works again"), "{log}");
+    assert!(told.len().is_multiple_of(2), "{told:?}");
     // Probes, each with its own resends; four runs that tried all the time would be many more.
-    let most = 60 * usize::try_from(SECONDS).unwrap();
-    assert!(asked < most, "{asked} requests in {SECONDS} s");
+    let most = 60.0 * lasted.as_secs_f64().max(1.0) * (0.01 / away.scale);
+    assert!(f64::from(u32::try_from(asked).unwrap()) < most, "{asked} requests in {lasted:?}");
+    // A short one may be over before two runs have noticed it.
+    if away.minutes <= 2 {
+        return;
+    }
+    let last = told.last().expect("events of the outage");
+    assert!(told[0].contains(whose) && last.ends_with("works again"), "{told:?}");
+    assert!(seen.contains("\"outages\":[{"), "the status says it: {seen}");
+    let logs = WORKERS.map(|name| fs_err::read_to_string(world.path(&format!("{name}.log"))));
+    let log: String = logs.into_iter().map(Result::unwrap).collect();
+    assert!(log.contains("no attempt is counted") && log.contains("works again"), "{log}");
+}
+
+fn github(world: &TestWorld, is_down: bool) {
+    world.github.is_down(is_down);
+}
+
+fn model(world: &TestWorld, is_down: bool) {
+    world.model.is_down(is_down);
 }
 
 #[test]
-fn a_campaign_sleeps_through_an_outage_of_github() {
-    campaign_through(|world, is_down| world.github.is_down(is_down), "GitHub");
+fn a_campaign_sleeps_through_two_minutes_without_github() {
+    campaign_through(github, "GitHub", TWO_MINUTES);
 }
 
 #[test]
-fn a_campaign_sleeps_through_an_outage_of_the_model() {
-    campaign_through(|world, is_down| world.model.is_down(is_down), "the model");
+fn a_campaign_sleeps_through_half_an_hour_without_github() {
+    campaign_through(github, "GitHub", HALF_AN_HOUR);
+}
+
+#[test]
+fn a_campaign_sleeps_through_two_hours_without_github() {
+    campaign_through(github, "GitHub", TWO_HOURS);
+}
+
+#[test]
+fn a_campaign_sleeps_through_two_minutes_without_the_model() {
+    campaign_through(model, "the model", TWO_MINUTES);
+}
+
+#[test]
+fn a_campaign_sleeps_through_half_an_hour_without_the_model() {
+    campaign_through(model, "the model", HALF_AN_HOUR);
+}
+
+#[test]
+fn a_campaign_sleeps_through_two_hours_without_the_model() {
+    campaign_through(model, "the model", TWO_HOURS);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod closing;
 mod hostile;
+mod identity;
 mod pace;
 mod situations;
 mod tracking;
@@ -88,6 +89,7 @@ impl Bench {
         let row = store.put_campaign(&row_of(campaign)).await.unwrap();
         let new = NewTarget {
             repository: repository.to_owned(),
+            repository_id: None,
             number: None,
             base_branch: "main".to_owned(),
             base_sha: base.to_string(),
@@ -110,6 +112,7 @@ impl Bench {
             tokens: 1_000,
             pull_request: None,
             url: None,
+            writes: 0,
         };
         let publish = publish::job(&self.fleet, &target);
         let stored = Some(&changeset);

@@ -325,8 +325,10 @@ fn a_shard_that_names_a_foreign_repository_gets_a_row_and_the_others_are_publish
     // What is in the database already, as from a cache, is no better.
     batch(&world, &["run", "--hold", "--database", "fleet.db"]).expect(0);
     for table in ["targets", "changesets"] {
-        let text =
-            format!("UPDATE {table} SET repository = 'victim/app' WHERE repository = 'acme/{one}'");
+        let id = if table == "targets" { ", repository_id = NULL" } else { "" };
+        let text = format!(
+            "UPDATE {table} SET repository = 'victim/app'{id} WHERE repository = 'acme/{one}'"
+        );
         sql(&world, "fleet.db", &text.replace("acme/acme/", "acme/"));
     }
     let again = batch(&world, &["run", "--database", "fleet.db"]);

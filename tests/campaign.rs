@@ -475,6 +475,7 @@ fn target(number: i64, wave: i64, state: TargetState) -> Target {
         id: number,
         campaign: "x-1".to_owned(),
         repository: format!("acme/app-{number}"),
+        repository_id: None,
         number: None,
         base_branch: "main".to_owned(),
         base_sha: "a".repeat(40),
@@ -492,6 +493,11 @@ fn target(number: i64, wave: i64, state: TargetState) -> Target {
         updated_at: 0,
         started_at: Some(0),
         ended_at: state.is_settled().then_some(600_000),
+        publishing_at: None,
+        published_at: None,
+        closed_at: None,
+        writes: 0,
+        closing_at: None,
     }
 }
 
@@ -560,6 +566,17 @@ fn the_next_wave_opens_when_its_gate_lets_it() {
     let mut jumped = view(0, 0.0, &[(0, Open, 2), (1, Waiting, 5)]);
     jumped.targets[0].ended_at = Some(i64::MAX / 2);
     check(&soak, &jumped, "wait wave 1 has ended; the next one opens in 10 minutes");
+    // Merged in the middle of its soak, which that does not begin anew: its work ended before.
+    let mut merged = view(0, 0.0, &[(0, Merged, 2), (1, Waiting, 5)]);
+    for target in merged.targets.iter_mut().filter(|target| target.state == Merged) {
+        target.ended_at = Some(10_000);
+        target.published_at = Some(30_000);
+        target.closed_at = Some(659_000);
+    }
+    check(&soak, &merged, "open 1");
+    // A change that was published long after its run.
+    merged.targets[0].published_at = Some(600_000);
+    check(&soak, &merged, "wait wave 1 has ended; the next one opens in 9 minutes");
     let mut damaged = soak;
     damaged.waves[0].soak = Some("soon".to_owned());
     check(

@@ -53,6 +53,7 @@ fn target(id: i64, repository: &str, state: TargetState) -> Target {
         id,
         campaign: "retry-timeouts-0123456789ab".into(),
         repository: repository.into(),
+        repository_id: None,
         number: None,
         base_branch: "main".into(),
         base_sha: "6f1c2d3e4b5a69788796a5b4c3d2e1f001122334".into(),
@@ -70,6 +71,11 @@ fn target(id: i64, repository: &str, state: TargetState) -> Target {
         updated_at: START + 10 * MINUTE,
         started_at: Some(START + 2 * MINUTE),
         ended_at: Some(START + 5 * MINUTE + 10_000),
+        publishing_at: None,
+        published_at: None,
+        closed_at: None,
+        writes: 0,
+        closing_at: None,
     }
 }
 
@@ -278,7 +284,11 @@ fn programs_get_everything_as_json() {
               "tokens": 41000,
               "started_at": "2026-11-20T02:02:00Z",
               "ended_at": "2026-11-20T02:05:10Z",
-              "seconds": 190
+              "published_at": null,
+              "closed_at": null,
+              "seconds": 190,
+              "publishing_seconds": null,
+              "review_seconds": null
             },
             {
               "id": 2,
@@ -298,7 +308,11 @@ fn programs_get_everything_as_json() {
               "tokens": 41000,
               "started_at": "2026-11-20T02:02:00Z",
               "ended_at": "2026-11-20T02:05:10Z",
-              "seconds": 190
+              "published_at": null,
+              "closed_at": null,
+              "seconds": 190,
+              "publishing_seconds": null,
+              "review_seconds": null
             },
             {
               "id": 3,
@@ -318,7 +332,11 @@ fn programs_get_everything_as_json() {
               "tokens": 0,
               "started_at": "2026-11-20T02:09:00Z",
               "ended_at": null,
-              "seconds": 180
+              "published_at": null,
+              "closed_at": null,
+              "seconds": 180,
+              "publishing_seconds": null,
+              "review_seconds": null
             },
             {
               "id": 4,
@@ -338,7 +356,11 @@ fn programs_get_everything_as_json() {
               "tokens": 0,
               "started_at": null,
               "ended_at": null,
-              "seconds": null
+              "published_at": null,
+              "closed_at": null,
+              "seconds": null,
+              "publishing_seconds": null,
+              "review_seconds": null
             }
           ]
         }"#]]
@@ -564,12 +586,15 @@ fn the_end_is_estimated_from_what_has_ended_and_from_the_pace() {
     }
     let eta = Figures::compute(&view).eta.unwrap();
     assert_eq!(eta.agents_ms, 5 * 190_000, "ten runs of 190 s, two at once");
-    assert_eq!(eta.publishing_ms, 20_000, "ten pull requests with a label each, a second apart");
-    // 1,000 changes, two creations each: four full hours and the rest of the fifth.
+    assert_eq!(eta.publishing_ms, 33_000, "a push, a pull request and a label each, 1.1 s apart");
+    // What the one that is open has taken counts more than what its file says.
+    view.targets[0].writes = 4;
+    assert_eq!(Figures::compute(&view).eta.unwrap().publishing_ms, 44_000);
+    // 1,000 changes, three writes each: six full hours and the rest of the seventh.
     let ready = (100..1_100).map(|id| target(id, "acme/r", TargetState::Ready));
     view.targets = ready.collect();
     let eta = Figures::compute(&view).eta.unwrap();
-    assert_eq!(eta.publishing_ms, 4 * 3_600_000 + 80_000);
+    assert_eq!(eta.publishing_ms, 6 * 3_600_000 + 120 * 1_100);
     assert!(eta.is_by_rate_limit());
     view.campaign.state = CampaignState::Paused;
     assert_eq!(Figures::compute(&view).eta, None, "nobody knows");

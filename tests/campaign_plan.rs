@@ -474,6 +474,8 @@ fn pull_requests_of_the_branch_say_what_was_done_already() {
     github = one("acme/once", github).pull(1, "t", BRANCH, &[("b", "b")]).body("Mine.").closed();
     let campaign = "name: x\nselect: {organizations: [acme]}\ntask: {prompt: Fix it.}\n";
     let world = world(github, campaign);
+    // What a person had on the branch is gone.
+    world.github.of("acme/once").delete_branch(BRANCH);
     expect![[r#"
         exit 0
         --- stdout

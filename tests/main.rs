@@ -16,12 +16,14 @@ mod agents; // sub-agents: side by side, waited for, closed, killed and gone on 
 mod anchoring; // places on a diff: hunks against the real git, quotes from everywhere in them, what becomes of findings
 mod attacks; // what must not get out or be run, whatever model and repository do
 mod bad_input; // everything that can be wrong before work starts: one message, no effects
+mod batch_faults; // two versions of workers, a database that fails over, clocks that disagree, files that change, owners that vanish
 mod batch_outage; // GitHub or the model is away in the middle
 mod batch_publish; // stored changes become pull requests: every situation, the shared pace, fencing, closing, tracking
 mod batch_run; // `patchwright batch run`: many repositories, whole processes against GitHub and a model
 mod batch_scale; // two hundred of them, with trouble in some
 mod batch_status; // how a campaign stands, for people and programs; the table of a terminal
 mod batch_stored; // changes on their way to another machine: packs, what they may hold, what makes two the same
+mod batch_time; // what a campaign's figures say, repositories that are renamed, how much is read for a step
 mod bounds; // replies that are too much of anything: refused, and never in the way later
 mod call_ids_wire; // servers that give several calls one id, or none: all are run, and told apart from then on
 mod campaign; // campaign files, waves, windows, prompts

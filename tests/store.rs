@@ -17,6 +17,7 @@ mod open; // databases that are new, old, other, damaged, locked, away
 mod outages; // services that fail for every job
 mod pace; // how often a token may write
 mod plans; // by which way the databases come to what workers ask all the time
+mod repositories; // what targets' times say, and which repository they are of
 mod rows; // campaigns, targets, changes, events, deliveries, schedules
 mod runs; // what runs came to, what runs and what waits
 
@@ -97,6 +98,11 @@ cases! {
     rows::a_worker_of_one_campaign_takes_no_job_of_another,
     rows::what_has_ended_long_ago_is_removed,
     rows::reviews_that_nobody_asked_for_are_counted_before_they_are_paid,
+    repositories::run_publishing_and_review_have_lengths_of_their_own,
+    repositories::times_that_an_older_version_overwrote_are_read_from_the_events,
+    repositories::a_repository_is_what_its_id_says,
+    repositories::what_we_began_to_close_is_no_rejection,
+    repositories::what_is_left_is_known_without_reading_the_targets,
     lists::campaigns_are_summed_up_without_being_read,
     lists::a_history_is_complete_and_lists_the_newest,
     lists::what_became_of_a_delivery_is_told_by_its_job,
@@ -136,9 +142,15 @@ fn campaign() -> CampaignRow {
     CampaignRow::started(id, name, hash, spec)
 }
 
+/// A campaign without targets; its id.
+pub(crate) async fn campaign_row(store: &Store) -> String {
+    store.put_campaign(&campaign()).await.unwrap().id
+}
+
 fn new_target(repository: &str, sha: &str) -> NewTarget {
     NewTarget {
         repository: repository.to_owned(),
+        repository_id: None,
         number: None,
         base_branch: "main".to_owned(),
         base_sha: sha.repeat(40),
@@ -200,6 +212,7 @@ fn ended(state: TargetState) -> TargetEnd {
         tokens: 1_000,
         pull_request: None,
         url: None,
+        writes: 0,
     }
 }
 

@@ -71,7 +71,7 @@ async fn reserved(bench: &Bench, token: &str) -> Vec<i64> {
 #[tokio::test]
 async fn a_campaign_that_asks_for_less_gets_less() {
     let bench = Bench::new(world().issue("acme/app", 1, "Typo", "It says teh.")).await;
-    let limits = pace::lowered(PaceLimits { gap: 0, per_minute: 100, per_hour: 400 }, Some(3));
+    let limits = PaceLimits { gap: 0, per_minute: 100, per_hour: 400 }.lowered(Some(3));
     let forge = bench.fleet.forge.gated(pace::gate(&bench.fleet.store, "token", limits, None));
     for label in ["a", "b", "c"] {
         forge.add_labels(&app(), 1, &[label.to_owned()]).await.unwrap();

@@ -32,7 +32,7 @@ async fn there_is_one_tracking_issue_however_often_and_wherever_it_is_written() 
     assert_eq!(row.tracking_issue, Some(format!("acme/app#{}", first[0].0)));
     // Too soon for another edit; at the end it is written all the same.
     let writes = bench.github.writes().len();
-    bench.fleet.store.observe_target(target.id, TargetState::Merged, None).await.unwrap();
+    bench.fleet.store.observe_target(target.id, TargetState::Merged, None, None).await.unwrap();
     let env = bench.fleet.env.clone().with("PATCHWRIGHT_TIME_SCALE", "1");
     let slow = Fleet { env, ..bench.fleet.clone() };
     track::update(&slow, &tracked.id(), false).await.unwrap();

@@ -138,7 +138,7 @@ pub(super) async fn a_lost_lease_writes_nothing(db: &Db) {
     assert!(is_lost(&store.renew(&old).await));
     assert!(is_lost(&store.remaining(&old).await));
     assert!(is_lost(&store.begin_target(&old, target, "run-1").await));
-    assert!(is_lost(&store.mark_target(&old, target, TargetState::Publishing, None).await));
+    assert!(is_lost(&store.begin_publishing(&old, target).await));
     assert!(is_lost(&store.end_job(&old, &JobEnd::Done).await));
     let written =
         store.end_target(&old, target, &end, Some(&change), Some(&publish), &JobEnd::Done);

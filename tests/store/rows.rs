@@ -2,7 +2,7 @@
 
 use patchwright_fleet::store::{PaidReview, ReviewCaps, ReviewSlot, StoreError};
 use patchwright_types::campaign::{
-    CampaignRow, CampaignState, Delivery, ErrorClass, JobEnd, JobKind, NewJob, NewTarget,
+    CampaignRow, CampaignState, Delivery, ErrorClass, JobEnd, JobKind, NewJob, NewTarget, Target,
     TargetEnd, TargetState,
 };
 
@@ -48,7 +48,7 @@ pub(super) async fn targets_are_added_once_and_newer_ones_supersede(db: &Db) {
     // Queued at one commit, then the base branch moves.
     store.open_wave(&id, 0, &target_job).await.unwrap();
     assert_eq!(add(&[new_target("acme/one", "c")]).await, 1);
-    let history = store.history("tidy", "ACME/one").await.unwrap();
+    let history = store.history("tidy", "ACME/one", None).await.unwrap();
     let states: Vec<_> = history.iter().map(|target| (target.number, target.state)).collect();
     let (queued, waiting) = (TargetState::Queued, TargetState::Waiting);
     assert_eq!(
@@ -63,7 +63,7 @@ pub(super) async fn targets_are_added_once_and_newer_ones_supersede(db: &Db) {
         claimed_subjects.push(job.subject);
     }
     assert!(!claimed_subjects.contains(&history[2].id.to_string()), "nobody works on the old one");
-    assert!(store.history("other", "acme/one").await.unwrap().is_empty());
+    assert!(store.history("other", "acme/one", None).await.unwrap().is_empty());
 }
 
 pub(super) async fn waves_open_with_their_jobs(db: &Db) {
@@ -107,13 +107,14 @@ pub(super) async fn a_targets_end_is_written_whole(db: &Db) {
     assert_eq!(stored.title, "Tidy\u{fffd} up", "PostgreSQL takes no NUL");
     let same = patchwright_types::campaign::Changeset { title: stored.title.clone(), ..change };
     assert_eq!(stored, same);
-    assert_eq!(store.same_change("Acme/One", &same.change_id).await.unwrap().len(), 1);
-    assert!(store.same_change("acme/two", &same.change_id).await.unwrap().is_empty());
+    assert_eq!(store.same_change(&target, &same.change_id).await.unwrap().len(), 1);
+    let other = Target { repository: "acme/two".to_owned(), ..target.clone() };
+    assert!(store.same_change(&other, &same.change_id).await.unwrap().is_empty());
     assert!((store.campaign(&campaign().id).await.unwrap().spent_usd - 0.5).abs() < 1e-9);
 
     let (job, lease) = claimed(&store, "w").await;
     assert_eq!((job.kind, job.subject.as_str()), (JobKind::Publish, id.to_string().as_str()));
-    store.mark_target(&lease, id, TargetState::Publishing, None).await.unwrap();
+    store.begin_publishing(&lease, id).await.unwrap();
     let open = TargetEnd {
         pull_request: Some(12),
         url: Some("https://github.com/acme/one/pull/12".to_owned()),
@@ -199,11 +200,11 @@ pub(super) async fn what_the_forge_says_is_noted_unless_a_worker_is_at_it(db: &D
     let (job, lease) = claimed(&store, "w").await;
     let id = job.subject.parse().unwrap();
     store.begin_target(&lease, id, "run-1").await.unwrap();
-    assert!(!store.observe_target(id, TargetState::Merged, None).await.unwrap());
+    assert!(!store.observe_target(id, TargetState::Merged, None, None).await.unwrap());
     let end = ended(TargetState::Open);
     store.end_target(&lease, id, &end, None, None, &JobEnd::Done).await.unwrap();
-    assert!(store.observe_target(id, TargetState::Merged, None).await.unwrap());
-    assert!(!store.observe_target(id, TargetState::Merged, None).await.unwrap());
+    assert!(store.observe_target(id, TargetState::Merged, None, None).await.unwrap());
+    assert!(!store.observe_target(id, TargetState::Merged, None, None).await.unwrap());
     assert_eq!(store.target(id).await.unwrap().state, TargetState::Merged);
 }
 

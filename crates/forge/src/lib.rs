@@ -7,6 +7,7 @@
 mod error;
 mod failure;
 pub mod github;
+mod identity;
 pub mod local;
 pub mod marker;
 mod review;
@@ -24,6 +25,7 @@ use patchwright_git::push::NewCommits;
 use patchwright_git::{Oid, PushOutcome};
 
 pub use self::error::{ForgeError, Need, StateProblem};
+pub use self::identity::same_repository;
 pub use self::review::{
     CheckAnnotation, CheckConclusion, CheckDraft, CheckRun, CommentPlace, Comparison,
     InlineComment, Review, ReviewComment, ReviewDraft, ReviewEvent, ReviewPosted, ReviewState,
@@ -76,6 +78,9 @@ impl fmt::Display for RepositoryId {
 pub struct Repository {
     /// As the forge spells it now (after renames).
     pub id: RepositoryId,
+    /// What it is, whatever it is called and whoever owns it; empty where the forge does not say.
+    #[serde(default)]
+    pub node_id: String,
     pub default_branch: String,
     pub archived: bool,
     pub private: bool,
@@ -262,6 +267,12 @@ pub trait Forge: Send + Sync {
     async fn viewer(&self) -> Result<Option<Account>, ForgeError>;
 
     async fn repository(&self, id: &RepositoryId) -> Result<Repository, ForgeError>;
+
+    /// The name of the repository that has this id; `None` when there is none that we may see, or the forge
+    /// has no ids.
+    async fn repository_by_id(&self, _node_id: &str) -> Result<Option<RepositoryId>, ForgeError> {
+        Ok(None)
+    }
 
     /// What `login` may do. Any trouble is an error, and callers take errors as no.
     async fn role(&self, repository: &RepositoryId, login: &str) -> Result<Role, ForgeError>;

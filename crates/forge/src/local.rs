@@ -138,6 +138,7 @@ impl Forge for LocalForge {
         let about = self.about(id)?;
         Ok(Repository {
             id: about.id,
+            node_id: String::new(),
             default_branch: about.default_branch,
             archived: about.archived,
             private: true,

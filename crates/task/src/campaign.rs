@@ -28,7 +28,7 @@ use crate::world::World;
 use patchwright_agent::state::State;
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_config::{Config, Mode};
-use patchwright_forge::{ForgeError, Repository, RepositoryId};
+use patchwright_forge::{ForgeError, Repository, same_repository};
 use patchwright_git::blocking;
 use patchwright_git::clone::mirror;
 use patchwright_journal::{self as journal, Entry};
@@ -134,8 +134,8 @@ async fn open(
     run: &Run<'_>,
     request: &CampaignRequest,
 ) -> std::result::Result<Checkout, TargetError> {
-    let CampaignRequest { repository, base_branch, base_sha, answer, .. } = request;
-    let found = look_up(run, repository, *answer).await?;
+    let CampaignRequest { repository, base_branch, base_sha, .. } = request;
+    let found = look_up(run, request).await?;
     let (state, url) = (run.world.state.clone(), found.clone_url.clone());
     let repo = blocking(move || mirror(&state, &url))
         .await
@@ -155,12 +155,13 @@ async fn open(
 
 async fn look_up(
     run: &Run<'_>,
-    id: &RepositoryId,
-    answer: bool,
+    request: &CampaignRequest,
 ) -> std::result::Result<Repository, TargetError> {
-    let found = run.world.forge()?.repository(id).await;
+    let (id, node_id) = (&request.repository, request.repository_id.as_deref());
+    let forge = run.world.forge()?;
+    let found = same_repository(forge.as_ref(), id, node_id).await;
     let found = found.map_err(|err| target_error::of_lookup(id, err))?;
-    if found.archived && !answer {
+    if found.archived && !request.answer {
         let failure =
             Failure::forge(format!("`{}` is archived, so nothing can be pushed to it", found.id))
                 .hint("unarchive it, or leave it out with `select.exclude`");

@@ -14,7 +14,7 @@ use super::checkpoint;
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
 use patchwright_journal::{self as journal, Entry, Journal, Line};
-use patchwright_types::task::{PromptRequest, ReviewRequest, Task, TaskKind};
+use patchwright_types::task::{CampaignRequest, PromptRequest, ReviewRequest, Task, TaskKind};
 
 /// One attempt at a task, on disk.
 pub struct RunFolder {
@@ -37,7 +37,7 @@ impl RunFolder {
         let locks = world.state.join("locks");
         create_private(&locks)?;
         let lock = lock(&locks.join(format!("{key}.lock")), &key)?;
-        let pointer = at.is_none().then(|| world.state.join("unfinished").join(&key));
+        let pointer = at.is_none().then(|| pointer(world, task, key));
         if let Some((id, path)) = unfinished(world, pointer.as_deref(), at)?
             && let Some((id, journal, recorded)) = resume(&id, &path, task, world)?
         {
@@ -79,7 +79,7 @@ impl RunFolder {
     /// # Errors
     /// When it is not readable which run that is.
     pub fn unfinished_journal(world: &World, task: &Task) -> Result<Option<PathBuf>> {
-        let pointer = world.state.join("unfinished").join(key(task, None));
+        let pointer = pointer(world, task, key(task, None));
         let unfinished = unfinished(world, Some(&pointer), None)?;
         Ok(unfinished.map(|(_, path)| path.join(journal::FILE)))
     }
@@ -116,6 +116,21 @@ impl RunFolder {
 }
 
 /// What makes two runs the same work: one at a time per issue, output folder, or prompt in a place.
+/// Where the unfinished run of a task is named. One that was begun before anybody knew the repository's id
+/// has its name there.
+fn pointer(world: &World, task: &Task, key: String) -> PathBuf {
+    let folder = world.state.join("unfinished");
+    if let (false, TaskKind::Campaign(it)) = (folder.join(&key).exists(), &task.kind) {
+        let unknown = CampaignRequest { repository_id: None, ..it.clone() };
+        let older = folder
+            .join(self::key(&Task { kind: TaskKind::Campaign(unknown), ..task.clone() }, None));
+        if older.exists() {
+            return older;
+        }
+    }
+    folder.join(key)
+}
+
 fn key(task: &Task, at: Option<&Path>) -> String {
     let text = match (&task.kind, at) {
         (TaskKind::Issue(it), _) => format!("issue-{}-{}", it.repository, it.number),
@@ -124,7 +139,9 @@ fn key(task: &Task, at: Option<&Path>) -> String {
             format!("respond-{}-{}-{:?}-{:?}", it.repository, it.number, it.place, it.command)
         }
         (TaskKind::Campaign(it), _) => {
-            format!("{}-{}-{}", it.campaign, it.repository, it.base_sha)
+            let repository = it.repository.to_string();
+            let repository = it.repository_id.as_ref().unwrap_or(&repository);
+            format!("{}-{repository}-{}", it.campaign, it.base_sha)
         }
         (TaskKind::Prompt(it), _) => {
             format!("prompt-{}-{:?}-{}", it.repository, it.base, it.prompt)
@@ -232,7 +249,11 @@ fn is_same_work(recorded: &TaskKind, asked: &TaskKind) -> bool {
         }
         // What is not in the campaign's id does not decide about the work.
         (TaskKind::Campaign(a), TaskKind::Campaign(b)) => {
-            a.campaign == b.campaign && a.repository == b.repository && a.base_sha == b.base_sha
+            let same = match (&a.repository_id, &b.repository_id) {
+                (Some(a), Some(b)) => a == b,
+                _ => a.repository == b.repository,
+            };
+            a.campaign == b.campaign && same && a.base_sha == b.base_sha
         }
         (TaskKind::Prompt(a), TaskKind::Prompt(b)) => {
             PromptRequest { trigger: None, ..a.clone() }

@@ -346,8 +346,12 @@ pub const RUN_TRAILER: &str = "Patchwright-Run: ";
 /// We made it: our committer, and the trailer that every commit of ours ends with. What a person adds
 /// on top, or amends, is theirs.
 pub fn is_ours(commit: &Facts, email: &str) -> bool {
-    commit.committer_email == email
-        && commit.message.lines().any(|line| line.starts_with(RUN_TRAILER))
+    is_said_ours(&commit.committer_email, &commit.message, email)
+}
+
+/// [`is_ours`] of a commit that is not here.
+pub fn is_said_ours(committer_email: &str, message: &str, email: &str) -> bool {
+    committer_email == email && message.lines().any(|line| line.starts_with(RUN_TRAILER))
 }
 
 /// A git error as people read it.

@@ -202,8 +202,10 @@ pub struct Target {
     pub id: i64,
     /// [`CampaignRow::id`].
     pub campaign: String,
-    /// `OWNER/REPO`.
+    /// `OWNER/REPO`, as it was called when it was last looked at.
     pub repository: String,
+    /// GitHub's node id of it, the same after a rename; `None` while nobody has looked.
+    pub repository_id: Option<String>,
     /// Number of the pull request that is reviewed, in mode `review`.
     pub number: Option<i64>,
     pub base_branch: String,
@@ -227,12 +229,38 @@ pub struct Target {
     /// When its last run began and ended.
     pub started_at: Option<Millis>,
     pub ended_at: Option<Millis>,
+    /// When the publisher took its change up last, and when it was done with it.
+    pub publishing_at: Option<Millis>,
+    pub published_at: Option<Millis>,
+    /// When its pull request was merged or closed.
+    pub closed_at: Option<Millis>,
+    /// What publishing it has written on GitHub, in all attempts.
+    pub writes: i64,
+    /// When `batch close` began to close its pull request, until nothing is left to do there.
+    pub closing_at: Option<Millis>,
+}
+
+impl Target {
+    /// When all that we do for it was done: the run, and publishing what it made. What people do with the
+    /// pull request comes later.
+    pub fn worked_until(&self) -> Option<Millis> {
+        self.published_at.or(self.ended_at)
+    }
+
+    /// What tells its repository from every other one: two that have it in common are one, whatever they
+    /// are called.
+    pub fn identity(&self) -> String {
+        self.repository_id.clone().unwrap_or_else(|| self.repository.to_ascii_lowercase())
+    }
 }
 
 /// A target that is to be added.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewTarget {
     pub repository: String,
+    /// [`Target::repository_id`].
+    #[serde(default, skip_serializing)]
+    pub repository_id: Option<String>,
     pub number: Option<i64>,
     pub base_branch: String,
     pub base_sha: String,
@@ -383,6 +411,8 @@ pub struct TargetEnd {
     pub tokens: i64,
     pub pull_request: Option<i64>,
     pub url: Option<String>,
+    /// What was written on GitHub for it in this attempt.
+    pub writes: i64,
 }
 
 /// Something that happened in a campaign; the source of JSON lines and pages.
@@ -406,6 +436,32 @@ pub struct PaceLimits {
     pub gap: Millis,
     pub per_minute: i64,
     pub per_hour: i64,
+}
+
+impl PaceLimits {
+    /// A second between writes and a little more, so that it is still one when they arrive; under 80 a
+    /// minute and 500 an hour, as GitHub asks.
+    pub const GITHUB: PaceLimits = PaceLimits { gap: 1_100, per_minute: 75, per_hour: 480 };
+
+    /// No more than `asked` writes an hour.
+    #[must_use]
+    pub fn lowered(self, asked: Option<i64>) -> PaceLimits {
+        let per_hour = asked.unwrap_or(self.per_hour).clamp(1, self.per_hour.max(1));
+        PaceLimits { per_hour, ..self }
+    }
+
+    /// How long so many writes take: as fast as may be until an hour's are made, then in the next hour.
+    pub fn time_for(self, writes: i64) -> Millis {
+        const MINUTE: Millis = 60_000;
+        const HOUR: Millis = 3_600_000;
+        if writes <= 0 {
+            return 0;
+        }
+        let each = self.gap.max(MINUTE / self.per_minute.max(1));
+        let (hours, rest) =
+            ((writes - 1) / self.per_hour.max(1), (writes - 1) % self.per_hour.max(1));
+        hours.saturating_mul(HOUR).saturating_add((rest + 1).saturating_mul(each))
+    }
 }
 
 /// The answer to "may I write".

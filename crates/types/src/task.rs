@@ -69,6 +69,9 @@ pub struct CampaignRequest {
     /// Id of the campaign: its name and the hash of what decides about the work.
     pub campaign: String,
     pub repository: RepositoryId,
+    /// What the repository is, whatever it is called; absent while nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository_id: Option<String>,
     pub base_branch: String,
     /// The commit that is worked on, whatever happens to the branch meanwhile.
     pub base_sha: String,

@@ -270,10 +270,12 @@ fn own_account(world: &World, request: &Request) -> Answer {
 }
 
 fn in_repository(world: &mut World, request: &Request, full_name: &str, rest: &[&str]) -> Answer {
+    // Who has a name now comes before whoever had it once.
     let moved = world
         .repositories
         .iter()
-        .find(|r| r.former_names.iter().any(|old| old.eq_ignore_ascii_case(full_name)));
+        .find(|r| r.former_names.iter().any(|old| old.eq_ignore_ascii_case(full_name)))
+        .filter(|_| world.place(full_name).is_none());
     if let Some(moved) = moved {
         let rest = if rest.is_empty() { String::new() } else { format!("/{}", rest.join("/")) };
         let query = url::form_urlencoded::Serializer::new(String::new())

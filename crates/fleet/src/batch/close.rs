@@ -8,13 +8,16 @@ use serde_json::json;
 
 use super::fleet::Fleet;
 use super::{pace, refresh, track};
-use crate::store::Store;
+use crate::store::{Closing, Store, StoreError};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::github::{GitHubForge, Removed};
-use patchwright_forge::{Forge, ForgeError, PullRequest, RepositoryId};
+use patchwright_forge::{Forge, ForgeError, PullRequest, RepositoryId, same_repository};
 use patchwright_git::Oid;
 use patchwright_report as report;
 use patchwright_types::campaign::{CampaignRow, CampaignState, CampaignView, Target, TargetState};
+
+/// Comments of a pull request, the newest, among which ours is looked for.
+const MOST_COMMENTS: usize = 500;
 
 /// How a campaign is ended.
 #[derive(Clone, Debug, Default)]
@@ -54,14 +57,14 @@ pub async fn close(fleet: &Fleet, name: &str, options: &Options) -> Result<Summa
     }
     let gate = pace::gate(&fleet.store, &fleet.token, pace::limits(fleet, None), None);
     let forge = fleet.forge.gated(gate);
-    let mut closing = Closing { fleet, forge, options, name, summary: Summary::default() };
+    let mut closing = Ending { fleet, forge, options, name, summary: Summary::default() };
     for row in &rows {
         closing.campaign(row).await?;
     }
     Ok(closing.summary)
 }
 
-struct Closing<'a> {
+struct Ending<'a> {
     fleet: &'a Fleet,
     forge: GitHubForge,
     options: &'a Options,
@@ -69,7 +72,7 @@ struct Closing<'a> {
     summary: Summary,
 }
 
-impl Closing<'_> {
+impl Ending<'_> {
     async fn campaign(&mut self, row: &CampaignRow) -> Result<()> {
         let store = &self.fleet.store;
         let why = self.why();
@@ -121,28 +124,26 @@ impl Closing<'_> {
         match target.state {
             TargetState::Held | TargetState::Ready if !self.options.dry_run => {
                 let store = &self.fleet.store;
-                store.observe_target(target.id, TargetState::Superseded, Some(why)).await?;
+                store.observe_target(target.id, TargetState::Superseded, Some(why), None).await?;
                 return Ok(());
             }
             TargetState::Open | TargetState::Draft => {}
+            // Begun by an earlier command that did not come to its end.
+            _ if target.closing_at.is_some() => {}
             _ => return Ok(()),
         }
         let Some((repository, number)) = refresh::place(target) else { return Ok(()) };
-        let ended = match self.pull(target, &repository, number).await {
-            Ok(ended) => ended,
+        match self.pull(target, &repository, number).await {
+            Ok(()) => Ok(()),
             // A rate limit or a bad token would fail for every pull request that follows.
             Err(err @ (ForgeError::RateLimited { .. } | ForgeError::Authentication { .. })) => {
-                return Err(Failure::from(err).hint("what is closed stays closed; run it again"));
+                Err(Failure::from(err).hint("what is closed stays closed; run it again"))
             }
             Err(err) => {
-                self.leave(target, &err.to_string());
-                return Ok(());
+                self.leave(target, &format!("{err}; run it again to finish what is left"));
+                Ok(())
             }
-        };
-        if let (Some((state, reason)), false) = (ended, self.options.dry_run) {
-            self.fleet.store.observe_target(target.id, state, reason.as_deref()).await?;
         }
-        Ok(())
     }
 
     fn leave(&mut self, target: &Target, why: &str) {
@@ -150,46 +151,80 @@ impl Closing<'_> {
         self.fleet.ui.failure(&format!("{}: left as it is: {why}", target.repository));
     }
 
-    /// Closes one pull request and removes its branch. Returns the state that the target has now.
+    /// Closes one pull request and removes its branch. What has begun is written down first, so that a command
+    /// that is cut off anywhere is finished by the next one, and nobody takes our closing for a rejection.
     async fn pull(
         &mut self,
         target: &Target,
         repository: &RepositoryId,
         number: u64,
-    ) -> Result<Option<(TargetState, Option<String>)>, ForgeError> {
+    ) -> Result<(), ForgeError> {
+        let node_id = target.repository_id.as_deref();
+        let repository = &same_repository(&self.forge, repository, node_id).await?.id;
         let pull = self.forge.pull_request(repository, number).await?;
         let is_ours = !pull.is_fork
             && (report::is_described(&pull.body, "pull-request")
                 && self.forge.wrote(&pull.author).await?);
         if !is_ours {
             self.leave(target, &format!("{} is not ours", pull.html_url));
-            return Ok(None);
+            return Ok(());
         }
-        let ended = match (pull.open, pull.merged) {
-            (_, true) => (TargetState::Merged, None),
-            // `Superseded` means that we closed it, so that another campaign of the name may
-            // propose the change again.
-            (true, false) => (TargetState::Superseded, Some(self.why())),
-            (false, false) => {
-                let reason = "its pull request was closed unmerged";
-                (TargetState::Closed, Some(reason.to_owned()))
-            }
-        };
+        let marker = report::marker("campaign-closed", self.name);
         if pull.open {
             self.say(target, "close", &pull);
-            if !self.options.dry_run {
-                let marker = report::marker("campaign-closed", self.name);
-                let body = self.words(&marker);
-                // The comment first: a closed pull request without a word looks like a rejection.
-                self.forge.upsert_comment(repository, number, &marker, None, &body).await?;
-                self.forge.close_pull(repository, number).await?;
-            }
             self.summary.closed += 1;
         }
+        if self.options.dry_run {
+            if !self.options.keep_branches {
+                self.branch(target, repository, &pull).await?;
+            }
+            return Ok(());
+        }
+        if pull.open {
+            let body = self.words(&marker);
+            // The comment first: a closed pull request without a word looks like a rejection.
+            self.forge.upsert_comment(repository, number, &marker, None, &body).await?;
+            self.closing(target, Closing::Begun).await?;
+            self.forge.close_pull(repository, number).await?;
+        }
+        // `Superseded` means that we closed it, so that another campaign of the name may propose the change
+        // again.
+        let (state, reason) = match (pull.open, pull.merged) {
+            (_, true) => (TargetState::Merged, None),
+            (true, false) => (TargetState::Superseded, Some(self.why())),
+            (false, false) if self.closed_by_us(target, repository, number, &marker).await? => {
+                (TargetState::Superseded, Some(self.why()))
+            }
+            (false, false) => {
+                (TargetState::Closed, Some("its pull request was closed unmerged".to_owned()))
+            }
+        };
+        let store = &self.fleet.store;
+        store.observe_target(target.id, state, reason.as_deref(), None).await.map_err(unusable)?;
         if !self.options.keep_branches {
+            self.closing(target, Closing::Begun).await?;
             self.branch(target, repository, &pull).await?;
         }
-        Ok(Some(ended))
+        self.closing(target, Closing::Finished).await
+    }
+
+    async fn closing(&self, target: &Target, closing: Closing) -> Result<(), ForgeError> {
+        self.fleet.store.set_closing(target.id, closing).await.map_err(unusable)
+    }
+
+    /// We closed it: the store says so, or what we said there, when the store has lost it.
+    async fn closed_by_us(
+        &self,
+        target: &Target,
+        repository: &RepositoryId,
+        number: u64,
+        marker: &str,
+    ) -> Result<bool, ForgeError> {
+        if target.closing_at.is_some() {
+            return Ok(true);
+        }
+        let comments = self.forge.comments(repository, number, MOST_COMMENTS).await?;
+        Ok(comments.iter().any(|comment| comment.ours && comment.body.contains(marker)))
     }
 
     /// Removes the branch when it is what we pushed.
@@ -255,12 +290,14 @@ fn is_queued(target: &Target) -> bool {
     matches!(target.state, TargetState::Waiting | TargetState::Queued | TargetState::Ready)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` wants it")]
+fn unusable(error: StoreError) -> ForgeError {
+    ForgeError::Machine { message: error.to_string() }
+}
+
 /// The branch and the commit that we pushed for a target.
 async fn pushed(store: &Store, target: &Target) -> Result<Option<(String, Oid)>, ForgeError> {
-    let stored = store
-        .changeset(target.id)
-        .await
-        .map_err(|error| ForgeError::Machine { message: error.to_string() })?;
+    let stored = store.changeset(target.id).await.map_err(unusable)?;
     let Some(stored) = stored else { return Ok(None) };
     let commit = stored.commit.parse().map_err(|_| ForgeError::Machine {
         message: format!(

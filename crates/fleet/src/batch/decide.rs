@@ -55,6 +55,14 @@ pub(super) fn decide(
     {
         return verdict;
     }
+    if let Some(commit) = &candidate.foreign_head {
+        return PlanVerdict::skip(format!(
+            "`{}` has commits of other people ({} and perhaps more), which are never touched; choose \
+             another `publish.branch`, or remove it",
+            campaign.branch(),
+            commit.get(..10).unwrap_or(commit)
+        ));
+    }
     PlanVerdict::work(tip)
 }
 
@@ -158,7 +166,13 @@ fn by_pulls(
     let id = campaign.id();
     let of_pull = |target: &&Target| target.pull_request == i64::try_from(number).ok();
     // The pull request belongs to an older specification of this campaign, which this one replaces.
-    if history.iter().find(of_pull).is_some_and(|target| target.campaign != id) {
+    let known = history.iter().find(of_pull);
+    if known.is_some_and(|target| target.campaign != id) {
+        return None;
+    }
+    // `batch close` closed it, perhaps without coming to its end: nobody has rejected it.
+    let closed_by_us = known.is_some_and(|target| target.closing_at.is_some());
+    if !pull.open && closed_by_us {
         return None;
     }
     if !pull.open && !pull.merged {
@@ -227,6 +241,7 @@ mod tests {
             id: 1,
             campaign: id.to_owned(),
             repository: "a/b".to_owned(),
+            repository_id: None,
             number: None,
             base_branch: "main".to_owned(),
             base_sha: base.to_owned(),
@@ -244,6 +259,11 @@ mod tests {
             updated_at: 0,
             started_at: None,
             ended_at: None,
+            publishing_at: None,
+            published_at: None,
+            closed_at: None,
+            writes: 0,
+            closing_at: None,
         }
     }
 

@@ -7,7 +7,7 @@
 mod begin;
 
 use std::num::NonZeroUsize;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -31,6 +31,10 @@ use patchwright_types::campaign::{
 const LEASE: Millis = 120_000;
 /// Between two looks at the store.
 const LOOK: Duration = Duration::from_secs(1);
+/// A look at all targets takes at most so much less time than the pause after it.
+const PAUSES: u32 = 20;
+/// However long a look takes, people want to see something.
+const LONGEST_LOOK: Duration = Duration::from_secs(15);
 /// How long the worker gets to put its runs back when the command is interrupted.
 const ENDING: Duration = Duration::from_secs(8);
 /// Events that are read at a time.
@@ -153,11 +157,15 @@ pub async fn advance(fleet: &Fleet, id: &str) -> Result<StepOutcome> {
     // One step may make the next one possible: an empty wave, or one whose targets are all skipped.
     // Bounded, in case a campaign has more empty waves than anybody would write.
     for _ in 0..100 {
-        let view = store.view(id).await?;
-        if view.campaign.state != CampaignState::Running {
+        let row = store.campaign(id).await?;
+        if row.state != CampaignState::Running {
             return Ok(going);
         }
-        let campaign = campaign_of(&view.campaign)?;
+        let campaign = campaign_of(&row)?;
+        if let Some(why) = nothing_to_decide(fleet, &campaign, &row).await? {
+            return Ok(StepOutcome::Waits(why));
+        }
+        let view = store.view(id).await?;
         if let Some(why) = short_of_money(fleet, &campaign, &view) {
             // Stored changes have been paid for, so they are published before the campaign pauses.
             if !view.targets.iter().any(is_being_published) {
@@ -186,6 +194,47 @@ pub async fn advance(fleet: &Fleet, id: &str) -> Result<StepOutcome> {
     Ok(going)
 }
 
+/// What is waited for, when a few look-ups show that everything stays as it is. A campaign of thousands of
+/// targets takes this step after each of them, and reading all of them each time would be most of its work.
+async fn nothing_to_decide(
+    fleet: &Fleet,
+    campaign: &Campaign,
+    row: &CampaignRow,
+) -> StoreResult<Option<String>> {
+    let standing = fleet.store.standing(&row.id).await?;
+    let opens = standing.waiting.is_some_and(|wave| wave <= row.wave);
+    // A budget and a failure rate are decided by what all targets came to.
+    let short_of_money = row.budget_usd.is_some() && !standing.running;
+    if !standing.busy || opens || standing.misconfigured || short_of_money {
+        return Ok(None);
+    }
+    if let Some(most) = campaign.limits.max_failure_rate
+        && may_be_above(fleet, row, most).await?
+    {
+        return Ok(None);
+    }
+    Ok(Some(format!("wave {}: some targets to go", row.wave + 1)))
+}
+
+/// So many have failed that the whole campaign has to be looked at. Counts of rows, in which a repository may
+/// have failed several times: more failures than there are, and no fewer.
+async fn may_be_above(fleet: &Fleet, row: &CampaignRow, most: f64) -> StoreResult<bool> {
+    let store = &fleet.store;
+    let failed = store.count_targets(&row.id, &[TargetState::Failed]).await?;
+    if failed == 0 {
+        return Ok(false);
+    }
+    let good: Vec<TargetState> = TargetState::ALL
+        .iter()
+        .copied()
+        .filter(|state| {
+            state.is_success() && !matches!(state, TargetState::Skipped | TargetState::Superseded)
+        })
+        .collect();
+    let good = store.count_targets(&row.id, &good).await?;
+    Ok(waves::share(failed, failed + good) >= most)
+}
+
 /// Pauses a campaign. The process that changes the state prints the reason, so it is printed once.
 pub(super) async fn pause(fleet: &Fleet, id: &str, why: &str) -> StoreResult<()> {
     let why = fleet.redactor.redact(why);
@@ -193,13 +242,6 @@ pub(super) async fn pause(fleet: &Fleet, id: &str, why: &str) -> StoreResult<()>
         fleet.ui.failure(&format!("the campaign is paused: {why}"));
     }
     Ok(())
-}
-
-/// Something is queued or under way.
-fn is_busy(view: &CampaignView) -> bool {
-    let is_under_way =
-        |target: &Target| !target.state.is_settled() && target.state != TargetState::Waiting;
-    view.targets.iter().any(is_under_way)
 }
 
 fn is_open(target: &Target) -> bool {
@@ -300,15 +342,18 @@ impl Drive<'_> {
         watch: &mut dyn CampaignObserver,
     ) -> Result<EndReason> {
         let scale = self.fleet.env.time_scale();
-        let pause = LOOK.mul_f64(scale).max(Duration::from_millis(20));
+        let shortest = LOOK.mul_f64(scale).max(Duration::from_millis(20));
         loop {
+            let begun = Instant::now();
             // A wait is final only if nothing was running before the step: a job that ends
             // meanwhile may open the next wave.
-            let was_busy = is_busy(&self.fleet.store.view(&self.id).await?);
+            let was_busy = self.fleet.store.standing(&self.id).await?.busy;
             let step = advance(self.fleet, &self.id).await?;
             let events = self.fresh_events().await?;
             let view = self.fleet.store.view(&self.id).await?;
             watch.look(&view, &events);
+            // Reading a campaign of ten thousand targets takes a while, so it is read less often.
+            let pause = shortest.max(begun.elapsed() * PAUSES).min(LONGEST_LOOK);
             // After the output, so that what ended meanwhile is still shown.
             if self.fleet.drain.is_cancelled() {
                 return Ok(EndReason::Interrupted);

@@ -5,17 +5,13 @@ use serde::Serialize;
 
 use super::campaign::{Campaign, CampaignMode, PublishAs};
 use super::fleet::Fleet;
-use super::pace;
 use super::plan::PlannedTarget;
 use super::worker;
-use patchwright_base::error::Result;
+use patchwright_base::error::{Failure, Result};
 use patchwright_config::Source;
+use patchwright_report::campaign::Publishing;
 use patchwright_types::campaign::{CampaignView, Target};
 
-/// Writes for one pull request: itself, its labels, its reviewers.
-const WRITES_FOR_PULL: u64 = 3;
-/// Writes for one review: itself, the sticky comment, the check.
-const WRITES_FOR_REVIEW: u64 = 3;
 /// Campaigns that are looked at for what runs cost.
 const MOST_LOOKED_AT: usize = 20;
 
@@ -58,7 +54,8 @@ pub(super) async fn estimate(
     let work: Vec<&PlannedTarget> = targets.iter().filter(|planned| planned.is_work()).collect();
     let count = work.len();
     let mut sums = Sums::default();
-    sums.take(view.map(|view| view.targets.as_slice()).unwrap_or_default());
+    let known = view.map(|view| view.targets.as_slice()).unwrap_or_default();
+    sums.take(known);
     if sums.runs == 0 {
         look_elsewhere(fleet, campaign, &mut sums).await?;
     }
@@ -74,7 +71,7 @@ pub(super) async fn estimate(
         cost_usd: average(sums.cost_usd).map(|cost| cost * count as f64),
         most_usd: Some(left.map_or(all, |left| left.min(all))).filter(|most| most.is_finite()),
         agent_seconds: average(sums.seconds).map(|seconds| (seconds * rounds as f64).ceil() as u64),
-        publish_seconds: publish_seconds(campaign, &work),
+        publish_seconds: publish_seconds(fleet, campaign, known, &work)?,
     })
 }
 
@@ -114,24 +111,29 @@ impl Sums {
     }
 }
 
-/// How long GitHub's limits stretch the writes.
-fn publish_seconds(campaign: &Campaign, work: &[&PlannedTarget]) -> u64 {
-    let writes = work.iter().map(|planned| match campaign.mode {
-        CampaignMode::Report => 0,
-        CampaignMode::Review => WRITES_FOR_REVIEW,
-        CampaignMode::Pr => match campaign.published(&planned.target.repository) {
-            PublishAs::Held => 0,
-            PublishAs::Ready | PublishAs::Draft => WRITES_FOR_PULL,
-        },
-    });
-    let writes: u64 = writes.sum();
-    let limits = pace::LIMITS;
-    let positive = |limit: i64| u64::try_from(limit).unwrap_or(1).max(1);
-    let per_hour = positive(limits.per_hour);
-    let per_hour =
-        campaign.limits.creations_per_hour.map_or(per_hour, |own| per_hour.min(own.into()));
-    let by_gap = (writes * positive(limits.gap)).div_ceil(1_000);
-    let by_minute = (writes * 60).div_ceil(positive(limits.per_minute));
-    let by_hour = if writes > per_hour { (writes * 3_600).div_ceil(per_hour.max(1)) } else { 0 };
-    by_gap.max(by_minute).max(by_hour)
+/// How long GitHub's limits stretch the writes: as the campaign's page will reckon, too.
+fn publish_seconds(
+    fleet: &Fleet,
+    campaign: &Campaign,
+    known: &[Target],
+    work: &[&PlannedTarget],
+) -> Result<u64> {
+    // What the operator's configuration adds to every pull request is written as well.
+    let mut whole = campaign.clone();
+    let own = &fleet.config.publish;
+    if whole.publish.labels.is_empty() {
+        whole.publish.labels.clone_from(&own.labels);
+    }
+    if whole.publish.reviewers.is_empty() {
+        whole.publish.reviewers.clone_from(&own.reviewers);
+    }
+    let spec = serde_json::to_value(&whole)
+        .map_err(|err| Failure::internal("the campaign cannot be written").caused_by(err))?;
+    let is_published = |planned: &&&PlannedTarget| {
+        campaign.mode != CampaignMode::Pr
+            || campaign.published(&planned.target.repository) != PublishAs::Held
+    };
+    let count = work.iter().filter(is_published).count();
+    let time = Publishing::of(&spec, known).time_for(0, count);
+    Ok(u64::try_from(time / 1_000).unwrap_or_default())
 }

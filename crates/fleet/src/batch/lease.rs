@@ -3,6 +3,7 @@
 
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
@@ -24,6 +25,8 @@ pub struct HeldJob {
     lost: CancellationToken,
     /// When the renewal that succeeded last was begun, by this machine's monotonic clock.
     renewed: Arc<Mutex<Instant>>,
+    /// What has been written on GitHub for the job.
+    writes: AtomicI64,
     // The task knows nothing of this struct, so that dropping it ends the task.
     renewal: JoinHandle<()>,
 }
@@ -47,12 +50,22 @@ impl HeldJob {
             renewed: Arc::clone(&renewed),
         };
         let renewal = tokio::spawn(renewal.go_on());
-        HeldJob { job, lease, store, lost, renewed, renewal }
+        HeldJob { job, lease, store, lost, renewed, writes: AtomicI64::new(0), renewal }
     }
 
     /// Cancelled once the lease is lost.
     pub fn lost(&self) -> CancellationToken {
         self.lost.clone()
+    }
+
+    /// Something is written on GitHub for the job.
+    pub(super) fn writes_now(&self) {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How much has been written on GitHub for the job.
+    pub fn written(&self) -> i64 {
+        self.writes.load(Ordering::Relaxed)
     }
 
     /// Ends the renewal: the job has ended, or is to be left to others.

@@ -18,6 +18,7 @@ pub mod history;
 pub mod lease;
 pub mod outage;
 pub mod overlay;
+mod owner;
 pub mod pace;
 pub mod plan;
 pub mod publish;

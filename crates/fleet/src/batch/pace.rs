@@ -15,10 +15,6 @@ use patchwright_forge::ForgeError;
 use patchwright_forge::github::Gate;
 use patchwright_types::campaign::{JobKind, Millis, PaceLimits, WriteSlot};
 
-/// A second between writes and a little more, so that it is still one when they arrive; under 80 a
-/// minute and 500 an hour, as GitHub asks.
-pub const LIMITS: PaceLimits = PaceLimits { gap: 1_100, per_minute: 75, per_hour: 480 };
-
 /// Writes of the publisher that would have to wait longer than so many others take are put back.
 const PUBLISHER_PATIENCE: i64 = 120;
 /// Everything else waits up to a full hour: its work was paid for, or a person is waiting for it.
@@ -32,19 +28,13 @@ const MISSES: u32 = 5;
 /// for tests the hour is shorter, so that as much more fits into a real one.
 pub fn limits(fleet: &Fleet, campaign: Option<&Campaign>) -> PaceLimits {
     let asked = campaign.and_then(|campaign| campaign.limits.creations_per_hour);
-    scaled(lowered(LIMITS, asked), fleet.env.time_scale())
+    scaled(PaceLimits::GITHUB.lowered(asked.map(i64::from)), fleet.env.time_scale())
 }
 
 /// A pause as long as it really is: tests have no minutes to lose.
 pub fn scaled_wait(fleet: &Fleet, wait: Millis) -> Millis {
     let scaled = millis(wait).mul_f64(fleet.env.time_scale());
     Millis::try_from(scaled.as_millis()).unwrap_or(Millis::MAX).max(1)
-}
-
-/// No more than `asked` writes an hour.
-pub fn lowered(limits: PaceLimits, asked: Option<u32>) -> PaceLimits {
-    let per_hour = asked.map_or(limits.per_hour, i64::from).clamp(1, limits.per_hour);
-    PaceLimits { per_hour, ..limits }
 }
 
 fn scaled(limits: PaceLimits, scale: f64) -> PaceLimits {
@@ -132,6 +122,9 @@ impl PaceState {
                     let late = due.elapsed() > (millis(self.limits.gap) / 2).max(LATE);
                     misses += u32::from(late);
                     if !closed && (!late || misses > MISSES) {
+                        if let Some(held) = &self.held {
+                            held.writes_now();
+                        }
                         return Ok(());
                     }
                 }
@@ -221,12 +214,25 @@ fn unusable(error: StoreError) -> ForgeError {
 
 #[cfg(test)]
 mod tests {
-    use crate::batch::pace::{LIMITS, lowered, scaled};
+    use patchwright_types::campaign::PaceLimits;
+
+    use crate::batch::pace::scaled;
+
+    const LIMITS: PaceLimits = PaceLimits::GITHUB;
 
     #[test]
     fn a_campaign_lowers_the_limits_and_never_raises_them() {
         for (asked, per_hour) in [(None, 480), (Some(100), 100), (Some(5_000), 480), (Some(0), 1)] {
-            assert_eq!(lowered(LIMITS, asked).per_hour, per_hour, "{asked:?}");
+            assert_eq!(LIMITS.lowered(asked).per_hour, per_hour, "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn writes_are_made_in_bursts_that_fill_an_hour() {
+        for (writes, seconds) in
+            [(0, 0), (1, 1), (10, 11), (480, 528), (481, 3_601), (2_000, 14_488)]
+        {
+            assert_eq!(LIMITS.time_for(writes) / 1_000, seconds, "{writes}");
         }
     }
 

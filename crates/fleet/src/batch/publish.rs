@@ -175,7 +175,7 @@ impl<'a> Publisher<'a> {
             return Ok(later);
         }
         let store = &self.fleet.store;
-        store.mark_target(&self.held.lease, self.target.id, TargetState::Publishing, None).await?;
+        store.begin_publishing(&self.held.lease, self.target.id).await?;
         if let Some(end) = self.same_elsewhere().await? {
             return Ok(end);
         }
@@ -285,10 +285,16 @@ impl<'a> Publisher<'a> {
         Ok(())
     }
 
+    /// All targets of the repository in campaigns of this name.
+    async fn history(&self) -> StoreResult<Vec<Target>> {
+        let Target { repository, repository_id, .. } = &self.target;
+        self.fleet.store.history(&self.campaign.name, repository, repository_id.as_deref()).await
+    }
+
     /// Older targets whose pull request this is now.
     async fn supersede(&self, pull: &PullRequest) -> StoreResult<()> {
         let store = &self.fleet.store;
-        for older in store.history(&self.campaign.name, &self.target.repository).await? {
+        for older in self.history().await? {
             let is_same = older.pull_request == i64::try_from(pull.number).ok();
             let is_open = matches!(older.state, TargetState::Open | TargetState::Draft);
             if is_same && is_open && older.id != self.target.id {
@@ -296,7 +302,9 @@ impl<'a> Publisher<'a> {
                     "its pull request was brought up to date by a newer run: {}",
                     pull.html_url
                 );
-                store.observe_target(older.id, TargetState::Superseded, Some(&reason)).await?;
+                store
+                    .observe_target(older.id, TargetState::Superseded, Some(&reason), None)
+                    .await?;
             }
         }
         Ok(())
@@ -344,6 +352,7 @@ async fn finish(fleet: &Fleet, held: &HeldJob, target: &Target, end: End) -> Sto
         tokens: 0,
         pull_request: number.and_then(|number| i64::try_from(number).ok()),
         url: url.clone(),
+        writes: held.written(),
     };
     fleet.store.end_target(&held.lease, target.id, &end, None, None, &JobEnd::Done).await?;
     fleet.ui.event(&json!({

@@ -40,10 +40,15 @@ pub async fn refresh(fleet: &Fleet, campaign: &str) -> Result<usize> {
         };
         for (place, target) in some {
             let Some(state) = states.get(place) else { continue };
+            if !is_of(state, target) {
+                continue;
+            }
             let now = state_of(state);
             if now != target.state {
                 let reason = reason(target, now);
-                let seen = fleet.store.observe_target(target.id, now, reason.as_deref()).await?;
+                let closed_at = state.closed_at.map(|at| at.timestamp_millis());
+                let (store, reason) = (&fleet.store, reason.as_deref());
+                let seen = store.observe_target(target.id, now, reason, closed_at).await?;
                 changed += usize::from(seen);
             }
         }
@@ -58,6 +63,11 @@ async fn one_by_one(
     let mut states = std::collections::HashMap::new();
     for place in places {
         let (repository, number) = place;
+        let repository_id = match fleet.forge.repository(repository).await {
+            Ok(found) => found.node_id,
+            Err(ForgeError::NotFound { .. } | ForgeError::Forbidden { .. }) => continue,
+            Err(err) => return Err(Failure::from(err)),
+        };
         let pull = match fleet.forge.pull_request(repository, *number).await {
             Ok(pull) => pull,
             // Gone, or no longer ours to see: the last known state stays.
@@ -65,9 +75,16 @@ async fn one_by_one(
             Err(err) => return Err(Failure::from(err)),
         };
         let (open, draft, merged, url) = (pull.open, pull.draft, pull.merged, pull.html_url);
-        states.insert(place.clone(), PullState { open, draft, merged, url });
+        let state = PullState { open, draft, merged, url, closed_at: None, repository_id };
+        states.insert(place.clone(), state);
     }
     Ok(states)
+}
+
+/// A repository that took over the name of another one has pull requests of the same numbers.
+fn is_of(state: &PullState, target: &Target) -> bool {
+    let known = target.repository_id.as_ref().filter(|_| !state.repository_id.is_empty());
+    known.is_none_or(|known| *known == state.repository_id)
 }
 
 /// The same unless it was done a short while ago; trouble is no matter.

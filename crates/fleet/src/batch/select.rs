@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use super::campaign::{Campaign, CampaignMode};
 use super::fleet::Fleet;
+use super::owner;
 use super::selection::Selection;
 use patchwright_base::error::{Failure, Result};
-use patchwright_forge::github::{Facts, PullFacts, Wanted};
-use patchwright_forge::{Forge, ForgeError, RepositoryId};
+use patchwright_forge::github::{Facts, HeadFacts, PullFacts, Wanted};
+use patchwright_forge::{Comparison, Forge, ForgeError, RepositoryId};
+use patchwright_task::workspace::is_said_ours;
 
 /// A repository that was selected, with what decides whether there is something to do.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,6 +17,10 @@ use patchwright_forge::{Forge, ForgeError, RepositoryId};
 pub struct Candidate {
     /// `OWNER/REPO`, as the forge spells it now (after renames).
     pub repository: String,
+    /// As it was asked for; the forge led from this name to it.
+    pub asked: String,
+    /// GitHub's id of it, the same after a rename; `None` when nothing is known.
+    pub id: Option<String>,
     /// The branch to start from; the campaign's `base` or the default branch.
     pub base_branch: String,
     /// Its tip; `None` when the repository is empty or has no such branch.
@@ -35,6 +41,9 @@ pub struct Candidate {
     /// Pull requests to review (mode `review`), or those from the campaign's branch (mode `pr`), open ones
     /// first.
     pub pull_requests: Vec<PullFacts>,
+    /// The last commit of the campaign's branch, when it is somebody else's and the base has not got it (mode
+    /// `pr`).
+    pub foreign_head: Option<String>,
 }
 
 /// Finds the campaign's repositories, sorted by name. One that cannot be read is a candidate with
@@ -43,7 +52,8 @@ pub struct Candidate {
 /// # Errors
 /// When nothing is selected at all, or GitHub does not answer.
 pub async fn discover(fleet: &Fleet, campaign: &Campaign) -> Result<Vec<Candidate>> {
-    let (names, notes) = names(fleet, campaign).await?;
+    let Names { names, notes, vanished } = names(fleet, campaign).await?;
+    owner::must_not_matter(fleet, campaign, &vanished).await?;
     for note in &notes {
         fleet.ui.say(&format!("note: {note}"));
     }
@@ -66,7 +76,13 @@ pub async fn discover(fleet: &Fleet, campaign: &Campaign) -> Result<Vec<Candidat
             let (asked, now) = (&facts.asked, &facts.repository);
             fleet.ui.say(&format!("note: `{asked}` is called `{now}` now"));
         }
-        let candidate = candidate(facts, place, &pushable);
+        let head = facts.head.clone();
+        let mut candidate = candidate(facts, place, &pushable);
+        if campaign.mode == CampaignMode::Pr
+            && let Some(head) = head
+        {
+            candidate.foreign_head = foreign(fleet, &candidate, head).await?;
+        }
         if has_topic(campaign, &candidate) {
             candidates.push(candidate);
         }
@@ -91,14 +107,22 @@ pub async fn discover(fleet: &Fleet, campaign: &Campaign) -> Result<Vec<Candidat
 pub async fn selection(fleet: &Fleet, campaign: &Campaign) -> Result<Selection> {
     let found = discover(fleet, campaign).await?;
     let now = found.iter().filter(|one| campaign.excluded_by(&one.repository).is_none());
-    let now = now.map(|one| one.repository.as_str());
+    let now = now.map(|one| (one.repository.as_str(), one.id.as_deref()));
     Ok(Selection::new(now))
 }
 
-/// All names, each once; and what was left out.
-async fn names(fleet: &Fleet, campaign: &Campaign) -> Result<(Vec<RepositoryId>, Vec<String>)> {
+/// All names, each once.
+struct Names {
+    names: Vec<RepositoryId>,
+    /// What was left out, and why.
+    notes: Vec<String>,
+    /// Owners that were not found.
+    vanished: Vec<String>,
+}
+
+async fn names(fleet: &Fleet, campaign: &Campaign) -> Result<Names> {
     let select = &campaign.select;
-    let mut notes = Vec::new();
+    let (mut notes, mut vanished) = (Vec::new(), Vec::new());
     let mut names: Vec<RepositoryId> = select
         .repositories
         .iter()
@@ -112,6 +136,7 @@ async fn names(fleet: &Fleet, campaign: &Campaign) -> Result<(Vec<RepositoryId>,
             Ok(found) => names.extend(found),
             Err(err @ (ForgeError::NotFound { .. } | ForgeError::Forbidden { .. })) => {
                 notes.push(format!("`{owner}` was left out: {err}"));
+                vanished.push(owner.clone());
             }
             Err(err) => return Err(err.into()),
         }
@@ -123,7 +148,7 @@ async fn names(fleet: &Fleet, campaign: &Campaign) -> Result<(Vec<RepositoryId>,
     }
     let mut seen = BTreeSet::new();
     names.retain(|name| seen.insert(name.to_string().to_lowercase()));
-    Ok((names, notes))
+    Ok(Names { names, notes, vanished })
 }
 
 /// Where we may push, as far as it is known beforehand.
@@ -157,6 +182,8 @@ fn candidate(facts: Facts, listed: Option<usize>, pushable: &PushAccess) -> Cand
     let disabled = facts.disabled.then(|| "GitHub has disabled it".to_owned());
     Candidate {
         repository: facts.repository,
+        asked: facts.asked,
+        id: Some(facts.node_id).filter(|id| is_plain(id)),
         base_branch: facts.base_branch,
         base_sha: facts.base_sha,
         archived: facts.archived,
@@ -169,7 +196,38 @@ fn candidate(facts: Facts, listed: Option<usize>, pushable: &PushAccess) -> Cand
         listed,
         trouble: facts.trouble.or(disabled),
         pull_requests: facts.pulls,
+        foreign_head: None,
     }
+}
+
+/// An id as GitHub makes them; anything else is none.
+fn is_plain(id: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=+".contains(c);
+    !id.is_empty() && id.len() <= 200 && id.chars().all(is_plain)
+}
+
+/// The branch's last commit, when it is a person's and the base has not got it. Those below it are looked at
+/// before anything is pushed.
+async fn foreign(fleet: &Fleet, candidate: &Candidate, head: HeadFacts) -> Result<Option<String>> {
+    let email = &fleet.config.identity.email;
+    let is_ours = is_said_ours(&head.committer_email, &head.message, email);
+    if is_ours || candidate.base_sha.is_none() || candidate.base_sha.as_ref() == Some(&head.sha) {
+        return Ok(None);
+    }
+    let Ok(id) = candidate.repository.parse::<RepositoryId>() else { return Ok(None) };
+    let compared = match fleet.forge.compare(&id, &candidate.base_branch, &head.sha).await {
+        Ok(compared) => compared,
+        Err(err @ (ForgeError::RateLimited { .. } | ForgeError::Authentication { .. })) => {
+            return Err(err.into());
+        }
+        // The publisher looks again.
+        Err(err) => {
+            tracing::debug!(repository = candidate.repository, %err, "a branch cannot be compared");
+            return Ok(None);
+        }
+    };
+    let base_has_it = matches!(compared, Comparison::Identical | Comparison::Behind);
+    Ok((!base_has_it).then_some(head.sha))
 }
 
 /// It has one of the topics, or nothing is known of it.

@@ -8,14 +8,22 @@ use super::campaign::Campaign;
 use super::fleet::Fleet;
 use crate::store::{StoreError, StoreResult};
 
-/// Repositories by name, in lower case.
+/// Repositories by name, in lower case, and by GitHub's ids of them, each after [`ID`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection(BTreeSet<String>);
 
+/// Before an id; no name has a colon.
+const ID: &str = "id:";
+
 impl Selection {
-    /// Of these names.
-    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Selection {
-        Selection(names.into_iter().map(str::to_lowercase).collect())
+    /// Of these names, with the ids that are known.
+    pub fn new<'a>(
+        repositories: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
+    ) -> Selection {
+        let both = repositories.into_iter().flat_map(|(name, id)| {
+            [Some(name.to_lowercase()), id.map(|id| format!("{ID}{id}"))].into_iter().flatten()
+        });
+        Selection(both.collect())
     }
 
     /// Whether a repository is among them.
@@ -45,7 +53,8 @@ pub async fn keep(fleet: &Fleet, campaign: &Campaign, selection: &Selection) -> 
 }
 
 /// Why a repository is not worked on or published to; `None` when it is selected. It may be known by
-/// several names: the one that was recorded, and the one that it has now.
+/// several names: the one that was recorded, and the one that it has now. An id decides where ids are known: a
+/// database that names a selected repository, and the id of another one, gets nothing done to that.
 ///
 /// # Errors
 /// When the store cannot be read.
@@ -53,6 +62,7 @@ pub async fn refusal(
     fleet: &Fleet,
     campaign: &Campaign,
     names: &[&str],
+    id: Option<&str>,
 ) -> StoreResult<Option<String>> {
     let recorded = names.first().copied().unwrap_or_default();
     let allowed = match fleet.store.value(&key(campaign)).await? {
@@ -60,7 +70,11 @@ pub async fn refusal(
             let kept: BTreeSet<String> = serde_json::from_str(&text).map_err(|err| {
                 StoreError::Unusable(format!("the selection of `{}`: {err}", campaign.name))
             })?;
-            names.iter().any(|name| kept.contains(&name.to_lowercase()))
+            let has_ids = kept.range(ID.to_owned()..).next().is_some_and(|one| one.starts_with(ID));
+            match id {
+                Some(id) if has_ids => kept.contains(&format!("{ID}{id}")),
+                _ => names.iter().any(|name| kept.contains(&name.to_lowercase())),
+            }
         }
         None => names.iter().any(|name| may_be_selected(campaign, name)),
     };

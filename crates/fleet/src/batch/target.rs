@@ -46,7 +46,7 @@ pub fn job(fleet: &Fleet, campaign: &Campaign, target: &Target) -> NewJob {
         subject: target.id.to_string(),
         // The lane keeps two runs out of one repository, also when they belong to different
         // campaigns.
-        lane: Some(format!("repository:{}", target.repository)),
+        lane: Some(format!("repository:{}", target.identity())),
         organization: Some(owner.to_owned()),
         priority: 0,
         max_attempts: i64::from(campaign.limits.max_attempts.unwrap_or(ATTEMPTS).max(1)),
@@ -104,7 +104,9 @@ impl TargetAttempt<'_> {
         if self.held.job.campaign.as_ref() != Some(&self.target.campaign) {
             return Ok(Some("the job is of another campaign".to_owned()));
         }
-        selection::refusal(self.fleet, &self.campaign, &[&self.target.repository]).await
+        let Target { repository, repository_id, .. } = &self.target;
+        let id = repository_id.as_deref();
+        selection::refusal(self.fleet, &self.campaign, &[repository], id).await
     }
 
     /// The forge through the gate, and the model as the campaign has it. What is wrong here is wrong for
@@ -182,10 +184,11 @@ impl TargetAttempt<'_> {
     }
 
     fn request(&self) -> Result<CampaignRequest> {
-        let Target { repository, base_branch, base_sha, .. } = &self.target;
+        let Target { repository, repository_id, base_branch, base_sha, .. } = &self.target;
         Ok(CampaignRequest {
             campaign: self.target.campaign.clone(),
             repository: self.repository()?,
+            repository_id: repository_id.clone(),
             base_branch: base_branch.clone(),
             base_sha: base_sha.clone(),
             prompt: self.campaign.prompt_for(repository, base_branch)?,
@@ -285,7 +288,9 @@ impl TargetAttempt<'_> {
         let reason = reason.map(|reason| reason.replace(&folder, "$PATCHWRIGHT_STATE_DIR"));
         let pull_request = self.target.pull_request;
         let url = url.or_else(|| self.target.url.clone());
-        let end = TargetEnd { state, class, reason, run, cost_usd, tokens, pull_request, url };
+        let writes = self.held.written();
+        let end =
+            TargetEnd { state, class, reason, run, cost_usd, tokens, pull_request, url, writes };
         let (changeset, publish) = (changeset.as_deref(), publish.as_ref());
         store.end_target(lease, self.target.id, &end, changeset, publish, &job_end).await
     }

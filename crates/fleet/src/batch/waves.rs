@@ -88,7 +88,8 @@ fn soaking(wave: &Wave, ended: &[&Target], now: Millis) -> Result<Option<Millis>
     let unreadable = || format!("its `soak` is `{text}`, which is no duration");
     let soak = parse_duration(text).map_err(|_| unreadable())?;
     let soak = Millis::try_from(soak.as_millis()).map_err(|_| unreadable())?;
-    let Some(last) = ended.iter().filter_map(|target| target.ended_at).max() else {
+    // The end of our work: a soak waits for what people do with the pull requests, which would begin it anew.
+    let Some(last) = ended.iter().filter_map(|target| target.worked_until()).max() else {
         return Ok(None);
     };
     // An end in the future is a clock that jumped: the wait is never longer than the soak.
@@ -154,7 +155,7 @@ fn is_open(target: &Target) -> bool {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of repositories")]
-fn share(part: usize, whole: usize) -> f64 {
+pub(super) fn share(part: usize, whole: usize) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 

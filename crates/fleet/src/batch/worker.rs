@@ -46,6 +46,8 @@ const AWAY: Duration = Duration::from_secs(1);
 const LONGEST_AWAY: Duration = Duration::from_secs(30);
 /// How often the campaigns are looked at whose next wave nobody else may open.
 const LOOK: Duration = Duration::from_secs(30);
+/// How often the version of the database is looked at.
+const CHECK: Duration = Duration::from_secs(2);
 /// How often old rows are removed.
 const PRUNE: Duration = Duration::from_hours(1);
 /// What jobs get to put their work back, at the end of a drain.
@@ -104,9 +106,12 @@ pub async fn run(fleet: &Fleet, options: WorkerOptions) -> Result<()> {
         heir: Heir::default(),
         looked: Instant::now(),
         pruned: None,
+        checked: None,
     };
     let ended = worker.work().await;
-    worker.drain().await;
+    // With a database that cannot be used there is nothing to wait for.
+    let time = if ended.is_ok() { fleet.drain_time } else { Duration::ZERO };
+    worker.drain(time).await;
     ended
 }
 
@@ -127,6 +132,7 @@ struct Worker<'a> {
     heir: Heir,
     looked: Instant,
     pruned: Option<Instant>,
+    checked: Option<Instant>,
 }
 
 impl Worker<'_> {
@@ -134,6 +140,7 @@ impl Worker<'_> {
         while !self.fleet.drain.is_cancelled() {
             let looked = self.fleet.outages.look().await;
             self.answered(looked)?;
+            self.check_version().await?;
             let kinds = self.kinds_with_room().await;
             // What is told from here on is not known to the claim below.
             self.news.mark_unchanged();
@@ -162,6 +169,17 @@ impl Worker<'_> {
             self.pause(&kinds).await;
         }
         Ok(())
+    }
+
+    /// A newer program may have changed the database meanwhile, and what this one writes may no longer mean what it
+    /// did: nothing more is begun, and what runs is left to workers of that version.
+    async fn check_version(&mut self) -> Result<()> {
+        if self.checked.is_some_and(|at| at.elapsed() < CHECK) {
+            return Ok(());
+        }
+        self.checked = Some(Instant::now());
+        let checked = self.fleet.store.check_version().await;
+        self.answered(checked).map(|_| ())
     }
 
     /// Publishing is beside the runs, one at a time: the token's pace is the limit anyway.
@@ -321,9 +339,8 @@ impl Worker<'_> {
     }
 
     /// Lets what runs end, then asks it to, then leaves it to others.
-    async fn drain(&mut self) {
+    async fn drain(&mut self, time: Duration) {
         let count = self.tasks.len();
-        let time = self.fleet.drain_time;
         if count > 0 && time > Duration::ZERO {
             let jobs = if count == 1 { "1 job goes" } else { &format!("{count} jobs go") };
             self.fleet.ui.say(&format!(

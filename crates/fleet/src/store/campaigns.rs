@@ -61,7 +61,8 @@ fn summaries() -> String {
             FROM campaigns s ORDER BY {order} LIMIT $1),
          newest AS (SELECT MAX(t.id) AS id FROM targets t
             WHERE t.campaign IN (SELECT s.id FROM shown s)
-            GROUP BY t.campaign, lower(t.repository), COALESCE(t.number, 0)),
+            GROUP BY t.campaign, COALESCE(t.repository_id, lower(t.repository)),
+                COALESCE(t.number, 0)),
          counts AS (SELECT t.campaign AS campaign, COUNT(*) AS targets,
                 SUM(CASE WHEN t.state IN ({going}) THEN 0 ELSE 1 END) AS settled,
                 SUM(CASE WHEN t.state = 'failed' THEN 1 ELSE 0 END) AS failed
@@ -277,9 +278,10 @@ impl Store {
         for row in &rows {
             let target = target_of(row)?;
             // Ordered by id, so a later row replaces the older target of the same repository.
-            newest.insert((target.repository.to_lowercase(), target.number), target);
+            newest.insert((target.identity(), target.number), target);
         }
-        let targets = newest.into_values().collect();
+        let mut targets: Vec<Target> = newest.into_values().collect();
+        targets.sort_by_cached_key(|target| (target.repository.to_lowercase(), target.number));
         let mut outages = self.outages(Some(campaign)).await?;
         // A suspicion holds nothing up, and what does not run waits for nothing.
         let runs = row.state == CampaignState::Running;

@@ -4,7 +4,7 @@ use sqlx::AssertSqlSafe;
 use sqlx::any::AnyRow;
 
 use super::db::{Write, clean, get};
-use super::targets::{COLUMNS as TARGET, target_of};
+use super::targets::{COLUMNS as TARGET, SAME_REPOSITORY, target_of};
 use super::{Store, StoreError, StoreResult};
 use patchwright_types::campaign::{Changeset, Target};
 
@@ -88,13 +88,15 @@ impl Store {
         row.fetch_optional(&self.inner.pool).await?.as_ref().map(changeset_of).transpose()
     }
 
-    /// Targets of the same repository, of any campaign, whose stored change has this id, newest first.
-    pub async fn same_change(&self, repository: &str, change_id: &str) -> StoreResult<Vec<Target>> {
+    /// Targets of the repository of this one, of any campaign, whose stored change has this id, newest first.
+    pub async fn same_change(&self, of: &Target, change_id: &str) -> StoreResult<Vec<Target>> {
         let select = format!(
-            "SELECT {TARGET} FROM targets WHERE lower(repository) = $1
-             AND id IN (SELECT target FROM changesets WHERE change_id = $2) ORDER BY id DESC"
+            "SELECT {TARGET} FROM targets WHERE {SAME_REPOSITORY}
+             AND id IN (SELECT target FROM changesets WHERE change_id = $4) ORDER BY id DESC"
         );
-        let rows = sqlx::query(AssertSqlSafe(select)).bind(repository.to_ascii_lowercase());
+        let id = of.repository_id.as_deref().unwrap_or_default();
+        let rows = sqlx::query(AssertSqlSafe(select)).bind(id).bind(id);
+        let rows = rows.bind(of.repository.to_ascii_lowercase());
         let rows = rows.bind(change_id).fetch_all(&self.inner.pool).await?;
         rows.iter().map(target_of).collect()
     }

@@ -86,6 +86,10 @@ fn quoted(files: &[PathBuf]) -> String {
 
 /// Classes of <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
 fn postgres(code: &str, message: &str) -> StoreError {
+    // The database has failed over to a standby that is not promoted yet.
+    if code == "25006" {
+        return StoreError::Unavailable(format!("the server only reads just now: {message}"));
+    }
     match code.get(..2).unwrap_or_default() {
         // Connection, not admitted, no more connections, stopped by the operator, another transaction.
         "08" | "28" | "53" | "57" | "40" => StoreError::Unavailable(message.to_owned()),

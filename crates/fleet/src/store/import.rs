@@ -143,7 +143,8 @@ fn short(text: &str) -> String {
 /// or has not been worked on there.
 async fn place(write: &mut Write<'_>, theirs: &Target) -> StoreResult<Option<(i64, f64)>> {
     let select = "SELECT id, state, cost_usd FROM targets WHERE campaign = $1
-        AND lower(repository) = $2 AND COALESCE(number, 0) = $3 AND base_sha = $4";
+        AND lower(repository) = $2 AND COALESCE(number, 0) = $3 AND base_sha = $4
+        ORDER BY id LIMIT 1";
     let row = sqlx::query(write.lock_rows(select))
         .bind(theirs.campaign.as_str())
         .bind(theirs.repository.to_ascii_lowercase())

@@ -149,8 +149,8 @@ impl Store {
         let now = write.now;
         set_state(&mut write, target, TargetState::Running, None, None).await?;
         sqlx::query(
-            "UPDATE targets SET run = $1, attempts = attempts + 1, started_at = $2, ended_at = NULL
-             WHERE id = $3",
+            "UPDATE targets SET run = $1, attempts = attempts + 1, started_at = $2, ended_at = NULL,
+                publishing_at = NULL, published_at = NULL, closed_at = NULL WHERE id = $3",
         )
         .bind(run)
         .bind(now)
@@ -248,23 +248,24 @@ impl Store {
         }
         set_state(&mut write, target, state, class, reason).await?;
         spend(&mut write, target, end, job_end.goes_on()).await?;
+        ended(&mut write, target, job.kind, state).await?;
         if let Some(changeset) = changeset {
             put_changeset(&mut write, target, changeset).await?;
         }
         write.commit().await
     }
 
-    /// State of a target during its job (`publishing`, and back to `ready`), with an event.
-    pub async fn mark_target(
-        &self,
-        lease: &Lease,
-        target: i64,
-        state: TargetState,
-        reason: Option<&str>,
-    ) -> StoreResult<()> {
+    /// The publisher takes a target up: state `publishing`, an event.
+    pub async fn begin_publishing(&self, lease: &Lease, target: i64) -> StoreResult<()> {
         let mut write = self.write().await?;
         fence(&mut write, lease).await?;
-        set_state(&mut write, target, state, None, reason).await?;
+        let now = write.now;
+        set_state(&mut write, target, TargetState::Publishing, None, None).await?;
+        sqlx::query("UPDATE targets SET publishing_at = $1, published_at = NULL WHERE id = $2")
+            .bind(now)
+            .bind(target)
+            .execute(write.db())
+            .await?;
         write.commit().await
     }
 }
@@ -277,6 +278,26 @@ fn given_up(kind: JobKind) -> ErrorClass {
     }
 }
 
+/// When the run, or publishing, was over: what comes later changes neither. A publisher that puts its work
+/// back is not done.
+async fn ended(
+    write: &mut Write<'_>,
+    target: i64,
+    kind: JobKind,
+    state: TargetState,
+) -> StoreResult<()> {
+    let now = write.now;
+    let text = match kind {
+        JobKind::Target => "UPDATE targets SET ended_at = $1 WHERE id = $2",
+        JobKind::Publish if state.is_settled() => {
+            "UPDATE targets SET published_at = $1 WHERE id = $2"
+        }
+        JobKind::Publish | JobKind::Delivery => return Ok(()),
+    };
+    sqlx::query(text).bind(now).bind(target).execute(write.db()).await?;
+    Ok(())
+}
+
 /// Adds what a run used to its target and campaign, and where the result is.
 async fn spend(
     write: &mut Write<'_>,
@@ -287,7 +308,7 @@ async fn spend(
     let now = write.now;
     sqlx::query(
         "UPDATE targets SET run = COALESCE($1, run), cost_usd = cost_usd + $2, tokens = tokens + $3,
-            pull_request = COALESCE($4, pull_request), url = COALESCE($5, url), ended_at = $6,
+            pull_request = COALESCE($4, pull_request), url = COALESCE($5, url), writes = writes + $6,
             attempts = attempts - CASE WHEN attempts < $7 THEN attempts ELSE $8 END WHERE id = $9",
     )
     .bind(end.run.clone())
@@ -295,7 +316,7 @@ async fn spend(
     .bind(end.tokens)
     .bind(end.pull_request)
     .bind(end.url.clone())
-    .bind(now)
+    .bind(end.writes)
     .bind(i64::from(released))
     .bind(i64::from(released))
     .bind(target)
@@ -335,11 +356,13 @@ async fn follow(
         JobEnd::Done => Ok(()),
         JobEnd::Retry { why, .. } if dead => {
             let class = Some(given_up(job.kind));
-            set_state(write, target, TargetState::Failed, class, Some(why)).await
+            set_state(write, target, TargetState::Failed, class, Some(why)).await?;
+            ended(write, target, job.kind, TargetState::Failed).await
         }
         JobEnd::Failed { why } => {
             let class = Some(ErrorClass::Internal);
-            set_state(write, target, TargetState::Failed, class, Some(why)).await
+            set_state(write, target, TargetState::Failed, class, Some(why)).await?;
+            ended(write, target, job.kind, TargetState::Failed).await
         }
         // The same reason as before is no event: a waiting job comes back every few minutes.
         JobEnd::Later { why, .. }

@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003.sql"),
     include_str!("migrations/0004.sql"),
     include_str!("migrations/0005.sql"),
+    include_str!("migrations/0006.sql"),
 ];
 
 /// The version that this program reads and writes.
@@ -59,6 +60,20 @@ impl Store {
             row.bind(version).bind(now).execute(write.db()).await?;
         }
         write.commit().await
+    }
+
+    /// The database is still of the version that this program knows: a newer program may have brought it up to
+    /// date while this one runs.
+    ///
+    /// # Errors
+    /// [`StoreError::Newer`] when it is not.
+    pub async fn check_version(&self) -> StoreResult<()> {
+        let row = sqlx::query("SELECT MAX(version) AS version FROM patchwright_schema");
+        let found: Option<i64> = get(&row.fetch_one(&self.inner.pool).await?, "version")?;
+        match found {
+            Some(found) if found > VERSION => Err(newer(found)),
+            _ => Ok(()),
+        }
     }
 
     /// 0 when there is nothing yet.

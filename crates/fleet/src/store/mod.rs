@@ -27,9 +27,11 @@ mod pool;
 mod prune;
 mod queue;
 mod renew;
+mod repositories;
 mod reviews;
 mod runs;
 mod schedules;
+mod standing;
 mod targets;
 
 use std::fmt;
@@ -47,9 +49,12 @@ pub use news::Deaf;
 pub use open::file_url;
 pub use outages::{CutOff, OutageTimes};
 pub use queue::{QueuedJob, RunningJob};
+pub use repositories::SeenRepository;
 pub use reviews::{PaidReview, ReviewCaps, ReviewSlot};
 pub use runs::{EndedRun, MOST_EXAMINED, PAGE, RunCursor, RunDay, RunPage, RunRow, RunSearch};
 use sqlx::AnyPool;
+pub use standing::Standing;
+pub use targets::Closing;
 
 use crate::store::db::{Dialect, get};
 use crate::store::news::News;

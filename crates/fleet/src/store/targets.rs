@@ -6,11 +6,17 @@ use sqlx::any::AnyRow;
 use super::db::{Write, clean, get, quoted, word};
 use super::jobs::requeue;
 use super::{Store, StoreError, StoreResult};
-use patchwright_types::campaign::{ErrorClass, NewJob, NewTarget, Target, TargetState};
+use patchwright_types::campaign::{ErrorClass, Millis, NewJob, NewTarget, Target, TargetState};
 
 pub(super) const COLUMNS: &str =
-    "id, campaign, repository, number, base_branch, base_sha, wave, state, class, reason, run,
-     attempts, cost_usd, tokens, pull_request, url, created_at, updated_at, started_at, ended_at";
+    "id, campaign, repository, repository_id, number, base_branch, base_sha, wave, state, class, reason,
+     run, attempts, cost_usd, tokens, pull_request, url, created_at, updated_at, started_at, ended_at,
+     publishing_at, published_at, closed_at, writes, closing_at";
+
+/// The rows of one repository: `$1` and `$2` are its id, `$3` its name in lower case. A name alone is only
+/// believed where no id is known: it may have been another repository's.
+pub(super) const SAME_REPOSITORY: &str =
+    "(repository_id = $1 OR ((repository_id IS NULL OR $2 = '') AND lower(repository) = $3))";
 
 pub(super) fn target_of(row: &AnyRow) -> StoreResult<Target> {
     let class: Option<String> = get(row, "class")?;
@@ -18,6 +24,7 @@ pub(super) fn target_of(row: &AnyRow) -> StoreResult<Target> {
         id: get(row, "id")?,
         campaign: get(row, "campaign")?,
         repository: get(row, "repository")?,
+        repository_id: get(row, "repository_id")?,
         number: get(row, "number")?,
         base_branch: get(row, "base_branch")?,
         base_sha: get(row, "base_sha")?,
@@ -35,10 +42,23 @@ pub(super) fn target_of(row: &AnyRow) -> StoreResult<Target> {
         updated_at: get(row, "updated_at")?,
         started_at: get(row, "started_at")?,
         ended_at: get(row, "ended_at")?,
+        publishing_at: get(row, "publishing_at")?,
+        published_at: get(row, "published_at")?,
+        closed_at: get(row, "closed_at")?,
+        writes: get(row, "writes")?,
+        closing_at: get(row, "closing_at")?,
     })
 }
 
-/// Sets a target's state without ending anything else.
+/// How far `batch close` is with a pull request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    Begun,
+    Finished,
+}
+
+/// Sets a target's state and nothing else: when its run, its publishing and the review ended is said by
+/// those who end them.
 pub(super) async fn set_state(
     write: &mut Write<'_>,
     target: i64,
@@ -47,16 +67,13 @@ pub(super) async fn set_state(
     reason: Option<&str>,
 ) -> StoreResult<()> {
     let now = write.now;
-    let ended = state.is_settled().then_some(now);
     sqlx::query(
-        "UPDATE targets SET state = $1, class = $2, reason = $3, updated_at = $4,
-            ended_at = COALESCE($5, ended_at) WHERE id = $6",
+        "UPDATE targets SET state = $1, class = $2, reason = $3, updated_at = $4 WHERE id = $5",
     )
     .bind(state.word())
     .bind(class.map(ErrorClass::word))
     .bind(reason.map(clean))
     .bind(now)
-    .bind(ended)
     .bind(target)
     .execute(write.db())
     .await?;
@@ -94,26 +111,33 @@ impl Store {
     }
 
     /// Every target of this repository in campaigns of this name, newest first.
-    pub async fn history(&self, name: &str, repository: &str) -> StoreResult<Vec<Target>> {
+    pub async fn history(
+        &self,
+        name: &str,
+        repository: &str,
+        repository_id: Option<&str>,
+    ) -> StoreResult<Vec<Target>> {
         let select = format!(
-            "SELECT {COLUMNS} FROM targets WHERE lower(repository) = $1
-             AND campaign IN (SELECT id FROM campaigns WHERE name = $2) ORDER BY id DESC"
+            "SELECT {COLUMNS} FROM targets WHERE {SAME_REPOSITORY}
+             AND campaign IN (SELECT id FROM campaigns WHERE name = $4) ORDER BY id DESC"
         );
-        let rows = sqlx::query(AssertSqlSafe(select)).bind(repository.to_ascii_lowercase());
+        let (id, name_now) = (repository_id.unwrap_or_default(), repository.to_ascii_lowercase());
+        let rows = sqlx::query(AssertSqlSafe(select)).bind(id).bind(id).bind(name_now);
         let rows = rows.bind(name).fetch_all(&self.inner.pool).await?;
         rows.iter().map(target_of).collect()
     }
 
-    /// What was found on the forge: the pull request was merged, closed, made a draft, … True when it
-    /// was in another state; a target that is being worked on stays as it is.
+    /// What was found on the forge: the pull request was merged, closed, made a draft, … and when. True when
+    /// it was in another state; a target that is being worked on stays as it is.
     pub async fn observe_target(
         &self,
         id: i64,
         state: TargetState,
         reason: Option<&str>,
+        closed_at: Option<Millis>,
     ) -> StoreResult<bool> {
         let mut write = self.write().await?;
-        let select = "SELECT state, class FROM targets WHERE id = $1";
+        let select = "SELECT state, published_at, closing_at FROM targets WHERE id = $1";
         let row = sqlx::query(write.lock_rows(select)).bind(id).fetch_optional(write.db()).await?;
         let row = row.ok_or_else(|| StoreError::NotFound(format!("target {id}")))?;
         let before = word(&row, "state", TargetState::parse)?;
@@ -122,9 +146,47 @@ impl Store {
         if before == state || busy {
             return Ok(false);
         }
+        // What we began to close was not rejected by anybody, whoever was faster.
+        let closing: Option<Millis> = get(&row, "closing_at")?;
+        let state = match state {
+            TargetState::Closed if closing.is_some() => TargetState::Superseded,
+            state => state,
+        };
+        if before == state {
+            return Ok(false);
+        }
         set_state(&mut write, id, state, None, reason).await?;
+        let now = write.now;
+        let published: Option<Millis> = get(&row, "published_at")?;
+        // By GitHub's clock, which need not agree with the store's.
+        let closed = closed_at.map_or(now, |at| at.clamp(published.unwrap_or(0).min(now), now));
+        let closed =
+            matches!(state, TargetState::Merged | TargetState::Closed | TargetState::Superseded)
+                .then_some(closed);
+        sqlx::query("UPDATE targets SET closed_at = $1 WHERE id = $2")
+            .bind(closed)
+            .bind(id)
+            .execute(write.db())
+            .await?;
         write.commit().await?;
         Ok(true)
+    }
+
+    /// `batch close` begins to close the target's pull request, or has nothing left to do there. Between the
+    /// two, running it again finishes what is half done.
+    pub async fn set_closing(&self, id: i64, closing: Closing) -> StoreResult<()> {
+        let mut write = self.write().await?;
+        let now = write.now;
+        let at = match closing {
+            Closing::Begun => Some(now),
+            Closing::Finished => None,
+        };
+        sqlx::query("UPDATE targets SET closing_at = $1 WHERE id = $2")
+            .bind(at)
+            .bind(id)
+            .execute(write.db())
+            .await?;
+        write.commit().await
     }
 
     /// Queues failed targets (of these classes, or all) again with their attempts reset; with a stored
@@ -171,7 +233,8 @@ impl Store {
         let select = format!(
             "SELECT {COLUMNS} FROM targets WHERE campaign = $1 AND state = 'failed'{which}
              AND NOT EXISTS (SELECT 1 FROM targets n WHERE n.campaign = targets.campaign
-                AND lower(n.repository) = lower(targets.repository)
+                AND COALESCE(n.repository_id, lower(n.repository))
+                    = COALESCE(targets.repository_id, lower(targets.repository))
                 AND COALESCE(n.number, 0) = COALESCE(targets.number, 0) AND n.id > targets.id)
              ORDER BY id"
         );
@@ -186,10 +249,13 @@ impl Store {
             let job = if stored { publish_of(&target) } else { job_of(&target) };
             requeue(&mut write, &job).await?;
             set_state(&mut write, target.id, target.state, None, None).await?;
-            sqlx::query("UPDATE targets SET attempts = 0, ended_at = NULL WHERE id = $1")
-                .bind(target.id)
-                .execute(write.db())
-                .await?;
+            let reset = if stored {
+                // The run has ended and is not repeated.
+                "UPDATE targets SET attempts = 0, published_at = NULL WHERE id = $1"
+            } else {
+                "UPDATE targets SET attempts = 0, ended_at = NULL, published_at = NULL WHERE id = $1"
+            };
+            sqlx::query(reset).bind(target.id).execute(write.db()).await?;
             write.say(campaign, Some(target.id), "retry", None);
         }
         write.commit().await?;
@@ -232,13 +298,14 @@ async fn add(write: &mut Write<'_>, campaign: &str, target: &NewTarget) -> Store
     let now = write.now;
     let state = if target.skipped.is_some() { TargetState::Skipped } else { TargetState::Waiting };
     let row = sqlx::query(
-        "INSERT INTO targets (campaign, repository, number, base_branch, base_sha, wave, state,
-            reason, attempts, cost_usd, tokens, created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, 0.0, 0, $9, $10)
+        "INSERT INTO targets (campaign, repository, repository_id, number, base_branch, base_sha, wave,
+            state, reason, attempts, cost_usd, tokens, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, 0.0, 0, $10, $11)
          ON CONFLICT DO NOTHING RETURNING id",
     )
     .bind(campaign)
     .bind(target.repository.as_str())
+    .bind(target.repository_id.clone())
     .bind(target.number)
     .bind(target.base_branch.as_str())
     .bind(target.base_sha.as_str())
@@ -260,6 +327,11 @@ async fn add(write: &mut Write<'_>, campaign: &str, target: &NewTarget) -> Store
     Ok(true)
 }
 
+/// As [`Target::identity`].
+fn identity(target: &NewTarget) -> String {
+    target.repository_id.clone().unwrap_or_else(|| target.repository.to_ascii_lowercase())
+}
+
 /// One that is there already: skipped or waiting is decided anew, everything else stays.
 async fn again(
     write: &mut Write<'_>,
@@ -270,7 +342,8 @@ async fn again(
     let now = write.now;
     let row = sqlx::query(
         "UPDATE targets SET state = $1, reason = $2, wave = $3, updated_at = $4
-         WHERE campaign = $5 AND lower(repository) = $6 AND COALESCE(number, 0) = $7
+         WHERE campaign = $5 AND COALESCE(repository_id, lower(repository)) = $6
+            AND COALESCE(number, 0) = $7
             AND base_sha = $8 AND (state IN ('skipped', 'waiting')
                 OR (state = 'superseded' AND run IS NULL AND $9 = 'waiting'))
             AND (state <> $10 OR COALESCE(reason, '') <> $11)
@@ -281,7 +354,7 @@ async fn again(
     .bind(target.wave)
     .bind(now)
     .bind(campaign)
-    .bind(target.repository.to_ascii_lowercase())
+    .bind(identity(target))
     .bind(target.number.unwrap_or_default())
     .bind(target.base_sha.as_str())
     .bind(state.word())
@@ -305,8 +378,8 @@ async fn supersede_older(
     newest: i64,
 ) -> StoreResult<()> {
     let now = write.now;
-    let older = "campaign = $2 AND lower(repository) = $3 AND COALESCE(number, 0) = $4
-         AND id <> $5 AND state IN ('waiting', 'queued')";
+    let older = "campaign = $2 AND COALESCE(repository_id, lower(repository)) = $3
+         AND COALESCE(number, 0) = $4 AND id <> $5 AND state IN ('waiting', 'queued')";
     let jobs = format!(
         "UPDATE jobs SET state = 'cancelled', why = 'superseded', updated_at = $1
          WHERE kind = 'target' AND state = 'queued' AND subject IN
@@ -314,7 +387,7 @@ async fn supersede_older(
     );
     let rows = format!(
         "UPDATE targets SET state = 'superseded', reason = 'its base branch has moved',
-            updated_at = $1, ended_at = $1 WHERE {older}
+            updated_at = $1 WHERE {older}
             AND NOT EXISTS (SELECT 1 FROM jobs WHERE kind = 'target' AND state = 'running'
                 AND subject = CAST(targets.id AS TEXT))
          RETURNING id"
@@ -325,7 +398,7 @@ async fn supersede_older(
         let done = sqlx::query(AssertSqlSafe(text))
             .bind(now)
             .bind(campaign)
-            .bind(target.repository.to_ascii_lowercase())
+            .bind(identity(target))
             .bind(target.number.unwrap_or_default())
             .bind(newest)
             .fetch_all(write.db())

@@ -35,7 +35,7 @@ pub struct Listed {
 pub struct Wanted {
     /// The branch that is looked at; each one's default branch when absent.
     pub base: Option<String>,
-    /// The branch whose pull requests are told.
+    /// The branch whose tip and pull requests are told.
     pub head_branch: String,
     /// Tell the open pull requests instead, whatever their branch.
     pub open_pulls: bool,
@@ -67,8 +67,19 @@ pub struct Facts {
     /// Of [`Wanted::files`], those that are not there.
     pub missing_files: Vec<String>,
     pub pulls: Vec<PullFacts>,
+    /// The last commit of [`Wanted::head_branch`]; `None` when there is no such branch. Not looked at for
+    /// [`Wanted::open_pulls`].
+    pub head: Option<HeadFacts>,
     /// Why nothing more is known.
     pub trouble: Option<String>,
+}
+
+/// What decides about a branch: whose its last commit is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeadFacts {
+    pub sha: String,
+    pub committer_email: String,
+    pub message: String,
 }
 
 /// What decides about a pull request.

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use chrono::{DateTime, Utc};
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -14,7 +15,7 @@ use super::super::marker::stands_exactly;
 use super::body::{fit, fit_title, same};
 use super::comments::{LOOKS, WRITES};
 use super::http::{Call, Written, segment};
-use super::wire::{IssueJson, PullJson};
+use super::wire::{IssueJson, PullJson, lenient};
 use super::{GitHubForge, ISSUES_WRITE, PULLS_WRITE, route};
 use crate::{Account, Forge, ForgeError, Issue, PullRequest, RepositoryId};
 use patchwright_git::Oid;
@@ -42,6 +43,10 @@ pub struct PullState {
     pub draft: bool,
     pub merged: bool,
     pub url: String,
+    /// When it was merged or closed, by the forge's clock.
+    pub closed_at: Option<DateTime<Utc>>,
+    /// The id of the repository that it is in; empty where it is not told.
+    pub repository_id: String,
 }
 
 /// One pull request of many, by where it is.
@@ -55,11 +60,15 @@ struct PullNode {
     is_draft: bool,
     #[serde(default)]
     url: String,
+    #[serde(default)]
+    closed_at: Option<DateTime<Utc>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RepositoryNode {
+    #[serde(default, deserialize_with = "lenient")]
+    id: String,
     pull_request: Option<PullNode>,
 }
 
@@ -259,13 +268,15 @@ impl GitHubForge {
                 return Err(self.api.refused(&call, &answer.errors));
             };
             for (index, place) in some.iter().enumerate() {
-                let node = data.remove(&format!("p{index}")).flatten();
-                let Some(pull) = node.and_then(|node| node.pull_request) else { continue };
+                let Some(node) = data.remove(&format!("p{index}")).flatten() else { continue };
+                let Some(pull) = node.pull_request else { continue };
                 let state = PullState {
                     open: pull.state == "OPEN",
                     draft: pull.is_draft,
                     merged: pull.state == "MERGED",
                     url: pull.url,
+                    closed_at: pull.closed_at,
+                    repository_id: node.id,
                 };
                 states.insert(place.clone(), state);
             }
@@ -281,7 +292,7 @@ fn question(places: &[PullPlace]) -> (String, Value) {
         heads.push(format!("$o{index}: String!, $n{index}: String!, $i{index}: Int!"));
         fields.push(format!(
             "  p{index}: repository(owner: $o{index}, name: $n{index}) {{ \
-             pullRequest(number: $i{index}) {{ state isDraft url }} }}"
+             id pullRequest(number: $i{index}) {{ state isDraft url closedAt }} }}"
         ));
         variables.insert(format!("o{index}"), repository.owner.as_str().into());
         variables.insert(format!("n{index}"), repository.name.as_str().into());

@@ -1,5 +1,7 @@
 //! One pull request by its number or by its commit, and how two commits relate.
 
+use serde_json::{Value, json};
+
 use super::http::{Call, segment};
 use super::wire::PullJson;
 use super::wire_reviews::Compared;
@@ -12,6 +14,22 @@ const SEARCHED_PAGES: usize = 10;
 const MOST_AT_ONE_COMMIT: usize = 10;
 
 impl GitHubForge {
+    /// The name of the repository with this id. REST knows repositories by another number only.
+    pub(super) async fn name_of(&self, node_id: &str) -> Result<Option<RepositoryId>, ForgeError> {
+        let query = "query($id: ID!) { node(id: $id) { ... on Repository { nameWithOwner } } }";
+        let thing = format!("the repository with the id `{node_id}`");
+        let call = self.api.graphql_call(query, &json!({ "id": node_id }), thing);
+        let answer = match self.api.ask::<Value>(&call).await {
+            Ok(answer) => answer,
+            // No GraphQL here, or not with this token.
+            Err(ForgeError::NotFound { .. } | ForgeError::Forbidden { .. }) => return Ok(None),
+            Err(err) => return Err(err),
+        };
+        let data = answer.data.unwrap_or_default();
+        let name = data["node"]["nameWithOwner"].as_str();
+        Ok(name.and_then(|name| name.parse().ok()))
+    }
+
     pub(super) async fn read_pull(
         &self,
         repository: &RepositoryId,

@@ -53,7 +53,7 @@ use url::Url;
 
 pub use self::app::Key as AppKey;
 pub use self::deliveries::{HookDelivery, HookSource};
-pub use self::discovery::{Facts, Listed, PullFacts, Wanted};
+pub use self::discovery::{Facts, HeadFacts, Listed, PullFacts, Wanted};
 pub use self::gate::Gate;
 pub use self::housekeeping::{PullPlace, PullState, Removed};
 pub use self::limits::Pace;
@@ -131,6 +131,7 @@ impl Forge for GitHubForge {
         let page = self.page_of(&id);
         Ok(Repository {
             id,
+            node_id: json.node_id,
             default_branch: json.default_branch,
             archived: json.archived || json.disabled,
             private: json.private,
@@ -138,6 +139,10 @@ impl Forge for GitHubForge {
             clone_url: format!("{page}.git"),
             html_url: json.html_url.unwrap_or(page),
         })
+    }
+
+    async fn repository_by_id(&self, node_id: &str) -> Result<Option<RepositoryId>, ForgeError> {
+        self.name_of(node_id).await
     }
 
     async fn role(&self, repository: &RepositoryId, login: &str) -> Result<Role, ForgeError> {

@@ -10,6 +10,16 @@ use super::{GitHubForge, route};
 use crate::{Account, ForgeError, RepositoryId, Role};
 
 impl GitHubForge {
+    /// There is a person or an organisation of this name, as far as we may see.
+    pub async fn has_owner(&self, login: &str) -> Result<bool, ForgeError> {
+        let call = Call::get(format!("users/{}", segment(login)), format!("account `{login}`"));
+        match self.api.read(&call).await {
+            Ok(_) => Ok(true),
+            Err(ForgeError::NotFound { .. }) => Ok(false),
+            Err(err) => Err(err),
+        }
+    }
+
     /// Ourselves, asked once. App and Actions tokens may not ask REST, and are told by GraphQL. `None`
     /// where neither says: then nobody is us.
     pub(super) async fn who_we_are(&self) -> Result<Option<Account>, ForgeError> {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::discovery::{Facts, PullFacts, Wanted};
+use super::discovery::{Facts, HeadFacts, PullFacts, Wanted};
 use super::graphql::{Answer, Problem};
 use super::http::Call;
 use super::wire::{PullJson, lenient};
@@ -37,7 +37,8 @@ const FIELDS: &str = "fragment facts on Repository {
 
 const BRANCH_PULLS: &str = "pullRequests(headRefName: $branch, first: 5, \
     orderBy: {field: UPDATED_AT, direction: DESC}) { pageInfo { hasNextPage endCursor } nodes { \
-    number state isDraft isCrossRepository headRefOid baseRefOid body } }";
+    number state isDraft isCrossRepository headRefOid baseRefOid body } } \
+    head: ref(qualifiedName: $head) { target { oid ... on Commit { message committer { email } } } }";
 
 const OPEN_PULLS: &str = "pullRequests(states: [OPEN], first: 50, \
     orderBy: {field: CREATED_AT, direction: ASC}) { pageInfo { hasNextPage endCursor } nodes { \
@@ -68,6 +69,8 @@ struct Node {
     #[serde(default)]
     base: Option<Reference>,
     #[serde(default)]
+    head: Option<HeadReference>,
+    #[serde(default)]
     repository_topics: Option<Connection<TopicNode>>,
     #[serde(default)]
     pull_requests: Option<Connection<PullNode>>,
@@ -87,6 +90,34 @@ struct Reference {
 #[derive(Deserialize)]
 struct Target {
     oid: String,
+}
+
+#[derive(Deserialize)]
+struct HeadReference {
+    #[serde(default)]
+    target: Option<HeadCommit>,
+}
+
+#[derive(Deserialize)]
+struct HeadCommit {
+    oid: String,
+    #[serde(default, deserialize_with = "lenient")]
+    message: String,
+    #[serde(default)]
+    committer: Option<Committer>,
+}
+
+#[derive(Deserialize)]
+struct Committer {
+    #[serde(default, deserialize_with = "lenient")]
+    email: String,
+}
+
+impl HeadCommit {
+    fn facts(self) -> HeadFacts {
+        let committer_email = self.committer.map(|by| by.email).unwrap_or_default();
+        HeadFacts { sha: self.oid, committer_email, message: self.message }
+    }
 }
 
 #[derive(Deserialize)]
@@ -324,8 +355,9 @@ fn question(part: &[RepositoryId], wanted: &Wanted) -> (String, Value) {
     let pulls = if wanted.open_pulls {
         OPEN_PULLS
     } else {
-        declared.push_str("$branch: String!, ");
+        declared.push_str("$branch: String!, $head: String!, ");
         variables.insert("branch".to_owned(), json!(wanted.head_branch));
+        variables.insert("head".to_owned(), json!(format!("refs/heads/{}", wanted.head_branch)));
         BRANCH_PULLS
     };
     let mut files = String::new();
@@ -371,6 +403,7 @@ fn from_node(id: &RepositoryId, node: Node, wanted: &Wanted) -> (Facts, bool) {
         can_push: node.viewer_permission.as_deref().map(may_push),
         topics: Vec::new(),
         pulls: Vec::new(),
+        head: node.head.and_then(|head| head.target).map(HeadCommit::facts),
         trouble: None,
     };
     let topics = node.repository_topics.and_then(|topics| topics.nodes).unwrap_or_default();

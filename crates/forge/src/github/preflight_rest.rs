@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::discovery::{Facts, Wanted};
+use super::discovery::{Facts, HeadFacts, Wanted};
 use super::http::{Call, segment};
 use super::preflight::{is_fatal, pull_facts};
 use super::wire::lenient;
@@ -41,6 +41,25 @@ struct RepositoryJson {
 struct Permissions {
     #[serde(default, deserialize_with = "lenient")]
     push: bool,
+}
+
+#[derive(Deserialize)]
+struct CommitJson {
+    commit: GitCommitJson,
+}
+
+#[derive(Deserialize)]
+struct GitCommitJson {
+    #[serde(default, deserialize_with = "lenient")]
+    message: String,
+    #[serde(default)]
+    committer: Option<CommitterJson>,
+}
+
+#[derive(Deserialize)]
+struct CommitterJson {
+    #[serde(default, deserialize_with = "lenient")]
+    email: String,
 }
 
 impl GitHubForge {
@@ -112,7 +131,27 @@ impl GitHubForge {
             let pulls = self.pulls_from(&now, &wanted.head_branch, "all").await?;
             pulls.into_iter().map(pull_facts).collect()
         };
+        if !wanted.open_pulls {
+            facts.head = self.head_of(&now, &wanted.head_branch).await?;
+        }
         Ok(facts)
+    }
+
+    /// The last commit of a branch.
+    async fn head_of(
+        &self,
+        id: &RepositoryId,
+        branch: &str,
+    ) -> Result<Option<HeadFacts>, ForgeError> {
+        let Some(tip) = self.branch_tip(id, branch).await? else { return Ok(None) };
+        let call =
+            Call::get(route(id, &format!("commits/{tip}")), format!("commit {tip} of `{id}`"));
+        let json: CommitJson = self.api.read_json(&call).await?;
+        Ok(Some(HeadFacts {
+            sha: tip.to_string(),
+            committer_email: json.commit.committer.map(|by| by.email).unwrap_or_default(),
+            message: json.commit.message,
+        }))
     }
 
     async fn has_file(

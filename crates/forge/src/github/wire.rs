@@ -40,6 +40,8 @@ pub(super) fn account(user: Option<User>) -> Account {
 pub(super) struct Repository {
     pub(super) full_name: String,
     #[serde(default, deserialize_with = "lenient")]
+    pub(super) node_id: String,
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) default_branch: String,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) archived: bool,

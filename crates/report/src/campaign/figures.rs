@@ -4,18 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::publishing::{self, Publishing};
 use patchwright_base::text;
 use patchwright_types::campaign::{
     CampaignState, CampaignView, ErrorClass, Millis, Target, TargetState,
 };
-
-/// Things that GitHub lets one identity create in an hour, with some left for people.
-const CREATIONS_PER_HOUR: i64 = 480;
-
-/// Milliseconds between two of them.
-const CREATION_GAP: Millis = 1_000;
-
-const HOUR: Millis = 3_600_000;
 
 /// How a campaign stands, in numbers.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,8 +24,10 @@ pub struct Figures {
     pub cost_usd: f64,
     pub tokens: i64,
     pub budget_usd: Option<f64>,
-    /// Mean length of a run.
+    /// Mean length of a run, of publishing its change, and of people's review, each apart.
     pub run_ms: Option<Millis>,
+    pub publishing_ms: Option<Millis>,
+    pub review_ms: Option<Millis>,
     /// While it runs and there is something to go by.
     pub eta: Option<Eta>,
 }
@@ -85,6 +80,8 @@ impl Figures {
                 .fold(0, |sum: i64, target| sum.saturating_add(target.tokens.max(0))),
             budget_usd: view.campaign.budget_usd,
             run_ms: mean(targets.iter().filter_map(run_ms)),
+            publishing_ms: mean(targets.iter().filter_map(publishing_ms)),
+            review_ms: mean(targets.iter().filter_map(closed_after)),
             eta: None,
         };
         figures.eta = figures.estimate(view);
@@ -121,9 +118,8 @@ impl Figures {
             (_, None) => return None,
             (_, Some(each)) => each.saturating_mul(wide(to_run.div_ceil(at_once))),
         };
-        let plan = Spec::parse(view);
-        let changes = wide(to_publish).saturating_add(plan.expected_changes(to_run, &view.targets));
-        let publishing_ms = pace(changes.saturating_mul(plan.creations), plan.creations_per_hour);
+        let publishing = Publishing::of(&Spec::parse(view).value, &view.targets);
+        let publishing_ms = publishing.time_for(to_publish, to_run);
         Some(Eta { agents_ms, publishing_ms })
     }
 }
@@ -132,9 +128,6 @@ impl Figures {
 pub(super) struct Spec {
     value: Value,
     pub(super) mode: String,
-    /// Things created on GitHub for one target.
-    creations: i64,
-    creations_per_hour: i64,
 }
 
 impl Spec {
@@ -142,17 +135,7 @@ impl Spec {
         // Pages also show campaigns whose file cannot be read any more; resuming such a campaign
         // reports the error.
         let value: Value = serde_json::from_str(&view.campaign.spec).unwrap_or_default();
-        let mode = value["mode"].as_str().unwrap_or("pr").to_owned();
-        let given =
-            |name: &str| value["publish"][name].as_array().is_some_and(|list| !list.is_empty());
-        let beside = i64::from(given("labels")) + i64::from(given("reviewers"));
-        let own = value["limits"]["creations-per-hour"].as_i64().unwrap_or(CREATIONS_PER_HOUR);
-        Spec {
-            creations: if mode == "pr" { 1 + beside } else { 1 },
-            creations_per_hour: own.clamp(1, CREATIONS_PER_HOUR),
-            mode,
-            value,
-        }
+        Spec { mode: publishing::mode(&value).to_owned(), value }
     }
 
     pub(super) fn description(&self) -> Option<&str> {
@@ -163,35 +146,37 @@ impl Spec {
     pub(super) fn waves(&self) -> &[Value] {
         self.value["waves"].as_array().map_or(&[], Vec::as_slice)
     }
-
-    /// How many of the runs to come are going to leave something to publish, by those that ended.
-    fn expected_changes(&self, to_run: usize, targets: &[Target]) -> i64 {
-        if self.mode == "report" {
-            return 0;
-        }
-        let ran: Vec<&Target> = targets
-            .iter()
-            .filter(|t| t.ended_at.is_some() && t.state != TargetState::Running)
-            .collect();
-        let none = |state| matches!(state, TargetState::Unchanged | TargetState::Failed);
-        let left = ran.iter().filter(|target| !none(target.state)).count();
-        let share = if ran.is_empty() { 1.0 } else { ratio(left, ran.len()) };
-        #[expect(clippy::cast_possible_truncation, reason = "at most the number of targets")]
-        let expected = (ratio(to_run, 1) * share).ceil() as i64;
-        expected
-    }
-}
-
-/// How long this many creations take.
-fn pace(creations: i64, per_hour: i64) -> Millis {
-    let Some(gaps) = creations.checked_sub(1).filter(|gaps| *gaps >= 0) else { return 0 };
-    let (hours, rest) = (gaps / per_hour, gaps % per_hour);
-    hours.saturating_mul(HOUR).saturating_add((rest + 1).saturating_mul(CREATION_GAP))
 }
 
 /// How long the last run of a target took.
 pub(super) fn run_ms(target: &Target) -> Option<Millis> {
     Some(target.ended_at?.checked_sub(target.started_at?)?).filter(|length| *length >= 0)
+}
+
+/// How long the publisher took, not counting how long the change waited for it.
+pub(super) fn publishing_ms(target: &Target) -> Option<Millis> {
+    Some(target.published_at?.checked_sub(target.publishing_at?)?).filter(|length| *length >= 0)
+}
+
+/// How long the pull request was open.
+fn closed_after(target: &Target) -> Option<Millis> {
+    Some(target.closed_at?.checked_sub(target.published_at?)?).filter(|length| *length >= 0)
+}
+
+/// How long the pull request was, or has been, open for people to look at.
+pub(super) fn in_review(target: &Target, now: Millis) -> Option<Millis> {
+    match (target.state, target.published_at) {
+        (TargetState::Open | TargetState::Draft, Some(at)) => Some(now.saturating_sub(at).max(0)),
+        _ => closed_after(target),
+    }
+}
+
+/// How long publishing took, or has taken so far.
+pub(super) fn in_publishing(target: &Target, now: Millis) -> Option<Millis> {
+    match (target.state, target.publishing_at) {
+        (TargetState::Publishing, Some(at)) => Some(now.saturating_sub(at).max(0)),
+        _ => publishing_ms(target),
+    }
 }
 
 fn mean(lengths: impl Iterator<Item = Millis>) -> Option<Millis> {

@@ -138,7 +138,7 @@ impl History {
         for target in &view.targets {
             let known = self.states.get(&target.id).copied().flatten();
             if known != Some(target.state) {
-                let at = target.ended_at.unwrap_or(target.updated_at);
+                let at = target.worked_until().unwrap_or(target.updated_at);
                 all.add(at, difference(known, target.state));
             }
         }

@@ -7,6 +7,7 @@ mod issue;
 mod live;
 mod outage;
 mod page;
+mod publishing;
 mod status;
 mod table;
 
@@ -18,6 +19,7 @@ pub use issue::{issue_body, ticked};
 pub use live::{Waiting, changes, frame};
 pub use outage::{outage, service};
 pub use page::{PageOptions, page, policy};
+pub use publishing::Publishing;
 pub use status::{Status, status};
 pub use table::{list, table};
 

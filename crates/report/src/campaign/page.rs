@@ -223,6 +223,12 @@ fn cards(view: &CampaignView, figures: &Figures, spec: &Spec) -> Markup {
         @if let Some(each) = figures.run_ms {
             (card("One run", html! { (duration(each)) }, html! { "on average" }))
         }
+        @if let Some(each) = figures.publishing_ms {
+            (card("Publishing", html! { (duration(each)) }, html! { "each, on average" }))
+        }
+        @if let Some(each) = figures.review_ms {
+            (card("Review", html! { (duration(each)) }, html! { "until merged or closed, on average" }))
+        }
         @if let Some(eta) = figures.eta {
             (card("Left", html! { (duration(eta.ms())) }, html! {
                 @if eta.is_by_rate_limit() { "publishing at GitHub's pace" }

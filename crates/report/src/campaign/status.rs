@@ -92,8 +92,16 @@ pub struct TargetStatus {
     pub tokens: i64,
     pub started_at: Option<String>,
     pub ended_at: Option<String>,
+    /// When publishing was over: the pull request was open, or there was nothing to open.
+    pub published_at: Option<String>,
+    /// When the pull request was merged or closed.
+    pub closed_at: Option<String>,
     /// Length of its last run, or of the one that is going on.
     pub seconds: Option<i64>,
+    /// Length of publishing, without the wait for it.
+    pub publishing_seconds: Option<i64>,
+    /// How long the pull request was open, or has been.
+    pub review_seconds: Option<i64>,
 }
 
 /// A campaign as programs read it.
@@ -172,7 +180,11 @@ fn target_status(target: &Target, view: &CampaignView) -> TargetStatus {
         tokens: target.tokens,
         started_at: target.started_at.map(rfc3339),
         ended_at: target.ended_at.map(rfc3339),
+        published_at: target.published_at.map(rfc3339),
+        closed_at: target.closed_at.map(rfc3339),
         seconds: figures::lasted(target, view.now).map(|ms| ms / 1_000),
+        publishing_seconds: figures::in_publishing(target, view.now).map(|ms| ms / 1_000),
+        review_seconds: figures::in_review(target, view.now).map(|ms| ms / 1_000),
     }
 }
 

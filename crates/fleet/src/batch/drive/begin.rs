@@ -8,7 +8,7 @@ use crate::batch::fleet::Fleet;
 use crate::batch::plan::{self, PlannedTarget};
 use crate::batch::selection::{self, Selection};
 use crate::batch::{publish, refresh, select, target};
-use crate::store::{Imported, Store, StoreError};
+use crate::store::{Imported, SeenRepository, Store, StoreError};
 use patchwright_base::error::{Failure, Result};
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, CampaignView, NewTarget, Target, TargetState,
@@ -58,21 +58,16 @@ pub(super) async fn begin(
     // First, because a pull request that was merged since decides about gates and about finished
     // targets.
     look_at_pulls(fleet, &campaign).await;
-    let (planned, selection) = if options.publish_only {
-        let selection = match &options.selection {
-            Some(selection) => selection.clone(),
-            None => select::selection(fleet, &campaign).await?,
-        };
-        (None, selection)
-    } else {
-        let planned = plan::make(fleet, &campaign).await?.targets;
-        let names = planned.iter().map(|planned| planned.target.repository.as_str());
-        let selection = Selection::new(names.filter(|name| campaign.excluded_by(name).is_none()));
-        (Some(chosen(planned, options)?), selection)
-    };
+    let Selected { planned, selection, seen } = selected(fleet, &campaign, options).await?;
     let campaign = with_options(campaign, options);
     let store = &fleet.store;
     let row = store.put_campaign(&row_of(&campaign)?).await?;
+    give_way(fleet, &row, watch).await?;
+    // Before anything asks for the targets by their repositories.
+    let renamed = store.see_repositories(&row.id, &seen).await?;
+    if renamed > 0 {
+        watch.say(&format!("{} of other names now", repositories(renamed)));
+    }
     // Workers on other machines check targets against this selection.
     selection::keep(fleet, &campaign, &selection).await?;
     if row.state == CampaignState::Closed {
@@ -103,6 +98,52 @@ pub(super) async fn begin(
     // A process that died between two writes can leave a target without its job.
     heal(fleet, &campaign, &row.id).await?;
     Ok((campaign, row))
+}
+
+/// What a campaign selects now.
+struct Selected {
+    /// What is to be there; `None` when nothing is run.
+    planned: Option<Vec<NewTarget>>,
+    selection: Selection,
+    seen: Vec<SeenRepository>,
+}
+
+async fn selected(fleet: &Fleet, campaign: &Campaign, options: &Options) -> Result<Selected> {
+    if options.publish_only {
+        let selection = match &options.selection {
+            Some(selection) => selection.clone(),
+            None => select::selection(fleet, campaign).await?,
+        };
+        return Ok(Selected { planned: None, selection, seen: Vec::new() });
+    }
+    let plan::Plan { targets, seen, .. } = plan::make(fleet, campaign).await?;
+    let all = targets.iter().map(|planned| {
+        (planned.target.repository.as_str(), planned.target.repository_id.as_deref())
+    });
+    let selection = Selection::new(all.filter(|(name, _)| campaign.excluded_by(name).is_none()));
+    Ok(Selected { planned: Some(chosen(targets, options)?), selection, seen })
+}
+
+/// The file has changed in the middle of its work: another campaign of the same name would work on the same
+/// branches of the same repositories. It pauses, and what it has made stays.
+async fn give_way(
+    fleet: &Fleet,
+    row: &CampaignRow,
+    watch: &mut dyn CampaignObserver,
+) -> Result<()> {
+    if row.state == CampaignState::Closed {
+        return Ok(());
+    }
+    let others = fleet.store.campaigns(Some(&row.name)).await?;
+    let is_other =
+        |other: &&CampaignRow| other.id != row.id && other.state == CampaignState::Running;
+    for other in others.iter().filter(is_other) {
+        let why = format!("its file has changed, and `{}` works on the same branches now", row.id);
+        if fleet.store.set_campaign_state(&other.id, CampaignState::Paused, Some(&why)).await? {
+            watch.say(&format!("`{}` is paused: {why}", other.id));
+        }
+    }
+    Ok(())
 }
 
 /// Takes over what another database has of this campaign, as far as it selects it.

@@ -140,8 +140,7 @@ impl Publisher<'_> {
         if all.is_empty() {
             return Ok(BranchPulls::default());
         }
-        let history =
-            self.fleet.store.history(&self.campaign.name, &self.target.repository).await?;
+        let history = self.history().await?;
         let known: HashMap<u64, &Target> = history
             .iter()
             .rev()
@@ -173,7 +172,10 @@ impl Publisher<'_> {
     ) -> PublishResult<ClosedPull> {
         let target = known.get(&pull.number);
         let (number, url, merged) = (pull.number, pull.html_url, pull.merged);
-        if !merged && target.is_some_and(|target| target.state == TargetState::Superseded) {
+        let closed_by_us = |target: &&Target| {
+            target.state == TargetState::Superseded || target.closing_at.is_some()
+        };
+        if !merged && target.is_some_and(|target| closed_by_us(&target)) {
             // `batch close` closed it, which is no rejection by a person.
             return Ok(ClosedPull { number, url, merged, same_task: false, same_change: false });
         }

@@ -6,7 +6,7 @@ use super::vetted::{StoredChange, VettedChange};
 use super::{End, PublishError, PublishResult, Publisher};
 use crate::batch::{selection, stored};
 use patchwright_base::error::Failure;
-use patchwright_forge::{Comparison, Forge, Repository, RepositoryId};
+use patchwright_forge::{Comparison, Forge, Repository, RepositoryId, same_repository};
 use patchwright_git::clone::{DEFAULT_DEPTH, Repo, mirror};
 use patchwright_git::merge::{BaseComparison, compare_with_base};
 use patchwright_git::{blocking, commit};
@@ -37,11 +37,12 @@ impl Publisher<'_> {
         &self,
     ) -> PublishResult<std::result::Result<RepositorySnapshot, End>> {
         let id = self.repository_id()?;
-        let repository = self.forge.repository(&id).await?;
+        let node_id = self.target.repository_id.as_deref();
+        let repository = same_repository(self.forge.as_ref(), &id, node_id).await?;
         let names = [id.to_string(), repository.id.to_string()];
         let [recorded, now] = &names;
         if let Some(message) =
-            selection::refusal(self.fleet, &self.campaign, &[recorded, now]).await?
+            selection::refusal(self.fleet, &self.campaign, &[recorded, now], node_id).await?
         {
             return Err(PublishError::Final { class: ErrorClass::Policy, message });
         }
@@ -54,6 +55,7 @@ impl Publisher<'_> {
         // GitHub follows renames, so the answer may name another repository than the one asked
         // about.
         if repository.id != id {
+            self.renamed(&repository).await?;
             said.push(format!("`{id}` is called `{}` now", repository.id));
         }
         let base_branch = self.base_branch(&repository, &mut said).await?;
@@ -91,6 +93,13 @@ impl Publisher<'_> {
         }
         let said = (!said.is_empty()).then(|| said.join("; "));
         Ok(Ok(RepositorySnapshot { repository, repo, base_branch, vetted, said }))
+    }
+
+    /// The target follows its repository: pages, and looks at its pull request, go by the name.
+    async fn renamed(&self, repository: &Repository) -> PublishResult<()> {
+        let Some(id) = &self.target.repository_id else { return Ok(()) };
+        let name = repository.id.to_string();
+        Ok(self.fleet.store.rename_target(self.target.id, id, &name).await?)
     }
 
     /// The change has to be made on a commit of the branch that it goes to: otherwise everything between

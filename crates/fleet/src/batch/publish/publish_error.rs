@@ -3,6 +3,7 @@
 
 use crate::batch::fleet::Fleet;
 use crate::batch::lease::HeldJob;
+use crate::batch::owner;
 use crate::batch::pace::scaled_wait;
 use crate::store::{StoreError, StoreResult};
 use patchwright_forge::{ForgeError, Need, StateProblem};
@@ -113,6 +114,15 @@ pub(super) async fn end(
         PublishError::Final { class, message } => (RetryDecision::Final(class), message, None),
         PublishError::Forge(err) => (decision(&err), words(&err), err.outage()),
     };
+    let (decision, message) = match decision {
+        RetryDecision::Final(ErrorClass::Access) => {
+            match owner::vanished(fleet, &target.repository).await {
+                Some(why) => (RetryDecision::PauseCampaign, why),
+                None => (RetryDecision::Final(ErrorClass::Access), message),
+            }
+        }
+        decision => (decision, message),
+    };
     let why = fleet.redactor.redact(&message);
     if let (RetryDecision::Retry(_), Some(outage)) = (&decision, outage) {
         let postponed = fleet.outages.postponed(held, outage, &why, &fleet.token).await?;
@@ -154,6 +164,7 @@ pub(super) async fn end(
         tokens: 0,
         pull_request: None,
         url: None,
+        writes: held.written(),
     };
     let job_end = JobEnd::Failed { why };
     fleet.store.end_target(&held.lease, target.id, &end, None, None, &job_end).await

@@ -43,8 +43,7 @@ impl Publisher<'_> {
 
     /// The newest target of this repository in a campaign of this name that has an open pull request.
     async fn open_already(&self) -> StoreResult<Option<Target>> {
-        let store = &self.fleet.store;
-        let history = store.history(&self.campaign.name, &self.target.repository).await?;
+        let history = self.history().await?;
         let is_open = |target: &Target| {
             matches!(target.state, TargetState::Open | TargetState::Draft)
                 && target.id != self.target.id
@@ -53,16 +52,14 @@ impl Publisher<'_> {
     }
 
     async fn open_count(&self) -> StoreResult<usize> {
-        let view = self.fleet.store.view(&self.target.campaign).await?;
-        let is_open =
-            |target: &&Target| matches!(target.state, TargetState::Open | TargetState::Draft);
-        Ok(view.targets.iter().filter(is_open).count())
+        let states = [TargetState::Open, TargetState::Draft];
+        self.fleet.store.count_targets(&self.target.campaign, &states).await
     }
 
     /// Another campaign has proposed the very same change, or somebody has rejected it there.
     pub(super) async fn same_elsewhere(&self) -> PublishResult<Option<End>> {
         let (store, target) = (&self.fleet.store, &self.target);
-        for other in store.same_change(&target.repository, &self.changeset.change_id).await? {
+        for other in store.same_change(target, &self.changeset.change_id).await? {
             let campaign = store.campaign(&other.campaign).await?.name;
             let Some(number) = other.pull_request.and_then(|number| u64::try_from(number).ok())
             else {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::TargetAttempt;
 use crate::batch::campaign::PublishAs;
-use crate::batch::{pace, publish, stored};
+use crate::batch::{owner, pace, publish, stored};
 use crate::store::StoreError;
 use patchwright_base::error::{Failure, Outage};
 use patchwright_base::text;
@@ -166,7 +166,7 @@ impl TargetAttempt<'_> {
     /// earlier target is brought up to date instead.
     async fn same_elsewhere(&self, changeset: &Changeset) -> Result<Option<String>, StoreError> {
         let store = &self.fleet.store;
-        let same = store.same_change(&changeset.repository, &changeset.change_id).await?;
+        let same = store.same_change(&self.target, &changeset.change_id).await?;
         for other in same.iter().filter(|other| other.id != self.target.id) {
             let said = match other.state {
                 TargetState::Open | TargetState::Draft => "is open",
@@ -196,6 +196,13 @@ impl TargetAttempt<'_> {
                 if *class == ErrorClass::Sandbox && self.docker_is_away().await =>
             {
                 Ok(put_back(*class, failure, self.fleet.outages.again()))
+            }
+            RetryDecision::Final if *class == ErrorClass::Access => {
+                let Some(why) = owner::vanished(self.fleet, &self.target.repository).await else {
+                    return Ok(self.verdict_on(*class, failure, RetryDecision::Final));
+                };
+                let failure = Failure::forge(why).hint("run it again when it is back");
+                Ok(self.verdict_on(*class, &failure, RetryDecision::PauseCampaign))
             }
             decision => Ok(self.verdict_on(*class, failure, *decision)),
         }

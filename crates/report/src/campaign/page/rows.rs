@@ -40,12 +40,16 @@ pub(super) fn section(
                             (column("state", "State", false))
                             (column("pull", "Pull request", true))
                             (column("cost", "Cost", true))
-                            (column("time", "Duration", true))
+                            (column("time", "Run", true))
+                            @if spec.mode == "pr" {
+                                (column("publishing", "Publishing", true))
+                                (column("review", "Review", true))
+                            }
                             @if has_waves { (column("wave", "Wave", true)) }
                             (column("class", "Error class", false))
                             (column("reason", if spec.mode == "report" { "Answer" } else { "Reason" }, false))
                         } }
-                        tbody { @for target in targets { (row(target, view, history, has_waves, options)) } }
+                        tbody { @for target in targets { (row(target, view, history, spec, options)) } }
                     }
                 }
                 p id="none" hidden { "No repository is like that. " a href="#repositories" { "Show all" } }
@@ -83,7 +87,7 @@ fn row(
     target: &Target,
     view: &CampaignView,
     history: &History,
-    has_waves: bool,
+    spec: &Spec,
     options: &PageOptions,
 ) -> Markup {
     let failed = target.state == TargetState::Failed;
@@ -104,11 +108,20 @@ fn row(
                 (lasted.map(duration).unwrap_or_default())
                 @if target.attempts > 1 { span class="note" { (target.attempts) " attempts" } }
             }
-            @if has_waves { td class="number" { (target.wave.saturating_add(1)) } }
+            @if spec.mode == "pr" {
+                (length(figures::in_publishing(target, view.now)))
+                (length(figures::in_review(target, view.now)))
+            }
+            @if spec.waves().len() > 1 { td class="number" { (target.wave.saturating_add(1)) } }
             td { @if let Some(class) = class { code { (class) } } }
             td class="reason" { (reason(answer.or(target.reason.as_deref()))) }
         }
     }
+}
+
+/// A cell with how long something took, sorted by it.
+fn length(ms: Option<i64>) -> Markup {
+    html! { td class="number" data-sort=(ms.unwrap_or(-1)) { (ms.map(duration).unwrap_or_default()) } }
 }
 
 /// States in the order of their list: what is to come, what goes on, what has ended.

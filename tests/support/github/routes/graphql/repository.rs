@@ -180,6 +180,11 @@ pub(super) fn object(
         "message" => json!(said()),
         "messageHeadline" => json!(said().lines().next()),
         "committedDate" => time(0),
+        "author" | "committer" => {
+            let form = if field == "author" { "%ae" } else { "%ce" };
+            let email = git::run(&repository.path, &["log", "-1", &format!("--format={form}"), id]);
+            return node(Node::GitActor(email.unwrap_or_default().trim().to_owned()));
+        }
         _ => return node(Node::Repository(place)),
     })
 }

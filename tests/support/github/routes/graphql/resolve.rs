@@ -25,6 +25,8 @@ pub(super) enum Node {
     Ref(usize, String),
     /// What a repository has at an object id.
     Object(usize, String, &'static str),
+    /// Who made a commit, by its address.
+    GitActor(String),
     RepositoryTopic(String),
     Topic(String),
     Language(String),
@@ -70,6 +72,7 @@ impl Node {
             Node::RepositoryTopic(_) => "RepositoryTopic",
             Node::Topic(_) => "Topic",
             Node::Language(_) => "Language",
+            Node::GitActor(_) => "GitActor",
             Node::Actor(login) => world.users.get(login).map_or("User", |user| user.kind),
             Node::RateLimit => "RateLimit",
             Node::Payload(..) => "Payload",
@@ -129,6 +132,10 @@ pub(super) fn resolve(
             "resourcePath" => value(json!(format!("/topics/{name}"))),
             _ => value(json!(format!("{}/topics/{name}", request.base.server))),
         },
+        Node::GitActor(email) => value(match field {
+            "email" => json!(email),
+            _ => Value::Null,
+        }),
         Node::Topic(name) | Node::Language(name) => value(match field {
             "id" => json!(format!("T_{name}")),
             "color" => json!("#ededed"),

@@ -85,7 +85,10 @@ type PullRequestReviewComment is Node
   pullRequestReview: PullRequestReview
 type Commit is GitObject Node
   id oid abbreviatedOid commitUrl commitResourcePath message messageHeadline committedDate: =
+  author committer: GitActor
   repository: Repository
+type GitActor
+  name email date: =
 type PullRequestReview is Node
   id databaseId fullDatabaseId body state authorAssociation createdAt updatedAt submittedAt url: =
   isMinimized minimizedReason viewerDidAuthor: =

@@ -1,0 +1,114 @@
+//! Which repository a target is of: GitHub's node id says it, whatever the repository is called now.
+//!
+//! Rows of older versions have only a name. They get the id when a campaign looks at its repositories, and
+//! a row of a repository that is called otherwise now follows it.
+
+use super::db::{Write, get};
+use super::{Store, StoreResult};
+
+/// A repository as it was seen on the forge just now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenRepository {
+    /// GitHub's node id.
+    pub id: String,
+    /// `OWNER/REPO` as it is called now.
+    pub name: String,
+    /// As it was asked for: the forge led from this name to it.
+    pub asked: String,
+}
+
+impl Store {
+    /// Writes down what these repositories of a campaign are and how they are called. Returns how many
+    /// targets have another name now.
+    pub async fn see_repositories(
+        &self,
+        campaign: &str,
+        seen: &[SeenRepository],
+    ) -> StoreResult<usize> {
+        if seen.is_empty() {
+            return Ok(0);
+        }
+        let mut write = self.write().await?;
+        let mut renamed = 0;
+        for one in seen {
+            for name in [&one.name, &one.asked] {
+                adopt(&mut write, campaign, one, name).await?;
+            }
+            renamed += rename(&mut write, campaign, one).await?;
+        }
+        write.commit().await?;
+        Ok(renamed)
+    }
+
+    /// One target's repository is called otherwise now. Nothing is written when it is another repository.
+    pub async fn rename_target(&self, target: i64, id: &str, name: &str) -> StoreResult<()> {
+        let mut write = self.write().await?;
+        let row = sqlx::query("SELECT campaign FROM targets WHERE id = $1 AND repository_id = $2");
+        let row = row.bind(target).bind(id).fetch_optional(write.db()).await?;
+        if let Some(row) = row {
+            let campaign: String = get(&row, "campaign")?;
+            let seen =
+                SeenRepository { id: id.to_owned(), name: name.to_owned(), asked: name.to_owned() };
+            rename(&mut write, &campaign, &seen).await?;
+        }
+        write.commit().await
+    }
+}
+
+/// Rows of this name that no id is known of, in all campaigns of the same name. One that would become the
+/// double of another row stays as it is.
+async fn adopt(
+    write: &mut Write<'_>,
+    campaign: &str,
+    seen: &SeenRepository,
+    name: &str,
+) -> StoreResult<()> {
+    sqlx::query(
+        "UPDATE targets SET repository_id = $1
+         WHERE repository_id IS NULL AND lower(repository) = $2
+            AND campaign IN (SELECT o.id FROM campaigns c JOIN campaigns o ON o.name = c.name
+                WHERE c.id = $3)
+            AND NOT EXISTS (SELECT 1 FROM targets o WHERE o.campaign = targets.campaign
+                AND COALESCE(o.repository_id, lower(o.repository)) = $4
+                AND COALESCE(o.number, 0) = COALESCE(targets.number, 0)
+                AND o.base_sha = targets.base_sha)",
+    )
+    .bind(seen.id.as_str())
+    .bind(name.to_ascii_lowercase())
+    .bind(campaign)
+    .bind(seen.id.as_str())
+    .execute(write.db())
+    .await?;
+    Ok(())
+}
+
+/// Targets and their changes follow the repository to its new name.
+async fn rename(
+    write: &mut Write<'_>,
+    campaign: &str,
+    seen: &SeenRepository,
+) -> StoreResult<usize> {
+    let now = write.now;
+    let rows = sqlx::query(
+        "UPDATE targets SET repository = $1, updated_at = $2
+         WHERE campaign = $3 AND repository_id = $4 AND repository <> $5 RETURNING id",
+    )
+    .bind(seen.name.as_str())
+    .bind(now)
+    .bind(campaign)
+    .bind(seen.id.as_str())
+    .bind(seen.name.as_str())
+    .fetch_all(write.db())
+    .await?;
+    for row in &rows {
+        let target: i64 = get(row, "id")?;
+        sqlx::query("UPDATE changesets SET repository = $1 WHERE target = $2")
+            .bind(seen.name.as_str())
+            .bind(target)
+            .execute(write.db())
+            .await?;
+        let text = format!("its repository is called `{}` now", seen.name);
+        write.say(campaign, Some(target), "renamed", Some(&text));
+    }
+    Ok(rows.len())
+}

@@ -1,0 +1,34 @@
+//! One repository, found again although it was renamed or has another owner, and never mistaken for the one
+//! that took over its name.
+
+use super::{Forge, ForgeError, Repository, RepositoryId};
+
+/// The repository with this id, which was called `name` when it was looked at last. Without an id, the one
+/// that has the name.
+///
+/// # Errors
+/// [`ForgeError::NotFound`] when it is gone, or we may not see it any more; also when another one has its name.
+pub async fn same_repository(
+    forge: &dyn Forge,
+    name: &RepositoryId,
+    node_id: Option<&str>,
+) -> Result<Repository, ForgeError> {
+    let by_name = forge.repository(name).await;
+    let Some(node_id) = node_id.filter(|id| !id.is_empty()) else { return by_name };
+    let is_it = |found: &Repository| found.node_id.is_empty() || found.node_id == node_id;
+    match &by_name {
+        Ok(found) if !is_it(found) => {}
+        // A redirect ends when somebody takes the old name; the one that was chosen still has its id.
+        Err(ForgeError::NotFound { .. }) => {}
+        Ok(_) | Err(_) => return by_name,
+    }
+    let gone = || match by_name {
+        Err(err) => Err(err),
+        Ok(_) => Err(ForgeError::NotFound {
+            what: format!("another repository is called `{name}` now, and the one that was chosen"),
+        }),
+    };
+    let Some(now) = forge.repository_by_id(node_id).await? else { return gone() };
+    let found = forge.repository(&now).await?;
+    if is_it(&found) { Ok(found) } else { gone() }
+}
