@@ -30,6 +30,7 @@ mod renew;
 mod reviews;
 mod runs;
 mod schedules;
+mod simulated;
 mod targets;
 
 use std::fmt;
@@ -37,6 +38,7 @@ use std::sync::Arc;
 
 pub use abandoned::HeldLease;
 pub use campaigns::CampaignSummary;
+pub(crate) use claim::PROBE;
 pub use claim::{Bound, HotStatement};
 pub use deliveries::DeliveryRow;
 pub use events::StateChange;
@@ -45,10 +47,13 @@ pub use jobs::QueueOutlook;
 pub use migrate::VERSION;
 pub use news::Deaf;
 pub use open::file_url;
+pub(crate) use outages::{Breaker, is_paused};
 pub use outages::{CutOff, OutageTimes};
+pub(crate) use pace::Pace;
 pub use queue::{QueuedJob, RunningJob};
 pub use reviews::{PaidReview, ReviewCaps, ReviewSlot};
 pub use runs::{EndedRun, MOST_EXAMINED, PAGE, RunCursor, RunDay, RunPage, RunRow, RunSearch};
+pub use simulated::StoreSize;
 use sqlx::AnyPool;
 
 use crate::store::db::{Dialect, get};
