@@ -5,6 +5,7 @@ pub mod plan;
 pub mod retry;
 pub mod run;
 mod selector;
+pub mod simulate;
 pub mod status;
 
 use std::path::Path;
@@ -27,6 +28,7 @@ pub struct Args {
 pub enum Command {
     Plan(plan::Args),
     Run(run::Args),
+    Simulate(simulate::Args),
     Status(status::Args),
     Retry(retry::Args),
     Close(close::Args),
@@ -38,6 +40,7 @@ impl Args {
         match &self.command {
             Command::Plan(args) => &args.common,
             Command::Run(args) => &args.common,
+            Command::Simulate(args) => &args.common,
             Command::Status(args) => &args.common,
             Command::Retry(args) => &args.common,
             Command::Close(args) => &args.common,
@@ -64,6 +67,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     match args.command {
         Command::Plan(args) => plan::run(args, env, ui).await,
         Command::Run(args) => run::run(args, env, ui).await,
+        Command::Simulate(args) => simulate::run(args, env, ui).await,
         Command::Status(args) => status::run(args, env, ui).await,
         Command::Retry(args) => retry::run(args, env, ui).await,
         Command::Close(args) => close::run(args, env, ui).await,

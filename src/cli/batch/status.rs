@@ -1,6 +1,6 @@
 //! `patchwright batch status`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
@@ -54,7 +54,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         refreshed(&fleet, &row.id, ui).await?;
         (fleet.store, row.id)
     } else {
-        let store = existing(&args, env).await?;
+        let store = existing(args.database.as_deref(), &args.common, env).await?;
         let row = wanted.find(&store, ui).await?;
         (store, row.id)
     };
@@ -91,7 +91,7 @@ async fn refreshed(fleet: &Fleet, id: &str, ui: Ui) -> Result<()> {
 }
 
 async fn list(args: &Args, env: &Env, ui: Ui) -> Result<u8> {
-    let rows = existing(args, env).await?.campaigns(None).await?;
+    let rows = existing(args.database.as_deref(), &args.common, env).await?.campaigns(None).await?;
     if rows.is_empty() {
         return Err(unknown("no campaign was run yet"));
     }
@@ -112,9 +112,9 @@ async fn list(args: &Args, env: &Env, ui: Ui) -> Result<u8> {
 }
 
 /// The database, when there is one: asking does not make one.
-async fn existing(args: &Args, env: &Env) -> Result<Store> {
-    let file = match (&args.database, env.database_url()) {
-        (Some(file), _) => file.clone(),
+pub(super) async fn existing(database: Option<&Path>, common: &Common, env: &Env) -> Result<Store> {
+    let file = match (database, env.database_url()) {
+        (Some(file), _) => file.to_owned(),
         (None, Some(url)) => match url.strip_prefix("sqlite:") {
             Some(path) => {
                 let path = path.strip_prefix("//").unwrap_or(path);
@@ -122,7 +122,7 @@ async fn existing(args: &Args, env: &Env) -> Result<Store> {
             }
             None => return Ok(Store::open(url).await?),
         },
-        (None, None) => world::state_dir(&args.common, env)?.join("fleet.db"),
+        (None, None) => world::state_dir(common, env)?.join("fleet.db"),
     };
     if !file.exists() {
         return Err(unknown(format!("there is no database at `{}`", file.display())));

@@ -4,7 +4,7 @@
 //! store, and everything that it does is there once. [`advance`] is the step by which a campaign goes on;
 //! workers take it too, so that a campaign nobody watches opens its waves.
 
-mod begin;
+pub(super) mod begin;
 
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
@@ -255,18 +255,22 @@ async fn track(fleet: &Fleet, id: &str, last: bool) {
     }
 }
 
-fn is_being_published(target: &Target) -> bool {
+pub(super) fn is_being_published(target: &Target) -> bool {
     matches!(target.state, TargetState::Ready | TargetState::Publishing)
 }
 
 /// Why no further run is begun, when the budget has no room for what one may cost.
 fn short_of_money(fleet: &Fleet, campaign: &Campaign, view: &CampaignView) -> Option<String> {
+    no_room(reserve(fleet, campaign), view)
+}
+
+/// The same, when a run may cost `next` dollars.
+pub(super) fn no_room(next: f64, view: &CampaignView) -> Option<String> {
     let budget = view.campaign.budget_usd?;
     let is = |state: TargetState| view.targets.iter().any(|target| target.state == state);
     if is(TargetState::Running) || !is(TargetState::Queued) && !is(TargetState::Waiting) {
         return None;
     }
-    let next = reserve(fleet, campaign);
     let spent = view.campaign.spent_usd;
     // The margin absorbs rounding of sums of many small costs.
     (spent >= budget || spent + next > budget + 1e-6).then(|| {

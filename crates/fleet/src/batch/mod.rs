@@ -26,6 +26,7 @@ mod reader;
 pub mod refresh;
 pub mod select;
 pub mod selection;
+pub mod simulate;
 pub mod stored;
 pub mod target;
 mod template;

@@ -21,7 +21,7 @@ use patchwright_report::campaign as report;
 use patchwright_sandbox::docker::DockerSandbox;
 use patchwright_types::campaign::Millis;
 
-const TIMES: OutageTimes = OutageTimes {
+pub(super) const TIMES: OutageTimes = OutageTimes {
     first: 30_000,
     longest: 300_000,
     patience_with_one: 30 * 60_000,
@@ -30,7 +30,7 @@ const TIMES: OutageTimes = OutageTimes {
 /// Between two looks at what other processes know.
 const LOOK: Duration = Duration::from_secs(1);
 /// Before a job that was cut off may be taken again, unless the service is still out then.
-const AGAIN: Duration = Duration::from_secs(30);
+pub(super) const AGAIN: Duration = Duration::from_secs(30);
 
 /// What this process knows of outages.
 pub struct Outages {

@@ -16,9 +16,9 @@ use patchwright_forge::github::Gate;
 use patchwright_types::campaign::{JobKind, Millis, PaceLimits, WriteSlot};
 
 /// Writes of the publisher that would have to wait longer than so many others take are put back.
-const PUBLISHER_PATIENCE: i64 = 120;
+pub(super) const PUBLISHER_PATIENCE: i64 = 120;
 /// Everything else waits up to a full hour: its work was paid for, or a person is waiting for it.
-const PATIENCE: i64 = 4_000;
+pub(super) const PATIENCE: i64 = 4_000;
 /// Less than this is no delay.
 const LATE: Duration = Duration::from_millis(250);
 /// How often a place is given back because it was missed.

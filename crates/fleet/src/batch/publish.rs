@@ -7,9 +7,9 @@
 
 mod choice;
 mod place;
-mod publish_error;
+pub(super) mod publish_error;
 mod vetted;
-mod when;
+pub(super) mod when;
 
 use std::sync::Arc;
 
@@ -36,18 +36,23 @@ use patchwright_types::campaign::{
 };
 
 /// Attempts after transient errors; the last ones are half an hour apart.
-const ATTEMPTS: i64 = 8;
+pub(super) const ATTEMPTS: i64 = 8;
 /// How often a branch that moves meanwhile is looked at again.
 const TRIES: u32 = 3;
 
 /// The job that publishes a target's changeset: one at a time for each token.
 pub fn job(fleet: &Fleet, target: &Target) -> NewJob {
+    job_for(&fleet.token, target)
+}
+
+/// The same, by the token's fingerprint.
+pub(super) fn job_for(token: &str, target: &Target) -> NewJob {
     NewJob {
         kind: JobKind::Publish,
         key: format!("publish:{}", target.id),
         campaign: Some(target.campaign.clone()),
         subject: target.id.to_string(),
-        lane: Some(format!("publish:{}", fleet.token)),
+        lane: Some(format!("publish:{token}")),
         organization: None,
         priority: 10,
         max_attempts: ATTEMPTS,

@@ -1,15 +1,24 @@
 //! From `select` to repositories, with what is needed to decide about each.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use super::campaign::{Campaign, CampaignMode};
 use super::fleet::Fleet;
 use super::owner;
 use super::selection::Selection;
+use super::simulate::discovery;
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::github::{Facts, HeadFacts, PullFacts, Wanted};
 use patchwright_forge::{Comparison, Forge, ForgeError, RepositoryId};
 use patchwright_task::workspace::is_said_ours;
+
+/// Fewer are looked at without a word.
+const MANY: usize = 500;
+/// How long GitHub takes for a question about fifty repositories, more or less.
+const QUESTION: Duration = Duration::from_millis(1_500);
+/// Of GitHub's GraphQL API, for each token.
+const POINTS_OF_AN_HOUR: u64 = 5_000;
 
 /// A repository that was selected, with what decides whether there is something to do.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -63,15 +72,20 @@ pub async fn discover(fleet: &Fleet, campaign: &Campaign) -> Result<Vec<Candidat
         open_pulls: campaign.mode == CampaignMode::Review,
         files: campaign.select.files.clone(),
     };
-    let found = fleet.forge.look_at(&names, &wanted).await?;
+    if let Some(words) = cost(names.len()) {
+        fleet.ui.say(&words);
+    }
     let pushable = pushable(fleet).await?;
-    let listed: Vec<String> =
-        campaign.select.repositories.iter().map(|name| name.to_lowercase()).collect();
+    let mut listed: HashMap<String, usize> = HashMap::new();
+    for (place, name) in campaign.select.repositories.iter().enumerate() {
+        listed.entry(name.to_lowercase()).or_insert(place);
+    }
     let mut candidates: Vec<Candidate> = Vec::new();
-    for facts in found {
+    // One after the other: a hundred thousand answers are not kept beside what is made of them.
+    let mut take = |facts: Facts| {
         let place = [&facts.asked, &facts.repository]
             .iter()
-            .find_map(|name| listed.iter().position(|one| *one == name.to_lowercase()));
+            .find_map(|name| listed.get(&name.to_lowercase()).copied());
         if facts.trouble.is_none() && !facts.asked.eq_ignore_ascii_case(&facts.repository) {
             let (asked, now) = (&facts.asked, &facts.repository);
             fleet.ui.say(&format!("note: `{asked}` is called `{now}` now"));
@@ -86,7 +100,8 @@ pub async fn discover(fleet: &Fleet, campaign: &Campaign) -> Result<Vec<Candidat
         if has_topic(campaign, &candidate) {
             candidates.push(candidate);
         }
-    }
+    };
+    fleet.forge.look_at_each(&names, &wanted, &mut take).await?;
     if candidates.is_empty() {
         let mut failure =
             Failure::nothing_to_do(format!("campaign `{}` selects no repository", campaign.name))
@@ -96,8 +111,29 @@ pub async fn discover(fleet: &Fleet, campaign: &Campaign) -> Result<Vec<Candidat
         }
         return Err(failure);
     }
-    candidates.sort_by_key(|candidate| candidate.repository.to_lowercase());
+    candidates.sort_by_cached_key(|candidate| candidate.repository.to_lowercase());
     Ok(candidates)
+}
+
+/// What looking at so many repositories costs, for people, when that is worth a word.
+fn cost(repositories: usize) -> Option<String> {
+    if repositories < MANY {
+        return None;
+    }
+    let asked = discovery(repositories as u64);
+    let seconds = asked.graphql * QUESTION.as_millis().try_into().unwrap_or(u64::MAX) / 1_000;
+    let hour = if asked.points > POINTS_OF_AN_HOUR {
+        "; that is more than one hour's, so GitHub will make it wait"
+    } else {
+        ""
+    };
+    Some(format!(
+        "{repositories} repositories to look at: {} GraphQL questions ({} of the {POINTS_OF_AN_HOUR} points of \
+         an hour), about {} min{hour}",
+        asked.graphql,
+        asked.points,
+        seconds.div_ceil(60),
+    ))
 }
 
 /// The names of what the campaign selects now: as listed, and as they are called today.

@@ -4,7 +4,7 @@
 //! job; only then is the run's own journal closed, so that a process that dies in between adopts the
 //! result instead of asking the model again.
 
-mod verdict;
+pub(super) mod verdict;
 
 use std::sync::Arc;
 
@@ -38,6 +38,11 @@ const ATTEMPTS: u32 = 3;
 
 /// The job that works on a target.
 pub fn job(fleet: &Fleet, campaign: &Campaign, target: &Target) -> NewJob {
+    job_for(drive::reserve(fleet, campaign), campaign, target)
+}
+
+/// The same, when a run may cost so many dollars.
+pub(super) fn job_for(reserve_usd: f64, campaign: &Campaign, target: &Target) -> NewJob {
     let owner = target.repository.split('/').next().unwrap_or_default();
     NewJob {
         kind: JobKind::Target,
@@ -50,7 +55,7 @@ pub fn job(fleet: &Fleet, campaign: &Campaign, target: &Target) -> NewJob {
         organization: Some(owner.to_owned()),
         priority: 0,
         max_attempts: i64::from(campaign.limits.max_attempts.unwrap_or(ATTEMPTS).max(1)),
-        reserve_usd: campaign.agent.max_cost_usd.unwrap_or(fleet.config.limits.max_cost_usd),
+        reserve_usd,
         run_at: 0,
     }
 }

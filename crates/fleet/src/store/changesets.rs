@@ -100,4 +100,16 @@ impl Store {
         let rows = rows.bind(change_id).fetch_all(&self.inner.pool).await?;
         rows.iter().map(target_of).collect()
     }
+
+    /// How many bytes the stored changes of a campaign have on average; 0 without one.
+    ///
+    /// # Errors
+    /// When the database cannot be used.
+    pub async fn average_pack(&self, campaign: &str) -> StoreResult<i64> {
+        let row = sqlx::query(
+            "SELECT CAST(COALESCE(AVG(LENGTH(c.pack)), 0) AS BIGINT) AS bytes FROM changesets c
+             WHERE c.target IN (SELECT t.id FROM targets t WHERE t.campaign = $1)",
+        );
+        get(&row.bind(campaign).fetch_one(&self.inner.pool).await?, "bytes")
+    }
 }

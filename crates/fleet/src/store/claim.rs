@@ -21,7 +21,7 @@ use sqlx::AssertSqlSafe;
 use sqlx::any::AnyRow;
 
 use super::db::{Dialect, SharedLock, Write, get, meaningless, word};
-use super::outages::LONGEST_PAUSE;
+use super::outages::is_paused;
 use super::targets::set_state;
 use super::{Store, StoreResult};
 use patchwright_base::error::Service;
@@ -34,7 +34,7 @@ use statements::{FIND_BEGINS, Group, LANE, OUTAGES, find, hot, next_due, pick, t
 /// How often a claim looks again when others were faster at all that it saw.
 const LOOKS: usize = 4;
 /// Milliseconds after which another probe of a service is let through, when the last one has said nothing.
-const PROBE: Millis = 120_000;
+pub(crate) const PROBE: Millis = 120_000;
 
 /// A group that may give a job.
 struct Found {
@@ -128,7 +128,7 @@ impl Store {
     async fn find(&self, kinds: &[JobKind], campaign: Option<&str>) -> StoreResult<Vec<Found>> {
         let pool = &self.inner.pool;
         let mut look = match self.inner.dialect {
-            Dialect::Sqlite => pool.begin().await?,
+            Dialect::Sqlite | Dialect::Simulated => pool.begin().await?,
             Dialect::Postgres => pool.begin_with(FIND_BEGINS).await?,
         };
         let row = sqlx::query(self.inner.dialect.now()).fetch_one(&mut *look).await?;
@@ -220,7 +220,7 @@ async fn lane_is_free(
     job: i64,
     lane: &str,
 ) -> StoreResult<bool> {
-    if write.dialect == Dialect::Sqlite {
+    if write.dialect.is_file() {
         // The only writer; what was read a moment ago is still true.
         return Ok(true);
     }
@@ -276,7 +276,7 @@ async fn probe(write: &mut Write<'_>, job: &Job) -> StoreResult<bool> {
         if job.kind == JobKind::Publish && service == Service::Model.word() {
             continue;
         }
-        if until > now && until <= now.saturating_add(LONGEST_PAUSE + 60_000) {
+        if is_paused(until, now) {
             return Ok(false);
         }
         let update = sqlx::query(

@@ -20,10 +20,20 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     Sqlite,
+    /// SQLite, with the time that a simulation says ([`Store::set_clock`]).
+    Simulated,
     Postgres,
 }
 
 impl Dialect {
+    /// A file of SQLite, which has a single writer.
+    pub(super) fn is_file(self) -> bool {
+        match self {
+            Dialect::Sqlite | Dialect::Simulated => true,
+            Dialect::Postgres => false,
+        }
+    }
+
     /// Now, in milliseconds, by the database's clock; not the transaction's beginning.
     pub(super) fn now(self) -> AssertSqlSafe<String> {
         AssertSqlSafe(format!("SELECT {} AS now", self.time()))
@@ -33,6 +43,7 @@ impl Dialect {
     pub(super) fn time(self) -> &'static str {
         match self {
             Dialect::Sqlite => "CAST(unixepoch('now', 'subsec') * 1000 AS INTEGER)",
+            Dialect::Simulated => "(SELECT now FROM simulated_clock)",
             Dialect::Postgres => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
         }
     }
@@ -40,7 +51,7 @@ impl Dialect {
     /// Put after a SELECT of one table: other writers of these rows wait. SQLite has one writer anyway.
     pub(super) fn for_update(self) -> &'static str {
         match self {
-            Dialect::Sqlite => "",
+            Dialect::Sqlite | Dialect::Simulated => "",
             Dialect::Postgres => " FOR UPDATE",
         }
     }
@@ -48,7 +59,7 @@ impl Dialect {
     /// The types whose names differ, in the text of a migration.
     pub(super) fn types(self, text: &str) -> String {
         let (id, bytes) = match self {
-            Dialect::Sqlite => ("INTEGER PRIMARY KEY AUTOINCREMENT", "BLOB"),
+            Dialect::Sqlite | Dialect::Simulated => ("INTEGER PRIMARY KEY AUTOINCREMENT", "BLOB"),
             Dialect::Postgres => ("BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "BYTEA"),
         };
         text.replace("{id}", id).replace("{bytes}", bytes)
@@ -141,7 +152,9 @@ impl Store {
         let tx = match inner.dialect {
             // A plain BEGIN takes the write lock at the first write and can fail there, after reads
             // that the write depends on.
-            Dialect::Sqlite => inner.pool.begin_with("BEGIN IMMEDIATE").await?,
+            Dialect::Sqlite | Dialect::Simulated => {
+                inner.pool.begin_with("BEGIN IMMEDIATE").await?
+            }
             Dialect::Postgres => inner.pool.begin().await?,
         };
         let mut write = Write {
@@ -191,7 +204,7 @@ impl Write<'_> {
     /// Takes the lock when nobody has it.
     pub(super) async fn try_lock(&mut self, lock: SharedLock, name: &str) -> StoreResult<bool> {
         match self.dialect {
-            Dialect::Sqlite => Ok(true),
+            Dialect::Sqlite | Dialect::Simulated => Ok(true),
             Dialect::Postgres => {
                 let query = sqlx::query("SELECT pg_try_advisory_xact_lock($1) AS locked");
                 get(&query.bind(lock.number(name)).fetch_one(self.db()).await?, "locked")

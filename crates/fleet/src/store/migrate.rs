@@ -79,7 +79,9 @@ impl Store {
     /// 0 when there is nothing yet.
     async fn version(&self) -> StoreResult<i64> {
         let tables = match self.inner.dialect {
-            Dialect::Sqlite => "SELECT name FROM sqlite_master WHERE type = 'table'",
+            Dialect::Sqlite | Dialect::Simulated => {
+                "SELECT name FROM sqlite_master WHERE type = 'table'"
+            }
             Dialect::Postgres => {
                 "SELECT CAST(tablename AS TEXT) AS name FROM pg_tables
                  WHERE schemaname = current_schema()"
@@ -97,7 +99,7 @@ impl Store {
             .iter()
             .find(|name| matches!(name.as_str(), "campaigns" | "targets" | "jobs" | "events"));
         let other = match self.inner.dialect {
-            Dialect::Sqlite => names.first(),
+            Dialect::Sqlite | Dialect::Simulated => names.first(),
             Dialect::Postgres => taken,
         };
         other.map_or(Ok(0), |name| {

@@ -12,7 +12,7 @@ use sqlx::postgres::PgListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::db::{Dialect, Write, get};
+use super::db::{Write, get};
 use super::pool::CROWD;
 use super::{Store, StoreError, StoreResult};
 
@@ -120,7 +120,7 @@ impl Write<'_> {
     /// Somebody waits for what this job held: its lane, or its campaign's room. Asked because a
     /// notification reaches everybody, and most ends of jobs are nobody's business.
     pub(super) async fn frees(&mut self, job: i64) -> StoreResult<()> {
-        if self.dialect == Dialect::Sqlite {
+        if self.dialect.is_file() {
             // There, the workers of other processes hear nothing anyway.
             self.news();
             return Ok(());

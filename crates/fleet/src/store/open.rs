@@ -82,7 +82,7 @@ fn decode(text: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
-fn encode(path: &str) -> String {
+pub(super) fn encode(path: &str) -> String {
     path.bytes().fold(String::new(), |mut text, byte| {
         if byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte) {
             text.push(char::from(byte));
@@ -140,7 +140,7 @@ impl Store {
 
     /// Closes every connection; of an SQLite file, everything is in the one file afterwards.
     pub async fn close(&self) {
-        if self.inner.dialect == Dialect::Sqlite {
+        if self.inner.dialect.is_file() {
             let emptied =
                 sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.inner.pool).await;
             if let Err(err) = emptied {
@@ -157,7 +157,7 @@ impl Store {
 
     /// An SQLite file: for processes of one machine.
     pub fn is_file(&self) -> bool {
-        self.inner.dialect == Dialect::Sqlite
+        self.inner.dialect.is_file()
     }
 }
 

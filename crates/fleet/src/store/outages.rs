@@ -45,13 +45,19 @@ pub struct CutOff {
 }
 
 /// A row as it is judged.
-struct Breaker {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Breaker {
     jobs: Vec<i64>,
-    since: Option<Millis>,
-    pauses: i64,
-    until: Millis,
-    probe: Option<i64>,
+    pub(crate) since: Option<Millis>,
+    pub(crate) pauses: i64,
+    pub(crate) until: Millis,
+    pub(crate) probe: Option<i64>,
     worked_at: Millis,
+}
+
+/// Whether a pause counts at this time: one that ends later than it can was written by a clock that went ahead.
+pub(crate) fn is_paused(until: Millis, now: Millis) -> bool {
+    until > now && until <= now.saturating_add(LONGEST_PAUSE + 60_000)
 }
 
 impl Breaker {
@@ -69,7 +75,7 @@ impl Breaker {
 
     /// `job` was cut off `now`, and before that at `cut_at`. `limit` is how long the service said that it
     /// lasts.
-    fn cut(
+    pub(crate) fn cut(
         &mut self,
         (job, cut_at): (i64, Option<Millis>),
         now: Millis,
@@ -99,6 +105,11 @@ impl Breaker {
         let patience = if self.jobs.len() > 1 { times.patience } else { times.patience_with_one };
         let counts = now.saturating_sub(since) > patience;
         CutOff { counts, opened, next: self.until.saturating_sub(now).max(0) }
+    }
+
+    /// The service answered.
+    pub(crate) fn works(now: Millis) -> Breaker {
+        Breaker { worked_at: now, ..Breaker::default() }
     }
 }
 

@@ -18,8 +18,8 @@ const ASK: Millis = MINUTE;
 const CLOSED: Millis = 6 * HOUR;
 
 /// What is known of one token's writes.
-#[derive(Debug, Default)]
-struct Pace {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pace {
     closed_until: Millis,
     /// Oldest first.
     recent: Vec<Millis>,
@@ -27,7 +27,7 @@ struct Pace {
 
 impl Pace {
     /// Forgets what is over, and what no clock that was right can have written.
-    fn forget(&mut self, now: Millis) {
+    pub(crate) fn forget(&mut self, now: Millis) {
         self.recent.retain(|at| *at > now - HOUR && *at <= now + MINUTE);
         self.recent.sort_unstable();
         if self.closed_until > now + CLOSED + MINUTE {
@@ -52,6 +52,28 @@ impl Pace {
         .flatten()
         .max()
         .unwrap_or(now)
+    }
+}
+
+impl Pace {
+    /// Takes the next moment when it is near, else says when to ask again.
+    pub(crate) fn reserve(&mut self, now: Millis, limits: PaceLimits) -> WriteSlot {
+        let wait = self.next(now, limits) - now;
+        if wait > NEAR {
+            return WriteSlot::AskIn((wait - NEAR / 2).clamp(1, ASK));
+        }
+        self.recent.push(now + wait);
+        WriteSlot::In(wait)
+    }
+
+    /// Nobody writes for so long.
+    pub(crate) fn close(&mut self, now: Millis, wait: Millis) {
+        self.closed_until = self.closed_until.max(now + wait.clamp(0, CLOSED));
+    }
+
+    pub(crate) fn closed_for(&self, now: Millis) -> Millis {
+        let wait = self.closed_until - now;
+        if wait > CLOSED + MINUTE { 0 } else { wait.max(0) }
     }
 }
 
@@ -96,22 +118,19 @@ impl Store {
     pub async fn reserve_write(&self, token: &str, limits: PaceLimits) -> StoreResult<WriteSlot> {
         let mut write = self.write().await?;
         let mut pace = read(&mut write, token).await?;
-        let wait = pace.next(write.now, limits) - write.now;
-        if wait > NEAR {
-            return Ok(WriteSlot::AskIn((wait - NEAR / 2).clamp(1, ASK)));
+        let slot = pace.reserve(write.now, limits);
+        if matches!(slot, WriteSlot::In(_)) {
+            keep(&mut write, token, &pace).await?;
+            write.commit().await?;
         }
-        pace.recent.push(write.now + wait);
-        keep(&mut write, token, &pace).await?;
-        write.commit().await?;
-        Ok(WriteSlot::In(wait))
+        Ok(slot)
     }
 
     /// GitHub told this token to wait: nobody writes for so long.
     pub async fn close_pace(&self, token: &str, wait: Millis) -> StoreResult<()> {
         let mut write = self.write().await?;
         let mut pace = read(&mut write, token).await?;
-        let until = write.now + wait.clamp(0, CLOSED);
-        pace.closed_until = pace.closed_until.max(until);
+        pace.close(write.now, wait);
         keep(&mut write, token, &pace).await?;
         write.commit().await
     }
@@ -120,7 +139,7 @@ impl Store {
     pub async fn pace_closed_for(&self, token: &str) -> StoreResult<Millis> {
         let row = sqlx::query("SELECT closed_until FROM pace WHERE token = $1").bind(token);
         let Some(row) = row.fetch_optional(&self.inner.pool).await? else { return Ok(0) };
-        let wait = get::<Millis>(&row, "closed_until")? - self.now().await?;
-        Ok(if wait > CLOSED + MINUTE { 0 } else { wait.max(0) })
+        let pace = Pace { closed_until: get(&row, "closed_until")?, recent: Vec::new() };
+        Ok(pace.closed_for(self.now().await?))
     }
 }

@@ -1,6 +1,6 @@
 //! What decides about each of many repositories, in as few questions as possible.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
 use serde::Deserialize;
@@ -196,6 +196,21 @@ impl GitHubForge {
         wanted: &Wanted,
     ) -> Result<Vec<Facts>, ForgeError> {
         let mut found: Vec<Facts> = Vec::with_capacity(all.len());
+        self.look_at_each(all, wanted, &mut |facts| found.push(facts)).await?;
+        Ok(found)
+    }
+
+    /// The same, one repository after the other: of many nothing is kept but their names.
+    ///
+    /// # Errors
+    /// As [`GitHubForge::look_at`].
+    pub async fn look_at_each(
+        &self,
+        all: &[RepositoryId],
+        wanted: &Wanted,
+        each: &mut (dyn FnMut(Facts) + Send),
+    ) -> Result<(), ForgeError> {
+        let mut seen = HashSet::new();
         let mut graphql = GraphqlState::Works { unanswered: 0 };
         let mut silent = 0;
         for (number, part) in all.chunks(AT_ONCE).enumerate() {
@@ -212,16 +227,14 @@ impl GitHubForge {
                     Some(facts) => facts,
                     None => self.look_over_rest(id, wanted, &mut silent).await?,
                 };
-                found.push(facts);
+                let is_new = seen.insert(facts.repository.to_lowercase());
+                let is_new_id = facts.node_id.is_empty() || seen.insert(facts.node_id.clone());
+                if is_new && is_new_id {
+                    each(facts);
+                }
             }
         }
-        let mut seen = std::collections::BTreeSet::new();
-        found.retain(|facts| {
-            let is_new = seen.insert(facts.repository.to_lowercase());
-            let is_new_id = facts.node_id.is_empty() || seen.insert(facts.node_id.clone());
-            is_new && is_new_id
-        });
-        Ok(found)
+        Ok(())
     }
 
     /// What GraphQL tells about repositories, by their place. A question without an answer is asked again

@@ -214,7 +214,7 @@ fn with_options(mut campaign: Campaign, options: &Options) -> Campaign {
 ///
 /// # Errors
 /// Never for a campaign that was read from a file.
-pub(super) fn row_of(campaign: &Campaign) -> Result<CampaignRow> {
+pub(in crate::batch) fn row_of(campaign: &Campaign) -> Result<CampaignRow> {
     let spec = serde_json::to_string(campaign)
         .map_err(|err| Failure::internal("the campaign cannot be stored").caused_by(err))?;
     let limits = &campaign.limits;

@@ -13,7 +13,7 @@ use patchwright_types::campaign::{
 };
 
 /// The first pause before another attempt, doubled each time, and the longest.
-const PAUSE: Millis = 60_000;
+pub(in crate::batch) const PAUSE: Millis = 60_000;
 const LONGEST_PAUSE: Millis = 30 * PAUSE;
 
 /// Why there is no pull request yet.

@@ -1,21 +1,33 @@
 //! Whether a change is published at this moment, and at all: windows, the number of open pull requests,
 //! and the same change in another campaign.
 
+use chrono::{DateTime, Utc};
+
 use super::{End, PublishResult, Publisher};
+use crate::batch::campaign::Campaign;
 use crate::batch::{refresh, window};
 use crate::store::StoreResult;
 use patchwright_forge::{Forge, ForgeError};
 use patchwright_types::campaign::{Millis, Target, TargetState};
 
 /// Retry interval while publishing is not allowed.
-const LOOK_AGAIN: Millis = 10 * 60_000;
+pub(in crate::batch) const LOOK_AGAIN: Millis = 10 * 60_000;
+
+/// When the campaign's next window opens, and after how many milliseconds a job looks again; `None` while one
+/// is open.
+pub(in crate::batch) fn closed(
+    campaign: &Campaign,
+    now: DateTime<Utc>,
+) -> Option<(DateTime<Utc>, Millis)> {
+    let opens = window::closed_until(&campaign.windows, now)?;
+    Some((opens, (opens - now).num_milliseconds().clamp(1_000, 6 * LOOK_AGAIN)))
+}
 
 impl Publisher<'_> {
     /// Whether the campaign may publish at this moment.
     pub(super) async fn not_now(&self) -> PublishResult<Option<End>> {
         let now = self.fleet.clock.now();
-        if let Some(opens) = window::closed_until(&self.campaign.windows, now) {
-            let after = (opens - now).num_milliseconds().clamp(1_000, 6 * LOOK_AGAIN);
+        if let Some((opens, after)) = closed(&self.campaign, now) {
             let opens = opens.format("%Y-%m-%d %H:%M UTC");
             let why = format!("waits for the publishing window that opens at {opens}");
             return Ok(Some(End::Later { after, why }));

@@ -283,13 +283,18 @@ impl TargetAttempt<'_> {
 
     /// Milliseconds until the next attempt.
     fn wait(&self, asked: Option<Duration>) -> Millis {
-        let doublings = u32::try_from((self.held.job.attempt - 1).clamp(0, 16)).unwrap_or(0);
-        let own = FIRST_WAIT.saturating_mul(1 << doublings).min(LONGEST_WAIT);
+        let own = wait_after(self.held.job.attempt);
         let asked = asked.and_then(|wait| Millis::try_from(wait.as_millis()).ok());
         // The provider's wait counts, but never shorter than ours and never longer than a day.
         let wait = asked.map_or(own, |asked| asked.clamp(own, 24 * LONGEST_WAIT));
         pace::scaled_wait(self.fleet, wait)
     }
+}
+
+/// Milliseconds before the next attempt, by our own rule.
+pub(in crate::batch) fn wait_after(attempt: i64) -> Millis {
+    let doublings = u32::try_from((attempt - 1).clamp(0, 16)).unwrap_or(0);
+    FIRST_WAIT.saturating_mul(1 << doublings).min(LONGEST_WAIT)
 }
 
 /// How people know a target.

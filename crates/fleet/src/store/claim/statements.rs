@@ -265,7 +265,7 @@ pub(crate) fn pick(group: Group, of_campaign: bool, limited: bool, dialect: Dial
     let runs = if of_campaign { runs } else { "" };
     let room = if limited { room(group) } else { String::new() };
     let lock = match dialect {
-        Dialect::Sqlite => "",
+        Dialect::Sqlite | Dialect::Simulated => "",
         Dialect::Postgres => " FOR UPDATE OF j SKIP LOCKED",
     };
     format!(
