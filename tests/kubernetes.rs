@@ -224,7 +224,7 @@ fn a_pod_that_the_cluster_takes_away_costs_no_attempt_and_one_that_dies_does() {
 
 #[test]
 fn limits_lost_answers_and_watches_that_end_make_no_second_pod() {
-    let Some(cluster) = cluster(3, "sleep 1") else { return };
+    let Some(cluster) = cluster(3, "sleep 2") else { return };
     let limit = Meets::Answer(429, Some(("retry-after", "1")), "Too many requests".to_owned());
     cluster.kubernetes.meets(Method::POST, "/jobs", limit, 2);
     cluster.kubernetes.meets(Method::POST, "/jobs", Meets::Lost, 1);
@@ -234,7 +234,8 @@ fn limits_lost_answers_and_watches_that_end_make_no_second_pod() {
     cluster.kubernetes.until("a pod", |world| world.made.len() == 1);
     cluster.kubernetes.end_watches();
     cluster.kubernetes.until("a second pod", |world| world.made.len() == 2);
-    cluster.kubernetes.meets(Method::GET, "/pods", away, 7);
+    // One of the watch, two of the list.
+    cluster.kubernetes.meets(Method::GET, "/pods", away, 3);
     cluster.kubernetes.compact();
     let output = launcher.end().expect(0);
     assert_eq!(cluster.pulls(), vec![1; 3], "{}", cluster.story(&output.stderr));

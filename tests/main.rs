@@ -34,6 +34,7 @@ mod checkpoints; // checkpoints of a workspace: sent, stored, put back, damaged
 mod clouds; // where models are asked: addresses, keys and bodies of public services and clouds
 mod code_mode; // scripts that call tools: what they can do, what they cannot, and how they are declared
 mod compaction; // conversations that no longer fit: what stays, and where it ends
+mod compose; // `docs/compose.yml`: started, killed, cut off from its database, upgraded
 mod container_image; // the image of `Dockerfile`: built, run, nothing else in it
 mod context; // what the model is told: threads, hidden text, instructions, environment
 mod costs; // what runs cost on every wire, long requests included, and the limits that count it
