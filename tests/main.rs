@@ -37,6 +37,7 @@ mod checkpoints; // checkpoints of a workspace: sent, stored, put back, damaged
 mod clouds; // where models are asked: addresses, keys and bodies of public services and clouds
 mod code_mode; // scripts that call tools: what they can do, what they cannot, and how they are declared
 mod compaction; // conversations that no longer fit: what stays, and where it ends
+mod compose; // `docs/compose.yml`: started, killed, cut off from its database, upgraded
 mod container_image; // the image of `Dockerfile`: built, run, nothing else in it
 mod context; // what the model is told: threads, hidden text, instructions, environment
 mod costs; // what runs cost on every wire, long requests included, and the limits that count it
@@ -75,8 +76,10 @@ mod install; // what people install and set up with: versions, completions, manu
 mod issue; // issue to pull request, whole processes against GitHub and a model
 mod journal; // the journal file: what is written, what is read back, and bad disks
 mod js_repl; // JavaScript in a Node process that stays
+mod kubernetes; // `worker --launch kubernetes`: pods that run, wait, die and outlive their launcher
 mod litellm; // a LiteLLM proxy in between: the same work through its four fronts
 mod local_servers; // servers that people run themselves: lines that work, refusals, templates, certificates
+mod manifests; // Kubernetes manifests and systemd units that operators copy
 mod markdown; // Markdown of others on its way out, judged by the parser of GitHub itself
 mod mcp; // MCP servers: real ones, bad ones, over standard streams and HTTP, in whole runs
 mod mentions; // comments that ask for something: which count, and what they ask

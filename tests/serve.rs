@@ -5,7 +5,7 @@ mod app;
 mod catch_up;
 mod dashboard;
 mod front;
-mod http;
+pub(crate) mod http;
 mod live;
 mod outsiders;
 mod pages;

@@ -174,6 +174,7 @@ fn worker_options(args: &Args, lease: Millis, retention: Millis) -> WorkerOption
         lease,
         retention: Some(retention),
         until_idle: false,
+        launcher: None,
     }
 }
 

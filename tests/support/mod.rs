@@ -12,6 +12,7 @@ pub(crate) mod git_repo;
 pub(crate) mod github;
 pub(crate) mod guest;
 pub(crate) mod history;
+pub(crate) mod kubernetes;
 pub(crate) mod leaks;
 pub(crate) mod mcp;
 pub mod model;

@@ -310,8 +310,15 @@ impl Worker {
         // The database may hold other campaigns, with other configurations; their jobs are not this
         // command's.
         let campaign = Some(campaign.id());
-        let options =
-            WorkerOptions { kinds, campaign, room, lease, retention: None, until_idle: false };
+        let options = WorkerOptions {
+            kinds,
+            campaign,
+            room,
+            lease,
+            retention: None,
+            until_idle: false,
+            launcher: None,
+        };
         let handle = tokio::spawn(async move { worker::run(&fleet, options).await });
         Worker { handle, drain }
     }

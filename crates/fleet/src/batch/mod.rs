@@ -15,6 +15,7 @@ pub mod drive;
 mod estimate;
 pub mod fleet;
 pub mod history;
+pub mod launch;
 pub mod lease;
 pub mod outage;
 pub mod overlay;

@@ -7,6 +7,10 @@
 mod ear;
 mod heir;
 mod job;
+mod single;
+
+pub(in crate::batch) use job::backoff;
+pub use single::one_job;
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -22,6 +26,7 @@ use self::ear::Ear;
 use self::heir::Heir;
 use super::drive;
 use super::fleet::Fleet;
+use super::launch::Launcher;
 use super::lease::HeldJob;
 use crate::store::{StoreError, StoreResult};
 use patchwright_base::error::Result;
@@ -66,6 +71,8 @@ pub struct WorkerOptions {
     pub retention: Option<Millis>,
     /// Ends when there is nothing left to do, instead of waiting for more.
     pub until_idle: bool,
+    /// Runs are carried out there; in this process without one.
+    pub launcher: Option<Launcher>,
 }
 
 /// As many agent runs at once as cores and memory allow: 2 GiB each.
@@ -184,11 +191,17 @@ impl Worker<'_> {
 
     /// Publishing is beside the runs, one at a time: the token's pace is the limit anyway.
     async fn kinds_with_room(&self) -> Vec<JobKind> {
-        let docker = self.fleet.env.var("DOCKER_HOST");
-        let has_sandbox = self.fleet.outages.has_sandbox(docker).await;
         let publishing =
             self.held.values().filter(|held| held.job.kind == JobKind::Publish).count();
-        let running = self.held.len() - publishing;
+        let here = self.held.len() - publishing;
+        let (has_sandbox, running) = match &self.options.launcher {
+            // Those that an earlier launcher left count as well.
+            Some(launcher) => (launcher.works(), here.max(launcher.pods())),
+            None => {
+                let docker = self.fleet.env.var("DOCKER_HOST");
+                (self.fleet.outages.has_sandbox(docker).await, here)
+            }
+        };
         let has_room = |kind: &JobKind| match kind {
             // More publishers would only wait for each other at the token's pace.
             JobKind::Publish => publishing == 0,
@@ -199,7 +212,8 @@ impl Worker<'_> {
 
     fn start(&mut self, job: Job, lease: Lease) {
         let held = Arc::new(HeldJob::new(self.fleet, job, lease));
-        let work = job::one(self.of_jobs.clone(), Arc::clone(&held), self.give_up.clone());
+        let (fleet, launcher) = (self.of_jobs.clone(), self.options.launcher.clone());
+        let work = job::one(fleet, Arc::clone(&held), self.give_up.clone(), launcher);
         let task = self.tasks.spawn(work);
         self.held.insert(task.id(), held);
     }

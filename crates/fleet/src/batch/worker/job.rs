@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use crate::batch::fleet::Fleet;
+use crate::batch::launch::Launcher;
 use crate::batch::lease::HeldJob;
 use crate::batch::{publish, target};
 use crate::server::deliver;
@@ -21,12 +22,17 @@ const LONGEST: Duration = Duration::from_mins(15);
 
 /// Works on the job. When the work ends with a failure or a panic, the job is tried again later, as
 /// often as it may be; when it was given up, it goes back as if it had not been taken.
-pub(super) async fn one(fleet: Fleet, held: Arc<HeldJob>, given_up: CancellationToken) {
+pub(super) async fn one(
+    fleet: Fleet,
+    held: Arc<HeldJob>,
+    given_up: CancellationToken,
+    launcher: Option<Launcher>,
+) {
     if held.job.attempt > 1 {
         sweep(&fleet).await;
     }
     let began = Instant::now();
-    let worked = AssertUnwindSafe(work(&fleet, &held)).catch_unwind().await;
+    let worked = AssertUnwindSafe(work(&fleet, &held, launcher.as_ref())).catch_unwind().await;
     tracing::info!(
         job = held.job.id,
         kind = held.job.kind.word(),
@@ -57,12 +63,16 @@ pub(super) async fn one(fleet: Fleet, held: Arc<HeldJob>, given_up: Cancellation
     }
 }
 
-async fn work(fleet: &Fleet, held: &Arc<HeldJob>) -> Result<()> {
+async fn work(fleet: &Fleet, held: &Arc<HeldJob>, launcher: Option<&Launcher>) -> Result<()> {
     let held = Arc::clone(held);
-    match held.job.kind {
-        JobKind::Target => Box::pin(target::work(fleet, held)).await,
-        JobKind::Publish => Box::pin(publish::work(fleet, held)).await,
-        JobKind::Delivery => Box::pin(deliver::work(fleet, held)).await,
+    match (held.job.kind, launcher) {
+        // Publishing needs no sandbox, and waits for the token's pace most of the time.
+        (JobKind::Target | JobKind::Delivery, Some(launcher)) => {
+            Box::pin(launcher.carry_out(fleet, &held)).await
+        }
+        (JobKind::Target, None) => Box::pin(target::work(fleet, held)).await,
+        (JobKind::Publish, _) => Box::pin(publish::work(fleet, held)).await,
+        (JobKind::Delivery, None) => Box::pin(deliver::work(fleet, held)).await,
     }
 }
 
@@ -79,7 +89,7 @@ async fn sweep(fleet: &Fleet) {
     }
 }
 
-fn backoff(attempt: i64, scale: f64) -> Millis {
+pub(in crate::batch) fn backoff(attempt: i64, scale: f64) -> Millis {
     let doublings = u32::try_from(attempt.saturating_sub(1)).unwrap_or_default().min(16);
     let wait = FIRST.saturating_mul(1 << doublings).min(LONGEST).mul_f64(scale);
     Millis::try_from(wait.as_millis()).unwrap_or(Millis::MAX)

@@ -1,0 +1,107 @@
+//! Jobs that no task of this process follows: of a launcher that died, was replaced or could not reach the API
+//! server. Whichever launcher of the fleet looks first tidies up; what it may do, the job's row says.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::carry::{Standing, ended, standing};
+use super::manifest::{lease_of, of_fleet};
+use super::pod::PodState;
+use super::{Inner, Launcher, patience};
+use crate::batch::fleet::Fleet;
+use crate::store::StoreResult;
+use patchwright_types::campaign::{Job, JobKind, Lease};
+
+/// Between two looks, and the time that a launcher that lives has for its own Jobs.
+const LOOK: Duration = Duration::from_mins(1);
+
+/// Looks in the background, as long as the launcher lives.
+pub(super) fn watch_over(launcher: &Launcher, fleet: &Fleet) {
+    let inner = Arc::downgrade(&launcher.inner);
+    let fleet = fleet.clone();
+    tokio::spawn(async move {
+        // When each orphan was first seen to need something done.
+        let mut since = HashMap::<String, Instant>::new();
+        loop {
+            let Some(inner) = inner.upgrade() else { return };
+            look(&Launcher { inner }, &fleet, &mut since).await;
+            tokio::select! {
+                () = fleet.drain.cancelled() => return,
+                () = tokio::time::sleep(patience(&fleet, LOOK)) => {}
+            }
+        }
+    });
+}
+
+async fn look(launcher: &Launcher, fleet: &Fleet, since: &mut HashMap<String, Instant>) {
+    let inner: &Inner = &launcher.inner;
+    let jobs = match inner.cluster.jobs_of(&of_fleet(&inner.fleet)).await {
+        Ok(jobs) => jobs,
+        Err(err) => {
+            tracing::debug!(%err, "orphans could not be looked for");
+            return;
+        }
+    };
+    let mut still = HashMap::new();
+    for job in &jobs {
+        let Some(lease) = lease_of(job) else { continue };
+        let name = super::job_name(&lease);
+        if inner.state.lock().followed.contains(&name) {
+            continue;
+        }
+        let pod = inner.observer.pods().borrow().get(&name).cloned();
+        match what_to_do(fleet, &lease, pod.as_ref()).await {
+            Ok(Care::None) => {}
+            Ok(care) => {
+                // Its own launcher may be at it at this moment.
+                let first = since.get(&name).copied().unwrap_or_else(Instant::now);
+                if first.elapsed() < patience(fleet, LOOK) {
+                    still.insert(name, first);
+                    continue;
+                }
+                tidy(launcher, fleet, &lease, care, &name).await;
+            }
+            Err(err) => tracing::debug!(%err, name, "an orphan was left as it is"),
+        }
+    }
+    *since = still;
+}
+
+/// What an orphan needs.
+enum Care {
+    /// Nothing: a pod works on it, or it is about to.
+    None,
+    /// Its job is over.
+    Remove,
+    /// Its pod is gone, and the job is still the pod's.
+    Bury(super::pod::PodEnd),
+}
+
+async fn what_to_do(fleet: &Fleet, lease: &Lease, pod: Option<&PodState>) -> StoreResult<Care> {
+    let holder = fleet.store.holder(lease.job).await?;
+    Ok(match standing(holder.as_ref(), lease) {
+        // Its launcher holds it. When that has died, others claim the job, and it is over for this Job.
+        Standing::Launcher => Care::None,
+        Standing::Over => Care::Remove,
+        Standing::Pod => ended(pod, true).map_or(Care::None, Care::Bury),
+    })
+}
+
+async fn tidy(launcher: &Launcher, fleet: &Fleet, lease: &Lease, care: Care, name: &str) {
+    launcher.remove(fleet, name).await;
+    fleet.ui.detail(&format!("removed the Job `{name}`, which no launcher looks after"));
+    let Care::Bury(end) = care else { return };
+    // How often it was tried is in the row, which the end is written to.
+    let job = Job {
+        id: lease.job,
+        kind: JobKind::Target,
+        campaign: None,
+        subject: String::new(),
+        attempt: 1,
+        max_attempts: 1,
+    };
+    if let Err(err) = launcher.bury(fleet, &job, lease, &end).await {
+        tracing::warn!(%err, name, "the end of a pod could not be written down");
+    }
+}

@@ -1,0 +1,296 @@
+//! A pod as the API server describes it, and what that means in words.
+
+use serde::Deserialize;
+
+use super::manifest::JOB;
+use super::template::CONTAINER;
+use patchwright_base::text;
+
+/// How a pod stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PodState {
+    /// It does not run yet; the trouble that keeps it from it, if there is one.
+    Waiting(Option<PodTrouble>),
+    Running,
+    Succeeded,
+    Failed(PodEnd),
+}
+
+/// Why a pod does not begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PodTrouble {
+    pub(super) kind: TroubleKind,
+    /// In words.
+    pub(super) why: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TroubleKind {
+    /// No node has room for it, or may have it; one may be on its way.
+    Unschedulable,
+    /// Its image does not come.
+    Image,
+    /// It names what is not there, or what cannot be started.
+    Configuration,
+}
+
+/// How a pod ended that did not do its work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PodEnd {
+    pub(super) why: String,
+    /// The cluster took it away, for reasons that are none of the run's.
+    pub(super) disrupted: bool,
+}
+
+/// The parts of a `Pod` that matter here.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Pod {
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    name: String,
+    labels: std::collections::BTreeMap<String, String>,
+    resource_version: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Status {
+    phase: String,
+    reason: String,
+    message: String,
+    conditions: Vec<Condition>,
+    container_statuses: Vec<ContainerStatus>,
+    init_container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Condition {
+    r#type: String,
+    status: String,
+    reason: String,
+    message: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContainerStatus {
+    name: String,
+    state: ContainerState,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContainerState {
+    waiting: Option<Reason>,
+    terminated: Option<Reason>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Reason {
+    reason: String,
+    message: String,
+    exit_code: i32,
+}
+
+impl Pod {
+    /// The name of its Job.
+    pub(super) fn job(&self) -> Option<&str> {
+        self.metadata.labels.get(JOB).map(String::as_str)
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    pub(super) fn version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+
+    pub(super) fn state(&self) -> PodState {
+        match self.status.phase.as_str() {
+            "Running" => match self.run_that_ended() {
+                // A side-car that does not end keeps the phase as it is.
+                Some(ended) if ended.exit_code == 0 => PodState::Succeeded,
+                Some(_) => PodState::Failed(self.end()),
+                None => PodState::Running,
+            },
+            "Succeeded" => PodState::Succeeded,
+            "Failed" => PodState::Failed(self.end()),
+            _ => PodState::Waiting(self.trouble()),
+        }
+    }
+
+    fn run_that_ended(&self) -> Option<&Reason> {
+        let run = self.status.container_statuses.iter().find(|one| one.name == CONTAINER)?;
+        run.state.terminated.as_ref()
+    }
+
+    fn trouble(&self) -> Option<PodTrouble> {
+        let trouble = |kind, why: String| Some(PodTrouble { kind, why });
+        let status = &self.status;
+        for one in status.init_container_statuses.iter().chain(&status.container_statuses) {
+            let Some(waiting) = &one.state.waiting else { continue };
+            let name = text::line(&one.name);
+            let why = said(&waiting.reason, &waiting.message);
+            match waiting.reason.as_str() {
+                "ErrImagePull"
+                | "ImagePullBackOff"
+                | "InvalidImageName"
+                | "ErrImageNeverPull"
+                | "RegistryUnavailable"
+                | "ImageInspectError" => {
+                    return trouble(
+                        TroubleKind::Image,
+                        format!("the image of the container `{name}` cannot be had ({why})"),
+                    );
+                }
+                "CreateContainerConfigError"
+                | "CreateContainerError"
+                | "RunContainerError"
+                | "CrashLoopBackOff" => {
+                    return trouble(
+                        TroubleKind::Configuration,
+                        format!("the container `{name}` cannot be started ({why})"),
+                    );
+                }
+                _ => {}
+            }
+        }
+        let scheduled = status.conditions.iter().find(|one| one.r#type == "PodScheduled")?;
+        if scheduled.status != "False" {
+            return None;
+        }
+        let why = said(&scheduled.reason, &scheduled.message);
+        trouble(TroubleKind::Unschedulable, format!("no node takes the pod ({why})"))
+    }
+
+    fn end(&self) -> PodEnd {
+        let status = &self.status;
+        // Eviction by the API, drains, preemption and node pressure all leave this condition
+        // (https://kubernetes.io/docs/concepts/workloads/pods/disruptions/).
+        let target = status.conditions.iter().find(|one| one.r#type == "DisruptionTarget");
+        if let Some(target) = target.filter(|target| target.status == "True") {
+            let why = said(&target.reason, &target.message);
+            return PodEnd {
+                why: format!("the cluster took the pod away ({why})"),
+                disrupted: true,
+            };
+        }
+        if status.reason == "Evicted" {
+            // Of older clusters. The kubelet evicts whoever uses more than was asked for, too.
+            let why = said(&status.reason, &status.message);
+            return PodEnd { why: format!("the pod was evicted ({why})"), disrupted: true };
+        }
+        if let Some(ended) = self.run_that_ended() {
+            let why = if ended.reason == "OOMKilled" {
+                "the run was killed because it needs more memory than its pod may have".to_owned()
+            } else {
+                let last = ended.message.lines().rfind(|line| !line.trim().is_empty());
+                let last = last.map(|last| format!(": {}", text::line(last))).unwrap_or_default();
+                format!("the pod ended with exit code {}{last}", ended.exit_code)
+            };
+            return PodEnd { why, disrupted: false };
+        }
+        let why = said(&status.reason, &status.message);
+        PodEnd { why: format!("the pod failed ({why})"), disrupted: false }
+    }
+}
+
+/// Reason and message of others in one line.
+pub(super) fn said(reason: &str, message: &str) -> String {
+    let (reason, message) = (text::line(reason), text::line(message));
+    match (reason.is_empty(), message.is_empty()) {
+        (true, true) => "it does not say why".to_owned(),
+        (false, true) => reason,
+        (true, false) => message,
+        (false, false) => format!("{reason}: {message}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::batch::launch::pod::{Pod, PodState};
+
+    fn state(status: Value) -> PodState {
+        serde_json::from_value::<Pod>(json!({"status": status})).unwrap().state()
+    }
+
+    #[test]
+    fn what_keeps_a_pod_from_running_is_said() {
+        let waiting = |reason: &str| {
+            json!({"phase": "Pending", "containerStatuses": [{"name": "patchwright",
+                "state": {"waiting": {"reason": reason, "message": "of\u{1b}[31m others"}}}]})
+        };
+        for (status, expected) in [
+            (
+                waiting("ImagePullBackOff"),
+                "Some(\"the image of the container `patchwright` cannot be had (ImagePullBackOff: of others)\")",
+            ),
+            (
+                waiting("CreateContainerConfigError"),
+                "Some(\"the container `patchwright` cannot be started (CreateContainerConfigError: of others)\")",
+            ),
+            (waiting("ContainerCreating"), "None"),
+            (json!({"phase": "Pending"}), "None"),
+            (
+                json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
+                    "reason": "Unschedulable", "message": "0/3 nodes are available"}]}),
+                "Some(\"no node takes the pod (Unschedulable: 0/3 nodes are available)\")",
+            ),
+        ] {
+            let PodState::Waiting(trouble) = state(status) else { unreachable!("it waits") };
+            assert_eq!(format!("{:?}", trouble.map(|trouble| trouble.why)), expected);
+        }
+    }
+
+    #[test]
+    fn an_end_says_whose_fault_it_was() {
+        let ended = |state: Value| json!({"phase": "Failed", "containerStatuses": [{"name": "patchwright", "state": {"terminated": state}}]});
+        for (status, disrupted, words) in [
+            (ended(json!({"exitCode": 137, "reason": "OOMKilled"})), false, "more memory"),
+            (
+                ended(json!({"exitCode": 2, "message": "error: no key\n"})),
+                false,
+                "exit code 2: error: no key",
+            ),
+            (
+                json!({"phase": "Failed", "conditions": [{"type": "DisruptionTarget", "status": "True",
+                    "reason": "PreemptionByScheduler"}]}),
+                true,
+                "PreemptionByScheduler",
+            ),
+            (
+                json!({"phase": "Failed", "reason": "Evicted", "message": "low on disk"}),
+                true,
+                "low on disk",
+            ),
+            (json!({"phase": "Failed"}), false, "does not say why"),
+        ] {
+            let PodState::Failed(end) = state(status) else { unreachable!("it failed") };
+            assert_eq!(end.disrupted, disrupted, "{end:?}");
+            assert!(end.why.contains(words), "{end:?}");
+        }
+    }
+
+    #[test]
+    fn a_side_car_that_goes_on_does_not_hide_the_end_of_a_run() {
+        let of = |code: i32| {
+            state(json!({"phase": "Running", "containerStatuses": [
+                {"name": "docker", "state": {"running": {}}},
+                {"name": "patchwright", "state": {"terminated": {"exitCode": code}}}]}))
+        };
+        assert_eq!(of(0), PodState::Succeeded);
+        assert!(matches!(of(1), PodState::Failed(_)));
+    }
+}

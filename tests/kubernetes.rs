@@ -1,0 +1,360 @@
+//! `worker --launch kubernetes`: jobs carried out in pods. The API server is ours
+//! (`tests/support/kubernetes.rs`), pods are processes; no real cluster is asked.
+
+use std::collections::BTreeSet;
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use crate::support::github::GitHub;
+use crate::support::kubernetes::{Fate, Kubernetes, Meets, NAMESPACE, rights, schema};
+use crate::support::model::{ModelServer, Turn, call, custom, say};
+use crate::support::postgres::{PASSWORD, Postgres, postgres};
+use crate::support::process::Process;
+use crate::support::world::{FILES, KEY, PATCH, TestWorld};
+
+const CAMPAIGN: &str = "name: sums
+select:
+  organizations: [acme]
+task:
+  prompt: In {{ repository }} `add` subtracts. Make it add.
+verify: [sh test.sh]
+";
+
+const TEMPLATE: &str = "apiVersion: v1
+kind: PodTemplate
+metadata:
+  namespace: agents
+template:
+  metadata:
+    labels: {team: builds}
+  spec:
+    containers:
+      - name: patchwright
+        image: ghcr.io/patchwright/patchwright:v0
+        envFrom: [{secretRef: {name: patchwright}}]
+";
+
+/// A fleet with so many repositories, each with work that takes as long as a command; a queue; a cluster.
+struct Cluster {
+    world: TestWorld,
+    kubernetes: Kubernetes,
+    url: String,
+    _server: Postgres,
+}
+
+fn cluster(count: usize, command: &str) -> Option<Cluster> {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(postgres())?;
+    let url = runtime.block_on(server.database());
+    let github = GitHub::new().organization("acme").repositories(count, |number| {
+        let files = FILES.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
+        files.chain([("NUMBER.md".to_owned(), format!("{number}\n"))]).collect::<Vec<_>>()
+    });
+    let command = command.to_owned();
+    let model = ModelServer::conversations(move |_| -> Vec<Turn> {
+        vec![
+            call("shell_command", json!({"command": command})),
+            custom("apply_patch", PATCH),
+            say("Add instead of subtracting\n\nThe sign was wrong."),
+        ]
+    });
+    // Waits are long enough for a process to start on a busy machine.
+    let world = TestWorld::asking(github, model)
+        .set("DATABASE_URL", url.as_str())
+        .set("PATCHWRIGHT_TIME_SCALE", "0.05");
+    let (api, site, model) = (world.github.api_url(), world.github.server_url(), world.model.url());
+    let secret = [
+        ("DATABASE_URL", url.as_str()),
+        ("GITHUB_API_URL", api.as_str()),
+        ("GITHUB_SERVER_URL", site.as_str()),
+        ("GITHUB_TOKEN", world.github.token()),
+        ("OPENAI_BASE_URL", model.as_str()),
+        ("OPENAI_API_KEY", KEY),
+        ("PATCHWRIGHT_SANDBOX", "local"),
+        ("PATCHWRIGHT_NOW", "2026-11-20T12:00:00Z"),
+        ("PATCHWRIGHT_TIME_SCALE", "0.05"),
+    ];
+    let kubernetes = Kubernetes::start(&secret, &[KEY, world.github.token(), PASSWORD]);
+    let world = world.set("KUBECONFIG", kubernetes.kubeconfig());
+    world.write("pods.yaml", TEMPLATE);
+    fs_err::write(world.path("campaign.yml"), CAMPAIGN).unwrap();
+    world.run(&["batch", "run", "campaign.yml", "--model", "gpt-5.3-codex", "--detach"]).expect(0);
+    Some(Cluster { world, kubernetes, url, _server: server })
+}
+
+impl Cluster {
+    fn launcher(&self, args: &[&str]) -> Process<'_> {
+        let template = self.world.path("pods.yaml").display().to_string();
+        let mut all = vec!["worker", "--launch", "kubernetes", "--pod-template", template.as_str()];
+        all.extend(["--lease", "20s", "--verbose"]);
+        all.extend(args);
+        self.world.process(&all)
+    }
+
+    /// How many pull requests each repository has.
+    fn pulls(&self) -> Vec<usize> {
+        self.world.github.world().repositories.iter().map(|one| one.pulls.len()).collect()
+    }
+
+    /// Of each job of a target: state, attempts, reason.
+    fn jobs(&self) -> Vec<(String, i64, String)> {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let pool = sqlx::PgPool::connect(&self.url).await.unwrap();
+            let rows: Vec<(String, i64, Option<String>)> = sqlx::query_as(
+                "SELECT state, attempt, why FROM jobs WHERE kind = 'target' ORDER BY id",
+            )
+            .fetch_all(&pool)
+            .await
+            .unwrap();
+            pool.close().await;
+            rows.into_iter()
+                .map(|(state, tries, why)| (state, tries, why.unwrap_or_default()))
+                .collect()
+        })
+    }
+
+    /// Everything that could say why something went wrong.
+    fn story(&self, launcher: &str) -> String {
+        let world = self.kubernetes.world();
+        format!("{launcher}\n{}\n{:#?}\n{:?}", world.logs(), world.requests, self.jobs())
+    }
+
+    fn nothing_is_left(&self, launcher: &str) {
+        let story = self.story(launcher);
+        let world = self.kubernetes.world();
+        assert!(world.jobs.is_empty() && world.pods.is_empty(), "{story}");
+    }
+}
+
+#[test]
+fn each_run_is_a_pod_of_its_own_and_never_more_at_once_than_there_may_be() {
+    let Some(cluster) = cluster(4, "sleep 1") else { return };
+    let launcher = cluster.launcher(&["--room", "2", "--until-idle"]);
+    let output = launcher.end().expect(0);
+    assert_eq!(cluster.pulls(), vec![1; 4], "{}", cluster.story(&output.stderr));
+    assert!(cluster.jobs().iter().all(|(state, tries, _)| state == "done" && *tries == 1));
+    cluster.nothing_is_left(&output.stderr);
+    let world = cluster.kubernetes.world();
+    assert_eq!((world.made.len(), world.most), (4, 2), "{}", output.stderr);
+    for job in &world.made {
+        let spec = &job["spec"]["template"]["spec"];
+        assert_eq!(schema::softness(spec), Vec::<String>::new());
+        assert_eq!(job["spec"]["template"]["metadata"]["labels"]["team"], "builds");
+        assert_eq!(job["spec"]["backoffLimit"], 0);
+    }
+    drop(world);
+    // What runs in pods is said in the pods: this process asked the model nothing itself.
+    assert!(output.stderr.contains(&format!("2 pods at once in the namespace `{NAMESPACE}`")));
+}
+
+/// A launcher meets this fate, says these words and gives the job back uncounted; when the fate has changed, the
+/// work is done.
+fn waits_for(fate: Fate, words: &str) -> Option<Cluster> {
+    let cluster = cluster(1, "true")?;
+    cluster.kubernetes.world().fate = fate;
+    let launcher = cluster.launcher(&["--until-idle"]);
+    launcher.wait_for(words);
+    launcher.wait_until(|| cluster.jobs()[0].2.contains(words));
+    let (state, tries, _) = cluster.jobs().remove(0);
+    assert_eq!((state.as_str(), tries), ("queued", 0), "{}", cluster.story(&launcher.text()));
+    cluster.kubernetes.world().fate = Fate::Runs;
+    let output = launcher.end().expect(0);
+    assert_eq!(cluster.pulls(), [1], "{}", cluster.story(&output.stderr));
+    assert!(output.stderr.contains("pods run again"), "{}", output.stderr);
+    cluster.nothing_is_left(&output.stderr);
+    Some(cluster)
+}
+
+#[test]
+fn a_pod_that_no_node_takes_is_said_and_costs_no_attempt() {
+    let status = json!({"phase": "Pending", "conditions": [{
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": "0/3 nodes are available: 3 Insufficient memory.",
+    }]});
+    waits_for(Fate::Waits(status), "no node takes the pod (Unschedulable: 0/3 nodes are available");
+}
+
+#[test]
+fn an_image_that_cannot_be_had_is_said_and_costs_no_attempt() {
+    let status = json!({"phase": "Pending", "containerStatuses": [{
+        "name": "patchwright", "image": "a", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image \"a\""}},
+    }]});
+    waits_for(Fate::Waits(status), "the image of the container `patchwright` cannot be had");
+}
+
+#[test]
+fn a_quota_that_leaves_no_room_is_said_and_every_right_of_the_role_is_needed() {
+    let quota = "exceeded quota: agents, requested: pods=1, used: pods=20, limited: pods=20";
+    let Some(cluster) =
+        waits_for(Fate::NoPod(quota.to_owned()), "the cluster makes no pod (FailedCreate")
+    else {
+        return;
+    };
+    // The one right that only a lost answer needs.
+    let used = cluster.kubernetes.world().used.clone();
+    let unused: BTreeSet<String> = rights().difference(&used).cloned().collect();
+    assert!(unused.is_subset(&["get jobs".to_owned()].into()), "{unused:?}");
+}
+
+#[test]
+fn a_pod_that_the_cluster_takes_away_costs_no_attempt_and_one_that_dies_does() {
+    let Some(cluster) = cluster(1, "sleep 2") else { return };
+    let launcher = cluster.launcher(&["--until-idle"]);
+    let asked =
+        |times: usize| launcher.wait_until(|| cluster.world.model.requests().len() >= times);
+    asked(1);
+    let pod = cluster.kubernetes.running().remove(0);
+    cluster.kubernetes.evict(&pod);
+    launcher.wait_for("the cluster took the pod away (EvictionByEvictionAPI");
+    asked(2);
+    let pod = cluster.kubernetes.running().remove(0);
+    // The attempt of the evicted pod did not count; this one is the first.
+    assert_eq!(cluster.jobs()[0].1, 1, "{}", launcher.text());
+    cluster.kubernetes.kill_for_memory(&pod);
+    launcher.wait_for("more memory than its pod may have");
+    let output = launcher.end().expect(0);
+    assert_eq!(cluster.pulls(), [1], "{}", cluster.story(&output.stderr));
+    let (state, tries, _) = cluster.jobs().remove(0);
+    assert_eq!((state.as_str(), tries), ("done", 2), "{}", output.stderr);
+    cluster.nothing_is_left(&output.stderr);
+}
+
+#[test]
+fn limits_lost_answers_and_watches_that_end_make_no_second_pod() {
+    let Some(cluster) = cluster(3, "sleep 2") else { return };
+    let limit = Meets::Answer(429, Some(("retry-after", "1")), "Too many requests".to_owned());
+    cluster.kubernetes.meets(Method::POST, "/jobs", limit, 2);
+    cluster.kubernetes.meets(Method::POST, "/jobs", Meets::Lost, 1);
+    cluster.kubernetes.meets(Method::DELETE, "/jobs", Meets::Lost, 1);
+    let away = Meets::Answer(503, None, "apiserver not ready".to_owned());
+    let launcher = cluster.launcher(&["--room", "1", "--until-idle"]);
+    cluster.kubernetes.until("a pod", |world| world.made.len() == 1);
+    cluster.kubernetes.end_watches();
+    cluster.kubernetes.until("a second pod", |world| world.made.len() == 2);
+    // One of the watch, two of the list.
+    cluster.kubernetes.meets(Method::GET, "/pods", away, 3);
+    cluster.kubernetes.compact();
+    let output = launcher.end().expect(0);
+    assert_eq!(cluster.pulls(), vec![1; 3], "{}", cluster.story(&output.stderr));
+    assert_eq!(cluster.kubernetes.world().made.len(), 3, "{}", output.stderr);
+    assert!(output.stderr.contains("apiserver not ready"), "{}", output.stderr);
+    assert!(output.stderr.contains("the Kubernetes API answers again"), "{}", output.stderr);
+    let posts = |world: &Vec<String>| world.iter().filter(|one| one.starts_with("POST")).count();
+    // Two were limited, and one was sent again because its answer was lost.
+    assert_eq!(posts(&cluster.kubernetes.world().requests), 6);
+    cluster.nothing_is_left(&output.stderr);
+}
+
+#[test]
+fn runs_outlive_their_launcher_and_the_next_one_tidies_up() {
+    let Some(cluster) = cluster(2, "sleep 4") else { return };
+    let launcher = cluster.launcher(&["--room", "2"]);
+    launcher.wait_until(|| cluster.world.model.requests().len() >= 2);
+    let first = launcher.kill();
+    let pods = cluster.kubernetes.running();
+    assert_eq!(pods.len(), 2, "{}", first.stderr);
+    let second = cluster.launcher(&["--room", "2"]);
+    cluster.kubernetes.until("the end of the pods", |world| world.jobs.is_empty());
+    second.wait_until(|| cluster.pulls() == [1, 1]);
+    let output = second.term().expect(0);
+    let story = cluster.story(&format!("{}\n{}", first.stderr, output.stderr));
+    assert_eq!(cluster.kubernetes.world().made.len(), 2, "{story}");
+    assert!(
+        cluster.jobs().iter().all(|(state, tries, _)| state == "done" && *tries == 1),
+        "{story}"
+    );
+    assert!(output.stderr.contains("which no launcher looks after"), "{story}");
+}
+
+#[test]
+fn a_launcher_that_is_told_to_end_leaves_what_runs_and_recalls_what_does_not() {
+    let Some(cluster) = cluster(2, "sleep 4") else { return };
+    let launcher = cluster.launcher(&["--room", "2"]);
+    launcher.wait_until(|| cluster.world.model.requests().len() >= 1);
+    cluster.kubernetes.until("both pods", |world| world.made.len() == 2);
+    launcher.wait_until(|| cluster.world.model.requests().len() >= 2);
+    let output = launcher.term().expect(0);
+    assert_eq!(cluster.kubernetes.running().len(), 2, "{}", cluster.story(&output.stderr));
+    let status = json!({"phase": "Pending"});
+    cluster.kubernetes.until("the end of the pods", |world| {
+        world.pods.values().all(|pod| pod["status"]["phase"] == "Succeeded")
+    });
+    cluster.kubernetes.world().fate = Fate::Waits(status);
+    // Nothing is left of work but publishing; a new campaign has pods that do not begin.
+    let again = CAMPAIGN.replace("name: sums", "name: more");
+    fs_err::write(cluster.world.path("more.yml"), again).unwrap();
+    let args = ["batch", "run", "more.yml", "--model", "gpt-5.3-codex", "--detach"];
+    cluster.world.run(&args).expect(0);
+    let launcher = cluster.launcher(&["--room", "1"]);
+    cluster.kubernetes.until("a third Job", |world| world.made.len() == 3);
+    let output = launcher.term().expect(0);
+    let story = cluster.story(&output.stderr);
+    let name = cluster.kubernetes.world().made[2]["metadata"]["name"].as_str().unwrap().to_owned();
+    assert!(!cluster.kubernetes.world().jobs.contains_key(&name), "{story}");
+    let queued = cluster.jobs().into_iter().filter(|(state, _, _)| state == "queued");
+    assert!(queued.map(|(_, tries, _)| tries).all(|tries| tries == 0), "{story}");
+}
+
+#[test]
+fn a_pod_that_was_made_weaker_on_its_way_in_does_not_run() {
+    let Some(cluster) = cluster(1, "true") else { return };
+    let pointer = "/spec/template/spec/containers/0/securityContext/readOnlyRootFilesystem";
+    cluster.kubernetes.world().webhook = Some((pointer.to_owned(), Value::from(false)));
+    let launcher = cluster.launcher(&[]);
+    launcher.wait_for("makes pods weaker than they were asked for");
+    launcher.wait_for("readOnlyRootFilesystem");
+    cluster.kubernetes.until("the end of it", |world| world.jobs.is_empty());
+    launcher.term().expect(0);
+    assert_eq!(cluster.pulls(), [0]);
+    assert_eq!(cluster.jobs()[0].0, "queued");
+}
+
+#[test]
+fn what_cannot_work_is_said_before_anything_is_claimed() {
+    let Some(cluster) = cluster(1, "true") else { return };
+    let forbidden = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden",
+        "message": "pods is forbidden: User \"x\" cannot list resource \"pods\""});
+    let no = Meets::Answer(403, None, forbidden.to_string());
+    cluster.kubernetes.meets(Method::GET, "/pods", no, 1);
+    let output = cluster.launcher(&[]).end().expect(1);
+    for words in ["says no (403): pods is forbidden", "docs/kubernetes/launcher.yaml"] {
+        assert!(output.stderr.contains(words), "{}", output.stderr);
+    }
+    let template = TEMPLATE
+        .replace("envFrom", "env: [{name: OPENAI_API_KEY, value: sk-abc}]\n        envFrom");
+    cluster.world.write("pods.yaml", &template);
+    let output = cluster.launcher(&[]).end().expect(2);
+    assert!(output.stderr.contains("`OPENAI_API_KEY` stands in it as text"), "{}", output.stderr);
+    assert!(!output.stderr.contains("sk-abc"), "{}", output.stderr);
+    cluster.world.write("pods.yaml", TEMPLATE);
+
+    let worker = |change: &dyn Fn(&mut std::process::Command), args: &[&str]| {
+        let mut command = cluster.world.command(args);
+        change(&mut command);
+        cluster.world.process_of(command).end()
+    };
+    let launch = ["worker", "--launch", "kubernetes", "--pod-template", "pods.yaml"];
+    let no_cluster = |command: &mut std::process::Command| {
+        command.env_remove("KUBECONFIG");
+    };
+    let output = worker(&no_cluster, &launch).expect(2);
+    assert!(output.stderr.contains("there is no Kubernetes cluster"), "{}", output.stderr);
+    let no_database = |command: &mut std::process::Command| {
+        command.env_remove("DATABASE_URL");
+    };
+    let output = worker(&no_database, &launch).expect(2);
+    assert!(output.stderr.contains("pods cannot share a database"), "{}", output.stderr);
+    let as_it_is = |_: &mut std::process::Command| {};
+    let output = worker(&as_it_is, &launch[..3]).expect(2);
+    assert!(output.stderr.contains("--pod-template"), "{}", output.stderr);
+    // What a pod of long ago, or of another database, is told.
+    let output = worker(&as_it_is, &["worker", "--one-job", "1/77", "--from", "others"]).expect(10);
+    assert!(output.stderr.contains("job 1 is not there to be taken over"), "{}", output.stderr);
+    let output = worker(&as_it_is, &["worker", "--one-job", "x", "--from", "others"]).expect(2);
+    assert!(output.stderr.contains("JOB/EPOCH"), "{}", output.stderr);
+    assert_eq!(cluster.jobs()[0].0, "queued");
+    assert!(cluster.kubernetes.world().made.is_empty());
+}
