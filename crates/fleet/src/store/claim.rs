@@ -85,6 +85,7 @@ impl Store {
         campaign: Option<&str>,
         length: Millis,
     ) -> StoreResult<Option<(Job, Lease)>> {
+        self.must_be_known().await?;
         let mut looks = 0;
         while looks < LOOKS {
             let found = self.find(kinds, campaign).await?;

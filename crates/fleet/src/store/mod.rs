@@ -42,7 +42,7 @@ pub use deliveries::DeliveryRow;
 pub use events::StateChange;
 pub use import::Imported;
 pub use jobs::QueueOutlook;
-pub use migrate::VERSION;
+pub use migrate::{Migrated, VERSION, look};
 pub use news::Deaf;
 pub use open::file_url;
 pub use outages::{CutOff, OutageTimes};
