@@ -15,6 +15,7 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("gh", &["--private", "--source", "--push", "--method", "--title", "--body", "--add-label"]),
     ("git", &["--quiet", "--initial-branch", "--message"]),
     ("pg_dump", &["--format"]),
+    (".ci/release", &["--plan"]),
     ("docker", &["--rm", "--network", "--scale"]),
     ("model servers", &["--jinja", "--alias", "--chat-template", "--chat-template-file"]),
     ("vLLM", &["--served-model-name", "--max-model-len", "--tool-call-parser"]),

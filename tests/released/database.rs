@@ -33,10 +33,12 @@ async fn fill(store: &Store) {
     let ends = [
         TargetState::Ready,
         TargetState::Held,
+        TargetState::Draft,
         TargetState::Open,
         TargetState::Merged,
         TargetState::Closed,
         TargetState::Unchanged,
+        TargetState::Reported,
         TargetState::Failed,
         TargetState::Ready,
     ];

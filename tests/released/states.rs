@@ -54,6 +54,7 @@ const STATES: &[State] = &[
             let output = world.run(EXEC).expect(0);
             assert!(output.stderr.contains("going on with run "), "{}", output.text());
             assert_eq!(world.model.requests().len(), asked, "what is paid for is not asked again");
+            forgive_the_same_ids(world);
             let patch = fs_err::read_to_string(world.path("out/change.patch")).unwrap();
             assert!(patch.contains("+  echo $(($1 + $2))"), "{patch}");
         },
@@ -76,6 +77,7 @@ const STATES: &[State] = &[
             world.model.replace(rest(&only_run(world).join("journal.jsonl")));
             let output = world.issue().expect(0);
             assert!(output.stderr.contains("going on with run "), "{}", output.text());
+            forgive_the_same_ids(world);
             assert_eq!((world.github.pulls().len(), world.runs().len()), (1, 1));
         },
     },
@@ -99,8 +101,8 @@ const STATES: &[State] = &[
         world: || batch_run::within(many(), Vec::new()),
         work: |world| drop(batch_run::batch(world, &["run"]).expect(0)),
         again: |world| {
-            let output = world.run(&["batch", "status", "--json"]);
-            assert!(output.stdout.contains("\"open\":2"), "{}", output.text());
+            let output = batch_run::batch(world, &["status"]);
+            assert!(output.stdout.contains("\"states\":{\"open\":2}"), "{}", output.text());
             for run in world.runs() {
                 world.run(&["watch", &name(&run), "--no-follow"]).expect(0);
             }
@@ -113,6 +115,13 @@ fn many() -> GitHub {
     use crate::support::world::FILES;
     let github = GitHub::new().organization("acme");
     github.repository("acme/app", FILES).repository("acme/lib", FILES)
+}
+
+/// Both servers count their replies from one, so that two may have one id here, which is no mistake of the program.
+fn forgive_the_same_ids(world: &TestWorld) {
+    let mut broken = world.model.take_violations();
+    broken.retain(|rule| !rule.ends_with("is not what the server had sent"));
+    assert!(broken.is_empty(), "{broken:?}");
 }
 
 /// The end of the run is shown.
@@ -197,7 +206,7 @@ pub(super) fn record(folder: &Path) {
         replace(stage.path(), &pairs);
         let file = folder.join(format!("{}.tar.gz", state.name));
         run(Command::new("tar")
-            .args(["--owner=0", "--group=0", "-czf"])
+            .args(["--owner=0", "--group=0", "--exclude=state/guest", "-czf"])
             .arg(file)
             .arg("-C")
             .arg(stage.path())

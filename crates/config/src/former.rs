@@ -2,7 +2,7 @@
 //! new one; the row of the setting says which name and until when ([`mod@crate::settings`]).
 //!
 //! A key, its flag, its variable and its input are renamed together: each old one is made of the last part of the old
-//! key (`limits.max-steps`: `--max-steps`, `PATCHWRIGHT_MAX_STEPS`, `max-steps`).
+//! key. Were that `limits.max-steps`, the flag would be `--max-steps` and the input `max-steps`.
 
 use serde_json::{Map, Value};
 
