@@ -25,6 +25,11 @@ test *arguments:
 docs:
     UPDATE=1 cargo test --test main docs
 
+# The documentation site, in target/site.
+[group('build')]
+docs-site:
+    .ci/docs
+
 # Fuzz one parser of what others write; `just fuzz ''` prints the names.
 [group('check')]
 fuzz name seconds='3600':

@@ -2,13 +2,15 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use serde_json::json;
 
 use patchwright::cli::{self, Cli};
 use patchwright_base::env::Env;
 use patchwright_base::ui::Ui;
 use patchwright_base::{redact, telemetry};
+use patchwright_config::flags::Common;
+use patchwright_config::former::{self, Former};
 use patchwright_git::helper;
 use patchwright_report as report;
 
@@ -20,8 +22,9 @@ fn main() -> ExitCode {
         cli::version::print(Ui::plain());
         return ExitCode::SUCCESS;
     }
-    let cli = Cli::parse();
     let env = Env::from_process();
+    let former = former::names();
+    let cli = parse(&env, &former);
     telemetry::protect_process();
     // One for the life of the process, so that every printer can have it.
     let redactor: &'static redact::Redactor =
@@ -30,6 +33,11 @@ fn main() -> ExitCode {
     let format = if env.logs_json() { telemetry::Format::Json } else { telemetry::Format::Text };
     let level = cli.command.log_level(format == telemetry::Format::Json);
     telemetry::start(level, env.var("RUST_LOG"), format, redactor);
+    for warning in warnings(&cli, &env, &former) {
+        ui.say(&format!("warning: {warning}"));
+        let level = report::annotations::Level::Warning;
+        ui.workflow_command(&report::annotations::annotation(level, "Patchwright", &warning));
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_stack_size(1 << 20)
@@ -55,4 +63,22 @@ fn main() -> ExitCode {
             ExitCode::from(failure.kind.exit_code())
         }
     }
+}
+
+/// The command line, or the end of the process with what is wrong about it.
+fn parse(env: &Env, former: &[Former]) -> Cli {
+    let mut command = former::accept(Cli::command(), former, &|name| env.var(name).is_some());
+    let parsed = command.try_get_matches_from_mut(std::env::args_os());
+    match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(err) => err.format(&mut command).exit(),
+    }
+}
+
+/// What is to be said about former names of settings.
+fn warnings(cli: &Cli, env: &Env, former: &[Former]) -> Vec<String> {
+    let words = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok());
+    let mut warnings = former::warnings(words, former, &|name| env.var(name).is_some());
+    warnings.extend(cli.command.common().map(Common::warnings).unwrap_or_default());
+    warnings
 }

@@ -3,6 +3,7 @@
 //! anew.
 
 mod named; // flags, variables and defaults
+mod site; // pages, links, blocks of YAML, commands, the tutorial, the site
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -173,26 +174,6 @@ fn the_workflow_to_paste_is_short_and_says_nothing_that_the_shipped_one_does_not
     assert_eq!(permissions.len(), 3, "permissions are spelled out");
 }
 
-#[test]
-fn links_between_documents_lead_somewhere() {
-    let mut names = vec!["README.md".to_owned(), "SECURITY.md".into(), "CONTRIBUTING.md".into()];
-    for entry in fs_err::read_dir(path("docs")).unwrap() {
-        let name = entry.unwrap().file_name().to_string_lossy().into_owned();
-        if name.ends_with(".md") {
-            names.push(format!("docs/{name}"));
-        }
-    }
-    for name in names {
-        let folder = path(&name).parent().unwrap().to_owned();
-        let text = read(&name);
-        for target in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
-            let file = target.split('#').next().unwrap();
-            let is_elsewhere = target.contains("://") || file.is_empty();
-            assert!(is_elsewhere || folder.join(file).exists(), "{name} links to {target}");
-        }
-    }
-}
-
 /// Compares a part of a document with what it should be, or writes it. The part stands between the line
 /// `begin` and the line `end`.
 fn generated_part(name: &str, begin: &str, end: &str, part: &str) {
@@ -234,6 +215,15 @@ fn the_action_declares_the_inputs_of_the_program_and_passes_them_on() {
         writeln!(passed, "        INPUT_{variable}: ${{{{ {source} }}}}").unwrap();
     }
     generated_part("action.yml", "\ninputs:\n", "\noutputs:\n", &declared);
+    for (now, former) in action::former_inputs() {
+        let name = former.name();
+        let told = former.warning(name, now);
+        let told = serde_json::to_string(&told).unwrap();
+        writeln!(declared, "  {name}:\n    description: {told}\n    deprecationMessage: {told}")
+            .unwrap();
+        let variable = name.to_ascii_uppercase().replace('-', "_");
+        writeln!(passed, "        INPUT_{variable}: ${{{{ inputs.{name} }}}}").unwrap();
+    }
     let begin = "        GITHUB_TOKEN: ${{ env.GITHUB_TOKEN || github.token }}\n";
     let end = "      # No value of an input ever stands in this script";
     generated_part("action.yml", begin, end, &passed);

@@ -97,6 +97,7 @@ mod providers; // models over HTTP: the fault table, and whole conversations
 mod pull_events; // events of pull requests, comments and checks, and what is decided
 mod real_project; // Python-Markdown, fixed end to end; its own tests prove it
 mod references;
+mod released; // what released versions have left on disks: configuration, databases, state folders
 mod reliability; // `docs/reliability.md` names tests that exist
 mod replay; // a recorded run again, without a model
 mod report_page; // `report.html`: what it shows of a run, that it is inert, small, and for everybody (in a real browser)
@@ -124,6 +125,7 @@ mod tidy; // the sources against the project's own rules
 mod tool_system; // custom tools, hooks, search, faults, numbers: the tool system in whole runs
 mod tools_cli; // `patchwright tools`: declarations as sent
 mod unprepared; // real projects with real bugs: setup and checks found, dependencies through the relay, the fix and nothing else
+mod upgrades; // newer state and older programs, runs across an upgrade, names that settings had before
 mod verification; // the repository's checks in whole runs: found, run, read test by test, told and judged
 mod watch; // `watch`: a run in the terminal by its journal
 mod wires; // the protocols without a network: streams to replies

@@ -20,6 +20,9 @@ mod plans; // by which way the databases come to what workers ask all the time
 mod repositories; // what targets' times say, and which repository they are of
 mod rows; // campaigns, targets, changes, events, deliveries, schedules
 mod runs; // what runs came to, what runs and what waits
+mod versions; // a database and programs of several versions
+
+pub(crate) use rows::{delivery, delivery_job};
 
 /// A database for one case.
 pub(crate) struct Db {
@@ -133,10 +136,12 @@ cases! {
     jobs::what_is_left_is_told,
     pace::three_reservers_stay_below_every_limit,
     pace::a_closed_gate_holds_everybody,
+    versions::who_does_not_know_the_version_takes_no_job,
+    versions::a_look_changes_nothing,
     pace::nobody_hoards_and_jumping_clocks_are_forgotten,
 }
 
-fn campaign() -> CampaignRow {
+pub(crate) fn campaign() -> CampaignRow {
     let [id, name, hash, spec] =
         ["tidy-0123456789ab", "tidy", "0123456789ab", "{}"].map(str::to_owned);
     CampaignRow::started(id, name, hash, spec)
@@ -147,7 +152,7 @@ pub(crate) async fn campaign_row(store: &Store) -> String {
     store.put_campaign(&campaign()).await.unwrap().id
 }
 
-fn new_target(repository: &str, sha: &str) -> NewTarget {
+pub(crate) fn new_target(repository: &str, sha: &str) -> NewTarget {
     NewTarget {
         repository: repository.to_owned(),
         repository_id: None,
@@ -159,7 +164,7 @@ fn new_target(repository: &str, sha: &str) -> NewTarget {
     }
 }
 
-fn target_job(target: &Target) -> NewJob {
+pub(crate) fn target_job(target: &Target) -> NewJob {
     NewJob {
         kind: JobKind::Target,
         key: format!("target:{}", target.id),
@@ -174,7 +179,7 @@ fn target_job(target: &Target) -> NewJob {
     }
 }
 
-fn publish_job(target: &Target) -> NewJob {
+pub(crate) fn publish_job(target: &Target) -> NewJob {
     NewJob {
         kind: JobKind::Publish,
         key: format!("publish:{}", target.id),
@@ -202,7 +207,7 @@ async fn claimed(store: &Store, owner: &str) -> (Job, Lease) {
     claim(store, owner).await.expect("there is a job")
 }
 
-fn ended(state: TargetState) -> TargetEnd {
+pub(crate) fn ended(state: TargetState) -> TargetEnd {
     TargetEnd {
         state,
         class: None,
@@ -216,7 +221,7 @@ fn ended(state: TargetState) -> TargetEnd {
     }
 }
 
-fn changeset(target: &Target) -> Changeset {
+pub(crate) fn changeset(target: &Target) -> Changeset {
     Changeset {
         target: target.id,
         repository: target.repository.clone(),
@@ -263,4 +268,9 @@ fn a_state_is_open_or_settled_and_a_settled_one_good_or_not() {
     let transient = ErrorClass::ALL.iter().filter(|class| class.is_transient());
     let transient: Vec<&str> = transient.map(|class| class.word()).collect();
     assert_eq!(transient, ["clone", "sandbox", "model", "forge", "machine"]);
+}
+
+/// What makes a database of this version one of version 1.
+pub(crate) fn as_version_1() -> String {
+    open::AS_VERSION_1.join(";\n")
 }

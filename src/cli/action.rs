@@ -25,7 +25,7 @@ use patchwright_task::world::World;
 use patchwright_types::outcome::Conclusion;
 use patchwright_types::task::{PromptRequest, Trigger};
 
-pub use crate::cli::inputs::inputs;
+pub use crate::cli::inputs::{former_inputs, inputs};
 
 /// Bytes of a prompt.
 const MAX_PROMPT: usize = 256 << 10;

@@ -7,6 +7,7 @@ use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::file::File;
 use patchwright_config::flags::{Common, PublishFlags};
+use patchwright_config::former::{self, Former};
 use patchwright_config::settings::settings;
 use patchwright_config::{Config, Source, merge};
 
@@ -65,8 +66,11 @@ pub(super) fn configuration(env: &Env) -> Result<(Config, Flags)> {
 /// What the inputs say, in the form of a configuration file.
 fn said(env: &Env) -> Result<File> {
     let mut file = File::default();
+    let former = former_inputs();
     for given in settings().into_iter().filter_map(|setting| setting.input) {
-        if let Some(text) = input(env, given.name) {
+        let mut old = former.iter().filter(|(name, _)| *name == given.name);
+        let old = old.next().and_then(|(_, former)| input(env, former.name()));
+        if let Some(text) = input(env, given.name).or(old) {
             (given.read)(&mut file, text).map_err(|why| {
                 Failure::usage(format!("input `{}`: {why}", given.name))
                     .hint("the inputs are described in `action.yml`")
@@ -74,6 +78,11 @@ fn said(env: &Env) -> Result<File> {
         }
     }
     Ok(file)
+}
+
+/// Inputs that had another name before, by their name now.
+pub fn former_inputs() -> Vec<(&'static str, Former)> {
+    former::names().into_iter().filter_map(|former| Some((former.input?, former))).collect()
 }
 
 fn flags(env: &Env) -> Result<Flags> {

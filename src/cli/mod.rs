@@ -34,6 +34,7 @@ use patchwright_base::env::Env;
 use patchwright_base::error::Result;
 use patchwright_base::redact::Redactor;
 use patchwright_base::ui;
+use patchwright_config::flags::Common;
 use patchwright_types::outcome::Conclusion;
 
 /// Patchwright: issue in, pull request out
@@ -73,9 +74,9 @@ pub enum Command {
 }
 
 impl Command {
-    /// How this command prints, without what `secrets` knows.
-    pub fn ui(&self, env: &Env, secrets: &'static Redactor) -> Ui {
-        let common = match self {
+    /// The flags that commands share which work with a model.
+    pub fn common(&self) -> Option<&Common> {
+        match self {
             Command::Issue(args) => Some(&args.common),
             Command::Review(args) => Some(&args.common),
             Command::Respond(args) => Some(&args.common),
@@ -95,7 +96,12 @@ impl Command {
             | Command::Init(_)
             | Command::Completions(_)
             | Command::Man(_) => None,
-        };
+        }
+    }
+
+    /// How this command prints, without what `secrets` knows.
+    pub fn ui(&self, env: &Env, secrets: &'static Redactor) -> Ui {
+        let common = self.common();
         let verbosity = match common {
             Some(common) if common.quiet => Verbosity::Quiet,
             Some(common) if common.verbose > 0 => Verbosity::Verbose,

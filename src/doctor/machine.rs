@@ -1,6 +1,6 @@
 //! This machine: the sandbox and what it can enforce, the state folder, the model's key.
 
-use super::{Finding, sandboxes};
+use super::{Finding, database, sandboxes};
 use patchwright_base::clock::Clock;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Hint};
@@ -31,6 +31,7 @@ pub async fn check(config: &Config, common: &Common, env: &Env) -> Vec<Finding> 
         findings.extend(sandboxes::setup_network(&config.setup_hosts));
     }
     if let Some(state) = state {
+        findings.extend(database::check(env, &state).await);
         findings.extend(local(config, &state).await);
     }
     findings.extend(model(config, env));

@@ -2,6 +2,7 @@
 //! finding that is not fine says exactly what to change. Called by `patchwright doctor`.
 
 mod concurrency;
+mod database;
 pub mod forge;
 pub mod machine;
 pub mod sandboxes;

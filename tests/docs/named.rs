@@ -12,6 +12,10 @@ use super::{command, path, read, yaml};
 const OTHERS: &[(&str, &[&str])] = &[
     ("cargo and ./test", &["--release", "--fast", "--test", "--bench", "--profile"]),
     ("cargo binstall", &["--git"]),
+    ("gh", &["--private", "--source", "--push", "--method", "--title", "--body", "--add-label"]),
+    ("git", &["--quiet", "--initial-branch", "--message"]),
+    ("pg_dump", &["--format"]),
+    (".ci/release", &["--plan"]),
     ("docker", &["--rm", "--network", "--scale"]),
     ("model servers", &["--jinja", "--alias", "--chat-template", "--chat-template-file"]),
     ("vLLM", &["--served-model-name", "--max-model-len", "--tool-call-parser"]),

@@ -20,7 +20,7 @@ async fn refused(url: &str) -> (StoreError, String) {
     (err, Failure::from(again).to_string())
 }
 
-async fn raw(path: &Path, statements: &[&str]) {
+pub(super) async fn raw(path: &Path, statements: &[&str]) {
     let url = format!("sqlite://{}?mode=rwc", path.display());
     let pool = sqlx::SqlitePool::connect(&url).await.unwrap();
     for text in statements {
@@ -86,6 +86,35 @@ async fn a_newer_schema_is_left_alone() {
     assert_eq!(fs_err::read(&path).unwrap(), before);
 }
 
+/// Takes away what later versions have added.
+pub(super) const AS_VERSION_1: &[&str] = &[
+    "DROP TABLE deliveries",
+    "DROP TABLE outages",
+    "ALTER TABLE jobs DROP COLUMN cut_at",
+    "DROP TABLE fired",
+    "DROP TABLE runs",
+    "DROP TABLE run_days",
+    "DROP INDEX jobs_by_age",
+    "DROP INDEX jobs_next",
+    "DROP INDEX jobs_next_apart",
+    "DROP INDEX jobs_cheapest",
+    "DROP INDEX jobs_queued_ahead",
+    "DROP INDEX jobs_running",
+    "DROP INDEX targets_once",
+    "DROP INDEX targets_by_id",
+    "DROP INDEX targets_by_state",
+    "DROP INDEX targets_misconfigured",
+    "ALTER TABLE targets DROP COLUMN repository_id",
+    "ALTER TABLE targets DROP COLUMN publishing_at",
+    "ALTER TABLE targets DROP COLUMN published_at",
+    "ALTER TABLE targets DROP COLUMN closed_at",
+    "ALTER TABLE targets DROP COLUMN writes",
+    "ALTER TABLE targets DROP COLUMN closing_at",
+    "CREATE UNIQUE INDEX targets_once
+        ON targets (campaign, (lower(repository)), (COALESCE(number, 0)), base_sha)",
+    "DELETE FROM patchwright_schema WHERE version > 1",
+];
+
 #[tokio::test]
 async fn an_older_schema_is_copied_and_brought_up_to_date() {
     let folder = tempfile::tempdir().unwrap();
@@ -94,37 +123,7 @@ async fn an_older_schema_is_copied_and_brought_up_to_date() {
     store.put_campaign(&campaign()).await.unwrap();
     store.close().await;
     // As the first version left it.
-    raw(
-        &path,
-        &[
-            "DROP TABLE deliveries",
-            "DROP TABLE outages",
-            "ALTER TABLE jobs DROP COLUMN cut_at",
-            "DROP TABLE fired",
-            "DROP TABLE runs",
-            "DROP TABLE run_days",
-            "DROP INDEX jobs_by_age",
-            "DROP INDEX jobs_next",
-            "DROP INDEX jobs_next_apart",
-            "DROP INDEX jobs_cheapest",
-            "DROP INDEX jobs_queued_ahead",
-            "DROP INDEX jobs_running",
-            "DROP INDEX targets_once",
-            "DROP INDEX targets_by_id",
-            "DROP INDEX targets_by_state",
-            "DROP INDEX targets_misconfigured",
-            "ALTER TABLE targets DROP COLUMN repository_id",
-            "ALTER TABLE targets DROP COLUMN publishing_at",
-            "ALTER TABLE targets DROP COLUMN published_at",
-            "ALTER TABLE targets DROP COLUMN closed_at",
-            "ALTER TABLE targets DROP COLUMN writes",
-            "ALTER TABLE targets DROP COLUMN closing_at",
-            "CREATE UNIQUE INDEX targets_once
-                ON targets (campaign, (lower(repository)), (COALESCE(number, 0)), base_sha)",
-            "DELETE FROM patchwright_schema WHERE version > 1",
-        ],
-    )
-    .await;
+    raw(&path, AS_VERSION_1).await;
     let store = Store::open(&url(&path)).await.unwrap();
     assert!(store.fire_once("nightly", "now").await.unwrap());
     let store_days = store.run_days(30).await.unwrap().1.len();

@@ -251,7 +251,7 @@ pub(super) async fn events_come_in_order_and_in_pages(db: &Db) {
     assert_eq!(texts, ["event 0", "event 1", "event 2", "event 3", "event 4"]);
 }
 
-fn delivery(guid: &str) -> Delivery {
+pub(crate) fn delivery(guid: &str) -> Delivery {
     Delivery {
         guid: guid.to_owned(),
         event: "issues".to_owned(),
@@ -264,7 +264,7 @@ fn delivery(guid: &str) -> Delivery {
     }
 }
 
-fn delivery_job(delivery: &Delivery) -> NewJob {
+pub(crate) fn delivery_job(delivery: &Delivery) -> NewJob {
     NewJob {
         kind: JobKind::Delivery,
         key: format!("delivery:{}", delivery.guid),

@@ -70,6 +70,11 @@ impl Postgres {
         self.address(&name, PASSWORD)
     }
 
+    /// One of the programs that came with it.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        programs().unwrap().join(name)
+    }
+
     /// What it has said so far.
     pub(crate) fn log(&self) -> String {
         fs_err::read_to_string(self.folder.path().join("log")).unwrap_or_default()

@@ -24,6 +24,17 @@ impl Common {
     }
 }
 
+impl Common {
+    /// What is to be said about former names in the file of `--config`. Nothing about one that cannot be read, which
+    /// [`Common::resolve`] refuses.
+    pub fn warnings(&self) -> Vec<String> {
+        let Some(path) = self.config.as_ref() else { return Vec::new() };
+        let text = fs_err::read_to_string(path).unwrap_or_default();
+        let parsed = crate::file::parse_with("", &text, &crate::former::names());
+        parsed.map(|(_, warnings)| warnings).unwrap_or_default()
+    }
+}
+
 impl PublishFlags {
     /// Lays the flags over a configuration.
     pub fn overlay(&self, config: &mut Config) {

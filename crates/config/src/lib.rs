@@ -10,6 +10,7 @@ mod check_tools;
 pub mod document;
 pub mod file;
 pub mod flags;
+pub mod former;
 pub mod merge;
 mod narrow;
 mod read;

@@ -7,7 +7,8 @@
 //!     default "in words, where the value does not say it"
 //!     flag conversion { /// help of the flag, and its clap attributes }
 //!     then { flags of the process that stand behind it in the help, as clap has them }
-//!     , input "of-the-action" reader "What it means, for action.yml.", campaign "key.of-a-campaign";
+//!     , input "of-the-action" reader "What it means, for action.yml.", campaign "key.of-a-campaign"
+//!     , formerly "key.it-had" until "version that does not understand the old names any more";
 //! ```
 //!
 //! The rule ([`crate::rules`]) says what a repository's own file may do. From these rows come the sections of

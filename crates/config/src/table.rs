@@ -39,6 +39,8 @@ pub struct Setting {
     pub input: Option<Input>,
     /// Its key in a campaign file, `agent.max-turns`.
     pub campaign: Option<&'static str>,
+    /// The key that it had before, and the first version that does not understand that any more.
+    pub formerly: Option<(&'static str, &'static str)>,
 }
 
 /// An input of the Action.
@@ -127,6 +129,7 @@ macro_rules! settings {
                 $(own_flags $own_variable:literal $own_flags:expr)?
                 $(, input $input:literal $read:ident $input_meaning:literal)?
                 $(, campaign $campaign:literal)?
+                $(, formerly $formerly:literal until $until:literal)?
                 ;
             )+
         }
@@ -300,6 +303,7 @@ macro_rules! settings {
                     },
                 })?]),
                 campaign: table::first(&[$($campaign)?]),
+                formerly: table::first(&[$(($formerly, $until))?]),
             },)+)+]
         }
     };

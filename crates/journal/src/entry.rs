@@ -26,6 +26,9 @@ pub enum Entry {
     RunStarted {
         run: String,
         version: String,
+        /// [`super::FORMAT`] of the program that wrote it.
+        #[serde(default = "super::format::first")]
+        format: u32,
         task: Task,
         /// The resolved configuration without secrets, for replay and for comparing on resume.
         config: Value,

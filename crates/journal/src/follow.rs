@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
 
-use super::{Line, MAX_LINE, damaged, unusable};
+use super::{Line, MAX_LINE, damaged, format, unusable};
 use patchwright_base::error::Result;
 
 /// Bytes that one look reads: any line fits, and something of the next one, which shows that it is not the last.
@@ -89,15 +89,21 @@ impl Follower {
             rest.read_until(b'\n', &mut line)?;
             // A line without its end is still being written.
             let Some(text) = line.strip_suffix(b"\n") else { break };
-            let parsed = serde_json::from_slice::<T>(text);
+            let number = self.read.lines + 1;
+            let parsed = serde_json::from_slice::<T>(text).map_err(|err| {
+                let cause = anyhow::Error::from(err);
+                let unknown = format::unknown(text, number, &self.path, &cause);
+                (unknown.is_none(), unknown.unwrap_or_else(|| damaged(&self.path, number, cause)))
+            });
             // The last line can be torn although it has an end (see `parse_until_damage`). Opening the journal cuts
             // it off, and another line takes its place.
-            if parsed.is_err() && rest.fill_buf()?.is_empty() {
+            if matches!(parsed, Err((true, _))) && rest.fill_buf()?.is_empty() {
                 break;
             }
             self.read.offset += line.len() as u64;
-            self.read.lines += 1;
-            lines.push(parsed.map_err(|err| damaged(&self.path, self.read.lines, err.into())));
+            self.read.lines = number;
+            let newer = if number == 1 { format::newer(text, &self.path) } else { None };
+            lines.push(newer.map_or(parsed.map_err(|(_, failure)| failure), Err));
         }
         Ok(Gained { starts_over, lines })
     }

@@ -2,13 +2,14 @@
 //! step. Resume, replay, reports, cost and evidence are views of it.
 //!
 //! One JSON object a line: `{"seq":…,"at":…,"is":…,…}`. A torn last line (power cut) is dropped on
-//! reading and cut off on opening. The file is created with mode 0600 and locked while it is open for
+//! reading and cut off on opening; a whole line that this version does not know is neither. The file is created with mode 0600 and locked while it is open for
 //! writing, so two processes cannot work on one run. Everything passes through redaction on its way
 //! in. What the entries mean is decided by their readers; nothing here interprets them.
 
 mod clean;
 mod entry;
 pub mod follow;
+mod format;
 
 use parking_lot::Mutex;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -22,15 +23,12 @@ use serde_json::Value;
 
 pub use self::clean::redact_strings;
 pub use self::entry::Entry;
+pub use self::format::FORMAT;
 use patchwright_base::clock::Clock;
 use patchwright_base::error::{Failure, Result};
 
 /// Name of the file in the run's folder.
 pub const FILE: &str = "journal.jsonl";
-
-/// Version of the entries, which `patchwright --version --json` names. Raised whenever an entry changes so that an older
-/// reader would take it for something else.
-pub const FORMAT: u32 = 1;
 
 /// Largest line, in bytes. Replies and outputs are bounded far below it.
 pub const MAX_LINE: usize = 64 << 20;
@@ -279,12 +277,19 @@ fn parse_until_damage(bytes: &[u8], path: &Path) -> Parsed {
         let end = length + raw.len();
         let is_last = end == bytes.len();
         let expected = lines.len() as u64 + 1;
-        let parsed = match raw.strip_suffix(b"\n") {
-            Some(text) => serde_json::from_slice::<Line>(text).map_err(anyhow::Error::from),
-            None => break,
-        };
-        match parsed {
+        let Some(text) = raw.strip_suffix(b"\n") else { break };
+        if expected == 1 {
+            damage = format::newer(text, path);
+        }
+        if damage.is_some() {
+            break;
+        }
+        match serde_json::from_slice::<Line>(text).map_err(anyhow::Error::from) {
             Ok(line) if line.seq == expected => lines.push(line),
+            Err(err) if let Some(unknown) = format::unknown(text, expected, path, &err) => {
+                damage = Some(unknown);
+                break;
+            }
             // After a power cut, blocks of a file may be written out of order: even a line that
             // ends in a newline can be torn.
             Err(_) if is_last => break,

@@ -222,10 +222,9 @@ fn resume(
     }
     let recorded = journal::read(&file)?;
     let started = recorded.first().and_then(|line| match &line.entry {
-        Entry::RunStarted { run, version, task: recorded, .. } => {
-            let same = (id.is_empty() || run == id)
-                && version == patchwright_base::VERSION
-                && is_same_work(&recorded.kind, &task.kind);
+        // Whichever version began it: tools and instructions that differ are told to the model again.
+        Entry::RunStarted { run, task: recorded, .. } => {
+            let same = (id.is_empty() || run == id) && is_same_work(&recorded.kind, &task.kind);
             same.then(|| run.clone())
         }
         _ => None,

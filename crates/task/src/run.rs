@@ -19,7 +19,7 @@ use crate::world::World;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, FailureKind, Hint, Result};
 use patchwright_base::ui::Ui;
-use patchwright_config::{Config, file, merge};
+use patchwright_config::{Config, file, former, merge};
 use patchwright_git::Oid;
 use patchwright_git::stop::Stop;
 use patchwright_journal::Entry;
@@ -166,7 +166,10 @@ impl Run<'_> {
     pub(super) async fn configured(&self, rules: &Rules) -> Result<Run<'_>> {
         let mut config = self.config.clone();
         if let Some(text) = rules.workspace().text_file(file::REPOSITORY_FILE).await? {
-            merge::tighten(&mut config, file::parse(file::REPOSITORY_FILE, &text)?);
+            let (said, warnings) =
+                file::parse_with(file::REPOSITORY_FILE, &text, &former::names())?;
+            merge::tighten(&mut config, said);
+            config.notes.extend(warnings);
         }
         for note in &config.notes {
             self.environment.ui.say(&format!("note: {note}"));
@@ -276,7 +279,14 @@ impl Run<'_> {
 
     fn journal_start(&self) -> Result<()> {
         if !self.folder.recorded.is_empty() {
-            self.environment.ui.say(&format!("going on with run {}", self.folder.id));
+            let began = self.folder.find(|entry| match entry {
+                Entry::RunStarted { version, .. } => Some(version.clone()),
+                _ => None,
+            });
+            let began = began.filter(|version| version != patchwright_base::VERSION);
+            let began = began.map(|version| format!(", which Patchwright {version} began"));
+            let began = began.unwrap_or_default();
+            self.environment.ui.say(&format!("going on with run {}{began}", self.folder.id));
             return self.journal(&Entry::Note { text: "resumed".to_owned() });
         }
         self.environment.ui.say(&format!("run {}", self.folder.id));
@@ -284,6 +294,7 @@ impl Run<'_> {
         self.journal(&Entry::RunStarted {
             run: self.folder.id.clone(),
             version: patchwright_base::VERSION.to_owned(),
+            format: patchwright_journal::FORMAT,
             task: self.task.clone(),
             config: serde_json::to_value(&self.config).unwrap_or_default(),
         })

@@ -1,7 +1,7 @@
 //! What all jobs of a process share: the store, GitHub, the HTTP client, configuration and where to
 //! say things. Passed first, as [`patchwright_task::world::World`] is to a run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::outage::Outages;
-use crate::store::{self, Store};
+use crate::store::{self, Migrated, Store};
 use patchwright_base::clock::Clock;
 use patchwright_base::env::Env;
 use patchwright_base::error::Result;
@@ -70,11 +70,10 @@ impl Fleet {
         let state = world::state_dir(common, env)?;
         let http = http::client()?;
         let forge = world::github(env, &http, &state)?;
-        let url = match env.database_url() {
-            Some(url) => url.to_owned(),
-            None => store::file_url(&state.join("fleet.db")),
-        };
-        let store = Store::open(&url).await?;
+        let (store, migrated) = Store::open_and_tell(&database(env, &state)).await?;
+        if let Some(migrated) = migrated {
+            ui.say(&upgraded(&store, &migrated));
+        }
         let redactor = Arc::new(Redactor::new(env.secrets()));
         let outages = Outages::new(store.clone(), ui, Arc::clone(&redactor), env.time_scale());
         Ok(Fleet {
@@ -96,6 +95,24 @@ impl Fleet {
             drain_time: Duration::ZERO,
         })
     }
+}
+
+/// The address of the database that commands with this environment share.
+pub fn database(env: &Env, state: &Path) -> String {
+    env.database_url().map_or_else(|| store::file_url(&state.join("fleet.db")), str::to_owned)
+}
+
+/// What is said when a database of an older version was opened.
+pub fn upgraded(store: &Store, Migrated { from, copy }: &Migrated) -> String {
+    let (name, to) = (store.name(), store::VERSION);
+    let back = match copy {
+        Some(copy) => format!("`{}` is a copy of how it was", copy.display()),
+        None => "only a dump from before has how it was".to_owned(),
+    };
+    format!(
+        "the database `{name}` was brought from version {from} to {to}, which older versions of Patchwright do not \
+         open; {back}"
+    )
 }
 
 /// A name that no other process has. Before the `@` it says to people which one it is, behind it to

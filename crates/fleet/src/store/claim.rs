@@ -85,6 +85,7 @@ impl Store {
         campaign: Option<&str>,
         length: Millis,
     ) -> StoreResult<Option<(Job, Lease)>> {
+        self.check_version().await?;
         let mut looks = 0;
         while looks < LOOKS {
             let found = self.find(kinds, campaign).await?;

@@ -118,7 +118,7 @@ impl From<StoreError> for Failure {
                 "see which process has it open; SQLite has one writer at a time, PostgreSQL many",
             ),
             StoreError::Newer(_) => Failure::machine(message).hint(
-                "use that version of Patchwright or a newer one, or another database in `DATABASE_URL`",
+                "nothing was changed; use that version of Patchwright or a newer one, or another database in `DATABASE_URL`",
             ),
             StoreError::Unusable(_) => Failure::machine(message).hint(
                 "nothing was changed; put a copy in its place, or name another database in `DATABASE_URL`",

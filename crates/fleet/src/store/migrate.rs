@@ -1,10 +1,15 @@
 //! The schema: its version, and the way from an older one.
+//!
+//! All steps are one transaction: a process that dies in the middle, or a disk that is full, leaves the version that
+//! there was. Processes of the version before may still be at work when the first of the next one opens the database,
+//! so a step only adds what their statements can do without; they take no new job from then on ([`Store::claim`]).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use sqlx::AssertSqlSafe;
+use sqlx::{AnyConnection, AssertSqlSafe, Connection};
 
-use super::db::{Dialect, ExclusiveLock, get};
+use super::db::{Dialect, ExclusiveLock, PATIENCE, get};
+use super::open::{DatabaseAddress, file_url, named};
 use super::{Store, StoreError, StoreResult};
 
 /// Each brings the schema from its index to the next version. Never changed once released.
@@ -21,20 +26,58 @@ const MIGRATIONS: &[&str] = &[
 #[expect(clippy::cast_possible_wrap, reason = "a handful")]
 pub const VERSION: i64 = MIGRATIONS.len() as i64;
 
+/// What opening a database has changed about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Migrated {
+    /// The version that it had.
+    pub from: i64,
+    /// The file as it was; `None` of a server, which copies nothing by itself.
+    pub copy: Option<PathBuf>,
+}
+
+/// The version of a database without a change to it; `None` where there is none yet.
+///
+/// # Errors
+/// When it cannot be read, or belongs to something else.
+pub async fn look(url: &str) -> StoreResult<Option<i64>> {
+    sqlx::any::install_default_drivers();
+    let place = DatabaseAddress::parse(url)?;
+    let (address, dialect) = match &place {
+        DatabaseAddress::File(path) if !path.exists() => return Ok(None),
+        DatabaseAddress::File(path) => {
+            let path = fs_err::canonicalize(path)
+                .map_err(|err| StoreError::Unusable(format!("cannot open it: {err}")))?;
+            (format!("{}?mode=ro", file_url(&path)), Dialect::Sqlite)
+        }
+        DatabaseAddress::Server(url) => (url.to_string(), Dialect::Postgres),
+    };
+    let read = async {
+        let mut connection = AnyConnection::connect(&address).await?;
+        let version = version(&mut connection, dialect).await?;
+        connection.close().await?;
+        Ok((version > 0).then_some(version))
+    };
+    let read = tokio::time::timeout(PATIENCE, read).await;
+    let read =
+        read.unwrap_or_else(|_| Err(StoreError::Unavailable("it does not answer".to_owned())));
+    read.map_err(|err| named(err, &place.name()))
+}
+
 impl Store {
     /// Brings the schema up to date, or refuses. An SQLite file that has one is copied beside itself
     /// first.
-    pub(super) async fn migrate(&self, file: Option<&Path>) -> StoreResult<()> {
-        let found = self.version().await?;
+    pub(super) async fn migrate(&self, file: Option<&Path>) -> StoreResult<Option<Migrated>> {
+        let found = version(&mut *self.inner.pool.acquire().await?, self.inner.dialect).await?;
         if found == VERSION {
-            return Ok(());
+            return Ok(None);
         }
         if found > VERSION {
             return Err(newer(found));
         }
-        if let Some(file) = file.filter(|_| found > 0) {
-            self.back_up(file, found).await?;
-        }
+        let copy = match file.filter(|_| found > 0) {
+            Some(file) => Some(self.back_up(file, found).await?),
+            None => None,
+        };
         let mut write = self.write().await?;
         write.alone(ExclusiveLock::Migrate).await?;
         sqlx::query(
@@ -59,11 +102,12 @@ impl Store {
             let now = write.now;
             row.bind(version).bind(now).execute(write.db()).await?;
         }
-        write.commit().await
+        write.commit().await?;
+        Ok((found > 0).then_some(Migrated { from: found, copy }))
     }
 
-    /// The database is still of the version that this program knows: a newer program may have brought it up to
-    /// date while this one runs.
+    /// The database is still of a version that this program knows: a newer program may have brought it up to date
+    /// while this one runs, which takes no more work then.
     ///
     /// # Errors
     /// [`StoreError::Newer`] when it is not.
@@ -76,50 +120,53 @@ impl Store {
         }
     }
 
-    /// 0 when there is nothing yet.
-    async fn version(&self) -> StoreResult<i64> {
-        let tables = match self.inner.dialect {
-            Dialect::Sqlite | Dialect::Simulated => {
-                "SELECT name FROM sqlite_master WHERE type = 'table'"
-            }
-            Dialect::Postgres => {
-                "SELECT CAST(tablename AS TEXT) AS name FROM pg_tables
-                 WHERE schemaname = current_schema()"
-            }
-        };
-        let rows = sqlx::query(tables).fetch_all(&self.inner.pool).await?;
-        let names: Vec<String> =
-            rows.iter().map(|row| get(row, "name")).collect::<StoreResult<_>>()?;
-        if names.iter().any(|name| name == "patchwright_schema") {
-            let row =
-                sqlx::query("SELECT COALESCE(MAX(version), 0) AS version FROM patchwright_schema");
-            return get(&row.fetch_one(&self.inner.pool).await?, "version");
-        }
-        let taken = names
-            .iter()
-            .find(|name| matches!(name.as_str(), "campaigns" | "targets" | "jobs" | "events"));
-        let other = match self.inner.dialect {
-            Dialect::Sqlite | Dialect::Simulated => names.first(),
-            Dialect::Postgres => taken,
-        };
-        other.map_or(Ok(0), |name| {
-            Err(StoreError::Unusable(format!(
-                "this database belongs to something else: it has a table `{name}` and no version of ours"
-            )))
-        })
-    }
-
-    async fn back_up(&self, file: &Path, version: i64) -> StoreResult<()> {
+    async fn back_up(&self, file: &Path, version: i64) -> StoreResult<PathBuf> {
         let now = self.now().await?;
         let copy = format!("{}.v{version}-{now}.backup", file.display());
-        sqlx::query("VACUUM INTO $1").bind(copy.as_str()).execute(&self.inner.pool).await?;
+        let made = sqlx::query("VACUUM INTO $1").bind(copy.as_str());
+        if let Err(err) = made.execute(&self.inner.pool).await {
+            // Half a copy is none, and takes room where there is none.
+            let _ = fs_err::remove_file(&copy);
+            return Err(err.into());
+        }
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
         if let Err(err) = fs_err::set_permissions(&copy, mode) {
             tracing::warn!(%err, "the copy's permissions stay as they are");
         }
-        tracing::info!(copy, "the database is of an older version; it was copied first");
-        Ok(())
+        Ok(PathBuf::from(copy))
     }
+}
+
+/// 0 when there is nothing yet.
+async fn version(db: &mut AnyConnection, dialect: Dialect) -> StoreResult<i64> {
+    let tables = match dialect {
+        Dialect::Sqlite | Dialect::Simulated => {
+            "SELECT name FROM sqlite_master WHERE type = 'table'"
+        }
+        Dialect::Postgres => {
+            "SELECT CAST(tablename AS TEXT) AS name FROM pg_tables
+                 WHERE schemaname = current_schema()"
+        }
+    };
+    let rows = sqlx::query(tables).fetch_all(&mut *db).await?;
+    let names: Vec<String> = rows.iter().map(|row| get(row, "name")).collect::<StoreResult<_>>()?;
+    if names.iter().any(|name| name == "patchwright_schema") {
+        let row =
+            sqlx::query("SELECT COALESCE(MAX(version), 0) AS version FROM patchwright_schema");
+        return get(&row.fetch_one(db).await?, "version");
+    }
+    let taken = names
+        .iter()
+        .find(|name| matches!(name.as_str(), "campaigns" | "targets" | "jobs" | "events"));
+    let other = match dialect {
+        Dialect::Sqlite | Dialect::Simulated => names.first(),
+        Dialect::Postgres => taken,
+    };
+    other.map_or(Ok(0), |name| {
+            Err(StoreError::Unusable(format!(
+                "this database belongs to something else: it has a table `{name}` and no version of ours"
+            )))
+        })
 }
 
 fn newer(found: i64) -> StoreError {

@@ -48,7 +48,7 @@ pub use events::StateChange;
 pub use handover::JobHolder;
 pub use import::Imported;
 pub use jobs::QueueOutlook;
-pub use migrate::VERSION;
+pub use migrate::{Migrated, VERSION, look};
 pub use news::Deaf;
 pub use open::file_url;
 pub(crate) use outages::{Breaker, is_paused};

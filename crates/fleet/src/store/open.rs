@@ -11,6 +11,7 @@ use sqlx::{AnyConnection, AnyPool, Connection};
 use url::Url;
 
 use super::db::{Dialect, PATIENCE};
+use super::migrate::Migrated;
 use super::news::News;
 use super::{Inner, Store, StoreError, StoreResult, fault, pool};
 
@@ -107,6 +108,14 @@ impl Store {
     /// A newer schema, a damaged or read-only file, no connection: each with its own words; an existing
     /// database is never replaced by an empty one.
     pub async fn open(url: &str) -> StoreResult<Store> {
+        Ok(Store::open_and_tell(url).await?.0)
+    }
+
+    /// [`Store::open`], and what that has changed about a database of an older version.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub async fn open_and_tell(url: &str) -> StoreResult<(Store, Option<Migrated>)> {
         sqlx::any::install_default_drivers();
         let place = DatabaseAddress::parse(url)?;
         let name = place.name();
@@ -134,8 +143,8 @@ impl Store {
             DatabaseAddress::File(path) => Some(path.as_path()),
             DatabaseAddress::Server(_) => None,
         };
-        store.migrate(file).await.map_err(|err| named(err, &name))?;
-        Ok(store)
+        let migrated = store.migrate(file).await.map_err(|err| named(err, &name))?;
+        Ok((store, migrated))
     }
 
     /// Closes every connection; of an SQLite file, everything is in the one file afterwards.
@@ -162,12 +171,13 @@ impl Store {
 }
 
 /// Says which database it is about.
-fn named(err: StoreError, name: &str) -> StoreError {
+pub(super) fn named(err: StoreError, name: &str) -> StoreError {
     match err {
         StoreError::Locked(text) => StoreError::Locked(format!("`{name}`: {text}")),
         StoreError::Unusable(text) => StoreError::Unusable(format!("`{name}`: {text}")),
         StoreError::Unavailable(text) => StoreError::Unavailable(format!("`{name}`: {text}")),
         StoreError::Other(text) => StoreError::Other(format!("`{name}`: {text}")),
+        StoreError::Newer(text) => StoreError::Newer(format!("`{name}`: {text}")),
         other => other,
     }
 }
