@@ -329,7 +329,7 @@ fn an_organisation_that_vanishes_pauses_the_campaign_until_it_is_back() {
     };
     let first = world.wait(first);
     assert!(first.code != 0, "{}", first.text());
-    assert!(first.stderr.contains("the campaign is paused"), "{}", first.text());
+    assert!(first.stderr.contains("is paused: "), "{}", first.text());
     assert!(
         first.stderr.contains("`acme` is gone, has another name, or is hidden"),
         "{}",
