@@ -40,7 +40,8 @@ fn main() -> ExitCode {
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        .thread_stack_size(1 << 20)
+        // A delivery's run in Docker needs more than 1 MiB where nothing is optimised. Memory is taken as it is used.
+        .thread_stack_size(4 << 20)
         .enable_all()
         .build()
     {
