@@ -150,7 +150,7 @@ pub(super) async fn record(folder: &Path, server: Option<&Postgres>) {
     let store = Store::open(&url).await.unwrap();
     fill(&store).await;
     store.close().await;
-    let dump = run(Command::new(server.program("pg_dump")).args(["--inserts", "--no-owner", &url]));
+    let dump = run(Command::new(Postgres::program("pg_dump")).args(["--inserts", "--no-owner", &url]));
     // Settings and commands of the newest client alone.
     let is_plain = |line: &&str| {
         !line.starts_with("SET ") && !line.starts_with('\\') && !line.starts_with("--")
@@ -178,7 +178,7 @@ pub(super) async fn read(folder: &Path, server: Option<&Postgres>) {
     let dump = folder.join("fleet.sql");
     let Some(server) = server else { return };
     let url = server.database().await;
-    let psql = server.program("psql");
+    let psql = Postgres::program("psql");
     run(Command::new(psql)
         .args(["--quiet", "--set", "ON_ERROR_STOP=1", "--file"])
         .arg(dump)

@@ -71,7 +71,7 @@ impl Postgres {
     }
 
     /// One of the programs that came with it.
-    pub(crate) fn program(&self, name: &str) -> PathBuf {
+    pub(crate) fn program(name: &str) -> PathBuf {
         programs().unwrap().join(name)
     }
 

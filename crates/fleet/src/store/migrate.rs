@@ -123,8 +123,8 @@ impl Store {
     async fn back_up(&self, file: &Path, version: i64) -> StoreResult<PathBuf> {
         let now = self.now().await?;
         let copy = format!("{}.v{version}-{now}.backup", file.display());
-        let made = sqlx::query("VACUUM INTO $1").bind(copy.as_str());
-        if let Err(err) = made.execute(&self.inner.pool).await {
+        let copied = sqlx::query("VACUUM INTO $1").bind(copy.as_str());
+        if let Err(err) = copied.execute(&self.inner.pool).await {
             // Half a copy is none, and takes room where there is none.
             let _ = fs_err::remove_file(&copy);
             return Err(err.into());
