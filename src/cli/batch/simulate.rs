@@ -113,6 +113,10 @@ pub struct Args {
     #[arg(long, env = "PATCHWRIGHT_SIMULATE_CHECK", value_name = "N", default_value_t = 200)]
     pub check: usize,
 
+    /// Do not simulate it again with one limit lifted at a time, which takes as long for each
+    #[arg(long, env = "PATCHWRIGHT_SIMULATE_NO_WHAT_IF")]
+    pub no_what_if: bool,
+
     /// Database file with campaigns that were run, in place of `DATABASE_URL`
     #[arg(long, env = "PATCHWRIGHT_DATABASE", value_name = "FILE")]
     pub database: Option<PathBuf>,
@@ -246,5 +250,6 @@ fn options(args: &Args, campaign: &Campaign, known: usize) -> Result<Options> {
         start: args.start,
         requests_per_hour: args.requests_per_hour,
         merged_after: args.merged_after,
+        what_if: !args.no_what_if,
     })
 }

@@ -160,6 +160,9 @@ fn course_words(text: &mut String, simulation: &Simulation, course: &CourseRepor
 
 fn limits(text: &mut String, simulation: &Simulation) {
     let Some(first) = simulation.courses.first() else { return };
+    if simulation.what_if.is_empty() {
+        return;
+    }
     let _ = writeln!(text, "\nwith the same draws ({}):", ending(first.seconds, first.done));
     for answer in &simulation.what_if {
         let _ = writeln!(text, "  {:<32}{}", answer.change, ending(answer.seconds, answer.done));

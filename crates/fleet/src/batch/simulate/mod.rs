@@ -76,8 +76,11 @@ pub async fn simulate(
     }
     let first = courses.first().cloned().unwrap_or_default();
     let asked = what_if::Asked { campaign, options, profile, reserve };
-    let what_if = asked.all().await?;
-    let tokens_for_half = asked.tokens_for_half(&first).await?;
+    let (what_if, tokens_for_half) = if options.what_if {
+        (asked.all().await?, asked.tokens_for_half(&first).await?)
+    } else {
+        (Vec::new(), None)
+    };
     let check = match options.check {
         0 => None,
         _ => Some(check::check(campaign, options, profile, reserve).await?),

@@ -98,6 +98,8 @@ pub struct Options {
     pub requests_per_hour: u32,
     /// After which time half of the pull requests are merged.
     pub merged_after: Duration,
+    /// Whether it is simulated again with one limit lifted at a time.
+    pub what_if: bool,
 }
 
 /// A Monday morning: the answer is the same on every day that it is asked for.
@@ -119,6 +121,7 @@ impl Default for Options {
             start: monday(),
             requests_per_hour: 5_000,
             merged_after: Duration::from_hours(24),
+            what_if: true,
         }
     }
 }
