@@ -9,7 +9,6 @@ pub mod collected;
 mod connection;
 pub mod docker;
 pub mod egress;
-mod embedded;
 mod failure;
 pub mod image;
 pub mod local;
@@ -27,7 +26,7 @@ use secrecy::SecretString;
 
 use patchwright_guest::enforced::Enforced;
 
-pub use crate::embedded::{GUEST_SIZE, GUEST_VERSION, guest_binary};
+pub use patchwright_embedded::{GUEST_SIZE, GUEST_VERSION, guest_binary};
 
 use crate::client::Client;
 use crate::egress::Egress;

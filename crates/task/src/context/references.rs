@@ -32,12 +32,14 @@ pub struct Linked {
 }
 
 /// The number of an issue or a pull request, where GitHub makes a link of it: `#12`, `GH-12`,
-/// `OWNER/REPO#12` or a whole address.
+/// `OWNER/REPO#12` or a whole address. Names of GitHub are ASCII, and only the words are read in any case: letters of all
+/// scripts, folded, would take longer to compile than the rest of a run's start.
 static REFERENCE: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let repository = r"(?P<repository>[\w.-]+/[\w.-]+)";
-    let address = r"(?P<page>https?://[^\s/]+/[\w.-]+/[\w.-]+)/(?:issues|pull)/";
+    let name = "[A-Za-z0-9_.-]+";
+    let repository = format!("(?P<repository>{name}/{name})");
+    let address = format!(r"(?P<page>(?i-u:https?)://[^\s/]+/{name}/{name})/(?i-u:issues|pull)/");
     Regex::new(&format!(
-        r"(?i)(?:^|[^\w/&#-])(?:{address}|(?:{repository})?#|GH-)(?P<number>[1-9]\d{{0,8}})\b"
+        r"(?:^|[^\w/&#-])(?:{address}|(?:{repository})?#|(?i-u:GH)-)(?P<number>[1-9][0-9]{{0,8}})\b"
     ))
     .ok()
 });
