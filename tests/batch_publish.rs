@@ -293,6 +293,7 @@ async fn fleet(github: &Server, folder: &std::path::Path) -> Fleet {
         store,
         forge: Arc::new(connect(github)),
         http: crate::forge::client(),
+        signing_key: None,
         config,
         redactor,
         ui,

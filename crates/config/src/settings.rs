@@ -33,6 +33,7 @@ use crate::review::{PathInstructions, Threshold};
 use crate::rules::{self, Rule, Wished};
 use crate::table::{self, Input, Setting, concat_path};
 use crate::tools::{CustomTool, Hook, McpServer};
+use crate::publish::{MergeMethod, Signing};
 use crate::{Config, Mode, Personality, SandboxChoice, Source, read};
 
 /// The shortest time that a limit can be: with less, every run would end as it begins.
@@ -45,6 +46,7 @@ table::settings! {
         container: Container,
         policy: Policy,
         publish: Publish,
+        commits: Commits,
         review: Review,
         respond: Respond,
         access: Access,
@@ -402,6 +404,26 @@ table::settings! {
 
         /// publish changes to workflow files
         allow_workflows: bool => policy.allow_workflows, TurnOff;
+
+        /// what titles of pull requests and subjects of commits must all be like: `conventional`,
+        /// `prefix:TEXT`, `regex:PATTERN`; see [commits](commits.md#titles-and-branches)
+        titles: Vec<String> as (deserialize_with = "read::file_words") => policy.titles, Add
+            publish_flag given {
+                /// What titles of pull requests and subjects of commits must be like: `conventional`, `prefix:TEXT`,
+                /// `regex:PATTERN`; repeatable, and all must hold
+                #[arg(
+                    long = "title-pattern",
+                    env = "PATCHWRIGHT_TITLE_PATTERN",
+                    value_name = "PATTERN",
+                    value_delimiter = '\n',
+                    value_parser = read::pattern
+                )]
+                titles: Vec<String>
+            }
+            , input "title-pattern" patterns "What titles of pull requests and subjects of commits must all be like, one a line: `conventional`, `prefix:TEXT` or `regex:PATTERN`.";
+
+        /// what names of branches must all be like: `prefix:TEXT`, `regex:PATTERN`
+        branches: Vec<String> as (deserialize_with = "read::file_words") => policy.branches, Add;
     }
 
     /// The section `publish`.
@@ -467,6 +489,63 @@ table::settings! {
             , input "reviewers" list "Logins to ask for a review, separated by commas."
             , campaign "publish.reviewers";
 
+        /// most owners of the changed files, by the repository's `CODEOWNERS`, who are asked for a review too;
+        /// see [commits](commits.md#reviewers)
+        code_owners: usize => publish.code_owners, Choose
+            default "0: none"
+            publish_flag given {
+                /// Most owners of the changed files, by CODEOWNERS, who are asked for a review too [default: 0]
+                #[arg(long, env = "PATCHWRIGHT_CODE_OWNERS", value_name = "N")]
+                code_owners: Option<usize>
+            }
+            , input "code-owners" number "Most owners of the changed files, by the repository's CODEOWNERS, who are asked for a review too; none when empty.";
+
+        /// logins that the pull request is assigned to
+        assignees: Vec<String> => publish.assignees, Fill
+            publish_flag given {
+                /// Person to assign the pull request to; repeatable
+                #[arg(
+                    long = "assignee",
+                    env = "PATCHWRIGHT_ASSIGNEES",
+                    value_name = "LOGIN",
+                    value_delimiter = ','
+                )]
+                assignees: Vec<String>
+            }
+            , input "assignees" list "Logins to assign the pull request to, separated by commas.";
+
+        /// title of the open milestone that the pull request gets
+        milestone: String => publish.milestone, Fill
+            default "none"
+            publish_flag given {
+                /// Title of the open milestone that the pull request gets
+                #[arg(long, env = "PATCHWRIGHT_MILESTONE", value_name = "TITLE")]
+                milestone: Option<String>
+            }
+            , input "milestone" text "Title of the open milestone that the pull request gets.";
+
+        /// merge the pull request when its requirements are met, where the repository allows auto-merge; never a
+        /// draft, nor what somebody should look at first
+        auto_merge: bool => publish.auto_merge, TurnOff
+            publish_flag given {
+                /// Have GitHub merge the pull request when its requirements are met
+                #[arg(long, env = "PATCHWRIGHT_AUTO_MERGE")]
+                auto_merge: bool
+            }
+            , input "auto-merge" switch "`true` has GitHub merge a pull request when its requirements are met; drafts never.";
+
+        /// how that is merged: `merge`, `squash` or `rebase`
+        merge_method: MergeMethod => publish.merge_method, Choose;
+
+        /// tell the evidence in a check of the commit as well
+        check_run: bool => publish.check_run, Choose
+            publish_flag given {
+                /// Tell the evidence in a check of the commit as well
+                #[arg(long, env = "PATCHWRIGHT_CHECK_RUN")]
+                check_run: bool
+            }
+            , input "check-run" switch "`true` tells the evidence in a check of the commit as well (`checks: write`).";
+
         /// do everything but write to GitHub
         dry_run: bool as (skip) => dry_run, Operator
             publish_flag given {
@@ -476,6 +555,34 @@ table::settings! {
             }
             own_flags "PATCHWRIGHT_DRY_RUN" &["review --dry-run", "respond --dry-run"]
             , input "dry-run" switch "`true` does everything but write to GitHub.";
+    }
+
+    /// The section `commits`: see [commits](commits.md).
+    Commits in "commits." (file => file.commits) {
+        /// who signs the commits: `none`, `github` (through its API, so that they are verified), `ssh` (we, with the
+        /// key in `PATCHWRIGHT_SIGNING_KEY`)
+        signing: Signing => commits.signing, Operator
+            publish_flag given {
+                /// Who signs the commits: GitHub, through its API, or we, with the key in `PATCHWRIGHT_SIGNING_KEY`
+                #[arg(long = "sign", env = "PATCHWRIGHT_SIGN", value_name = "BY")]
+                signing: Option<Signing>
+            }
+            , input "sign" choice "Who signs the commits: `none`, `github` (through its API, so that they are verified), `ssh` (with the key in `PATCHWRIGHT_SIGNING_KEY`).";
+
+        /// open no pull request with a commit whose signature GitHub does not verify
+        require_verified: bool => commits.require_verified, TurnOn;
+
+        /// certify each commit with a line `Signed-off-by:` of its author
+        sign_off: bool => commits.sign_off, TurnOn
+            publish_flag given {
+                /// Certify each commit with a line `Signed-off-by:` of its author
+                #[arg(long, env = "PATCHWRIGHT_SIGN_OFF")]
+                sign_off: bool
+            }
+            , input "sign-off" switch "`true` certifies each commit with a line `Signed-off-by:` of its author.";
+
+        /// people whom each commit names in `Co-authored-by:`, as `Name <address>`; `requester` for who asked
+        co_authors: Vec<String> as (deserialize_with = "read::file_words") => commits.co_authors, Operator;
     }
 
     /// The section `review`.
@@ -635,5 +742,13 @@ table::settings! {
 
         /// address of the author
         email: String => identity.email, Operator;
+
+        /// committer of the commits, by whom we know our own
+        committer_name: String => identity.committer_name, Operator
+            default "the author";
+
+        /// address of the committer
+        committer_email: String => identity.committer_email, Operator
+            default "the author's";
     }
 }

@@ -82,6 +82,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/rebase.md",
     "task/review.md",
     "task/second_look.md",
+    "task/title.md",
     "task/unchanged.md",
     "task/unfinished_reply.md",
     "task/wrap_up.md",
@@ -413,6 +414,24 @@ pub fn second_look(findings: &[QuestionedFinding<'_>], tag: &str) -> Result<Stri
         }
     });
     render("task/second_look.md", context! { findings => findings.collect::<Vec<Value>>(), tag })
+}
+
+/// When the model is told what a title must be like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// With the task.
+    First,
+    /// After it has written one that is not so.
+    Again,
+}
+
+/// What the first line of the final message must be like.
+///
+/// # Errors
+/// When the template is damaged, which is a defect.
+pub fn title(patterns: &[String], asked: Asked) -> Result<String> {
+    let patterns = patterns.to_vec();
+    render("task/title.md", context! { patterns, first => asked == Asked::First })
 }
 
 /// A check on both sides of a change, for a reviewer.

@@ -16,6 +16,7 @@ mod graphql;
 mod hooks;
 mod issues;
 mod lists;
+mod objects;
 mod pulls;
 mod reactions;
 mod repositories;
@@ -327,6 +328,12 @@ fn in_repository(world: &mut World, request: &Request, full_name: &str, rest: &[
             own(checks::answer(world, request, place, rest))
         }
         ["hooks", rest @ ..] => own(hooks::answer(world, request, Some(place), rest)),
+        ["git", "blobs" | "trees" | "commits", ..] | ["rules" | "rulesets" | "milestones", ..] => {
+            own(objects::answer(world, request, place, rest))
+        }
+        ["git", "refs", ..] if ["POST", "PATCH"].contains(&request.method.as_str()) => {
+            own(objects::answer(world, request, place, rest))
+        }
         ["commits" | "compare", ..] => own(commits::answer(world, request, place, rest)),
         _ => own(repositories::answer(world, request, place, rest)),
     }

@@ -141,6 +141,7 @@ pub(crate) fn issue(world: &World, base: &Base, repository: &Repository, issue: 
             "comments": repository.comments.iter().filter(|c| c.issue == number).count(),
             "created_at": time(issue.created), "updated_at": time(issue.updated),
             "closed_at": null,
+            "assignees": assignees(world, repository, number),
             "url": base.api(&format!("repos/{full_name}/issues/{number}")),
             "repository_url": base.api(&format!("repos/{full_name}")),
             "html_url": format!("{}/{full_name}/{kind}/{number}", base.server),
@@ -155,6 +156,11 @@ pub(crate) fn issue(world: &World, base: &Base, repository: &Repository, issue: 
         });
     }
     value
+}
+
+fn assignees(world: &World, repository: &Repository, number: u64) -> Vec<Value> {
+    let assigned = repository.governance.assignees.get(&number).into_iter().flatten();
+    assigned.map(|login| user(world, Some(login))).collect()
 }
 
 pub(crate) fn comment(
@@ -207,6 +213,12 @@ pub(crate) fn pull(
         "url": base.api(&format!("repos/{full_name}/pulls/{number}")),
         "author_association": "NONE",
     });
+    if let Some((method, _)) = repository.governance.auto_merge.get(&number) {
+        fields["auto_merge"] = json!({
+            "enabled_by": user(world, issue.author.as_deref()), "merge_method": method.to_lowercase(),
+            "commit_title": "", "commit_message": "",
+        });
+    }
     if schema == "pull-request" {
         let place = world.place(&full_name).unwrap();
         let diff = world.diff(place, number, &pull.last_head);

@@ -136,7 +136,7 @@ fn describe(
     let marker = patchwright_report::marker("pull-request", &run.folder.id);
     let patch = held_back_patch.map(|patch| text::head(patch, PATCH));
     let told = ChangeReport { outcome: outcome.clone(), held_back_patch: patch };
-    let title = pr_body::title(&outcome.final_message, run.title.as_deref());
+    let title = title::of_run(run, &outcome.final_message);
     let redact = |text: &str| run.world.redactor.redact(text);
     Ok(StoredChange {
         title: redact(&title),
