@@ -13,6 +13,7 @@ pub mod flags;
 pub mod merge;
 mod narrow;
 pub mod publish;
+mod publish_settings;
 mod read;
 pub mod review;
 pub mod rules;

@@ -7,6 +7,7 @@
 mod error;
 mod failure;
 pub mod github;
+mod governance;
 pub mod local;
 pub mod marker;
 mod review;
@@ -31,6 +32,7 @@ pub use self::review::{
     Side, Thread,
 };
 
+pub use self::governance::Governance;
 pub use self::signed::{BranchRule, Operator, RuleKind, TextRule, Verification};
 
 /// `owner/name`.
@@ -260,7 +262,7 @@ pub struct Picture {
 
 /// The place where issues and pull requests live. All text that goes out has been redacted before.
 #[async_trait]
-pub trait Forge: Send + Sync {
+pub trait Forge: Governance + Send + Sync {
     /// The account that we act as. Without it, nothing that is there counts as ours.
     async fn viewer(&self) -> Result<Option<Account>, ForgeError>;
 
@@ -371,83 +373,6 @@ pub trait Forge: Send + Sync {
         number: u64,
         reviewers: &[String],
     ) -> Result<Vec<String>, ForgeError>;
-
-    /// Assigns people; returns those who could not be assigned.
-    async fn assign(
-        &self,
-        _repository: &RepositoryId,
-        _number: u64,
-        logins: &[String],
-    ) -> Result<Vec<String>, ForgeError> {
-        Ok(logins.to_vec())
-    }
-
-    /// Puts it under the open milestone of this title; false when there is none.
-    async fn set_milestone(
-        &self,
-        _repository: &RepositoryId,
-        _number: u64,
-        _title: &str,
-    ) -> Result<bool, ForgeError> {
-        Ok(false)
-    }
-
-    /// Has the forge merge the pull request when its requirements are met, if `head` is its head then.
-    /// `method` is `MERGE`, `SQUASH` or `REBASE`.
-    async fn merge_when_ready(
-        &self,
-        _repository: &RepositoryId,
-        _number: u64,
-        _head: &str,
-        _method: &str,
-    ) -> Result<(), ForgeError> {
-        Err(ForgeError::state("this forge merges nothing by itself"))
-    }
-
-    /// Has the forge make this commit of the bare repository at `from` once more, and sign it: the same tree,
-    /// parents and message, by the account of the token. The new commit is in that repository; no branch points
-    /// to it. `key` tells the work that it belongs to from other work.
-    async fn sign(
-        &self,
-        _repository: &RepositoryId,
-        _from: &Path,
-        _commit: Oid,
-        _key: &str,
-    ) -> Result<Oid, ForgeError> {
-        Err(ForgeError::state("this forge signs no commits"))
-    }
-
-    /// The address by which commits are a person's on the forge; `None` for bots and where there is none.
-    async fn commit_address(&self, _login: &str) -> Result<Option<String>, ForgeError> {
-        Ok(None)
-    }
-
-    /// What the forge thinks of the signature of a commit that it has.
-    async fn verification(
-        &self,
-        _repository: &RepositoryId,
-        _commit: &str,
-    ) -> Result<Verification, ForgeError> {
-        Ok(Verification { verified: false, reason: "this forge verifies no signatures".to_owned() })
-    }
-
-    /// The rules that hold for a branch of this name, as far as we may know them.
-    async fn branch_rules(
-        &self,
-        _repository: &RepositoryId,
-        _branch: &str,
-    ) -> Result<Vec<BranchRule>, ForgeError> {
-        Ok(Vec::new())
-    }
-
-    /// Whether the rule does not hold for us; what cannot be told counts as no.
-    async fn may_bypass(
-        &self,
-        _repository: &RepositoryId,
-        _rule: &BranchRule,
-    ) -> Result<bool, ForgeError> {
-        Ok(false)
-    }
 
     /// The commit that a branch points to now, asked of the forge itself.
     async fn branch_tip(

@@ -7,6 +7,7 @@
 //! decides where it stands and between which tags.
 
 mod checks;
+mod title;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -23,6 +24,7 @@ use patchwright_review::finding::Finding;
 use patchwright_types::evidence::CheckRun;
 
 pub use checks::{FailedCheck, baseline, check_failed};
+pub use title::{Asked, title};
 
 macro_rules! embedded {
     ($($name:literal),* $(,)?) => {
@@ -414,24 +416,6 @@ pub fn second_look(findings: &[QuestionedFinding<'_>], tag: &str) -> Result<Stri
         }
     });
     render("task/second_look.md", context! { findings => findings.collect::<Vec<Value>>(), tag })
-}
-
-/// When the model is told what a title must be like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// With the task.
-    First,
-    /// After it has written one that is not so.
-    Again,
-}
-
-/// What the first line of the final message must be like.
-///
-/// # Errors
-/// When the template is damaged, which is a defect.
-pub fn title(patterns: &[String], asked: Asked) -> Result<String> {
-    let patterns = patterns.to_vec();
-    render("task/title.md", context! { patterns, first => asked == Asked::First })
 }
 
 /// A check on both sides of a change, for a reviewer.

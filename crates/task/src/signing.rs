@@ -112,7 +112,7 @@ impl<'a> Signer<'a> {
             let why = format!("commit {} is somebody else's and would lose its author", commit.short());
             return Err(unsignable(repository, why));
         }
-        self.forge.sign(repository, repo.path(), made, self.work).await
+        self.forge.sign(&repository.id, repo.path(), made, self.work).await
     }
 
     /// What the forge says about the signature of what was pushed, where that is not plain: `None` when it is

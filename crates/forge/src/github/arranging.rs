@@ -1,5 +1,8 @@
 //! What a pull request gets beside its text: assignees, a milestone, a merge by GitHub itself.
 
+use std::path::Path;
+
+use async_trait::async_trait;
 use http::Method;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -9,7 +12,8 @@ use super::graphql::Problem;
 use super::http::Call;
 use super::wire::{User, lenient};
 use super::{GitHubForge, PULLS_WRITE, route};
-use crate::{ForgeError, RepositoryId};
+use crate::{BranchRule, ForgeError, Governance, RepositoryId, Verification};
+use patchwright_git::Oid;
 
 /// Open milestones that are looked through.
 const MOST_MILESTONES: usize = 1_000;
@@ -125,5 +129,74 @@ impl GitHubForge {
             )));
         }
         Err(self.api.refused(&call, &answer.errors))
+    }
+}
+
+#[async_trait]
+impl Governance for GitHubForge {
+    async fn assign(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        logins: &[String],
+    ) -> Result<Vec<String>, ForgeError> {
+        self.put_assignees_on(repository, number, logins).await
+    }
+
+    async fn set_milestone(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        title: &str,
+    ) -> Result<bool, ForgeError> {
+        self.put_milestone_on(repository, number, title).await
+    }
+
+    async fn merge_when_ready(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        head: &str,
+        method: &str,
+    ) -> Result<(), ForgeError> {
+        self.merge_by_itself(repository, number, head, method).await
+    }
+
+    async fn sign(
+        &self,
+        repository: &RepositoryId,
+        from: &Path,
+        commit: Oid,
+        key: &str,
+    ) -> Result<Oid, ForgeError> {
+        self.sign_commit(repository, from, commit, key).await
+    }
+
+    async fn commit_address(&self, login: &str) -> Result<Option<String>, ForgeError> {
+        self.address_of(login).await
+    }
+
+    async fn verification(
+        &self,
+        repository: &RepositoryId,
+        commit: &str,
+    ) -> Result<Verification, ForgeError> {
+        self.verification_of(repository, commit).await
+    }
+
+    async fn branch_rules(
+        &self,
+        repository: &RepositoryId,
+        branch: &str,
+    ) -> Result<Vec<BranchRule>, ForgeError> {
+        self.rules_of(repository, branch).await
+    }
+
+    async fn may_bypass(
+        &self,
+        repository: &RepositoryId,
+        rule: &BranchRule,
+    ) -> Result<bool, ForgeError> {
+        self.bypasses(repository, rule.ruleset).await
     }
 }

@@ -64,9 +64,9 @@ pub use self::limits::Pace;
 use self::http::{Api, Call, segment};
 use super::seal::Seal;
 use super::{
-    Account, BranchRule, CheckDraft, CheckRun, Comment, CommentPlace, Comparison, Forge, ForgeError, Issue,
+    Account, CheckDraft, CheckRun, Comment, CommentPlace, Comparison, Forge, ForgeError, Issue,
     Operation, PullRequest, PullRequestDraft, Rendered, Repository, RepositoryId, Review,
-    ReviewDraft, ReviewPosted, Role, Thread, Verification, transfer::Pushed,
+    ReviewDraft, ReviewPosted, Role, Thread, transfer::Pushed,
 };
 use patchwright_git::push::NewCommits;
 use patchwright_git::{Oid, PushOutcome};
@@ -250,72 +250,6 @@ impl Forge for GitHubForge {
         reviewers: &[String],
     ) -> Result<Vec<String>, ForgeError> {
         self.ask_reviewers(repository, number, reviewers).await
-    }
-
-    async fn assign(
-        &self,
-        repository: &RepositoryId,
-        number: u64,
-        logins: &[String],
-    ) -> Result<Vec<String>, ForgeError> {
-        self.put_assignees_on(repository, number, logins).await
-    }
-
-    async fn set_milestone(
-        &self,
-        repository: &RepositoryId,
-        number: u64,
-        title: &str,
-    ) -> Result<bool, ForgeError> {
-        self.put_milestone_on(repository, number, title).await
-    }
-
-    async fn merge_when_ready(
-        &self,
-        repository: &RepositoryId,
-        number: u64,
-        head: &str,
-        method: &str,
-    ) -> Result<(), ForgeError> {
-        self.merge_by_itself(repository, number, head, method).await
-    }
-
-    async fn sign(
-        &self,
-        repository: &RepositoryId,
-        from: &Path,
-        commit: Oid,
-        key: &str,
-    ) -> Result<Oid, ForgeError> {
-        self.sign_commit(repository, from, commit, key).await
-    }
-
-    async fn commit_address(&self, login: &str) -> Result<Option<String>, ForgeError> {
-        self.address_of(login).await
-    }
-
-    async fn verification(
-        &self,
-        repository: &RepositoryId,
-        commit: &str,
-    ) -> Result<Verification, ForgeError> {
-        self.verification_of(repository, commit).await
-    }
-
-    async fn branch_rules(
-        &self,
-        repository: &RepositoryId,
-        branch: &str,
-    ) -> Result<Vec<BranchRule>, ForgeError> {
-        self.rules_of(repository, branch).await
-    }
-
-    async fn may_bypass(
-        &self,
-        repository: &RepositoryId,
-        rule: &BranchRule,
-    ) -> Result<bool, ForgeError> {
-        self.bypasses(repository, rule.ruleset).await
     }
 
     async fn branch_tip(

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::target_error::{self, RetryDecision, TargetError};
+use crate::title;
 use crate::pipeline::Finished;
 use crate::run::Run;
 use crate::workspace::Workspace;
@@ -12,7 +13,6 @@ use patchwright_base::text;
 use patchwright_git::Oid;
 use patchwright_git::tree::Change;
 use patchwright_journal as journal;
-use patchwright_report::pr_body;
 use patchwright_types::campaign::ErrorClass;
 use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::task::CampaignRequest;
