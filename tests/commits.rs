@@ -1,6 +1,9 @@
 //! Commits that people can trust: signed by GitHub or with an operator's key, verified by the real git and
 //! `ssh-keygen`, certified, titled as the repository wants it, with the right people asked to look at them.
-#![expect(clippy::disallowed_methods, reason = "keys are made, and signatures verified, by the real programs")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "keys are made, and signatures verified, by the real programs"
+)]
 
 mod before;
 mod by_github;
@@ -67,7 +70,9 @@ fn verified_by_git(repository: &Path, commit: &str, public: &str) -> bool {
 }
 
 fn signing(github: GitHub, private: &str) -> TestWorld {
-    TestWorld::new(github, fix()).set("PATCHWRIGHT_SIGN", "ssh").set("PATCHWRIGHT_SIGNING_KEY", private)
+    TestWorld::new(github, fix())
+        .set("PATCHWRIGHT_SIGN", "ssh")
+        .set("PATCHWRIGHT_SIGNING_KEY", private)
 }
 
 #[test]
@@ -120,7 +125,8 @@ fn a_key_that_cannot_sign_is_said_before_anything_is_asked() {
         ("canary-4711-of-a-key", "", "is not a private key", "BEGIN OPENSSH PRIVATE KEY"),
     ];
     for (private, passphrase, said, hint) in cases {
-        let world = signing(github(), private).set("PATCHWRIGHT_SIGNING_KEY_PASSPHRASE", passphrase);
+        let world =
+            signing(github(), private).set("PATCHWRIGHT_SIGNING_KEY_PASSPHRASE", passphrase);
         let output = world.issue().expect(2);
         assert!(output.stderr.contains(said) && output.stderr.contains(hint), "{}", output.text());
         assert!(!output.stderr.contains("canary-4711") && !output.stderr.contains("wrong words"));
@@ -141,7 +147,11 @@ fn a_signature_that_github_does_not_verify_is_told() {
         let world = signing(github, &private);
         let output = world.issue().expect(0);
         let said = "GitHub does not verify commit";
-        assert!(output.stderr.contains(said) && output.stderr.contains(reason), "{}", output.text());
+        assert!(
+            output.stderr.contains(said) && output.stderr.contains(reason),
+            "{}",
+            output.text()
+        );
         assert_eq!(world.github.pulls().len(), 1);
     }
     // Where commits must be verified, nothing is proposed.
@@ -170,10 +180,7 @@ fn a_commit_names_author_committer_and_those_who_stand_for_it() {
     // A person at the command line is nobody in particular.
     assert_eq!(
         lines,
-        [
-            "Co-authored-by: A. Person <a@acme.example>",
-            "Signed-off-by: Robo <robo@acme.example>"
-        ]
+        ["Co-authored-by: A. Person <a@acme.example>", "Signed-off-by: Robo <robo@acme.example>"]
     );
     // The branch is known as ours by its committer.
     world.model.add(ending("Add, and say so in the manual"));

@@ -20,7 +20,8 @@ fn refused(github: GitHub, said: &str, hint: &str) {
 
 #[test]
 fn a_rule_that_refuses_what_we_would_push_is_told_first() {
-    let text = |operator: &str, pattern: &str| Some(json!({"operator": operator, "pattern": pattern}));
+    let text =
+        |operator: &str, pattern: &str| Some(json!({"operator": operator, "pattern": pattern}));
     let unsigned = "takes signed commits only on `patchwright/issue-7`, and nobody signs them";
     refused(github().rule("required_signatures", None), unsigned, "`commits.signing`");
     for bypass in ["never", "pull_requests_only"] {

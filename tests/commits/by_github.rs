@@ -25,7 +25,9 @@ fn settled(world: &TestWorld) {
     let path = world.github.repository_path();
     let between = format!("main..{BRANCH}");
     assert_eq!(git(&path, &["rev-list", "--count", &between]).trim(), "1");
-    assert!(raw(world, BRANCH).contains("echo") || raw(world, BRANCH).contains("Patchwright-Run: "));
+    assert!(
+        raw(world, BRANCH).contains("echo") || raw(world, BRANCH).contains("Patchwright-Run: ")
+    );
 }
 
 #[test]
@@ -38,7 +40,12 @@ fn an_app_and_a_person_have_commits_verified() {
         let world = world(github);
         let output = world.issue().expect(0);
         settled(&world);
-        assert_eq!(shown(&world, BRANCH, "%an|%cn"), format!("{author}|GitHub"), "{}", output.text());
+        assert_eq!(
+            shown(&world, BRANCH, "%an|%cn"),
+            format!("{author}|GitHub"),
+            "{}",
+            output.text()
+        );
         assert_eq!(world.github.pulls()[0].title, "Add instead of subtracting");
     }
 }
@@ -100,9 +107,8 @@ fn odd_files() -> Vec<crate::support::model::Turn> {
 
 #[test]
 fn modes_links_deletions_and_binary_files_are_kept_or_refused() {
-    let make = |github: GitHub| {
-        TestWorld::new(github, odd_files()).set("PATCHWRIGHT_SIGN", "github")
-    };
+    let make =
+        |github: GitHub| TestWorld::new(github, odd_files()).set("PATCHWRIGHT_SIGN", "github");
     let app = make(strict().actions_token());
     app.issue().expect(0);
     settled(&app);
@@ -120,7 +126,11 @@ fn modes_links_deletions_and_binary_files_are_kept_or_refused() {
 fn a_commit_of_other_files_is_never_proposed() {
     let world = world(strict().with(|it| it.governance.loses_files = true));
     let output = world.issue().expect(60);
-    assert!(output.stderr.contains("it made another commit of what it was given"), "{}", output.text());
+    assert!(
+        output.stderr.contains("it made another commit of what it was given"),
+        "{}",
+        output.text()
+    );
     assert_eq!((branches(&world), world.github.pulls().len()), (vec!["main".to_owned()], 0));
 }
 
@@ -183,7 +193,8 @@ fn a_command_on_a_pull_request_has_its_commit_verified_too() {
     world.github.change(|it| {
         it.roles.insert("rita".to_owned(), ("write".to_owned(), "write".to_owned()));
     });
-    let url = format!("{}/acme/app/pull/{number}#issuecomment-{comment}", world.github.server_url());
+    let url =
+        format!("{}/acme/app/pull/{number}#issuecomment-{comment}", world.github.server_url());
     world.run(&["respond", &url]).expect(0);
     let path = world.github.repository_path();
     assert_eq!(git(&path, &["rev-list", "--count", &format!("main..{BRANCH}")]).trim(), "2");

@@ -4,6 +4,7 @@ use patchwright_forge::Role;
 
 use super::BRANCH;
 use crate::support::github::GitHub;
+use crate::support::model::say;
 use crate::support::world::{FILES, TestWorld, fix, github, github_with};
 
 /// The first file that is there counts; the others would ask other people.
@@ -103,8 +104,11 @@ fn a_good_pull_request_is_merged_by_github_when_it_may_be() {
 
 #[test]
 fn what_nobody_should_merge_unseen_is_left_to_people() {
-    let say = |github: GitHub, args: &[&str], said: &str| {
+    let says = |github: GitHub, args: &[&str], said: &str| {
         let world = TestWorld::new(github, fix()).set("PATCHWRIGHT_AUTO_MERGE", "true");
+        if args.contains(&"false") {
+            world.model.add([say("Add instead of subtracting\n\nThe rest fails as before.")]);
+        }
         let args = [&["issue", "acme/app#7"], args].concat();
         let output = world.run(&args);
         assert!(output.stderr.contains(said), "{}", output.text());
@@ -112,12 +116,12 @@ fn what_nobody_should_merge_unseen_is_left_to_people() {
         assert!(world.github.governance().auto_merge.is_empty());
     };
     let checked: &[&str] = &["--verify", "sh test.sh"];
-    say(github(), &["--draft", "--verify", "sh test.sh"], "left off: it is a draft");
-    say(github(), &["--verify", "false"], "left off: it is a draft");
+    says(github(), &["--draft", "--verify", "sh test.sh"], "left off: it is a draft");
+    says(github(), &["--verify", "false"], "left off: it is a draft");
     let forbidden = github().with(|it| it.governance.no_auto_merge = true);
-    say(forbidden, checked, "does not allow auto-merge (Settings, General");
+    says(forbidden, checked, "does not allow auto-merge (Settings, General");
     let idle = github().with(|it| it.governance.no_requirements = true);
-    say(idle, checked, "nothing is required of");
+    says(idle, checked, "nothing is required of");
     // What the repository's own file turns off, stays off.
     let off = (".github/patchwright.yml", "publish: {auto-merge: false}\n");
     let world = TestWorld::new(github_with(&[FILES, &[off]].concat()), fix());
@@ -130,11 +134,17 @@ fn what_nobody_should_merge_unseen_is_left_to_people() {
 fn the_evidence_is_a_check_of_the_commit_too() {
     for (verify, conclusion, code) in [("sh test.sh", "success", 0), ("false", "failure", 20)] {
         let world = TestWorld::new(github().actions_token(), fix());
+        if code == 20 {
+            world.model.add([say("Add instead of subtracting\n\nThe rest fails as before.")]);
+        }
         world.run(&["issue", "acme/app#7", "--check-run", "--verify", verify]).expect(code);
         let checks = world.github.change(|it| it.check_runs.clone());
         let head = world.github.pulls()[0].head_sha.clone();
         assert_eq!(checks.len(), 1);
-        assert_eq!((checks[0].sha.as_str(), checks[0].name.as_str()), (head.as_str(), "Patchwright: change"));
+        assert_eq!(
+            (checks[0].sha.as_str(), checks[0].name.as_str()),
+            (head.as_str(), "Patchwright: change")
+        );
         assert_eq!(checks[0].conclusion.as_deref(), Some(conclusion));
         let asked: Vec<String> = world.github.writes().iter().map(|it| format!("{it:?}")).collect();
         assert_eq!(asked.iter().filter(|it| it.contains("check-runs")).count(), 1, "{asked:#?}");

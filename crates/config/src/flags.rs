@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use crate::publish::Signing;
 use crate::merge;
+use crate::publish::Signing;
 use crate::{Config, Mode, SandboxChoice, Source, read};
 use patchwright_base::error::Result;
 use patchwright_provider::item::Wire;

@@ -142,9 +142,9 @@ macro_rules! publishing {
                 /// who signs the commits: `none`, `github` (through its API, so that they are verified), `ssh` (we, with the
                 /// key in `PATCHWRIGHT_SIGNING_KEY`)
                 signing: Signing => commits.signing, Operator
-                    publish_flag given {
+                    flag given {
                         /// Who signs the commits: GitHub, through its API, or we, with the key in `PATCHWRIGHT_SIGNING_KEY`
-                        #[arg(long = "sign", env = "PATCHWRIGHT_SIGN", value_name = "BY")]
+                        #[arg(long = "sign", env = "PATCHWRIGHT_SIGN", value_name = "BY", help_heading = "Commits")]
                         signing: Option<Signing>
                     }
                     , input "sign" choice "Who signs the commits: `none`, `github` (through its API, so that they are verified), `ssh` (with the key in `PATCHWRIGHT_SIGNING_KEY`).";
@@ -154,9 +154,9 @@ macro_rules! publishing {
 
                 /// certify each commit with a line `Signed-off-by:` of its author
                 sign_off: bool => commits.sign_off, TurnOn
-                    publish_flag given {
+                    flag given {
                         /// Certify each commit with a line `Signed-off-by:` of its author
-                        #[arg(long, env = "PATCHWRIGHT_SIGN_OFF")]
+                        #[arg(long, env = "PATCHWRIGHT_SIGN_OFF", help_heading = "Commits")]
                         sign_off: bool
                     }
                     , input "sign-off" switch "`true` certifies each commit with a line `Signed-off-by:` of its author.";

@@ -31,12 +31,12 @@ use patchwright_provider::item::Wire;
 use patchwright_review::finding::Priority;
 
 use crate::flags::{self, WireName};
+use crate::publish::{MergeMethod, Signing};
+use crate::publish_settings::publishing;
 use crate::review::{PathInstructions, Threshold};
 use crate::rules::{self, Rule, Wished};
 use crate::table::{self, Input, Setting, concat_path};
 use crate::tools::{CustomTool, Hook, McpServer};
-use crate::publish::{MergeMethod, Signing};
-use crate::publish_settings::publishing;
 use crate::{Config, Mode, Personality, SandboxChoice, Source, read};
 
 /// The shortest time that a limit can be: with less, every run would end as it begins.
@@ -411,7 +411,7 @@ publishing! {
         /// what titles of pull requests and subjects of commits must all be like: `conventional`,
         /// `prefix:TEXT`, `regex:PATTERN`; see [commits](commits.md#titles-and-branches)
         titles: Vec<String> as (deserialize_with = "read::file_words") => policy.titles, Add
-            publish_flag given {
+            flag given {
                 /// What titles of pull requests and subjects of commits must be like: `conventional`, `prefix:TEXT`,
                 /// `regex:PATTERN`; repeatable, and all must hold
                 #[arg(
@@ -419,7 +419,8 @@ publishing! {
                     env = "PATCHWRIGHT_TITLE_PATTERN",
                     value_name = "PATTERN",
                     value_delimiter = '\n',
-                    value_parser = read::pattern
+                    value_parser = read::pattern,
+                    help_heading = "Commits"
                 )]
                 titles: Vec<String>
             }

@@ -25,7 +25,9 @@ impl Verification {
             "unverified_email" => "the address of its committer is not confirmed in the account",
             "bad_email" => "the address of its committer is not that of the key's account",
             "malformed_signature" | "invalid" | "bad_cert" => "its signature is invalid",
-            "gpgverify_error" | "gpgverify_unavailable" => "signatures cannot be verified right now",
+            "gpgverify_error" | "gpgverify_unavailable" => {
+                "signatures cannot be verified right now"
+            }
             reason => reason,
         }
     }

@@ -47,10 +47,9 @@ impl SigningKey {
             (Some(text), _) => (KEY, text),
             (None, Some(path)) => (KEY_FILE, read(path)?),
             (None, None) => {
-                return Err(Failure::usage("commits are to be signed, but there is no key")
-                    .hint(format!(
-                        "set `{KEY}` to a private key of OpenSSH, or `{KEY_FILE}` to its file"
-                    )));
+                return Err(Failure::usage("commits are to be signed, but there is no key").hint(
+                    format!("set `{KEY}` to a private key of OpenSSH, or `{KEY_FILE}` to its file"),
+                ));
             }
         };
         redact::learn(name, &text);

@@ -8,9 +8,8 @@ use regex::{Regex, RegexBuilder};
 /// Bytes of the largest compiled expression.
 const LARGEST: usize = 1 << 20;
 /// The types of Conventional Commits that its checkers know without being told.
-const TYPES: &[&str] = &[
-    "fix", "feat", "chore", "build", "ci", "docs", "perf", "refactor", "revert", "style", "test",
-];
+const TYPES: &[&str] =
+    &["fix", "feat", "chore", "build", "ci", "docs", "perf", "refactor", "revert", "style", "test"];
 
 /// `conventional`, `prefix:TEXT` or `regex:PATTERN`.
 #[derive(Clone, Debug)]

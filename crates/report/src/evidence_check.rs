@@ -16,7 +16,8 @@ pub fn check(outcome: &Outcome, head: &str, run_url: Option<&str>) -> CheckDraft
         (Conclusion::Done, Verdict::Passed(_)) => CheckConclusion::Success,
         _ => CheckConclusion::Neutral,
     };
-    let count = |count: usize| if count == 1 { "1 check".to_owned() } else { format!("{count} checks") };
+    let count =
+        |count: usize| if count == 1 { "1 check".to_owned() } else { format!("{count} checks") };
     let title = match verdict {
         Verdict::Passed(passed) => format!("{} passed", count(passed)),
         Verdict::Failed(failed) => format!("{} failed", count(failed)),

@@ -68,7 +68,9 @@ pub(super) async fn decorate(
             say(format!("the check could not be written: {err}"));
         }
     }
-    if wanted.auto_merge && let Some(why) = not_by_itself(pull, proposal.outcome) {
+    if wanted.auto_merge
+        && let Some(why) = not_by_itself(pull, proposal.outcome)
+    {
         say(format!("auto-merge was left off: {why}"));
     } else if wanted.auto_merge {
         let method = wanted.merge_method.word();

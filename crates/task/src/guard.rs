@@ -25,7 +25,11 @@ impl<'a> Branch<'a> {
 
 /// # Errors
 /// When what comes of the run could not be pushed to the branch.
-pub(super) async fn check(run: &Run<'_>, repository: &Repository, branch: Branch<'_>) -> Result<()> {
+pub(super) async fn check(
+    run: &Run<'_>,
+    repository: &Repository,
+    branch: Branch<'_>,
+) -> Result<()> {
     let config = &run.config;
     if config.commits.require_verified && config.commits.signing == Signing::None {
         return Err(Failure::refused(
@@ -77,8 +81,10 @@ fn problem(run: &Run<'_>, branch: Branch<'_>, rule: &BranchRule) -> Option<Failu
             if config.commits.signing != Signing::Github && !text.holds(&config.identity.email) =>
         {
             let email = &config.identity.email;
-            let message =
-                format!("{of} refuses commits of the author `{email}`: the address {}", text.words());
+            let message = format!(
+                "{of} refuses commits of the author `{email}`: the address {}",
+                text.words()
+            );
             Some(Failure::refused(message).hint("set `identity.email`"))
         }
         RuleKind::CommitterEmail(text)

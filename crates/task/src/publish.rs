@@ -15,8 +15,8 @@ use super::decorate::{self, Opened};
 use super::job::Job;
 use super::respond::stop;
 use super::run::Run;
-use super::signing::Signer;
 use super::settle::JudgedChange;
+use super::signing::Signer;
 use super::workspace::{Checkout, Workspace};
 use super::{branch, failures, title};
 use crate::event::{OWN_BRANCHES, own_branch_beside};
@@ -325,8 +325,7 @@ async fn choose_branch(
             BranchState::Absent => return Ok(BranchTarget { branch, tip: None, same: None }),
             BranchState::Ours { tip, facts } => {
                 let tree = outcome.change.as_ref().map(|change| change.tree);
-                let is_signed =
-                    facts.is_signed || run.config.commits.signing == Signing::None;
+                let is_signed = facts.is_signed || run.config.commits.signing == Signing::None;
                 let is_same = Some(facts.tree) == tree && facts.parents == [workspace.base];
                 let same = (is_same && is_signed).then_some(tip);
                 return Ok(BranchTarget { branch, tip: Some(tip), same });

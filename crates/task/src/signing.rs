@@ -109,7 +109,8 @@ impl<'a> Signer<'a> {
         if facts.author_email != self.config.identity.email
             && facts.author_email != self.config.identity.committer_email()
         {
-            let why = format!("commit {} is somebody else's and would lose its author", commit.short());
+            let why =
+                format!("commit {} is somebody else's and would lose its author", commit.short());
             return Err(unsignable(repository, why));
         }
         self.forge.sign(&repository.id, repo.path(), made, self.work).await

@@ -95,8 +95,7 @@ pub(super) async fn mend(
         answered(before, stopped);
         return Ok(());
     }
-    let is_done =
-        matches!(stopped.reason, StopKind::Finished) && run.config.mode == Mode::Execute;
+    let is_done = matches!(stopped.reason, StopKind::Finished) && run.config.mode == Mode::Execute;
     let is_unchanged = stopped.touched.is_empty()
         && work.change.as_ref().is_none_or(|change| change.files.is_empty());
     if patterns.is_empty() || !is_done || is_unchanged || stopped.needs_input().is_some() {

@@ -225,25 +225,32 @@ pub(crate) struct TreeEdit<'a> {
 
 /// Writes the tree, through an index of its own.
 pub(crate) fn write_tree(path: &Path, base: &str, edits: &[TreeEdit<'_>]) -> Option<String> {
-    let index = tempfile::tempdir().unwrap();
-    let index = index.path().join("index");
-    let run = |args: &[&str]| {
-        let output = command(path, args).env("GIT_INDEX_FILE", &index).output().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let index = folder.path().join("index");
+    let run = |args: &[&str], input: &str| {
+        let mut child = command(path, args)
+            .env("GIT_INDEX_FILE", &index)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
         output.status.success().then(|| String::from_utf8(output.stdout).unwrap().trim().to_owned())
     };
-    run(&["read-tree", base])?;
-    for TreeEdit { path, mode, object } in edits {
+    run(&["read-tree", base], "")?;
+    let mut lines = String::new();
+    for TreeEdit { path: name, mode, object } in edits {
         match object {
-            Some(object) => {
-                run(&["update-index", "--add", "--replace", "--cacheinfo", &format!("{mode},{object},{path}")])?;
-            }
+            Some(object) => lines += &format!("{mode} {object}\t{name}\n"),
             None => {
-                run(&["ls-files", "--error-unmatch", "--", path])?;
-                run(&["update-index", "--force-remove", "--", path])?;
+                git::run(path, &["cat-file", "-e", &format!("{base}:{name}")])?;
+                lines += &format!("0 {}\t{name}\n", "0".repeat(40));
             }
         }
     }
-    run(&["write-tree"])
+    run(&["update-index", "--replace", "--index-info"], &lines)?;
+    run(&["write-tree"], "")
 }
 
 /// The address of an account for commits.

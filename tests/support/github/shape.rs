@@ -208,7 +208,7 @@ pub(crate) fn pull(
         "merged_at": merged,
         "head": head(world, base, repository, number),
         "base": side(world, base, repository, &repository.owner, &pull.base, &pull.base_sha),
-        "requested_reviewers": pull.reviewers.iter().map(|login| user(world, Some(login))).collect::<Vec<_>>(),
+        "requested_reviewers": pull.reviewers.iter().filter(|name| !name.contains('/')).map(|login| user(world, Some(login))).collect::<Vec<_>>(),
         "html_url": page, "diff_url": format!("{page}.diff"), "patch_url": format!("{page}.patch"),
         "url": base.api(&format!("repos/{full_name}/pulls/{number}")),
         "author_association": "NONE",

@@ -82,7 +82,8 @@ impl Problem {
     /// It could be merged at once.
     pub(super) fn is_about_clean_status(&self) -> bool {
         let message = self.message.to_lowercase();
-        message.contains("clean status") || message.contains("protected branch rules not configured")
+        message.contains("clean status")
+            || message.contains("protected branch rules not configured")
     }
 
     pub(super) fn is_out_of_time(&self) -> bool {

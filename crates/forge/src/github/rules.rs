@@ -106,7 +106,9 @@ impl GitHubForge {
             format!("a rule set of `{repository}`"),
         );
         match self.api.read_json::<RulesetJson>(&call).await {
-            Ok(ruleset) => Ok(["always", "exempt"].contains(&ruleset.current_user_can_bypass.as_str())),
+            Ok(ruleset) => {
+                Ok(["always", "exempt"].contains(&ruleset.current_user_can_bypass.as_str()))
+            }
             Err(ForgeError::NotFound { .. } | ForgeError::Forbidden { .. }) => Ok(false),
             Err(err) => Err(err),
         }

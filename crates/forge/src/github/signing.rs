@@ -168,7 +168,9 @@ impl Place<'_> {
     async fn entry(&self, file: &FileChange, content: &[u8]) -> Result<Value, ForgeError> {
         let Some(new) = file.new else {
             let mode = file.old.map_or(Mode::File, |old| old.mode);
-            return Ok(json!({ "path": file.path, "mode": octal(mode), "type": kind(mode), "sha": null }));
+            return Ok(
+                json!({ "path": file.path, "mode": octal(mode), "type": kind(mode), "sha": null }),
+            );
         };
         let mut entry =
             json!({ "path": file.path, "mode": octal(new.mode), "type": kind(new.mode) });

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::target_error::{self, RetryDecision, TargetError};
-use crate::title;
 use crate::pipeline::Finished;
 use crate::run::Run;
+use crate::title;
 use crate::workspace::Workspace;
 use patchwright_agent::StopKind;
 use patchwright_base::error::Failure;

@@ -28,7 +28,8 @@ pub(super) fn answer(
                 _ => content.into_bytes(),
             };
             let sha = blob(repository, &bytes);
-            let url = request.base.api(&format!("repos/{}/git/blobs/{sha}", repository.full_name()));
+            let url =
+                request.base.api(&format!("repos/{}/git/blobs/{sha}", repository.full_name()));
             Answer::new(201, json!({"sha": sha, "url": url}))
         }
         ("POST", ["git", "trees"]) => tree(request, repository),
@@ -38,7 +39,9 @@ pub(super) fn answer(
             Answer::new(200, commit(request, repository, &sha))
         }
         ("POST", ["git", "refs"]) => new_ref(request, repository),
-        ("PATCH", ["git", "refs", "heads", name @ ..]) => move_ref(request, repository, &name.join("/")),
+        ("PATCH", ["git", "refs", "heads", name @ ..]) => {
+            move_ref(request, repository, &name.join("/"))
+        }
         ("GET", ["rules", "branches", _]) => {
             request.page(Some(repository), repository.governance.rules.clone())
         }
@@ -127,7 +130,8 @@ fn commit(request: &Request, repository: &Repository, sha: &str) -> Value {
     let part = |index: usize| parts.get(index).copied().unwrap_or_default();
     let person = |at: usize| json!({"name": part(at), "email": part(at + 1), "date": part(at + 2)});
     let url = request.base.api(&format!("repos/{}/git/commits/{sha}", repository.full_name()));
-    let parents = part(7).split_whitespace().map(|sha| json!({"sha": sha, "url": url, "html_url": url}));
+    let parents =
+        part(7).split_whitespace().map(|sha| json!({"sha": sha, "url": url, "html_url": url}));
     shape::made_of(
         "git-commit",
         json!({

@@ -241,7 +241,8 @@ fn ask(world: &mut World, request: &Request, place: usize, number: u64) -> Optio
         .map(|team| format!("{}/{team}", repository.owner))
         .collect();
     let is_foreign = |team: &String| !repository.governance.teams.contains(team);
-    if names.iter().any(|name| !repository.roles.contains_key(name)) || teams.iter().any(is_foreign) {
+    if names.iter().any(|name| !repository.roles.contains_key(name)) || teams.iter().any(is_foreign)
+    {
         let text = "Reviews may only be requested from collaborators. One or more of the users or teams you specified is not a collaborator of the repository.";
         return Some(Answer::problem(422, text));
     }

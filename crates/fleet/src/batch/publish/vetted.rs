@@ -17,9 +17,9 @@ use patchwright_git::{GitError, Oid};
 use patchwright_policy::{self as policy, Judgement};
 use patchwright_report::{self as report, MAX_BODY, commit_message, markdown, pr_body, template};
 use patchwright_task::campaign::ChangeReport;
-use patchwright_task::{authorship, title};
 use patchwright_task::settle::BlobsOf;
 use patchwright_task::workspace::RUN_TRAILER;
+use patchwright_task::{authorship, title};
 use patchwright_types::campaign::{Changeset, ErrorClass};
 use patchwright_types::outcome::Conclusion;
 

@@ -29,9 +29,8 @@ pub(super) fn commit_on_branch(world: &mut World, request: &Request, input: &Val
     let tip = git::tip(&repository.path, &branch).ok_or_else(|| trouble("NOT_FOUND", missing))?;
     let expected = text(&input["expectedHeadOid"]);
     if tip != expected {
-        let message = format!(
-            "Expected branch to point to \"{tip}\" but it did not. Pull and try again."
-        );
+        let message =
+            format!("Expected branch to point to \"{tip}\" but it did not. Pull and try again.");
         return Err(trouble("STALE_DATA", message));
     }
     let changes = &input["fileChanges"];
