@@ -54,7 +54,7 @@ fn an_app_and_a_person_have_commits_verified() {
 fn an_app_needs_no_branch_for_it() {
     let world = world(strict().actions_token());
     world.issue().expect(0);
-    let asked = world.github.writes().into_iter().map(|write| format!("{write}"));
+    let asked = world.github.writes().into_iter();
     let asked: Vec<String> = asked.filter(|write| write.contains("/git/")).collect();
     assert_eq!(asked.len(), 2, "a tree and a commit: {asked:#?}");
 }

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 /// How the pull request is made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Publish {
     /// The branch to work on and to merge into; the default branch when absent.
     pub base: Option<String>,

@@ -1,6 +1,7 @@
 //! Rules for branches, signatures of commits, and what pull requests get beside their text.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
@@ -71,10 +72,10 @@ pub(crate) struct NewCommit<'a> {
 pub(crate) fn write_commit(path: &Path, commit: &NewCommit<'_>) -> String {
     let mut headers = format!("tree {}\n", commit.tree);
     for parent in commit.parents {
-        headers += &format!("parent {parent}\n");
+        let _ = writeln!(headers, "parent {parent}");
     }
     for (what, (name, email)) in [("author", commit.author), ("committer", commit.committer)] {
-        headers += &format!("{what} {name} <{email}> {} +0000\n", commit.seconds);
+        let _ = writeln!(headers, "{what} {name} <{email}> {} +0000", commit.seconds);
     }
     let payload = format!("{headers}\n{}", commit.message);
     let text = if commit.signed {
@@ -241,12 +242,11 @@ pub(crate) fn write_tree(path: &Path, base: &str, edits: &[TreeEdit<'_>]) -> Opt
     run(&["read-tree", base], "")?;
     let mut lines = String::new();
     for TreeEdit { path: name, mode, object } in edits {
-        match object {
-            Some(object) => lines += &format!("{mode} {object}\t{name}\n"),
-            None => {
-                git::run(path, &["cat-file", "-e", &format!("{base}:{name}")])?;
-                lines += &format!("0 {}\t{name}\n", "0".repeat(40));
-            }
+        if let Some(object) = object {
+            let _ = writeln!(lines, "{mode} {object}\t{name}");
+        } else {
+            git::run(path, &["cat-file", "-e", &format!("{base}:{name}")])?;
+            let _ = writeln!(lines, "0 {}\t{name}", "0".repeat(40));
         }
     }
     run(&["update-index", "--replace", "--index-info"], &lines)?;

@@ -240,10 +240,7 @@ impl Place<'_> {
             .in_order_to(&action, CONTENTS_WRITE)
             .json(body);
         let (reply, _) = api.write_repeatable(&call).await?;
-        let err = match api.good(&call, reply) {
-            Ok(_) => return Ok(None),
-            Err(err) => err,
-        };
+        let Err(err) = api.good(&call, reply) else { return Ok(None) };
         let is_there = |message: &str| message.to_lowercase().contains("already exists");
         if !matches!(&err, ForgeError::Invalid { message, .. } if is_there(message)) {
             return Err(err);

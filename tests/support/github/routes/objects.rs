@@ -105,8 +105,8 @@ fn new_commit(world: &World, request: &Request, place: usize) -> Answer {
     let email = address(login, id);
     let is_app = matches!(request.token.kind(), TokenKind::App | TokenKind::Actions);
     let names = ["author", "committer", "signature"];
-    let named = names.iter().any(|name| !request.field(name).is_null());
-    let signed = is_app && !named && !repository.governance.unsigned_apps;
+    let has_person = names.iter().any(|name| !request.field(name).is_null());
+    let signed = is_app && !has_person && !repository.governance.unsigned_apps;
     let author = (login.as_str(), email.as_str());
     let sha = write_commit(
         &repository.path,

@@ -33,20 +33,7 @@ pub(super) fn commit_on_branch(world: &mut World, request: &Request, input: &Val
             format!("Expected branch to point to \"{tip}\" but it did not. Pull and try again.");
         return Err(trouble("STALE_DATA", message));
     }
-    let changes = &input["fileChanges"];
-    let list = |name: &str| changes[name].as_array().cloned().unwrap_or_default();
-    let (mut paths, mut objects) = (Vec::new(), Vec::new());
-    for addition in list("additions") {
-        let content = BASE64_STANDARD.decode(text(&addition["contents"]));
-        let content = content.map_err(|_| trouble("UNPROCESSABLE", "contents is no base64"))?;
-        let args = ["hash-object", "-w", "--stdin"];
-        objects.push(Some(git_with_input(&repository.path, &args, &content).trim().to_owned()));
-        paths.push(text(&addition["path"]));
-    }
-    for deletion in list("deletions") {
-        objects.push(None);
-        paths.push(text(&deletion["path"]));
-    }
+    let (paths, objects) = changed(&repository.path, &input["fileChanges"])?;
     let edits = paths.iter().zip(objects);
     let mut edits: Vec<TreeEdit<'_>> =
         edits.map(|(path, object)| TreeEdit { path, mode: "100644", object }).collect();
@@ -77,6 +64,28 @@ pub(super) fn commit_on_branch(world: &mut World, request: &Request, input: &Val
     git::run(&repository.path, &["update-ref", &format!("refs/heads/{branch}"), &sha]).unwrap();
     let node = Some(Box::new(Node::Commit(sha)));
     Ok(Node::Payload("commit", node, input["clientMutationId"].clone()))
+}
+
+/// The paths of a change, and what is at each of them then.
+fn changed(
+    path: &std::path::Path,
+    changes: &Value,
+) -> Result<(Vec<String>, Vec<Option<String>>), super::Trouble> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let list = |name: &str| changes[name].as_array().cloned().unwrap_or_default();
+    let (mut paths, mut objects) = (Vec::new(), Vec::new());
+    for addition in list("additions") {
+        let content = BASE64_STANDARD.decode(text(&addition["contents"]));
+        let content = content.map_err(|_| trouble("UNPROCESSABLE", "contents is no base64"))?;
+        let args = ["hash-object", "-w", "--stdin"];
+        objects.push(Some(git_with_input(path, &args, &content).trim().to_owned()));
+        paths.push(text(&addition["path"]));
+    }
+    for deletion in list("deletions") {
+        objects.push(None);
+        paths.push(text(&deletion["path"]));
+    }
+    Ok((paths, objects))
 }
 
 pub(super) fn auto_merge(world: &mut World, request: &Request, input: &Value) -> Done {
