@@ -150,7 +150,8 @@ pub(super) async fn record(folder: &Path, server: Option<&Postgres>) {
     let store = Store::open(&url).await.unwrap();
     fill(&store).await;
     store.close().await;
-    let dump = run(Command::new(Postgres::program("pg_dump")).args(["--inserts", "--no-owner", &url]));
+    let dump =
+        run(Command::new(Postgres::program("pg_dump")).args(["--inserts", "--no-owner", &url]));
     // Settings and commands of the newest client alone.
     let is_plain = |line: &&str| {
         !line.starts_with("SET ") && !line.starts_with('\\') && !line.starts_with("--")

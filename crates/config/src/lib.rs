@@ -13,6 +13,8 @@ pub mod flags;
 pub mod former;
 pub mod merge;
 mod narrow;
+pub mod publish;
+mod publish_settings;
 mod read;
 pub mod review;
 pub mod rules;
@@ -26,6 +28,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::publish::{Commits, Identity, Publish};
 use patchwright_ecosystems::registries;
 use patchwright_ecosystems::services::Service;
 use patchwright_policy::Policy;
@@ -95,6 +98,8 @@ pub struct Config {
     pub container: ContainerLimits,
     pub policy: Policy,
     pub publish: Publish,
+    #[serde(default)]
+    pub commits: Commits,
     pub access: Access,
     pub identity: Identity,
     #[serde(default)]
@@ -245,19 +250,6 @@ pub enum Mode {
     Review,
 }
 
-/// How the pull request is made.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Publish {
-    /// The branch to work on and to merge into; the default branch when absent.
-    pub base: Option<String>,
-    /// The branch to push; `patchwright/issue-N` when absent.
-    pub branch: Option<String>,
-    /// Always a draft; without it a draft only when checks fail or protected files change.
-    pub draft: bool,
-    pub labels: Vec<String>,
-    pub reviewers: Vec<String>,
-}
-
 /// Who may start work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Access {
@@ -267,13 +259,6 @@ pub struct Access {
     pub allow_users: Vec<String>,
     /// Bots that may start work, by exact login.
     pub allow_bots: Vec<String>,
-}
-
-/// Author and committer of the commits.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Identity {
-    pub name: String,
-    pub email: String,
 }
 
 /// Where a value came from.

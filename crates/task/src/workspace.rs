@@ -161,7 +161,7 @@ impl Workspace {
         let name = self.base_branch.as_str();
         let is_named_ours = is_own_branch(name) || config.publish.branch.as_deref() == Some(name);
         let tip = commit::read(&self.repo, self.base);
-        is_named_ours || tip.map_or(true, |tip| is_ours(&tip, &config.identity.email))
+        is_named_ours || tip.map_or(true, |tip| is_ours(&tip, config.identity.committer_email()))
     }
 
     /// What tells the repository from every other one: its place among the clones below `state`, which
@@ -343,15 +343,27 @@ impl Workspace {
 /// The trailer of our commits; the run's id follows.
 pub const RUN_TRAILER: &str = "Patchwright-Run: ";
 
-/// We made it: our committer, and the trailer that every commit of ours ends with. What a person adds
-/// on top, or amends, is theirs.
+/// We made it: our committer, or the forge that has committed and signed it for us, and the trailer that every
+/// commit of ours ends with. What a person adds on top, or amends, is theirs.
 pub fn is_ours(commit: &Facts, email: &str) -> bool {
-    is_said_ours(&commit.committer_email, &commit.message, email)
+    let is_by_us = commit.committer_email == email
+        || (commit.is_signed && is_email_of_forge(&commit.committer_email));
+    is_by_us && has_trailer(&commit.message)
 }
 
-/// [`is_ours`] of a commit that is not here.
+/// [`is_ours`] of a commit that is not here, whose signature is therefore not known: before something is replaced,
+/// [`is_ours`] is asked.
 pub fn is_said_ours(committer_email: &str, message: &str, email: &str) -> bool {
-    committer_email == email && message.lines().any(|line| line.starts_with(RUN_TRAILER))
+    (committer_email == email || is_email_of_forge(committer_email)) && has_trailer(message)
+}
+
+fn has_trailer(message: &str) -> bool {
+    message.lines().any(|line| line.starts_with(RUN_TRAILER))
+}
+
+/// GitHub's own committer, on github.com and on Enterprise Server, or the account of an App.
+fn is_email_of_forge(email: &str) -> bool {
+    email.starts_with("noreply@") || email.ends_with("[bot]@users.noreply.github.com")
 }
 
 /// A git error as people read it.
