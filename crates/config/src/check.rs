@@ -31,6 +31,9 @@ pub(super) fn check(file: &File) -> Result<(), String> {
             return Err(format!("`none` in `{key}` stands alone, or not at all"));
         }
     }
+    if let Some(schema) = &file.output_schema {
+        super::output_schema::check(schema).map_err(|why| format!("`output-schema` {why}"))?;
+    }
     services(file)?;
     let review = &file.review;
     globs("review.paths", review.paths.as_deref())?;

@@ -29,6 +29,10 @@ pub(crate) fn text(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+pub(crate) fn json(text: &str) -> Result<serde_json::Value, String> {
+    serde_json::from_str(text).map_err(|err| format!("is not JSON: {err}"))
+}
+
 pub(crate) fn number<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|err| format!("`{text}` is not valid: {err}"))
 }

@@ -7,12 +7,12 @@
 //! decides where it stands and between which tags.
 
 mod checks;
+mod output;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use minijinja::syntax::SyntaxConfig;
-use minijinja::{Environment, UndefinedBehavior, Value, context};
+use minijinja::{Environment, UndefinedBehavior, Value, context, syntax::SyntaxConfig};
 use sha2::{Digest, Sha256};
 
 use patchwright_base::error::{Failure, Result};
@@ -21,6 +21,8 @@ use patchwright_provider::ToolDeclaration;
 use patchwright_provider::catalogue::Model;
 use patchwright_review::finding::Finding;
 use patchwright_types::evidence::CheckRun;
+
+pub use self::output::{output, output_ahead};
 
 pub use checks::{FailedCheck, baseline, check_failed};
 
@@ -78,6 +80,8 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/issue.md",
     "task/limit_near.md",
     "task/nudge.md",
+    "task/output.md",
+    "task/output_ahead.md",
     "task/plan.md",
     "task/rebase.md",
     "task/review.md",

@@ -13,9 +13,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::fields::{
-    Fields, OutputLimit, StructuredOutput, Thinking, ToolChoices, ToolMode,
-};
+pub use self::fields::{Fields, OutputLimit, StructuredOutput, Thinking, ToolChoices, ToolMode};
 pub use self::nearby::{distance, suggest};
 pub use self::price::{Price, PriceStep, cost, least};
 use super::item::Wire;
@@ -122,7 +120,8 @@ impl Model {
     /// How a result is asked for as JSON. Of servers that speak a maker's protocol without being the maker's
     /// it is not known which schemas they take, so they are asked in a way that all of them know.
     pub fn structured_output(&self) -> StructuredOutput {
-        let is_makers = matches!(self.provider.as_str(), "openai" | "azure" | "anthropic" | "google");
+        let is_makers =
+            matches!(self.provider.as_str(), "openai" | "azure" | "anthropic" | "google");
         self.structured_output.unwrap_or(match (self.wire, is_makers && !self.assumed) {
             (Wire::Responses | Wire::Gemini, _) | (_, true) => StructuredOutput::Schema,
             (Wire::Messages, false) => StructuredOutput::Tool,

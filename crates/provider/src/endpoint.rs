@@ -21,7 +21,7 @@ use super::item::Wire;
 use super::wire;
 use patchwright_base::error::{Failure, Result};
 
-pub use self::choose::{Wanted, open};
+pub use self::choose::{OWN_KEY, Wanted, open};
 pub use self::keys::KeyOwner;
 
 /// The version of the Messages protocol that Vertex AI wants in the body.
@@ -116,11 +116,8 @@ impl Endpoint {
 
     /// The same endpoint once for each key; once without one when there is none.
     pub fn by_key(&self) -> Vec<Endpoint> {
-        let alone = |key: Option<&Key>| Endpoint {
-            key: key.cloned(),
-            spare: Vec::new(),
-            ..self.clone()
-        };
+        let alone =
+            |key: Option<&Key>| Endpoint { key: key.cloned(), spare: Vec::new(), ..self.clone() };
         match self.keys().map(|key| alone(Some(key))).collect::<Vec<_>>() {
             none if none.is_empty() => vec![alone(None)],
             all => all,

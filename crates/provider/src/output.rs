@@ -59,7 +59,8 @@ fn is_plain_below(schema: &Value, left: usize) -> bool {
     let in_list = |key: &str| {
         fields.get(key).is_none_or(|list| list.as_array().is_some_and(|all| all.iter().all(below)))
     };
-    let is_object = fields.contains_key("properties") || fields.get("type") == Some(&"object".into());
+    let is_object =
+        fields.contains_key("properties") || fields.get("type") == Some(&"object".into());
     (!is_object || is_closed(schema))
         && ["properties", "$defs", "definitions"].into_iter().all(in_map)
         && in_list("anyOf")
@@ -102,7 +103,8 @@ mod tests {
             "$defs": {"b": {"type": "object", "properties": {}, "required": [], "additionalProperties": false}},
         });
         assert!(is_plain(&closed));
-        let mut rows = vec![json!(true), json!({}), json!({"type": "array"}), json!({"type": "object"})];
+        let mut rows =
+            vec![json!(true), json!({}), json!({"type": "array"}), json!({"type": "object"})];
         for (pointer, value) in [
             ("/additionalProperties", json!(true)),
             ("/required", json!([])),

@@ -9,9 +9,9 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
+use super::catalogue::ToolChoices;
 use super::item::{Item, ToolCall, Usage};
 use super::wire::fault::Fault;
-use super::catalogue::ToolChoices;
 use super::{Request, ToolChoice, ToolDeclaration, ToolForm};
 
 /// How deep a value may be nested that goes into the journal and back to the provider. What reads

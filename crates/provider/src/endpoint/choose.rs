@@ -22,7 +22,7 @@ use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 
 /// A key of another name than the provider's, for servers of one's own.
-const OWN_KEY: &str = "PATCHWRIGHT_API_KEY";
+pub const OWN_KEY: &str = "PATCHWRIGHT_API_KEY";
 
 const OPENAI: &[(&str, Sent)] = &[("OPENAI_API_KEY", Sent::AsWire)];
 const ANTHROPIC: &[(&str, Sent)] =
@@ -113,7 +113,9 @@ impl Endpoint {
         let Some(key) = &self.key else {
             return Err(no_key(model, sources(model, Some(owner)), env));
         };
-        let foreign = self.keys().find_map(|key| KeyOwner::of_key(key.value.expose_secret()).filter(|it| *it != owner));
+        let foreign = self
+            .keys()
+            .find_map(|key| KeyOwner::of_key(key.value.expose_secret()).filter(|it| *it != owner));
         let Some(issuer) = foreign else { return Ok(()) };
         Err(Failure::provider(format!(
             "`{}` holds a key of {}, and `{slug}` is asked at {} ({})",

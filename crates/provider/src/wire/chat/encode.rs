@@ -11,8 +11,8 @@ use crate::catalogue::OutputLimit;
 use crate::item::{
     CallOutput, Content, Item, Message, Native, Payload, Reasoning, Role, ToolCall, Wire,
 };
-use crate::wire;
 use crate::output::is_plain;
+use crate::wire;
 use crate::{Request, ToolChoice, ToolDeclaration, ToolForm, shape};
 
 /// An assistant message between the outputs of tools and the next user message, for templates that require

@@ -37,7 +37,9 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
         model: &model.slug,
         instructions: request.instructions,
         tools: request.tools.iter().filter(|_| !in_input).map(Tool::new).collect(),
-        tool_choice: shape::tool_choice(request).filter(|_| has_tools).map(|it| choice(request, it)),
+        tool_choice: shape::tool_choice(request)
+            .filter(|_| has_tools)
+            .map(|it| choice(request, it)),
         parallel_tool_calls: has_tools
             // A script already calls tools in parallel, and only one cell can run at a time.
             .then_some(shape::calls_in_parallel(request) && model.tool_mode == ToolMode::Direct),
