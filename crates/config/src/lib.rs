@@ -114,7 +114,7 @@ pub struct Config {
     #[serde(default)]
     pub mode: Mode,
     /// JSON Schema of the result of work that ends with an answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub output_schema: Option<serde_json::Value>,
     /// Do everything but write to the forge.
     pub dry_run: bool,

@@ -159,7 +159,7 @@ table::settings! {
         output_schema: Value => output_schema, Operator
             default "none"
             own_flags "PATCHWRIGHT_OUTPUT_SCHEMA" &["exec --output-schema"]
-            , input "output-schema" json "JSON Schema of the result, as JSON; work on a prompt ends with an output that fits it."
+            , input "output-schema" schema "JSON Schema of the result, as JSON; work on a prompt ends with an output that fits it."
             , campaign "output-schema";
 
         /// tools that the model's provider runs; see [below](#hosted-tools)

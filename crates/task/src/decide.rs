@@ -178,6 +178,7 @@ mod tests {
 
     use crate::decide::{AgentResult, Conclusion, StopKind, conclude};
     use crate::settle::JudgedChange;
+    use crate::structured::Output;
     use patchwright_agent::Stopped;
     use patchwright_git::Oid;
     use patchwright_git::tree::{Change, FileChange, OverLimit};
