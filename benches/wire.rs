@@ -40,6 +40,8 @@ fn measure(slug: &str, effort: &str, stream: &[u8]) {
         history: &history,
         effort: Some(effort),
         tool_choice: ToolChoice::Auto,
+        output: None,
+        has_alternative: false,
         cache_key: "bench",
         previous: None,
     };

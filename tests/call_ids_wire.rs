@@ -224,6 +224,8 @@ fn body(wire: Wire, history: &[Item]) -> Value {
         history,
         effort: None,
         tool_choice: ToolChoice::Auto,
+        output: None,
+        has_alternative: false,
         cache_key: "run-1",
         previous: None,
     };

@@ -58,6 +58,8 @@ fn body(model: &Model, tools: &ToolSet, history: &[Item]) -> Value {
         history,
         effort: Some("medium"),
         tool_choice: ToolChoice::Auto,
+        output: None,
+        has_alternative: false,
         cache_key: "run",
         previous: None,
     };

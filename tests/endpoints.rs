@@ -92,6 +92,8 @@ async fn endpoints_shows_no_key_and_no_control_characters() {
             history: &history,
             effort: None,
             tool_choice: ToolChoice::Auto,
+            output: None,
+            has_alternative: false,
             cache_key: "",
             previous: None,
         };

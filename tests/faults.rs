@@ -91,6 +91,8 @@ async fn reply(voice: &Voice, provider: &HttpProvider) -> Seen {
         history: &history,
         effort: None,
         tool_choice: ToolChoice::Auto,
+        output: None,
+        has_alternative: false,
         cache_key: "run-1",
         previous: None,
     };

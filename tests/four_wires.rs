@@ -3,6 +3,7 @@
 //! schema and rules.
 
 mod compaction;
+mod fallbacks;
 mod switched;
 
 use crate::support::git_repo::git;

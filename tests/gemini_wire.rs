@@ -67,6 +67,8 @@ fn encoded(model: &Model, effort: Option<&str>, choice: ToolChoice, history: &[I
         history,
         effort,
         tool_choice: choice,
+        output: None,
+        has_alternative: false,
         cache_key: "run-1",
         previous: None,
     };
@@ -742,6 +744,8 @@ async fn ask(provider: &HttpProvider, history: &[Item]) -> Result<Reply, Provide
         history,
         effort: Some("high"),
         tool_choice: ToolChoice::Auto,
+        output: None,
+        has_alternative: false,
         cache_key: "run-1",
         previous: None,
     };

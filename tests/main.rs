@@ -106,6 +106,7 @@ mod reports; // every word people read
 mod requests; // the protocols without a network: requests to bodies
 mod respond; // comments that ask for something: commits, answers, plans, and when nothing is done
 mod responses_wire; // the Responses wire: calls and answers of every kind, stored replies
+mod results; // results as JSON by a schema: asked for, checked, asked for again; schemas that cannot be
 mod resume; // killed, interrupted and concurrent runs
 mod review; // pull request to review: scope, tools, outcomes, whole processes against GitHub and a model
 mod review_config; // the sections `review` and `respond`: what they may say, and who may say it

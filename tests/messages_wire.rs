@@ -13,7 +13,7 @@ use patchwright_provider::retry::{Policy, with_headers};
 use patchwright_provider::wire::fault::{Fault, FaultKind};
 use patchwright_provider::wire::{self, decode_whole};
 use patchwright_provider::{
-    Provider, ProviderError, Reply, Request, ToolChoice, ToolDeclaration, ToolForm,
+    OutputFormat, Provider, ProviderError, Reply, Request, ToolChoice, ToolDeclaration, ToolForm,
 };
 use proptest::prelude::*;
 use secrecy::SecretString;
@@ -65,7 +65,8 @@ struct Ask<'a> {
     instructions: &'a str,
     tools: Vec<ToolDeclaration>,
     effort: Option<&'a str>,
-    tool_choice: ToolChoice,
+    tool_choice: ToolChoice<'a>,
+    output: Option<OutputFormat<'a>>,
 }
 
 fn ask(slug: &str) -> Ask<'static> {
@@ -75,6 +76,7 @@ fn ask(slug: &str) -> Ask<'static> {
         tools: tools(),
         effort: None,
         tool_choice: ToolChoice::Auto,
+        output: None,
     }
 }
 
@@ -87,6 +89,8 @@ impl Ask<'_> {
             history,
             effort: self.effort,
             tool_choice: self.tool_choice,
+            output: self.output,
+            has_alternative: false,
             cache_key: "run-1",
             previous: None,
         }

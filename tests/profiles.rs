@@ -955,6 +955,8 @@ async fn hosted_tools_answer_in_the_provider_s_form() {
         history: &history,
         effort: None,
         tool_choice: ToolChoice::Auto,
+        output: None,
+        has_alternative: false,
         cache_key: "",
         previous: None,
     };

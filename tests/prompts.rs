@@ -619,6 +619,8 @@ fn the_first_request_is_under_16_kb() {
         history: &history,
         effort: Some("medium"),
         tool_choice: ToolChoice::Auto,
+        output: None,
+        has_alternative: false,
         cache_key: "run-0123456789",
         previous: None,
     };

@@ -62,6 +62,8 @@ pub(crate) async fn ask(
         history,
         effort: Some("medium"),
         tool_choice: ToolChoice::Auto,
+        output: None,
+        has_alternative: false,
         cache_key: "run-1",
         previous: None,
     };
@@ -411,6 +413,8 @@ async fn providers_speaks_chat_to_compatible_servers() {
         history: &history,
         effort: None,
         tool_choice: ToolChoice::Auto,
+        output: None,
+        has_alternative: false,
         cache_key: "run-1",
         previous: None,
     };

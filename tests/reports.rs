@@ -61,6 +61,7 @@ pub(crate) fn outcome(words: Option<&str>) -> Outcome {
         run: "r1".to_owned(),
         conclusion: Conclusion::Done,
         reason: words.map(str::to_owned),
+        output: None,
         final_message: say(
             "Handle empty input in the parser\n\nIt returned `None`.\n\nAssumptions:\n- Empty means zero bytes\n",
         ),
@@ -101,6 +102,7 @@ pub(crate) fn outcome(words: Option<&str>) -> Outcome {
             cost_is_estimate: false,
             price_is_unknown: false,
             wall_seconds: 61.0,
+            models: Vec::new(),
             tools: vec![
                 ToolUse {
                     name: "apply_patch".to_owned(),

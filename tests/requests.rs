@@ -51,6 +51,8 @@ fn body(slug: &str, tools: &[ToolDeclaration], history: &[Item]) -> Vec<u8> {
         history,
         effort: model.default_effort.as_deref(),
         tool_choice: ToolChoice::Auto,
+        output: None,
+        has_alternative: false,
         cache_key: "run-1",
         previous: None,
     };
@@ -301,6 +303,8 @@ fn chat_body(slug: &str, history: &[Item]) -> Vec<u8> {
         history,
         effort: model.default_effort.as_deref(),
         tool_choice: ToolChoice::Auto,
+        output: None,
+        has_alternative: false,
         cache_key: "run-1",
         previous: None,
     };

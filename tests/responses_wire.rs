@@ -37,6 +37,8 @@ fn body(
         history,
         effort: None,
         tool_choice: ToolChoice::Auto,
+        output: None,
+        has_alternative: false,
         cache_key: "run-1",
         previous,
     };
@@ -304,6 +306,8 @@ async fn a_stored_reply_that_is_gone_is_replaced_by_the_whole_conversation_once(
         history: &history,
         effort: None,
         tool_choice: ToolChoice::Auto,
+        output: None,
+        has_alternative: false,
         cache_key: "run-1",
         previous: Some(Previous { id: "resp_9", known: 1 }),
     };

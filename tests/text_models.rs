@@ -332,6 +332,8 @@ fn every_wire_can_carry_the_conversation() {
             history: state.history.items(),
             effort: None,
             tool_choice: ToolChoice::Auto,
+            output: None,
+            has_alternative: false,
             cache_key: "",
             previous: None,
         };

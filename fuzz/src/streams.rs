@@ -86,6 +86,8 @@ fn goes_back(wire: Wire, reply: Reply) {
             history: &history,
             effort: None,
             tool_choice: ToolChoice::Auto,
+            output: None,
+            has_alternative: false,
             cache_key: "",
             previous: None,
         };

@@ -1,14 +1,16 @@
 //! `patchwright exec`: the same engine without a forge.
 
 use std::io::{IsTerminal, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
 
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
-use patchwright_config::file::File;
+use patchwright_config::file::{File, read_file};
 use patchwright_config::flags::Common;
-use patchwright_config::{Config, Mode, SandboxChoice, Source, merge};
+use patchwright_config::{Config, Mode, SandboxChoice, Source, merge, output_schema};
 use patchwright_sandbox::docker::DockerSandbox;
 use patchwright_task::pipeline::{self, RunReport};
 use patchwright_task::run::RunEnvironment;
@@ -43,6 +45,10 @@ pub struct Args {
     #[arg(long, env = "PATCHWRIGHT_MODE", value_name = "MODE")]
     pub mode: Option<Mode>,
 
+    /// JSON Schema of the result, which is printed instead of the final message
+    #[arg(long, env = "PATCHWRIGHT_OUTPUT_SCHEMA", value_name = "FILE")]
+    pub output_schema: Option<PathBuf>,
+
     /// Write the change into the working folder of --repo when it succeeds
     #[arg(long, env = "PATCHWRIGHT_APPLY")]
     pub apply: bool,
@@ -53,7 +59,10 @@ pub struct Args {
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     let mut config = args.common.resolve()?;
-    merge::lay(&mut config, File { mode: args.mode, ..File::default() }, Source::Flag);
+    let file = args.output_schema.as_deref().filter(|path| !path.as_os_str().is_empty());
+    let output_schema = file.map(schema).transpose()?;
+    let said = File { mode: args.mode, output_schema, ..File::default() };
+    merge::lay(&mut config, said, Source::Flag);
     let prompt = prompt(&args.prompt)?;
     without_docker(&mut config, env, ui).await;
     let world = World::for_repository(&config, &args.common, env).await?;
@@ -62,9 +71,15 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
         base: args.base.clone().filter(|base| !base.is_empty()),
         prompt,
     };
+    let wants_output = config.output_schema.is_some();
     let environment = RunEnvironment { out: args.out.clone(), ..RunEnvironment::new(ui, env) };
     let report = pipeline::exec(&world, config, request, environment).await?;
-    ui.data(&report.outcome.final_message);
+    match (&report.outcome.output, wants_output) {
+        (Some(output), _) => ui.data(&format!("{output:#}")),
+        // Whoever reads JSON gets that or nothing.
+        (None, true) => {}
+        (None, false) => ui.data(&report.outcome.final_message),
+    }
     ui.say(&format!("results are in {}", report.folder.display()));
     if args.apply && report.outcome.conclusion == Conclusion::Done {
         apply(&args.repo, &report, ui)?;
@@ -83,6 +98,18 @@ async fn without_docker(config: &mut Config, env: &Env, ui: Ui) {
         ui.say(&format!("sandbox: local (Landlock and seccomp), because {err}"));
         config.sandbox = SandboxChoice::Local;
     }
+}
+
+/// Reads a schema and checks it, before anything is started.
+fn schema(path: &Path) -> Result<Value> {
+    let text = read_file(path, "output schema")?;
+    let wrong = |why: String| {
+        Failure::usage(format!("the output schema `{}` {why}", path.display()))
+            .hint("`docs/configuration.md` says which schemas can be used")
+    };
+    let schema = serde_json::from_str(&text).map_err(|err| wrong(format!("is not JSON: {err}")))?;
+    output_schema::check(&schema).map_err(wrong)?;
+    Ok(schema)
 }
 
 fn prompt(argument: &str) -> Result<String> {

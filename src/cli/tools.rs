@@ -95,6 +95,8 @@ pub fn run(args: &ToolsArgs, today: &str, tell: &dyn Fn(&str)) -> Result<String>
         history: &[],
         effort: None,
         tool_choice: ToolChoice::Auto,
+        output: None,
+        has_alternative: false,
         cache_key: "",
         previous: None,
     };

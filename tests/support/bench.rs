@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use patchwright_agent::budget::BudgetShare;
+use patchwright_agent::fallback::Fallbacks;
 use patchwright_agent::sub::{Kind, SubAgentConfig};
 use patchwright_agent::{Agent, AgentSpec, Happening, Stopped, history};
 use patchwright_base::clock::Clock;
@@ -245,12 +246,14 @@ impl Bench {
             role: None,
             tools: self.tools.clone(),
             share: BudgetShare::default(),
+            fallbacks: Vec::new(),
         };
         let company = SubAgentConfig {
             kinds: vec![kind],
             most: 4,
             opening: Vec::new(),
             notes: Vec::new(),
+            list: String::new(),
             recorded: None,
         };
         (self.tools.clone().with_agents(&self.model, "").unwrap(), Some(company))
@@ -300,6 +303,7 @@ impl Bench {
             progress: &progress,
             services: &services,
             expects_change: self.expects_change,
+            fallbacks: Fallbacks::default(),
         })
         .with_agents(company);
         let stopped = work(&mut agent, &checkpoints).await;

@@ -9,11 +9,14 @@ pub mod budget;
 pub mod checkpoints;
 pub mod compact;
 pub mod doom_loop;
+pub mod fallback;
 pub mod history;
 mod in_flight;
 mod interrupted;
 mod limits;
+mod output;
 pub mod reply;
+mod request;
 mod resume;
 mod shorten;
 pub mod state;
@@ -29,6 +32,7 @@ use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
+use self::fallback::Fallbacks;
 pub use self::stop::{StopKind, Stopped};
 pub use self::turn::Agent;
 use patchwright_base::clock::Clock;
@@ -66,4 +70,6 @@ pub struct AgentSpec<'a> {
     pub services: &'a Services,
     /// The task is a change of the working tree: who ends without one is asked about it once.
     pub expects_change: bool,
+    /// Models that go on when this one cannot.
+    pub fallbacks: Fallbacks<'a>,
 }

@@ -45,6 +45,7 @@ impl Agent<'_> {
     /// Takes in what was recorded.
     pub(super) fn adopt<'e>(&mut self, recorded: impl Iterator<Item = &'e Entry>) {
         recorded.for_each(|entry| self.state.apply(entry));
+        self.take_up_model();
         self.is_resumed = true;
         *self.plan.lock() = self.state.plan.clone();
         self.findings.lock().clone_from(&self.state.findings);

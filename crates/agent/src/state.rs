@@ -4,10 +4,14 @@
 //! next is a pure function of the state, so a run goes on after a crash exactly as it would have
 //! without. Nothing here waits, writes or reads.
 
+mod switch;
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+pub use self::switch::Switch;
+use self::switch::declined;
 use super::budget::{self, Which};
 use super::compact::{self, OpenFailure};
 use super::doom_loop::{self, Verdict};
@@ -24,7 +28,7 @@ use patchwright_provider::{Reply, ToolDeclaration};
 use patchwright_review::finding::Finding;
 use patchwright_types::calls::CompactionTrigger;
 use patchwright_types::calls::Fault;
-use patchwright_types::outcome::Spending;
+use patchwright_types::outcome::{ModelUse, Spending};
 use patchwright_types::plan::Plan;
 
 /// How often a cut reply is followed up before the run ends.
@@ -80,6 +84,11 @@ pub struct State {
     /// Tokens that the next request's conversation has: the provider's count of the last one, and
     /// our estimate of what came since.
     pub context: u64,
+    /// Models that were given up for another, in order.
+    pub switches: Vec<Switch>,
+    /// What the models were used for, in the order in which they were asked; the first has no name until it
+    /// is given up.
+    pub(super) uses: Vec<ModelUse>,
     /// Items of the history's beginning that compaction leaves alone.
     pub opening: usize,
     /// Commands whose last run failed, the latest last.
@@ -155,7 +164,7 @@ impl State {
                 for reply in replies.iter().flatten() {
                     self.spent(reply.usage, 0.0);
                 }
-                self.spending.cost_usd += cost_usd;
+                self.spent(Usage::default(), *cost_usd);
                 self.shortened(*trigger, *before, items);
             }
             Entry::Added { items } | Entry::Told { items, .. } => self.told(items),
@@ -164,6 +173,7 @@ impl State {
                 self.told(items);
             }
             Entry::Lost { usage, cost_usd } => self.spent(*usage, *cost_usd),
+            Entry::Switched { .. } => self.switched(entry),
             Entry::PlanUpdated { plan } => self.plan.clone_from(plan),
             Entry::Found { finding } => self.findings.push(finding.clone()),
             Entry::Judged { .. } => self.judged(entry),
@@ -178,6 +188,7 @@ impl State {
             | Entry::SecondLook { .. }
             | Entry::Shown { .. }
             | Entry::Checked { .. }
+            | Entry::Given { .. }
             | Entry::Stopped { .. }
             | Entry::Reached { .. }
             | Entry::Collected { .. }
@@ -380,6 +391,7 @@ impl State {
         let id = reply.id.as_deref().filter(|_| accepted.is_whole(reply));
         self.spending.turns += 1;
         self.spent(reply.usage, cost_usd);
+        self.model_in_use().turns += 1;
         self.context = reply.usage.total();
         self.replied(accepted);
         self.history.ends_with_reply(id);
@@ -397,6 +409,7 @@ impl State {
     }
 
     fn spent(&mut self, usage: Usage, cost_usd: f64) {
+        self.model_in_use().add(&ModelUse { usage, cost_usd, ..ModelUse::default() });
         self.spending.usage += usage;
         self.spending.cost_usd += cost_usd;
         self.spending.cost_is_estimate |= usage.estimated;
@@ -484,18 +497,5 @@ impl Last {
     fn pending(&self) -> Vec<(usize, ToolCall)> {
         let calls = self.reply.calls.iter().cloned().enumerate();
         calls.filter(|(position, _)| !self.outputs.contains_key(position)).collect()
-    }
-}
-
-/// The model, or a filter in front of it, does not want to.
-fn declined(reply: &Accepted) -> Option<StopKind> {
-    match reply.stop {
-        StopReason::Refusal => Some(StopKind::Refused),
-        StopReason::ContentFilter => Some(StopKind::Filtered),
-        StopReason::EndTurn if reply.is_refusal => Some(StopKind::Refused),
-        StopReason::EndTurn
-        | StopReason::MaxOutput
-        | StopReason::Pause
-        | StopReason::MalformedCall => None,
     }
 }

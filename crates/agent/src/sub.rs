@@ -48,6 +48,8 @@ pub struct SubAgentConfig {
     pub most: usize,
     /// What every agent is told before its own task: the surroundings, the repository's instructions.
     pub opening: Vec<Item>,
+    /// Which agents there are, for the description of the call that starts one.
+    pub list: String,
     /// For the report.
     pub notes: Vec<String>,
     /// Of a run that is replayed: the agents that it had. The same calls start them again, and waiting
@@ -69,12 +71,26 @@ pub struct Kind {
     pub role: Option<Item>,
     pub tools: ToolSet,
     pub share: BudgetShare,
+    /// What goes on when its model cannot.
+    pub fallbacks: Vec<KindFallback>,
+}
+
+/// The same kind on a model that goes on for its own.
+#[derive(Clone)]
+pub struct KindFallback {
+    /// Which one of the run's fallbacks it is.
+    pub at: usize,
+    /// As the operator named it.
+    pub name: String,
+    pub kind: Box<Kind>,
 }
 
 /// What the agents of a run have in common.
 #[derive(Clone)]
 struct Common<'a> {
     provider: &'a dyn Provider,
+    /// Of the run's fallbacks.
+    others: Vec<&'a dyn Provider>,
     clock: Clock,
     run: &'a str,
     client: Client,
@@ -114,6 +130,7 @@ impl<'a> SubAgents<'a> {
     ) -> SubAgents<'a> {
         let common = Common {
             provider: spec.provider,
+            others: spec.fallbacks.others.iter().map(|it| it.provider).collect(),
             clock: spec.clock,
             run: spec.run,
             client: spec.client.clone(),
@@ -217,7 +234,7 @@ impl<'a> SubAgents<'a> {
         let had = |known: &ResolvedTool| lane.tools.iter().any(|name| *name == known.tool);
         let tools = first.tools.keeping(had);
         let can_work = !tools.declarations().is_empty();
-        can_work.then(|| Arc::new(Kind { tools, ..(**first).clone() }))
+        can_work.then(|| Arc::new(Kind { tools, fallbacks: Vec::new(), ..(**first).clone() }))
     }
 
     fn add(&self, kind: Arc<Kind>, lane: SubAgentLog) -> Arc<SubAgent> {

@@ -12,7 +12,8 @@ use futures_util::future::try_join_all;
 
 use super::budget::{self, SharedBudget};
 use super::history;
-use super::in_flight::InFlightRequest;
+use super::output::ResultWanted;
+use super::request::unpriced;
 use super::resume::former;
 use super::state::{Next, Remarks, State};
 use super::stop::{StopKind, Stopped, needs_input};
@@ -22,11 +23,9 @@ use patchwright_base::error::Failure;
 use patchwright_journal::{self as journal, Entry};
 use patchwright_prompt as prompt;
 use patchwright_provider::item::{Item, ToolCall, Usage};
-use patchwright_provider::{
-    Previous, Progress, ProviderError, Reply, Request, ToolChoice, catalogue,
-};
+use patchwright_provider::{ToolChoice, catalogue};
 use patchwright_review::finding::Finding;
-use patchwright_tools::dispatch::{Broken, Dispatch, DispatchContext, Done, printable};
+use patchwright_tools::dispatch::{Broken, Dispatch, DispatchContext, Done};
 use patchwright_tools::host::Agents;
 use patchwright_tools::metrics;
 use patchwright_tools::registry::ToolSet;
@@ -47,7 +46,7 @@ pub struct Agent<'a> {
     pub(super) findings: Mutex<Vec<Finding>>,
     review: Option<&'a ReviewContext<'a>>,
     /// What requests without a reply have cost and is not counted yet.
-    lost: Mutex<Vec<Usage>>,
+    pub(super) lost: Mutex<Vec<Usage>>,
     /// Calls that have ended and are not in the state yet.
     ended: Mutex<Vec<Done>>,
     pub(super) touched: BTreeSet<String>,
@@ -63,6 +62,8 @@ pub struct Agent<'a> {
     pub(super) purse: Arc<SharedBudget>,
     /// The agents that this one can start.
     pub(super) crew: Option<Arc<SubAgents<'a>>>,
+    /// The work is over, and the model is asked for its result.
+    pub(super) result: Option<ResultWanted>,
     /// Of a sub-agent: where it is told what to do.
     pub(super) member: Option<Arc<SubAgent>>,
 }
@@ -70,14 +71,7 @@ pub struct Agent<'a> {
 impl<'a> Agent<'a> {
     pub fn new(spec: AgentSpec<'a>) -> Agent<'a> {
         let started = spec.clock.instant();
-        let mut notes = Vec::new();
-        if spec.model.price.is_none() {
-            notes.push(format!(
-                "the price of `{}` is unknown, so its cost is not counted and `limits.max-cost-usd` does \
-                 not end the run; the limits on turns, tokens and time do",
-                spec.model.slug
-            ));
-        }
+        let notes = spec.model.price.is_none().then(|| unpriced(spec.model)).into_iter().collect();
         let time = spec.deadline.saturating_duration_since(started);
         let kept = (time / 20).min(LAST_WORDS);
         let deadline = spec.deadline.checked_sub(kept).unwrap_or(spec.deadline);
@@ -97,6 +91,7 @@ impl<'a> Agent<'a> {
             is_resumed: false,
             notice: None,
             crew: None,
+            result: None,
             member: None,
         }
     }
@@ -186,12 +181,21 @@ impl<'a> Agent<'a> {
             }
             let step = match next {
                 Next::Ask => self.ask().await,
-                Next::Run(calls) => self.run_calls(calls).await,
+                Next::Run(calls) => match self.takes_result(&calls) {
+                    Ok(true) => Err(StopKind::Finished),
+                    Ok(false) => self.run_calls(calls).await,
+                    Err(stop) => Err(stop),
+                },
                 Next::Add(items) => self.record(&Entry::Added { items }),
                 Next::Stop(StopKind::Finished) => self.finish(&remarks).await,
                 Next::Stop(reason) => Err(reason),
             };
             let Err(reason) = step.and(self.count_lost()) else { continue };
+            match self.falls_back(&reason) {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(stop) => return stop,
+            }
             if let StopKind::Budget(which) = reason
                 && let Err(stop) = self.wrap_up(which).await
             {
@@ -210,7 +214,7 @@ impl<'a> Agent<'a> {
         let is_asked = needs_input(&self.state.final_message).is_some();
         let may_be_unchanged =
             self.spec.expects_change && self.touched.is_empty() && self.state.may_follow_up();
-        if is_asked || !may_be_unchanged || !self.is_unchanged().await? {
+        if is_asked || self.result.is_some() || !may_be_unchanged || !self.is_unchanged().await? {
             return Err(StopKind::Finished);
         }
         self.record(&Entry::Added { items: vec![history::note(&remarks.unchanged)] })
@@ -232,7 +236,13 @@ impl<'a> Agent<'a> {
         self.warn()?;
         let history = &self.state.history;
         match self.request(history.items(), ToolChoice::Auto, history.previous()).await {
-            Ok(reply) => self.append_reply(reply),
+            Ok(reply) => {
+                self.append_reply(reply)?;
+                if !self.state.is_declined() {
+                    self.spec.fallbacks.tried = 0;
+                }
+                Ok(())
+            }
             Err(StopKind::ContextExhausted) if self.state.compaction_exhausted() => {
                 Err(StopKind::ContextExhausted)
             }
@@ -268,60 +278,6 @@ impl<'a> Agent<'a> {
             usage += lost;
         }
         self.record(&Entry::Lost { usage, cost_usd })
-    }
-
-    pub(super) async fn request(
-        &self,
-        history: &[Item],
-        tool_choice: ToolChoice,
-        previous: Option<Previous<'_>>,
-    ) -> Result<Reply, StopKind> {
-        let prompt = self.state.prompt.as_ref().ok_or_else(|| {
-            StopKind::Machine(Failure::internal("the agent was started without a prompt"))
-        })?;
-        let request = Request {
-            model: self.spec.model,
-            instructions: &prompt.instructions,
-            tools: &prompt.tools,
-            history,
-            effort: self.spec.effort,
-            tool_choice,
-            cache_key: self.spec.run,
-            previous,
-        };
-        let progress = |what: Progress<'_>| {
-            if let Progress::Lost { usage } = what {
-                self.lost.lock().push(usage);
-            }
-            self.spec.progress.happened(Happening::Model(what));
-        };
-        let sent = self.member.as_ref().map_or(0, |_| self.state.context);
-        let unanswered = InFlightRequest::new(&self.lost, sent);
-        let reply = self.bounded(self.spec.provider.reply(&request, &progress)).await?;
-        unanswered.was_answered();
-        reply.map_err(|err| match err {
-            ProviderError::ContextOverflow { .. } => StopKind::ContextExhausted,
-            ProviderError::Filtered { .. } => StopKind::Filtered,
-            err => StopKind::Provider(err),
-        })
-    }
-
-    pub(super) fn append_reply(&mut self, mut reply: Reply) -> Result<(), StopKind> {
-        let model = self.spec.model;
-        reply.usage = budget::plausible(reply.usage);
-        if !reply.model.is_empty() && model.is_named() && !reply.model.contains(&model.slug) {
-            reply.usage.estimated = true;
-            let answered = printable(&reply.model);
-            self.note(format!("`{}` was asked, and `{answered}` answered", model.slug));
-        }
-        let (cost_usd, _) = catalogue::cost(model, &reply.usage);
-        if model.price.is_none() {
-            self.purse.is_unpriced();
-        }
-        let turn = self.state.spending.turns + 1;
-        self.record(&Entry::Replied { turn, reply, cost_usd })?;
-        self.spec.progress.happened(Happening::Replied { spending: &self.purse.spent() });
-        Ok(())
     }
 
     async fn run_calls(&mut self, calls: Vec<(usize, ToolCall)>) -> Result<(), StopKind> {
@@ -375,7 +331,7 @@ impl<'a> Agent<'a> {
 
     /// A run that is resumed with other tools, usually because of another model, gets the prompt for those;
     /// otherwise the earlier prompt is sent again.
-    fn reopen(&mut self) -> Result<(), StopKind> {
+    pub(super) fn reopen(&mut self) -> Result<(), StopKind> {
         let entry = self.prompt(Vec::new())?;
         let Entry::Prompted { tools, profile, .. } = &entry else { return Ok(()) };
         let is_same = self.state.prompt.as_ref().is_some_and(|prompt| {
@@ -426,6 +382,7 @@ impl<'a> Agent<'a> {
         let now = self.spec.clock.instant();
         spending.wall_seconds = now.saturating_duration_since(self.started).as_secs_f64();
         spending.price_is_unknown |= self.spec.model.price.is_none();
+        spending.models = self.state.models();
         let final_message = self.state.final_message.clone();
         let entry = Entry::Stopped {
             reason: reason.word().to_owned(),
@@ -443,7 +400,7 @@ impl<'a> Agent<'a> {
             findings: self.findings.lock().clone(),
             spending,
             touched: self.touched.clone(),
-            notes: self.notes.clone(),
+            notes: [self.state.switch_notes(), self.notes.clone()].concat(),
         }
     }
 }

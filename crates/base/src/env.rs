@@ -115,6 +115,12 @@ impl Env {
         self.var(name).map(|value| SecretString::from(value.trim().to_owned()))
     }
 
+    /// The secrets of a variable that may hold several, with commas between them.
+    pub fn secret_list(&self, name: &str) -> Vec<SecretString> {
+        let entries = self.var(name).unwrap_or_default().split(',').map(str::trim);
+        entries.filter(|it| !it.is_empty()).map(|it| SecretString::from(it.to_owned())).collect()
+    }
+
     /// `GITHUB_TOKEN`, or `GH_TOKEN` as the GitHub CLI calls it.
     pub fn github_token(&self) -> Option<SecretString> {
         self.secret("GITHUB_TOKEN").or_else(|| self.secret("GH_TOKEN"))
@@ -236,6 +242,13 @@ impl Env {
         found
     }
 
+    /// Keys of models that share a variable with others.
+    fn lists(&self) -> impl Iterator<Item = (String, SecretString)> {
+        let lists = SECRET_NAMES.iter().map(|name| (*name, self.secret_list(name)));
+        let several = lists.filter(|(_, list)| list.len() > 1);
+        several.flat_map(|(name, list)| list.into_iter().map(move |it| (name.to_owned(), it)))
+    }
+
     /// Every secret in the environment, by name.
     pub fn secrets(&self) -> Vec<(String, SecretString)> {
         let tools = self.values.keys().filter(|name| name.starts_with(TOOL_SECRET));
@@ -244,6 +257,7 @@ impl Env {
             .copied()
             .chain(tools.map(String::as_str))
             .filter_map(|name| Some((name.to_owned(), self.secret(name)?)))
+            .chain(self.lists())
             .chain(self.secret_in_setup())
             .chain(self.passwords())
             .collect()

@@ -35,6 +35,9 @@ pub(super) fn check(file: &File) -> Result<(), String> {
             return Err(format!("`none` in `{key}` stands alone, or not at all"));
         }
     }
+    if let Some(schema) = &file.output_schema {
+        super::output_schema::check(schema).map_err(|why| format!("`output-schema` {why}"))?;
+    }
     services(file)?;
     names_and_people(file)?;
     let review = &file.review;

@@ -15,6 +15,7 @@ pub mod merge;
 mod narrow;
 pub mod publish;
 mod publish_settings;
+pub mod output_schema;
 mod read;
 pub mod review;
 pub mod rules;
@@ -44,6 +45,9 @@ use patchwright_types::task::Limits;
 pub struct Config {
     /// Catalogue slug, `provider/slug`, `chat/NAME` or `scripted:FILE`.
     pub model: String,
+    /// Models that go on when it cannot, in this order: as it is written, or `MODEL@URL`.
+    #[serde(default)]
+    pub fallback_models: Vec<String>,
     pub base_url: Option<String>,
     pub effort: Option<String>,
     /// Tool profile that overrides the catalogue's.
@@ -115,6 +119,9 @@ pub struct Config {
     /// What the model may do about the task.
     #[serde(default)]
     pub mode: Mode,
+    /// JSON Schema of the result of work that ends with an answer.
+    #[serde(default)]
+    pub output_schema: Option<serde_json::Value>,
     /// Do everything but write to the forge.
     pub dry_run: bool,
     /// Where each value that is not a default came from.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use patchwright_base::duration::parse_duration;
 use patchwright_policy::names::Pattern;
 
-use crate::check;
+use crate::{check, output_schema};
 
 /// Parses `512`, `64k`, `100m`, `4g` as bytes (powers of 1024).
 pub fn parse_size(text: &str) -> Result<u64, String> {
@@ -28,6 +28,13 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 #[expect(clippy::unnecessary_wraps, reason = "all readers of inputs have one shape")]
 pub(crate) fn text(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
+}
+
+/// A JSON Schema that can be used.
+pub(crate) fn schema(text: &str) -> Result<serde_json::Value, String> {
+    let schema = serde_json::from_str(text).map_err(|err| format!("is not JSON: {err}"))?;
+    output_schema::check(&schema).map_err(|why| format!("the schema {why}"))?;
+    Ok(schema)
 }
 
 pub(crate) fn number<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {

@@ -70,6 +70,19 @@ publishing! {
             , input "model" text "The model: a name of `docs/models.md`, `azure/DEPLOYMENT`, `bedrock/ID`, `vertex/ID`, or `chat/NAME` with `base-url`."
             , campaign "agent.model";
 
+        /// models that go on when the first one is out, limited, refused or refuses; see
+        /// [endpoints](endpoints.md#fallbacks)
+        fallback_models: Vec<String> => fallback_models, Operator
+            default "none"
+            flag given {
+                /// Model that goes on when the one before it is out, limited, out of quota or refuses: `MODEL`, or
+                /// `MODEL@URL` for a server of your own; repeatable
+                #[arg(long, env = "PATCHWRIGHT_FALLBACK_MODEL", value_name = "MODEL", value_delimiter = ',')]
+                fallback_model: Vec<String>
+            }
+            , input "fallback-models" lines "Models that go on when the first one is out, limited, out of quota or refuses, one a line: `MODEL`, or `MODEL@URL` for a server of your own."
+            , campaign "agent.fallback-models";
+
         /// endpoint of the model's API
         base_url: String => base_url, Operator
             default "the provider's own"
@@ -146,6 +159,14 @@ publishing! {
         /// `execute`, or `plan`: read and end with a plan, change nothing
         mode: Mode => mode, Operator
             own_flags "PATCHWRIGHT_MODE" &["exec --mode"];
+
+        /// JSON Schema of the result: `exec`, prompts of the Action and campaigns with `mode: report` end with
+        /// JSON that fits it; see [below](#results-as-json)
+        output_schema: Value => output_schema, Operator
+            default "none"
+            own_flags "PATCHWRIGHT_OUTPUT_SCHEMA" &["exec --output-schema"]
+            , input "output-schema" schema "JSON Schema of the result, as JSON; work on a prompt ends with an output that fits it."
+            , campaign "output-schema";
 
         /// tools that the model's provider runs; see [below](#hosted-tools)
         hosted_tools: Vec<Value> => hosted_tools, Operator;

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use patchwright_provider::Reply;
 use patchwright_provider::item::{CallOutput, Content, Item, ToolCall, Usage};
+use patchwright_provider::scripted::Recorded;
 use patchwright_review::finding::{Finding, Verdict};
 use patchwright_sandbox::egress::ledger::HostUse;
 use patchwright_types::calls::CompactionTrigger;
@@ -81,6 +82,17 @@ pub enum Entry {
     Lost {
         usage: Usage,
         cost_usd: f64,
+    },
+    /// Another model has the conversation from here on: as the operator named it, what was sent as the names
+    /// of both, and why.
+    Switched {
+        name: String,
+        from: String,
+        to: String,
+        why: String,
+        /// The last reply, a refusal, is left out of the conversation.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        takes_back: bool,
     },
     /// A call is about to run.
     CallStarted {
@@ -190,6 +202,11 @@ pub enum Entry {
     Checked {
         when: String,
         run: CheckRun,
+    },
+    /// The result as JSON that fits its schema, and what the model had said at the end of the work.
+    Given {
+        result: Value,
+        words: String,
     },
     /// The agent stopped.
     Stopped {
@@ -337,12 +354,28 @@ impl Entry {
         }
     }
 
+    /// What became of the requests that this entry tells of, for a replay.
+    pub fn requests(&self) -> Vec<Recorded> {
+        match self {
+            // A refusal that was taken back has been told as a reply.
+            Entry::Switched { takes_back: false, .. } => vec![Recorded::GivenUp],
+            entry => {
+                let recorded = |reply: Option<&Reply>| match reply {
+                    Some(reply) => Recorded::Reply(Box::new(reply.clone())),
+                    None => Recorded::TooLong,
+                };
+                entry.replies().into_iter().map(recorded).collect()
+            }
+        }
+    }
+
     /// The entries that must be on the disk, not only with the operating system, before the next
     /// step: what costs money or is seen by others.
     pub(super) fn must_be_durable(&self) -> bool {
         matches!(
             self,
             Entry::Replied { .. }
+                | Entry::Switched { .. }
                 | Entry::Compacted { .. }
                 | Entry::Lost { .. }
                 | Entry::EffectIntended { .. }

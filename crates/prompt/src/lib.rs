@@ -8,12 +8,12 @@
 
 mod checks;
 mod title;
+mod output;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use minijinja::syntax::SyntaxConfig;
-use minijinja::{Environment, UndefinedBehavior, Value, context};
+use minijinja::{Environment, UndefinedBehavior, Value, context, syntax::SyntaxConfig};
 use sha2::{Digest, Sha256};
 
 use patchwright_base::error::{Failure, Result};
@@ -22,6 +22,8 @@ use patchwright_provider::ToolDeclaration;
 use patchwright_provider::catalogue::Model;
 use patchwright_review::finding::Finding;
 use patchwright_types::evidence::CheckRun;
+
+pub use self::output::{output, output_ahead};
 
 pub use checks::{FailedCheck, baseline, check_failed};
 pub use title::{Asked, title};
@@ -80,6 +82,8 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/issue.md",
     "task/limit_near.md",
     "task/nudge.md",
+    "task/output.md",
+    "task/output_ahead.md",
     "task/plan.md",
     "task/rebase.md",
     "task/review.md",

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::fields::{Fields, OutputLimit, Thinking, ToolMode};
+pub use self::fields::{Fields, OutputLimit, StructuredOutput, Thinking, ToolChoices, ToolMode};
 pub use self::nearby::{distance, suggest};
 pub use self::price::{Price, PriceStep, cost, least};
 use super::item::Wire;
@@ -82,6 +82,12 @@ pub struct Model {
     pub stateful: bool,
     /// How the length of a reply is limited on the Chat wire.
     pub output_limit: OutputLimit,
+    /// What a request may say about the choice of tools.
+    #[serde(default)]
+    pub tool_choice: ToolChoices,
+    /// How a result is asked for as JSON; `None` for what [`Model::structured_output`] makes of the wire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured_output: Option<StructuredOutput>,
     /// The Chat wire asks for the token count at the end of the stream.
     pub stream_usage: bool,
     /// Tokens of one tool output before truncation.
@@ -109,6 +115,18 @@ impl Model {
         let fits = self.context_window / 100 * 85;
         let cheap = self.price_above.first().map(|step| step.tokens / 100 * 95);
         self.compact_at.unwrap_or(cheap.map_or(fits, |cheap| cheap.min(fits)))
+    }
+
+    /// How a result is asked for as JSON. Of servers that speak a maker's protocol without being the maker's
+    /// it is not known which schemas they take, so they are asked in a way that all of them know.
+    pub fn structured_output(&self) -> StructuredOutput {
+        let is_makers =
+            matches!(self.provider.as_str(), "openai" | "azure" | "anthropic" | "google");
+        self.structured_output.unwrap_or(match (self.wire, is_makers && !self.assumed) {
+            (Wire::Responses | Wire::Gemini, _) | (_, true) => StructuredOutput::Schema,
+            (Wire::Messages, false) => StructuredOutput::Tool,
+            (Wire::Chat, false) => StructuredOutput::Words,
+        })
     }
 
     /// The same model at an address of the user's own, where nobody knows what it costs.

@@ -21,7 +21,7 @@ use super::item::Wire;
 use super::wire;
 use patchwright_base::error::{Failure, Result};
 
-pub use self::choose::{Wanted, open};
+pub use self::choose::{OWN_KEY, Wanted, open};
 pub use self::keys::KeyOwner;
 
 /// The version of the Messages protocol that Vertex AI wants in the body.
@@ -36,6 +36,8 @@ pub struct Endpoint {
     base: Url,
     route: Route,
     key: Option<Key>,
+    /// Keys that are used when that one cannot be.
+    spare: Vec<Key>,
 }
 
 /// A key and how it is sent.
@@ -91,13 +93,35 @@ impl Endpoint {
         if !base.username().is_empty() || base.password().is_some() {
             return Err(invalid("it contains a user name or password"));
         }
-        if let Some(key) = &key {
-            bearer(&key.value).map_err(|()| {
-                Failure::usage("the model key contains characters that no key has")
-                    .hint("check the variable for a line break or quotation marks")
-            })?;
+        key.iter().try_for_each(sendable)?;
+        Ok(Endpoint { base, route, key, spare: Vec::new() })
+    }
+
+    /// With keys that are used in this order when the first one cannot be.
+    ///
+    /// # Errors
+    /// When one of them cannot be a header.
+    pub fn with_keys(mut self, keys: Vec<Key>) -> Result<Endpoint> {
+        keys.iter().try_for_each(sendable)?;
+        let mut keys = keys.into_iter();
+        self.key = keys.next();
+        self.spare = keys.collect();
+        Ok(self)
+    }
+
+    /// All keys, in the order in which they are used.
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.key.iter().chain(&self.spare)
+    }
+
+    /// The same endpoint once for each key; once without one when there is none.
+    pub fn by_key(&self) -> Vec<Endpoint> {
+        let alone =
+            |key: Option<&Key>| Endpoint { key: key.cloned(), spare: Vec::new(), ..self.clone() };
+        match self.keys().map(|key| alone(Some(key))).collect::<Vec<_>>() {
+            none if none.is_empty() => vec![alone(None)],
+            all => all,
         }
-        Ok(Endpoint { base, route, key })
     }
 
     /// The base without credentials, query and final slash, as it may be shown.
@@ -258,6 +282,14 @@ fn segment(name: &str) -> String {
     }
     // `.` and `..` would be resolved away, and the request would go to another path.
     if matches!(segment.as_str(), "." | "..") { segment.replace('.', "%2E") } else { segment }
+}
+
+/// Refuses a key that cannot be a header.
+fn sendable(key: &Key) -> Result<()> {
+    bearer(&key.value).map(drop).map_err(|()| {
+        Failure::usage("the model key contains characters that no key has")
+            .hint("check the variable for a line break or quotation marks")
+    })
 }
 
 fn bearer(key: &SecretString) -> Result<HeaderValue, ()> {

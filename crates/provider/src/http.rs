@@ -5,6 +5,8 @@
 //! followed, and what a server answers is cleaned of it before it becomes a message. What the bytes
 //! mean is the wires' business ([`super::wire`]); when to try again is [`super::retry`]'s.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -15,11 +17,12 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{sleep, timeout};
 use url::Url;
 
+use self::accounts::{Account, Accounts};
 use super::catalogue::Model;
 use super::endpoint::{Endpoint, Key, Route, Sent};
 use super::explain;
 use super::hosted::{self, Secrets};
-use super::item::{Content, Item, Usage, Wire};
+use super::item::{Content, Item, Usage, Wire, carried_over};
 use super::retry::{self, Policy};
 use super::wire;
 use super::wire::fault::{Fault, FaultKind};
@@ -27,6 +30,7 @@ use super::{OnProgress, Progress, Provider, ProviderError, Reply, Request};
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::roots;
 
+mod accounts;
 mod answer;
 pub(super) mod anthropic;
 mod clean;
@@ -86,8 +90,9 @@ pub struct HttpProvider {
     client: Client,
     policy: Policy,
     deadlines: Deadlines,
-    /// No request before this moment: one run's rate limit is every run's.
-    not_before: parking_lot::Mutex<Option<Instant>>,
+    accounts: Accounts,
+    /// Of conversations, by their keys, how many items the provider has sealed for another account.
+    sealed: parking_lot::Mutex<HashMap<String, usize>>,
 }
 
 impl HttpProvider {
@@ -104,13 +109,14 @@ impl HttpProvider {
     pub fn at(endpoint: Endpoint, client: Client) -> HttpProvider {
         HttpProvider {
             shown: endpoint.display_url(),
+            accounts: Accounts::of(&endpoint),
             endpoint,
             secrets: Secrets::new(),
             anthropic_version: HeaderValue::from_static(anthropic::DEFAULT_VERSION),
             client,
             policy: Policy::default(),
             deadlines: Deadlines::default(),
-            not_before: parking_lot::Mutex::new(None),
+            sealed: parking_lot::Mutex::default(),
         }
     }
 
@@ -147,20 +153,20 @@ impl HttpProvider {
         &self.shown
     }
 
-    fn headers(&self, model: &Model) -> HeaderMap {
+    fn headers(&self, model: &Model, account: &Account) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
         // A compressed answer can be a bomb, and a stream of small events gains nothing.
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         if model.wire == Wire::Messages {
-            let key = self.endpoint.key().map(|key| &key.value);
+            let key = account.endpoint.key().map(|key| &key.value);
             anthropic::add(&mut headers, model, &self.anthropic_version, key);
         }
         if model.responses_lite && model.wire == Wire::Responses {
             headers.insert(RESPONSES_LITE, HeaderValue::from_static("true"));
         }
-        if let Some((name, value)) = self.endpoint.key_header(model.wire) {
+        if let Some((name, value)) = account.endpoint.key_header(model.wire) {
             headers.insert(name, value);
         }
         headers
@@ -169,15 +175,16 @@ impl HttpProvider {
     /// One request and its answer. `spent` learns what a broken attempt may have cost.
     async fn attempt(
         &self,
-        wire: Wire,
-        prepared: &PreparedRequest,
+        account: &Account,
+        prepared: &PreparedRequest<'_>,
         progress: OnProgress<'_>,
         spent: &mut Usage,
     ) -> Result<Reply, Fault> {
+        let wire = prepared.model.wire;
         let sending = self
             .client
             .post(prepared.url.clone())
-            .headers(prepared.headers.clone())
+            .headers(self.headers(prepared.model, account))
             .body(prepared.body.clone())
             .send();
         let response = match timeout(self.deadlines.idle, sending).await {
@@ -209,33 +216,15 @@ impl HttpProvider {
         Fault::new(FaultKind::Unavailable, message)
     }
 
-    /// Waits until the shared rate limit has passed.
-    async fn wait_for_gate(&self) {
-        loop {
-            let gate = *self.not_before.lock();
-            match gate.map(|at| at.saturating_duration_since(Instant::now())) {
-                Some(left) if !left.is_zero() => sleep(left).await,
-                _ => return,
-            }
-        }
-    }
-
-    fn close_gate(&self, wait: Duration) {
-        let until = Instant::now() + wait;
-        let mut gate = self.not_before.lock();
-        *gate = Some(gate.map_or(until, |earlier| earlier.max(until)));
-    }
-
     /// The attempts of one turn. What the broken ones may have cost is counted with the reply, or
     /// told when there is none.
     async fn attempts(
         &self,
-        wire: Wire,
-        prepared: &PreparedRequest,
+        prepared: &PreparedRequest<'_>,
         progress: OnProgress<'_>,
     ) -> Result<Reply, Fault> {
         let mut spent = Usage::default();
-        match self.retried(wire, prepared, progress, &mut spent).await {
+        match self.retried(prepared, progress, &mut spent).await {
             Ok(mut reply) => {
                 reply.usage += spent;
                 Ok(reply)
@@ -253,33 +242,43 @@ impl HttpProvider {
     /// The retry loop of one turn.
     async fn retried(
         &self,
-        wire: Wire,
-        prepared: &PreparedRequest,
+        prepared: &PreparedRequest<'_>,
         progress: OnProgress<'_>,
         spent: &mut Usage,
     ) -> Result<Reply, Fault> {
         let deadline = Instant::now() + self.deadlines.turn;
         let left = || deadline.saturating_duration_since(Instant::now());
-        let mut retries = self.policy.begin();
+        let mut retries = prepared.policy.begin();
+        let mut moves = 1;
         loop {
+            let Some(account) = self.accounts.next() else { return Err(self.too_late()) };
             // Other runs may close the gate again and again.
-            if timeout(left(), self.wait_for_gate()).await.is_err() {
+            if timeout(left(), account.open()).await.is_err() {
                 return Err(self.too_late());
             }
             let began = Instant::now();
-            let attempt = self.attempt(wire, prepared, progress, spent);
+            let attempt = self.attempt(account, prepared, progress, spent);
             let fault = match timeout(left(), attempt).await {
                 Ok(Ok(reply)) => return Ok(reply),
                 Ok(Err(fault)) => self.clean(&fault),
                 Err(_) => return Err(self.too_late()),
             };
+            if self.accounts.can_move_on(account, &fault, self.policy.scale)
+                && moves < self.accounts.count()
+            {
+                moves += 1;
+                let (attempt, wait) = (moves.try_into().unwrap_or(u32::MAX), Duration::ZERO);
+                let why = format!("{}; the next key is used", fault.message);
+                progress(Progress::Retrying { attempt, wait, why: &why });
+                continue;
+            }
             // The wait includes the time of the failed attempt, so slow failures use up the budget
             // too.
             let Some(wait) = retries.next_wait(&fault, began.elapsed()) else { return Err(fault) };
             let real = self.policy.real(wait);
             // The limit belongs to the account, so other runs of this process wait as well.
             if fault.kind == FaultKind::RateLimited {
-                self.close_gate(real);
+                account.close(real);
             }
             let attempt = retries.attempts();
             tracing::warn!(endpoint = %self.shown, attempt, ?wait, why = %fault.message, "retrying");
@@ -293,20 +292,38 @@ impl HttpProvider {
         let wire = request.model.wire;
         let body = wire::encode(wire, request);
         let prepared = PreparedRequest {
+            model: request.model,
             url: self.endpoint.url(wire, &request.model.slug),
-            headers: self.headers(request.model),
             body: Bytes::from(self.endpoint.body(wire, body)),
+            policy: if request.has_alternative { self.policy.brief() } else { self.policy.clone() },
         };
-        let mut reply = self.attempts(wire, &prepared, progress).await?;
+        let mut reply = self.attempts(&prepared, progress).await?;
         estimate_missing(&mut reply, prepared.body.len());
         wire::settle(wire, &mut reply, request.history);
         Ok(reply)
     }
 
+    /// The history without what is known to be sealed for another account.
+    fn readable<'h>(&self, request: &Request<'h>) -> Cow<'h, [Item]> {
+        let sealed = self.sealed.lock().get(request.cache_key).copied().unwrap_or_default();
+        match request.history.split_at_checked(sealed) {
+            Some((sealed, open)) if !sealed.is_empty() => {
+                Cow::Owned([&carried_over(sealed), open].concat())
+            }
+            // A history that is shorter was put together anew.
+            Some(_) | None => Cow::Borrowed(request.history),
+        }
+    }
+
+    /// Nothing in the history is sealed for anybody.
+    fn is_open(&self, request: &Request<'_>) -> bool {
+        carried_over(request.history).as_slice() == request.history
+    }
+
     /// The fault with a message that may be shown.
     fn clean(&self, fault: &Fault) -> Fault {
-        let key = self.endpoint.key().map(|key| &key.value);
-        let keys = key.into_iter().chain(self.secrets.values()).map(ExposeSecret::expose_secret);
+        let keys = self.endpoint.keys().map(|key| &key.value);
+        let keys = keys.chain(self.secrets.values()).map(ExposeSecret::expose_secret);
         Fault { message: clean::message(&fault.message, keys), ..fault.clone() }
     }
 
@@ -334,7 +351,7 @@ impl HttpProvider {
             FaultKind::Rejected(status) => {
                 ProviderError::Rejected { endpoint, status, message, hint }
             }
-            FaultKind::Forgotten => {
+            FaultKind::Forgotten | FaultKind::Sealed => {
                 ProviderError::Rejected { endpoint, status: 400, message, hint }
             }
             FaultKind::Malformed => ProviderError::Malformed { endpoint, message, hint },
@@ -343,10 +360,11 @@ impl HttpProvider {
 }
 
 /// What is the same for every attempt.
-struct PreparedRequest {
+struct PreparedRequest<'a> {
+    model: &'a Model,
     url: Url,
-    headers: HeaderMap,
     body: Bytes,
+    policy: Policy,
 }
 
 #[async_trait]
@@ -364,7 +382,8 @@ impl Provider for HttpProvider {
             hosted::filled(request.tools, &self.secrets)
         };
         let tools = if self.secrets.is_empty() { request.tools } else { &filled };
-        let request = Request { tools, ..request.clone() };
+        let history = self.readable(request);
+        let request = Request { tools, history: &history, ..request.clone() };
         let asked = self.ask(&request, progress).await;
         let answered = match asked {
             // `previous_response_id` refers to a reply that the provider no longer stores. Sending
@@ -372,6 +391,13 @@ impl Provider for HttpProvider {
             Err(fault) if fault.kind == FaultKind::Forgotten && request.previous.is_some() => {
                 tracing::warn!(endpoint = %self.shown, "the last reply is not stored any more");
                 self.ask(&Request { previous: None, ..request }, progress).await
+            }
+            // Thoughts are sealed for the account that had them, and the key is one of another.
+            Err(fault) if fault.kind == FaultKind::Sealed && !self.is_open(&request) => {
+                tracing::warn!(endpoint = %self.shown, "earlier thoughts belong to another account");
+                self.sealed.lock().insert(request.cache_key.to_owned(), request.history.len());
+                let history = self.readable(&request);
+                self.ask(&Request { history: &history, previous: None, ..request }, progress).await
             }
             answered => answered,
         };

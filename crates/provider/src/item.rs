@@ -7,6 +7,13 @@
 
 use serde::{Deserialize, Serialize};
 
+/// A conversation as another model, or the same one with another company's key, can read it: what was said,
+/// called and answered, without what only its author's provider understands (sealed reasoning, signatures,
+/// ids, items of hosted tools).
+pub fn carried_over(items: &[Item]) -> Vec<Item> {
+    items.iter().filter_map(Item::carried_over).collect()
+}
+
 /// Which protocol a model is spoken to in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -31,6 +38,30 @@ pub enum Item {
     Output(CallOutput),
     /// An item of a provider's own hosted tools: carried through history, never interpreted.
     Opaque(Native),
+}
+
+impl Item {
+    fn carried_over(&self) -> Option<Item> {
+        match self {
+            Item::Message(said) => Some(Item::Message(Message { native: None, ..said.clone() })),
+            Item::Call(call) => {
+                let payload = match &call.payload {
+                    // A tool of the provider's own is a function to everybody else.
+                    Payload::Native(arguments) => Payload::Json(arguments.clone()),
+                    payload => payload.clone(),
+                };
+                Some(Item::Call(ToolCall { payload, native: None, ..call.clone() }))
+            }
+            Item::Output(output) => {
+                let form = match output.form {
+                    OutputForm::Custom => OutputForm::Custom,
+                    _ => OutputForm::Function,
+                };
+                Some(Item::Output(CallOutput { form, ..output.clone() }))
+            }
+            Item::Reasoning(_) | Item::Opaque(_) => None,
+        }
+    }
 }
 
 /// Something said by one side.

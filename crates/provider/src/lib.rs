@@ -10,6 +10,7 @@ mod explain;
 pub mod hosted;
 pub mod http;
 pub mod item;
+pub mod output;
 pub mod retry;
 pub mod scripted;
 mod shape;
@@ -59,13 +60,17 @@ pub struct Request<'a> {
     /// One of the model's reasoning levels; `None` leaves the provider's default.
     pub effort: Option<&'a str>,
     /// Whether the model may, must or must not call tools.
-    pub tool_choice: ToolChoice,
+    pub tool_choice: ToolChoice<'a>,
+    /// The reply has to be JSON of this form, where the model can be bound to one.
+    pub output: Option<OutputFormat<'a>>,
     /// Constant for a conversation, so that prompt caches hit: the run's id, and for a sub-agent its
     /// own behind a slash.
     pub cache_key: &'a str,
     /// The last reply, for models that are asked with stored replies (`Model::stateful`); such a
     /// request sends only what was said since. `None` sends everything.
     pub previous: Option<Previous<'a>>,
+    /// Another model can be asked instead, so not much time is spent on this one.
+    pub has_alternative: bool,
 }
 
 impl Request<'_> {
@@ -84,9 +89,19 @@ pub struct Previous<'a> {
     pub known: usize,
 }
 
-/// Whether the model may call tools.
+/// JSON that a reply has to be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OutputFormat<'a> {
+    /// What the provider calls it: letters, digits, underscores.
+    pub name: &'a str,
+    /// JSON Schema.
+    pub schema: &'a Value,
+}
+
+/// Whether the model may call tools. A model that cannot be told so is asked without: see
+/// [`catalogue::ToolChoices`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ToolChoice {
+pub enum ToolChoice<'a> {
     /// As it likes.
     #[default]
     Auto,
@@ -94,17 +109,8 @@ pub enum ToolChoice {
     None,
     /// It has to call one.
     Required,
-}
-
-impl ToolChoice {
-    /// The word of the OpenAI wires.
-    pub fn word(self) -> &'static str {
-        match self {
-            ToolChoice::Auto => "auto",
-            ToolChoice::None => "none",
-            ToolChoice::Required => "required",
-        }
-    }
+    /// It has to call this one, which is declared.
+    Named(&'a str),
 }
 
 /// A tool as it is declared to a model.

@@ -62,6 +62,17 @@ impl Policy {
         Retries { ours, attempts: 1, broken: 0, policy: self.clone(), spent: Duration::ZERO }
     }
 
+    /// The same where another model can be asked instead: what passes in a moment is waited for.
+    #[must_use]
+    pub fn brief(&self) -> Policy {
+        Policy {
+            attempts: self.attempts.min(4),
+            broken: self.broken.min(3),
+            total: self.total.min(Duration::from_mins(1)),
+            ..self.clone()
+        }
+    }
+
     /// How long a wait really takes.
     pub fn real(&self, wait: Duration) -> Duration {
         wait.mul_f64(self.scale.max(0.0))

@@ -35,8 +35,35 @@ pub struct ScriptedProvider {
 #[derive(Debug)]
 enum ScriptStep {
     Written(ScriptedReply),
-    Recorded(Box<Reply>),
+    Recorded(Recorded),
+}
+
+/// What became of a recorded request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Recorded {
+    Reply(Box<Reply>),
+    /// It was refused as too long.
     TooLong,
+    /// The model was given up for another.
+    GivenUp,
+}
+
+impl Recorded {
+    /// The same again.
+    ///
+    /// # Errors
+    /// When there was no reply.
+    pub fn again(&self) -> Result<Reply, ProviderError> {
+        let message = "as it was recorded".to_owned();
+        match self {
+            Recorded::Reply(reply) => Ok(reply.as_ref().clone()),
+            Recorded::TooLong => Err(ProviderError::ContextOverflow { message }),
+            Recorded::GivenUp => {
+                let endpoint = "the journal".to_owned();
+                Err(ProviderError::Unavailable { endpoint, message, hint: None })
+            }
+        }
+    }
 }
 
 /// One reply of a script.
@@ -140,10 +167,16 @@ impl ScriptedProvider {
     /// The replies that a journal recorded, again; `None` for a request that was refused as too long.
     pub fn from_replies(replies: Vec<Option<Reply>>) -> ScriptedProvider {
         let replies = replies.into_iter().map(|reply| match reply {
-            Some(reply) => ScriptStep::Recorded(Box::new(reply)),
-            None => ScriptStep::TooLong,
+            Some(reply) => Recorded::Reply(Box::new(reply)),
+            None => Recorded::TooLong,
         });
-        ScriptedProvider::new("journal", replies.collect())
+        ScriptedProvider::again(replies.collect())
+    }
+
+    /// What a journal recorded, again.
+    pub fn again(requests: Vec<Recorded>) -> ScriptedProvider {
+        let steps = requests.into_iter().map(ScriptStep::Recorded).collect();
+        ScriptedProvider::new("journal", steps)
     }
 
     /// Replies that are left.
@@ -172,11 +205,10 @@ impl ScriptedProvider {
         };
         let index = next.fetch_add(1, Ordering::Relaxed);
         let reply = match replies.get(index)? {
-            ScriptStep::Recorded(reply) => reply.as_ref().clone(),
-            ScriptStep::TooLong => {
-                let message = "as it was recorded".to_owned();
-                return Some(Err(ProviderError::ContextOverflow { message }));
-            }
+            ScriptStep::Recorded(recorded) => match recorded.again() {
+                Ok(reply) => reply,
+                Err(err) => return Some(Err(err)),
+            },
             ScriptStep::Written(written) => match &written.error {
                 Some(error) => return Some(Err(error.as_provider_error(&self.name))),
                 None => written.reply(index, request),

@@ -9,9 +9,10 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
+use super::catalogue::ToolChoices;
 use super::item::{Item, ToolCall, Usage};
 use super::wire::fault::Fault;
-use super::{Request, ToolDeclaration, ToolForm};
+use super::{Request, ToolChoice, ToolDeclaration, ToolForm};
 
 /// How deep a value may be nested that goes into the journal and back to the provider. What reads
 /// either again gives up at 128, and both put something around it.
@@ -149,6 +150,26 @@ pub(super) fn calls_in_parallel(request: &Request<'_>) -> bool {
     let is_strict =
         |tool: &ToolDeclaration| matches!(tool.form, ToolForm::Function { strict: true, .. });
     request.model.parallel_calls && !request.tools.iter().any(is_strict)
+}
+
+/// What a request says about the choice of tools: what the model cannot be told is left to it. `None` when
+/// nothing is said.
+pub(super) fn tool_choice<'a>(request: &Request<'a>) -> Option<ToolChoice<'a>> {
+    let is_declared = |name: &str| request.tools.iter().any(|tool| tool.name == name);
+    match (request.model.tool_choice, request.tool_choice) {
+        (ToolChoices::Unsent, _) => None,
+        (ToolChoices::Optional, ToolChoice::Required | ToolChoice::Named(_)) => {
+            Some(ToolChoice::Auto)
+        }
+        // Every API refuses the name of a tool that the request does not declare.
+        (_, ToolChoice::Named(name)) if !is_declared(name) => Some(ToolChoice::Auto),
+        (_, choice) => Some(choice),
+    }
+}
+
+/// The form of a declared tool.
+pub(super) fn form_of<'a>(request: &Request<'a>, name: &str) -> Option<&'a ToolForm> {
+    request.tools.iter().find(|tool| tool.name == name).map(|tool| &tool.form)
 }
 
 /// Refuses items with a value that could not be read again.

@@ -37,6 +37,9 @@ pub fn of_run(outcome: &Outcome, published: Option<&Published>, folder: &Path) -
     let number = published.map(|p| p.pull_request.to_string()).unwrap_or_default();
     let operation = published.map(|p| p.operation.word()).unwrap_or_default();
     let cost = sections::dollars_output(&outcome.spending);
+    let output = outcome.output.as_ref().map(ToString::to_string);
+    // Half of a document is none; the file has all of it.
+    let output = output.filter(|text| text.len() <= LONGEST).unwrap_or_default();
     block(&[
         ("conclusion", outcome.conclusion.word()),
         ("checks", outcome.evidence.verdict().word()),
@@ -46,6 +49,8 @@ pub fn of_run(outcome: &Outcome, published: Option<&Published>, folder: &Path) -
         ("pull-request-operation", operation),
         ("pull-request-head-sha", published.map(|p| p.head_sha.as_str()).unwrap_or_default()),
         ("branch", published.map(|p| p.branch.as_str()).unwrap_or_default()),
+        ("output", &output),
+        ("output-file", &file("output.json")),
         ("plan-file", &file("plan.md")),
         ("patch-file", &file("change.patch")),
         ("held-back-file", &file("held-back.patch")),

@@ -10,7 +10,7 @@ use patchwright_git::tree::{Change, FileChange, Mode};
 use patchwright_policy::{Judgement, Violation};
 use patchwright_sandbox::egress::ledger::HostUse;
 use patchwright_types::evidence::{Evidence, Verdict};
-use patchwright_types::outcome::{Conclusion, Provenance, Spending};
+use patchwright_types::outcome::{Conclusion, ModelUse, Provenance, Spending};
 use patchwright_types::plan::{Plan, StepStatus};
 
 /// Rows of a list that people still read.
@@ -179,7 +179,26 @@ pub(super) const BY_MODEL: &str = "<sub>Written by the model.</sub>";
 /// Tokens, money, time, in one line.
 pub fn cost(spending: &Spending) -> String {
     let (turns, seconds) = (turns(spending), spending.wall_seconds);
-    format!("{} · {turns} · {} · {seconds:.0} s", dollars(spending), tokens(spending))
+    let line = format!("{} · {turns} · {} · {seconds:.0} s", dollars(spending), tokens(spending));
+    match by_model(spending) {
+        models if models.is_empty() => line,
+        models => format!("{line} · {models}"),
+    }
+}
+
+/// `gpt-6-sol: 3 turns, $0.02; claude-sonnet-5: 5 turns, $0.10`, when there was more than one.
+fn by_model(spending: &Spending) -> String {
+    let line = |used: &ModelUse| {
+        let Spending { cost_is_estimate, price_is_unknown, .. } = *spending;
+        let (turns, cost_usd) = (used.turns, used.cost_usd);
+        let own =
+            Spending { turns, cost_usd, cost_is_estimate, price_is_unknown, ..Spending::default() };
+        // The names are the operator's, in letters that mean nothing in Markdown or HTML.
+        let fits = |c: &char| c.is_ascii_alphanumeric() || "-./:".contains(*c);
+        let name: String = used.model.chars().filter(fits).take(80).collect();
+        format!("{name}: {}, {}", self::turns(&own), dollars(&own))
+    };
+    spending.models.iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
 /// Money and time, in one line.

@@ -98,6 +98,9 @@ fn happened(entry: &Entry) -> Option<String> {
         Entry::Spawned { kind, model, .. } => {
             format!("started as {} on {}", short(kind), short(model))
         }
+        Entry::Switched { from, to, why, .. } => {
+            format!("{} is given up, {} goes on: {}", short(from), short(to), short(why))
+        }
         Entry::Note { text } => short(text),
         // Told by `Watched::said`.
         Entry::RunStarted { .. }
@@ -126,6 +129,7 @@ fn happened(entry: &Entry) -> Option<String> {
         | Entry::SecondLook { .. }
         | Entry::SentBack { .. }
         | Entry::Shown { .. }
+        | Entry::Given { .. }
         | Entry::Reached { .. }
         | Entry::Told { .. }
         | Entry::Checkpoint { .. }

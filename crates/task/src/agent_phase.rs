@@ -3,8 +3,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde_json::json;
-
 use super::agents;
 use super::brief::Brief;
 use super::check_loop::{self, CheckedTree, CheckedWork};
@@ -12,12 +10,15 @@ use super::check_runs;
 use super::checkpoint::Checkpoints;
 use super::checks::Checks;
 use super::equip;
+use super::fallbacks;
 use super::install::{self, Questions};
 use super::mcp;
 use super::progress::Progress;
 use super::review::second_look;
 use super::run::Run;
 use super::title;
+use super::structured::{self, Output};
+use super::tell::tell;
 use super::workspace::{Rules, Workspace};
 use patchwright_agent::checkpoints::Restored;
 use patchwright_agent::state::State;
@@ -27,8 +28,6 @@ use patchwright_config::Mode;
 use patchwright_git::Oid;
 use patchwright_git::tree::Change;
 use patchwright_journal::{Entry, Line};
-use patchwright_provider::Progress as ModelProgress;
-use patchwright_report::sections;
 use patchwright_sandbox::client::CollectLimits;
 use patchwright_sandbox::packed::Packed;
 use patchwright_sandbox::{PreparedImage, Running};
@@ -48,6 +47,8 @@ pub struct AgentResult {
     pub checked: Option<CheckedTree>,
     /// The checks before the change.
     pub baseline: Vec<CheckRun>,
+    /// What came of asking for the result as JSON.
+    pub output: Output,
     /// What was removed from the input.
     pub notes: Vec<String>,
     pub instruction_files: Vec<String>,
@@ -85,7 +86,8 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<A
         state.apply(&line.entry);
     }
     let entries = run.folder.recorded.iter().map(|line| &line.entry);
-    let spending = Spending { tools: metrics::table(entries), ..state.total() };
+    let (switches, models) = (state.switch_notes(), state.models());
+    let spending = Spending { tools: metrics::table(entries), models, ..state.total() };
     let mut stopped = Stopped {
         reason: StopKind::Finished,
         final_message: state.final_message,
@@ -93,15 +95,17 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<A
         findings: state.findings,
         spending,
         touched: std::collections::BTreeSet::new(),
-        notes: Vec::new(),
+        notes: switches,
     };
     second_look::recorded(&run.folder.recorded, &mut stopped);
     title::recorded(&run.folder.recorded, &mut stopped);
+    let output = structured::recorded(&run.folder.recorded, brief, &mut stopped);
     let tree = change.as_ref().map(|change| change.tree);
     Some(AgentResult {
         stopped,
         checked: check_loop::recorded(&run.folder.recorded, tree),
         change,
+        output,
         baseline: baseline.to_vec(),
         notes: brief.notes.clone(),
         instruction_files: brief.instruction_files(),
@@ -125,6 +129,7 @@ pub fn nothing_to_ask(baseline: &[CheckRun], notes: Vec<String>) -> AgentResult 
         stopped,
         change: None,
         checked: None,
+        output: Output::NotWanted,
         baseline: baseline.to_vec(),
         notes,
         instruction_files: Vec::new(),
@@ -228,7 +233,7 @@ async fn work_on(
     let notes = brief.notes.clone();
     let instruction_files = brief.instruction_files();
     let enforced = sandbox.enforced.iter().map(ToString::to_string).collect();
-    let Conversation { mut stopped, work, image: newest } = conversation;
+    let Conversation { mut stopped, work, output, image: newest } = conversation;
     let CheckedWork { change: collected, checked, baseline } = work;
     let collected = match (&stopped.reason, run.config.mode, collected) {
         (StopKind::Sandbox(_), _, _) | (_, Mode::Plan | Mode::Review, _) => None,
@@ -257,6 +262,7 @@ async fn work_on(
         stopped,
         change,
         checked,
+        output,
         baseline,
         notes,
         instruction_files,
@@ -310,6 +316,7 @@ pub(super) fn uncollected(failure: Failure) -> StopKind {
 struct Conversation {
     stopped: Stopped,
     work: CheckedWork,
+    output: Output,
     /// What setup has left that ran again meanwhile.
     image: Option<PreparedImage>,
 }
@@ -342,7 +349,10 @@ async fn converse(
     let questions = Questions::of(run);
     let (tools, mut services) = equip::equip(run, sandbox, questions.tool()).await?;
     services.checkpoints = tools::checkpoints::Checkpoints::new(Arc::clone(&checkpoints) as _);
-    let (tools, company) = agents::company(run, brief, sandbox, tools).await?;
+    let fallbacks = fallbacks::of_run(run, brief, &sandbox.client, &tools).await?;
+    let (tools, company) = agents::company(run, brief, sandbox, tools, &fallbacks).await?;
+    let list = company.as_ref().map(|company| company.list.as_str());
+    let fallbacks = fallbacks::with_agents(run, brief, fallbacks, list)?;
     let mut agent = Agent::new(AgentSpec {
         provider: run.world.provider.as_ref(),
         clock: run.world.clock,
@@ -359,6 +369,7 @@ async fn converse(
         progress: &progress,
         services: &services,
         expects_change: brief.expects_change && run.config.mode == Mode::Execute,
+        fallbacks,
     })
     .reviewing(desk)
     .with_agents(company);
@@ -378,62 +389,16 @@ async fn converse(
         if let Some(desk) = desk {
             second_look::take(phase, &mut agent, recorded, desk, &mut stopped).await?;
         }
-        Ok::<_, Failure>((stopped, work))
+        let output = structured::take(phase, &mut agent, recorded, brief, &mut stopped).await?;
+        Ok::<_, Failure>((stopped, work, output))
     };
     let (worked, image) = Box::pin(questions.beside(phase, sandbox, work)).await;
-    let (mut stopped, work) = worked?;
+    let (mut stopped, work, output) = worked?;
     stopped.notes.extend(mcp::finish(services.servers.as_ref()).await);
     if let StopKind::Machine(failure) = stopped.reason {
         return Err(failure);
     }
-    Ok(Conversation { stopped, work, image })
-}
-
-/// What people see while the agent works.
-fn tell(phase: &Phase<'_>, what: &Happening<'_>, agent: Option<&str>) {
-    let ui = phase.run.environment.ui;
-    let who = agent.map(|agent| format!("[{agent}] ")).unwrap_or_default();
-    match what {
-        Happening::Agent { id, what } => tell(phase, what, Some(id)),
-        // The plan that people see is the run's.
-        Happening::PlanUpdated { .. } if agent.is_some() => {}
-        Happening::PlanUpdated { plan } => phase.progress.plan(plan),
-        Happening::CallStarted { call, .. } => {
-            ui.say(&format!("· {who}{} {}", call.name, first_line(call.payload.as_str())));
-            ui.event(&match agent {
-                None => json!({ "is": "call", "tool": call.name }),
-                Some(agent) => json!({ "is": "call", "tool": call.name, "agent": agent }),
-            });
-        }
-        Happening::CallEnded { call, success, took } => {
-            let ended = if *success { "ok" } else { "failed" };
-            ui.detail(&format!("  {who}{} {ended} after {} ms", call.name, took.as_millis()));
-        }
-        Happening::Replied { spending } => ui.detail(&format!(
-            "{who}turn {}: {} tokens, {} so far",
-            spending.turns,
-            spending.usage.total(),
-            sections::dollars(spending)
-        )),
-        Happening::Compacted { before, after } => {
-            ui.say(&format!(
-                "{who}compacted the conversation from about {before} to {after} tokens"
-            ));
-        }
-        Happening::Model(ModelProgress::Retrying { attempt, wait, why }) => {
-            ui.say(&format!("{who}retry {attempt} in {:.1} s: {why}", wait.as_secs_f64()));
-        }
-        Happening::Model(
-            ModelProgress::Text(_) | ModelProgress::Reasoning(_) | ModelProgress::Lost { .. },
-        ) => {}
-    }
-}
-
-/// The beginning of a call's arguments, for one line of talk.
-fn first_line(text: &str) -> String {
-    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let short: String = line.chars().take(100).collect();
-    if short.len() < text.trim().len() { format!("{short} …") } else { short }
+    Ok(Conversation { stopped, work, output, image })
 }
 
 /// Removing a container is worth reporting when it fails, not worth losing the work for: the next

@@ -10,7 +10,8 @@ use super::run::Run;
 use crate::context::agents::{self, AgentFile};
 use crate::world;
 use patchwright_agent::budget::BudgetShare;
-use patchwright_agent::sub::{DEFAULT_MOST, Kind, SubAgentConfig};
+use patchwright_agent::fallback::{Fallbacks, ModelSetup};
+use patchwright_agent::sub::{DEFAULT_MOST, Kind, KindFallback, SubAgentConfig};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Mode;
 use patchwright_prompt::{self as prompt, SystemPrompt};
@@ -38,6 +39,7 @@ pub(super) async fn company(
     brief: &Brief,
     sandbox: &Running,
     tools: ToolSet,
+    fallbacks: &Fallbacks<'_>,
 ) -> Result<(ToolSet, Option<SubAgentConfig>)> {
     let config = &run.config.tools;
     let most = config.agents.unwrap_or(DEFAULT_MOST);
@@ -54,7 +56,7 @@ pub(super) async fn company(
     let present = equip::present(&run.config, &sandbox.client, &tools).await?;
     // Installing ends every agent's running commands, so only the run's own agent may do it.
     let of_agents = tools.clone().without(&[install::TOOL.to_owned()]);
-    let making = Making { run, tools: &of_agents, present };
+    let making = Making { run, own: &run.world.model, tools: &of_agents, present };
     let mut kinds = making.built_in()?;
     let mut listed = vec![DEFAULT, EXPLORER];
     listed.retain(|(name, _)| kinds.iter().any(|kind| kind.name == *name));
@@ -72,10 +74,13 @@ pub(super) async fn company(
             }
         }
     }
+    for (at, fallback) in fallbacks.others.iter().enumerate() {
+        making.on_fallback(at, fallback, &files.found, &mut kinds)?;
+    }
     let list = agents::list(listed.iter().map(|(name, what)| (name.as_str(), what.as_str())));
     let tools = tools.with_agents(&run.world.model, &list)?.without(&config.disabled);
     let opening = brief.surroundings(run, sandbox)?;
-    Ok((tools, Some(SubAgentConfig { kinds, most, opening, notes, recorded: None })))
+    Ok((tools, Some(SubAgentConfig { kinds, most, opening, notes, list, recorded: None })))
 }
 
 /// The operator's agent files, by path.
@@ -100,14 +105,16 @@ fn operators(folder: Option<&Path>) -> Result<Vec<(String, Vec<u8>)>> {
 /// What kinds are made with.
 struct Making<'a> {
     run: &'a Run<'a>,
-    /// What the run's own model can call.
+    /// The run's own model, or the one that goes on for it.
+    own: &'a Model,
+    /// What it can call.
     tools: &'a ToolSet,
     present: Available,
 }
 
 impl Making<'_> {
     fn built_in(&self) -> Result<Vec<Kind>> {
-        let model = &self.run.world.model;
+        let model = self.own;
         let all = self.finished(DEFAULT.0, model, self.tools.clone())?;
         let reading = narrow::reading(&self.readable(model, self.tools.clone())?);
         let mut kinds = vec![all];
@@ -123,6 +130,44 @@ impl Making<'_> {
             Ok(model) => model,
             Err(why) => return Ok(Err(why)),
         };
+        self.kind_on(file, model, notes)
+    }
+
+    /// Adds to kinds what a fallback needs to go on for them.
+    fn on_fallback(
+        &self,
+        at: usize,
+        fallback: &ModelSetup<'_>,
+        files: &[AgentFile],
+        kinds: &mut [Kind],
+    ) -> Result<()> {
+        let tools = fallback.tools.clone().without(&[install::TOOL.to_owned()]);
+        let (run, present) = (self.run, self.present.clone());
+        let making = Making { run, own: fallback.model, tools: &tools, present };
+        let mut theirs = making.built_in()?;
+        for file in files {
+            // What of a file is not as it should be is noted for the run's own model.
+            if let Ok(kind) = making.kind_on(file, fallback.model.clone(), &mut Vec::new())? {
+                theirs.retain(|known| known.name != kind.name);
+                theirs.push(kind);
+            }
+        }
+        for kind in kinds {
+            if let Some(theirs) = theirs.iter().find(|it| it.name == kind.name) {
+                let (name, theirs) = (fallback.name.clone(), theirs.clone());
+                kind.fallbacks.push(KindFallback { at, name, kind: Box::new(theirs) });
+            }
+        }
+        Ok(())
+    }
+
+    /// The kind that a file describes, on this model.
+    fn kind_on(
+        &self,
+        file: &AgentFile,
+        model: Model,
+        notes: &mut Vec<String>,
+    ) -> Result<Result<Kind, String>> {
         let mut tools = self.tools_for(&model)?;
         if let Some(names) = &file.tools {
             let (fewer, unknown) = narrow::narrowed(&tools, names);
@@ -156,7 +201,7 @@ impl Making<'_> {
     /// The model of an agent: the run's, unless the file names another one that is asked at the same
     /// endpoint with the same key. The repository's files choose among those that the operator allows.
     fn model(&self, file: &AgentFile, notes: &mut Vec<String>) -> Result<Result<Model, String>> {
-        let (own, config) = (&self.run.world.model, &self.run.config);
+        let (own, config) = (self.own, &self.run.config);
         let wanted: Vec<&String> = file.models.iter().filter(|it| *it != "inherit").collect();
         let Some(first) = wanted.first() else { return Ok(Ok(own.clone())) };
         let catalogue = Catalogue::load(&config.models)?;
@@ -194,7 +239,7 @@ impl Making<'_> {
 
     /// What a model can call in this run.
     fn tools_for(&self, model: &Model) -> Result<ToolSet> {
-        let own = &self.run.world.model;
+        let own = self.own;
         if model == own {
             return Ok(self.tools.clone());
         }
@@ -241,6 +286,7 @@ impl Making<'_> {
             share: BudgetShare::default(),
             model: model.clone(),
             tools,
+            fallbacks: Vec::new(),
         })
     }
 }

@@ -11,6 +11,7 @@ use super::job::{Baseline, Job, Subject};
 use super::respond::work::{self, ChangedFiles};
 use super::run::Run;
 use super::title;
+use super::structured;
 use super::workspace::{Checkout, Workspace};
 use crate::context::agents::AgentFiles;
 use crate::context::baseline;
@@ -64,6 +65,8 @@ pub struct Brief {
     pictures: Vec<Content>,
     /// The task is a change: a model that makes none is asked about it.
     pub expects_change: bool,
+    /// The JSON Schema of the result, where the task ends with one.
+    pub output_schema: Option<serde_json::Value>,
     /// For the report: what was removed from or left out of the input.
     pub notes: Vec<String>,
     checks: Vec<String>,
@@ -116,7 +119,11 @@ impl Brief {
         brief.notes.extend(shown.notes);
         let expects_change = job.baseline != Baseline::None && !job.answer_suffices;
         let baseline = baseline::render(before)?;
-        Ok(Brief { mode_text: job.mode_text, expects_change, baseline, ..brief })
+        let output_schema = run.config.output_schema.clone().filter(|_| job.has_result);
+        if let Some(schema) = &output_schema {
+            brief.task.push_str(&structured::ahead(schema)?);
+        }
+        Ok(Brief { mode_text: job.mode_text, expects_change, output_schema, baseline, ..brief })
     }
 
     /// The brief for a task that is in words already, and that no checks judge.
@@ -174,6 +181,7 @@ impl Brief {
             mode,
             mode_text: None,
             expects_change: false,
+            output_schema: None,
             standing: String::new(),
             map: map::render(paths.iter().map(String::as_str), sources.subjects),
             image: String::new(),
@@ -190,8 +198,18 @@ impl Brief {
 
     /// The system prompt, which speaks of the tools that the model really gets.
     pub fn instructions(&self, run: &Run<'_>, tools: &ToolSet) -> Result<String> {
+        self.instructions_for(run, &run.world.model, tools)
+    }
+
+    /// The same for another model.
+    pub(super) fn instructions_for(
+        &self,
+        run: &Run<'_>,
+        model: &Model,
+        tools: &ToolSet,
+    ) -> Result<String> {
         let system = SystemPrompt {
-            model: &run.world.model,
+            model,
             tools: tools.declarations(),
             personality: run.config.personality,
         };

@@ -5,6 +5,7 @@ use super::agent_phase::AgentResult;
 use super::job::Job;
 use super::run::Run;
 use super::settle::JudgedChange;
+use super::structured::Output;
 use super::workspace::Workspace;
 use patchwright_agent::StopKind;
 use patchwright_config::Mode;
@@ -25,11 +26,18 @@ pub(super) fn decide(
     // A plan is an answer, too.
     let words_are_enough = job.answer_suffices || run.config.mode == Mode::Plan;
     let (conclusion, reason) = conclude(words_are_enough, worked, judged, &evidence);
+    let (conclusion, reason) = match (&worked.output, conclusion) {
+        (Output::Unfit(why), Conclusion::Done | Conclusion::NothingToDo) => {
+            (Conclusion::Partial, Some(format!("the result does not fit its schema: {why}")))
+        }
+        _ => (conclusion, reason),
+    };
     Outcome {
         run: run.folder.id.clone(),
         conclusion,
         reason,
         final_message: worked.stopped.final_message.clone(),
+        output: worked.output.value().cloned(),
         plan: worked.stopped.plan.clone(),
         change: judged.change.clone(),
         evidence,
@@ -57,7 +65,7 @@ pub(super) fn provenance(
     input_notes.extend(worked.stopped.notes.iter().cloned());
     Provenance {
         tool: format!("patchwright {}", patchwright_base::VERSION),
-        model: run.world.model.slug.clone(),
+        model: models(run, worked),
         sandbox: run.world.sandbox.name().to_owned(),
         image: image.description.clone(),
         enforced: worked.enforced.clone(),
@@ -69,6 +77,13 @@ pub(super) fn provenance(
         reached: run.reached(),
         setup: setup(run),
     }
+}
+
+/// The models that answered.
+fn models(run: &Run<'_>, worked: &AgentResult) -> String {
+    let models = &worked.stopped.spending.models;
+    let used: Vec<&str> = models.iter().map(|used| used.model.as_str()).collect();
+    if used.is_empty() { run.world.model.slug.clone() } else { used.join(", ") }
 }
 
 /// How the dependencies were installed, and what became of the services.
@@ -163,6 +178,7 @@ mod tests {
 
     use crate::decide::{AgentResult, Conclusion, StopKind, conclude};
     use crate::settle::JudgedChange;
+    use crate::structured::Output;
     use patchwright_agent::Stopped;
     use patchwright_git::Oid;
     use patchwright_git::tree::{Change, FileChange, OverLimit};
@@ -185,6 +201,7 @@ mod tests {
             stopped,
             change: None,
             checked: None,
+            output: Output::NotWanted,
             baseline: Vec::new(),
             notes: Vec::new(),
             instruction_files: Vec::new(),

@@ -20,6 +20,8 @@ pub(super) struct Job<'a> {
     pub baseline: Baseline,
     /// The model may end without a change: what was asked may have been a question.
     pub answer_suffices: bool,
+    /// The work has a result beside the change, which can be asked for as JSON.
+    pub has_result: bool,
     /// Overrides the default text about the mode.
     pub mode_text: Option<&'static str>,
     /// Subject of the commit; the model's own words when absent.
@@ -58,6 +60,7 @@ impl<'a> Job<'a> {
             checkout,
             baseline,
             answer_suffices: false,
+            has_result: false,
             mode_text: None,
             commit_title: None,
             trailers: &[],
@@ -77,12 +80,12 @@ impl<'a> Job<'a> {
 
     pub(super) fn exec(request: &'a ExecRequest, checkout: &'a Checkout) -> Job<'a> {
         let job = Job::new(Subject::Exec(request), checkout, Baseline::OfBase);
-        Job { answer_suffices: true, ..job }
+        Job { answer_suffices: true, has_result: true, ..job }
     }
 
     pub(super) fn prompt(request: &'a PromptRequest, checkout: &'a Checkout) -> Job<'a> {
         let job = Job::new(Subject::Prompt(request), checkout, Baseline::OfBase);
-        Job { answer_suffices: true, ..job }
+        Job { answer_suffices: true, has_result: true, ..job }
     }
 
     /// # Errors
@@ -97,7 +100,8 @@ impl<'a> Job<'a> {
             (Baseline::OfBase, None)
         };
         let job = Job::new(Subject::Campaign(request), checkout, baseline);
-        Ok(Job { mode_text, commit_title: request.title.as_deref(), ..job })
+        let has_result = request.answer;
+        Ok(Job { mode_text, has_result, commit_title: request.title.as_deref(), ..job })
     }
 
     pub(super) fn command(

@@ -11,8 +11,9 @@ use url::Url;
 
 use self::lanes::Conductor;
 use super::workspace::Workspace;
-use super::{equip, recorded_tools};
+use super::{equip, fallbacks, recorded_tools};
 use crate::world::World;
+use patchwright_agent::fallback::{Fallbacks, ModelSetup};
 use patchwright_agent::{Agent, AgentSpec, Happening, StopKind, Stopped, history};
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
@@ -25,14 +26,13 @@ use patchwright_journal::{self as journal, Entry, Journal, Line};
 use patchwright_prompt as prompt;
 use patchwright_provider::Provider;
 use patchwright_provider::item::Item;
-use patchwright_provider::scripted::ScriptedProvider;
+use patchwright_provider::scripted::{Recorded, ScriptedProvider};
 use patchwright_sandbox::client::{CollectLimits, GuestError};
 use patchwright_sandbox::{ImageSpec, PreparedImage, Running, SandboxSpec};
-use patchwright_tools::alias;
-use patchwright_tools::custom;
 use patchwright_tools::mcp::{self, Outside};
 use patchwright_tools::registry::ToolSet;
 use patchwright_tools::services::Services;
+use patchwright_tools::{alias, custom};
 use patchwright_types::task::{ReviewRequest, Task, TaskKind};
 
 /// What came of a replay.
@@ -73,8 +73,8 @@ struct Recording {
     prepared: Option<PreparedImage>,
     instructions: String,
     opening: Vec<Item>,
-    /// `None` where a request was refused as too long.
-    replies: Vec<Option<patchwright_provider::Reply>>,
+    /// What became of each request.
+    requests: Vec<Recorded>,
     /// The model could start agents.
     with_agents: bool,
     /// What the harness said after failing checks, in order.
@@ -184,6 +184,7 @@ async fn converse(
         }
     };
     let (tools, services) = tools(world, recording, running).await?;
+    let fallbacks = fallbacks(world, recording, running, &tools).await?;
     let company = recording
         .with_agents
         .then(|| lanes::company(&recording.lines, &tools, world))
@@ -204,6 +205,7 @@ async fn converse(
         progress: &progress,
         services: &services,
         expects_change: was_asked_for_change(&recording.lines),
+        fallbacks,
     })
     .with_agents(company);
     let mut stopped = agent.run(recording.opening.clone()).await;
@@ -250,6 +252,30 @@ async fn tools(
     };
     let config = &recording.config.tools;
     Ok((tools.offered(&world.model, config, &present, extras)?, services))
+}
+
+/// The models that the run went on with, or could have.
+async fn fallbacks<'a>(
+    world: &'a World,
+    recording: &Recording,
+    running: &Running,
+    own: &ToolSet,
+) -> Result<Fallbacks<'a>> {
+    let mut all = Fallbacks { name: recording.config.model.clone(), ..Fallbacks::default() };
+    for fallback in &world.fallbacks {
+        let tools = fallbacks::tools(&recording.config, fallback, &running.client, own).await?;
+        let tools =
+            if recording.with_agents { tools.with_agents(&fallback.model, "")? } else { tools };
+        all.others.push_back(ModelSetup {
+            name: fallback.name.clone(),
+            provider: fallback.provider.as_ref(),
+            model: &fallback.model,
+            effort: None,
+            instructions: recording.instructions.clone(),
+            tools,
+        });
+    }
+    Ok(all)
 }
 
 fn unreadable_tools(run: &str) -> Failure {
@@ -308,7 +334,7 @@ impl Recording {
             prepared,
             instructions: instructions.clone(),
             opening: items.clone(),
-            replies: replies(&lines),
+            requests: lines.iter().flat_map(|line| line.entry.requests()).collect(),
             with_agents,
             rounds: rounds(&lines),
             tree: tree.clone(),
@@ -345,10 +371,6 @@ fn was_asked_for_change(lines: &[Line]) -> bool {
         .any(|line| matches!(&line.entry, Entry::Added { items } if items.iter().any(is_it)))
 }
 
-fn replies(lines: &[Line]) -> Vec<Option<patchwright_provider::Reply>> {
-    lines.iter().flat_map(|line| line.entry.replies()).map(Option::<&_>::cloned).collect()
-}
-
 /// Items that follow checks of the loop were said by the harness; all others the agent says itself.
 fn rounds(lines: &[Line]) -> Vec<Vec<Item>> {
     let mut rounds = Vec::new();
@@ -380,7 +402,7 @@ async fn offline_world(
 ) -> Result<World> {
     let provider: Arc<dyn Provider> = match conductor {
         Some(conductor) => conductor,
-        None => Arc::new(ScriptedProvider::from_replies(recording.replies.clone())),
+        None => Arc::new(ScriptedProvider::again(recording.requests.clone())),
     };
     World::offline(None, provider, &recording.config, common, env).await
 }

@@ -106,6 +106,9 @@ pub fn write_report(run: &Run<'_>, outcome: &Outcome, published: Option<&Publish
     };
     let pages = pages(run, outcome, published);
     write_page(run, outcome, &String::from_utf8_lossy(&patch), None, &pages);
+    if let Some(output) = &outcome.output {
+        write_last(run, "output.json", &format!("{output:#}"));
+    }
     // A value as text: there is nothing in it that could fail.
     write_last(run, "result.json", &format!("{:#}", result(run, outcome, published)));
 }
@@ -193,6 +196,7 @@ pub fn result(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) -
         "reason": outcome.reason,
         "checks": outcome.evidence.verdict().word(),
         "final_message": outcome.final_message,
+        "output": outcome.output,
         "files": outcome.change.as_ref().map_or(0, |change| change.files.len()),
         "plan": outcome.plan,
         "evidence": outcome.evidence,

@@ -7,6 +7,7 @@ use secrecy::SecretString;
 use url::Url;
 
 use crate::signing;
+use crate::fallbacks::{self, FallbackModel};
 use patchwright_base::clock::Clock;
 use patchwright_base::env::{Env, SETUP_SECRET};
 use patchwright_base::error::{Failure, Result};
@@ -38,6 +39,8 @@ pub struct World {
     pub provider: Arc<dyn Provider>,
     /// The model that `provider` is asked for.
     pub model: Model,
+    /// The models that go on when it cannot.
+    pub fallbacks: Vec<FallbackModel>,
     /// Tools that the model's provider runs.
     pub hosted_tools: Vec<ToolDeclaration>,
     /// Of MCP servers over HTTP, with their secrets.
@@ -55,6 +58,22 @@ pub struct World {
     pub http: reqwest::Client,
     /// For repositories of `exec` that are on the forge's own host.
     git_token: Option<(Url, SecretString)>,
+}
+
+/// The models of a process, and where they are asked.
+struct Models {
+    provider: Arc<dyn Provider>,
+    model: Model,
+    fallbacks: Vec<FallbackModel>,
+}
+
+impl Models {
+    fn open(config: &Config, env: &Env, http: &reqwest::Client) -> Result<Models> {
+        let model = model(config)?;
+        let provider = endpoint::open(config.endpoint(), &model, env, http)?;
+        let fallbacks = fallbacks::open(config, &model, env, http)?;
+        Ok(Models { provider, model, fallbacks })
+    }
 }
 
 /// What all runs of a process share. Cheap to clone.
@@ -89,6 +108,7 @@ impl World {
         Ok(World {
             forge: Some(forge),
             provider: endpoint::open(config.endpoint(), &model, env, &http)?,
+            fallbacks: fallbacks::open(config, &model, env, &http)?,
             hosted_tools: hosted::declarations(&config.hosted_tools, model.wire)?,
             mcp_headers,
             model,
@@ -108,18 +128,16 @@ impl World {
         Headers::look_up(&config.mcp, env).check()?;
         let http = http::client()?;
         let forge = github(env, &http, &state_dir(common, env)?)?;
-        let model = model(config)?;
-        let provider = endpoint::open(config.endpoint(), &model, env, &http)?;
-        World::around(Some(Arc::new(forge)), provider, model, config, common, env, http).await
+        let models = Models::open(config, env, &http)?;
+        World::around(Some(Arc::new(forge)), models, config, common, env, http).await
     }
 
     /// The world of `exec`: no forge.
     pub async fn for_repository(config: &Config, common: &Common, env: &Env) -> Result<World> {
         Headers::look_up(&config.mcp, env).check()?;
         let http = http::client()?;
-        let model = model(config)?;
-        let provider = endpoint::open(config.endpoint(), &model, env, &http)?;
-        World::around(None, provider, model, config, common, env, http).await
+        let models = Models::open(config, env, &http)?;
+        World::around(None, models, config, common, env, http).await
     }
 
     /// A world without a network: prepared replies, and a forge that is already there.
@@ -131,18 +149,20 @@ impl World {
         env: &Env,
     ) -> Result<World> {
         let model = unchecked_model(config)?;
-        World::around(forge, provider, model, config, common, env, http::client()?).await
+        let fallbacks = fallbacks::offline(config, &model, &provider)?;
+        let models = Models { provider, model, fallbacks };
+        World::around(forge, models, config, common, env, http::client()?).await
     }
 
     async fn around(
         forge: Option<Arc<dyn Forge>>,
-        provider: Arc<dyn Provider>,
-        model: Model,
+        models: Models,
         config: &Config,
         common: &Common,
         env: &Env,
         http: reqwest::Client,
     ) -> Result<World> {
+        let Models { provider, model, fallbacks } = models;
         let state = state_dir(common, env)?;
         // A key that cannot be used is said before anything is asked of anybody.
         let signing_key = if forge.is_some() { signing::key(config, env)? } else { None };
@@ -152,6 +172,7 @@ impl World {
             forge,
             provider,
             model,
+            fallbacks,
             sandbox: sandbox(config, env, &state).await?,
             clock: Clock::new(env)?,
             hosted_tools,
@@ -260,9 +281,14 @@ pub fn model(config: &Config) -> Result<Model> {
 /// configuration says it, whatever the maker of a model of that name charges.
 pub(crate) fn at_its_address(config: &Config, spec: &str, model: Model) -> Model {
     let is_own = config.base_url.is_some() || model.provider == "chat";
+    if is_own { at_own_address(config, spec, model) } else { model }
+}
+
+/// The same at an address of one's own.
+pub(crate) fn at_own_address(config: &Config, spec: &str, model: Model) -> Model {
     let entry = config.models.get(spec);
     let is_given = entry.is_some_and(|fields| fields.price.is_some() || fields.like.is_some());
-    if is_own && !is_given { model.without_price() } else { model }
+    if is_given { model } else { model.without_price() }
 }
 
 /// The model that the configuration names, for replies that are there already.

@@ -43,6 +43,12 @@ pub enum Happening<'a> {
         before: u64,
         after: u64,
     },
+    /// Another model goes on.
+    Switched {
+        from: &'a str,
+        to: &'a str,
+        why: &'a str,
+    },
     PlanUpdated {
         plan: &'a Plan,
     },

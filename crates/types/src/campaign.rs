@@ -165,6 +165,8 @@ words! {
         Checks = "checks",
         /// The agent gave up or asked a question.
         Agent = "agent",
+        /// The result is not the JSON that was asked for.
+        Output = "output",
         /// Push or pull request.
         Publish = "publish",
         /// GitHub was unavailable or limited us for too long.

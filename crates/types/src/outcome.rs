@@ -2,6 +2,7 @@
 //! `patchwright_task::decide`.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::plan::Plan;
 use crate::calls::ToolUse;
@@ -22,6 +23,9 @@ pub struct Outcome {
     pub reason: Option<String>,
     /// What the model said last. Reported as the model's words, never as fact.
     pub final_message: String,
+    /// The result as JSON, where one was asked for and fits its schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
     pub plan: Plan,
     /// What was changed; absent when nothing was.
     pub change: Option<Change>,
@@ -95,9 +99,30 @@ pub struct Spending {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub price_is_unknown: bool,
     pub wall_seconds: f64,
+    /// What each model of the run's own agent was used for, when there was more than one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<ModelUse>,
     /// What the tools did, in the order of their names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolUse>,
+}
+
+/// What one model was used for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModelUse {
+    pub model: String,
+    pub turns: u32,
+    pub usage: Usage,
+    pub cost_usd: f64,
+}
+
+impl ModelUse {
+    /// With what it was used for elsewhere.
+    pub fn add(&mut self, other: &ModelUse) {
+        self.turns += other.turns;
+        self.usage += other.usage;
+        self.cost_usd += other.cost_usd;
+    }
 }
 
 /// Where the change comes from.

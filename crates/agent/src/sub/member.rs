@@ -9,12 +9,13 @@ use std::time::Instant;
 use tokio::sync::{Notify, watch};
 
 use super::super::budget::Which;
+use super::super::fallback::{Fallbacks, ModelSetup};
 use super::super::history;
 use super::super::stop::StopKind;
 use super::super::sub_agent_log::{self, Status, SubAgentLog};
 use super::super::turn::Agent;
 use super::super::{AgentSpec, Happening};
-use super::{Common, Kind};
+use super::{Common, Kind, KindFallback};
 use patchwright_journal::Entry;
 use patchwright_provider::item::Role;
 use patchwright_types::task::Limits;
@@ -211,6 +212,7 @@ pub(super) async fn live(
         progress: &progress,
         services: common.services,
         expects_change: false,
+        fallbacks: fallbacks(&common, &kind),
     };
     let mut agent = Agent::new(spec).in_crew(&member, &common.purse);
     let begun = begin(&mut agent, &common, &kind, &member, lane);
@@ -223,6 +225,22 @@ pub(super) async fn live(
             member.stands(Status::Errored(stop.sentence()));
         }
     }
+}
+
+/// The models that go on for an agent's own.
+fn fallbacks<'a>(common: &Common<'a>, kind: &'a Kind) -> Fallbacks<'a> {
+    let setup = |fallback: &'a KindFallback| {
+        Some(ModelSetup {
+            name: fallback.name.clone(),
+            provider: *common.others.get(fallback.at)?,
+            model: &fallback.kind.model,
+            effort: fallback.kind.effort.as_deref(),
+            instructions: fallback.kind.instructions.clone(),
+            tools: fallback.kind.tools.clone(),
+        })
+    };
+    let others = kind.fallbacks.iter().filter_map(setup).collect();
+    Fallbacks { name: String::new(), others, tried: 0 }
 }
 
 /// Says to a fresh agent what it is to do, or takes in what was recorded of it.

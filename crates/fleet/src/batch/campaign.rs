@@ -32,6 +32,9 @@ pub struct Campaign {
     pub task: CampaignTask,
     #[serde(default)]
     pub mode: CampaignMode,
+    /// With `mode: report`: the JSON Schema that each answer has to fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<serde_json::Value>,
     #[serde(default)]
     pub agent: AgentLimits,
     #[serde(default)]
@@ -116,6 +119,9 @@ pub enum CampaignMode {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct AgentLimits {
     pub model: Option<String>,
+    /// Models that go on when that one is out, limited, out of quota or refuses, in this order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fallback_models: Vec<String>,
     pub effort: Option<String>,
     #[schemars(range(min = 1))]
     pub max_turns: Option<u32>,
@@ -374,11 +380,15 @@ impl Campaign {
     /// SHA-256 in hex of what decides about the work: task, mode, agent, environment, checks, base. Not
     /// of what decides about pace, order and words, so that those can be changed on the way.
     pub fn spec_hash(&self) -> String {
-        let spec = json!({
+        let mut spec = json!({
             "prompt": self.task.prompt, "variables": self.task.variables, "mode": self.mode,
             "agent": self.agent, "environment": self.environment, "verify": self.verify,
             "base": self.publish.base,
         });
+        // A campaign without one keeps the hash that it had before there were any.
+        if let Some(schema) = &self.output_schema {
+            spec["output-schema"] = schema.clone();
+        }
         hex::encode(Sha256::digest(spec.to_string().as_bytes()))
     }
 

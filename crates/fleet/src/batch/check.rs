@@ -10,6 +10,7 @@ use super::cron::Crontab;
 use super::reader::SpecError;
 use super::{template, window};
 use patchwright_base::duration::parse_duration;
+use patchwright_config::output_schema;
 use patchwright_forge::RepositoryId;
 
 const MOST_NAME: usize = 50;
@@ -31,6 +32,14 @@ pub(super) fn check(campaign: &Campaign) -> Vec<SpecError> {
             "must be lower-case letters, digits and hyphens, at most 50, and begin \
                            and end with a letter or digit",
         );
+    }
+    if let Some(schema) = &campaign.output_schema {
+        if campaign.mode != CampaignMode::Report {
+            found.say("output-schema", "needs `mode: report`: only answers can be JSON");
+        }
+        if let Err(why) = output_schema::check(schema) {
+            found.say("output-schema", why);
+        }
     }
     found.select(campaign);
     found.task(campaign);

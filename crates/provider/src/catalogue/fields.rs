@@ -31,6 +31,32 @@ pub enum ToolMode {
     Code,
 }
 
+/// What a request may say about the choice of tools. What a model cannot be told is left to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToolChoices {
+    /// Everything.
+    #[default]
+    All,
+    /// That it may or must not call any, but not that it must.
+    Optional,
+    /// Nothing: the field is not sent.
+    Unsent,
+}
+
+/// How a model is bound to JSON of a given form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StructuredOutput {
+    /// By the wire's own field for a JSON Schema.
+    #[default]
+    Schema,
+    /// By a tool whose arguments are the result, and which it has to call.
+    Tool,
+    /// By words alone.
+    Words,
+}
+
 /// The field of a Chat Completions request that limits the length of a reply to the model's
 /// `max-output`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,6 +116,10 @@ pub struct Fields {
     pub stateful: Option<bool>,
     pub output_limit: Option<OutputLimit>,
     pub stream_usage: Option<bool>,
+    /// What a request may say about the choice of tools: `all`, `optional`, `unsent`.
+    pub tool_choice: Option<ToolChoices>,
+    /// How a result is asked for as JSON: `schema`, `tool`, `words`.
+    pub structured_output: Option<StructuredOutput>,
     pub output_tokens: Option<u64>,
     /// The day on which its maker ends it, as `YYYY-MM-DD`.
     pub ends: Option<String>,
@@ -183,6 +213,8 @@ impl Fields {
             stateful: self.stateful.or(base.stateful),
             output_limit: self.output_limit.or(base.output_limit),
             stream_usage: self.stream_usage.or(base.stream_usage),
+            tool_choice: self.tool_choice.or(base.tool_choice),
+            structured_output: self.structured_output.or(base.structured_output),
             output_tokens: self.output_tokens.or(base.output_tokens),
             ends: self.ends.or(base.ends),
             prefixes: None,
@@ -227,6 +259,8 @@ impl Fields {
             stateful: self.stateful.unwrap_or_default(),
             output_limit: self.output_limit.unwrap_or_default(),
             stream_usage: self.stream_usage.unwrap_or(true),
+            tool_choice: self.tool_choice.unwrap_or_default(),
+            structured_output: self.structured_output,
             output_tokens: self.output_tokens.unwrap_or(10_000),
             reasoning_summary: self.reasoning_summary,
             assumed: false,

@@ -22,7 +22,7 @@ use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 
 /// A key of another name than the provider's, for servers of one's own.
-const OWN_KEY: &str = "PATCHWRIGHT_API_KEY";
+pub const OWN_KEY: &str = "PATCHWRIGHT_API_KEY";
 
 const OPENAI: &[(&str, Sent)] = &[("OPENAI_API_KEY", Sent::AsWire)];
 const ANTHROPIC: &[(&str, Sent)] =
@@ -113,18 +113,19 @@ impl Endpoint {
         let Some(key) = &self.key else {
             return Err(no_key(model, sources(model, Some(owner)), env));
         };
-        match KeyOwner::of_key(key.value.expose_secret()) {
-            Some(issuer) if issuer != owner => Err(Failure::provider(format!(
-                "`{}` holds a key of {}, and `{slug}` is asked at {} ({})",
-                key.name,
-                issuer.name(),
-                owner.name(),
-                self.display_url(),
-            ))
-            .hint(format!("set `{}` to a key of {}", key.name, owner.name()))
-            .hint("or choose a model of the key's own provider with `--model`")),
-            _ => Ok(()),
-        }
+        let foreign = self
+            .keys()
+            .find_map(|key| KeyOwner::of_key(key.value.expose_secret()).filter(|it| *it != owner));
+        let Some(issuer) = foreign else { return Ok(()) };
+        Err(Failure::provider(format!(
+            "`{}` holds a key of {}, and `{slug}` is asked at {} ({})",
+            key.name,
+            issuer.name(),
+            owner.name(),
+            self.display_url(),
+        ))
+        .hint(format!("set `{}` to a key of {}", key.name, owner.name()))
+        .hint("or choose a model of the key's own provider with `--model`"))
     }
 }
 
@@ -148,20 +149,26 @@ fn sources(model: &Model, at: Option<KeyOwner>) -> &'static [(&'static str, Sent
     }
 }
 
-fn key(sources: &[(&'static str, Sent)], env: &Env) -> Option<Key> {
+/// The keys of the first variable that has any.
+fn keys(sources: &[(&'static str, Sent)], env: &Env) -> Vec<Key> {
     // `PATCHWRIGHT_API_KEY` is sent like the key of the provider that it stands in for.
     let first = sources.first().map_or(Sent::AsWire, |(_, sent)| *sent);
     // Our own variable comes first: a user who sets it means this program, others may be set for
     // other tools.
     let own = std::iter::once((OWN_KEY, first));
     own.chain(sources.iter().copied())
-        .find_map(|(name, sent)| Some(Key { value: env.secret(name)?, name, sent }))
+        .map(|(name, sent)| {
+            let values = env.secret_list(name).into_iter();
+            values.map(|value| Key { value, name, sent }).collect::<Vec<_>>()
+        })
+        .find(|keys| !keys.is_empty())
+        .unwrap_or_default()
 }
 
 /// An endpoint whose key comes from the sources that fit it.
 fn with_key(base: &str, route: Route, model: &Model, env: &Env) -> Result<Endpoint> {
     let owner = Endpoint::new(base, route.clone(), None)?.owner();
-    Endpoint::new(base, route, key(sources(model, owner), env))
+    Endpoint::new(base, route, None)?.with_keys(keys(sources(model, owner), env))
 }
 
 fn own(given: Option<&str>, model: &Model, env: &Env) -> Result<Endpoint> {

@@ -45,6 +45,8 @@ pub enum FaultKind {
     Filtered,
     /// The reply that the request builds on is not stored (any more): everything has to be sent.
     Forgotten,
+    /// Sealed thoughts in the conversation are another account's, or another model's.
+    Sealed,
     /// The request is wrong, with this HTTP status.
     Rejected(u16),
     /// The answer is not in the protocol.
@@ -73,6 +75,7 @@ impl Fault {
             | FaultKind::ContextOverflow
             | FaultKind::Filtered
             | FaultKind::Forgotten
+            | FaultKind::Sealed
             | FaultKind::Rejected(_)
             | FaultKind::Malformed => false,
         };
@@ -120,6 +123,11 @@ impl ReportedError<'_> {
             || (self.is_about_the_request() && says(self.message, &["previous response with id"]))
         {
             return FaultKind::Forgotten;
+        }
+        if named(&["invalid_encrypted_content"])
+            || (self.is_about_the_request() && says(self.message, SEALED))
+        {
+            return FaultKind::Sealed;
         }
         if matches!(status, 401 | 403) || (status == 0 && named(AUTHENTICATION_CODES)) {
             return FaultKind::Authentication;
@@ -257,6 +265,12 @@ const FILTER_CODES: &[&str] = &[
     "ResponsibleAIPolicyViolation",
 ];
 const FILTER: &[&str] = &["blocked by content filtering policy"];
+/// `OpenAI` on reasoning, Anthropic on thinking.
+const SEALED: &[&str] = &[
+    "encrypted content could not be",
+    "could not be verified. reason: encrypted content",
+    "invalid `signature` in `thinking` block",
+];
 const AUTHENTICATION_CODES: &[&str] = &[
     "invalid_api_key",
     "authentication_error",

@@ -256,6 +256,9 @@ fn event(entry: &Entry) -> Option<(String, Option<&str>)> {
         Entry::Lost { cost_usd, .. } => {
             format!("A request brought no reply; it may have cost ${cost_usd:.4}")
         }
+        Entry::Switched { from, to, why, .. } => {
+            format!("{} was given up, {} goes on: {}", line(from), line(to), line(why))
+        }
         Entry::Compacted { before, after, cost_usd, .. } => format!(
             "The conversation was shortened from about {} to {} tokens (${cost_usd:.4})",
             shown::count(*before),

@@ -6,6 +6,7 @@ use super::target_error::{self, RetryDecision, TargetError};
 use crate::pipeline::Finished;
 use crate::run::Run;
 use crate::title;
+use crate::structured::Output;
 use crate::workspace::Workspace;
 use patchwright_agent::StopKind;
 use patchwright_base::error::Failure;
@@ -79,6 +80,12 @@ pub(super) fn of(
     if question.is_some() {
         let failure = Failure::nothing_to_do(reason).hint("say more in the campaign's prompt");
         return final_trouble(ErrorClass::Agent, failure);
+    }
+    if let Output::Unfit(_) = &worked.output {
+        return final_trouble(ErrorClass::Output, Failure::nothing_to_do(reason));
+    }
+    if let Some(output) = worked.output.value() {
+        return Ok(TargetResult::Answer(run.world.redactor.redact(&output.to_string())));
     }
     if request.answer {
         return Ok(TargetResult::Answer(run.world.redactor.redact(&words)));

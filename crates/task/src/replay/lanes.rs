@@ -9,16 +9,19 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::watch;
 
+use crate::fallbacks::FallbackModel;
 use crate::world::World;
 use patchwright_agent::budget::BudgetShare;
-use patchwright_agent::sub::{Kind, SubAgentConfig};
+use patchwright_agent::sub::{Kind, KindFallback, SubAgentConfig};
 use patchwright_agent::sub_agent_log::{self, SubAgentLog};
 use patchwright_base::error::Result;
+use patchwright_config::Mode;
 use patchwright_journal::{Entry, Line};
 use patchwright_provider::catalogue::{Catalogue, Model};
+use patchwright_provider::scripted::Recorded;
 use patchwright_provider::{OnProgress, Provider, ProviderError, Reply, Request};
 use patchwright_tools::profile::Profile;
-use patchwright_tools::registry::ToolSet;
+use patchwright_tools::registry::{ResolvedTool, ToolSet};
 
 /// How much longer than a command may take nothing may happen.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -38,8 +41,7 @@ struct Now {
 /// One recorded reply.
 struct Step {
     agent: Option<String>,
-    /// `None` where a request was refused as too long.
-    reply: Option<Reply>,
+    request: Recorded,
     /// Calls that had ended, or been given up, by then.
     after: Counts,
     /// Calls of earlier replies that started before those of this one: writes run in that order.
@@ -64,9 +66,9 @@ impl Conductor {
             if matches!(entry, Entry::CallEnded { .. } | Entry::CallDropped { .. }) {
                 *ended.entry(agent.clone()).or_default() += 1;
             }
-            steps.extend(entry.replies().into_iter().map(|reply| Step {
+            steps.extend(entry.requests().into_iter().map(|request| Step {
                 agent: agent.clone(),
-                reply: reply.cloned(),
+                request,
                 after: ended.clone(),
                 behind: behind(lines, at, agent.as_deref()),
             }));
@@ -169,11 +171,7 @@ impl Provider for Conductor {
         loop {
             match self.next(request.agent()) {
                 Err(used) => return Err(exhausted(used)),
-                Ok(Some(Step { reply: Some(reply), .. })) => return Ok(reply.clone()),
-                Ok(Some(Step { reply: None, .. })) => {
-                    let message = "as it was recorded".to_owned();
-                    return Err(ProviderError::ContextOverflow { message });
-                }
+                Ok(Some(step)) => return step.request.again(),
                 Ok(None) => {}
             }
             // The recording and what happens now have gone apart.
@@ -198,6 +196,7 @@ pub(super) fn company(lines: &[Line], tools: &ToolSet, world: &World) -> Result<
         most: usize::MAX,
         opening: Vec::new(),
         notes: Vec::new(),
+        list: String::new(),
         recorded: Some(agents),
     })
 }
@@ -216,7 +215,23 @@ fn kind(lane: &SubAgentLog, tools: &ToolSet, world: &World) -> Result<Kind> {
     if let Some(profile) = profile.flatten().filter(|it| *it != own.profile().name()) {
         own = ToolSet::new(Profile::named(profile)?, model.wire)?.with_extras_of(tools);
     }
-    let own = own.keeping(|known| lane.tools.iter().any(|name| *name == known.tool));
+    let had = |known: &ResolvedTool| lane.tools.iter().any(|name| *name == known.tool);
+    let own = own.keeping(had);
+    let fallback = |(at, fallback): (usize, &FallbackModel)| -> Result<KindFallback> {
+        let own = ToolSet::for_run(&fallback.model, Mode::Execute, &[])?;
+        let kind = Kind {
+            tools: own.with_extras_of(tools).keeping(had),
+            model: fallback.model.clone(),
+            name: lane.kind.clone(),
+            effort: None,
+            instructions: String::new(),
+            role: None,
+            share: BudgetShare::default(),
+            fallbacks: Vec::new(),
+        };
+        Ok(KindFallback { at, name: fallback.name.clone(), kind: Box::new(kind) })
+    };
+    let fallbacks = world.fallbacks.iter().enumerate().map(fallback).collect::<Result<Vec<_>>>()?;
     Ok(Kind {
         name: lane.kind.clone(),
         effort: None,
@@ -225,6 +240,7 @@ fn kind(lane: &SubAgentLog, tools: &ToolSet, world: &World) -> Result<Kind> {
         tools: own,
         share: BudgetShare::default(),
         model,
+        fallbacks,
     })
 }
 

@@ -182,6 +182,7 @@ fn without_work(run: &Run<'_>, conclusion: Conclusion, message: &str) -> Outcome
         conclusion,
         reason: None,
         final_message: message.to_owned(),
+        output: None,
         plan: patchwright_types::plan::Plan::default(),
         change: None,
         evidence: crate::verify::compare(Vec::new(), Vec::new(), ""),

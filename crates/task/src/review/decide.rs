@@ -268,6 +268,7 @@ pub fn outcome(reviewed: &Reviewed, plan: Plan) -> Outcome {
         conclusion: reviewed.conclusion,
         reason: reviewed.reason.clone(),
         final_message: words,
+        output: None,
         plan,
         change: None,
         evidence: reviewed.evidence.clone(),

@@ -95,7 +95,8 @@ fn differences(before: &Head, now: &Head) -> Vec<String> {
         // Notes and last words are asked for without tools.
         let asks_for_words = ["tool_choice", "toolConfig"].contains(&name.as_str())
             && new.get(name).is_some_and(|it| it.to_string().to_lowercase().contains("\"none\""));
-        if old.get(name) != new.get(name) && !asks_for_words {
+        let is_about_result = asks_for_result(new) || asks_for_result(old);
+        if old.get(name) != new.get(name) && !asks_for_words && !is_about_result {
             problems.push(format!("`{name}` differs from the request before"));
         }
     }
@@ -106,6 +107,19 @@ fn differences(before: &Head, now: &Head) -> Vec<String> {
             .push(format!("`{name}` does not extend the request before, from item {shared} on"));
     }
     problems
+}
+
+/// The work is over: the reply is bound to a form, in whichever way the protocol has.
+fn asks_for_result(fields: &Map<String, Value>) -> bool {
+    let has = |name: &str, pointer: &str| {
+        fields.get(name).is_some_and(|field| field.pointer(pointer).is_some())
+    };
+    let tools = fields.get("tools").is_some_and(|tools| tools.to_string().contains("give_result"));
+    tools
+        || has("text", "/format")
+        || has("response_format", "/json_schema")
+        || has("output_config", "/format")
+        || has("generationConfig", "/responseJsonSchema")
 }
 
 /// A user message with more at its end.

@@ -11,8 +11,9 @@ use crate::catalogue::OutputLimit;
 use crate::item::{
     CallOutput, Content, Item, Message, Native, Payload, Reasoning, Role, ToolCall, Wire,
 };
+use crate::output::is_plain;
 use crate::wire;
-use crate::{Request, ToolDeclaration, ToolForm, shape};
+use crate::{Request, ToolChoice, ToolDeclaration, ToolForm, shape};
 
 /// An assistant message between the outputs of tools and the next user message, for templates that require
 /// one.
@@ -44,13 +45,21 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
         request.tools.iter().filter_map(|tool| declaration(tool, is_openai)).collect();
     if !tools.is_empty() {
         body.insert("tools".to_owned(), Value::Array(tools));
-        body.insert("tool_choice".to_owned(), json!(request.tool_choice.word()));
+        if let Some(choice) = shape::tool_choice(request) {
+            body.insert("tool_choice".to_owned(), self::choice(request, choice, is_openai));
+        }
         // Compatible servers may not know the field. It is sent to them only when it forbids
         // parallel calls.
         let in_parallel = shape::calls_in_parallel(request);
         if is_openai || !in_parallel {
             body.insert("parallel_tool_calls".to_owned(), json!(in_parallel));
         }
+    }
+    if let Some(output) = request.output {
+        let (name, strict) = (output.name, is_plain(output.schema));
+        let schema = json!({"name": name, "schema": output.schema, "strict": strict});
+        let format = json!({"type": "json_schema", "json_schema": schema});
+        body.insert("response_format".to_owned(), format);
     }
     if let Some(effort) = request.effort.filter(|_| !model.efforts.is_empty()) {
         body.insert("reasoning_effort".to_owned(), json!(effort));
@@ -77,6 +86,22 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
     messages.show_pictures();
     body.insert("messages".to_owned(), Value::Array(messages.list));
     serde_json::to_vec(&body).unwrap_or_default()
+}
+
+/// The choice of tools: a word, or the tool by its kind, which is a function everywhere but at `OpenAI`.
+fn choice(request: &Request<'_>, choice: ToolChoice<'_>, is_openai: bool) -> Value {
+    match choice {
+        ToolChoice::Auto => json!("auto"),
+        ToolChoice::None => json!("none"),
+        ToolChoice::Required => json!("required"),
+        ToolChoice::Named(name) => match shape::form_of(request, name) {
+            Some(ToolForm::Freeform { .. }) if is_openai => {
+                json!({"type": "custom", "custom": {"name": name}})
+            }
+            Some(ToolForm::Native { .. }) => json!("required"),
+            _ => json!({"type": "function", "function": {"name": name}}),
+        },
+    }
 }
 
 fn declaration(tool: &ToolDeclaration, is_openai: bool) -> Option<Value> {

@@ -21,23 +21,32 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
         tools.push(Tool::Functions { function_declarations: functions });
     }
     tools.extend(request.tools.iter().filter_map(hosted).map(Tool::Hosted));
-    let mode = match request.tool_choice {
+    if request.output.is_some() {
+        // Models before Gemini 3 refuse a form for the reply beside tools.
+        tools.clear();
+    }
+    let choice = match shape::tool_choice(request) {
         // What the API does by itself.
-        ToolChoice::Auto => None,
-        ToolChoice::None => Some("NONE"),
-        ToolChoice::Required => Some("ANY"),
+        Some(ToolChoice::Auto) | None => None,
+        Some(ToolChoice::None) => Some(json!({"mode": "NONE"})),
+        Some(ToolChoice::Required) => Some(json!({"mode": "ANY"})),
+        Some(ToolChoice::Named(name)) => {
+            Some(json!({"mode": "ANY", "allowedFunctionNames": [name]}))
+        }
     };
     let body = Body {
         system_instruction: (!request.instructions.is_empty())
             .then(|| json!({"parts": [{"text": request.instructions}]})),
-        tool_config: mode
+        tool_config: choice
             .filter(|_| !tools.is_empty())
-            .map(|mode| json!({"functionCallingConfig": {"mode": mode}})),
+            .map(|choice| json!({"functionCallingConfig": choice})),
         tools,
         generation_config: GenerationConfig {
             // The limit of a model that is not in the catalogue is the endpoint's to say.
             max_output_tokens: (!model.assumed).then_some(model.max_output),
             thinking_config: thinking(model, request.effort),
+            response_mime_type: request.output.map(|_| "application/json"),
+            response_json_schema: request.output.map(|output| output.schema),
         },
         contents: contents(request),
     };
@@ -56,22 +65,28 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_config: Option<Value>,
     #[serde(skip_serializing_if = "GenerationConfig::is_empty")]
-    generation_config: GenerationConfig,
+    generation_config: GenerationConfig<'a>,
     contents: Vec<Content<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct GenerationConfig {
+struct GenerationConfig<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking_config: Option<ThinkingConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_mime_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_json_schema: Option<&'a Value>,
 }
 
-impl GenerationConfig {
+impl GenerationConfig<'_> {
     fn is_empty(&self) -> bool {
-        self.max_output_tokens.is_none() && self.thinking_config.is_none()
+        self.max_output_tokens.is_none()
+            && self.thinking_config.is_none()
+            && self.response_json_schema.is_none()
     }
 }
 

@@ -38,7 +38,9 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
         (_, true) => None,
         // These declarations only describe old calls; the model must not make new ones.
         (false, false) => Some(Choice::None),
-        (true, false) => Some(Choice::new(request, thinking.is_some())),
+        (true, false) => {
+            shape::tool_choice(request).map(|it| Choice::new(request, it, thinking.is_some()))
+        }
     };
     if let (true, Some(Tool::Function { cache_control, .. })) =
         (request.instructions.trim().is_empty(), tools.last_mut())
@@ -50,7 +52,7 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
         model: &model.slug,
         max_tokens,
         thinking,
-        output_config: effort.map(|effort| OutputConfig { effort }),
+        output_config: OutputConfig::new(request, effort),
         tools,
         tool_choice,
         system: system(request.instructions),
@@ -73,7 +75,7 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<Choice>,
+    tool_choice: Option<Choice<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<SystemBlock<'a>>,
     stream: bool,
@@ -94,7 +96,25 @@ impl Default for CacheControl {
 
 #[derive(Serialize)]
 struct OutputConfig<'a> {
-    effort: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<Format<'a>>,
+}
+
+/// JSON that the reply has to be.
+#[derive(Serialize)]
+struct Format<'a> {
+    r#type: &'static str,
+    schema: &'a Value,
+}
+
+impl<'a> OutputConfig<'a> {
+    fn new(request: &Request<'a>, effort: Option<&'a str>) -> Option<OutputConfig<'a>> {
+        let format = request.output;
+        let format = format.map(|output| Format { r#type: "json_schema", schema: output.schema });
+        (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format })
+    }
 }
 
 #[derive(Serialize)]
@@ -156,7 +176,7 @@ fn budget(effort: Option<&str>, max_tokens: u64) -> Option<u64> {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Choice {
+enum Choice<'a> {
     Auto {
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         disable_parallel_tool_use: bool,
@@ -165,17 +185,27 @@ enum Choice {
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         disable_parallel_tool_use: bool,
     },
+    Tool {
+        name: Cow<'a, str>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        disable_parallel_tool_use: bool,
+    },
     None,
 }
 
-impl Choice {
-    fn new(request: &Request<'_>, thinks: bool) -> Choice {
+impl<'a> Choice<'a> {
+    fn new(request: &Request<'a>, choice: ToolChoice<'a>, thinks: bool) -> Choice<'a> {
         let disable_parallel_tool_use = !request.model.parallel_calls;
-        match request.tool_choice {
+        match choice {
             ToolChoice::None => Choice::None,
             // A model that thinks cannot be made to call: the API refuses the two together.
             ToolChoice::Required if !thinks => Choice::Any { disable_parallel_tool_use },
-            ToolChoice::Required | ToolChoice::Auto => Choice::Auto { disable_parallel_tool_use },
+            ToolChoice::Named(name) if !thinks => {
+                Choice::Tool { name: tool_name(name), disable_parallel_tool_use }
+            }
+            ToolChoice::Required | ToolChoice::Named(_) | ToolChoice::Auto => {
+                Choice::Auto { disable_parallel_tool_use }
+            }
         }
     }
 }

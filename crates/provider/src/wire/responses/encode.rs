@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::input::{Context, Entry};
 use crate::catalogue::ToolMode;
-use crate::{Request, ToolDeclaration, ToolForm, shape};
+use crate::output::is_plain;
+use crate::{Request, ToolChoice, ToolDeclaration, ToolForm, shape};
 
 /// The body; the same request gives the same bytes.
 pub fn encode(request: &Request<'_>) -> Vec<u8> {
@@ -36,12 +37,14 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
         model: &model.slug,
         instructions: request.instructions,
         tools: request.tools.iter().filter(|_| !in_input).map(Tool::new).collect(),
-        tool_choice: has_tools.then_some(request.tool_choice.word()),
+        tool_choice: shape::tool_choice(request)
+            .filter(|_| has_tools)
+            .map(|it| choice(request, it)),
         parallel_tool_calls: has_tools
             // A script already calls tools in parallel, and only one cell can run at a time.
             .then_some(shape::calls_in_parallel(request) && model.tool_mode == ToolMode::Direct),
         reasoning: reasons.then(|| ReasoningOptions::for_request(request)).flatten(),
-        text: model.verbosity.as_deref().map(|verbosity| Text { verbosity }),
+        text: Text::for_request(request),
         store: model.stateful,
         stream: true,
         include: include(request, reasons),
@@ -99,7 +102,7 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<&'static str>,
+    tool_choice: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parallel_tool_calls: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -141,9 +144,50 @@ impl<'a> ReasoningOptions<'a> {
     }
 }
 
+/// The choice of tools: a word, or the tool by its kind.
+fn choice(request: &Request<'_>, choice: ToolChoice<'_>) -> Value {
+    match choice {
+        ToolChoice::Auto => json!("auto"),
+        ToolChoice::None => json!("none"),
+        ToolChoice::Required => json!("required"),
+        ToolChoice::Named(name) => match shape::form_of(request, name) {
+            Some(ToolForm::Freeform { .. }) => json!({"type": "custom", "name": name}),
+            // One of the provider's own is named by its type.
+            Some(ToolForm::Native { value }) => json!({"type": value.get("type")}),
+            Some(ToolForm::Function { .. }) | None => json!({"type": "function", "name": name}),
+        },
+    }
+}
+
 #[derive(Serialize)]
 struct Text<'a> {
-    verbosity: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verbosity: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<Format<'a>>,
+}
+
+impl<'a> Text<'a> {
+    /// The options for text; `None` when all are the server's defaults.
+    fn for_request(request: &Request<'a>) -> Option<Text<'a>> {
+        let format = request.output.map(|output| Format {
+            r#type: "json_schema",
+            name: output.name,
+            schema: output.schema,
+            strict: is_plain(output.schema),
+        });
+        let verbosity = request.model.verbosity.as_deref();
+        (verbosity.is_some() || format.is_some()).then_some(Text { verbosity, format })
+    }
+}
+
+/// JSON that the reply has to be.
+#[derive(Serialize)]
+struct Format<'a> {
+    r#type: &'static str,
+    name: &'a str,
+    schema: &'a Value,
+    strict: bool,
 }
 
 #[derive(Serialize)]

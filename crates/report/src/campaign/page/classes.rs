@@ -59,6 +59,7 @@ fn meaning(class: ErrorClass) -> &'static str {
         ErrorClass::Policy => "Policy refused the change.",
         ErrorClass::Checks => "The repository's checks fail on the change.",
         ErrorClass::Agent => "The agent gave up or asked a question.",
+        ErrorClass::Output => "The result is not the JSON that was asked for.",
         ErrorClass::Publish => "Push or pull request.",
         ErrorClass::Forge => "GitHub was unavailable, or limited us for too long.",
         ErrorClass::Conflict => "The branch has commits of other people.",

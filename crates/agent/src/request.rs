@@ -1,0 +1,87 @@
+//! One request of the loop, and the reply that goes into the journal.
+
+use super::Happening;
+use super::budget;
+use super::in_flight::InFlightRequest;
+use super::output::Asking;
+use super::stop::StopKind;
+use super::turn::Agent;
+use patchwright_base::error::Failure;
+use patchwright_journal::Entry;
+use patchwright_provider::catalogue::{self, Model};
+use patchwright_provider::item::Item;
+use patchwright_provider::{Previous, Progress, ProviderError, Reply, Request, ToolChoice};
+use patchwright_tools::dispatch::printable;
+
+impl Agent<'_> {
+    pub(super) async fn request(
+        &self,
+        history: &[Item],
+        tool_choice: ToolChoice<'_>,
+        previous: Option<Previous<'_>>,
+    ) -> Result<Reply, StopKind> {
+        let prompt = self.state.prompt.as_ref().ok_or_else(|| {
+            StopKind::Machine(Failure::internal("the agent was started without a prompt"))
+        })?;
+        let asking = self.asking(&prompt.tools);
+        let asking = asking.unwrap_or(Asking { tools: None, tool_choice, output: None });
+        let request = Request {
+            model: self.spec.model,
+            instructions: &prompt.instructions,
+            tools: asking.tools.as_ref().unwrap_or(&prompt.tools),
+            history,
+            effort: self.spec.effort,
+            tool_choice: asking.tool_choice,
+            output: asking.output,
+            cache_key: self.spec.run,
+            previous,
+            has_alternative: self.spec.fallbacks.is_left(),
+        };
+        let progress = |what: Progress<'_>| {
+            if let Progress::Lost { usage } = what {
+                self.lost.lock().push(usage);
+            }
+            self.spec.progress.happened(Happening::Model(what));
+        };
+        let sent = self.member.as_ref().map_or(0, |_| self.state.context);
+        let unanswered = InFlightRequest::new(&self.lost, sent);
+        let reply = self.bounded(self.spec.provider.reply(&request, &progress)).await?;
+        unanswered.was_answered();
+        reply.map_err(|err| match err {
+            ProviderError::ContextOverflow { .. } => StopKind::ContextExhausted,
+            ProviderError::Filtered { .. } => StopKind::Filtered,
+            err => StopKind::Provider(err),
+        })
+    }
+
+    pub(super) fn append_reply(&mut self, mut reply: Reply) -> Result<(), StopKind> {
+        let model = self.spec.model;
+        reply.usage = budget::plausible(reply.usage);
+        if !reply.model.is_empty() && model.is_named() && !reply.model.contains(&model.slug) {
+            reply.usage.estimated = true;
+            let answered = printable(&reply.model);
+            self.note(format!("`{}` was asked, and `{answered}` answered", model.slug));
+        }
+        let (cost_usd, _) = catalogue::cost(model, &reply.usage);
+        if model.price.is_none() {
+            self.purse.is_unpriced();
+        }
+        let turn = self.state.spending.turns + 1;
+        self.record(&Entry::Replied { turn, reply, cost_usd })?;
+        self.spec.progress.happened(Happening::Replied { spending: &self.purse.spent() });
+        Ok(())
+    }
+
+    /// The report says that the model's cost is unknown.
+    pub(super) fn note_unpriced(&mut self) {
+        self.note(unpriced(self.spec.model));
+    }
+}
+
+pub(super) fn unpriced(model: &Model) -> String {
+    format!(
+        "the price of `{}` is unknown, so its cost is not counted and `limits.max-cost-usd` does not end the \
+         run; the limits on turns, tokens and time do",
+        model.slug
+    )
+}

@@ -1,0 +1,150 @@
+//! The result of the work as JSON by the operator's schema (`output-schema`): told to the model ahead, asked
+//! for at the end, checked, and asked for once more when it does not fit. What the model says is never taken
+//! for the result unless it fits.
+
+use serde_json::Value;
+
+use super::agent_phase::Phase;
+use super::brief::{Brief, message};
+use patchwright_agent::{Agent, StopKind, Stopped};
+use patchwright_base::error::Result;
+use patchwright_config::output_schema;
+use patchwright_journal::{Entry, Line};
+use patchwright_prompt as prompt;
+use patchwright_provider::item::Role;
+
+/// Bytes of a result.
+const MAX_BYTES: usize = 1 << 20;
+/// How often it is asked for.
+const ASKED: usize = 2;
+
+/// What came of asking for the result.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// It was not asked for: nobody wants one, or the work did not come to its end.
+    NotWanted,
+    Given(Value),
+    /// What the model gave does not fit, and why.
+    Unfit(String),
+}
+
+impl Output {
+    pub fn value(&self) -> Option<&Value> {
+        match self {
+            Output::Given(value) => Some(value),
+            Output::NotWanted | Output::Unfit(_) => None,
+        }
+    }
+}
+
+/// What stands behind the task.
+pub(super) fn ahead(schema: &Value) -> Result<String> {
+    prompt::output_ahead(&format!("{schema:#}"))
+}
+
+/// Asks for the result of work that has come to its end.
+///
+/// # Errors
+/// When the journal cannot be written.
+pub(super) async fn take(
+    phase: &Phase<'_>,
+    agent: &mut Agent<'_>,
+    recorded: &[Line],
+    brief: &Brief,
+    stopped: &mut Stopped,
+) -> Result<Output> {
+    let Some(schema) = &brief.output_schema else { return Ok(Output::NotWanted) };
+    if let Some((result, words)) = given(recorded) {
+        words.clone_into(&mut stopped.final_message);
+        return Ok(Output::Given(result.clone()));
+    }
+    if !matches!(stopped.reason, StopKind::Finished) || stopped.needs_input().is_some() {
+        return Ok(Output::NotWanted);
+    }
+    phase.progress.phase("Asking for the result as JSON");
+    let words = stopped.final_message.clone();
+    // A model that gave it unasked is not asked again.
+    let mut problems = match read(schema, &words) {
+        Ok(result) => return note(phase, result, words),
+        Err(_) => Vec::new(),
+    };
+    for _ in 0..ASKED {
+        let question = prompt::output(&format!("{schema:#}"), &problems)?;
+        let question = vec![message(Role::User, question)];
+        let (now, answer) = agent.give_result(schema, question).await;
+        *stopped = now;
+        stopped.final_message.clone_from(&words);
+        if !matches!(stopped.reason, StopKind::Finished) {
+            return Ok(Output::NotWanted);
+        }
+        match read(schema, &answer) {
+            Ok(result) => return note(phase, result, words),
+            Err(why) => problems = why,
+        }
+    }
+    Ok(Output::Unfit(problems.join("; ")))
+}
+
+fn note(phase: &Phase<'_>, mut result: Value, words: String) -> Result<Output> {
+    patchwright_journal::redact_strings(&mut result, &phase.run.world.redaction());
+    phase.run.journal(&Entry::Given { result: result.clone(), words })?;
+    Ok(Output::Given(result))
+}
+
+/// The result of a run that had come to its end and is on record.
+pub(super) fn recorded(lines: &[Line], brief: &Brief, stopped: &mut Stopped) -> Output {
+    match (given(lines), &brief.output_schema) {
+        (Some((result, words)), _) => {
+            words.clone_into(&mut stopped.final_message);
+            Output::Given(result.clone())
+        }
+        (None, Some(_)) => Output::Unfit("the model gave none".to_owned()),
+        (None, None) => Output::NotWanted,
+    }
+}
+
+fn given(lines: &[Line]) -> Option<(&Value, &str)> {
+    lines.iter().rev().find_map(|line| match &line.entry {
+        Entry::Given { result, words } => Some((result, words.as_str())),
+        _ => None,
+    })
+}
+
+/// The result in an answer; what is wrong with it otherwise.
+fn read(schema: &Value, answer: &str) -> std::result::Result<Value, Vec<String>> {
+    if answer.len() > MAX_BYTES {
+        return Err(vec![format!("it has {} bytes; at most {MAX_BYTES} are taken", answer.len())]);
+    }
+    let value: Value = serde_json::from_str(unfenced(answer))
+        .map_err(|err| vec![format!("it is not one JSON document: {err}")])?;
+    output_schema::validate(schema, &value)?;
+    Ok(value)
+}
+
+/// The text without the fence that models like to put around code.
+fn unfenced(answer: &str) -> &str {
+    let answer = answer.trim();
+    let inner = answer.strip_prefix("```json").or_else(|| answer.strip_prefix("```"));
+    inner.and_then(|inner| inner.strip_suffix("```")).unwrap_or(answer).trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::read;
+
+    #[test]
+    fn a_result_is_one_document_that_fits() {
+        let schema = json!({"type": "object", "required": ["a"]});
+        for answer in
+            ["{\"a\": 1}", " \n{\"a\":1}\n", "```json\n{\"a\": 1}\n```", "```\n{\"a\":1}```"]
+        {
+            assert_eq!(read(&schema, answer), Ok(json!({"a": 1})), "{answer}");
+        }
+        for answer in ["", "Done.", "{\"a\": 1} Done.", "{\"b\": 1}", "[]", "{\"a\": 1}{\"a\": 1}"]
+        {
+            assert!(read(&schema, answer).is_err(), "{answer}");
+        }
+    }
+}
