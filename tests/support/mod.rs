@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod browser;
 pub(crate) mod client_hello;
 pub(crate) mod docker;
+pub(crate) mod engines;
 pub(crate) mod git_http;
 pub(crate) mod git_quick;
 pub(crate) mod git_repo;

@@ -107,6 +107,9 @@ pub async fn run(fleet: &Fleet, options: WorkerOptions) -> Result<()> {
     };
     let ended = worker.work().await;
     worker.drain().await;
+    if let Some(sandbox) = fleet.sandbox.get() {
+        sandbox.rest().await;
+    }
     ended
 }
 

@@ -23,9 +23,8 @@ use super::api::bounded;
 use super::configuration::{self, SETUP_CAPABILITIES};
 use super::disk::until_filled;
 use super::pull::Image;
-use super::seccomp::{ASKED, Seccomp};
 use super::takedown::Container;
-use super::{CALL, DockerSandbox, hardening, owner};
+use super::{CALL, DockerSandbox, owner};
 use crate::client::Client;
 use crate::image::{self, NamedBy};
 use crate::services::{Service, ServiceState, listening};
@@ -136,19 +135,16 @@ impl DockerSandbox {
     ) -> Result<Container, SandboxError> {
         let purpose = format!("{}-{}", place.spec.purpose, service.name);
         let mut asked = body(place, service, image)?;
-        asked.labels = Some(owner::labels(&place.spec.run, &purpose, &self.owner));
-        if self.seccomp == Seccomp::Unconfined
-            && let Some(host) = &mut asked.host_config
-        {
-            host.security_opt.get_or_insert_default().push(ASKED.to_owned());
-        }
+        asked.labels = Some(owner::labels(&place.spec.run, &purpose, self.owner.id()));
+        self.adapt(&mut asked, place.limits);
+        let heart = self.owner.heart(&self.docker).await?;
         let id = self.create(&place.spec.run, &purpose, &asked).await?;
         // Removed when it is dropped, until it is kept.
-        let container = Container::new(&self.docker, id, place.limits.memory_bytes);
+        let container = Container::new(&self.docker, heart, id, place.limits.memory_bytes);
         let inspection =
             self.docker.inspect_container(&container.id, None::<InspectContainerOptions>);
         let made = bounded("inspect", CALL, inspection).await?;
-        let mismatches = hardening::differences(&asked, &made);
+        let mismatches = self.differences(&asked, &made);
         if !mismatches.is_empty() {
             return Err(SandboxError::HardeningMismatch(mismatches.join("; ")));
         }
