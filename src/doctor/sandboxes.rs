@@ -68,15 +68,17 @@ pub fn docker(engine: &Engine) -> Vec<Finding> {
     if let Some(module) = ["apparmor", "selinux"].into_iter().find(|name| named(name).is_some()) {
         findings.push(Finding::fine("docker confinement", module));
     }
-    if engine.name == "podman" {
-        findings.push(Finding::note(
-            "docker masked paths",
-            "Podman does not say which paths of /proc and /sys it hides: only that nobody told it to show them is checked",
-            None,
-        ));
-    }
+    findings.extend((engine.name == "podman").then(podman));
     findings.extend(engine.warnings.iter().map(|it| Finding::note("docker limits", it, None)));
     findings
+}
+
+fn podman() -> Finding {
+    Finding::broken(
+        "docker engine",
+        "Podman gives the root of a volume to the container's user: no container is started",
+        "use Docker (rootless, or with `userns-remap`) or `--sandbox local`",
+    )
 }
 
 /// What setup commands reach in a container when every host is allowed to them; nothing to say otherwise.
@@ -289,8 +291,8 @@ mod tests {
         let podman = Engine { name: "podman", ..engine(&["name=seccomp,profile=default"]) };
         let findings = docker(&podman);
         assert!(findings[0].message.starts_with("Podman 29.0.0"), "{}", findings[0]);
-        let masked = findings.iter().find(|found| found.what == "docker masked paths").unwrap();
-        assert_eq!(masked.state, CheckState::Note);
+        let refused = findings.iter().find(|found| found.what == "docker engine").unwrap();
+        assert_eq!(refused.state, CheckState::Broken);
     }
 
     #[test]

@@ -63,8 +63,12 @@ impl OtherEngine {
         let places = places.iter().flat_map(|(flag, place)| [*flag, place.as_str()]);
         let mut command = match kind {
             Kind::Remapped => {
-                let mut command = as_root("dockerd")?;
-                command.arg("--userns-remap=default").args(places).args(apart);
+                // In a network of its own: a daemon without a bridge removes the `docker0` of the one it is in, which
+                // is that of the machine's own engine.
+                as_root("dockerd")?;
+                let mut command = as_root("unshare")?;
+                command.args(["--net", "dockerd", "--userns-remap=default"]);
+                command.args(places).args(apart);
                 command
             }
             Kind::Rootless => {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use bollard::models::{ContainerCreateBody, ContainerInspectResponse};
+use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, InspectContainerOptions, StartContainerOptions,
     UploadToContainerOptionsBuilder,
@@ -17,7 +17,7 @@ use super::owner::{self, OWNER, RUN};
 use super::seccomp::{ASKED, Seccomp};
 use super::sweep::is_leftover;
 use super::takedown::{Container, remove_container};
-use super::{CALL, DockerSandbox, HOME, USER, VOLUME, hardening, podman};
+use super::{CALL, DockerSandbox, HOME, USER, VOLUME, hardening};
 use crate::client::Client;
 use crate::guest_binary;
 use crate::{ContainerLimits, SandboxError, Stop};
@@ -27,6 +27,9 @@ use patchwright_guest::programs;
 const SLOW_CALL: Duration = Duration::from_mins(5);
 /// How long the guest may take to say hello.
 const HELLO: Duration = Duration::from_secs(30);
+/// Seen with Podman 4.3, whatever the volume's own options say.
+const PODMAN: &str = "Podman gives the root of a volume to the container's user, so a command could replace the guest; \
+                      use Docker (rootless, or with `userns-remap`) or `--sandbox local`";
 /// Names that are tried when one is taken.
 pub(super) const NAMES: u32 = 20;
 
@@ -67,6 +70,9 @@ impl DockerSandbox {
         if let Some(why) = self.seccomp.refusal() {
             return Err(SandboxError::HardeningMismatch(why.to_owned()));
         }
+        if self.is_podman {
+            return Err(SandboxError::HardeningMismatch(PODMAN.to_owned()));
+        }
         if !self.unbounded.is_empty() {
             let what = self.unbounded.join(", ");
             let message =
@@ -74,7 +80,7 @@ impl DockerSandbox {
             return Err(SandboxError::HardeningMismatch(message));
         }
         let mut asked = configuration::body(shape)?;
-        self.adapt(&mut asked, shape.limits);
+        self.adapt(&mut asked);
         let relay = shape.egress.map(|_| "--relay");
         let home = shape.image.has_home().then_some("--watch-home");
         Ok(Order {
@@ -88,27 +94,11 @@ impl DockerSandbox {
     }
 
     /// In the words of this engine.
-    pub(super) fn adapt(&self, asked: &mut ContainerCreateBody, limits: &ContainerLimits) {
+    pub(super) fn adapt(&self, asked: &mut ContainerCreateBody) {
         if self.seccomp == Seccomp::Unconfined
             && let Some(host) = &mut asked.host_config
         {
             host.security_opt.get_or_insert_default().push(ASKED.to_owned());
-        }
-        if self.is_podman {
-            podman::translate(asked, limits);
-        }
-    }
-
-    /// What the engine made that is looser than asked for.
-    pub(super) fn differences(
-        &self,
-        asked: &ContainerCreateBody,
-        made: &ContainerInspectResponse,
-    ) -> Vec<String> {
-        if self.is_podman {
-            hardening::differences(asked, &podman::in_dockers_words(asked, made))
-        } else {
-            hardening::differences(asked, made)
         }
     }
 
@@ -118,7 +108,7 @@ impl DockerSandbox {
         order: &Order,
     ) -> Result<(Container, Client), SandboxError> {
         let heart = self.owner.heart(&self.docker).await?;
-        let id = self.create(&order.run, order.purpose, &order.asked).await?;
+        let id = Box::pin(self.create(&order.run, order.purpose, &order.asked)).await?;
         let mut container = Container::new(&self.docker, heart, id, order.limits.memory_bytes);
         match self.start_guest(order, &mut container).await {
             Ok(client) => {
@@ -142,7 +132,7 @@ impl DockerSandbox {
         let id = container.id.clone();
         let inspection = self.docker.inspect_container(&id, None::<InspectContainerOptions>);
         let mismatches =
-            self.differences(&order.asked, &bounded("inspect", CALL, inspection).await?);
+            hardening::differences(&order.asked, &bounded("inspect", CALL, inspection).await?);
         if !mismatches.is_empty() {
             return Err(SandboxError::HardeningMismatch(mismatches.join("; ")));
         }
@@ -182,7 +172,7 @@ impl DockerSandbox {
             if !err.is_conflict() || number >= NAMES {
                 return Err(err.into());
             }
-            if !self.removed_leftover(&name, run).await? {
+            if !Box::pin(self.removed_leftover(&name, run)).await? {
                 number += 1;
             }
         }
@@ -200,7 +190,7 @@ impl DockerSandbox {
         let labels = made.config.and_then(|config| config.labels).unwrap_or_default();
         let is_of_run = labels.get(RUN).is_some_and(|label| label == run);
         let id = made.id.as_deref().unwrap_or(name);
-        if !is_of_run || !is_leftover(&self.docker, &self.owner, id, labels).await? {
+        if !is_of_run || !Box::pin(is_leftover(&self.docker, &self.owner, id, labels)).await? {
             return Ok(false);
         }
         remove_container(&self.docker, id).await?;

@@ -214,7 +214,7 @@ pub(super) fn ulimits() -> Vec<ResourcesUlimits> {
     vec![ulimit("core", 0), ulimit("nofile", OPEN_FILES), ulimit("fsize", FILE_BYTES)]
 }
 
-pub(super) fn ulimit(name: &str, value: i64) -> ResourcesUlimits {
+fn ulimit(name: &str, value: i64) -> ResourcesUlimits {
     ResourcesUlimits { name: Some(name.to_owned()), soft: Some(value), hard: Some(value) }
 }
 

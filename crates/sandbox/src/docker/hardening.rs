@@ -9,10 +9,9 @@ use std::fmt::Debug;
 use bollard::models::{ContainerCreateBody, ContainerInspectResponse, HealthConfig, HostConfig};
 
 /// Paths of /proc and /sys that Docker must hide.
-pub(super) const MASKED: &[&str] =
-    &["/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware"];
+const MASKED: &[&str] = &["/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware"];
 /// Paths of /proc that must not be writable.
-pub(super) const READ_ONLY: &[&str] =
+const READ_ONLY: &[&str] =
     &["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 /// What is looser than asked for, one sentence each; empty when all is well.

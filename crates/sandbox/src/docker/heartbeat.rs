@@ -62,7 +62,7 @@ impl Heart {
                     }
                     // The last one counts for a while; the guests' streams show that they are used, too.
                     Err(err) => {
-                        tracing::warn!(err = err.cause(), "cannot show that this process lives")
+                        tracing::warn!(err = err.cause(), "cannot show that this process lives");
                     }
                 }
             }
@@ -74,7 +74,7 @@ impl Heart {
     pub(super) async fn end(self) {
         let Heart { docker, last, beating } = self;
         beating.abort();
-        // A beat that was on its way is finished or not there, before its volume's name is read.
+        // The volume of a beat that is cut off on its way is found by the next sweep.
         let _ = beating.await;
         let last = last.lock().clone();
         remove(&docker, &last).await;

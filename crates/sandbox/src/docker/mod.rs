@@ -14,7 +14,6 @@ mod disk;
 mod hardening;
 mod heartbeat;
 mod owner;
-mod podman;
 mod pull;
 mod seccomp;
 mod services;
@@ -131,7 +130,8 @@ impl DockerSandbox {
             info.ncpu.and_then(|count| i32::try_from(count).ok()).map_or(1.0, f64::from);
         let version = bounded("version", CALL, docker.version()).await;
         let parts = version.map_err(|err| no_docker(err.cause()))?.components.unwrap_or_default();
-        let (is_podman, unbounded) = (podman::is_podman(&parts), unbounded(&info));
+        let (is_podman, unbounded) =
+            (parts.iter().any(|part| part.name.starts_with("Podman")), unbounded(&info));
         let seccomp = Seccomp::of(&info.security_options.unwrap_or_default());
         let (owner, public) = (Arc::new(Owner::new(Pulse::default())), Arc::default());
         Ok(DockerSandbox {
@@ -231,7 +231,7 @@ impl Sandbox for DockerSandbox {
             let (reference, description) = (base.id, base.description);
             return Ok(PreparedImage { reference, description, ..PreparedImage::default() });
         }
-        self.with_setup(&base, spec).await
+        Box::pin(self.with_setup(&base, spec)).await
     }
 
     async fn start(&self, spec: &SandboxSpec) -> Result<Running, SandboxError> {
@@ -252,7 +252,7 @@ impl Sandbox for DockerSandbox {
         let order = self.order(&shape)?;
         let (mut container, client) = match self.take_warm(&order).await {
             Some(waiting) => waiting,
-            None => self.bring_up(&order).await?,
+            None => Box::pin(self.bring_up(&order)).await?,
         };
         self.leave_warm(&order);
         if let Some(egress) = shape.egress {
@@ -272,7 +272,7 @@ impl Sandbox for DockerSandbox {
     }
 
     async fn sweep(&self, run: Option<&str>) -> Result<Vec<String>, SandboxError> {
-        sweep::sweep(&self.docker, &self.owner, run).await
+        Box::pin(sweep::sweep(&self.docker, &self.owner, run)).await
     }
 
     async fn rest(&self) {

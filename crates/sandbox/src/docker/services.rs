@@ -24,7 +24,7 @@ use super::configuration::{self, SETUP_CAPABILITIES};
 use super::disk::until_filled;
 use super::pull::Image;
 use super::takedown::Container;
-use super::{CALL, DockerSandbox, owner};
+use super::{CALL, DockerSandbox, hardening, owner};
 use crate::client::Client;
 use crate::image::{self, NamedBy};
 use crate::services::{Service, ServiceState, listening};
@@ -103,7 +103,7 @@ impl DockerSandbox {
             ports: ports(&image),
             ..ServiceState::default()
         };
-        let mut container = match self.run_service(&place, service, &image).await {
+        let mut container = match Box::pin(self.run_service(&place, service, &image)).await {
             Ok(container) => container,
             Err(err) => {
                 state.problem = Some(err.to_string());
@@ -136,15 +136,15 @@ impl DockerSandbox {
         let purpose = format!("{}-{}", place.spec.purpose, service.name);
         let mut asked = body(place, service, image)?;
         asked.labels = Some(owner::labels(&place.spec.run, &purpose, self.owner.id()));
-        self.adapt(&mut asked, place.limits);
+        self.adapt(&mut asked);
         let heart = self.owner.heart(&self.docker).await?;
-        let id = self.create(&place.spec.run, &purpose, &asked).await?;
+        let id = Box::pin(self.create(&place.spec.run, &purpose, &asked)).await?;
         // Removed when it is dropped, until it is kept.
         let container = Container::new(&self.docker, heart, id, place.limits.memory_bytes);
         let inspection =
             self.docker.inspect_container(&container.id, None::<InspectContainerOptions>);
         let made = bounded("inspect", CALL, inspection).await?;
-        let mismatches = self.differences(&asked, &made);
+        let mismatches = hardening::differences(&asked, &made);
         if !mismatches.is_empty() {
             return Err(SandboxError::HardeningMismatch(mismatches.join("; ")));
         }

@@ -69,7 +69,7 @@ impl DockerSandbox {
         let (made, is_cached) = match found {
             Some(image) if is_known(&image) => (image, true),
             old => {
-                if let Some(setup) = self.make(base, spec, network, &name).await? {
+                if let Some(setup) = Box::pin(self.make(base, spec, network, &name)).await? {
                     let (reference, description) = (base.id.clone(), base.description.clone());
                     return Ok(PreparedImage {
                         reference,
@@ -139,7 +139,7 @@ impl DockerSandbox {
             services: &[],
             owner: self.owner.id(),
         };
-        let (container, client) = self.bring_up(&self.order(&shape)?).await?;
+        let (container, client) = Box::pin(self.bring_up(&self.order(&shape)?)).await?;
         if let Some(egress) = shape.egress {
             egress.relay(&client);
         }

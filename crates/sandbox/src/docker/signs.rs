@@ -136,8 +136,13 @@ pub(super) fn verdict(standing: Standing, ages: Ages, now: u64) -> Verdict {
                 _ => Verdict::Abandoned,
             }
         }
-        Standing::Unknown { deadline } if is_quiet(deadline, ages) => Verdict::Abandoned,
-        Standing::Unknown { .. } => Verdict::Keep,
+        Standing::Unknown { deadline } => {
+            if is_quiet(deadline, ages) {
+                Verdict::Abandoned
+            } else {
+                Verdict::Keep
+            }
+        }
     }
 }
 

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{InspectContainerOptions, RenameContainerOptionsBuilder};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::api::bounded;
 use super::bring_up::{NAMES, Order, name};
 use super::takedown::Container;
-use super::{CALL, DockerSandbox};
+use super::{CALL, DockerSandbox, hardening};
 use crate::SandboxError;
 use crate::client::Client;
 
@@ -92,23 +92,11 @@ impl Pool {
             }
             // Those of the same shape are as good as the new one.
             let Some(oldest) = state.waiting.iter().position(|warm| warm.key != *key) else {
-                return if gone.is_empty() { None } else { self.give_up(state, gone) };
+                return if gone.is_empty() { None } else { give_up(state, gone) };
             };
             let oldest = state.waiting.remove(oldest);
             gone.push(oldest);
         }
-    }
-
-    /// There is no room, whatever goes.
-    fn give_up(
-        &self,
-        mut state: parking_lot::MutexGuard<'_, State>,
-        gone: Vec<Warm>,
-    ) -> Option<Vec<Warm>> {
-        for (at, warm) in gone.into_iter().enumerate() {
-            state.waiting.insert(at, warm);
-        }
-        None
     }
 
     /// What was made, or was not.
@@ -125,6 +113,14 @@ impl Pool {
         let age = self.limits.age;
         state.waiting.extract_if(.., |warm| warm.since.elapsed() >= age).collect()
     }
+}
+
+/// There is no room, whatever goes: all stay.
+fn give_up(mut state: MutexGuard<'_, State>, gone: Vec<Warm>) -> Option<Vec<Warm>> {
+    for (at, warm) in gone.into_iter().enumerate() {
+        state.waiting.insert(at, warm);
+    }
+    None
 }
 
 impl Warm {
@@ -159,7 +155,7 @@ impl DockerSandbox {
         let inspection = self.docker.inspect_container(id, None::<InspectContainerOptions>);
         let (made, alive) = tokio::join!(bounded("inspect", CALL, inspection), warm.client.ping());
         alive.map_err(|err| SandboxError::Gone(err.to_string()))?;
-        let mismatches = self.differences(&warm.asked, &made?);
+        let mismatches = hardening::differences(&warm.asked, &made?);
         if !mismatches.is_empty() {
             return Err(SandboxError::HardeningMismatch(mismatches.join("; ")));
         }
@@ -187,7 +183,7 @@ impl DockerSandbox {
             for warm in gone {
                 warm.remove().await;
             }
-            let made = sandbox.bring_up(&order).await;
+            let made = Box::pin(sandbox.bring_up(&order)).await;
             if let Err(err) = &made {
                 tracing::info!(%err, "no sandbox is kept ready");
             }
@@ -296,7 +292,7 @@ mod tests {
             |order| order.asked.user = Some("0:0".to_owned()),
             |order| {
                 order.asked.host_config.as_mut().unwrap().extra_hosts =
-                    Some(vec!["db:127.0.0.1".to_owned()])
+                    Some(vec!["db:127.0.0.1".to_owned()]);
             },
             |order| order.guest = vec!["--relay"],
             |order| order.limits.workspace_files = 1,
