@@ -1,4 +1,5 @@
-//! How long a sandbox takes until its guest answers, step by step, beside a bare `docker run`.
+//! How long a sandbox takes until its guest answers, step by step, beside a bare `docker run`, and beside one that
+//! has waited for it.
 //!
 //! `cargo bench --bench container` with Docker and the test images (`.ci/images`). Prints the median
 //! and the 90th percentile of each row; asserts nothing.
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use patchwright_sandbox::docker::DockerSandbox;
+use patchwright_sandbox::docker::{DockerSandbox, WarmLimits};
 use patchwright_sandbox::{ContainerLimits, PreparedImage, Sandbox, SandboxSpec};
 
 const IMAGE: &str = "patchwright-test:1";
@@ -39,12 +40,16 @@ async fn measure() {
         egress: None,
         services: Vec::new(),
     };
-    let mut rows: [(&str, Vec<Duration>); 5] = [
+    let warm = WarmLimits { count: 1, age: Duration::from_mins(5), memory_bytes: 8 << 30 };
+    let waiting = DockerSandbox::connect(None).await.unwrap().with_warm(warm);
+    waiting.start(&spec).await.unwrap().stop().await.unwrap();
+    let mut rows: [(&str, Vec<Duration>); 6] = [
         ("start until the guest answers", Vec::new()),
         ("upload 50 MB", Vec::new()),
         ("stop", Vec::new()),
         ("start + upload + stop", Vec::new()),
         ("docker run --rm --network none IMAGE true", Vec::new()),
+        ("start of a waiting one until it answers", Vec::new()),
     ];
     for _ in 0..ROUNDS {
         let whole = Instant::now();
@@ -66,7 +71,16 @@ async fn measure() {
             .unwrap();
         assert!(status.success());
         rows[4].1.push(bare.elapsed());
+
+        // Until the next one waits; a run is further apart than that.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let warm = Instant::now();
+        let running = waiting.start(&spec).await.unwrap();
+        running.client.ping().await.unwrap();
+        rows[5].1.push(warm.elapsed());
+        running.stop().await.unwrap();
     }
+    waiting.rest().await;
     println!("{ROUNDS} rounds, milliseconds     p50     p90");
     for (name, mut times) in rows {
         times.sort();

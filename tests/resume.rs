@@ -318,7 +318,7 @@ pub(crate) fn meanwhile(world: &TestWorld, args: &[&str], change: impl FnOnce())
 }
 
 /// Waits until the journal of the only run is as it should be.
-fn until(world: &TestWorld, reached: impl Fn(&str) -> bool) {
+pub(crate) fn until(world: &TestWorld, reached: impl Fn(&str) -> bool) {
     wait_for(|| {
         let runs = world.runs();
         let journal = runs.first().map(|run| run.join("journal.jsonl"));

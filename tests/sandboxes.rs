@@ -2,9 +2,12 @@
 
 mod boundary;
 mod engine;
+mod engines;
 mod images;
 mod lifecycle;
 mod network;
+mod owners;
+mod warm;
 
 use std::collections::BTreeMap;
 

@@ -5,13 +5,25 @@ use super::Finding;
 use patchwright_guest::enforced::Enforced;
 use patchwright_sandbox::docker::{Engine, Seccomp};
 
+const CONTROLLERS: &str = "enable the controllers of control groups (for memory on Debian: `cgroup_enable=memory \
+                           swapaccount=1` on the kernel's command line)";
+/// Source: Docker's and Podman's pages about rootless mode: limits need version 2 of control groups, and systemd hands
+/// ordinary users memory and processes only unless it is told to.
+const ROOTLESS: &str = "boot with control groups of version 2 (`systemd.unified_cgroup_hierarchy=1`), and hand all of \
+                        them to users: `Delegate=cpu cpuset io memory pids` in \
+                        `/etc/systemd/system/user@.service.d/delegate.conf`; or use an engine with `userns-remap`";
+
 /// What the Docker engine can enforce.
 pub fn docker(engine: &Engine) -> Vec<Finding> {
     let mut findings = vec![Finding::fine(
         "docker",
         format!(
-            "engine {} (API {}), cgroup v{}, storage {}",
-            engine.version, engine.api_version, engine.cgroup_version, engine.storage
+            "{} {} (API {}), cgroup v{}, storage {}",
+            if engine.name == "podman" { "Podman" } else { "engine" },
+            engine.version,
+            engine.api_version,
+            engine.cgroup_version,
+            engine.storage
         ),
     )];
     let named = |name: &str| {
@@ -45,18 +57,28 @@ pub fn docker(engine: &Engine) -> Vec<Finding> {
         Finding::fine("docker limits", "memory, swap, cpus and processes are bounded")
     } else {
         let what = engine.unbounded.join(", ");
-        Finding::broken(
-            "docker limits",
-            format!("this kernel does not bound {what}: no container is started"),
-            "enable the controllers of control groups (for memory on Debian: `cgroup_enable=memory \
-             swapaccount=1` on the kernel's command line)",
-        )
+        let (who, fix) = if named("rootless").is_some() {
+            ("a rootless engine", ROOTLESS)
+        } else {
+            ("this kernel", CONTROLLERS)
+        };
+        let message = format!("{who} does not bound {what} here: no container is started");
+        Finding::broken("docker limits", message, fix)
     });
     if let Some(module) = ["apparmor", "selinux"].into_iter().find(|name| named(name).is_some()) {
         findings.push(Finding::fine("docker confinement", module));
     }
+    findings.extend((engine.name == "podman").then(podman));
     findings.extend(engine.warnings.iter().map(|it| Finding::note("docker limits", it, None)));
     findings
+}
+
+fn podman() -> Finding {
+    Finding::broken(
+        "docker engine",
+        "Podman gives the root of a volume to the container's user: no container is started",
+        "use Docker (rootless, or with `userns-remap`) or `--sandbox local`",
+    )
 }
 
 /// What setup commands reach in a container when every host is allowed to them; nothing to say otherwise.
@@ -202,6 +224,7 @@ mod tests {
 
     fn engine(security: &[&str]) -> Engine {
         Engine {
+            name: "docker",
             version: "29.0.0".to_owned(),
             api_version: "1.52".to_owned(),
             cgroup_version: "2".to_owned(),
@@ -240,6 +263,36 @@ mod tests {
             let found = findings.iter().find(|found| found.what == "docker seccomp").unwrap();
             assert_eq!((found.state, found.message.as_str()), (state, message));
         }
+    }
+
+    #[test]
+    fn says_which_limits_an_engine_cannot_set() {
+        let all = vec!["memory", "swap", "cpus", "processes"];
+        let rootless = Engine {
+            unbounded: all,
+            cgroup_version: "1".to_owned(),
+            ..engine(&["name=seccomp,profile=default", "name=rootless"])
+        };
+        let kernel =
+            Engine { unbounded: vec!["swap"], ..engine(&["name=seccomp,profile=default"]) };
+        for (engine, message, fix) in [
+            (
+                rootless,
+                "a rootless engine does not bound memory, swap, cpus, processes here: no container is started",
+                ROOTLESS,
+            ),
+            (kernel, "this kernel does not bound swap here: no container is started", CONTROLLERS),
+        ] {
+            let findings = docker(&engine);
+            let found = findings.iter().find(|found| found.what == "docker limits").unwrap();
+            assert_eq!((found.state, found.message.as_str()), (CheckState::Broken, message));
+            assert!(found.to_string().contains(fix), "{found}");
+        }
+        let podman = Engine { name: "podman", ..engine(&["name=seccomp,profile=default"]) };
+        let findings = docker(&podman);
+        assert!(findings[0].message.starts_with("Podman 29.0.0"), "{}", findings[0]);
+        let refused = findings.iter().find(|found| found.what == "docker engine").unwrap();
+        assert_eq!(refused.state, CheckState::Broken);
     }
 
     #[test]

@@ -253,3 +253,32 @@ async fn an_image_cannot_loosen_the_container() {
     assert_eq!(values, Vec::<String>::new());
     assert_nothing_left(&docker).await;
 }
+
+/// Workers of one machine have the same state folder, and the engine's images.
+#[tokio::test]
+async fn workers_that_need_the_same_setup_at_once_do_it_once() {
+    let Some(docker) = docker().await else { return };
+    let state = tempfile::tempdir().unwrap();
+    let setup = [format!("sleep 2; mkdir -p /opt; echo {} > /opt/marker", docker.run)];
+    let run = || crate::support::docker::fresh_run();
+    let runs = [run(), run(), run()];
+    let sandboxes = [
+        connected(state.path()).await,
+        connected(state.path()).await,
+        connected(state.path()).await,
+    ];
+    let specs = runs.each_ref().map(|run| image_spec(run, IMAGE, &setup, None));
+    let (one, two, three) = tokio::join!(
+        sandboxes[0].prepare(&specs[0]),
+        sandboxes[1].prepare(&specs[1]),
+        sandboxes[2].prepare(&specs[2]),
+    );
+    let made = [one.unwrap(), two.unwrap(), three.unwrap()];
+    assert_eq!(made.iter().filter(|image| !image.is_cached).count(), 1, "{made:?}");
+    assert!(made.iter().all(|image| image.reference == made[0].reference), "{made:?}");
+    remove_image(&docker, &made[0].reference).await;
+}
+
+async fn connected(state: &std::path::Path) -> patchwright_sandbox::docker::DockerSandbox {
+    patchwright_sandbox::docker::DockerSandbox::connect(None).await.unwrap().in_state(state)
+}

@@ -37,6 +37,7 @@ use patchwright_provider::catalogue::Fields;
 use patchwright_provider::endpoint;
 use patchwright_provider::item::Wire;
 use patchwright_sandbox::ContainerLimits;
+use patchwright_sandbox::docker::WarmLimits;
 use patchwright_types::task::Limits;
 
 /// Everything that can be configured, resolved. Holds no secret, so it may be journaled.
@@ -100,6 +101,9 @@ pub struct Config {
     pub verify: Vec<String>,
     pub limits: Limits,
     pub container: ContainerLimits,
+    /// Containers that wait for runs.
+    #[serde(default)]
+    pub warm: Warm,
     pub policy: Policy,
     pub publish: Publish,
     #[serde(default)]
@@ -206,6 +210,23 @@ pub enum Tenants {
     One,
     /// Many, in campaigns or behind webhooks.
     Many,
+}
+
+/// How many started containers wait for runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warm {
+    /// As many as the command usually has when nobody says.
+    pub count: Option<usize>,
+    pub age: Duration,
+    pub memory_bytes: u64,
+}
+
+impl Warm {
+    /// With the number that a command has when nobody says one.
+    pub fn or(&self, count: usize) -> WarmLimits {
+        let count = self.count.unwrap_or(count);
+        WarmLimits { count, age: self.age, memory_bytes: self.memory_bytes }
+    }
 }
 
 /// Where commands run.

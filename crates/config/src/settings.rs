@@ -407,6 +407,17 @@ publishing! {
 
         /// files in the workspace
         workspace_files: u64 => container.workspace_files, Operator;
+
+        /// started containers that wait for the next run; see [the sandbox](sandbox.md#warm-starts)
+        warm: usize => warm.count, Operator
+            default "2 where many runs are worked on (`serve`, `worker`, `schedule`, `batch run`), otherwise 0";
+
+        /// how long one waits
+        warm_age: Duration as (deserialize_with = "read::file_duration") => warm.age, Operator
+            least (SECOND);
+
+        /// the memory limits of all that wait, together
+        warm_memory: u64 as (deserialize_with = "read::file_size") => warm.memory_bytes, Operator;
     }
 
     /// The section `policy`.

@@ -51,6 +51,9 @@ pub trait Sandbox: Send + Sync {
     /// Removes what killed runs left: everything with our labels and this run id, or, without a run
     /// id, everything of ours whose owner process is gone.
     async fn sweep(&self, run: Option<&str>) -> Result<Vec<String>, SandboxError>;
+
+    /// Removes what is kept ready for later runs. It can be used again.
+    async fn rest(&self) {}
 }
 
 /// What to make ready before a run.

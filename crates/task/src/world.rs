@@ -33,6 +33,9 @@ use patchwright_tools::mcp::headers::Headers;
 use patchwright_tools::profile::{self, Profile};
 use patchwright_tools::registry::ToolSet;
 
+/// Sandboxes that wait for runs in a process that has one run.
+const WARM_OF_ONE: usize = 0;
+
 /// Everything a run needs of the outside.
 pub struct World {
     forge: Option<Arc<dyn Forge>>,
@@ -173,7 +176,7 @@ impl World {
             provider,
             model,
             fallbacks,
-            sandbox: sandbox(config, env, &state).await?,
+            sandbox: sandbox(config, env, &state, WARM_OF_ONE).await?,
             clock: Clock::new(env)?,
             hosted_tools,
             mcp_headers: Headers::look_up(&config.mcp, env),
@@ -322,13 +325,22 @@ fn check_profile(setting: &str, name: &str) -> Result<()> {
         .hint(format!("the profiles are {}", names.join(", "))))
 }
 
-/// Where commands run, as the configuration chooses; Docker is asked whether it is there.
+/// Where commands run, as the configuration chooses; Docker is asked whether it is there. So many sandboxes
+/// wait for runs where the configuration does not say how many.
 ///
 /// # Errors
 /// Without it.
-pub async fn sandbox(config: &Config, env: &Env, state: &Path) -> Result<Arc<dyn Sandbox>> {
+pub async fn sandbox(
+    config: &Config,
+    env: &Env,
+    state: &Path,
+    warm: usize,
+) -> Result<Arc<dyn Sandbox>> {
     Ok(match config.sandbox {
-        SandboxChoice::Docker => Arc::new(DockerSandbox::connect(env.var("DOCKER_HOST")).await?),
+        SandboxChoice::Docker => {
+            let docker = DockerSandbox::connect(env.var("DOCKER_HOST")).await?.in_state(state);
+            Arc::new(docker.with_warm(config.warm.or(warm)))
+        }
         SandboxChoice::Local => Arc::new(LocalSandbox::new(state.to_owned())),
     })
 }

@@ -7,6 +7,7 @@
 pub(super) mod verdict;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +23,7 @@ use crate::store::StoreError;
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_config::Config;
 use patchwright_forge::{Forge, RepositoryId};
+use patchwright_sandbox::Sandbox;
 use patchwright_task::campaign::{self, RetryDecision, TargetError};
 use patchwright_task::retention;
 use patchwright_task::review;
@@ -308,14 +310,37 @@ fn headline(campaign: &Campaign) -> String {
     first.map_or_else(|| format!("Campaign {}", campaign.name), str::to_owned)
 }
 
+/// Sandboxes that wait for runs.
+const WARM: usize = 2;
+/// Between two looks for what killed processes have left: those of other machines and containers show only after a
+/// while that they are gone.
+const SWEEP: Duration = Duration::from_mins(5);
+
+/// Removes what killed processes left.
+async fn sweep(sandbox: &dyn Sandbox) {
+    match sandbox.sweep(None).await {
+        Ok(left) if left.is_empty() => {}
+        Ok(left) => tracing::info!(?left, "leftovers of killed processes were removed"),
+        Err(err) => tracing::debug!(%err, "the sweep failed"),
+    }
+}
+
+/// The same from time to time.
+async fn sweep_on(sandbox: Arc<dyn Sandbox>, ending: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = ending.cancelled() => return,
+            () = tokio::time::sleep(SWEEP) => sweep(sandbox.as_ref()).await,
+        }
+    }
+}
+
 /// What all runs of this process share; the sandbox is made once it is needed.
 pub async fn shared(fleet: &Fleet, config: &Config) -> Result<Shared> {
     let sandbox = fleet.sandbox.get_or_try_init(|| async {
-        let sandbox = world::sandbox(config, &fleet.env, &fleet.state).await?;
-        // Once per process: removes what killed processes left.
-        if let Err(err) = sandbox.sweep(None).await {
-            tracing::debug!(%err, "the sweep failed");
-        }
+        let sandbox = world::sandbox(config, &fleet.env, &fleet.state, WARM).await?;
+        sweep(sandbox.as_ref()).await;
+        tokio::spawn(sweep_on(Arc::clone(&sandbox), fleet.drain.clone()));
         tokio::spawn(retention::keep_small(fleet.state.clone(), fleet.clock, fleet.drain.clone()));
         Ok::<_, Failure>(sandbox)
     });

@@ -119,6 +119,9 @@ pub async fn run(fleet: &Fleet, options: WorkerOptions) -> Result<()> {
     // With a database that cannot be used there is nothing to wait for.
     let time = if ended.is_ok() { fleet.drain_time } else { Duration::ZERO };
     worker.drain(time).await;
+    if let Some(sandbox) = fleet.sandbox.get() {
+        sandbox.rest().await;
+    }
     ended
 }
 

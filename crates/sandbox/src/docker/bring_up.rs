@@ -1,6 +1,7 @@
 //! From nothing to a serving guest: create, check, fill, start, attach. Whatever fails on the way,
 //! the container is removed.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use bollard::models::ContainerCreateBody;
@@ -12,41 +13,104 @@ use bollard::query_parameters::{
 use super::api::{ApiError, bounded};
 use super::attach::attach;
 use super::configuration::{self, Shape, Task};
-use super::owner::{RUN, Standing, standing};
+use super::owner::{self, OWNER, RUN};
 use super::seccomp::{ASKED, Seccomp};
+use super::sweep::is_leftover;
 use super::takedown::{Container, remove_container};
 use super::{CALL, DockerSandbox, HOME, USER, VOLUME, hardening};
 use crate::client::Client;
 use crate::guest_binary;
-use crate::{SandboxError, Stop};
+use crate::{ContainerLimits, SandboxError, Stop};
 use patchwright_guest::programs;
 
 /// Creating copies what setup left into the volume; starting may wait for a slow disk.
 const SLOW_CALL: Duration = Duration::from_mins(5);
 /// How long the guest may take to say hello.
 const HELLO: Duration = Duration::from_secs(30);
+/// Seen with Podman 4.3, whatever the volume's own options say.
+const PODMAN: &str = "Podman gives the root of a volume to the container's user, so a command could replace the guest; \
+                      use Docker (rootless, or with `userns-remap`) or `--sandbox local`";
 /// Names that are tried when one is taken.
-const NAMES: u32 = 20;
+pub(super) const NAMES: u32 = 20;
+
+/// A container to be made, and what its guest is told.
+pub(super) struct Order {
+    pub(super) asked: ContainerCreateBody,
+    pub(super) run: String,
+    pub(super) purpose: &'static str,
+    pub(super) limits: ContainerLimits,
+    pub(super) task: Task,
+    pub(super) guest: Vec<&'static str>,
+}
+
+impl Order {
+    /// One of the same shape, for somebody else.
+    pub(super) fn of(&self, run: &str, purpose: &'static str) -> Order {
+        let mut asked = self.asked.clone();
+        let relabel = |labels: &mut Option<HashMap<String, String>>| {
+            if let Some(labels) = labels {
+                let owner = labels.get(OWNER).cloned().unwrap_or_default();
+                *labels = owner::labels(run, purpose, &owner);
+            }
+        };
+        relabel(&mut asked.labels);
+        let mounts = asked.host_config.iter_mut().flat_map(|host| host.mounts.iter_mut().flatten());
+        for options in mounts.filter_map(|mount| mount.volume_options.as_mut()) {
+            relabel(&mut options.labels);
+        }
+        let (limits, guest) = (self.limits.clone(), self.guest.clone());
+        Order { asked, run: run.to_owned(), purpose, limits, task: self.task, guest }
+    }
+}
 
 impl DockerSandbox {
-    /// Starts a container of this shape with a guest in it. An engine without seccomp is looser
-    /// than any container is asked for; one whose daemon applies no profile is asked for its own.
-    pub(super) async fn bring_up(
-        &self,
-        shape: &Shape<'_>,
-    ) -> Result<(Container, Client), SandboxError> {
+    /// What the engine is asked for to get this shape. An engine without seccomp is looser than any container is
+    /// asked for; one whose daemon applies no profile is asked for its own.
+    pub(super) fn order(&self, shape: &Shape<'_>) -> Result<Order, SandboxError> {
         if let Some(why) = self.seccomp.refusal() {
             return Err(SandboxError::HardeningMismatch(why.to_owned()));
         }
+        if self.is_podman {
+            return Err(SandboxError::HardeningMismatch(PODMAN.to_owned()));
+        }
+        if !self.unbounded.is_empty() {
+            let what = self.unbounded.join(", ");
+            let message =
+                format!("the engine does not bound {what}; `patchwright doctor` says more");
+            return Err(SandboxError::HardeningMismatch(message));
+        }
         let mut asked = configuration::body(shape)?;
+        self.adapt(&mut asked);
+        let relay = shape.egress.map(|_| "--relay");
+        let home = shape.image.has_home().then_some("--watch-home");
+        Ok(Order {
+            asked,
+            run: shape.run.to_owned(),
+            purpose: shape.purpose,
+            limits: shape.limits.clone(),
+            task: shape.task,
+            guest: relay.into_iter().chain(home).collect(),
+        })
+    }
+
+    /// In the words of this engine.
+    pub(super) fn adapt(&self, asked: &mut ContainerCreateBody) {
         if self.seccomp == Seccomp::Unconfined
             && let Some(host) = &mut asked.host_config
         {
             host.security_opt.get_or_insert_default().push(ASKED.to_owned());
         }
-        let id = self.create(shape.run, shape.purpose, &asked).await?;
-        let mut container = Container::new(&self.docker, id, shape.limits.memory_bytes);
-        match self.start_guest(shape, &asked, &mut container).await {
+    }
+
+    /// Starts a container with a guest in it.
+    pub(super) async fn bring_up(
+        &self,
+        order: &Order,
+    ) -> Result<(Container, Client), SandboxError> {
+        let heart = self.owner.heart(&self.docker).await?;
+        let id = Box::pin(self.create(&order.run, order.purpose, &order.asked)).await?;
+        let mut container = Container::new(&self.docker, heart, id, order.limits.memory_bytes);
+        match self.start_guest(order, &mut container).await {
             Ok(client) => {
                 container.keep();
                 Ok((container, client))
@@ -62,34 +126,25 @@ impl DockerSandbox {
 
     async fn start_guest(
         &self,
-        shape: &Shape<'_>,
-        asked: &ContainerCreateBody,
+        order: &Order,
         container: &mut Container,
     ) -> Result<Client, SandboxError> {
         let id = container.id.clone();
         let inspection = self.docker.inspect_container(&id, None::<InspectContainerOptions>);
         let mismatches =
-            hardening::differences(asked, &bounded("inspect", CALL, inspection).await?);
+            hardening::differences(&order.asked, &bounded("inspect", CALL, inspection).await?);
         if !mismatches.is_empty() {
             return Err(SandboxError::HardeningMismatch(mismatches.join("; ")));
         }
-        self.upload(&id, shape.task).await?;
+        self.upload(&id, order.task).await?;
         let start = self.docker.start_container(&id, None::<StartContainerOptions>);
         bounded("start", SLOW_CALL, start).await?;
-        let user = asked.user.clone().unwrap_or_default();
-        let relay = shape.egress.map(|_| "--relay");
-        let home = shape.image.has_home().then_some("--watch-home");
-        let more: Vec<&str> = relay.into_iter().chain(home).collect();
+        let user = order.asked.user.clone().unwrap_or_default();
         let (session, reader, writer) =
-            attach(&self.docker, &id, &user, shape.limits, &more).await?;
+            attach(&self.docker, &id, &user, &order.limits, &order.guest).await?;
         container.session = Some(session);
         match Client::connect(reader, writer, HELLO).await {
-            Ok(client) => {
-                if let Some(egress) = shape.egress {
-                    egress.relay(&client);
-                }
-                Ok(client)
-            }
+            Ok(client) => Ok(client),
             Err(err) => {
                 let reason = container.autopsy().await.unwrap_or_default();
                 Err(SandboxError::Gone(format!("the guest did not start: {err}; {reason}")))
@@ -105,23 +160,21 @@ impl DockerSandbox {
         purpose: &str,
         asked: &ContainerCreateBody,
     ) -> Result<String, SandboxError> {
-        let base = format!("patchwright-{}-{}", plain(run), plain(purpose));
-        let mut name = base.clone();
-        let mut next = 2;
+        let mut number = 1;
         loop {
+            let name = name(run, purpose, number);
             let options = CreateContainerOptionsBuilder::default().name(&name).build();
             let creation = self.docker.create_container(Some(options), asked.clone());
             let err: ApiError = match bounded("create", SLOW_CALL, creation).await {
                 Ok(created) => return Ok(created.id),
                 Err(err) => err,
             };
-            if !err.is_conflict() || next > NAMES {
+            if !err.is_conflict() || number >= NAMES {
                 return Err(err.into());
             }
-            if !self.removed_leftover(&name, run).await? {
-                name = format!("{base}-{next}");
+            if !Box::pin(self.removed_leftover(&name, run)).await? {
+                number += 1;
             }
-            next += 1;
         }
     }
 
@@ -136,10 +189,11 @@ impl DockerSandbox {
         };
         let labels = made.config.and_then(|config| config.labels).unwrap_or_default();
         let is_of_run = labels.get(RUN).is_some_and(|label| label == run);
-        if !is_of_run || standing(&labels) != Standing::LeftOver {
+        let id = made.id.as_deref().unwrap_or(name);
+        if !is_of_run || !Box::pin(is_leftover(&self.docker, &self.owner, id, labels)).await? {
             return Ok(false);
         }
-        remove_container(&self.docker, made.id.as_deref().unwrap_or(name)).await?;
+        remove_container(&self.docker, id).await?;
         Ok(true)
     }
 
@@ -203,6 +257,12 @@ fn archive(task: Task) -> std::io::Result<Vec<u8>> {
         }
     }
     tar.into_inner()
+}
+
+/// The name of a run's container, or another one where it is taken.
+pub(super) fn name(run: &str, purpose: &str, number: u32) -> String {
+    let base = format!("patchwright-{}-{}", plain(run), plain(purpose));
+    if number == 1 { base } else { format!("{base}-{number}") }
 }
 
 /// A part of a container's name: what Docker does not allow becomes `-`.

@@ -9,7 +9,7 @@ use bollard::models::{
     MountType, MountVolumeOptions, ResourcesUlimits, RestartPolicy, RestartPolicyNameEnum,
 };
 
-use super::owner::{self, Owner};
+use super::owner;
 use super::pull::Image;
 use super::{GUEST, HOME, Seccomp, USER, VOLUME, WORKSPACE};
 use crate::egress::Egress;
@@ -52,7 +52,7 @@ pub(super) enum Network {
 pub(super) struct Shape<'a> {
     pub image: &'a Image,
     pub run: &'a str,
-    pub purpose: &'a str,
+    pub purpose: &'static str,
     pub env: &'a BTreeMap<String, String>,
     /// What the image was prepared to; nothing at setup.
     pub prepared: Option<&'a PreparedImage>,
@@ -61,7 +61,8 @@ pub(super) struct Shape<'a> {
     pub egress: Option<&'a Arc<Egress>>,
     /// Servers that will join its network.
     pub services: &'a [Service],
-    pub owner: &'a Owner,
+    /// The name of this process.
+    pub owner: &'a str,
 }
 
 /// What to ask Docker for.
@@ -336,7 +337,7 @@ mod tests {
             task: Task::Work,
             egress: None,
             services: &[],
-            owner: &owner::this_process().unwrap(),
+            owner: "0123456789abcdef0123456789abcdef",
         };
         assert_eq!(
             environment(&shape, "agent"),

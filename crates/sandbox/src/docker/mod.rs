@@ -2,8 +2,8 @@
 //!
 //! [`DockerSandbox`] is what `World` holds. The container's shape is [`configuration`], what Docker
 //! made of it is checked by [`hardening`] and [`seccomp`], [`attach`] speaks to the guest, [`takedown`] removes, and
-//! [`owner`] tells whose leftovers may be swept. Images are made ready by [`pull`] and [`setup`]; servers beside
-//! a sandbox are [`services`].
+//! [`owner`] and [`heartbeat`] tell others that they are in use, and [`sweep`] removes what nobody uses. Images are made ready by [`pull`] and [`setup`]; servers beside
+//! a sandbox are [`services`]; [`warm`] keeps some ready.
 //! Nothing here runs the `docker` command line, mounts a folder of the host, or passes the socket on.
 
 mod api;
@@ -12,24 +12,35 @@ mod bring_up;
 mod configuration;
 mod disk;
 mod hardening;
+mod heartbeat;
 mod owner;
 mod pull;
 mod seccomp;
 mod services;
 mod setup;
+mod signs;
+mod sweep;
 mod takedown;
+mod turn;
+mod warm;
 
 use parking_lot::Mutex;
 use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bollard::models::SystemInfo;
 use bollard::{API_DEFAULT_VERSION, Docker};
 
 use self::api::bounded;
 use self::configuration::{Shape, Task};
+pub use self::heartbeat::Pulse;
 use self::owner::Owner;
 pub use self::seccomp::Seccomp;
+use self::warm::Pool;
+pub use self::warm::WarmLimits;
 use super::image::NamedBy;
 use super::{
     ContainerLimits, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, image,
@@ -54,21 +65,31 @@ pub const USER: u32 = 10_000;
 /// Bound of one ordinary API call.
 const CALL: Duration = Duration::from_mins(1);
 
-/// Docker through its socket.
+/// Docker through its socket. Clones share everything.
+#[derive(Clone)]
 pub struct DockerSandbox {
     docker: Docker,
     host: String,
-    owner: Owner,
+    owner: Arc<Owner>,
     /// Processors of the engine's machine; Docker refuses to promise more.
     processors: f64,
     seccomp: Seccomp,
+    is_podman: bool,
+    /// The state folder, where those of this machine lock what only one of them should do.
+    state: Option<PathBuf>,
+    /// Limits that it does not enforce.
+    unbounded: Vec<&'static str>,
     /// Names of images that their registries give to anybody, as far as that was asked.
-    public: Mutex<HashSet<String>>,
+    public: Arc<Mutex<HashSet<String>>>,
+    /// Sandboxes that wait for runs, where that is wanted.
+    pool: Option<Arc<Pool>>,
 }
 
 /// What answers at the socket, for `doctor` and the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Engine {
+    /// `docker` or `podman`.
+    pub name: &'static str,
     pub version: String,
     pub api_version: String,
     /// `1` or `2`.
@@ -107,10 +128,44 @@ impl DockerSandbox {
             bounded("info", CALL, docker.info()).await.map_err(|err| no_docker(err.cause()))?;
         let processors =
             info.ncpu.and_then(|count| i32::try_from(count).ok()).map_or(1.0, f64::from);
+        let version = bounded("version", CALL, docker.version()).await;
+        let parts = version.map_err(|err| no_docker(err.cause()))?.components.unwrap_or_default();
+        let (is_podman, unbounded) =
+            (parts.iter().any(|part| part.name.starts_with("Podman")), unbounded(&info));
         let seccomp = Seccomp::of(&info.security_options.unwrap_or_default());
-        let owner = owner::this_process()?;
-        let public = Mutex::default();
-        Ok(DockerSandbox { docker, host, owner, processors, seccomp, public })
+        let (owner, public) = (Arc::new(Owner::new(Pulse::default())), Arc::default());
+        Ok(DockerSandbox {
+            docker,
+            host,
+            owner,
+            processors,
+            seccomp,
+            is_podman,
+            state: None,
+            unbounded,
+            public,
+            pool: None,
+        })
+    }
+
+    /// Holds a lock in the state folder while it has containers, so that the next process with this folder knows
+    /// at once when this one was killed.
+    #[must_use]
+    pub fn in_state(self, state: &Path) -> DockerSandbox {
+        let owner = Arc::new(self.owner.in_state(state));
+        DockerSandbox { owner, state: Some(state.to_owned()), ..self }
+    }
+
+    /// Shows in another rhythm that this process lives.
+    #[must_use]
+    pub fn with_pulse(self, pulse: Pulse) -> DockerSandbox {
+        DockerSandbox { owner: Arc::new(self.owner.with_pulse(pulse)), ..self }
+    }
+
+    /// Keeps so many sandboxes ready.
+    #[must_use]
+    pub fn with_warm(self, limits: WarmLimits) -> DockerSandbox {
+        DockerSandbox { pool: Some(Arc::new(Pool::new(limits))), ..self }
     }
 
     /// The address in use.
@@ -126,16 +181,10 @@ impl DockerSandbox {
     /// Asks the engine about itself.
     pub async fn engine(&self) -> Result<Engine, SandboxError> {
         let info = bounded("info", CALL, self.docker.info()).await?;
-        let limits = [
-            ("memory", info.memory_limit),
-            ("swap", info.swap_limit),
-            ("cpus", info.cpu_cfs_quota),
-            ("processes", info.pids_limit),
-        ];
-        let unbounded = limits.into_iter().filter(|(_, has)| *has == Some(false));
         Ok(Engine {
+            name: if self.is_podman { "podman" } else { "docker" },
+            unbounded: unbounded(&info),
             storage: info.driver.unwrap_or_default(),
-            unbounded: unbounded.map(|(what, _)| what).collect(),
             version: info.server_version.unwrap_or_default(),
             api_version: self.docker.client_version().to_string(),
             cgroup_version: info
@@ -146,6 +195,18 @@ impl DockerSandbox {
             warnings: info.warnings.unwrap_or_default(),
         })
     }
+}
+
+/// Limits that an engine does not enforce, of those that every container has. Rootless ones take and repeat limits
+/// that they have no control groups for.
+fn unbounded(info: &SystemInfo) -> Vec<&'static str> {
+    let limits = [
+        ("memory", info.memory_limit),
+        ("swap", info.swap_limit),
+        ("cpus", info.cpu_cfs_quota),
+        ("processes", info.pids_limit),
+    ];
+    limits.into_iter().filter(|(_, has)| *has == Some(false)).map(|(what, _)| what).collect()
 }
 
 #[async_trait]
@@ -170,7 +231,7 @@ impl Sandbox for DockerSandbox {
             let (reference, description) = (base.id, base.description);
             return Ok(PreparedImage { reference, description, ..PreparedImage::default() });
         }
-        self.with_setup(&base, spec).await
+        Box::pin(self.with_setup(&base, spec)).await
     }
 
     async fn start(&self, spec: &SandboxSpec) -> Result<Running, SandboxError> {
@@ -186,9 +247,17 @@ impl Sandbox for DockerSandbox {
             task: Task::Work,
             egress: spec.egress.as_ref(),
             services: &spec.services,
-            owner: &self.owner,
+            owner: self.owner.id(),
         };
-        let (mut container, client) = self.bring_up(&shape).await?;
+        let order = self.order(&shape)?;
+        let (mut container, client) = match self.take_warm(&order).await {
+            Some(waiting) => waiting,
+            None => Box::pin(self.bring_up(&order)).await?,
+        };
+        self.leave_warm(&order);
+        if let Some(egress) = shape.egress {
+            egress.relay(&client);
+        }
         let services = self.start_services(spec, &mut container, &client).await;
         let mut enforced = configuration::enforced(&shape, &self.seccomp);
         enforced.extend(spec.egress.as_ref().map(|egress| egress.report()));
@@ -203,6 +272,10 @@ impl Sandbox for DockerSandbox {
     }
 
     async fn sweep(&self, run: Option<&str>) -> Result<Vec<String>, SandboxError> {
-        owner::sweep(&self.docker, run).await
+        Box::pin(sweep::sweep(&self.docker, &self.owner, run)).await
+    }
+
+    async fn rest(&self) {
+        self.remove_warm().await;
     }
 }

@@ -23,7 +23,6 @@ use super::api::bounded;
 use super::configuration::{self, SETUP_CAPABILITIES};
 use super::disk::until_filled;
 use super::pull::Image;
-use super::seccomp::{ASKED, Seccomp};
 use super::takedown::Container;
 use super::{CALL, DockerSandbox, hardening, owner};
 use crate::client::Client;
@@ -104,7 +103,7 @@ impl DockerSandbox {
             ports: ports(&image),
             ..ServiceState::default()
         };
-        let mut container = match self.run_service(&place, service, &image).await {
+        let mut container = match Box::pin(self.run_service(&place, service, &image)).await {
             Ok(container) => container,
             Err(err) => {
                 state.problem = Some(err.to_string());
@@ -136,15 +135,12 @@ impl DockerSandbox {
     ) -> Result<Container, SandboxError> {
         let purpose = format!("{}-{}", place.spec.purpose, service.name);
         let mut asked = body(place, service, image)?;
-        asked.labels = Some(owner::labels(&place.spec.run, &purpose, &self.owner));
-        if self.seccomp == Seccomp::Unconfined
-            && let Some(host) = &mut asked.host_config
-        {
-            host.security_opt.get_or_insert_default().push(ASKED.to_owned());
-        }
-        let id = self.create(&place.spec.run, &purpose, &asked).await?;
+        asked.labels = Some(owner::labels(&place.spec.run, &purpose, self.owner.id()));
+        self.adapt(&mut asked);
+        let heart = self.owner.heart(&self.docker).await?;
+        let id = Box::pin(self.create(&place.spec.run, &purpose, &asked)).await?;
         // Removed when it is dropped, until it is kept.
-        let container = Container::new(&self.docker, id, place.limits.memory_bytes);
+        let container = Container::new(&self.docker, heart, id, place.limits.memory_bytes);
         let inspection =
             self.docker.inspect_container(&container.id, None::<InspectContainerOptions>);
         let made = bounded("inspect", CALL, inspection).await?;

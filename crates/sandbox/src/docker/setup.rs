@@ -16,6 +16,7 @@ use super::configuration::{Network, Shape, Task};
 use super::disk::until_filled;
 use super::pull::Image;
 use super::takedown::Container;
+use super::turn::Turn;
 use super::{CALL, DockerSandbox, HOME, owner};
 use crate::client::Client;
 use crate::setup::{self, Failed, Kept, SetupRun};
@@ -56,15 +57,19 @@ impl DockerSandbox {
             shared.clone()
         };
         let is_known = |image: &Image| image.is_setup_result() && is_usable(image, spec);
-        let found = match self.find(&shared).await? {
-            Some(image) if is_known(&image) => Some(image),
-            other if shared == name => other,
-            _ => self.find(&name).await?,
-        };
+        let mut found = self.found(&shared, &name, spec).await?;
+        let mut turn = None;
+        if !found.as_ref().is_some_and(is_known)
+            && let Some(state) = &self.state
+        {
+            let key = name.rsplit(':').next().unwrap_or_default();
+            turn = Turn::wait(state, key, spec.setup_timeout).await;
+            found = self.found(&shared, &name, spec).await?;
+        }
         let (made, is_cached) = match found {
             Some(image) if is_known(&image) => (image, true),
             old => {
-                if let Some(setup) = self.make(base, spec, network, &name).await? {
+                if let Some(setup) = Box::pin(self.make(base, spec, network, &name)).await? {
                     let (reference, description) = (base.id.clone(), base.description.clone());
                     return Ok(PreparedImage {
                         reference,
@@ -80,6 +85,7 @@ impl DockerSandbox {
                 (self.image(&name).await?, false)
             }
         };
+        drop(turn);
         let description = format!("{} with setup ({})", base.description, made.id);
         let setup = made.label(RUNS_LABEL).and_then(|runs| serde_json::from_str(runs).ok());
         let setup: Vec<SetupRun> = setup.unwrap_or_default();
@@ -90,6 +96,20 @@ impl DockerSandbox {
             is_cached,
             ..PreparedImage::default()
         })
+    }
+
+    /// What there is under the name that all share, if this run may use it, or else under its own.
+    async fn found(
+        &self,
+        shared: &str,
+        name: &str,
+        spec: &ImageSpec<'_>,
+    ) -> Result<Option<Image>, SandboxError> {
+        match self.find(shared).await? {
+            Some(image) if image.is_setup_result() && is_usable(&image, spec) => Ok(Some(image)),
+            other if shared == name => Ok(other),
+            _ => self.find(name).await,
+        }
     }
 
     /// Runs setup and commits the result. Where that is too large, it is thrown away, and there is only to say
@@ -117,9 +137,12 @@ impl DockerSandbox {
             task: Task::Setup(network),
             egress: spec.setup_egress.as_ref(),
             services: &[],
-            owner: &self.owner,
+            owner: self.owner.id(),
         };
-        let (container, client) = self.bring_up(&shape).await?;
+        let (container, client) = Box::pin(self.bring_up(&self.order(&shape)?)).await?;
+        if let Some(egress) = shape.egress {
+            egress.relay(&client);
+        }
         let full = until_filled(&self.docker, &container.id, spec.setup_bytes);
         let ran = setup::run(&client, spec, "sh", deadline, Kept::WholeImage, full).await;
         let ran = match ran {

@@ -1,5 +1,6 @@
 //! Ends containers, and tells afterwards what they died of.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,6 +11,7 @@ use futures_util::future::join_all;
 
 use super::api::bounded;
 use super::attach::Session;
+use super::heartbeat::Heart;
 use super::services::Services;
 use crate::{SandboxError, Stop};
 
@@ -30,17 +32,25 @@ pub(super) struct Container {
     pub(super) session: Option<Session>,
     /// What runs beside it.
     pub(super) services: Option<Services>,
+    /// Shows that it is in use.
+    heart: Option<Arc<Heart>>,
     memory_bytes: u64,
     is_kept: bool,
 }
 
 impl Container {
-    pub(super) fn new(docker: &Docker, id: String, memory_bytes: u64) -> Container {
+    pub(super) fn new(
+        docker: &Docker,
+        heart: Arc<Heart>,
+        id: String,
+        memory_bytes: u64,
+    ) -> Container {
         Container {
             docker: docker.clone(),
             id,
             session: None,
             services: None,
+            heart: Some(heart),
             memory_bytes,
             is_kept: false,
         }
@@ -63,7 +73,16 @@ impl Container {
                 }
             }
         }
-        remove_container(&self.docker, &self.id).await
+        let removed = remove_container(&self.docker, &self.id).await;
+        end(self.heart.take()).await;
+        removed
+    }
+}
+
+/// The last container takes the heartbeat with it.
+async fn end(heart: Option<Arc<Heart>>) {
+    if let Some(heart) = heart.and_then(Arc::into_inner) {
+        heart.end().await;
     }
 }
 
@@ -74,10 +93,12 @@ impl Drop for Container {
             return;
         }
         let (docker, id) = (self.docker.clone(), std::mem::take(&mut self.id));
+        let heart = self.heart.take();
         runtime.spawn(async move {
             if let Err(err) = remove_container(&docker, &id).await {
                 tracing::warn!(container = id, %err, "cannot remove an unfinished container");
             }
+            end(heart).await;
         });
     }
 }

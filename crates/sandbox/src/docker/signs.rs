@@ -1,0 +1,265 @@
+//! What is known of the owners of leftovers, and what follows from it. An owner lives for certain while its lock is
+//! held or its heartbeat is fresh. Without either it has ended, or is far away and stands still. [`super::sweep`]
+//! asks the engine about the rest.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bollard::Docker;
+use bollard::models::Volume;
+
+use super::CALL;
+use super::api::bounded;
+use super::heartbeat::{HEARTBEAT, Pulse};
+use super::owner::{LIFETIME, Named, OWNER, Owner, named, now};
+
+/// How old a container of an earlier version, whose process cannot be judged, has to be, and how long it has to
+/// have stood still: longer than any step of a live run in which no guest runs.
+const QUIET: Duration = Duration::from_mins(30);
+
+/// What is known of all owners at one moment.
+pub(super) struct Signs<'a> {
+    own: &'a Owner,
+    /// The engine's clock, in seconds since 1970.
+    pub(super) now: u64,
+    /// The last heartbeat of each owner.
+    beats: HashMap<String, Beat>,
+    /// The lock files of owners that have ended.
+    pub(super) ended: HashMap<String, PathBuf>,
+}
+
+/// When an owner showed that it lives, and for how many seconds that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Beat {
+    at: u64,
+    counts: u64,
+}
+
+/// What is known of the owner of something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Foreign,
+    Lives,
+    /// Its lock is free or its process gone, and it beat a moment ago, or is of a version without heartbeats.
+    JustEnded,
+    /// Its lock is free, and its last beat counts no more.
+    Ended,
+    /// Nothing says how it is, and its last beat, if there is one, counts no more.
+    Silent {
+        last: Option<Beat>,
+    },
+    /// Of an earlier version, which has no heartbeat, and not on this machine.
+    Unknown {
+        deadline: u64,
+    },
+}
+
+impl<'a> Signs<'a> {
+    pub(super) async fn read(docker: &Docker, own: &'a Owner, volumes: &[Volume]) -> Signs<'a> {
+        let mut beats: HashMap<String, Beat> = HashMap::new();
+        for volume in volumes {
+            let (Some((owner, counts)), Some(at)) = (heartbeat(volume), created(volume)) else {
+                continue;
+            };
+            let known = beats.entry(owner.to_owned()).or_insert(Beat { at, counts });
+            if known.at < at {
+                *known = Beat { at, counts };
+            }
+        }
+        let time =
+            bounded("info", CALL, docker.info()).await.ok().and_then(|info| info.system_time);
+        let now = time.and_then(|time| seconds(&time)).unwrap_or_else(now);
+        Signs { own, now, beats, ended: own.ended() }
+    }
+
+    pub(super) fn standing(&self, labels: &HashMap<String, String>) -> Standing {
+        match named(labels) {
+            Named::Nobody => Standing::Foreign,
+            Named::Owner(id) => self.owner(&id),
+            Named::Process { identity, deadline } => {
+                match identity.and_then(|identity| identity.is_alive()) {
+                    Some(true) => Standing::Lives,
+                    Some(false) => Standing::JustEnded,
+                    None => Standing::Unknown { deadline },
+                }
+            }
+        }
+    }
+
+    pub(super) fn owner(&self, id: &str) -> Standing {
+        if id == self.own.id() || self.own.holds_lock(id) {
+            return Standing::Lives;
+        }
+        let last = self.beats.get(id).copied();
+        // A clock that was put back makes no owner eternal.
+        let is_fresh = last.is_some_and(|beat| self.now.abs_diff(beat.at) <= beat.counts);
+        match (self.ended.contains_key(id), is_fresh) {
+            (true, true) => Standing::JustEnded,
+            (true, false) => Standing::Ended,
+            (false, true) => Standing::Lives,
+            (false, false) => Standing::Silent { last },
+        }
+    }
+}
+
+/// What a general sweep does about something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Keep,
+    Remove,
+    /// Remove it when no guest runs in it: it may be about to end.
+    Ending,
+    /// Remove it when no guest runs in it, and none does a moment later.
+    Abandoned,
+}
+
+/// How long ago something was made and, where it was a container, stopped: in seconds, by the engine's clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ages {
+    pub(super) made: u64,
+    pub(super) stopped: Option<u64>,
+}
+
+pub(super) fn verdict(standing: Standing, ages: Ages, now: u64) -> Verdict {
+    match standing {
+        Standing::Foreign | Standing::Lives => Verdict::Keep,
+        Standing::Ended => Verdict::Remove,
+        Standing::JustEnded => Verdict::Ending,
+        Standing::Silent { last } => {
+            let counts = last.map_or(Pulse::default().counts.as_secs(), |beat| beat.counts);
+            let silence = last.map_or(ages.made, |beat| now.abs_diff(beat.at).min(ages.made));
+            match silence {
+                // Somebody may have pruned the heartbeat: the next one comes.
+                _ if ages.made <= counts => Verdict::Keep,
+                _ if silence > LIFETIME.as_secs() => Verdict::Remove,
+                _ => Verdict::Abandoned,
+            }
+        }
+        Standing::Unknown { deadline } => {
+            if is_quiet(deadline, ages) {
+                Verdict::Abandoned
+            } else {
+                Verdict::Keep
+            }
+        }
+    }
+}
+
+/// Whether something of an earlier version has stood still for long enough.
+fn is_quiet(deadline: u64, ages: Ages) -> bool {
+    let quiet = QUIET.as_secs();
+    let is_still = ages.stopped.is_none_or(|stopped| stopped > quiet);
+    deadline < now() || (ages.made > quiet && is_still)
+}
+
+/// Seconds since 1970 of an engine's words.
+pub(super) fn seconds(time: &str) -> Option<u64> {
+    let time = chrono::DateTime::parse_from_rfc3339(time).ok()?;
+    u64::try_from(time.timestamp()).ok()
+}
+
+pub(super) fn created(volume: &Volume) -> Option<u64> {
+    seconds(volume.created_at.as_deref()?)
+}
+
+/// The owner whose heartbeat a volume is, and for how many seconds it counts: a day at most.
+pub(super) fn heartbeat(volume: &Volume) -> Option<(&str, u64)> {
+    let counts = volume.labels.get(HEARTBEAT)?.parse::<u64>().ok()?;
+    Some((volume.labels.get(OWNER)?, counts.min(LIFETIME.as_secs())))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::docker::owner::labels;
+    use crate::docker::signs::*;
+    use patchwright_base::process::ProcessIdentity;
+
+    const NOW: u64 = 1_800_000_000;
+    const MINUTE: u64 = 60;
+    const DAY: u64 = 24 * 3_600;
+
+    fn signs<'a>(own: &'a Owner, beats: &[(&str, u64)], ended: &[&str]) -> Signs<'a> {
+        let beat = |at| Beat { at, counts: 5 * MINUTE };
+        Signs {
+            own,
+            now: NOW,
+            beats: beats.iter().map(|&(owner, at)| (owner.to_owned(), beat(at))).collect(),
+            ended: ended.iter().map(|&owner| (owner.to_owned(), PathBuf::new())).collect(),
+        }
+    }
+
+    #[test]
+    fn judges_owners_by_heartbeat_and_lock() {
+        let own = Owner::new(Pulse::default());
+        let other = "0123456789abcdef0123456789abcdef";
+        let silent = |at| Standing::Silent { last: Some(Beat { at, counts: 5 * MINUTE }) };
+        for (beat, has_ended, expected) in [
+            (Some(NOW - MINUTE), false, Standing::Lives),
+            (Some(NOW - MINUTE), true, Standing::JustEnded),
+            (Some(NOW - 6 * MINUTE), false, silent(NOW - 6 * MINUTE)),
+            (Some(NOW - 6 * MINUTE), true, Standing::Ended),
+            // The engine's clock was put back.
+            (Some(NOW + MINUTE), false, Standing::Lives),
+            (Some(NOW + DAY), false, silent(NOW + DAY)),
+            (None, false, Standing::Silent { last: None }),
+            (None, true, Standing::Ended),
+        ] {
+            let beats: Vec<(&str, u64)> = beat.into_iter().map(|at| (other, at)).collect();
+            let ended = if has_ended { &[other][..] } else { &[] };
+            let signs = signs(&own, &beats, ended);
+            assert_eq!(
+                signs.standing(&labels("r1", "agent", other)),
+                expected,
+                "{beat:?} {has_ended}"
+            );
+        }
+        let signs = signs(&own, &[], &[]);
+        assert_eq!(signs.standing(&labels("r1", "agent", own.id())), Standing::Lives);
+        assert_eq!(signs.standing(&HashMap::new()), Standing::Foreign);
+    }
+
+    #[test]
+    fn judges_processes_of_earlier_versions_where_they_can_be_seen() {
+        let own = Owner::new(Pulse::default());
+        let signs = signs(&own, &[], &[]);
+        let here = ProcessIdentity::own().unwrap();
+        let gone = ProcessIdentity { start: here.start + 1, ..here.clone() };
+        let mut elsewhere = gone.clone();
+        elsewhere.space.namespace = "pid:[1]".to_owned();
+        for (process, expected) in [(&here, Standing::Lives), (&gone, Standing::JustEnded)] {
+            assert_eq!(signs.standing(&labels("r1", "agent", &process.to_string())), expected);
+        }
+        let standing = signs.standing(&labels("r1", "agent", &elsewhere.to_string()));
+        assert!(matches!(standing, Standing::Unknown { .. }), "{standing:?}");
+    }
+
+    #[test]
+    fn what_is_done_follows_from_the_owner_and_the_age() {
+        let silent =
+            |ago| Standing::Silent { last: Some(Beat { at: NOW - ago, counts: 5 * MINUTE }) };
+        let unknown = |deadline| Standing::Unknown { deadline };
+        let (future, hour) = (now() + DAY, 3_600);
+        for (standing, made, stopped, expected) in [
+            (Standing::Foreign, DAY * 9, None, Verdict::Keep),
+            (Standing::Lives, DAY * 9, None, Verdict::Keep),
+            (Standing::JustEnded, 0, None, Verdict::Ending),
+            (Standing::Ended, 0, None, Verdict::Remove),
+            (silent(6 * MINUTE), MINUTE, None, Verdict::Keep),
+            (silent(6 * MINUTE), 10 * MINUTE, None, Verdict::Abandoned),
+            (silent(2 * DAY), 3 * DAY, None, Verdict::Remove),
+            (Standing::Silent { last: None }, MINUTE, None, Verdict::Keep),
+            (Standing::Silent { last: None }, hour, None, Verdict::Abandoned),
+            (Standing::Silent { last: None }, 2 * DAY, None, Verdict::Remove),
+            (unknown(future), 10, None, Verdict::Keep),
+            (unknown(future), hour, None, Verdict::Abandoned),
+            (unknown(future), hour, Some(10), Verdict::Keep),
+            (unknown(future), hour, Some(hour), Verdict::Abandoned),
+            (unknown(future), 10, Some(hour), Verdict::Keep),
+            (unknown(1), 10, Some(10), Verdict::Abandoned),
+        ] {
+            let ages = Ages { made, stopped };
+            assert_eq!(verdict(standing, ages, NOW), expected, "{standing:?} {ages:?}");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Container engines of other kinds than the machine's own, each with its data in a temporary folder and ended with
+//! the test: Docker with remapped users, rootless Docker, and Podman.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::docker::{BUSYBOX, IMAGE, is_required};
+
+/// Whom rootless engines run as where the tests run as root; `./test` makes it.
+const USER: &str = "patchwright-test";
+/// Where Debian's package has Docker's own script, and where others have it.
+const ROOTLESS: [&str; 3] = [
+    "/usr/share/docker.io/contrib/dockerd-rootless.sh",
+    "/usr/bin/dockerd-rootless.sh",
+    "/usr/local/bin/dockerd-rootless.sh",
+];
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// How long one may take to answer.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `dockerd --userns-remap`.
+    Remapped,
+    Rootless,
+    Podman,
+}
+
+pub(crate) struct OtherEngine {
+    folder: PathBuf,
+    daemon: Child,
+    /// For `DOCKER_HOST`.
+    pub(crate) host: String,
+}
+
+impl OtherEngine {
+    /// One of this kind, with the test images; `None` (and one line on standard error) where this machine has not
+    /// got what it needs and nobody insists.
+    pub(crate) fn start(kind: Kind) -> Option<OtherEngine> {
+        match OtherEngine::try_start(kind) {
+            Ok(engine) => Some(engine),
+            Err(why) => {
+                assert!(!is_required(), "{kind:?}: {why}; `./test` installs what it needs");
+                eprintln!("{kind:?}: not available, skipped: {why}");
+                None
+            }
+        }
+    }
+
+    fn try_start(kind: Kind) -> Result<OtherEngine, String> {
+        let folder = tempfile::tempdir().map_err(|err| err.to_string())?.keep();
+        let path = |name: &str| folder.join(name).display().to_string();
+        let socket = path("docker.sock");
+        let host = format!("unix://{socket}");
+        // What ours shares with others: no bridge, no rules.
+        let apart = ["--bridge=none", "--iptables=false", "--ip6tables=false", "-H", &host];
+        let places = [
+            ("--data-root", path("data")),
+            ("--exec-root", path("exec")),
+            ("--pidfile", path("pid")),
+        ];
+        let places = places.iter().flat_map(|(flag, place)| [*flag, place.as_str()]);
+        let mut command = match kind {
+            Kind::Remapped => {
+                // In a network of its own: a daemon without a bridge removes the `docker0` of the one it is in, which
+                // is that of the machine's own engine.
+                as_root("dockerd")?;
+                let mut command = as_root("unshare")?;
+                command.args(["--net", "dockerd", "--userns-remap=default"]);
+                command.args(places).args(apart);
+                command
+            }
+            Kind::Rootless => {
+                let script = ROOTLESS.iter().find(|path| std::path::Path::new(path).exists());
+                let script = script.ok_or("there is no dockerd-rootless.sh")?;
+                let user = unprivileged()?;
+                let run = folder.join("run");
+                fs_err::create_dir(&run).map_err(|err| err.to_string())?;
+                give(&folder, &user)?;
+                let mut command = as_user(&user);
+                command
+                    .arg(format!("HOME={}", folder.display()))
+                    .arg(format!("XDG_RUNTIME_DIR={}", run.display()))
+                    .arg(format!("PATH={PATH}"))
+                    // No device for a network of its own is needed, and no sandbox has one.
+                    .args(["DOCKERD_ROOTLESS_ROOTLESSKIT_NET=host"])
+                    .args(["DOCKERD_ROOTLESS_ROOTLESSKIT_PORT_DRIVER=none", script])
+                    .args(["--data-root", &path("data")])
+                    .args(apart);
+                command
+            }
+            Kind::Podman => {
+                let mut command = as_root("podman")?;
+                command.args(["--root", &path("data"), "--runroot", &path("run")]);
+                command.args(["system", "service", "--time", "0", &host]);
+                command
+            }
+        };
+        let log = fs_err::File::create(folder.join("log")).map_err(|err| err.to_string())?;
+        let (out, err) = (log.try_clone().map_err(|err| err.to_string())?, log);
+        let daemon = command
+            .stdin(Stdio::null())
+            .stdout(out.into_parts().0)
+            .stderr(err.into_parts().0)
+            .spawn()
+            .map_err(|err| format!("{command:?}: {err}"))?;
+        let engine = OtherEngine { folder, daemon, host };
+        engine.answers()?;
+        engine.load()?;
+        Ok(engine)
+    }
+
+    fn answers(&self) -> Result<(), String> {
+        let began = Instant::now();
+        while !self.docker(&["version"]).status.success() {
+            // The folder is ours alone.
+            if !is_root()
+                && let Ok(mut open) = as_root("chmod")
+            {
+                let _ = open.args(["-f", "666"]).arg(self.folder.join("docker.sock")).status();
+            }
+            if began.elapsed() > PATIENCE {
+                let log = fs_err::read_to_string(self.folder.join("log")).unwrap_or_default();
+                let end = log.ceil_char_boundary(log.len().saturating_sub(2_000));
+                return Err(format!("it does not answer: {}", &log[end..]));
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        Ok(())
+    }
+
+    /// The command line of Docker, on this engine.
+    pub(crate) fn docker(&self, args: &[&str]) -> std::process::Output {
+        command("docker").arg("-H").arg(&self.host).args(args).output().unwrap()
+    }
+
+    fn load(&self) -> Result<(), String> {
+        let temporary = tempfile::NamedTempFile::new().map_err(|err| err.to_string())?;
+        let saved = temporary.path().display().to_string();
+        let save = command("docker").args(["save", "-o", &saved, IMAGE, BUSYBOX]).output().unwrap();
+        if !save.status.success() {
+            return Err(String::from_utf8_lossy(&save.stderr).into_owned());
+        }
+        let load = self.docker(&["load", "-i", &saved]);
+        if load.status.success() {
+            Ok(())
+        } else {
+            Err(format!("docker load: {}", String::from_utf8_lossy(&load.stderr)))
+        }
+    }
+}
+
+impl Drop for OtherEngine {
+    fn drop(&mut self) {
+        let id = self.daemon.id().to_string();
+        if let Ok(mut kill) = as_root("kill") {
+            let _ = kill.args(["-TERM", &id]).status();
+        }
+        let began = Instant::now();
+        while matches!(self.daemon.try_wait(), Ok(None)) && began.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        if let Ok(mut remove) = as_root("rm") {
+            let _ = remove.arg("-rf").arg(&self.folder).status();
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "starts engines")]
+fn command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env("PATH", PATH).env_remove("DOCKER_HOST");
+    command
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// A program with the rights that an engine for the whole machine has.
+fn as_root(program: &str) -> Result<Command, String> {
+    let is_there =
+        PATH.split(':').any(|folder| std::path::Path::new(folder).join(program).exists());
+    if !is_there {
+        return Err(format!("there is no `{program}`"));
+    }
+    if is_root() {
+        return Ok(command(program));
+    }
+    let may = command("sudo").args(["-n", "true"]).output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        return Err("this needs root, or sudo without a password".to_owned());
+    }
+    let mut sudo = command("sudo");
+    sudo.args(["-n", program]);
+    Ok(sudo)
+}
+
+/// Somebody who has numbers for the users of containers.
+fn unprivileged() -> Result<String, String> {
+    let user = if is_root() {
+        USER.to_owned()
+    } else {
+        let name = command("id").arg("-un").output().map_err(|err| err.to_string())?.stdout;
+        String::from_utf8_lossy(&name).trim().to_owned()
+    };
+    let known = fs_err::read_to_string("/etc/subuid").unwrap_or_default();
+    if known.lines().any(|line| line.split(':').next() == Some(&user)) {
+        Ok(user)
+    } else {
+        Err(format!("`{user}` has no numbers in /etc/subuid"))
+    }
+}
+
+fn give(folder: &std::path::Path, user: &str) -> Result<(), String> {
+    if !is_root() {
+        return Ok(());
+    }
+    let done = command("chown").args(["-R", user]).arg(folder).status();
+    if done.is_ok_and(|status| status.success()) { Ok(()) } else { Err("chown failed".to_owned()) }
+}
+
+/// `env`, as somebody without rights, for variables and a program.
+fn as_user(user: &str) -> Command {
+    if is_root() {
+        let mut command = command("setpriv");
+        command.args(["--reuid", user, "--regid", user, "--init-groups", "env", "-i"]);
+        command
+    } else {
+        let mut command = command("env");
+        command.arg("-i");
+        command
+    }
+}
