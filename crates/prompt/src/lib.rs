@@ -7,8 +7,8 @@
 //! decides where it stands and between which tags.
 
 mod checks;
-mod title;
 mod output;
+mod title;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use secrecy::SecretString;
 use url::Url;
 
-use crate::signing;
 use crate::fallbacks::{self, FallbackModel};
+use crate::signing;
 use patchwright_base::clock::Clock;
 use patchwright_base::env::{Env, SETUP_SECRET};
 use patchwright_base::error::{Failure, Result};

@@ -81,6 +81,8 @@ pub async fn discover(fleet: &Fleet, campaign: &Campaign) -> Result<Vec<Candidat
         listed.entry(name.to_lowercase()).or_insert(place);
     }
     let mut candidates: Vec<Candidate> = Vec::new();
+    // Branches of the campaign that are there already, by the place of their candidates.
+    let mut heads = Vec::new();
     // One after the other: a hundred thousand answers are not kept beside what is made of them.
     let mut take = |facts: Facts| {
         let place = [&facts.asked, &facts.repository]
@@ -91,17 +93,21 @@ pub async fn discover(fleet: &Fleet, campaign: &Campaign) -> Result<Vec<Candidat
             fleet.ui.say(&format!("note: `{asked}` is called `{now}` now"));
         }
         let head = facts.head.clone();
-        let mut candidate = candidate(facts, place, &pushable);
-        if campaign.mode == CampaignMode::Pr
-            && let Some(head) = head
-        {
-            candidate.foreign_head = foreign(fleet, &candidate, head).await?;
-        }
+        let candidate = candidate(facts, place, &pushable);
         if has_topic(campaign, &candidate) {
+            if campaign.mode == CampaignMode::Pr
+                && let Some(head) = head
+            {
+                heads.push((candidates.len(), head));
+            }
             candidates.push(candidate);
         }
     };
     fleet.forge.look_at_each(&names, &wanted, &mut take).await?;
+    for (at, head) in heads {
+        let Some(candidate) = candidates.get_mut(at) else { continue };
+        candidate.foreign_head = foreign(fleet, candidate, head).await?;
+    }
     if candidates.is_empty() {
         let mut failure =
             Failure::nothing_to_do(format!("campaign `{}` selects no repository", campaign.name))

@@ -15,7 +15,7 @@ use super::quota::Quotas;
 use super::tally::{CourseReport, Tally};
 use crate::batch::campaign::{Campaign, CampaignMode};
 use crate::batch::drive::StepOutcome;
-use crate::batch::{pace, waves};
+use crate::batch::waves;
 use patchwright_base::duration::parse_duration;
 use patchwright_base::error::{Failure, Result, Service};
 use patchwright_types::campaign::{CampaignState, JobKind, Millis, PaceLimits, TargetState};
@@ -114,7 +114,7 @@ impl<'a> Course<'a> {
             calendar: Calendar::new(options),
             quotas: Quotas::new(options),
             tally: Tally::new(options, waves::assign(campaign, options.repositories)),
-            limits: pace::lowered(pace::LIMITS, campaign.limits.creations_per_hour),
+            limits: PaceLimits::GITHUB.lowered(campaign.limits.creations_per_hour.map(i64::from)),
             now: options.start(),
             works: Vec::new(),
             runs: 0,

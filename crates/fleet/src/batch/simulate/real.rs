@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::options::Options;
 use super::queue::{Claimed, JobVerdict, Room, Standing, TargetVerdict};
+use super::requests::WRITES_OF_A_PULL;
 use crate::batch::campaign::Campaign;
 use crate::batch::drive::{self, StepOutcome};
 use crate::batch::outage::TIMES;
@@ -52,6 +53,7 @@ impl RealQueue {
         let waves = waves::assign(campaign, options.repositories);
         let new = |(place, wave): (usize, i64)| NewTarget {
             repository: options.name_of(place),
+            repository_id: Some(format!("R_{place}")),
             number: None,
             base_branch: "main".to_owned(),
             base_sha: format!("{place:040x}"),
@@ -144,7 +146,7 @@ impl RealQueue {
         let (lease, id) = (lease(claimed)?, self.id_of(claimed.target));
         let store = self.store();
         match claimed.kind {
-            JobKind::Publish => store.mark_target(lease, id, TargetState::Publishing, None).await?,
+            JobKind::Publish => store.begin_publishing(lease, id).await?,
             JobKind::Target | JobKind::Delivery => {
                 let run = format!("simulated-{id}-{}", claimed.attempt);
                 store.begin_target(lease, id, &run).await?;
@@ -181,6 +183,7 @@ impl RealQueue {
             tokens: 100_000,
             pull_request: is_open.then_some(1),
             url: is_open.then(|| format!("https://github.com/{}/pull/1", self.name(claimed))),
+            writes: if is_open { i64::from(WRITES_OF_A_PULL) } else { 0 },
         };
         let is_change = matches!(verdict.state, TargetState::Ready | TargetState::Held);
         let change = (is_change && claimed.kind == JobKind::Target)
@@ -226,7 +229,7 @@ impl RealQueue {
 
     pub(super) async fn merged(&self, target: usize) -> Result<()> {
         let id = self.id_of(target);
-        self.store().observe_target(id, TargetState::Merged, None).await?;
+        self.store().observe_target(id, TargetState::Merged, None, None).await?;
         Ok(())
     }
 

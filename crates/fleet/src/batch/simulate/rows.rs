@@ -240,7 +240,10 @@ impl Rows {
         target.state = if dead { TargetState::Failed } else { verdict.state };
         target.class = verdict.class.or(dead.then_some(ErrorClass::Internal));
         if target.state.is_settled() {
-            target.ended_at = Some(now);
+            match claimed.kind {
+                JobKind::Publish => target.published_at = Some(now),
+                JobKind::Target | JobKind::Delivery => target.ended_at = Some(now),
+            }
         }
         target.cost_usd += verdict.cost_usd;
         self.view.campaign.spent_usd += verdict.cost_usd;
@@ -253,7 +256,7 @@ impl Rows {
         let now = self.now;
         if let Some(target) = self.view.targets.get_mut(target) {
             target.state = TargetState::Merged;
-            target.ended_at = Some(now);
+            target.closed_at = Some(now);
         }
     }
 
@@ -354,6 +357,7 @@ fn target(place: usize, wave: i64, now: Millis) -> Target {
         id: i64::try_from(place).unwrap_or(i64::MAX),
         campaign: String::new(),
         repository: String::new(),
+        repository_id: None,
         number: None,
         base_branch: String::new(),
         base_sha: String::new(),
@@ -371,5 +375,10 @@ fn target(place: usize, wave: i64, now: Millis) -> Target {
         updated_at: now,
         started_at: None,
         ended_at: None,
+        publishing_at: None,
+        published_at: None,
+        closed_at: None,
+        writes: 0,
+        closing_at: None,
     }
 }
