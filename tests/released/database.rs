@@ -64,7 +64,7 @@ async fn fill(store: &Store) {
     }
     let (job, lease) = store.claim("w", &[JobKind::Publish], 60_000).await.unwrap().unwrap();
     let target = job.subject.parse().unwrap();
-    store.mark_target(&lease, target, TargetState::Publishing, None).await.unwrap();
+    store.begin_publishing(&lease, target).await.unwrap();
     let (job, lease) = store.claim("w", NAMES, 600_000).await.unwrap().unwrap();
     store.begin_target(&lease, job.subject.parse().unwrap(), "run-2").await.unwrap();
     store.open_wave(&id, 1, &target_job).await.unwrap();
@@ -91,7 +91,7 @@ async fn summary(store: &Store) -> Value {
     let id = campaign().id;
     let mut targets = Vec::new();
     for target in store.view(&id).await.unwrap().targets {
-        for one in store.history("tidy", &target.repository).await.unwrap() {
+        for one in store.history("tidy", &target.repository, None).await.unwrap() {
             let change = store.changeset(one.id).await.unwrap();
             let change = change.map(|change| json!([change.title, change.body, change.pack]));
             targets.push(json!([
