@@ -52,7 +52,7 @@ pub struct Candidate {
 /// # Errors
 /// When nothing is selected at all, or GitHub does not answer.
 pub async fn discover(fleet: &Fleet, campaign: &Campaign) -> Result<Vec<Candidate>> {
-    let Names { names, notes, vanished } = names(fleet, campaign).await?;
+    let Listed { repositories, notes, vanished } = names(fleet, campaign).await?;
     owner::must_not_matter(fleet, campaign, &vanished).await?;
     for note in &notes {
         fleet.ui.say(&format!("note: {note}"));
@@ -63,7 +63,7 @@ pub async fn discover(fleet: &Fleet, campaign: &Campaign) -> Result<Vec<Candidat
         open_pulls: campaign.mode == CampaignMode::Review,
         files: campaign.select.files.clone(),
     };
-    let found = fleet.forge.look_at(&names, &wanted).await?;
+    let found = fleet.forge.look_at(&repositories, &wanted).await?;
     let pushable = pushable(fleet).await?;
     let listed: Vec<String> =
         campaign.select.repositories.iter().map(|name| name.to_lowercase()).collect();
@@ -112,15 +112,15 @@ pub async fn selection(fleet: &Fleet, campaign: &Campaign) -> Result<Selection> 
 }
 
 /// All names, each once.
-struct Names {
-    names: Vec<RepositoryId>,
+struct Listed {
+    repositories: Vec<RepositoryId>,
     /// What was left out, and why.
     notes: Vec<String>,
     /// Owners that were not found.
     vanished: Vec<String>,
 }
 
-async fn names(fleet: &Fleet, campaign: &Campaign) -> Result<Names> {
+async fn names(fleet: &Fleet, campaign: &Campaign) -> Result<Listed> {
     let select = &campaign.select;
     let (mut notes, mut vanished) = (Vec::new(), Vec::new());
     let mut names: Vec<RepositoryId> = select
@@ -148,7 +148,7 @@ async fn names(fleet: &Fleet, campaign: &Campaign) -> Result<Names> {
     }
     let mut seen = BTreeSet::new();
     names.retain(|name| seen.insert(name.to_string().to_lowercase()));
-    Ok(Names { names, notes, vanished })
+    Ok(Listed { repositories: names, notes, vanished })
 }
 
 /// Where we may push, as far as it is known beforehand.
