@@ -262,7 +262,7 @@ fn programs_get_everything_as_json() {
           "eta": {
             "seconds": 190,
             "agents_seconds": 190,
-            "publishing_seconds": 2
+            "publishing_seconds": 3
           },
           "outages": [],
           "repositories": [

@@ -158,7 +158,10 @@ impl GitState {
     pub(crate) fn rename(&self, old: &str, new: &str) {
         std::fs::create_dir_all(self.path(new).parent().unwrap()).unwrap();
         std::fs::rename(self.path(old), self.path(new)).unwrap();
-        self.renamed.lock().insert(old.to_owned(), new.to_owned());
+        let mut renamed = self.renamed.lock();
+        renamed.insert(old.to_owned(), new.to_owned());
+        // Who takes a name ends the redirect from it.
+        renamed.remove(new);
     }
 
     /// A former name redirects to this one.

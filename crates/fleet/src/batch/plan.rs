@@ -98,12 +98,11 @@ impl<'a> KnownTargets<'a> {
     fn of(view: Option<&'a CampaignView>) -> KnownTargets<'a> {
         let mut known = KnownTargets { by_id: HashMap::new(), by_name: HashMap::new() };
         for target in view.map(|view| view.targets.as_slice()).unwrap_or_default() {
-            match &target.repository_id {
-                Some(id) => known.by_id.entry(id).or_default().push(target),
-                None => {
-                    let name = target.repository.to_lowercase();
-                    known.by_name.entry(name).or_default().push(target);
-                }
+            if let Some(id) = &target.repository_id {
+                known.by_id.entry(id).or_default().push(target);
+            } else {
+                let name = target.repository.to_lowercase();
+                known.by_name.entry(name).or_default().push(target);
             }
         }
         known

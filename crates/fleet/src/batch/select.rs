@@ -61,7 +61,7 @@ pub struct Candidate {
 /// # Errors
 /// When nothing is selected at all, or GitHub does not answer.
 pub async fn discover(fleet: &Fleet, campaign: &Campaign) -> Result<Vec<Candidate>> {
-    let Names { names, notes, vanished } = names(fleet, campaign).await?;
+    let Listed { repositories, notes, vanished } = names(fleet, campaign).await?;
     owner::must_not_matter(fleet, campaign, &vanished).await?;
     for note in &notes {
         fleet.ui.say(&format!("note: {note}"));
@@ -72,7 +72,7 @@ pub async fn discover(fleet: &Fleet, campaign: &Campaign) -> Result<Vec<Candidat
         open_pulls: campaign.mode == CampaignMode::Review,
         files: campaign.select.files.clone(),
     };
-    if let Some(words) = cost(names.len()) {
+    if let Some(words) = cost(repositories.len()) {
         fleet.ui.say(&words);
     }
     let pushable = pushable(fleet).await?;
@@ -103,7 +103,7 @@ pub async fn discover(fleet: &Fleet, campaign: &Campaign) -> Result<Vec<Candidat
             candidates.push(candidate);
         }
     };
-    fleet.forge.look_at_each(&names, &wanted, &mut take).await?;
+    fleet.forge.look_at_each(&repositories, &wanted, &mut take).await?;
     for (at, head) in heads {
         let Some(candidate) = candidates.get_mut(at) else { continue };
         candidate.foreign_head = foreign(fleet, candidate, head).await?;
@@ -154,15 +154,15 @@ pub async fn selection(fleet: &Fleet, campaign: &Campaign) -> Result<Selection> 
 }
 
 /// All names, each once.
-struct Names {
-    names: Vec<RepositoryId>,
+struct Listed {
+    repositories: Vec<RepositoryId>,
     /// What was left out, and why.
     notes: Vec<String>,
     /// Owners that were not found.
     vanished: Vec<String>,
 }
 
-async fn names(fleet: &Fleet, campaign: &Campaign) -> Result<Names> {
+async fn names(fleet: &Fleet, campaign: &Campaign) -> Result<Listed> {
     let select = &campaign.select;
     let (mut notes, mut vanished) = (Vec::new(), Vec::new());
     let mut names: Vec<RepositoryId> = select
@@ -190,7 +190,7 @@ async fn names(fleet: &Fleet, campaign: &Campaign) -> Result<Names> {
     }
     let mut seen = BTreeSet::new();
     names.retain(|name| seen.insert(name.to_string().to_lowercase()));
-    Ok(Names { names, notes, vanished })
+    Ok(Listed { repositories: names, notes, vanished })
 }
 
 /// Where we may push, as far as it is known beforehand.

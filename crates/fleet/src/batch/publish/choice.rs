@@ -172,10 +172,10 @@ impl Publisher<'_> {
     ) -> PublishResult<ClosedPull> {
         let target = known.get(&pull.number);
         let (number, url, merged) = (pull.number, pull.html_url, pull.merged);
-        let closed_by_us = |target: &&Target| {
+        let closed_by_us = target.is_some_and(|target| {
             target.state == TargetState::Superseded || target.closing_at.is_some()
-        };
-        if !merged && target.is_some_and(|target| closed_by_us(&target)) {
+        });
+        if !merged && closed_by_us {
             // `batch close` closed it, which is no rejection by a person.
             return Ok(ClosedPull { number, url, merged, same_task: false, same_change: false });
         }

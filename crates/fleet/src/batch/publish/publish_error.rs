@@ -102,6 +102,22 @@ fn words(err: &ForgeError) -> String {
     }
 }
 
+/// A repository that is gone together with its owner is no fault of its own.
+async fn unless_all_are_gone(
+    fleet: &Fleet,
+    target: &Target,
+    decision: RetryDecision,
+    message: String,
+) -> (RetryDecision, String) {
+    if decision != RetryDecision::Final(ErrorClass::Access) {
+        return (decision, message);
+    }
+    match owner::vanished(fleet, &target.repository).await {
+        Some(why) => (RetryDecision::PauseCampaign, why),
+        None => (decision, message),
+    }
+}
+
 /// Ends the job with a trouble.
 pub(super) async fn end(
     fleet: &Fleet,
@@ -114,15 +130,7 @@ pub(super) async fn end(
         PublishError::Final { class, message } => (RetryDecision::Final(class), message, None),
         PublishError::Forge(err) => (decision(&err), words(&err), err.outage()),
     };
-    let (decision, message) = match decision {
-        RetryDecision::Final(ErrorClass::Access) => {
-            match owner::vanished(fleet, &target.repository).await {
-                Some(why) => (RetryDecision::PauseCampaign, why),
-                None => (RetryDecision::Final(ErrorClass::Access), message),
-            }
-        }
-        decision => (decision, message),
-    };
+    let (decision, message) = unless_all_are_gone(fleet, target, decision, message).await;
     let why = fleet.redactor.redact(&message);
     if let (RetryDecision::Retry(_), Some(outage)) = (&decision, outage) {
         let postponed = fleet.outages.postponed(held, outage, &why, &fleet.token).await?;
