@@ -1,5 +1,5 @@
-//! How many requests GitHub gets for one repository, as counted at the GitHub double by
-//! `tests/batch_simulate.rs`, which fails when they are others.
+//! How many requests GitHub gets for one repository. `tests/batch_simulate.rs` counts them at the GitHub double and
+//! fails when they are far off.
 
 /// REST requests of a run, beside discovery; git requests of its clone.
 pub const REST_OF_A_RUN: u32 = 1;
