@@ -133,11 +133,11 @@ fn every_shipped_workflow_is_a_use_and_is_written_as_it_is() {
     let mut files: Vec<String> =
         folder.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
     files.sort();
-    let names = |one: &Use| one.to_possible_value().unwrap().get_name().to_owned();
-    let uses: Vec<String> = Use::value_variants().iter().map(names).collect();
-    let mut named: Vec<String> = uses.iter().map(|one| format!("{one}.yml")).collect();
-    named.sort();
-    assert_eq!(named, files);
+    let slug = |one: &Use| one.to_possible_value().unwrap().get_name().to_owned();
+    let uses: Vec<String> = Use::value_variants().iter().map(slug).collect();
+    let mut expected: Vec<String> = uses.iter().map(|one| format!("{one}.yml")).collect();
+    expected.sort();
+    assert_eq!(expected, files);
     let world = repository();
     let uses: Vec<&str> = uses.iter().map(String::as_str).collect();
     assert_eq!(init(&world, "app", &uses).code, 0);
