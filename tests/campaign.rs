@@ -54,7 +54,7 @@ fn mistakes_of_form_are_told_with_line_and_what_is_allowed() {
     refused(
         &format!("{LEAST}wave: []\n"),
         &expect![[r#"
-        cause: line 6: unknown field `wave`, expected one of name, description, select, task, mode, agent, environment, verify, publish, waves, limits, windows, schedule, repeat, tracking-issue
+        cause: line 6: unknown field `wave`, expected one of name, description, select, task, mode, output-schema, agent, environment, verify, publish, waves, limits, windows, schedule, repeat, tracking-issue
 
         hint: did you mean `waves`?"#]],
     );

@@ -150,7 +150,7 @@ fn keys_of_one_variable_are_used_one_after_the_other() {
         "The encrypted content could not be verified. Reason: Encrypted content could not be decrypted.",
     );
     let mut fix = scenario("parallel", RESPONSES.family).into_iter();
-    let mut turns: Vec<Turn> = fix.by_ref().take(1).collect();
+    let mut turns: Vec<Turn> = fix.by_ref().take(1).map(|it| it.thinking("**Reading**")).collect();
     turns.extend([quota(), unauthorized(), sealed]);
     turns.extend(fix);
     let mut world = world(&RESPONSES, turns).set("OPENAI_API_KEY", keys.join(", "));

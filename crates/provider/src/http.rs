@@ -315,11 +315,6 @@ impl HttpProvider {
         }
     }
 
-    /// Nothing in the history is sealed for anybody.
-    fn is_open(&self, request: &Request<'_>) -> bool {
-        carried_over(request.history).as_slice() == request.history
-    }
-
     /// The fault with a message that may be shown.
     fn clean(&self, fault: &Fault) -> Fault {
         let keys = self.endpoint.keys().map(|key| &key.value);
@@ -393,7 +388,7 @@ impl Provider for HttpProvider {
                 self.ask(&Request { previous: None, ..request }, progress).await
             }
             // Thoughts are sealed for the account that had them, and the key is one of another.
-            Err(fault) if fault.kind == FaultKind::Sealed && !self.is_open(&request) => {
+            Err(fault) if fault.kind == FaultKind::Sealed && !is_open(request.history) => {
                 tracing::warn!(endpoint = %self.shown, "earlier thoughts belong to another account");
                 self.sealed.lock().insert(request.cache_key.to_owned(), request.history.len());
                 let history = self.readable(&request);
@@ -403,6 +398,11 @@ impl Provider for HttpProvider {
         };
         answered.map_err(|fault| self.error(request.model, &fault))
     }
+}
+
+/// Nothing in the history is sealed for anybody.
+fn is_open(history: &[Item]) -> bool {
+    carried_over(history).as_slice() == history
 }
 
 /// A server that counts no tokens gets our own count, on the high side.
