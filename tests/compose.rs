@@ -247,6 +247,10 @@ fn jobs(database: u16) -> Vec<(String, String)> {
 }
 
 #[test]
+#[allow(
+    clippy::too_many_lines,
+    reason = "one fleet, which takes a minute to start, and what it meets in turn"
+)]
 fn the_compose_fleet_loses_a_worker_its_database_and_its_version_and_nothing_else() {
     let github = [8, 9].into_iter().fold(github(), |github, number| {
         github.issue("acme/app", number, "add subtracts", "`add 2 2` prints 0.").by("rita")

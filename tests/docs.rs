@@ -96,7 +96,8 @@ fn every_flag_has_a_variable() {
                 ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version
             );
             // `-v` counts; the log that it turns on has `RUST_LOG`.
-            if answers || long == "verbose" {
+            // What is hidden is said by this program to itself.
+            if answers || long == "verbose" || arg.is_hide_set() {
                 continue;
             }
             flags += 1;
