@@ -281,7 +281,7 @@ async fn fleet(github: &Server, folder: &std::path::Path) -> Fleet {
     let common = Common::default();
     let mut config = common.resolve().unwrap();
     let Identity { name, email } = spec("").committer;
-    config.identity = patchwright_config::Identity { name, email };
+    config.identity = patchwright_config::Identity { name, email, ..Default::default() };
     config.publish.labels = vec!["typo".to_owned()];
     config.publish.reviewers = vec!["rita".to_owned()];
     let database = folder.join("fleet.db");
@@ -293,6 +293,7 @@ async fn fleet(github: &Server, folder: &std::path::Path) -> Fleet {
         store,
         forge: Arc::new(connect(github)),
         http: crate::forge::client(),
+        signing_key: None,
         config,
         redactor,
         ui,

@@ -145,6 +145,7 @@ fn body_of(outcome: &Outcome, template: Option<&str>, patch: Option<&str>) -> St
     pr_body::body(&PullRequest {
         outcome,
         issue: Some((7, "Crash on empty input")),
+        title: "",
         template,
         held_back_patch: patch,
         marker: &marker("pull-request", "r1"),

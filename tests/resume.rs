@@ -296,7 +296,7 @@ fn a_run_that_was_killed_in_a_command_in_a_container_runs_nothing_twice() {
 }
 
 /// Starts the command and kills it once its journal has this many lines.
-fn kill_at(world: &TestWorld, line: usize) {
+pub(crate) fn kill_at(world: &TestWorld, line: usize) {
     kill_when(world, |journal| journal.matches('\n').count() >= line);
 }
 

@@ -4,11 +4,15 @@
 use super::Mode;
 use super::file::File;
 use super::merge;
+use super::publish::REQUESTER;
 use super::review::{PathInstructions, glob_of};
 use patchwright_ecosystems::services::MAX_SERVICES;
+use patchwright_policy::names::Pattern;
 
 /// Inline comments of one review.
 pub const MOST_COMMENTS: usize = 30;
+/// People and teams that GitHub lets one ask for a review.
+const MOST_REVIEWERS: usize = 15;
 const MOST_INSTRUCTIONS: usize = 50;
 const LONGEST_INSTRUCTION: usize = 4_000;
 const MOST_ENTRIES: usize = 200;
@@ -32,6 +36,7 @@ pub(super) fn check(file: &File) -> Result<(), String> {
         }
     }
     services(file)?;
+    names_and_people(file)?;
     let review = &file.review;
     globs("review.paths", review.paths.as_deref())?;
     globs("review.ignore-paths", review.ignore_paths.as_deref())?;
@@ -73,6 +78,33 @@ pub(super) fn check(file: &File) -> Result<(), String> {
     }
     between("respond.max-rounds", respond.max_rounds, 1, 100)?;
     between("respond.max-ci-rounds", respond.max_ci_rounds, 0, 20)
+}
+
+/// What titles, branches, commits and pull requests are like.
+fn names_and_people(file: &File) -> Result<(), String> {
+    for (key, patterns) in
+        [("policy.titles", &file.policy.titles), ("policy.branches", &file.policy.branches)]
+    {
+        entries(key, patterns.as_deref())?;
+        for pattern in patterns.iter().flatten() {
+            Pattern::parse(pattern).map_err(|why| format!("`{pattern}` in `{key}`: {why}"))?;
+        }
+    }
+    between("publish.code-owners", file.publish.code_owners, 0, MOST_REVIEWERS)?;
+    entries("publish.assignees", file.publish.assignees.as_deref())?;
+    entries("commits.co-authors", file.commits.co_authors.as_deref())?;
+    for person in file.commits.co_authors.iter().flatten() {
+        let is_person = person.trim_end().strip_suffix('>').and_then(|it| it.split_once('<'));
+        let is_person = is_person.is_some_and(|(name, address)| {
+            !name.trim().is_empty() && address.contains('@') && !address.contains(['<', '>', ' '])
+        });
+        if person != REQUESTER && !is_person {
+            return Err(format!(
+                "`{person}` in `commits.co-authors` is not `Name <address>`, and not `{REQUESTER}`"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn services(file: &File) -> Result<(), String> {

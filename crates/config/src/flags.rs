@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use crate::merge;
+use crate::publish::Signing;
 use crate::{Config, Mode, SandboxChoice, Source, read};
 use patchwright_base::error::Result;
 use patchwright_provider::item::Wire;
@@ -56,7 +57,7 @@ macro_rules! given_as_it_is {
     };
 }
 
-given_as_it_is!(u32, u64, f64, Duration, SandboxChoice, Mode);
+given_as_it_is!(u32, u64, usize, f64, Duration, SandboxChoice, Mode, Signing);
 
 impl Given<String> for Option<String> {
     fn given(&self) -> Option<String> {

@@ -12,6 +12,8 @@ pub mod file;
 pub mod flags;
 pub mod merge;
 mod narrow;
+pub mod publish;
+mod publish_settings;
 mod read;
 pub mod review;
 pub mod rules;
@@ -25,6 +27,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::publish::{Commits, Identity, Publish};
 use patchwright_ecosystems::registries;
 use patchwright_ecosystems::services::Service;
 use patchwright_policy::Policy;
@@ -94,6 +97,8 @@ pub struct Config {
     pub container: ContainerLimits,
     pub policy: Policy,
     pub publish: Publish,
+    #[serde(default)]
+    pub commits: Commits,
     pub access: Access,
     pub identity: Identity,
     #[serde(default)]
@@ -244,19 +249,6 @@ pub enum Mode {
     Review,
 }
 
-/// How the pull request is made.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Publish {
-    /// The branch to work on and to merge into; the default branch when absent.
-    pub base: Option<String>,
-    /// The branch to push; `patchwright/issue-N` when absent.
-    pub branch: Option<String>,
-    /// Always a draft; without it a draft only when checks fail or protected files change.
-    pub draft: bool,
-    pub labels: Vec<String>,
-    pub reviewers: Vec<String>,
-}
-
 /// Who may start work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Access {
@@ -266,13 +258,6 @@ pub struct Access {
     pub allow_users: Vec<String>,
     /// Bots that may start work, by exact login.
     pub allow_bots: Vec<String>,
-}
-
-/// Author and committer of the commits.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Identity {
-    pub name: String,
-    pub email: String,
 }
 
 /// Where a value came from.

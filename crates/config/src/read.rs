@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Deserializer};
 
 use patchwright_base::duration::parse_duration;
+use patchwright_policy::names::Pattern;
 
 use crate::check;
 
@@ -62,6 +63,15 @@ pub(crate) fn list(text: &str) -> Result<Vec<String>, String> {
 /// Commands, which may have commas in them.
 pub(crate) fn lines(text: &str) -> Result<Vec<String>, String> {
     split(text, &['\n'])
+}
+
+/// Patterns of titles.
+pub(crate) fn patterns(text: &str) -> Result<Vec<String>, String> {
+    lines(text)?.iter().map(|line| pattern(line)).collect()
+}
+
+pub(crate) fn pattern(text: &str) -> Result<String, String> {
+    Pattern::parse(text).map(|_| text.to_owned())
 }
 
 /// Hosts, however they are separated.

@@ -13,6 +13,8 @@
 //! The rule ([`crate::rules`]) says what a repository's own file may do. From these rows come the sections of
 //! configuration files, the flags, the steps from every source to a [`Config`], the inputs of the Action,
 //! the settings of a campaign, and the tables in the documents.
+//!
+//! What is said about pull requests and commits stands in [`crate::publish_settings`].
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,6 +31,8 @@ use patchwright_provider::item::Wire;
 use patchwright_review::finding::Priority;
 
 use crate::flags::{self, WireName};
+use crate::publish::{MergeMethod, Signing};
+use crate::publish_settings::publishing;
 use crate::review::{PathInstructions, Threshold};
 use crate::rules::{self, Rule, Wished};
 use crate::table::{self, Input, Setting, concat_path};
@@ -38,13 +42,14 @@ use crate::{Config, Mode, Personality, SandboxChoice, Source, read};
 /// The shortest time that a limit can be: with less, every run would end as it begins.
 const SECOND: Duration = Duration::from_secs(1);
 
-table::settings! {
+publishing! {
     /// A configuration file. Every key is optional; unknown keys are errors.
     File in "" (file => file) with {
         limits: Limits,
         container: Container,
         policy: Policy,
         publish: Publish,
+        commits: Commits,
         review: Review,
         respond: Respond,
         access: Access,
@@ -402,80 +407,27 @@ table::settings! {
 
         /// publish changes to workflow files
         allow_workflows: bool => policy.allow_workflows, TurnOff;
-    }
 
-    /// The section `publish`.
-    Publish in "publish." (file => file.publish) {
-        /// the branch to start from and to merge into
-        base: String => publish.base, Operator
-            default "default branch"
-            publish_flag given {
-                /// Branch to start from and to merge into [default: the default branch]
-                #[arg(long, env = "PATCHWRIGHT_BASE", value_name = "BRANCH")]
-                base: Option<String>
-            }
-            , input "base" text "The branch to work from; the default branch when empty."
-            , campaign "publish.base";
-
-        /// the branch to push
-        branch: String => publish.branch, Operator
-            default "`patchwright/issue-N`"
-            publish_flag given {
-                /// Branch to push [default: patchwright/issue-N]
-                #[arg(long, env = "PATCHWRIGHT_BRANCH", value_name = "BRANCH")]
-                branch: Option<String>
-            }
-            , input "branch" text "The branch to push to; `patchwright/issue-N` when empty."
-            , campaign "publish.branch";
-
-        /// always a draft; otherwise only when checks fail or protected files change
-        draft: bool => publish.draft, TurnOn
-            publish_flag given {
-                /// Always open the pull request as a draft
-                #[arg(long, env = "PATCHWRIGHT_DRAFT")]
-                draft: bool
-            }
-            , input "draft" switch "`true` makes every pull request a draft; otherwise only one whose checks fail.";
-
-        /// labels of the pull request
-        labels: Vec<String> => publish.labels, Fill
-            publish_flag given {
-                /// Label for the pull request; repeatable
+        /// what titles of pull requests and subjects of commits must all be like: `conventional`,
+        /// `prefix:TEXT`, `regex:PATTERN`; see [commits](commits.md#titles-and-branches)
+        titles: Vec<String> as (deserialize_with = "read::file_words") => policy.titles, Add
+            flag given {
+                /// What titles of pull requests and subjects of commits must be like: `conventional`, `prefix:TEXT`,
+                /// `regex:PATTERN`; repeatable, and all must hold
                 #[arg(
-                    long = "pr-label",
-                    env = "PATCHWRIGHT_LABELS",
-                    value_name = "LABEL",
-                    value_delimiter = ','
+                    long = "title-pattern",
+                    env = "PATCHWRIGHT_TITLE_PATTERN",
+                    value_name = "PATTERN",
+                    value_delimiter = '\n',
+                    value_parser = read::pattern,
+                    help_heading = "Commits"
                 )]
-                labels: Vec<String>
+                titles: Vec<String>
             }
-            , input "labels" list "Labels for the pull request, separated by commas."
-            , campaign "publish.labels";
+            , input "title-pattern" patterns "What titles of pull requests and subjects of commits must all be like, one a line: `conventional`, `prefix:TEXT` or `regex:PATTERN`.";
 
-        /// logins to ask for a review of the pull request
-        reviewers: Vec<String> => publish.reviewers, Fill
-            publish_flag given {
-                /// Person to ask for a review; repeatable
-                #[arg(
-                    long = "reviewer",
-                    env = "PATCHWRIGHT_REVIEWERS",
-                    value_name = "LOGIN",
-                    value_delimiter = ','
-                )]
-                reviewers: Vec<String>
-            }
-            , input "reviewers" list "Logins to ask for a review, separated by commas."
-            , campaign "publish.reviewers";
-
-        /// do everything but write to GitHub
-        dry_run: bool as (skip) => dry_run, Operator
-            publish_flag given {
-                /// Do everything but write to GitHub; the change is kept in the run's folder
-                #[arg(long, env = "PATCHWRIGHT_DRY_RUN")]
-                dry_run: bool
-            }
-            own_flags "PATCHWRIGHT_DRY_RUN" &["review --dry-run", "respond --dry-run"]
-            , input "dry-run" switch "`true` does everything but write to GitHub.";
+        /// what names of branches must all be like: `prefix:TEXT`, `regex:PATTERN`
+        branches: Vec<String> as (deserialize_with = "read::file_words") => policy.branches, Add;
     }
 
     /// The section `review`.
@@ -626,14 +578,5 @@ table::settings! {
         /// offer `js_repl` where the sandbox has Node
         js_repl: bool => tools.js_repl, Operator
             default "false";
-    }
-
-    /// The section `identity`: author of the commits.
-    Identity in "identity." (file => file.identity) {
-        /// author of the commits
-        name: String => identity.name, Operator;
-
-        /// address of the author
-        email: String => identity.email, Operator;
     }
 }

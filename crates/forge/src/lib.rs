@@ -7,10 +7,12 @@
 mod error;
 mod failure;
 pub mod github;
+mod governance;
 pub mod local;
 pub mod marker;
 mod review;
 pub mod seal;
+mod signed;
 mod transfer;
 
 use std::fmt;
@@ -29,6 +31,9 @@ pub use self::review::{
     InlineComment, Review, ReviewComment, ReviewDraft, ReviewEvent, ReviewPosted, ReviewState,
     Side, Thread,
 };
+
+pub use self::governance::Governance;
+pub use self::signed::{BranchRule, Operator, RuleKind, TextRule, Verification};
 
 /// `owner/name`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -257,7 +262,7 @@ pub struct Picture {
 
 /// The place where issues and pull requests live. All text that goes out has been redacted before.
 #[async_trait]
-pub trait Forge: Send + Sync {
+pub trait Forge: Governance + Send + Sync {
     /// The account that we act as. Without it, nothing that is there counts as ours.
     async fn viewer(&self) -> Result<Option<Account>, ForgeError>;
 

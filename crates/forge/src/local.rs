@@ -128,6 +128,8 @@ fn ourselves() -> Account {
     Account { login: OURSELVES.to_owned(), is_bot: true }
 }
 
+impl crate::Governance for LocalForge {}
+
 #[async_trait]
 impl Forge for LocalForge {
     async fn viewer(&self) -> Result<Option<Account>, ForgeError> {

@@ -1,11 +1,11 @@
 //! One commit on the recorded base. Author and committer come from the configuration, never from
-//! what a model or a container says; nothing is signed here.
+//! what a model or a container says. Signatures are in [`super::signing`].
 
 use chrono::{DateTime, Utc};
 use git2::{Signature, Time};
 
 use super::repo::Repo;
-use super::{GitError, Oid};
+use super::{GitError, Oid, signing};
 use patchwright_base::invisible::is_invisible;
 
 /// Longest message, in characters.
@@ -146,8 +146,11 @@ pub fn between(
 pub struct Facts {
     pub tree: Oid,
     pub parents: Vec<Oid>,
+    pub author_email: String,
     pub committer_email: String,
     pub message: String,
+    /// It has a signature, whoever has made it and whether or not it is valid.
+    pub is_signed: bool,
 }
 
 /// Reads a commit.
@@ -157,8 +160,10 @@ pub fn read(repo: &Repo, commit: Oid) -> Result<Facts, GitError> {
     Ok(Facts {
         tree: Oid(commit.tree_id()),
         parents: commit.parent_ids().map(Oid).collect(),
+        author_email: String::from_utf8_lossy(commit.author().email_bytes()).into_owned(),
         committer_email: String::from_utf8_lossy(commit.committer().email_bytes()).into_owned(),
         message: String::from_utf8_lossy(commit.message_bytes()).into_owned(),
+        is_signed: signing::is_signed(&String::from_utf8_lossy(commit.raw_header_bytes())),
     })
 }
 

@@ -31,6 +31,7 @@ pub mod rate_limit;
 mod refusal;
 mod renames;
 pub mod repo;
+pub mod signing;
 pub mod stop;
 pub mod transport;
 pub mod tree;

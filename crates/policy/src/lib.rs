@@ -6,6 +6,8 @@
 //! the pull request a draft). The lists are tables in [`paths`], [`secrets`] and [`content`].
 
 pub mod content;
+pub mod names;
+pub mod owners;
 pub mod paths;
 pub mod secrets;
 pub mod size;
@@ -100,6 +102,11 @@ pub struct Policy {
     pub secret_allow_paths: Vec<String>,
     /// The operator allows changes to `.github/workflows`.
     pub allow_workflows: bool,
+    /// What every title must be like, and every name of a branch: [`names::Pattern`]s.
+    #[serde(default)]
+    pub titles: Vec<String>,
+    #[serde(default)]
+    pub branches: Vec<String>,
 }
 
 impl Default for Policy {
@@ -112,6 +119,8 @@ impl Default for Policy {
             blocked_paths: Vec::new(),
             secret_allow_paths: Vec::new(),
             allow_workflows: false,
+            titles: Vec::new(),
+            branches: Vec::new(),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! decides where it stands and between which tags.
 
 mod checks;
+mod title;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -23,6 +24,7 @@ use patchwright_review::finding::Finding;
 use patchwright_types::evidence::CheckRun;
 
 pub use checks::{FailedCheck, baseline, check_failed};
+pub use title::{Asked, title};
 
 macro_rules! embedded {
     ($($name:literal),* $(,)?) => {
@@ -82,6 +84,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/rebase.md",
     "task/review.md",
     "task/second_look.md",
+    "task/title.md",
     "task/unchanged.md",
     "task/unfinished_reply.md",
     "task/wrap_up.md",

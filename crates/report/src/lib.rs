@@ -10,6 +10,7 @@ pub mod commit_message;
 pub mod content_security_policy;
 pub mod description;
 mod evidence;
+pub mod evidence_check;
 pub mod findings;
 pub mod hand_over;
 pub mod html;

@@ -18,6 +18,8 @@ pub struct PullRequest<'a> {
     pub outcome: &'a Outcome,
     /// Number and title of the issue that it is about.
     pub issue: Option<(u64, &'a str)>,
+    /// Its title, where that is not the usual one: see [`title`].
+    pub title: &'a str,
     /// The text of the repository's template.
     pub template: Option<&'a str>,
     /// The patch of the files that were held back.
@@ -36,6 +38,13 @@ const WARNING: &str = "> [!WARNING]";
 /// A body of ours that says why the pull request is a draft.
 pub fn has_warning(body: &str) -> bool {
     body.trim_start().starts_with(WARNING)
+}
+
+/// The first line of the model's last message as it would stand in a title, whatever it reads like.
+pub fn first_line(final_message: &str) -> String {
+    let first = final_message.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let line = text::line(first);
+    commit_message::subject(&line.trim_start_matches('#').replace("**", "").replace('`', ""))
 }
 
 /// The title: the first line of the model's last message when it reads like one, else the issue's.
@@ -146,12 +155,18 @@ fn join(first: &str, second: &str) -> String {
 fn summary_of(pull_request: &PullRequest<'_>) -> String {
     let message = &pull_request.outcome.final_message;
     let issue_title = pull_request.issue.map(|(_, title)| title);
-    let title = title(message, issue_title);
+    let usual = title(message, issue_title);
     let rest = match message.trim_start().split_once('\n') {
-        Some((first, rest)) if commit_message::subject(&first.replace('`', "")) == title => rest,
+        Some((first, rest)) if is_title(pull_request, first, &usual) => rest,
         _ => message,
     };
     sections::without_assumptions(rest)
+}
+
+/// A line that became the title.
+fn is_title(pull_request: &PullRequest<'_>, line: &str, usual: &str) -> bool {
+    commit_message::subject(&line.replace('`', "")) == usual
+        || first_line(line) == pull_request.title
 }
 
 /// The model's words, and below them whose they are.

@@ -17,6 +17,7 @@ use super::mcp;
 use super::progress::Progress;
 use super::review::second_look;
 use super::run::Run;
+use super::title;
 use super::workspace::{Rules, Workspace};
 use patchwright_agent::checkpoints::Restored;
 use patchwright_agent::state::State;
@@ -95,6 +96,7 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<A
         notes: Vec::new(),
     };
     second_look::recorded(&run.folder.recorded, &mut stopped);
+    title::recorded(&run.folder.recorded, &mut stopped);
     let tree = change.as_ref().map(|change| change.tree);
     Some(AgentResult {
         stopped,
@@ -152,6 +154,8 @@ pub struct Phase<'a> {
     pub has_baseline: bool,
     /// What the agent finds in the workspace, where that is not the tree that is uploaded.
     pub start_tree: Option<Oid>,
+    /// The first line of the final message becomes the title.
+    pub names_its_change: bool,
     pub progress: &'a Progress,
 }
 
@@ -175,6 +179,7 @@ impl<'a> Phase<'a> {
             baseline,
             has_baseline: true,
             start_tree: None,
+            names_its_change: false,
             progress,
         }
     }
@@ -367,8 +372,9 @@ async fn converse(
             }
             agent.run(brief.items(run, sandbox)?).await
         };
-        let work =
+        let mut work =
             check_loop::with_checks(phase, sandbox, &mut agent, recorded, &mut stopped).await?;
+        title::mend(phase, &mut agent, recorded, &mut stopped, &mut work).await?;
         if let Some(desk) = desk {
             second_look::take(phase, &mut agent, recorded, desk, &mut stopped).await?;
         }

@@ -10,6 +10,7 @@ use super::checks::Checks;
 use super::job::{Baseline, Job, Subject};
 use super::respond::work::{self, ChangedFiles};
 use super::run::Run;
+use super::title;
 use super::workspace::{Checkout, Workspace};
 use crate::context::agents::AgentFiles;
 use crate::context::baseline;
@@ -101,7 +102,13 @@ impl Brief {
         checks: &Checks,
         before: &[CheckRun],
     ) -> Result<Brief> {
-        let (task, notes) = job.subject.task_text(run, job.checkout, checks).await?;
+        let (mut task, notes) = job.subject.task_text(run, job.checkout, checks).await?;
+        if job.names_its_change()
+            && run.config.mode == Mode::Execute
+            && let Some(told) = title::told(&run.config)?
+        {
+            task = format!("{}\n\n{told}", task.trim_end());
+        }
         let rules = job.checkout.rules.workspace();
         let mut brief = Brief::with(run, rules, &task, notes, &checks.commands).await?;
         let shown = job.subject.pictures(run).await?;

@@ -1,6 +1,7 @@
 //! The checks on what the model left, each time in a fresh sandbox, and what the model is told of them.
 
 use super::agent_phase::{Phase, collect, uncollected};
+use super::authorship;
 use super::brief::message;
 use super::check_runs::{self, Side};
 use super::checks::Checks;
@@ -157,13 +158,9 @@ async fn run_on(
 /// A commit that stands for a tree in a sandbox, and nowhere else.
 pub(super) fn commit_of(phase: &Phase<'_>, tree: Oid) -> Result<Oid> {
     let run = phase.run;
-    let identity = commit::Identity {
-        name: run.config.identity.name.clone(),
-        email: run.config.identity.email.clone(),
-    };
     let spec = commit::CommitSpec {
-        author: identity.clone(),
-        committer: identity,
+        author: authorship::author(&run.config),
+        committer: authorship::committer(&run.config),
         message: "The change\n".to_owned(),
         trailers: Vec::new(),
         time: run.world.clock.now(),

@@ -65,6 +65,12 @@ impl<'a> Job<'a> {
         }
     }
 
+    /// What the model says last becomes a title.
+    pub(super) fn names_its_change(&self) -> bool {
+        let has_forge = !matches!(self.subject, Subject::Exec(_));
+        has_forge && self.commit_title.is_none() && self.baseline != Baseline::None
+    }
+
     pub(super) fn issue(issue: &'a AdmittedIssue, checkout: &'a Checkout) -> Job<'a> {
         Job::new(Subject::Issue(issue), checkout, Baseline::OfBase)
     }

@@ -30,7 +30,7 @@ use super::publish::{self, Origin};
 use super::run::{Run, RunEnvironment, Start};
 use super::settle::JudgedChange;
 use super::workspace::{Checkout, Rules, Workspace};
-use super::{base_moved, decide, salvage};
+use super::{authorship, base_moved, decide, guard, salvage};
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
@@ -128,6 +128,10 @@ async fn propose(run: &Run<'_>, origin: Origin<'_>, progress: &Progress) -> Resu
     let rules = workspace.rules(run.world, &run.config, origin.repository());
     let rules = run.unless_interrupted(rules).await?;
     let run = &run.configured(&rules).await?;
+    if let Some(branch) = &branch {
+        let guarded = guard::check(run, origin.repository(), guard::Branch::Ours(branch));
+        run.unless_interrupted(guarded).await?;
+    }
     let checkout = Checkout { workspace, rules };
     let mut finished = carry_out(run, &origin.job(&checkout), progress).await?;
     if branch.is_some()
@@ -239,13 +243,15 @@ pub(super) async fn carry_out(
             baseline,
             has_baseline,
             start_tree,
+            names_its_change: job.names_its_change(),
             progress,
         };
         agent_phase::work(&phase, tree, brief).await?
     };
     // What the checks of the change need may have been installed meanwhile.
     let image = worked.image.as_ref().unwrap_or(&image);
-    let judged = JudgedChange::new(run, job, &worked)?;
+    let requester = authorship::requester(run).await;
+    let judged = JudgedChange::new(run, job, &worked, requester.as_deref())?;
     let evidence = evidence(run, job, &checks, image, (&worked, &judged), progress).await?;
     run.journal_reached()?;
     let mut outcome = decide::decide(run, job, image, &worked, &judged, evidence);

@@ -11,14 +11,17 @@ use sha2::{Digest, Sha256};
 
 use super::admit::{self, AdmittedIssue, AdmittedPrompt};
 use super::branch::BranchState;
+use super::decorate::{self, Opened};
 use super::job::Job;
 use super::respond::stop;
 use super::run::Run;
 use super::settle::JudgedChange;
+use super::signing::Signer;
 use super::workspace::{Checkout, Workspace};
-use super::{branch, failures};
+use super::{branch, failures, title};
 use crate::event::{OWN_BRANCHES, own_branch_beside};
 use patchwright_base::error::{Failure, Result};
+use patchwright_config::publish::Signing;
 use patchwright_forge::{ForgeError, Operation, PullRequest, PullRequestDraft, Repository};
 use patchwright_git::clone::collide;
 use patchwright_git::{Oid, tree};
@@ -135,6 +138,9 @@ pub async fn publish(
     recheck(run, origin).await?;
     let Proposal { workspace, outcome, judged, .. } = *proposal;
     let (place, head) = put_on_branch(run, origin, proposal).await?;
+    if let Some(doubt) = Signer::of(run)?.doubt(origin.repository(), head).await? {
+        run.environment.ui.say(&doubt);
+    }
     let draft = draft_of(run, origin, workspace, outcome, judged, &place.branch);
     // A draft that somebody made of it stays one.
     let was_unfinished =
@@ -143,7 +149,8 @@ pub async fn publish(
     if operation == Operation::Updated && pull_request.draft && was_unfinished {
         pull_request.draft = !is_made_ready(run, origin, &pull_request).await;
     }
-    decorate(run, origin, &pull_request).await;
+    let opened = Opened { pull: &pull_request, operation, head };
+    decorate::decorate(run, origin, proposal, opened).await;
     // A branch that is as it should be may still have had its description brought up to date.
     let operation = match (operation, &place.same) {
         (Operation::Updated, Some(_)) => Operation::Unchanged,
@@ -253,8 +260,9 @@ async fn put_on_branch(
             return Ok((place, same));
         }
         looks += 1;
-        match push(run, origin, proposal, &place).await? {
-            Ok(()) => return Ok((place, proposal.commit)),
+        let commit = signed(run, origin, proposal).await?;
+        match push(run, origin, proposal, &place, commit).await? {
+            Ok(()) => return Ok((place, commit)),
             Err(ForgeError::Moved { .. }) if looks < LOOKS => {
                 let ui = run.environment.ui;
                 ui.say(&format!("`{}` has moved; looking at it again", place.branch));
@@ -267,6 +275,16 @@ async fn put_on_branch(
             Err(err) => return Err(push_failed(err, &place.branch)),
         }
     }
+}
+
+/// The commit as it is pushed.
+async fn signed(run: &Run<'_>, origin: Origin<'_>, proposal: &Proposal<'_>) -> Result<Oid> {
+    let Proposal { workspace, commit, .. } = *proposal;
+    let signer = Signer::of(run)?;
+    let commits = signer.signed(origin.repository(), &workspace.repo, commit.into()).await;
+    commits.map(|commits| commits.tip).map_err(|err| {
+        failures::of_forge("the commit cannot be signed", err).hint(run.change_kept())
+    })
 }
 
 /// The branch that the change is pushed to.
@@ -298,7 +316,7 @@ async fn choose_branch(
             repo: &workspace.repo,
             base: workspace.base,
             base_branch: &workspace.base_branch,
-            email: &run.config.identity.email,
+            email: run.config.identity.committer_email(),
         };
         let state = lookup.state(&branch).await;
         let state = state
@@ -307,8 +325,9 @@ async fn choose_branch(
             BranchState::Absent => return Ok(BranchTarget { branch, tip: None, same: None }),
             BranchState::Ours { tip, facts } => {
                 let tree = outcome.change.as_ref().map(|change| change.tree);
-                let same =
-                    (Some(facts.tree) == tree && facts.parents == [workspace.base]).then_some(tip);
+                let is_signed = facts.is_signed || run.config.commits.signing == Signing::None;
+                let is_same = Some(facts.tree) == tree && facts.parents == [workspace.base];
+                let same = (is_same && is_signed).then_some(tip);
                 return Ok(BranchTarget { branch, tip: Some(tip), same });
             }
             BranchState::Theirs { tip, .. } => tip,
@@ -328,8 +347,9 @@ async fn push(
     origin: Origin<'_>,
     proposal: &Proposal<'_>,
     place: &BranchTarget,
+    commit: Oid,
 ) -> Result<std::result::Result<(), ForgeError>> {
-    let Proposal { workspace, commit, .. } = *proposal;
+    let workspace = proposal.workspace;
     let key = place.branch.clone();
     run.journal(&Entry::EffectIntended {
         effect: "push".to_owned(),
@@ -353,6 +373,11 @@ async fn push(
 
 fn push_failed(err: ForgeError, branch: &str) -> Failure {
     let failure = Failure::from(err);
+    let failure = if failure.message.to_lowercase().contains("verified signatures") {
+        failure.hint("have the commits signed: `commits.signing` in the configuration, or `--sign`")
+    } else {
+        failure
+    };
     Failure { message: format!("cannot push to `{branch}`: {}", failure.message), ..failure }
 }
 
@@ -367,14 +392,15 @@ fn draft_of(
     let issue = origin.issue();
     let template = template_of(workspace);
     let patch = judged.held_back_patch.as_deref().map(String::from_utf8_lossy);
+    let title = title::of_run(run, &outcome.final_message);
     let body = pr_body::body(&pr_body::PullRequest {
         outcome,
         issue,
+        title: &title,
         template: template.as_deref(),
         held_back_patch: patch.as_deref(),
         marker: &marker(run),
     });
-    let title = pr_body::title(&outcome.final_message, run.title.as_deref());
     PullRequestDraft {
         title: run.world.redactor.redact(&title),
         body: run.world.redactor.redact(&body),
@@ -438,28 +464,4 @@ async fn is_made_ready(run: &Run<'_>, origin: Origin<'_>, pull: &PullRequest) ->
         run.environment.ui.say(&format!("the pull request stays a draft: {err}"));
     }
     made.is_ok()
-}
-
-/// Labels and reviewers. Without them the pull request is still good, so errors are only printed.
-async fn decorate(run: &Run<'_>, origin: Origin<'_>, pull_request: &PullRequest) {
-    let Ok(forge) = run.world.forge() else { return };
-    let repository = &origin.repository().id;
-    let wanted = &run.config.publish;
-    if !wanted.labels.is_empty()
-        && let Err(err) = forge.add_labels(repository, pull_request.number, &wanted.labels).await
-    {
-        run.environment.ui.say(&format!("the labels could not be added: {err}"));
-    }
-    if wanted.reviewers.is_empty() {
-        return;
-    }
-    match forge.request_reviewers(repository, pull_request.number, &wanted.reviewers).await {
-        Ok(left_out) if left_out.is_empty() => {}
-        Ok(left_out) => {
-            run.environment
-                .ui
-                .say(&format!("could not be asked for a review: {}", left_out.join(", ")));
-        }
-        Err(err) => run.environment.ui.say(&format!("no review could be asked for: {err}")),
-    }
 }

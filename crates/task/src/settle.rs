@@ -5,16 +5,17 @@ use std::collections::BTreeSet;
 use std::iter;
 
 use super::agent_phase::{AgentResult, CHANGE_FILE};
-use super::job::Job;
+use super::job::{Job, Subject};
 use super::run::Run;
 use super::salvage;
 use super::workspace::{RUN_TRAILER, Workspace};
+use super::{authorship, title};
 use patchwright_base::error::{Failure, Result};
 use patchwright_git::clone::Repo;
 use patchwright_git::tree::Change;
 use patchwright_git::{GitError, Oid, commit, tree};
 use patchwright_policy::{self as policy, Blobs, Judgement, Unread};
-use patchwright_report::{commit_message, pr_body};
+use patchwright_report::commit_message;
 
 /// Bytes of one file that the policy reads whole; larger ones are over the size cap anyway.
 const BLOB_CAP: usize = 64 << 20;
@@ -51,8 +52,13 @@ pub struct JudgedChange {
 }
 
 impl JudgedChange {
-    /// Judges and commits.
-    pub(super) fn new(run: &Run<'_>, job: &Job<'_>, worked: &AgentResult) -> Result<JudgedChange> {
+    /// Judges and commits. `requester` is the co-author who asked for the work.
+    pub(super) fn new(
+        run: &Run<'_>,
+        job: &Job<'_>,
+        worked: &AgentResult,
+        requester: Option<&str>,
+    ) -> Result<JudgedChange> {
         let workspace = &job.checkout.workspace;
         let Some(whole) = &worked.change else { return Ok(JudgedChange::default()) };
         let mut judgement = policy::check(
@@ -62,6 +68,10 @@ impl JudgedChange {
             &run.world.redactor,
             &outbound(worked),
         );
+        let title = title_of(run, job, worked);
+        if !matches!(job.subject, Subject::Exec(_)) {
+            judgement.violations.extend(title::violation(&run.config, &title));
+        }
         let kept = if judgement.held_back.is_empty() {
             Some(whole.clone())
         } else {
@@ -73,7 +83,7 @@ impl JudgedChange {
         };
         let held_back_patch = held_back_patch(workspace, whole, kept.as_ref(), &mut judgement)?;
         let commit = match &kept {
-            Some(kept) => Some(make_commit(run, job, kept, worked)?),
+            Some(kept) => Some(make_commit(run, job, kept, worked, (&title, requester))?),
             None => None,
         };
         if judgement.leaks() {
@@ -135,24 +145,33 @@ fn held_back_patch(
     Ok(handed.patch)
 }
 
-fn make_commit(run: &Run<'_>, job: &Job<'_>, change: &Change, worked: &AgentResult) -> Result<Oid> {
-    let (title, words) = if let Some(title) = job.commit_title {
-        (commit_message::subject(title), worked.stopped.final_message.clone())
-    } else {
-        let title = pr_body::title(&worked.stopped.final_message, run.title.as_deref());
-        (title, words_of(worked))
+/// The subject of the commit, which is the title of a pull request too.
+fn title_of(run: &Run<'_>, job: &Job<'_>, worked: &AgentResult) -> String {
+    match job.commit_title {
+        Some(title) => title::fitting(&run.config, title),
+        None => title::of_run(run, &worked.stopped.final_message),
+    }
+}
+
+fn make_commit(
+    run: &Run<'_>,
+    job: &Job<'_>,
+    change: &Change,
+    worked: &AgentResult,
+    (title, requester): (&str, Option<&str>),
+) -> Result<Oid> {
+    let words = match job.commit_title {
+        Some(_) => worked.stopped.final_message.clone(),
+        None => words_of(worked),
     };
-    let message = commit_message::commit_message(&title, &words, &[]);
-    let identity = commit::Identity {
-        name: run.config.identity.name.clone(),
-        email: run.config.identity.email.clone(),
-    };
+    let message = commit_message::commit_message(title, &words, &[]);
     let spec = commit::CommitSpec {
-        author: identity.clone(),
-        committer: identity,
+        author: authorship::author(&run.config),
+        committer: authorship::committer(&run.config),
         message: run.world.redactor.redact(&message),
         trailers: iter::once(format!("{RUN_TRAILER}{}", run.folder.id))
             .chain(job.trailers.iter().cloned())
+            .chain(authorship::trailers(&run.config, requester))
             .collect(),
         time: run.world.clock.now(),
     };

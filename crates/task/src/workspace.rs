@@ -161,7 +161,7 @@ impl Workspace {
         let name = self.base_branch.as_str();
         let is_named_ours = is_own_branch(name) || config.publish.branch.as_deref() == Some(name);
         let tip = commit::read(&self.repo, self.base);
-        is_named_ours || tip.map_or(true, |tip| is_ours(&tip, &config.identity.email))
+        is_named_ours || tip.map_or(true, |tip| is_ours(&tip, config.identity.committer_email()))
     }
 
     /// What tells the repository from every other one: its place among the clones below `state`, which
@@ -343,11 +343,18 @@ impl Workspace {
 /// The trailer of our commits; the run's id follows.
 pub const RUN_TRAILER: &str = "Patchwright-Run: ";
 
-/// We made it: our committer, and the trailer that every commit of ours ends with. What a person adds
-/// on top, or amends, is theirs.
+/// We made it: our committer, or the forge that has committed and signed it for us, and the trailer that every
+/// commit of ours ends with. What a person adds on top, or amends, is theirs.
 pub fn is_ours(commit: &Facts, email: &str) -> bool {
-    commit.committer_email == email
-        && commit.message.lines().any(|line| line.starts_with(RUN_TRAILER))
+    let is_by_us = commit.committer_email == email || is_by_forge(commit);
+    is_by_us && commit.message.lines().any(|line| line.starts_with(RUN_TRAILER))
+}
+
+/// GitHub's own committer, on github.com and on Enterprise Server, or the account of an App.
+fn is_by_forge(commit: &Facts) -> bool {
+    let email = &commit.committer_email;
+    commit.is_signed
+        && (email.starts_with("noreply@") || email.ends_with("[bot]@users.noreply.github.com"))
 }
 
 /// A git error as people read it.

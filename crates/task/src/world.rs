@@ -6,6 +6,7 @@ use std::sync::Arc;
 use secrecy::SecretString;
 use url::Url;
 
+use crate::signing;
 use patchwright_base::clock::Clock;
 use patchwright_base::env::{Env, SETUP_SECRET};
 use patchwright_base::error::{Failure, Result};
@@ -16,6 +17,7 @@ use patchwright_forge::Forge;
 use patchwright_forge::github::Pace;
 use patchwright_forge::github::{AppKey, GitHubForge, GitHubOptions};
 use patchwright_forge::seal::Seal;
+use patchwright_git::signing::SigningKey;
 use patchwright_git::transport::{Credentials, Remote};
 use patchwright_provider::catalogue::{self, Catalogue, Model};
 use patchwright_provider::endpoint;
@@ -45,6 +47,8 @@ pub struct World {
     pub redactor: Arc<Redactor>,
     /// Variables of the commands of setup.
     pub setup_secrets: Arc<[(String, SecretString)]>,
+    /// By which commits are signed, where the operator has one for that.
+    pub signing_key: Option<Arc<SigningKey>>,
     /// `…/patchwright`; runs live in `runs/<run-id>` below it, clone mirrors in `mirrors/`.
     pub state: PathBuf,
     /// The one HTTP client.
@@ -80,6 +84,7 @@ impl World {
         let model = model(config)?;
         let mcp_headers = Headers::look_up(&config.mcp, env);
         mcp_headers.check()?;
+        let signing_key = signing::key(config, env)?;
         let Shared { sandbox, clock, redactor, setup_secrets, state, http } = shared.clone();
         Ok(World {
             forge: Some(forge),
@@ -91,6 +96,7 @@ impl World {
             clock,
             redactor,
             setup_secrets,
+            signing_key,
             state,
             http,
             git_token: None,
@@ -138,6 +144,8 @@ impl World {
         http: reqwest::Client,
     ) -> Result<World> {
         let state = state_dir(common, env)?;
+        // A key that cannot be used is said before anything is asked of anybody.
+        let signing_key = if forge.is_some() { signing::key(config, env)? } else { None };
         let hosted_tools = hosted::declarations(&config.hosted_tools, model.wire)?;
         let server = Url::parse(&env.github_server_url()).ok();
         Ok(World {
@@ -150,6 +158,7 @@ impl World {
             mcp_headers: Headers::look_up(&config.mcp, env),
             redactor: Arc::new(Redactor::new(env.secrets())),
             setup_secrets: setup_secrets(env)?,
+            signing_key,
             state,
             http,
             git_token: server.zip(env.github_token()),

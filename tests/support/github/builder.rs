@@ -151,6 +151,7 @@ impl GitHub {
             comments: Vec::new(),
             pulls: BTreeMap::new(),
             path,
+            governance: super::governance::Governance::default(),
             pushed: Some(0),
         });
     }

@@ -32,6 +32,7 @@ mod diff;
 mod events;
 mod fault;
 mod git;
+mod governance;
 mod hooks;
 mod of;
 mod openapi;

@@ -16,6 +16,7 @@ mod graphql;
 mod hooks;
 mod issues;
 mod lists;
+mod objects;
 mod pulls;
 mod reactions;
 mod repositories;
@@ -297,7 +298,6 @@ fn in_repository(world: &mut World, request: &Request, full_name: &str, rest: &[
         answer.body["block"] = json!({"reason": "tos", "created_at": shape::time(0)});
         return answer;
     }
-    let own = |answer: Option<Answer>| answer.unwrap_or_else(|| Answer::problem(404, "Not Found"));
     let writes = request.method != "GET";
     if writes && request.login.is_empty() {
         return Answer::problem(401, "Requires authentication");
@@ -313,6 +313,12 @@ fn in_repository(world: &mut World, request: &Request, full_name: &str, rest: &[
     if writes && world.repositories[place].archived {
         return Answer::problem(403, "Repository was archived so is read-only.");
     }
+    resource(world, request, place, rest)
+}
+
+/// By the resource.
+fn resource(world: &mut World, request: &Request, place: usize, rest: &[&str]) -> Answer {
+    let own = |answer: Option<Answer>| answer.unwrap_or_else(|| Answer::problem(404, "Not Found"));
     match rest {
         ["issues" | "pulls", "comments", _, "reactions", ..] => {
             own(reactions::answer(world, request, place, rest))
@@ -327,6 +333,12 @@ fn in_repository(world: &mut World, request: &Request, full_name: &str, rest: &[
             own(checks::answer(world, request, place, rest))
         }
         ["hooks", rest @ ..] => own(hooks::answer(world, request, Some(place), rest)),
+        ["git", "blobs" | "trees" | "commits", ..] | ["rules" | "rulesets" | "milestones", ..] => {
+            own(objects::answer(world, request, place, rest))
+        }
+        ["git", "refs", ..] if ["POST", "PATCH"].contains(&request.method.as_str()) => {
+            own(objects::answer(world, request, place, rest))
+        }
         ["commits" | "compare", ..] => own(commits::answer(world, request, place, rest)),
         _ => own(repositories::answer(world, request, place, rest)),
     }

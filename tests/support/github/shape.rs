@@ -141,6 +141,7 @@ pub(crate) fn issue(world: &World, base: &Base, repository: &Repository, issue: 
             "comments": repository.comments.iter().filter(|c| c.issue == number).count(),
             "created_at": time(issue.created), "updated_at": time(issue.updated),
             "closed_at": null,
+            "assignees": assignees(world, repository, number),
             "url": base.api(&format!("repos/{full_name}/issues/{number}")),
             "repository_url": base.api(&format!("repos/{full_name}")),
             "html_url": format!("{}/{full_name}/{kind}/{number}", base.server),
@@ -155,6 +156,11 @@ pub(crate) fn issue(world: &World, base: &Base, repository: &Repository, issue: 
         });
     }
     value
+}
+
+fn assignees(world: &World, repository: &Repository, number: u64) -> Vec<Value> {
+    let assigned = repository.governance.assignees.get(&number).into_iter().flatten();
+    assigned.map(|login| user(world, Some(login))).collect()
 }
 
 pub(crate) fn comment(
@@ -202,11 +208,17 @@ pub(crate) fn pull(
         "merged_at": merged,
         "head": head(world, base, repository, number),
         "base": side(world, base, repository, &repository.owner, &pull.base, &pull.base_sha),
-        "requested_reviewers": pull.reviewers.iter().map(|login| user(world, Some(login))).collect::<Vec<_>>(),
+        "requested_reviewers": pull.reviewers.iter().filter(|name| !name.contains('/')).map(|login| user(world, Some(login))).collect::<Vec<_>>(),
         "html_url": page, "diff_url": format!("{page}.diff"), "patch_url": format!("{page}.patch"),
         "url": base.api(&format!("repos/{full_name}/pulls/{number}")),
         "author_association": "NONE",
     });
+    if let Some((method, _)) = repository.governance.auto_merge.get(&number) {
+        fields["auto_merge"] = json!({
+            "enabled_by": user(world, issue.author.as_deref()), "merge_method": method.to_lowercase(),
+            "commit_title": "", "commit_message": "",
+        });
+    }
     if schema == "pull-request" {
         let place = world.place(&full_name).unwrap();
         let diff = world.diff(place, number, &pull.last_head);

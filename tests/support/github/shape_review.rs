@@ -145,6 +145,7 @@ pub(crate) fn commit(base: &Base, repository: &Repository, sha: &str) -> Value {
                 "message": part(8).trim_end(), "author": person(0), "committer": person(3),
                 "tree": {"sha": part(6), "url": url(part(6))},
                 "url": base.api(&format!("repos/{name}/git/commits/{sha}")), "comment_count": 0,
+                "verification": super::governance::verification(&repository.path, sha),
             },
             "author": null, "committer": null, "parents": parents.collect::<Vec<_>>(),
         }),

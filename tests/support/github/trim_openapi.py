@@ -28,7 +28,7 @@ KEEP = re.compile(
         issues | issues/\{issue_number\} | issues/\{issue_number\}/(comments|labels|labels/\{name\}
           |reactions|reactions/\{reaction_id\}|assignees|lock|events|timeline)
         | issues/comments | issues/comments/\{comment_id\}(/reactions(/\{reaction_id\})?)?
-        | labels | labels/\{name\} | assignees | collaborators | collaborators/\{username\}
+        | labels | labels/\{name\} | milestones | assignees | collaborators | collaborators/\{username\}
         | collaborators/\{username\}/permission
         | pulls | pulls/\{pull_number\} | pulls/\{pull_number\}/(files|commits|merge|requested_reviewers
           |reviews|reviews/\{review_id\}|reviews/\{review_id\}/(comments|dismissals|events)
@@ -38,6 +38,7 @@ KEEP = re.compile(
         | commits/\{commit_sha\}/pulls | compare/\{basehead\} | contents/\{path\}
         | git/(blobs|commits|refs|trees) | git/(blobs/\{file_sha\}|commits/\{commit_sha\}|ref/\{ref\}
           |refs/\{ref\}|matching-refs/\{ref\}|trees/\{tree_sha\})
+        | rules/branches/\{branch\} | rulesets/\{ruleset_id\}
         | check-runs | check-runs/\{check_run_id\}(/annotations)? | statuses/\{sha\}
         | actions/jobs/\{job_id\}(/logs)? | actions/runs/\{run_id\}/jobs
         | actions/runs | actions/runs/\{run_id\} | dispatches | forks | topics | installation

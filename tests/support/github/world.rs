@@ -184,6 +184,7 @@ pub(crate) struct Repository {
     pub(crate) comments: Vec<Comment>,
     pub(crate) pulls: BTreeMap<u64, Pull>,
     pub(crate) path: PathBuf,
+    pub(crate) governance: super::governance::Governance,
     /// When the branch of a pull request was last seen to have moved here; null when absent.
     pub(crate) pushed: Option<i64>,
 }

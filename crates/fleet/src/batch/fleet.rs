@@ -21,9 +21,11 @@ use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_config::{Config, Tenants};
 use patchwright_forge::github::GitHubForge;
+use patchwright_git::signing::SigningKey;
 use patchwright_provider::http;
 use patchwright_sandbox::Sandbox;
 use patchwright_task::signals;
+use patchwright_task::signing;
 use patchwright_task::world;
 
 /// The surroundings of batch and server work.
@@ -33,6 +35,8 @@ pub struct Fleet {
     /// Reads, and writes outside of jobs; a job writes through [`super::lease::HeldJob::forge`].
     pub forge: Arc<GitHubForge>,
     pub http: reqwest::Client,
+    /// By which commits are signed, where the operator has one for that.
+    pub signing_key: Option<Arc<SigningKey>>,
     /// Operator's configuration and flags, before a campaign's are laid over it.
     pub config: Config,
     pub common: Common,
@@ -68,6 +72,7 @@ impl Fleet {
         // A mistake is reported at start, not at each delivery.
         env.max_age()?;
         let state = world::state_dir(common, env)?;
+        let signing_key = signing::key(&config, env)?;
         let http = http::client()?;
         let forge = world::github(env, &http, &state)?;
         let url = match env.database_url() {
@@ -82,6 +87,7 @@ impl Fleet {
             outages,
             forge: Arc::new(forge),
             http,
+            signing_key,
             config: Config { tenants: Tenants::Many, ..config },
             common: common.clone(),
             env: env.clone(),

@@ -30,6 +30,7 @@ use patchwright_forge::{
     Forge, ForgeError, Operation, PullRequest, PullRequestDraft, StateProblem,
 };
 use patchwright_git::Oid;
+use patchwright_task::signing::Signer;
 use patchwright_types::campaign::{
     CampaignState, Changeset, ErrorClass, JobEnd, JobKind, Millis, NewJob, Target, TargetEnd,
     TargetState,
@@ -213,8 +214,16 @@ impl<'a> Publisher<'a> {
         expected: Option<Oid>,
     ) -> Result<(), ForgeError> {
         let branch = self.campaign.branch();
+        let work = self.target.id.to_string();
+        let signer = Signer {
+            forge: self.forge.as_ref(),
+            config: &place.vetted.config,
+            key: self.fleet.signing_key.as_ref(),
+            work: &work,
+        };
         let (from, commit) = (place.repo.path(), place.vetted.commit);
-        self.forge.push(&place.repository, from, commit.into(), &branch, expected).await.map(|_| ())
+        let commits = signer.signed(&place.repository, &place.repo, commit.into()).await?;
+        self.forge.push(&place.repository, from, commits, &branch, expected).await.map(|_| ())
     }
 
     async fn open_pull(&self, place: &RepositorySnapshot) -> PublishResult<End> {

@@ -71,6 +71,21 @@ impl Problem {
         message.contains("draft") && message.contains("not supported")
     }
 
+    /// The repository does not let GitHub merge by itself.
+    pub(super) fn is_about_auto_merge(&self) -> bool {
+        let message = self.message.to_lowercase();
+        message.contains("auto merge is not allowed")
+            || message.contains("auto-merge is not allowed")
+            || message.contains("auto merge is not enabled")
+    }
+
+    /// It could be merged at once.
+    pub(super) fn is_about_clean_status(&self) -> bool {
+        let message = self.message.to_lowercase();
+        message.contains("clean status")
+            || message.contains("protected branch rules not configured")
+    }
+
     pub(super) fn is_out_of_time(&self) -> bool {
         self.message.starts_with("Something went wrong while executing your query")
             || self.message.contains("timed out")

@@ -9,6 +9,7 @@
 
 mod answers;
 mod app;
+mod arranging;
 mod body;
 mod check_runs;
 mod checks;
@@ -36,7 +37,9 @@ mod pulls;
 mod refusal;
 mod review_refusal;
 mod reviews;
+mod rules;
 mod sealed;
+mod signing;
 mod threads;
 mod token;
 mod wire;

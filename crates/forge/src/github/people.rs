@@ -9,6 +9,15 @@ use super::wire::{Permission, User, account};
 use super::{GitHubForge, route};
 use crate::{Account, ForgeError, RepositoryId, Role};
 
+/// An account with its number.
+#[derive(Deserialize)]
+struct Numbered {
+    id: u64,
+    login: String,
+    #[serde(rename = "type", default, deserialize_with = "super::wire::lenient")]
+    kind: String,
+}
+
 impl GitHubForge {
     /// Ourselves, asked once. App and Actions tokens may not ask REST, and are told by GraphQL. `None`
     /// where neither says: then nobody is us.
@@ -27,6 +36,22 @@ impl GitHubForge {
             }
         };
         self.viewer.get_or_try_init(|| ask).await.cloned()
+    }
+
+    /// The address that GitHub gives every account, which is no secret.
+    pub(super) async fn address_of(&self, login: &str) -> Result<Option<String>, ForgeError> {
+        if Account::of(login).is_machine() {
+            return Ok(None);
+        }
+        let path = format!("users/{}", segment(login));
+        let user: Numbered = self.api.read_json(&Call::get(path, format!("`{login}`"))).await?;
+        let host = match self.server_url.host_str() {
+            Some("github.com") | None => "github.com",
+            Some(host) => host,
+        };
+        let person = user.kind == "User" && Account::of(&user.login).has_login(login);
+        let address = format!("{}+{}@users.noreply.{host}", user.id, user.login);
+        Ok(person.then_some(address))
     }
 
     /// The account of a token that REST does not name, which is an app's.

@@ -22,7 +22,7 @@ where
 
 #[derive(Deserialize)]
 pub(super) struct User {
-    login: String,
+    pub(super) login: String,
     #[serde(rename = "type", default, deserialize_with = "lenient")]
     kind: String,
 }

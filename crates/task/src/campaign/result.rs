@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::target_error::{self, RetryDecision, TargetError};
 use crate::pipeline::Finished;
 use crate::run::Run;
+use crate::title;
 use crate::workspace::Workspace;
 use patchwright_agent::StopKind;
 use patchwright_base::error::Failure;
@@ -12,7 +13,6 @@ use patchwright_base::text;
 use patchwright_git::Oid;
 use patchwright_git::tree::Change;
 use patchwright_journal as journal;
-use patchwright_report::pr_body;
 use patchwright_types::campaign::ErrorClass;
 use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::task::CampaignRequest;
@@ -136,7 +136,7 @@ fn describe(
     let marker = patchwright_report::marker("pull-request", &run.folder.id);
     let patch = held_back_patch.map(|patch| text::head(patch, PATCH));
     let told = ChangeReport { outcome: outcome.clone(), held_back_patch: patch };
-    let title = pr_body::title(&outcome.final_message, run.title.as_deref());
+    let title = title::of_run(run, &outcome.final_message);
     let redact = |text: &str| run.world.redactor.redact(text);
     Ok(StoredChange {
         title: redact(&title),

@@ -40,7 +40,7 @@ pub(super) async fn fix_ci(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<
         State::Running(count) => return Ok(unasked(admitted, words::checks_running(count))),
         State::Fine => return Ok(unasked(admitted, words::checks_fine())),
     };
-    let rounds = rounds(&checkout.workspace, &run.config.identity.email);
+    let rounds = rounds(&checkout.workspace, run.config.identity.committer_email());
     if rounds >= run.config.respond.max_ci_rounds {
         return give_up(run, admitted, pull, &failing, rounds).await;
     }
@@ -84,7 +84,7 @@ pub(super) fn is_own(
         && (is_named || report::is_described(&pull.body, "pull-request"));
     let tip_is_ours = || {
         commit::read(&head.repo, head.base)
-            .is_ok_and(|facts| is_ours(&facts, &run.config.identity.email))
+            .is_ok_and(|facts| is_ours(&facts, run.config.identity.committer_email()))
     };
     by_us || (is_named && tip_is_ours())
 }

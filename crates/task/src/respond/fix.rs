@@ -4,6 +4,7 @@ use super::Answer;
 use super::admit::AdmittedCommand;
 use super::land::{self, PushResult};
 use super::work::{self, Instruction};
+use crate::guard;
 use crate::pipeline;
 use crate::run::{Run, RunEnvironment};
 use crate::workspace::Checkout;
@@ -61,6 +62,10 @@ pub(super) async fn change(
         let url = land::commit_url(&admitted.repository, &commit.to_string());
         let body = words::landed_before(&commit.to_string(), url.as_deref(), &pull.head_branch);
         return Ok(Answer::said(Conclusion::Done, body));
+    }
+    if !pull.is_fork && !run.config.dry_run {
+        let branch = guard::Branch::There(&pull.head_branch);
+        run.unless_interrupted(guard::check(run, &admitted.repository, branch)).await?;
     }
     let done = work::work(run, admitted, checkout, instruction).await?;
     let landed = land::land(run, admitted, pull, checkout, &done).await?;

@@ -11,9 +11,11 @@ use super::fix::must_be_open;
 use super::stop;
 use super::work::Instruction;
 use crate::admit;
+use crate::authorship;
 use crate::pipeline::Finished;
 use crate::publish;
 use crate::run::{DEPTH, Run};
+use crate::signing::Signer;
 use crate::workspace::{self, Checkout, RUN_TRAILER, Workspace, is_ours};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{ForgeError, PullRequest, Repository};
@@ -103,6 +105,12 @@ pub(super) async fn replace(
         Err(ended) => return Ok(ended),
     };
     let forge = run.world.forge()?;
+    let signed = Signer::of(run)?.signed(&target.repository, &workspace.repo, commits).await;
+    let commits = match signed {
+        Ok(commits) => commits,
+        Err(err) if is_refusal(&err) => return Ok(PushResult::Patch { why: err.to_string() }),
+        Err(err) => return Err(Failure::from(err).hint(run.kept())),
+    };
     intend(run, &target, commits.tip, head)?;
     let from = workspace.repo.path();
     match forge.push(&target.repository, from, commits, &target.branch, Some(head)).await {
@@ -221,6 +229,12 @@ async fn push(
                 }
             },
         };
+        let signed = Signer::of(run)?.signed(&target.repository, &workspace.repo, commit.into());
+        let commit = match signed.await {
+            Ok(commits) => commits.tip,
+            Err(err) if is_refusal(&err) => return Ok(PushResult::Patch { why: err.to_string() }),
+            Err(err) => return Err(Failure::from(err).hint(run.kept())),
+        };
         intend(run, target, commit, tip)?;
         let from = workspace.repo.path();
         match forge.push(&target.repository, from, commit.into(), &target.branch, Some(tip)).await {
@@ -292,12 +306,12 @@ async fn rebased(
         run.world.forge()?.fetch(&target.repository, workspace.repo.path(), &refs, DEPTH).await;
     fetched.map_err(|err| Failure::from(err).hint(run.kept()))?;
     let line = format!("{RUN_TRAILER}{}", run.folder.id);
-    if let Some(there) = find_ours(workspace, &run.config.identity.email, tip, &[line]) {
+    if let Some(there) = find_ours(workspace, run.config.identity.committer_email(), tip, &[line]) {
         return Ok(RebaseResult::There(there));
     }
     let (repo, base) = (workspace.repo.clone(), workspace.base);
     let spec = commit::CommitSpec {
-        author: identity(run),
+        author: authorship::author(&run.config),
         committer: identity(run),
         message: String::new(),
         trailers: Vec::new(),
@@ -317,10 +331,7 @@ async fn rebased(
 }
 
 pub(super) fn identity(run: &Run<'_>) -> commit::Identity {
-    commit::Identity {
-        name: run.config.identity.name.clone(),
-        email: run.config.identity.email.clone(),
-    }
+    authorship::committer(&run.config)
 }
 
 /// A commit on the head that answers this very comment: a run that was killed had pushed already.
@@ -336,7 +347,7 @@ pub(super) fn landed_before(
         .cloned()
         .collect();
     let workspace = &checkout.workspace;
-    find_ours(workspace, &run.config.identity.email, workspace.base, &asked)
+    find_ours(workspace, run.config.identity.committer_email(), workspace.base, &asked)
 }
 
 /// The newest commit of ours, from `tip` back, with one of these lines in its message.

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{Answer, Request, World};
 
 mod check;
+mod committing;
 mod mutate;
 mod parse;
 mod repository;
@@ -100,6 +101,9 @@ impl Run<'_> {
         for field in self.fields("Mutation", &operation.selections) {
             let path = vec![json!(field.alias)];
             let input = self.arguments(&field)["input"].clone();
+            if let Some(problem) = check::input_problem(&field.name, &input) {
+                self.world.violations.push(format!("GraphQL: {problem}"));
+            }
             let done = mutate::mutate(self.world, self.request, &field.name, &input);
             let value = match done {
                 Ok(payload) => {

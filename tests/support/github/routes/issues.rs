@@ -95,6 +95,7 @@ fn one(
             Some(request.page(Some(repository), items.collect()))
         }
         ("POST", ["reactions"]) => Some(react(world, request, place, &issue)),
+        ("POST", ["assignees"]) => Some(assign(world, request, place, number)),
         ("PUT", ["lock"]) => lock(world, place, number, true),
         ("DELETE", ["lock"]) => lock(world, place, number, false),
         ("DELETE", ["reactions", id]) => {
@@ -134,6 +135,14 @@ fn edit(world: &mut World, request: &Request, place: usize, number: u64) -> Opti
     }
     issue.updated = now;
     let issue = issue.clone();
+    if let Some(milestone) = request.field("milestone").as_u64() {
+        let governance = &mut world.repositories[place].governance;
+        if !governance.milestones.iter().any(|(number, _)| *number == milestone) {
+            let error = json!({"value": milestone, "field": "milestone", "code": "invalid"});
+            return Some(Answer::invalid("Issue", &[error]));
+        }
+        governance.milestone_of.insert(number, milestone);
+    }
     let repository = &world.repositories[place];
     Some(Answer::new(200, shape::issue(world, &request.base, repository, &issue)))
 }
@@ -185,6 +194,21 @@ fn add_labels(world: &mut World, request: &Request, place: usize, number: u64) -
         }
     }
     Answer::new(200, issue.labels.iter().map(|name| shape::label(name)).collect())
+}
+
+/// Who may not be assigned is left out without a word.
+fn assign(world: &mut World, request: &Request, place: usize, number: u64) -> Answer {
+    let names = request.field("assignees").as_array().cloned().unwrap_or_default();
+    let repository = &mut world.repositories[place];
+    for name in names.iter().filter_map(Value::as_str) {
+        let assigned = repository.governance.assignees.entry(number).or_default();
+        if repository.roles.contains_key(name) && !assigned.iter().any(|it| it == name) {
+            assigned.push(name.to_owned());
+        }
+    }
+    let repository = &world.repositories[place];
+    let issue = &repository.issues[&number];
+    Answer::new(201, shape::issue(world, &request.base, repository, issue))
 }
 
 fn remove_label(world: &mut World, place: usize, number: u64, name: &str) -> Option<Answer> {

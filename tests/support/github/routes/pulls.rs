@@ -234,11 +234,19 @@ fn ask(world: &mut World, request: &Request, place: usize, number: u64) -> Optio
     if names.iter().any(|name| author.as_ref() == Some(name)) {
         return Some(Answer::problem(422, "Review cannot be requested from pull request author."));
     }
-    if names.iter().any(|name| !repository.roles.contains_key(name)) {
+    let teams = request.field("team_reviewers").as_array().cloned().unwrap_or_default();
+    let teams: Vec<String> = teams
+        .iter()
+        .filter_map(Value::as_str)
+        .map(|team| format!("{}/{team}", repository.owner))
+        .collect();
+    let is_foreign = |team: &String| !repository.governance.teams.contains(team);
+    if names.iter().any(|name| !repository.roles.contains_key(name)) || teams.iter().any(is_foreign)
+    {
         let text = "Reviews may only be requested from collaborators. One or more of the users or teams you specified is not a collaborator of the repository.";
         return Some(Answer::problem(422, text));
     }
-    for name in names {
+    for name in names.into_iter().chain(teams) {
         if !pull.reviewers.contains(&name) {
             pull.reviewers.push(name);
         }

@@ -79,7 +79,12 @@ fn reference(request: &Request, repository: &Repository, name: &str) -> Option<A
     Some(Answer::new(200, git_ref(request, repository, branch, &sha)))
 }
 
-fn git_ref(request: &Request, repository: &Repository, branch: &str, sha: &str) -> Value {
+pub(super) fn git_ref(
+    request: &Request,
+    repository: &Repository,
+    branch: &str,
+    sha: &str,
+) -> Value {
     let name = repository.full_name();
     json!({
         "ref": format!("refs/heads/{branch}"), "node_id": "REF_1",

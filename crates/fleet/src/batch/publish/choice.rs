@@ -209,8 +209,10 @@ mod tests {
         let facts = Facts {
             tree: oid(tree),
             parents: vec![oid(parent)],
+            author_email: String::new(),
             committer_email: String::new(),
             message: String::new(),
+            is_signed: false,
         };
         BranchState::Ours { tip: oid(tip), facts }
     }

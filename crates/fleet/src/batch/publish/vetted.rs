@@ -11,7 +11,7 @@ use patchwright_base::redact::Redactor;
 use patchwright_config::{Config, file, merge};
 use patchwright_forge::Repository;
 use patchwright_git::clone::Repo;
-use patchwright_git::commit::{self, CommitSpec, Identity};
+use patchwright_git::commit::{self, CommitSpec};
 use patchwright_git::tree::{self, Change};
 use patchwright_git::{GitError, Oid};
 use patchwright_policy::{self as policy, Judgement};
@@ -19,6 +19,7 @@ use patchwright_report::{self as report, MAX_BODY, commit_message, markdown, pr_
 use patchwright_task::campaign::ChangeReport;
 use patchwright_task::settle::BlobsOf;
 use patchwright_task::workspace::RUN_TRAILER;
+use patchwright_task::{authorship, title};
 use patchwright_types::campaign::{Changeset, ErrorClass};
 use patchwright_types::outcome::Conclusion;
 
@@ -52,6 +53,8 @@ pub(super) struct VettedChange {
     pub reviewers: Vec<String>,
     /// Our committer, by which our commits are known.
     pub email: String,
+    /// With the repository's own file laid over it.
+    pub config: Config,
 }
 
 fn refused(class: ErrorClass, message: impl Into<String>) -> PublishError {
@@ -81,13 +84,20 @@ impl StoredChange {
             return Err(refused(ErrorClass::Policy, message));
         }
         let change = tree::between(repo, self.base, facts.tree)?;
+        let title = self.title().map_err(|err| configuration(&err))?;
+        if let Some(violation) = title::violation(&self.config, &title) {
+            return Err(refused(ErrorClass::Policy, violation.message));
+        }
         let (run, message) = words_of(&facts.message);
+        let message = subject_as_wanted(&self.config, message);
         let run = run.unwrap_or_else(|| format!("target-{}", self.changeset.target));
         let told = parse_record(&self.changeset.body)?;
         let judgement = self.judge(repo, &change, &message, told.as_ref())?;
         let spec = CommitSpec {
             message: self.redactor.redact(&message),
-            trailers: vec![format!("{RUN_TRAILER}{run}")],
+            trailers: std::iter::once(format!("{RUN_TRAILER}{run}"))
+                .chain(authorship::trailers(&self.config, None))
+                .collect(),
             time: commit::time_of(repo, self.commit)?,
             ..self.signed()
         };
@@ -100,13 +110,14 @@ impl StoredChange {
         Ok(VettedChange {
             commit,
             tree: facts.tree,
-            title: self.redactor.redact(&self.title().map_err(|err| configuration(&err))?),
+            title: self.redactor.redact(&title),
             body: self.redactor.redact(&body),
             marker,
             draft,
             labels: self.config.publish.labels.clone(),
             reviewers: self.config.publish.reviewers.clone(),
-            email: self.config.identity.email,
+            email: self.config.identity.committer_email().to_owned(),
+            config: self.config,
         })
     }
 
@@ -166,13 +177,9 @@ impl StoredChange {
 
     /// Author and committer from our configuration; the message comes later.
     fn signed(&self) -> CommitSpec {
-        let identity = Identity {
-            name: self.config.identity.name.clone(),
-            email: self.config.identity.email.clone(),
-        };
         CommitSpec {
-            author: identity.clone(),
-            committer: identity,
+            author: authorship::author(&self.config),
+            committer: authorship::committer(&self.config),
             message: String::new(),
             trailers: Vec::new(),
             time: chrono::DateTime::UNIX_EPOCH,
@@ -192,7 +199,7 @@ impl StoredChange {
     fn title(&self) -> Result<String, Failure> {
         let (id, base) = (self.repository.id.to_string(), &self.base_branch);
         let title = self.campaign.title_for(&id, base)?;
-        Ok(commit_message::subject(title.as_deref().unwrap_or(&self.changeset.title)))
+        Ok(title::fitting(&self.config, title.as_deref().unwrap_or(&self.changeset.title)))
     }
 
     /// The campaign's own words above what the run has to say; files and flags are those of the tree.
@@ -241,6 +248,7 @@ impl StoredChange {
         pr_body::body(&pr_body::PullRequest {
             outcome: &outcome,
             issue: None,
+            title: &self.changeset.title,
             template: template.as_deref(),
             held_back_patch: held_back_patch.as_deref(),
             marker,
@@ -276,6 +284,14 @@ fn words_of(message: &str) -> (Option<String>, String) {
     let words = words.join("\n");
     let (title, body) = words.split_once('\n').unwrap_or((&words, ""));
     (run.map(str::to_owned), commit_message::commit_message(title, body, &[]))
+}
+
+/// The message with a subject that is as subjects must be.
+fn subject_as_wanted(config: &Config, message: String) -> String {
+    match message.split_once('\n') {
+        Some((subject, rest)) => format!("{}\n{rest}", title::fitting(config, subject)),
+        None => message,
+    }
 }
 
 /// The repository's own pull request template, from the base commit.

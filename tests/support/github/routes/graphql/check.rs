@@ -179,3 +179,16 @@ impl Check<'_> {
         }
     }
 }
+
+/// What is wrong with the input of a mutation, wherever it came from.
+pub(super) fn input_problem(mutation: &str, input: &Value) -> Option<String> {
+    let known = schema().inputs.get(mutation)?;
+    let fields = input.as_object()?;
+    let stranger = fields.keys().find(|name| !known.iter().any(|(known, _)| known == *name));
+    if let Some(name) = stranger {
+        return Some(format!("InputObject of '{mutation}' doesn't accept argument '{name}'"));
+    }
+    let mut required = known.iter().filter(|(_, required)| *required);
+    let missing = required.find(|(name, _)| fields.get(name).is_none_or(Value::is_null))?;
+    Some(format!("Argument '{}' of '{mutation}' is required", missing.0))
+}

@@ -4,10 +4,11 @@ use serde_json::{Value, json};
 
 use super::super::reviews::wanted;
 use super::super::{Request, TokenKind, World};
+use super::committing;
 use super::resolve::{Node, by_id, may_resolve};
 use super::{Trouble, trouble};
 
-type Done = Result<Node, Trouble>;
+pub(super) type Done = Result<Node, Trouble>;
 
 pub(super) fn mutate(world: &mut World, request: &Request, name: &str, input: &Value) -> Done {
     let text = |field: &str| input[field].as_str().unwrap_or_default();
@@ -51,6 +52,8 @@ pub(super) fn mutate(world: &mut World, request: &Request, name: &str, input: &V
             world.pull_mut(place, number).draft = draft;
             payload("pullRequest", Some(node))
         }
+        "createCommitOnBranch" => committing::commit_on_branch(world, request, input),
+        "enablePullRequestAutoMerge" => committing::auto_merge(world, request, input),
         "minimizeComment" => minimize(world, request, input),
         "addPullRequestReviewThread" => add_thread(world, request, input),
         _ => {
@@ -66,7 +69,7 @@ pub(super) fn mutate(world: &mut World, request: &Request, name: &str, input: &V
     }
 }
 
-fn forbidden(request: &Request) -> Trouble {
+pub(super) fn forbidden(request: &Request) -> Trouble {
     let message = match request.token.kind() {
         TokenKind::App | TokenKind::Actions => "Resource not accessible by integration",
         _ => "Resource not accessible by personal access token",
@@ -74,11 +77,11 @@ fn forbidden(request: &Request) -> Trouble {
     trouble("FORBIDDEN", message)
 }
 
-fn may_write(request: &Request, need: &str) -> Result<(), Trouble> {
+pub(super) fn may_write(request: &Request, need: &str) -> Result<(), Trouble> {
     if request.token.lacks.contains(need) { Err(forbidden(request)) } else { Ok(()) }
 }
 
-fn wrong(id: &str) -> Trouble {
+pub(super) fn wrong(id: &str) -> Trouble {
     trouble("NOT_FOUND", format!("Could not resolve to a node with the global id of '{id}'"))
 }
 

@@ -115,6 +115,8 @@ type Mutation
   convertPullRequestToDraft(input!): ConvertPullRequestToDraftPayload
   markPullRequestReadyForReview(input!): MarkPullRequestReadyForReviewPayload
   minimizeComment(input!): MinimizeCommentPayload
+  createCommitOnBranch(input!): CreateCommitOnBranchPayload
+  enablePullRequestAutoMerge(input!): EnablePullRequestAutoMergePayload
   addPullRequestReviewThread(input!): AddPullRequestReviewThreadPayload
   addPullRequestReviewThreadReply(input!): AddPullRequestReviewThreadReplyPayload
 type ResolveReviewThreadPayload
@@ -129,6 +131,14 @@ type ConvertPullRequestToDraftPayload
 type MarkPullRequestReadyForReviewPayload
   clientMutationId: =
   pullRequest: PullRequest
+type CreateCommitOnBranchPayload
+  clientMutationId: =
+  commit: Commit
+  ref: Ref
+type EnablePullRequestAutoMergePayload
+  clientMutationId: =
+  pullRequest: PullRequest
+  actor: Actor
 type MinimizeCommentPayload
   clientMutationId: =
   minimizedComment: Minimizable
@@ -146,6 +156,10 @@ input convertPullRequestToDraft
   pullRequestId! clientMutationId
 input markPullRequestReadyForReview
   pullRequestId! clientMutationId
+input createCommitOnBranch
+  branch! message! expectedHeadOid! fileChanges clientMutationId
+input enablePullRequestAutoMerge
+  pullRequestId! commitHeadline commitBody mergeMethod authorEmail expectedHeadOid clientMutationId
 input minimizeComment
   subjectId! classifier! clientMutationId
 input addPullRequestReviewThread

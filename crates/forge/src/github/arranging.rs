@@ -1,0 +1,202 @@
+//! What a pull request gets beside its text: assignees, a milestone, a merge by GitHub itself.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use http::Method;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
+
+use super::graphql::Problem;
+use super::http::Call;
+use super::wire::{User, lenient};
+use super::{GitHubForge, PULLS_WRITE, route};
+use crate::{BranchRule, ForgeError, Governance, RepositoryId, Verification};
+use patchwright_git::Oid;
+
+/// Open milestones that are looked through.
+const MOST_MILESTONES: usize = 1_000;
+
+const MERGE: &str = "mutation($input: EnablePullRequestAutoMergeInput!) {
+  enablePullRequestAutoMerge(input: $input) { pullRequest { id } }
+}";
+
+#[derive(Deserialize)]
+struct Milestone {
+    number: u64,
+    #[serde(default, deserialize_with = "lenient")]
+    title: String,
+}
+
+#[derive(Deserialize)]
+struct Assigned {
+    #[serde(default)]
+    assignees: Vec<User>,
+}
+
+#[derive(Deserialize)]
+struct PullJson {
+    #[serde(default, deserialize_with = "lenient")]
+    node_id: String,
+    #[serde(default)]
+    auto_merge: Option<IgnoredAny>,
+}
+
+impl GitHubForge {
+    /// Those who could not be assigned: GitHub leaves them out without a word.
+    pub(super) async fn put_assignees_on(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        logins: &[String],
+    ) -> Result<Vec<String>, ForgeError> {
+        let call = Call::write(
+            Method::POST,
+            route(repository, &format!("issues/{number}/assignees")),
+            format!("pull request `{repository}#{number}`"),
+        )
+        .in_order_to(format!("assign `{repository}#{number}`"), PULLS_WRITE)
+        .json(json!({ "assignees": logins }));
+        let (reply, _) = self.api.write_repeatable(&call).await?;
+        let reply = self.api.good(&call, reply)?;
+        let there: Assigned = self.api.parse(&call, &reply)?;
+        let is_there =
+            |login: &str| there.assignees.iter().any(|it| it.login.eq_ignore_ascii_case(login));
+        Ok(logins.iter().filter(|login| !is_there(login)).cloned().collect())
+    }
+
+    /// False when no open milestone has this title.
+    pub(super) async fn put_milestone_on(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        title: &str,
+    ) -> Result<bool, ForgeError> {
+        let call = Call::get(
+            route(repository, "milestones?state=open&per_page=100"),
+            format!("the milestones of `{repository}`"),
+        );
+        let all: Vec<Milestone> = self.api.list(&call, MOST_MILESTONES).await?;
+        let wanted = title.trim();
+        let same = all.iter().find(|milestone| milestone.title.trim() == wanted);
+        let alike = || all.iter().find(|it| it.title.trim().eq_ignore_ascii_case(wanted));
+        let Some(milestone) = same.or_else(alike) else { return Ok(false) };
+        let call = Call::write(
+            Method::PATCH,
+            route(repository, &format!("issues/{number}")),
+            format!("pull request `{repository}#{number}`"),
+        )
+        .in_order_to(format!("set the milestone of `{repository}#{number}`"), PULLS_WRITE)
+        .json(json!({ "milestone": milestone.number }));
+        let (reply, _) = self.api.write_repeatable(&call).await?;
+        self.api.good(&call, reply).map(|_| true)
+    }
+
+    /// Has GitHub merge it when its requirements are met, if it still has this head then.
+    pub(super) async fn merge_by_itself(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        head: &str,
+        method: &str,
+    ) -> Result<(), ForgeError> {
+        let name = format!("pull request `{repository}#{number}`");
+        let read = Call::get(route(repository, &format!("pulls/{number}")), name.clone());
+        let pull: PullJson = self.api.read_json(&read).await?;
+        if pull.auto_merge.is_some() {
+            return Ok(());
+        }
+        let input = json!({
+            "pullRequestId": pull.node_id, "expectedHeadOid": head, "mergeMethod": method,
+        });
+        let call = self
+            .api
+            .graphql_call(MERGE, &json!({ "input": input }), name.clone())
+            .in_order_to(format!("have {name} merged"), PULLS_WRITE);
+        let answer = self.api.mutate::<IgnoredAny>(&call).await?;
+        if answer.errors.is_empty() {
+            return Ok(());
+        }
+        if answer.errors.iter().any(Problem::is_about_auto_merge) {
+            return Err(ForgeError::state(format!(
+                "`{repository}` does not allow auto-merge (Settings, General, \u{201c}Allow auto-merge\u{201d})"
+            )));
+        }
+        if answer.errors.iter().any(Problem::is_about_clean_status) {
+            return Err(ForgeError::state(format!(
+                "nothing is required of {name}, so there is nothing to wait for; protect the branch, or merge it"
+            )));
+        }
+        Err(self.api.refused(&call, &answer.errors))
+    }
+}
+
+#[async_trait]
+impl Governance for GitHubForge {
+    async fn assign(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        logins: &[String],
+    ) -> Result<Vec<String>, ForgeError> {
+        self.put_assignees_on(repository, number, logins).await
+    }
+
+    async fn set_milestone(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        title: &str,
+    ) -> Result<bool, ForgeError> {
+        self.put_milestone_on(repository, number, title).await
+    }
+
+    async fn merge_when_ready(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+        head: &str,
+        method: &str,
+    ) -> Result<(), ForgeError> {
+        self.merge_by_itself(repository, number, head, method).await
+    }
+
+    async fn sign(
+        &self,
+        repository: &RepositoryId,
+        from: &Path,
+        commit: Oid,
+        key: &str,
+    ) -> Result<Oid, ForgeError> {
+        self.sign_commit(repository, from, commit, key).await
+    }
+
+    async fn commit_address(&self, login: &str) -> Result<Option<String>, ForgeError> {
+        self.address_of(login).await
+    }
+
+    async fn verification(
+        &self,
+        repository: &RepositoryId,
+        commit: &str,
+    ) -> Result<Verification, ForgeError> {
+        self.verification_of(repository, commit).await
+    }
+
+    async fn branch_rules(
+        &self,
+        repository: &RepositoryId,
+        branch: &str,
+    ) -> Result<Vec<BranchRule>, ForgeError> {
+        self.rules_of(repository, branch).await
+    }
+
+    async fn may_bypass(
+        &self,
+        repository: &RepositoryId,
+        rule: &BranchRule,
+    ) -> Result<bool, ForgeError> {
+        self.bypasses(repository, rule.ruleset).await
+    }
+}

@@ -1,0 +1,90 @@
+//! What a forge does beyond keeping branches and conversations: it signs and verifies commits, has rules for
+//! branches, and arranges who looks at a pull request and when it is merged.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+
+use super::{BranchRule, ForgeError, RepositoryId, Verification};
+use patchwright_git::Oid;
+
+/// The part of [`Forge`](super::Forge) that a plain one does without.
+#[async_trait]
+pub trait Governance: Send + Sync {
+    /// Assigns people; returns those who could not be assigned.
+    async fn assign(
+        &self,
+        _repository: &RepositoryId,
+        _number: u64,
+        logins: &[String],
+    ) -> Result<Vec<String>, ForgeError> {
+        Ok(logins.to_vec())
+    }
+
+    /// Puts it under the open milestone of this title; false when there is none.
+    async fn set_milestone(
+        &self,
+        _repository: &RepositoryId,
+        _number: u64,
+        _title: &str,
+    ) -> Result<bool, ForgeError> {
+        Ok(false)
+    }
+
+    /// Has the forge merge the pull request when its requirements are met, if `head` is its head then.
+    /// `method` is `MERGE`, `SQUASH` or `REBASE`.
+    async fn merge_when_ready(
+        &self,
+        _repository: &RepositoryId,
+        _number: u64,
+        _head: &str,
+        _method: &str,
+    ) -> Result<(), ForgeError> {
+        Err(ForgeError::state("this forge merges nothing by itself"))
+    }
+
+    /// Has the forge make this commit of the bare repository at `from` once more, and sign it: the same tree,
+    /// parents and message, by the account of the token. The new commit is in that repository; no branch points
+    /// to it. `key` tells the work that it belongs to from other work.
+    async fn sign(
+        &self,
+        _repository: &RepositoryId,
+        _from: &Path,
+        _commit: Oid,
+        _key: &str,
+    ) -> Result<Oid, ForgeError> {
+        Err(ForgeError::state("this forge signs no commits"))
+    }
+
+    /// The address by which commits are a person's on the forge; `None` for bots and where there is none.
+    async fn commit_address(&self, _login: &str) -> Result<Option<String>, ForgeError> {
+        Ok(None)
+    }
+
+    /// What the forge thinks of the signature of a commit that it has.
+    async fn verification(
+        &self,
+        _repository: &RepositoryId,
+        _commit: &str,
+    ) -> Result<Verification, ForgeError> {
+        Ok(Verification { verified: false, reason: "this forge verifies no signatures".to_owned() })
+    }
+
+    /// The rules that hold for a branch of this name, as far as we may know them.
+    async fn branch_rules(
+        &self,
+        _repository: &RepositoryId,
+        _branch: &str,
+    ) -> Result<Vec<BranchRule>, ForgeError> {
+        Ok(Vec::new())
+    }
+
+    /// Whether the rule does not hold for us; what cannot be told counts as no.
+    async fn may_bypass(
+        &self,
+        _repository: &RepositoryId,
+        _rule: &BranchRule,
+    ) -> Result<bool, ForgeError> {
+        Ok(false)
+    }
+}
