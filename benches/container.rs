@@ -81,6 +81,10 @@ async fn measure() {
         running.stop().await.unwrap();
     }
     waiting.rest().await;
+    print(rows);
+}
+
+fn print<const COUNT: usize>(rows: [(&str, Vec<Duration>); COUNT]) {
     println!("{ROUNDS} rounds, milliseconds     p50     p90");
     for (name, mut times) in rows {
         times.sort();
