@@ -19,8 +19,8 @@ fn world(count: usize) -> TestWorld {
 
 /// The last line of JSON.
 fn last(output: &Output) -> Value {
-    let lines = output.stdout.lines().filter_map(|line| serde_json::from_str(line).ok());
-    lines.last().unwrap_or_else(|| panic!("{}", output.text()))
+    let mut lines = output.stdout.lines().filter_map(|line| serde_json::from_str(line).ok());
+    lines.next_back().unwrap_or_else(|| panic!("{}", output.text()))
 }
 
 fn targets(world: &TestWorld) -> Vec<Target> {

@@ -226,16 +226,16 @@ fn a_pod_that_the_cluster_takes_away_costs_no_attempt_and_one_that_dies_does() {
 fn limits_lost_answers_and_watches_that_end_make_no_second_pod() {
     let Some(cluster) = cluster(3, "sleep 2") else { return };
     let limit = Meets::Answer(429, Some(("retry-after", "1")), "Too many requests".to_owned());
-    cluster.kubernetes.meets(Method::POST, "/jobs", limit, 2);
-    cluster.kubernetes.meets(Method::POST, "/jobs", Meets::Lost, 1);
-    cluster.kubernetes.meets(Method::DELETE, "/jobs", Meets::Lost, 1);
+    cluster.kubernetes.meets(&Method::POST, "/jobs", &limit, 2);
+    cluster.kubernetes.meets(&Method::POST, "/jobs", &Meets::Lost, 1);
+    cluster.kubernetes.meets(&Method::DELETE, "/jobs", &Meets::Lost, 1);
     let away = Meets::Answer(503, None, "apiserver not ready".to_owned());
     let launcher = cluster.launcher(&["--room", "1", "--until-idle"]);
     cluster.kubernetes.until("a pod", |world| world.made.len() == 1);
     cluster.kubernetes.end_watches();
     cluster.kubernetes.until("a second pod", |world| world.made.len() == 2);
     // One of the watch, two of the list.
-    cluster.kubernetes.meets(Method::GET, "/pods", away, 3);
+    cluster.kubernetes.meets(&Method::GET, "/pods", &away, 3);
     cluster.kubernetes.compact();
     let output = launcher.end().expect(0);
     assert_eq!(cluster.pulls(), vec![1; 3], "{}", cluster.story(&output.stderr));
@@ -273,7 +273,7 @@ fn runs_outlive_their_launcher_and_the_next_one_tidies_up() {
 fn a_launcher_that_is_told_to_end_leaves_what_runs_and_recalls_what_does_not() {
     let Some(cluster) = cluster(2, "sleep 4") else { return };
     let launcher = cluster.launcher(&["--room", "2"]);
-    launcher.wait_until(|| cluster.world.model.requests().len() >= 1);
+    launcher.wait_until(|| !cluster.world.model.requests().is_empty());
     cluster.kubernetes.until("both pods", |world| world.made.len() == 2);
     launcher.wait_until(|| cluster.world.model.requests().len() >= 2);
     let output = launcher.term().expect(0);
@@ -318,7 +318,7 @@ fn what_cannot_work_is_said_before_anything_is_claimed() {
     let forbidden = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden",
         "message": "pods is forbidden: User \"x\" cannot list resource \"pods\""});
     let no = Meets::Answer(403, None, forbidden.to_string());
-    cluster.kubernetes.meets(Method::GET, "/pods", no, 1);
+    cluster.kubernetes.meets(&Method::GET, "/pods", &no, 1);
     let output = cluster.launcher(&[]).end().expect(1);
     for words in ["says no (403): pods is forbidden", "docs/kubernetes/launcher.yaml"] {
         assert!(output.stderr.contains(words), "{}", output.stderr);

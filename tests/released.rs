@@ -131,15 +131,25 @@ const VALUES: &[&str] = &[
     "{db: {image: a}}",
 ];
 
+/// A line each.
+fn lines(indent: &str, keys: &[String]) -> String {
+    let mut text = String::new();
+    for key in keys {
+        text.push_str(indent);
+        text.push_str(key);
+        text.push('\n');
+    }
+    text
+}
+
 /// An operator's file with every key, each with the first value that it takes beside the others.
 fn config() -> String {
     let mut sections: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let written = |sections: &BTreeMap<String, Vec<String>>| -> String {
         let of_section = |(section, keys): (&String, &Vec<String>)| match section.as_str() {
-            "" => keys.iter().map(|key| format!("{key}\n")).collect::<String>(),
+            "" => lines("", keys),
             name => {
-                let keys: String = keys.iter().map(|key| format!("  {key}\n")).collect();
-                format!("{name}:\n{keys}")
+                format!("{name}:\n{}", lines("  ", keys))
             }
         };
         sections.iter().map(of_section).collect()

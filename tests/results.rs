@@ -103,19 +103,15 @@ fn each_protocol_is_asked_in_its_own_way_and_stdout_is_the_result() {
         let result = result(&world);
         assert_eq!((&result["output"], &result["conclusion"]), (&expected_output, &json!("done")));
         assert_eq!(result["final_message"], "It is called calc.", "{model}");
-        let file = fs_err::read_to_string(world.path("out/output.json")).unwrap();
-        assert_eq!(serde_json::from_str::<Value>(&file).unwrap(), expected_output, "{model}");
+        let file = fs_err::read(world.path("out/output.json")).unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&file).unwrap(), expected_output, "{model}");
         let requests = world.model.requests();
         assert_eq!((requests.len(), world.model.unused()), (2, 0), "{model}");
         assert!(
             requests[0].body.pointer(pointer) != Some(&expected) || pointer == "/tool_choice/type"
         );
-        assert_eq!(
-            requests[1].body.pointer(pointer),
-            Some(&expected),
-            "{model}: {}",
-            requests[1].body
-        );
+        let second = &requests[1].body;
+        assert_eq!(second.pointer(pointer), Some(&expected), "{model}: {second}");
         // The model knows from the beginning what it will be asked for.
         let opening = String::from_utf8_lossy(&requests[0].raw).into_owned();
         assert!(opening.contains("additionalProperties"), "{model}");

@@ -75,7 +75,7 @@ impl FromStr for Reference {
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     let mut config = args.common.resolve()?;
     args.publish.overlay(&mut config);
-    start(config, &args.common, args.issue, None, env, ui).await
+    Box::pin(start(config, &args.common, args.issue, None, env, ui)).await
 }
 
 /// Works on an issue; shared with `action`.

@@ -168,7 +168,7 @@ pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
             &mut std::io::stdout().lock(),
             &mut std::io::stderr().lock(),
         )),
-        Command::Demo(args) => demo::run(args, &env, ui).await.map(code),
+        Command::Demo(args) => Box::pin(demo::run(args, &env, ui)).await.map(code),
         Command::Doctor(args) => doctor::run(args, &env, ui).await,
         Command::Init(args) => init::run(&args, ui),
         Command::Completions(args) => {

@@ -114,7 +114,7 @@ fn blocks(text: &str, languages: &[&str]) -> Vec<String> {
         let indent = line.len() - line.trim_start().len();
         match (line.trim_start().strip_prefix("```"), open.take()) {
             (Some(language), None) => {
-                open = Some((indent, languages.contains(&language), String::new()))
+                open = Some((indent, languages.contains(&language), String::new()));
             }
             (Some(_), Some((_, true, block))) => blocks.push(block),
             (Some(_), Some(_)) | (None, None) => {}

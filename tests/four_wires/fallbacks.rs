@@ -191,7 +191,7 @@ fn a_limited_key_rests_while_another_is_used() {
 
 #[test]
 fn lists_that_cannot_be_are_refused_before_anything_is_asked() {
-    let long = vec!["claude-sonnet-5"; 9].join(",");
+    let long = ["claude-sonnet-5"; 9].join(",");
     for (list, key, expected) in [
         ("claude-sonet-5x/y", "k", "unknown provider"),
         ("gpt-5.3-codex", "k", "`gpt-5.3-codex` twice"),

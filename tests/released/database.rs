@@ -16,6 +16,20 @@ use crate::support::world::TestWorld;
 
 const NAMES: &[JobKind] = &[JobKind::Target];
 
+/// How targets end, in the order in which they are claimed.
+const ENDS: [TargetState; 10] = [
+    TargetState::Ready,
+    TargetState::Held,
+    TargetState::Draft,
+    TargetState::Open,
+    TargetState::Merged,
+    TargetState::Closed,
+    TargetState::Unchanged,
+    TargetState::Reported,
+    TargetState::Failed,
+    TargetState::Ready,
+];
+
 /// Fills an empty database.
 async fn fill(store: &Store) {
     let id = store.put_campaign(&campaign()).await.unwrap().id;
@@ -29,23 +43,10 @@ async fn fill(store: &Store) {
     let skipped =
         NewTarget { skipped: Some("archived".to_owned()), ..new_target("acme/skipped", "a") };
     let mut targets = vec![skipped, in_wave("acme/queued", 1), in_wave("acme/waiting", 2)];
-    // Whoever is claimed first ends as the first of these.
-    let ends = [
-        TargetState::Ready,
-        TargetState::Held,
-        TargetState::Draft,
-        TargetState::Open,
-        TargetState::Merged,
-        TargetState::Closed,
-        TargetState::Unchanged,
-        TargetState::Reported,
-        TargetState::Failed,
-        TargetState::Ready,
-    ];
-    targets.extend((0..=ends.len()).map(|number| in_wave(&format!("acme/app-{number}"), 0)));
+    targets.extend((0..=ENDS.len()).map(|number| in_wave(&format!("acme/app-{number}"), 0)));
     store.add_targets(&id, &targets).await.unwrap();
     store.open_wave(&id, 0, &target_job).await.unwrap();
-    for state in ends {
+    for state in ENDS {
         let (job, lease) = store.claim("w", NAMES, 60_000).await.unwrap().unwrap();
         let target = store.target(job.subject.parse().unwrap()).await.unwrap();
         store.begin_target(&lease, target.id, "run-1").await.unwrap();

@@ -158,7 +158,7 @@ impl Kubernetes {
     }
 
     /// The next requests of this method whose path has this text meet something else.
-    pub(crate) fn meets(&self, method: Method, path: &str, meets: Meets, times: usize) {
+    pub(crate) fn meets(&self, method: &Method, path: &str, meets: &Meets, times: usize) {
         let mut world = self.world();
         for _ in 0..times {
             world.meets.push((method.clone(), path.to_owned(), meets.clone()));
@@ -191,7 +191,7 @@ impl Kubernetes {
     pub(crate) fn kill_for_memory(&self, pod: &str) {
         self.end(pod, |status| {
             status["containerStatuses"] =
-                json!([terminated(json!({"exitCode": 137, "reason": "OOMKilled"}))]);
+                json!([terminated(&json!({"exitCode": 137, "reason": "OOMKilled"}))]);
         });
     }
 
@@ -265,7 +265,7 @@ pub(crate) fn rights() -> BTreeSet<String> {
     rights
 }
 
-fn terminated(state: Value) -> Value {
+fn terminated(state: &Value) -> Value {
     json!({"name": "patchwright", "image": "a", "imageID": "", "ready": false, "restartCount": 0,
         "state": {"terminated": state}})
 }
@@ -311,7 +311,7 @@ impl World {
             }
             pod["status"] = json!({
                 "phase": if code == 0 { "Succeeded" } else { "Failed" },
-                "containerStatuses": [terminated(state)],
+                "containerStatuses": [terminated(&state)],
             });
             self.put_pod(pod);
         }

@@ -59,7 +59,6 @@ impl Agent<'_> {
         let wanted = self.result.as_ref()?;
         let words = Asking { tools: None, tool_choice: ToolChoice::None, output: None };
         Some(match self.spec.model.output_mode(&wanted.schema) {
-            StructuredOutput::Words => words,
             StructuredOutput::Schema => {
                 let output = OutputFormat { name: NAME, schema: &wanted.schema };
                 Asking { output: Some(output), ..words }
@@ -71,7 +70,7 @@ impl Agent<'_> {
                 output: None,
             },
             // A model without tool calls writes everything.
-            StructuredOutput::Tool => words,
+            StructuredOutput::Tool | StructuredOutput::Words => words,
         })
     }
 

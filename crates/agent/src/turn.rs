@@ -194,7 +194,7 @@ impl<'a> Agent<'a> {
             match self.falls_back(&reason) {
                 Ok(true) => continue,
                 Ok(false) => {}
-                Err(stop) => return stop,
+                Err(ended) => return ended,
             }
             if let StopKind::Budget(which) = reason
                 && let Err(stop) = self.wrap_up(which).await

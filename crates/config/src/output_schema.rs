@@ -190,14 +190,15 @@ mod tests {
     use super::{check, validate};
 
     /// An object with one required property.
-    fn with(property: Value) -> Value {
+    fn with(property: impl Into<Value>) -> Value {
+        let property: Value = property.into();
         json!({"type": "object", "properties": {"a": property}, "required": ["a"]})
     }
 
     #[test]
     fn a_schema_that_cannot_be_used_is_refused_for_a_reason() {
         let mut deep = json!({"type": "string"});
-        for _ in 0..20 {
+        for _ in 0..40 {
             deep = json!({"type": "array", "items": deep});
         }
         let long = "x".repeat(70_000);

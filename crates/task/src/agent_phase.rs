@@ -262,8 +262,8 @@ async fn work_on(
         stopped,
         change,
         checked,
-        output,
         baseline,
+        output,
         notes,
         instruction_files,
         enforced,
@@ -341,11 +341,7 @@ async fn converse(
     let progress = |what: Happening<'_>| tell(phase, &what, None);
     let checkpoints = Arc::new(Checkpoints::of(phase, &sandbox.client).await?);
     // Before anything is started there that may look at the workspace.
-    let restored = if Agent::can_resume(recorded) {
-        Some(Restored { has_new_setup, ..checkpoints.restore(recorded).await? })
-    } else {
-        None
-    };
+    let restored = restore(&checkpoints, recorded, has_new_setup).await?;
     let questions = Questions::of(run);
     let (tools, mut services) = equip::equip(run, sandbox, questions.tool()).await?;
     services.checkpoints = tools::checkpoints::Checkpoints::new(Arc::clone(&checkpoints) as _);
@@ -399,6 +395,18 @@ async fn converse(
         return Err(failure);
     }
     Ok(Conversation { stopped, work, output, image })
+}
+
+/// The workspace of a killed attempt, where the journal has one that can be resumed.
+async fn restore(
+    checkpoints: &Checkpoints,
+    recorded: &[Line],
+    has_new_setup: bool,
+) -> Result<Option<Restored>> {
+    if !Agent::can_resume(recorded) {
+        return Ok(None);
+    }
+    Ok(Some(Restored { has_new_setup, ..checkpoints.restore(recorded).await? }))
 }
 
 /// Removing a container is worth reporting when it fails, not worth losing the work for: the next

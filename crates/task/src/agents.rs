@@ -130,7 +130,7 @@ impl Making<'_> {
             Ok(model) => model,
             Err(why) => return Ok(Err(why)),
         };
-        self.kind_on(file, model, notes)
+        self.kind_on(file, &model, notes)
     }
 
     /// Adds to kinds what a fallback needs to go on for them.
@@ -147,7 +147,7 @@ impl Making<'_> {
         let mut theirs = making.built_in()?;
         for file in files {
             // What of a file is not as it should be is noted for the run's own model.
-            if let Ok(kind) = making.kind_on(file, fallback.model.clone(), &mut Vec::new())? {
+            if let Ok(kind) = making.kind_on(file, fallback.model, &mut Vec::new())? {
                 theirs.retain(|known| known.name != kind.name);
                 theirs.push(kind);
             }
@@ -165,10 +165,10 @@ impl Making<'_> {
     fn kind_on(
         &self,
         file: &AgentFile,
-        model: Model,
+        model: &Model,
         notes: &mut Vec<String>,
     ) -> Result<Result<Kind, String>> {
-        let mut tools = self.tools_for(&model)?;
+        let mut tools = self.tools_for(model)?;
         if let Some(names) = &file.tools {
             let (fewer, unknown) = narrow::narrowed(&tools, names);
             if !unknown.is_empty() {
@@ -181,13 +181,13 @@ impl Making<'_> {
             }
             let is_blind = !narrow::can_read(&fewer) && !names.is_empty();
             // Families without a tool that only reads get those that every model can call.
-            let wider = if is_blind { self.readable(&model, tools)? } else { tools };
+            let wider = if is_blind { self.readable(model, tools)? } else { tools };
             tools = narrow::narrowed(&wider, names).0;
         }
         if tools.declarations().is_empty() {
             return Ok(Err("none of its tools is there".to_owned()));
         }
-        let mut kind = self.finished(&file.name, &model, tools)?;
+        let mut kind = self.finished(&file.name, model, tools)?;
         let role = file.role()?;
         kind.role = (!role.is_empty()).then(|| message(Role::User, role));
         kind.share = BudgetShare {

@@ -152,8 +152,8 @@ fn scaled(fleet: &Fleet, time: Duration) -> Duration {
 }
 
 /// What the API server's no means to people who run this.
-fn refusal(err: ApiError) -> Failure {
-    let hint = match &err {
+fn refusal(err: &ApiError) -> Failure {
+    let hint = match err {
         ApiError::Answer { status: 401, .. } => {
             Some("the token of the service account, or of the kubeconfig, is not accepted any more")
         }

@@ -197,13 +197,12 @@ impl Worker<'_> {
         let publishing =
             self.held.values().filter(|held| held.job.kind == JobKind::Publish).count();
         let here = self.held.len() - publishing;
-        let (has_sandbox, running) = match &self.options.launcher {
+        let (has_sandbox, running) = if let Some(launcher) = &self.options.launcher {
             // Those that an earlier launcher left count as well.
-            Some(launcher) => (launcher.works(), here.max(launcher.pods())),
-            None => {
-                let docker = self.fleet.env.var("DOCKER_HOST");
-                (self.fleet.outages.has_sandbox(docker).await, here)
-            }
+            (launcher.works(), here.max(launcher.pods()))
+        } else {
+            let docker = self.fleet.env.var("DOCKER_HOST");
+            (self.fleet.outages.has_sandbox(docker).await, here)
         };
         let has_room = |kind: &JobKind| match kind {
             // More publishers would only wait for each other at the token's pace.

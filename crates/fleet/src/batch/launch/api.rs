@@ -85,7 +85,7 @@ impl Cluster {
         // Sent again here, where the server's own wait counts.
         config.default_retry = false;
         let server =
-            format!("{}", config.cluster_url.authority().map_or("", http::uri::Authority::as_str));
+            config.cluster_url.authority().map_or("", http::uri::Authority::as_str).to_owned();
         let namespace = namespace.unwrap_or(&config.default_namespace).to_owned();
         let client = Client::try_from(config).map_err(|err| {
             Failure::usage(format!("the Kubernetes cluster at {server} cannot be used"))

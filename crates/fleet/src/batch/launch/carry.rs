@@ -94,10 +94,10 @@ impl Launcher {
         let mut ended = match self.create(&held.lease).await {
             Ok(()) => {
                 fleet.ui.detail(&format!("job {}: launched as `{name}`", held.job.id));
-                follow.to_the_end().await
+                follow.follow().await
             }
             // Perhaps it is there all the same, and only the answer was lost.
-            Err(err) => Followed::NotBegun(super::refusal(err)),
+            Err(err) => Followed::NotBegun(super::refusal(&err)),
         };
         loop {
             // What a pod has taken over in this moment stays its.
@@ -123,7 +123,7 @@ impl Launcher {
                     }
                 }
             }
-            ended = follow.to_the_end().await;
+            ended = follow.follow().await;
         }
         self.remove(fleet, name).await;
         Ok(())
@@ -174,7 +174,7 @@ struct Follow<'a> {
 }
 
 impl Follow<'_> {
-    async fn to_the_end(&mut self) -> Followed {
+    async fn follow(&mut self) -> Followed {
         let mut pods = self.launcher.inner.observer.pods();
         let began = Instant::now();
         let (mut seen, mut over, mut handed) = (false, None, false);

@@ -52,7 +52,7 @@ impl Observer {
         identity: &str,
     ) -> Result<Observer> {
         let label = of_fleet(identity);
-        let (pods, version) = cluster.pods_of(&label).await.map_err(refusal)?;
+        let (pods, version) = cluster.pods_of(&label).await.map_err(|err| refusal(&err))?;
         let mut view = View::default();
         view.replace(pods);
         let (sender, receiver) = watch::channel(view.states());
@@ -194,17 +194,14 @@ impl Watcher {
         let mut lines = FramedRead::new(StreamReader::new(bytes), codec);
         let mut version = since;
         loop {
-            match tokio::time::timeout(SILENCE, lines.next()).await {
-                Ok(Some(Ok(line))) => {
-                    if let Some(seen) = self.apply(&line)? {
-                        version = seen;
-                    }
-                }
+            let next = tokio::time::timeout(SILENCE, lines.next()).await;
+            let Ok(Some(Ok(line))) = next else {
                 // A connection that breaks loses nothing: the watch goes on from what was seen.
-                Ok(None | Some(Err(_))) | Err(_) => {
-                    self.pause(FIRST).await;
-                    return Ok(version);
-                }
+                self.pause(FIRST).await;
+                return Ok(version);
+            };
+            if let Some(seen) = self.apply(&line)? {
+                version = seen;
             }
         }
     }

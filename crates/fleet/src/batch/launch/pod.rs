@@ -89,13 +89,13 @@ struct ContainerStatus {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ContainerState {
-    waiting: Option<Reason>,
-    terminated: Option<Reason>,
+    waiting: Option<Detail>,
+    terminated: Option<Detail>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Reason {
+struct Detail {
     reason: String,
     message: String,
     exit_code: i32,
@@ -129,7 +129,7 @@ impl Pod {
         }
     }
 
-    fn run_that_ended(&self) -> Option<&Reason> {
+    fn run_that_ended(&self) -> Option<&Detail> {
         let run = self.status.container_statuses.iter().find(|one| one.name == CONTAINER)?;
         run.state.terminated.as_ref()
     }
@@ -222,7 +222,8 @@ mod tests {
 
     use crate::batch::launch::pod::{Pod, PodState};
 
-    fn state(status: Value) -> PodState {
+    fn state(status: impl Into<Value>) -> PodState {
+        let status: Value = status.into();
         serde_json::from_value::<Pod>(json!({"status": status})).unwrap().state()
     }
 

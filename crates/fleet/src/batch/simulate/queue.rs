@@ -122,7 +122,7 @@ impl Queue {
         match self {
             Queue::Rows(rows) => Ok(rows.reserve(token, limits)),
             Queue::Store(real) => {
-                Ok(real.store().reserve_write(&real.token(token), limits).await?)
+                Ok(real.store().reserve_write(&RealQueue::token(token), limits).await?)
             }
         }
     }
@@ -130,7 +130,7 @@ impl Queue {
     pub(super) async fn close_pace(&mut self, token: usize, wait: Millis) -> Result<()> {
         match self {
             Queue::Rows(rows) => rows.close_pace(token, wait),
-            Queue::Store(real) => real.store().close_pace(&real.token(token), wait).await?,
+            Queue::Store(real) => real.store().close_pace(&RealQueue::token(token), wait).await?,
         }
         Ok(())
     }
@@ -152,7 +152,7 @@ impl Queue {
 
     pub(super) async fn advance(&mut self) -> Result<StepOutcome> {
         match self {
-            Queue::Rows(rows) => rows.advance(),
+            Queue::Rows(rows) => Ok(rows.advance()),
             Queue::Store(real) => real.advance().await,
         }
     }

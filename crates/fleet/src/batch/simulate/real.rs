@@ -90,7 +90,7 @@ impl RealQueue {
     }
 
     /// The name of a token in the store.
-    pub(super) fn token(&self, number: usize) -> String {
+    pub(super) fn token(number: usize) -> String {
         format!("{TOKEN}-{number}")
     }
 
@@ -191,7 +191,7 @@ impl RealQueue {
         let publish = match &change {
             Some(_) if verdict.state == TargetState::Ready => {
                 let target = store.target(id).await?;
-                Some(publish::job_for(&self.token(verdict.token), &target))
+                Some(publish::job_for(&RealQueue::token(verdict.token), &target))
             }
             _ => None,
         };

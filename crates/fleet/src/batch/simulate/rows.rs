@@ -15,7 +15,7 @@ use crate::batch::outage::TIMES;
 use crate::batch::publish;
 use crate::batch::waves::{self, Step};
 use crate::store::{Breaker, CutOff, PROBE, Pace, is_paused};
-use patchwright_base::error::{Result, Service};
+use patchwright_base::error::Service;
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, CampaignView, ErrorClass, JobKind, Millis, PaceLimits, Target,
     TargetState, WriteSlot,
@@ -295,33 +295,33 @@ impl Rows {
     }
 
     /// As [`drive::advance`].
-    pub(super) fn advance(&mut self) -> Result<StepOutcome> {
+    pub(super) fn advance(&mut self) -> StepOutcome {
         let mut going = StepOutcome::Going;
         for _ in 0..100 {
             if self.view.campaign.state != CampaignState::Running {
-                return Ok(going);
+                return going;
             }
             self.view.now = self.now;
             if let Some(why) = drive::no_room(self.reserve, &self.view) {
                 if self.view.targets.iter().any(drive::is_being_published) {
-                    return Ok(StepOutcome::Waits(why));
+                    return StepOutcome::Waits(why);
                 }
-                return Ok(self.pause(why));
+                return self.pause(why);
             }
             match waves::next(&self.campaign, &self.view) {
                 Step::Open(wave) => {
                     self.open(wave);
                     going = StepOutcome::Going;
                 }
-                Step::Wait(why) => return Ok(StepOutcome::Waits(why)),
-                Step::Pause(why) => return Ok(self.pause(why)),
+                Step::Wait(why) => return StepOutcome::Waits(why),
+                Step::Pause(why) => return self.pause(why),
                 Step::Done => {
                     self.view.campaign.state = CampaignState::Done;
-                    return Ok(StepOutcome::Done);
+                    return StepOutcome::Done;
                 }
             }
         }
-        Ok(going)
+        going
     }
 
     fn pause(&mut self, why: String) -> StepOutcome {

@@ -69,7 +69,11 @@ const LIFTS: &[(&str, Lift)] = &[
         any
     }),
     ("no soaking between waves", |campaign, _| {
-        campaign.waves.iter_mut().fold(false, |any, wave| wave.soak.take().is_some() || any)
+        let mut any = false;
+        for wave in &mut campaign.waves {
+            any |= wave.soak.take().is_some();
+        }
+        any
     }),
     ("no waves", |campaign, _| {
         let any = !campaign.waves.is_empty();
