@@ -508,7 +508,8 @@ fn of_a_damaged_journal_the_page_has_what_is_before_the_damage() {
             agents: &[],
             pages: &Pages::default(),
         });
-        assert_eq!(page.contains("the journal is damaged at line"), is_damaged, "{page}");
+        let says = ["the journal is damaged at line", "of_tomorrow"];
+        assert_eq!(says.iter().any(|words| page.contains(words)), is_damaged, "{page}");
         assert_eq!(page.contains("id=\"turn-1\""), readable > 0, "{page}");
     }
     let (lines, damage) = read_until_damage(Path::new("/nowhere/journal.jsonl"));

@@ -248,6 +248,10 @@ fn every_command_is_one_that_the_program_takes() {
                 if !is_ours || words == ["patchwright", "--version"] {
                     continue;
                 }
+                // Where its output goes is the shell's.
+                if let Some(at) = words.iter().position(|word| word == ">") {
+                    words.truncate(at);
+                }
                 // What follows is left to the reader.
                 words.retain(|word| word != "…");
                 let parsed = Cli::try_parse_from(&words);

@@ -8,13 +8,13 @@
 
 mod checks;
 mod output;
+mod tag;
 mod title;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use minijinja::{Environment, UndefinedBehavior, Value, context, syntax::SyntaxConfig};
-use sha2::{Digest, Sha256};
 
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::{Mode, Personality};
@@ -23,9 +23,9 @@ use patchwright_provider::catalogue::Model;
 use patchwright_review::finding::Finding;
 use patchwright_types::evidence::CheckRun;
 
-pub use self::output::{output, output_ahead};
-
 pub use checks::{FailedCheck, baseline, check_failed};
+pub use output::{output, output_ahead};
+pub use tag::{fresh_tag, tag_of};
 pub use title::{Asked, title};
 
 macro_rules! embedded {
@@ -468,31 +468,6 @@ pub fn review_task(task: &ReviewTask<'_>, tag: &str) -> Result<String> {
 
 fn list(texts: &[String]) -> Value {
     texts.iter().map(|text| Value::from(text.as_str())).collect::<Vec<Value>>().into()
-}
-
-/// A word for tags around text from outside: random, and in none of the texts, so that no text can
-/// close its own tag.
-pub fn fresh_tag(texts: &[&str]) -> String {
-    loop {
-        let tag = format!("{:016x}", rand::random::<u64>());
-        if !texts.iter().any(|text| text.contains(&tag)) {
-            return tag;
-        }
-    }
-}
-
-/// Like [`fresh_tag`], but the same for the same texts: a resumed run says the same again. No text can
-/// hold the digest of itself.
-pub fn tag_of(texts: &[&str]) -> String {
-    let mut digest = Sha256::new();
-    for text in texts {
-        digest.update(text.as_bytes());
-        // The separator makes `["ab", ""]` and `["a", "b"]` different.
-        digest.update([0]);
-    }
-    let digest = digest.finalize();
-    let head = digest.iter().take(8).fold(0, |head, byte| head << 8 | u64::from(*byte));
-    format!("{head:016x}")
 }
 
 /// Fills a template.
