@@ -218,8 +218,6 @@ pub fn shard_of(repository: &str, shards: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use crate::batch::campaign::parse;
     use crate::batch::plan::*;
     use crate::batch::select::Candidate;
@@ -284,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_known_repositories_are_planned_in_a_moment() {
+    fn ten_thousand_known_repositories_keep_their_waves() {
         const ALL: i64 = 10_000;
         let name = |number: i64| format!("acme/app-{number}");
         let id = |number: i64| Some(format!("R_{number}"));
@@ -292,7 +290,6 @@ mod tests {
         let candidates: Vec<Candidate> = (0..ALL).map(|at| candidate(id(at), &name(at))).collect();
         let text = "name: x\nselect: {repositories: [a/b]}\ntask: {prompt: y}\n";
         let campaign = parse("c.yml", text, None).unwrap();
-        let begun = Instant::now();
         let known = KnownTargets::of(Some(&view));
         let mut targets: Vec<PlannedTarget> = candidates
             .iter()
@@ -311,9 +308,6 @@ mod tests {
             })
             .collect();
         assign_waves(&campaign, &candidates, &known, &mut targets);
-        let took = begun.elapsed();
         assert!(targets.iter().zip(0..).all(|(planned, at)| planned.target.wave == at % 7));
-        // Unoptimised; when each repository was looked for among all others it took minutes.
-        assert!(took < Duration::from_secs(5), "{took:?}");
     }
 }
