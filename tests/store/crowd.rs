@@ -19,7 +19,7 @@ async fn a_hundred_workers_share_a_server_as_it_comes_and_a_third_of_them_dies()
     let (seen, _) = CROWD.work(&db.url).await;
     assert_eq!(*seen.troubles.lock(), Vec::<String>::new(), "{}", server.log());
     // While all of them start at once, some connections are refused, and tried again.
-    println!("{} connections were refused", server.log().matches("too many clients").count());
+    eprintln!("{} connections were refused", server.log().matches("too many clients").count());
     let counts = db.open().await.job_counts().await.unwrap();
     let jobs = i64::try_from(CROWD.jobs).unwrap();
     assert_eq!(counts[&(JobKind::Delivery, "done".to_owned())], jobs);
