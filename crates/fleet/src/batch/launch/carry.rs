@@ -40,20 +40,21 @@ pub(super) enum Standing {
     /// The launcher that claimed it.
     Launcher,
     Pod,
-    /// It has ended, or others have it.
+    /// Nobody: it has ended, and the pod was the last who had it.
+    EndedInPod,
+    /// It has ended otherwise, or others have it.
     Over,
 }
 
 /// By the job's row, seen from the lease that it was launched with.
 pub(super) fn standing(holder: Option<&JobHolder>, lease: &Lease) -> Standing {
-    let Some(holder) = holder.filter(|holder| holder.runs) else { return Standing::Over };
+    let Some(holder) = holder else { return Standing::Over };
     let of = |lease: &Lease| holder.epoch == lease.epoch && holder.owner == lease.owner;
-    if of(lease) {
-        Standing::Launcher
-    } else if of(&handed_over(lease)) {
-        Standing::Pod
-    } else {
-        Standing::Over
+    match (of(lease), of(&handed_over(lease)), holder.runs) {
+        (true, _, true) => Standing::Launcher,
+        (_, true, true) => Standing::Pod,
+        (_, true, false) => Standing::EndedInPod,
+        _ => Standing::Over,
     }
 }
 
@@ -184,7 +185,13 @@ impl Follow<'_> {
             // After the pod: what it wrote before it ended is seen.
             match self.standing().await {
                 None => {}
-                Some(Standing::Over) => {
+                Some(standing @ (Standing::EndedInPod | Standing::Over)) => {
+                    // All of it may happen between two looks.
+                    if standing == Standing::EndedInPod && !handed {
+                        handed = true;
+                        self.held.end();
+                        self.launcher.resume(self.fleet);
+                    }
                     let since = *over.get_or_insert_with(Instant::now);
                     let runs = matches!(pod, Some(PodState::Running | PodState::Waiting(_)));
                     if !runs || since.elapsed() > patience(self.fleet, ENDING) {

@@ -83,7 +83,7 @@ async fn what_to_do(fleet: &Fleet, lease: &Lease, pod: Option<&PodState>) -> Sto
     Ok(match standing(holder.as_ref(), lease) {
         // Its launcher holds it. When that has died, others claim the job, and it is over for this Job.
         Standing::Launcher => Care::None,
-        Standing::Over => Care::Remove,
+        Standing::EndedInPod | Standing::Over => Care::Remove,
         Standing::Pod => ended(pod, true).map_or(Care::None, Care::Bury),
     })
 }
