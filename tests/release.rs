@@ -51,9 +51,11 @@ impl Sources {
         for file in FILES {
             fs_err::copy(root.join(file), sources.at("sources").join(file)).unwrap();
         }
-        for (name, text) in
-            [("bin/cargo", CARGO), ("tools/bin/cargo-zigbuild", ""), ("tools/bin/cargo-cyclonedx", "")]
-        {
+        for (name, text) in [
+            ("bin/cargo", CARGO),
+            ("tools/bin/cargo-zigbuild", ""),
+            ("tools/bin/cargo-cyclonedx", ""),
+        ] {
             let path = sources.at(name);
             fs_err::create_dir_all(path.parent().unwrap()).unwrap();
             fs_err::write(&path, text).unwrap();
