@@ -12,7 +12,10 @@ const FILES: &[&str] =
 /// `cargo`, which makes a program of a shell. `LEAK` is put into it: what that says where it is built.
 const CARGO: &str = r#"#!/bin/sh
 command=$1; shift
-while [ $# -gt 0 ]; do case $1 in --target-dir) build=$2 ;; --profile) profile=$2 ;; esac; shift; done
+while [ $# -gt 0 ]; do
+  case $1 in --target-dir) build=$2 ;; --profile) profile=$2 ;; --target) target=${2%.2.28}/ ;; esac
+  shift
+done
 program() {
   mkdir -p "${1%/*}"
   cat > "$1" <<PROGRAM
@@ -27,8 +30,8 @@ PROGRAM
   chmod 755 "$1"
 }
 case $command in
-rustc) program "$build/guest/patchwright-guest" ;;
-zigbuild) program "$build/$MACHINE-unknown-linux-gnu/$profile/patchwright" ;;
+rustc) program "$build/${target-}guest/patchwright-guest" ;;
+zigbuild) program "$build/$target$profile/patchwright" ;;
 cyclonedx) echo "{\"bom-ref\": \"file://$PWD\"}" > patchwright_bin.cdx.json ;;
 esac
 "#;
@@ -91,7 +94,6 @@ impl Sources {
             .env("CARGO_TARGET_DIR", self.at("target"))
             .env("PATCHWRIGHT_RELEASE_TOOLS", self.at("tools"))
             .env("PATCHWRIGHT_RELEASE_PROFILE", "dev-like")
-            .env("MACHINE", std::env::consts::ARCH)
             .env("VERSION", env!("CARGO_PKG_VERSION"))
             .env("LEAK", leak)
             .output()

@@ -302,8 +302,8 @@ fn each_job_of_a_release_may_do_its_own_part_only() {
         jobs.iter().filter(|(_, job)| writes(job)).map(|(name, _)| name.as_str()).collect()
     };
     assert_eq!(may_write("contents"), ["publish"]);
-    assert_eq!(may_write("packages"), ["image"]);
-    assert_eq!(may_write("id-token"), ["attest", "image"]);
+    assert_eq!(may_write("packages"), ["image", "index"]);
+    assert_eq!(may_write("id-token"), ["attest", "image", "index"]);
     assert_eq!(jobs["build"]["permissions"], serde_json::json!({"contents": "read"}));
     for (name, job) in jobs {
         assert!(job["timeout-minutes"].as_u64().is_some(), "{name}");
@@ -316,8 +316,41 @@ fn each_job_of_a_release_may_do_its_own_part_only() {
             );
         }
     }
-    // What has the right to write to the repository runs nothing that was checked out.
-    assert!(!jobs["publish"].to_string().contains("checkout"));
+    // What has the right to write to the repository, or names an image, runs nothing that was checked out.
+    for name in ["publish", "index"] {
+        assert!(!jobs[name].to_string().contains("checkout"), "{name}");
+    }
+}
+
+/// Archive, package and image are built where they can be run; everything is there before the release is.
+#[test]
+fn both_machines_are_released_and_nothing_before_the_rest() {
+    let jobs = yaml(".github/workflows/release.yml")["jobs"].clone();
+    let runners = ["ubuntu-latest", "ubuntu-24.04-arm"];
+    let of_build = &jobs["build"]["strategy"]["matrix"]["runner"];
+    assert_eq!(*of_build, serde_json::json!(runners));
+    let of_image = jobs["image"]["strategy"]["matrix"]["include"].as_array().unwrap();
+    let of_image: Vec<&Value> = of_image.iter().map(|one| &one["runner"]).collect();
+    assert_eq!(of_image, runners);
+    let needed = |job: &str| -> String { jobs[job]["needs"].to_string() };
+    for (job, before) in
+        [("attest", "build"), ("image", "attest"), ("index", "image"), ("publish", "index")]
+    {
+        assert!(needed(job).contains(before), "{job} does not wait for {before}");
+    }
+    for job in jobs.as_object().unwrap().values() {
+        assert!(job["strategy"].is_null() || job["strategy"]["fail-fast"].is_null());
+        assert!(job.get("if").is_none() && job.get("continue-on-error").is_none());
+    }
+    let publish = words_of_scripts(&jobs["publish"]);
+    let (draft, shown) = (publish.find("--draft --verify-tag"), publish.find("--draft=false"));
+    assert!(draft.is_some() && draft < shown, "{publish}");
+}
+
+fn words_of_scripts(job: &Value) -> String {
+    let mut scripts = Vec::new();
+    collect_scripts(job, &mut scripts);
+    scripts.concat()
 }
 
 #[test]
