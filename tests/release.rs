@@ -54,24 +54,14 @@ impl Sources {
         for file in FILES {
             fs_err::copy(root.join(file), sources.at("sources").join(file)).unwrap();
         }
-        for (name, text) in [
-            ("bin/cargo", CARGO),
-            ("tools/bin/cargo-zigbuild", ""),
-            ("tools/bin/cargo-cyclonedx", ""),
-        ] {
-            let path = sources.at(name);
-            fs_err::create_dir_all(path.parent().unwrap()).unwrap();
-            fs_err::write(&path, text).unwrap();
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-            fs_err::set_permissions(&path, mode).unwrap();
-        }
+        sources.program("bin/cargo", CARGO);
+        sources.program("tools/bin/cargo-zigbuild", "");
+        sources.program("tools/bin/cargo-cyclonedx", "");
         let machine = std::env::consts::ARCH;
-        let library = format!("sysroot/lib/rustlib/{machine}-unknown-linux-gnu");
-        fs_err::create_dir_all(sources.at(&library).join("lib")).unwrap();
-        let rustc = format!("#!/bin/sh\necho {}\n", sources.at("sysroot").display());
-        fs_err::write(sources.at("bin/rustc"), rustc).unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs_err::set_permissions(sources.at("bin/rustc"), mode).unwrap();
+        let library = format!("sysroot/lib/rustlib/{machine}-unknown-linux-gnu/lib");
+        fs_err::create_dir_all(sources.at(&library)).unwrap();
+        let sysroot = sources.at("sysroot");
+        sources.program("bin/rustc", &format!("#!/bin/sh\necho {}\n", sysroot.display()));
         for args in [&["init", "-q"][..], &["add", "."], &["commit", "-q", "-m", "all"]] {
             let mut git = Command::new("git");
             git.args(["-c", "user.name=Rita", "-c", "user.email=rita@example.com"]).args(args);
@@ -82,6 +72,14 @@ impl Sources {
 
     fn at(&self, path: &str) -> PathBuf {
         self.0.path().join(path)
+    }
+
+    fn program(&self, path: &str, text: &str) {
+        let path = self.at(path);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(&path, text).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs_err::set_permissions(&path, mode).unwrap();
     }
 
     fn release(&self, leak: &str) -> Output {
@@ -124,6 +122,23 @@ fn a_release_that_is_the_same_elsewhere_is_made_whole() {
     let mut status = Command::new("git");
     let status = status.args(["status", "--porcelain"]).current_dir(sources.at("sources")).output();
     assert_eq!(String::from_utf8(status.unwrap().stdout).unwrap(), "");
+}
+
+#[test]
+fn another_machine_gets_its_archive_with_a_compiler_for_it() {
+    let Some(sources) = Sources::new() else { return };
+    let other = if std::env::consts::ARCH == "x86_64" { "aarch64" } else { "x86_64" };
+    let library = format!("sysroot/lib/rustlib/{other}-unknown-linux-gnu/lib");
+    fs_err::create_dir_all(sources.at(&library)).unwrap();
+    sources.program(&format!("bin/{other}-linux-gnu-gcc"), "#!/bin/sh\n");
+    let output = sources.release("nothing");
+    assert!(output.status.success(), "{}", said(&output));
+    let folder = sources.at("target").join(format!("release-{}", env!("CARGO_PKG_VERSION")));
+    for machine in [std::env::consts::ARCH, other] {
+        assert!(folder.join(format!("patchwright-{machine}-linux.tar.gz")).exists(), "{machine}");
+    }
+    let sums = fs_err::read_to_string(folder.join("SHA256SUMS")).unwrap();
+    assert_eq!(sums.lines().count(), 5, "{sums}");
 }
 
 #[test]
