@@ -100,17 +100,13 @@ fn containers_of_ours_are_hardened_and_have_no_secret_in_their_text() {
 
 /// The templates of pods, each with the name of its file.
 fn templates(objects: &[(String, Value)]) -> Vec<(&str, &Value)> {
-    let template = |object: &'_ Value| match object["kind"].as_str().unwrap() {
+    let of = |object: &Value| match object["kind"].as_str()? {
         "Deployment" => Some("/spec/template"),
         "PodTemplate" => Some("/template"),
         _ => None,
     };
-    let of = |(name, object): &'_ (String, Value)| Some((name.clone(), template(object)?));
-    let places: Vec<Option<(String, &str)>> = objects.iter().map(of).collect();
-    let found = objects.iter().zip(places);
-    found
-        .filter_map(|((name, object), place)| Some((name.as_str(), object.pointer(place?.1)?)))
-        .collect()
+    let named = objects.iter().map(|(name, object)| (name.as_str(), object));
+    named.filter_map(|(name, object)| Some((name, object.pointer(of(object)?)?))).collect()
 }
 
 #[test]
