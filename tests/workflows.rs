@@ -91,7 +91,7 @@ fn the_action_has_the_documented_inputs_and_outputs() {
         names("outputs").join(" "),
         "conclusion checks final-message pull-request-number pull-request-url pull-request-operation \
          pull-request-head-sha branch review-id review-url review-verdict coverage findings \
-         findings-file sarif-file review-file handed-over plan-file patch-file held-back-file \
+         findings-file sarif-file review-file handed-over output output-file plan-file patch-file held-back-file \
          journal-file report-file cost-usd"
     );
     for input in names("inputs") {
