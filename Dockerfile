@@ -37,5 +37,7 @@ USER 10001:10001
 ENV HOME=/home/patchwright \
     XDG_STATE_HOME=/home/patchwright/state
 WORKDIR /home/patchwright
+# No HEALTHCHECK here: it would call every container unwell in which nothing listens. Where `serve` runs, the check is
+# `patchwright health`, which needs neither a shell nor curl (docs/compose.yml).
 ENTRYPOINT ["/usr/local/bin/patchwright"]
 CMD ["--help"]

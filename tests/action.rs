@@ -80,6 +80,26 @@ fn a_label_starts_work_and_the_job_gets_outputs_and_a_summary() {
     assert_eq!(world.github.labels(7), Vec::<String>::new());
 }
 
+/// As in the container of a job, or in a pod.
+#[test]
+fn a_runner_without_docker_is_told_of_the_other_sandbox_and_works_with_it() {
+    let runner = || {
+        let world = labeled(github().user("ann", Role::Write), "ann", "patchwright");
+        let world = world.unset("PATCHWRIGHT_SANDBOX");
+        world.set("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    };
+    let world = runner();
+    let output = world.run(&["action"]).expect(70);
+    for part in ["Docker does not answer at `unix:///nowhere/docker.sock`", "`sandbox: local`"] {
+        assert!(output.stderr.contains(part), "{part}: {}", output.text());
+    }
+    assert!(output.stdout.contains("::error"), "{}", output.text());
+    assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
+    let world = runner().set("INPUT_SANDBOX", "local");
+    world.run(&["action"]).expect(0);
+    assert_eq!(world.github.pulls().len(), 1);
+}
+
 #[test]
 fn another_label_sets_nothing_off() {
     let world = labeled(github().user("ann", Role::Write), "ann", "bug");

@@ -141,7 +141,7 @@ fn with_no_docker() {
         --- stderr
         error: Docker does not answer at `unix:///nowhere/docker.sock`: Socket not found: /nowhere/docker.sock
 
-        hint: start Docker, or name its socket with `DOCKER_HOST`, or use `--sandbox local`; `patchwright doctor` checks it
+        hint: start Docker, or name its socket with `DOCKER_HOST`, or use `--sandbox local` (in a workflow `sandbox: local`); `patchwright doctor` checks it
     "#]],
     );
 }

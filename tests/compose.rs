@@ -1,10 +1,11 @@
 //! `docs/compose.yml` as people start it: PostgreSQL, `serve` and workers in containers, with what goes wrong in a fleet.
 //!
-//! The containers use the network of the machine, because GitHub and the model of the tests are there and not every
-//! test machine has a bridge; names and published ports of the file are therefore not tried, only read.
+//! Networks, names and published ports are those of the file where the machine's Docker has a bridge; GitHub and the model
+//! of the tests, which listen on the machine's loopback, have a door at the bridge's address. Without a bridge the
+//! containers use the network of the machine.
 #![expect(clippy::disallowed_methods, reason = "asks Docker by its command line, as people do")]
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -144,53 +145,125 @@ impl Drop for Project {
 }
 
 fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// The file as Compose reads it, with its networks replaced by the machine's.
-fn adapted(config: &str, world: &TestWorld, listen: SocketAddr, database: u16) -> Value {
+/// How the containers reach each other and the machine.
+#[derive(Clone, Copy)]
+enum Network {
+    /// As the file says. The machine has this address there.
+    Own(IpAddr),
+    /// The machine's own: its Docker has no bridge.
+    Machine,
+}
+
+impl Network {
+    fn of_this_machine() -> Network {
+        let format = "{{(index .IPAM.Config 0).Gateway}}";
+        let args = ["network", "inspect", "--format", format, "bridge"];
+        let said = Command::new("docker").args(args).output().unwrap();
+        let gateway = String::from_utf8_lossy(&said.stdout).trim().parse();
+        if let Ok(gateway) = gateway {
+            return Network::Own(gateway);
+        }
+        eprintln!("Docker has no bridge here: the containers use the machine's network");
+        Network::Machine
+    }
+
+    /// The address in a container for one of the machine's loopback.
+    fn reach(self, url: &str) -> String {
+        let Network::Own(gateway) = self else { return url.to_owned() };
+        let mut url = url::Url::parse(url).unwrap();
+        let port = door(gateway, url.port().unwrap());
+        url.set_ip_host(gateway).unwrap();
+        url.set_port(Some(port)).unwrap();
+        url.as_str().trim_end_matches('/').to_owned()
+    }
+}
+
+/// A port at this address that leads to one of the loopback, as long as the test runs.
+fn door(address: IpAddr, to: u16) -> u16 {
+    let listener = TcpListener::bind((address, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let pass = |mut from: TcpStream, mut into: TcpStream| {
+        std::thread::spawn(move || {
+            let _ = std::io::copy(&mut from, &mut into);
+            let _ = into.shutdown(std::net::Shutdown::Write);
+        });
+    };
+    std::thread::spawn(move || {
+        for outside in listener.incoming().flatten() {
+            let Ok(inside) = TcpStream::connect(("127.0.0.1", to)) else { continue };
+            pass(outside.try_clone().unwrap(), inside.try_clone().unwrap());
+            pass(inside, outside);
+        }
+    });
+    port
+}
+
+/// Where the fleet is reached from the machine.
+#[derive(Clone, Copy)]
+struct Ports {
+    listen: SocketAddr,
+    database: u16,
+}
+
+/// The file as Compose reads it, with the world of the test, and without a network where the machine has none.
+fn adapted(config: &str, world: &TestWorld, network: Network, ports: Ports) -> Value {
     let mut file: Value = serde_saphyr::from_str(config).unwrap();
     for name in ["version", "name", "networks"] {
         file.as_object_mut().unwrap().remove(name);
     }
     let more = json!({
-        "GITHUB_API_URL": world.github.api_url(),
-        "GITHUB_SERVER_URL": world.github.server_url(),
-        "OPENAI_BASE_URL": world.model.url(),
+        "GITHUB_API_URL": network.reach(&world.github.api_url()),
+        "GITHUB_SERVER_URL": network.reach(&world.github.server_url()),
+        "OPENAI_BASE_URL": network.reach(&world.model.url()),
         "PATCHWRIGHT_IMAGE": IMAGE,
         "PATCHWRIGHT_NOW": "2026-11-20T12:00:00Z",
         "PATCHWRIGHT_TIME_SCALE": "0.05",
         "PATCHWRIGHT_SECOND_LOOK": "false",
         "PATCHWRIGHT_LEASE": "10s",
-        "PATCHWRIGHT_HEALTH_URL": format!("http://{listen}"),
     });
     for (name, service) in file["services"].as_object_mut().unwrap() {
         let service = service.as_object_mut().unwrap();
-        for network in ["ports", "networks"] {
-            service.remove(network);
+        if name != "postgres" {
+            let environment = service["environment"].as_object_mut().unwrap();
+            environment.extend(more.as_object().unwrap().clone());
         }
-        service.insert("network_mode".to_owned(), json!("host"));
-        let environment = service["environment"].as_object_mut().unwrap();
-        if name == "postgres" {
-            environment.insert("PGPORT".to_owned(), json!(database.to_string()));
-            continue;
-        }
-        let url = environment["DATABASE_URL"].as_str().unwrap().to_owned();
-        assert!(url.contains("@postgres/"), "{url}");
-        let url = url.replace("@postgres/", &format!("@127.0.0.1:{database}/"));
-        environment.insert("DATABASE_URL".to_owned(), json!(url));
-        environment.extend(more.as_object().unwrap().clone());
-        if name == "serve" {
-            let command = service["command"].as_array_mut().unwrap();
-            assert_eq!(command.last().unwrap(), "0.0.0.0:8080");
-            *command.last_mut().unwrap() = json!(listen.to_string());
+        if matches!(network, Network::Machine) {
+            on_the_machine(name, service, ports);
         }
     }
     file
 }
 
+/// A service without a network of its own: names and published ports of the file become those of the machine.
+fn on_the_machine(name: &str, service: &mut serde_json::Map<String, Value>, ports: Ports) {
+    let Ports { listen, database } = ports;
+    for network in ["ports", "networks"] {
+        service.remove(network);
+    }
+    service.insert("network_mode".to_owned(), json!("host"));
+    let environment = service["environment"].as_object_mut().unwrap();
+    if name == "postgres" {
+        environment.insert("PGPORT".to_owned(), json!(database.to_string()));
+        return;
+    }
+    let url = environment["DATABASE_URL"].as_str().unwrap().to_owned();
+    assert!(url.contains("@postgres/"), "{url}");
+    let url = url.replace("@postgres/", &format!("@127.0.0.1:{database}/"));
+    environment.insert("DATABASE_URL".to_owned(), json!(url));
+    let health = format!("http://{listen}");
+    environment.insert("PATCHWRIGHT_HEALTH_URL".to_owned(), json!(health));
+    if name == "serve" {
+        let command = service["command"].as_array_mut().unwrap();
+        assert_eq!(command.last().unwrap(), "0.0.0.0:8080");
+        *command.last_mut().unwrap() = json!(listen.to_string());
+    }
+}
+
 /// The project, up; `None` without Docker or Compose when nobody insists.
-fn up(world: &TestWorld, folder: &Path, listen: SocketAddr, database: u16) -> Option<Project> {
+fn up(world: &TestWorld, folder: &Path, network: Network, ports: Ports) -> Option<Project> {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(docker::docker())?;
     let compose = compose_program()?;
@@ -211,11 +284,36 @@ fn up(world: &TestWorld, folder: &Path, listen: SocketAddr, database: u16) -> Op
         ("PATCHWRIGHT_WEBHOOK_SECRET", SECRET),
         ("PATCHWRIGHT_REPOSITORIES", "acme/*"),
         ("DOCKER_GROUP", group.to_string().as_str()),
+        ("PATCHWRIGHT_PORT", ports.listen.port().to_string().as_str()),
+        ("POSTGRES_PORT", ports.database.to_string().as_str()),
     ]);
-    let file = adapted(&succeed(&mut config), world, listen, database);
+    let file = adapted(&succeed(&mut config), world, network, ports);
     fs_err::write(&project.file, file.to_string()).unwrap();
     project.run(&["up", "-d", "--scale", "worker=2"]);
     Some(project)
+}
+
+/// What a container publishes, as `PORT of ADDRESS`.
+fn published(container: &str) -> String {
+    let format = "{{range $port, $at := .NetworkSettings.Ports}}{{range $at}}{{$port}} of {{.HostIp}};{{end}}{{end}}";
+    succeed(Command::new("docker").args(["inspect", "--format", format, container]))
+        .trim()
+        .to_owned()
+}
+
+/// Only the machine itself reaches server and database, and nobody a worker; Docker finds the server well by itself.
+fn is_closed_and_well(project: &Project, network: Network) {
+    if let Network::Own(_) = network {
+        let of = |service: &str| published(&project.containers(service)[0]);
+        assert_eq!(of("postgres"), "5432/tcp of 127.0.0.1;");
+        assert_eq!(of("serve"), "8080/tcp of 127.0.0.1;");
+        assert_eq!(of("worker"), "");
+    }
+    let serve = project.containers("serve").remove(0);
+    let args = ["inspect", "--format", "{{.State.Health.Status}}", serve.as_str()];
+    until("a server that Docker finds well", || {
+        succeed(Command::new("docker").args(args)).trim() == "healthy"
+    });
 }
 
 /// Waits until something is so.
@@ -229,7 +327,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 fn is_well(listen: SocketAddr) -> bool {
-    std::net::TcpStream::connect(listen).is_ok() && http::get(listen, "/healthz", &[]).status == 200
+    TcpStream::connect(listen).is_ok() && http::get(listen, "/healthz", &[]).status == 200
 }
 
 /// Of each delivery's job: state, and who has it.
@@ -267,9 +365,11 @@ fn the_compose_fleet_loses_a_worker_its_database_and_its_version_and_nothing_els
     let world = TestWorld::asking(github.user("ann", Role::Write), model);
     let folder = tempfile::tempdir().unwrap();
     let listen = SocketAddr::from(([127, 0, 0, 1], free_port()));
-    let database = free_port();
-    let Some(mut project) = up(&world, folder.path(), listen, database) else { return };
+    let (database, network) = (free_port(), Network::of_this_machine());
+    let ports = Ports { listen, database };
+    let Some(mut project) = up(&world, folder.path(), network, ports) else { return };
     until("a server that is well", || is_well(listen));
+    is_closed_and_well(&project, network);
     let deliver = |number: u32| {
         let body = labeled("acme/app", u64::from(number), "patchwright", "ann").to_string();
         let headers = headers(&guid(number), "issues", body.as_bytes());

@@ -215,6 +215,31 @@ fn check_writes_nothing_and_fails_with_words() {
     assert_eq!(init(&world, "app", &["--check", "--force"]).code, 2, "the two exclude each other");
 }
 
+/// What `doctor` says about workflows is said where one is kept, and only about those of other people.
+#[test]
+fn a_changed_file_is_checked_for_the_traps_that_doctor_knows() {
+    let world = repository();
+    init(&world, "app", &[]);
+    let path = world.path("app/.github/workflows/issue-to-pr.yml");
+    let ours = shipped("issue-to-pr.yml");
+    let cancels = ours.replace("cancel-in-progress: false", "cancel-in-progress: true");
+    assert_ne!(cancels, ours);
+    fs_err::write(&path, cancels).unwrap();
+    for args in [&[][..], &["--check"]] {
+        let output = init(&world, "app", args);
+        let trap = "FAIL  .github/workflows/issue-to-pr.yml: `cancel-in-progress: true` lets";
+        assert!(output.stdout.contains(trap), "{}", output.stdout);
+        let fix = "      fix: set `cancel-in-progress: false`";
+        assert!(output.stdout.contains(fix), "{}", output.stdout);
+    }
+    fs_err::write(&path, "on: [\n").unwrap();
+    let output = init(&world, "app", &["--check"]);
+    assert!(output.stdout.contains("is not valid YAML"), "{}", output.stdout);
+    // Replaced, there is nothing to say.
+    let output = init(&world, "app", &["--force"]);
+    assert!(!output.stdout.contains("fix: "), "{}", output.stdout);
+}
+
 #[test]
 fn reviews_of_forks_bring_the_review_that_they_wait_for() {
     let world = repository();

@@ -98,6 +98,7 @@ mod providers; // models over HTTP: the fault table, and whole conversations
 mod pull_events; // events of pull requests, comments and checks, and what is decided
 mod real_project; // Python-Markdown, fixed end to end; its own tests prove it
 mod references;
+mod release; // what a release is made of: the same elsewhere, without a word about the machine
 mod released; // what released versions have left on disks: configuration, databases, state folders
 mod reliability; // `docs/reliability.md` names tests that exist
 mod replay; // a recorded run again, without a model

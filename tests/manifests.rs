@@ -40,7 +40,16 @@ fn manifests_are_what_kubernetes_knows() {
         assert_eq!(object["metadata"]["namespace"], "patchwright", "{name}");
         kinds.insert(object["kind"].as_str().unwrap());
     }
-    let all = ["Deployment", "PodTemplate", "Role", "RoleBinding", "Service", "ServiceAccount"];
+    let all = [
+        "Deployment",
+        "NetworkPolicy",
+        "PodDisruptionBudget",
+        "PodTemplate",
+        "Role",
+        "RoleBinding",
+        "Service",
+        "ServiceAccount",
+    ];
     assert_eq!(kinds, all.into());
     // The check itself: a field that Kubernetes does not know, a value of another type, a volume that is not there.
     let (_, serve) = objects.iter().find(|(name, _)| name == "serve.yaml").unwrap();
@@ -87,6 +96,108 @@ fn containers_of_ours_are_hardened_and_have_no_secret_in_their_text() {
         }
     }
     assert_eq!(seen, 3);
+}
+
+/// The templates of pods, each with the name of its file.
+fn templates(objects: &[(String, Value)]) -> Vec<(&str, &Value)> {
+    let of = |object: &Value| match object["kind"].as_str()? {
+        "Deployment" => Some("/spec/template"),
+        "PodTemplate" => Some("/template"),
+        _ => None,
+    };
+    let named = objects.iter().map(|(name, object)| (name.as_str(), object));
+    named.filter_map(|(name, object)| Some((name, object.pointer(of(object)?)?))).collect()
+}
+
+#[test]
+fn what_selects_pods_finds_some_and_ports_have_the_names_that_are_asked_for() {
+    let objects = objects();
+    let templates = templates(&objects);
+    let mut selected = 0;
+    for (name, object) in &objects {
+        let spec = &object["spec"];
+        let selector = match object["kind"].as_str().unwrap() {
+            "Deployment" | "PodDisruptionBudget" => &spec["selector"]["matchLabels"],
+            "NetworkPolicy" => &spec["podSelector"]["matchLabels"],
+            "Service" => &spec["selector"],
+            _ => continue,
+        };
+        let wanted = selector.as_object().cloned().unwrap_or_default();
+        let is_found = |pod: &&Value| {
+            wanted.iter().all(|(key, value)| pod["metadata"]["labels"][key.as_str()] == *value)
+        };
+        let pods: Vec<&Value> = templates.iter().map(|(_, pod)| *pod).filter(is_found).collect();
+        assert!(!pods.is_empty(), "{name}: {} selects nothing", object["kind"]);
+        selected += 1;
+        let ports = [&spec["ports"], &spec["ingress"][0]["ports"]].map(Value::as_array);
+        for port in ports.into_iter().flatten().flatten() {
+            let wanted = port.get("targetPort").unwrap_or(&port["port"]);
+            let has = |pod: &&Value| {
+                let containers = pod["spec"]["containers"].as_array().unwrap().iter();
+                let mut ports = containers.flat_map(|one| one["ports"].as_array()).flatten();
+                ports.any(|one| one["name"] == *wanted)
+            };
+            assert!(pods.iter().all(has), "{name}: no port {wanted}");
+        }
+    }
+    assert_eq!(selected, 7);
+}
+
+#[test]
+fn every_container_is_bounded_and_says_when_it_is_ready() {
+    let objects = objects();
+    let templates = templates(&objects);
+    assert_eq!(templates.len(), 5);
+    for (name, pod) in templates {
+        let spec = &pod["spec"];
+        let ours = spec["containers"].as_array().unwrap();
+        let beside = spec["initContainers"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for container in ours.iter().chain(beside) {
+            let resources = &container["resources"];
+            for (place, what) in [("requests", "cpu"), ("requests", "memory"), ("limits", "memory")]
+            {
+                assert!(resources[place][what].is_string(), "{name}: {place} of {what}");
+            }
+        }
+        for container in beside {
+            assert!(container["startupProbe"].is_object(), "{name}: what waits for it?");
+        }
+        if name == "serve.yaml" {
+            let health = &ours[0]["readinessProbe"]["exec"]["command"];
+            assert_eq!(*health, serde_json::json!(["/usr/local/bin/patchwright", "health"]));
+            assert!(ours[0]["livenessProbe"]["tcpSocket"].is_object());
+        }
+        // Whoever has no profile says so, and has no privileged container beside it.
+        if name == "pod-template-local.yaml" {
+            assert_eq!(ours[0]["securityContext"]["seccompProfile"]["type"], "Unconfined");
+            assert!(beside.is_empty() && !pod.to_string().contains("privileged"));
+        }
+    }
+}
+
+#[test]
+fn what_breaks_out_reaches_no_metadata_service() {
+    let objects = objects();
+    let all = objects.iter().find(|(_, object)| {
+        object["kind"] == "NetworkPolicy" && object["spec"]["podSelector"] == serde_json::json!({})
+    });
+    let (_, policy) = all.expect("a policy for every pod");
+    assert_eq!(policy["spec"]["policyTypes"], serde_json::json!(["Ingress", "Egress"]));
+    assert_eq!(policy["spec"]["ingress"], serde_json::json!([]));
+    for rule in policy["spec"]["egress"].as_array().unwrap() {
+        let blocks = rule["to"].as_array();
+        // A rule for every address is one for looking names up.
+        let Some(blocks) = blocks else {
+            let is_dns = |port: &Value| port["port"] == 53;
+            assert!(rule["ports"].as_array().unwrap().iter().all(is_dns));
+            continue;
+        };
+        for block in blocks {
+            assert!(block["ipBlock"]["except"].to_string().contains(
+                if block["ipBlock"]["cidr"] == "0.0.0.0/0" { "169.254." } else { "fd00:ec2::254" }
+            ));
+        }
+    }
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! The Action and the workflows that users copy: their linters find nothing, the Action's inputs and
-//! outputs are the documented ones, and its shell steps do what they should in a simulated runner.
+//! outputs are the documented ones.
 #![allow(clippy::disallowed_methods, reason = "runs linters and the Action's own shell")]
 
-use std::collections::BTreeMap;
+mod install; // what the Action installs, on runners of every kind
+mod server; // where it downloads
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -54,6 +56,12 @@ fn said(output: &Output) -> String {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     )
+}
+
+fn run(program: &str, args: &[PathBuf]) -> Output {
+    let output = Command::new(program).args(args).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    output
 }
 
 #[test]
@@ -266,283 +274,6 @@ fn shipped_workflows_have_none_of_the_traps_that_doctor_knows() {
     }
 }
 
-/// A runner with a `gh` and a `cargo` of ours, which serve and build a `patchwright` that says how
-/// it was called.
-struct Runner {
-    folder: tempfile::TempDir,
-    context: BTreeMap<String, String>,
-}
-
-const PROGRAM: &str = "#!/bin/sh\n\
-    if [ \"$1\" = --version ]; then echo 'patchwright fake'; exit; fi\n\
-    echo \"called: $*\"\n\
-    echo \"setup: $INPUT_SETUP\"\n\
-    echo \"verify: $INPUT_VERIFY\"\n\
-    echo \"token: $GITHUB_TOKEN\"\n";
-
-impl Runner {
-    /// `reference` is what the workflow wrote behind the `@`.
-    fn new(reference: &str) -> Runner {
-        let folder = tempfile::tempdir().unwrap();
-        for name in ["bin", "temp", "release", "action"] {
-            fs_err::create_dir_all(folder.path().join(name)).unwrap();
-        }
-        let at = |path: &str| folder.path().join(path);
-        fs_err::write(at("action/Cargo.toml"), "[package]\nname = \"x\"\nversion = \"0.3.1\"\n")
-            .unwrap();
-        let gh = "#!/bin/sh\n\
-            case \"$1 $2\" in\n\
-            'api '*) echo 1111111111111111111111111111111111111111 ;;\n\
-            'release download')\n\
-              echo \"downloading $3\" >&2\n\
-              [ \"$3\" = v0.3.1 ] || exit 1\n\
-              while [ $# -gt 0 ]; do [ \"$1\" = --dir ] && to=$2; shift; done\n\
-              if [ -e \"$RELEASE/../busy\" ]; then\n\
-                echo 'HTTP 403: API rate limit exceeded' >&2\n\
-                echo x >> \"$RELEASE/../busy\"; [ \"$(wc -l < \"$RELEASE/../busy\")\" -gt 2 ] || exit 1\n\
-              fi\n\
-              [ -e \"$RELEASE/SHA256SUMS\" ] || { echo 'release not found' >&2; exit 1; }\n\
-              cp \"$RELEASE\"/* \"$to\" ;;\n\
-            'attestation --help') [ -e \"$RELEASE/../attested\" ] ;;\n\
-            'attestation verify') shift 2; echo \"verifying ${1##*/} $2 $3 $4 $5\" >&2\n\
-              [ \"$(cat \"$RELEASE/../attested\")\" = yes ] ;;\n\
-            *) exit 1 ;;\n\
-            esac\n";
-        let cargo = "#!/bin/sh\n\
-            echo \"cargo $1 $2\" >&2\n\
-            while [ $# -gt 0 ]; do [ \"$1\" = --root ] && to=$2; shift; done\n\
-            mkdir -p \"$to/bin\" && cp \"$BUILT\" \"$to/bin/patchwright\"\n";
-        for (path, text) in [("bin/gh", gh), ("bin/cargo", cargo), ("patchwright", PROGRAM)] {
-            fs_err::write(at(path), text).unwrap();
-            run("chmod", &["+x".into(), at(path)]);
-        }
-        let path = |name: &str| at(name).display().to_string();
-        let context = [
-            ("github.action_path", path("action")),
-            ("github.action_ref", reference.to_owned()),
-            ("github.action_repository", "patchwright/patchwright".to_owned()),
-            ("github.token", "the-token".to_owned()),
-            ("github.api_url", "https://api.github.example".to_owned()),
-            ("github.server_url", "https://github.example".to_owned()),
-            ("env.GITHUB_TOKEN || github.token", "the-token".to_owned()),
-        ];
-        let context = context.map(|(name, value)| (name.to_owned(), value)).into();
-        Runner { folder, context }
-    }
-
-    fn at(&self, path: &str) -> PathBuf {
-        self.folder.path().join(path)
-    }
-
-    /// Publishes a release whose `SHA256SUMS` is made from the archive and then edited.
-    fn release(self, edit: impl Fn(String) -> String) -> Runner {
-        let machine = String::from_utf8(run("uname", &["-m".into()]).stdout).unwrap();
-        let name = format!("patchwright-{}-linux.tar.gz", machine.trim());
-        let archive = self.at("release").join(&name);
-        run(
-            "tar",
-            &["-czf".into(), archive.clone(), "-C".into(), self.at("."), "patchwright".into()],
-        );
-        let sum = String::from_utf8(run("sha256sum", &[archive]).stdout).unwrap();
-        let sum = sum.split(' ').next().unwrap().to_owned();
-        fs_err::write(self.at("release/SHA256SUMS"), edit(format!("{sum}  {name}\n"))).unwrap();
-        self
-    }
-
-    fn input(mut self, name: &str, value: &str) -> Runner {
-        self.context.insert(format!("inputs.{name}"), value.to_owned());
-        self
-    }
-
-    /// Runs the steps one after the other, as the runner does, and returns all that they said.
-    fn run(mut self) -> String {
-        let action = yaml("action.yml");
-        let mut out = String::new();
-        for step in action["runs"]["steps"].as_array().unwrap() {
-            // A step that uses another action is that action's business.
-            let Some(lines) = step["run"].as_str() else { continue };
-            let outputs = self.at("outputs");
-            fs_err::write(&outputs, "").unwrap();
-            let script = self.at("step.sh");
-            fs_err::write(&script, lines).unwrap();
-            let mut bash = Command::new("bash");
-            bash.args(["--noprofile", "--norc", "-eo", "pipefail"]).arg(&script);
-            bash.env_clear().current_dir(self.folder.path());
-            bash.env("PATH", format!("{}:/usr/bin:/bin", self.at("bin").display()));
-            bash.env("RUNNER_TEMP", self.at("temp")).env("GITHUB_OUTPUT", &outputs);
-            bash.env("RELEASE", self.at("release")).env("BUILT", self.at("patchwright"));
-            for (name, value) in step["env"].as_object().unwrap() {
-                bash.env(name, self.evaluate(value.as_str().unwrap()));
-            }
-            let output = bash.output().unwrap();
-            out += &said(&output);
-            if !output.status.success() {
-                return format!("{out}exit {}\n", output.status.code().unwrap());
-            }
-            for line in fs_err::read_to_string(&outputs).unwrap().lines() {
-                let (name, value) = line.split_once('=').unwrap();
-                let id = step["id"].as_str().unwrap();
-                self.context.insert(format!("steps.{id}.outputs.{name}"), value.to_owned());
-            }
-        }
-        out
-    }
-
-    fn evaluate(&self, template: &str) -> String {
-        let Some(expression) = template.strip_prefix("${{ ").and_then(|t| t.strip_suffix(" }}"))
-        else {
-            return template.to_owned();
-        };
-        let unset = expression.starts_with("inputs.").then(String::new);
-        self.context.get(expression).cloned().or(unset).unwrap_or_else(|| panic!("{expression}"))
-    }
-}
-
-fn run(program: &str, args: &[PathBuf]) -> Output {
-    let output = Command::new(program).args(args).output().unwrap();
-    assert!(output.status.success(), "{}", said(&output));
-    output
-}
-
-const TAGGED_COMMIT: &str = "1111111111111111111111111111111111111111";
-
-#[test]
-fn a_tag_or_its_commit_runs_the_released_program() {
-    for reference in ["v0.3.1", "v0", "v0.3", TAGGED_COMMIT] {
-        let runner = Runner::new(reference).release(|sums| sums);
-        assert_eq!(
-            runner.run(),
-            "patchwright fake\ncalled: action\nsetup: \nverify: \ntoken: the-token\n",
-            "{reference}"
-        );
-    }
-}
-
-#[test]
-fn anything_else_is_built_from_source() {
-    let other = "2222222222222222222222222222222222222222";
-    for reference in ["main", "v2-dev", "vnext", "", other] {
-        let runner = Runner::new(reference).release(|sums| sums);
-        assert_eq!(
-            runner.run(),
-            "building Patchwright 0.3.1 from source\npatchwright fake\ncargo install --locked\n\
-             called: action\nsetup: \nverify: \ntoken: the-token\n",
-            "{reference}"
-        );
-    }
-}
-
-#[test]
-fn a_wrong_or_missing_checksum_stops_the_action() {
-    let edits: [fn(String) -> String; 3] = [
-        |sums| sums.replacen(|c: char| c.is_ascii_hexdigit(), "g", 1),
-        |_| String::new(),
-        |sums| format!("{}{sums}", "0".repeat(64) + &sums[64..]),
-    ];
-    for edit in edits {
-        let said = Runner::new("v0.3.1").release(edit).run();
-        assert!(said.contains("::error title=Patchwright::the checksum of "), "{said}");
-        assert!(said.ends_with("exit 1\n"), "{said}");
-    }
-}
-
-impl Runner {
-    /// Puts a program of ours before those of the machine.
-    fn program(self, name: &str, script: &str) -> Runner {
-        let path = self.at("bin").join(name);
-        fs_err::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        run("chmod", &["+x".into(), path]);
-        self
-    }
-
-    fn file(self, name: &str, text: &str) -> Runner {
-        fs_err::write(self.at(name), text).unwrap();
-        self
-    }
-}
-
-#[test]
-fn a_limit_that_passes_is_waited_for_instead_of_building() {
-    let runner = Runner::new("v0.3.1").release(|sums| sums).file("busy", "");
-    let said = runner.program("sleep", "echo \"waiting $1\" >&2").run();
-    assert!(said.contains("rate limit exceeded") && said.contains("waiting 10"), "{said}");
-    assert!(said.contains("called: action") && !said.contains("building"), "{said}");
-}
-
-#[test]
-fn a_release_that_is_not_there_is_said_before_it_is_built() {
-    let said = Runner::new("v0.3.1").program("sleep", "exit 9").run();
-    assert!(said.contains("::warning title=Patchwright::v0.3.1 cannot be downloaded"), "{said}");
-    assert!(said.contains("building Patchwright 0.3.1 from source"), "{said}");
-}
-
-#[test]
-fn a_machine_without_an_archive_gets_a_build_and_is_told() {
-    let runner = Runner::new("v0.3.1").release(|sums| sums).program("uname", "echo aarch64");
-    let said = runner.run();
-    assert!(said.contains("v0.3.1 has no patchwright-aarch64-linux.tar.gz"), "{said}");
-    assert!(said.contains("building Patchwright 0.3.1 from source"), "{said}");
-}
-
-#[test]
-fn an_archive_that_is_cut_short_or_has_no_sums_stops_the_action() {
-    let cut = Runner::new("v0.3.1").release(|sums| sums);
-    let archive = fs_err::read_dir(cut.at("release")).unwrap().map(|file| file.unwrap().path());
-    let archive = archive.into_iter().find(|file| file.extension().is_some()).unwrap();
-    let whole = fs_err::read(&archive).unwrap();
-    fs_err::write(&archive, &whole[..whole.len() / 2]).unwrap();
-    let said = cut.run();
-    assert!(said.contains("::error title=Patchwright::the checksum of "), "{said}");
-    assert!(said.ends_with("exit 1\n") && !said.contains("building"), "{said}");
-}
-
-#[test]
-fn what_the_release_workflow_did_not_build_is_not_run() {
-    let release = |attested| Runner::new("v0.3.1").release(|sums| sums).file("attested", attested);
-    let said = release("yes").run();
-    assert!(said.contains("called: action") && !said.contains("building"), "{said}");
-    let said = release("no").run();
-    let verified = "--repo patchwright/patchwright --signer-workflow \
-                    patchwright/patchwright/.github/workflows/release.yml";
-    assert!(said.contains("verifying patchwright-") && said.contains(verified), "{said}");
-    assert!(said.contains("::error title=Patchwright::nothing shows that the release workflow"));
-    assert!(said.ends_with("exit 1\n") && !said.contains("called"), "{said}");
-}
-
-#[test]
-fn a_runner_without_gh_downloads_by_curl() {
-    for reference in ["v0.3.1", TAGGED_COMMIT] {
-        let runner = Runner::new(reference).release(|sums| sums);
-        fs_err::remove_file(runner.at("bin/gh")).unwrap();
-        // A `gh` of the machine would be found as well.
-        if Path::new("/usr/bin/gh").exists() {
-            eprintln!("skipped: this machine has `gh`");
-            return;
-        }
-        let curl = "while [ $# -gt 1 ]; do [ \"$1\" = --output ] && to=$2; shift; done\n\
-                    echo \"asking $1\" >&2\n\
-                    case $1 in\n\
-                    https://github.example/patchwright/patchwright/releases/download/v0.3.1/*)\n\
-                      cp \"$RELEASE/${1##*/}\" \"$to\" ;;\n\
-                    https://api.github.example/repos/patchwright/patchwright/commits/v0.3.1)\n\
-                      printf 1111111111111111111111111111111111111111 ;;\n\
-                    *) exit 22 ;;\n\
-                    esac";
-        let said = runner.program("curl", curl).run();
-        assert!(said.contains("called: action") && !said.contains("building"), "{said}");
-    }
-}
-
-#[test]
-fn inputs_reach_the_program_and_never_the_shell() {
-    let hostile = "$(touch pwned) `touch pwned`; touch pwned '\"\n::set-env name=A::b";
-    let runner = Runner::new("main").input("setup", hostile).input("verify", "make test");
-    let folder = runner.folder.path().to_owned();
-    let said = runner.run();
-    assert!(said.contains(&format!("setup: {hostile}\nverify: make test\n")), "{said}");
-    assert!(!folder.join("pwned").exists());
-}
-
 #[test]
 fn only_the_last_job_of_a_night_can_write() {
     let workflow = yaml("workflows/nightly-batch.yml");
@@ -571,8 +302,8 @@ fn each_job_of_a_release_may_do_its_own_part_only() {
         jobs.iter().filter(|(_, job)| writes(job)).map(|(name, _)| name.as_str()).collect()
     };
     assert_eq!(may_write("contents"), ["publish"]);
-    assert_eq!(may_write("packages"), ["image"]);
-    assert_eq!(may_write("id-token"), ["attest", "image"]);
+    assert_eq!(may_write("packages"), ["image", "index"]);
+    assert_eq!(may_write("id-token"), ["attest", "image", "index"]);
     assert_eq!(jobs["build"]["permissions"], serde_json::json!({"contents": "read"}));
     for (name, job) in jobs {
         assert!(job["timeout-minutes"].as_u64().is_some(), "{name}");
@@ -585,8 +316,41 @@ fn each_job_of_a_release_may_do_its_own_part_only() {
             );
         }
     }
-    // What has the right to write to the repository runs nothing that was checked out.
-    assert!(!jobs["publish"].to_string().contains("checkout"));
+    // What has the right to write to the repository, or names an image, runs nothing that was checked out.
+    for name in ["publish", "index"] {
+        assert!(!jobs[name].to_string().contains("checkout"), "{name}");
+    }
+}
+
+/// Archive, package and image are built where they can be run; everything is there before the release is.
+#[test]
+fn both_machines_are_released_and_nothing_before_the_rest() {
+    let jobs = yaml(".github/workflows/release.yml")["jobs"].clone();
+    let runners = ["ubuntu-latest", "ubuntu-24.04-arm"];
+    let of_build = &jobs["build"]["strategy"]["matrix"]["runner"];
+    assert_eq!(*of_build, serde_json::json!(runners));
+    let of_image = jobs["image"]["strategy"]["matrix"]["include"].as_array().unwrap();
+    let of_image: Vec<&Value> = of_image.iter().map(|one| &one["runner"]).collect();
+    assert_eq!(of_image, runners);
+    let needed = |job: &str| -> String { jobs[job]["needs"].to_string() };
+    for (job, before) in
+        [("attest", "build"), ("image", "attest"), ("index", "image"), ("publish", "index")]
+    {
+        assert!(needed(job).contains(before), "{job} does not wait for {before}");
+    }
+    for job in jobs.as_object().unwrap().values() {
+        assert!(job["strategy"].is_null() || job["strategy"]["fail-fast"].is_null());
+        assert!(job.get("if").is_none() && job.get("continue-on-error").is_none());
+    }
+    let publish = words_of_scripts(&jobs["publish"]);
+    let (draft, shown) = (publish.find("--draft --verify-tag"), publish.find("--draft=false"));
+    assert!(draft.is_some() && draft < shown, "{publish}");
+}
+
+fn words_of_scripts(job: &Value) -> String {
+    let mut scripts = Vec::new();
+    collect_scripts(job, &mut scripts);
+    scripts.concat()
 }
 
 #[test]

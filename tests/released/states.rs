@@ -1,4 +1,4 @@
-//! State folders: of runs of every kind that ended, and of runs that were killed in the middle. Places and addresses of
+//! State folders: of runs of every kind that ended, and of those that were killed in the middle. Places and addresses of
 //! the world that a folder was recorded in are words in it, which stand for those of the world that it is tried in.
 
 use std::path::{Path, PathBuf};
@@ -45,10 +45,10 @@ const STATES: &[State] = &[
         world: || TestWorld::local(fix()),
         work: |world| {
             project(world);
-            kill(world, EXEC, &world.path("out/journal.jsonl"));
+            kill(world, EXEC);
         },
         again: |world| {
-            let rest = rest(&world.path("out/journal.jsonl"));
+            let rest = rest(&world.path("out/journal.jsonl"), fix());
             let asked = rest.len();
             world.model.replace(rest);
             let output = world.run(EXEC).expect(0);
@@ -74,7 +74,7 @@ const STATES: &[State] = &[
         world: || TestWorld::new(github(), fix()),
         work: |world| kill_when(world, |journal| journal.contains("\"is\":\"call_ended\"")),
         again: |world| {
-            world.model.replace(rest(&only_run(world).join("journal.jsonl")));
+            world.model.replace(rest(&only_run(world).join("journal.jsonl"), fix()));
             let output = world.issue().expect(0);
             assert!(output.stderr.contains("going on with run "), "{}", output.text());
             forgive_the_same_ids(world);
@@ -83,12 +83,22 @@ const STATES: &[State] = &[
     },
     State {
         name: "review-finished",
-        world: || {
-            let turns = review_post::reviewer([review_post::adds(3, 1)]);
-            TestWorld::new(review_post::github(), turns)
-        },
-        work: |world| drop(world.run(&["review", "acme/app#3"]).expect(0)),
+        world: || TestWorld::new(review_post::github(), reviewed()),
+        work: |world| drop(world.run(REVIEW).expect(0)),
         again: shown,
+    },
+    State {
+        name: "review-killed",
+        world: || TestWorld::new(review_post::github(), reviewed()),
+        work: |world| drop(kill(world, REVIEW)),
+        again: |world| {
+            world.model.replace(rest(&only_run(world).join("journal.jsonl"), reviewed()));
+            let output = world.run(REVIEW).expect(0);
+            assert!(output.stderr.contains("going on with run "), "{}", output.text());
+            forgive_the_same_ids(world);
+            let told = world.github.review_comments(3);
+            assert_eq!((told.len(), world.runs().len()), (1, 1), "{}", output.text());
+        },
     },
     State {
         name: "respond-finished",
@@ -109,7 +119,41 @@ const STATES: &[State] = &[
             assert_eq!(world.runs().len(), 2);
         },
     },
+    State {
+        name: "batch-killed",
+        world: || batch_run::within(many(), Vec::new()),
+        work: |world| drop(kill(world, BATCH)),
+        again: |world| {
+            let (run, seen) = (name(&only_run(world)), world.model.requests().len());
+            let output = batch_run::batch(world, &["run"]).expect(0);
+            let counted = batch_run::counted(&[("open", 2)]);
+            assert_eq!(batch_run::states(&output), counted, "{}", output.text());
+            assert_eq!(batch_run::pulls(world).len(), 2, "{}", output.text());
+            forgive_the_same_ids(world);
+            let runs: Vec<String> = world.runs().iter().map(|run| name(run)).collect();
+            assert!(runs.len() == 2 && runs.contains(&run), "{run} is not one of {runs:?}");
+            // Two for the other repository; the cut one is asked for what it has not got.
+            assert!(world.model.requests().len() - seen <= 4, "{}", output.text());
+        },
+    },
 ];
+
+const REVIEW: &[&str] = &["review", "acme/app#3"];
+const BATCH: &[&str] = &[
+    "batch",
+    "run",
+    "campaign.yml",
+    "--model",
+    "gpt-5.3-codex",
+    "--concurrency",
+    "1",
+    "--lease",
+    "8s",
+];
+
+fn reviewed() -> Vec<Turn> {
+    review_post::reviewer([review_post::adds(3, 1)])
+}
 
 fn many() -> GitHub {
     use crate::support::world::FILES;
@@ -141,11 +185,14 @@ fn name(run: &Path) -> String {
 }
 
 /// Kills a command in the middle.
-fn kill(world: &TestWorld, args: &[&str], journal: &Path) -> Output {
+fn kill(world: &TestWorld, args: &[&str]) -> Output {
     let mut child = world.spawn(args);
     let began = Instant::now();
-    while !fs_err::read_to_string(journal).is_ok_and(|text| text.contains("\"is\":\"call_ended\""))
-    {
+    let is_at_work = |journal: &Path| {
+        fs_err::read_to_string(journal).is_ok_and(|text| text.contains("\"is\":\"call_ended\""))
+    };
+    let folders = || world.runs().into_iter().chain([world.path("out")]);
+    while !folders().any(|folder| is_at_work(&folder.join("journal.jsonl"))) {
         assert!(began.elapsed() < Duration::from_mins(1), "nothing happens any more");
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -155,13 +202,13 @@ fn kill(world: &TestWorld, args: &[&str], journal: &Path) -> Output {
     output
 }
 
-/// What the model answers when a killed run goes on: a call whose result is unknown is made again.
-fn rest(journal: &Path) -> Vec<Turn> {
+/// What the model answers of these turns when a killed run goes on: a call whose result is unknown is made again.
+fn rest(journal: &Path, turns: Vec<Turn>) -> Vec<Turn> {
     let text = fs_err::read_to_string(journal).unwrap();
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let count = |is: &str| whole.matches(&format!("\"is\":\"{is}\"")).count();
     let is_open = count("call_started") > count("call_ended");
-    fix().into_iter().skip(count("replied") - usize::from(is_open)).collect()
+    turns.into_iter().skip(count("replied") - usize::from(is_open)).collect()
 }
 
 /// What differs from world to world, and the words for it.

@@ -19,8 +19,8 @@ impl From<SandboxError> for Failure {
         }
         let hint = match &err {
             SandboxError::NoDocker { .. } => Some(
-                "start Docker, or name its socket with `DOCKER_HOST`, or use `--sandbox local`; \
-                 `patchwright doctor` checks it"
+                "start Docker, or name its socket with `DOCKER_HOST`, or use `--sandbox local` \
+                 (in a workflow `sandbox: local`); `patchwright doctor` checks it"
                     .to_owned(),
             ),
             SandboxError::NoImage { image, .. } => Some(format!(

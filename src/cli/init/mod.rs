@@ -9,13 +9,15 @@ use std::path::Path;
 
 use self::place::{Place, State};
 pub use self::uses::Use;
+use crate::doctor::CheckState;
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_base::ui::Ui;
 
 /// Write workflow files into the repository of the current folder
 ///
 /// Writes `.github/workflows/USE.yml` for each use, and prints the secrets and settings that it needs. A file that is
-/// there and is the same stays as it is; one that you have changed is only replaced with `--force`.
+/// there and is the same stays as it is; one that you have changed is only replaced with `--force`, and is checked for the
+/// traps that `patchwright doctor` knows.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What Patchwright is to do in this repository; the names are those of the files
@@ -46,7 +48,7 @@ pub fn run(args: &Args, ui: Ui) -> Result<u8> {
         })
         .collect::<Result<_>>()?;
     if args.check {
-        return Ok(check(&places, ui));
+        return check(&places, ui);
     }
     for (wanted, place, state) in &places {
         let name = place.name();
@@ -62,6 +64,7 @@ pub fn run(args: &Args, ui: Ui) -> Result<u8> {
             }
             State::Differs => {
                 ui.data(&format!("kept       {name}: it differs; `--force` replaces it"));
+                say_traps(place, ui)?;
             }
         }
     }
@@ -76,8 +79,17 @@ fn with_needed(uses: &[Use]) -> Vec<Use> {
     all.into_iter().collect()
 }
 
-/// Says which files are not as they would be written.
-fn check(places: &[(Use, Place, State)], ui: Ui) -> u8 {
+/// What `doctor` says about a file that people changed. Of ours it has nothing to say, which tests see to.
+fn say_traps(place: &Place, ui: Ui) -> Result<()> {
+    let found = crate::doctor::workflow::check(&place.name(), &place.text()?);
+    for finding in found.iter().filter(|finding| finding.state != CheckState::Fine) {
+        ui.data(&finding.to_string());
+    }
+    Ok(())
+}
+
+/// Says which files are not as they would be written, and what `doctor` says about those that people changed.
+fn check(places: &[(Use, Place, State)], ui: Ui) -> Result<u8> {
     let mut wrong = 0;
     for (_, place, state) in places {
         let name = place.name();
@@ -88,16 +100,19 @@ fn check(places: &[(Use, Place, State)], ui: Ui) -> u8 {
         };
         wrong += usize::from(*state != State::Same);
         ui.data(&format!("{said}  {name}"));
+        if *state == State::Differs {
+            say_traps(place, ui)?;
+        }
     }
     if wrong == 0 {
-        return 0;
+        return Ok(0);
     }
     ui.failure(&format!(
         "error: {wrong} of {} workflow files are not those of this version\n\
          hint: `patchwright init` writes absent ones, and `--force` replaces those that differ",
         places.len()
     ));
-    FailureKind::Usage.exit_code()
+    Ok(FailureKind::Usage.exit_code())
 }
 
 /// What is left for a person to do.

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use super::shown;
 use patchwright_base::error::{Failure, Result};
 
+/// Bytes of a changed workflow that are looked at; GitHub reads no more of one either.
+const MOST_READ: u64 = 512 << 10;
+
 /// The folder `.github/workflows` of a repository.
 pub(super) struct Workflows {
     /// The repository's root, without links.
@@ -103,6 +106,14 @@ impl Place {
         // A checkout on Windows has other ends of lines.
         let text = String::from_utf8_lossy(&text).replace("\r\n", "\n");
         Ok(if text == content { State::Same } else { State::Differs })
+    }
+
+    /// What people have written there, as far as a workflow is long.
+    pub(super) fn text(&self) -> Result<String> {
+        let file = fs_err::File::open(&self.path).map_err(|err| self.failed("read", err))?;
+        let mut text = Vec::new();
+        file.take(MOST_READ).read_to_end(&mut text).map_err(|err| self.failed("read", err))?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
     /// Writes a file that is not there. One that has come in the meantime is kept.
