@@ -17,7 +17,7 @@ use super::campaign::{Campaign, CampaignMode};
 use super::drive;
 use super::fleet::Fleet;
 use super::lease::HeldJob;
-use super::outage::ObservedProvider;
+use super::outage::{LastRequest, observe};
 use super::selection;
 use crate::store::StoreError;
 use patchwright_base::error::{Failure, FailureKind, Result};
@@ -113,7 +113,7 @@ impl TargetAttempt<'_> {
         }
         let Target { repository, repository_id, .. } = &self.target;
         let id = repository_id.as_deref();
-        selection::refusal(self.fleet, &self.campaign, &[repository], id).await
+        selection::refusal(self.fleet, &self.campaign, repository, None, id).await
     }
 
     /// The forge through the gate, and the model as the campaign has it. What is wrong here is wrong for
@@ -121,7 +121,7 @@ impl TargetAttempt<'_> {
     async fn world(
         &self,
         config: &Config,
-    ) -> std::result::Result<(World, Arc<ObservedProvider>), TargetError> {
+    ) -> std::result::Result<(World, LastRequest), TargetError> {
         let forge: Arc<dyn Forge> = self.held.forge(self.fleet);
         let shared = shared(self.fleet, config).await?;
         let mut world =
@@ -132,11 +132,9 @@ impl TargetAttempt<'_> {
                     decision: RetryDecision::PauseCampaign,
                 }
             })?;
-        let campaign = Some(self.target.campaign.clone());
-        let model = Arc::clone(&world.provider);
-        let observed = ObservedProvider::new(model, &self.fleet.outages, campaign);
-        world.provider = Arc::clone(&observed) as _;
-        Ok((world, observed))
+        let campaign = self.target.campaign.as_str();
+        let last = observe(&mut world, &self.fleet.outages, Some(campaign));
+        Ok((world, last))
     }
 
     fn config(&self) -> std::result::Result<Config, TargetError> {

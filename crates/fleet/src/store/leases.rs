@@ -204,7 +204,7 @@ impl Store {
                      WHERE id = $1 AND epoch = $2 AND owner = $3 AND state <> 'running'",
                 );
                 let ours = ours.bind(lease.job).bind(lease.epoch).bind(lease.owner.as_str());
-                let ours = ours.fetch_optional(&self.inner.pool).await;
+                let ours = ours.fetch_optional(&mut *self.connection().await?).await;
                 Some(match ours {
                     Ok(Some(_)) => Ok(()),
                     _ => Err(StoreError::LeaseLost { job }),

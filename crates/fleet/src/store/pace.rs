@@ -138,7 +138,7 @@ impl Store {
     /// How long this token is still told to wait; 0 when it is not.
     pub async fn pace_closed_for(&self, token: &str) -> StoreResult<Millis> {
         let row = sqlx::query("SELECT closed_until FROM pace WHERE token = $1").bind(token);
-        let Some(row) = row.fetch_optional(&self.inner.pool).await? else { return Ok(0) };
+        let Some(row) = row.fetch_optional(&mut *self.connection().await?).await? else { return Ok(0) };
         let pace = Pace { closed_until: get(&row, "closed_until")?, recent: Vec::new() };
         Ok(pace.closed_for(self.now().await?))
     }
