@@ -165,7 +165,8 @@ impl TargetAttempt<'_> {
         let watched = LeasedRun::new(self.fleet, &self.held);
         let title = headline(&self.campaign);
         let environment = watched.environment.clone();
-        let started = match campaign::start(&world, config, request, environment, &title) {
+        let known = self.target.tokens;
+        let started = match campaign::start(&world, config, request, environment, &title, known) {
             Ok(started) => started,
             Err(failure) => {
                 let verdict = self.failed(&failure.into()).await?;
@@ -174,7 +175,7 @@ impl TargetAttempt<'_> {
         };
         self.fleet.store.begin_target(&self.held.lease, self.target.id, started.id()).await?;
         let attempt = started.work().await;
-        let used = attempt.unaccounted(self.target.tokens);
+        let used = attempt.unaccounted(known);
         let run = Some(attempt.run().to_owned());
         let verdict = match &attempt.result {
             Ok(result) => self.finished(result).await?,
@@ -182,7 +183,7 @@ impl TargetAttempt<'_> {
         };
         self.record(verdict, run, used).await?;
         // The store has the result; an open journal only costs disk space.
-        if let Err(failure) = attempt.close() {
+        if let Err(failure) = attempt.close(&world) {
             self.fleet.ui.detail(&failure.to_string());
         }
         Ok(())
