@@ -108,7 +108,7 @@ fn a_model_that_is_away_holds_nothing_back_that_another_of_the_list_can_do() {
     // The second model has a server of its own, and both are away.
     let second = ModelServer::conversations(|_| turns());
     let world = world(4);
-    let fallback = format!("gpt-5.4@{}", second.url());
+    let fallback = format!("gpt-5.2-codex@{}", second.url());
     let world = world.set("PATCHWRIGHT_FALLBACK_MODEL", fallback);
     let world = world.set("PATCHWRIGHT_TIME_SCALE", "0.01");
     world.model.is_down(true);
