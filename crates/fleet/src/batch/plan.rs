@@ -74,7 +74,7 @@ pub async fn make(fleet: &Fleet, campaign: &Campaign) -> Result<Plan> {
         let history = if candidate.pull_requests.is_empty() {
             Vec::new()
         } else {
-            let Candidate { repository, id, .. } = candidate;
+            let Candidate { repository, id, .. } = &candidate;
             fleet.store.history(&campaign.name, repository, id.as_deref()).await?
         };
         let known = known.of_repository(&candidate);
