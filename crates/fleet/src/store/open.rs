@@ -130,7 +130,7 @@ impl Store {
     pub async fn close(&self) {
         if self.inner.dialect.is_file() {
             let emptied =
-                sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut *self.connection().await?).await;
+                sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.inner.pool).await;
             if let Err(err) = emptied {
                 tracing::warn!(%err, "the write-ahead log could not be emptied");
             }
