@@ -7,7 +7,12 @@
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 #![allow(clippy::disallowed_methods, reason = "it takes the time")]
 
-#[allow(dead_code, unused_imports, unreachable_pub, reason = "of the tests' world, one part is needed")]
+#[allow(
+    dead_code,
+    unused_imports,
+    unreachable_pub,
+    reason = "of the tests' world, one part is needed"
+)]
 #[path = "../tests/support/mod.rs"]
 mod support;
 
@@ -31,7 +36,12 @@ fn main() {
         let (mut times, journal) = measure(waiting);
         times.sort_unstable();
         let at = |percent: usize| times[(times.len() - 1) * percent / 100];
-        println!("{name}: from claim to first request, {} runs: p50 {} ms, p90 {} ms", times.len(), at(50), at(90));
+        println!(
+            "{name}: from claim to first request, {} runs: p50 {} ms, p90 {} ms",
+            times.len(),
+            at(50),
+            at(90)
+        );
         println!("  the last of them: {}", journal.join(", "));
     }
 }
@@ -46,11 +56,13 @@ fn measure(waiting: &str) -> (Vec<i64>, Vec<String>) {
         seen.lock().entry(name.unwrap_or_default()).or_insert_with(now);
         // So long that another sandbox is there for the next run: runs are further apart than that.
         let wait = json!({"command": "sleep 3"});
-        vec![call("shell_command", wait), custom("apply_patch", PATCH), say("Add\n\nIt subtracted.")]
+        vec![
+            call("shell_command", wait),
+            custom("apply_patch", PATCH),
+            say("Add\n\nIt subtracted."),
+        ]
     });
-    let world = TestWorld::asking(github, model)
-        .in_docker()
-        .unset("PATCHWRIGHT_NOW");
+    let world = TestWorld::asking(github, model).in_docker().unset("PATCHWRIGHT_NOW");
     let config = format!("container: {{warm: {waiting}}}\n");
     std::fs::write(world.path("operator.yml"), config).unwrap();
     std::fs::write(world.path("campaign.yml"), CAMPAIGN).unwrap();

@@ -81,7 +81,12 @@ fn start(world: &TestWorld, name: &str, more: &[&str], variables: &[(&str, &str)
     let args = [&["worker", "--model", "gpt-5.3-codex", "--room", "1"], more].concat();
     let log = fs_err::File::create(world.path(&format!("{name}.log"))).unwrap();
     let mut command = world.command(&args);
-    command.envs(variables.iter().copied()).stdout(Stdio::null()).stderr(log.into_file()).spawn().unwrap()
+    command
+        .envs(variables.iter().copied())
+        .stdout(Stdio::null())
+        .stderr(log.into_file())
+        .spawn()
+        .unwrap()
 }
 
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {

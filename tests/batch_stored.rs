@@ -187,7 +187,10 @@ fn old_runs_and_unused_clones_are_given_back_and_nothing_else() {
     assert_eq!(sweep(state, written + day / 48, kept).unwrap(), 0);
     assert!(state.join("runs/ended/checkpoints.git/tree").exists());
     assert_eq!(sweep(state, written + day / 2, kept).unwrap(), 0);
-    assert_eq!((names("settled").len(), names("runs/ended")), (0, vec!["journal.jsonl".to_owned()]));
+    assert_eq!(
+        (names("settled").len(), names("runs/ended")),
+        (0, vec!["journal.jsonl".to_owned()])
+    );
     // One of two mirrors is enough to be small.
     assert_eq!(sweep(state, written + day * 2, kept).unwrap(), 1);
     let mirrors = names("mirrors/h/acme");

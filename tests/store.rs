@@ -19,8 +19,8 @@ mod pace; // how often a token may write
 mod plans; // by which way the databases come to what workers ask all the time
 mod repositories; // what targets' times say, and which repository they are of
 mod rows; // campaigns, targets, changes, events, deliveries, schedules
-mod selections; // which repositories a campaign may touch
 mod runs; // what runs came to, what runs and what waits
+mod selections; // which repositories a campaign may touch
 mod versions; // a database and programs of several versions
 
 pub(crate) use rows::{delivery, delivery_job};

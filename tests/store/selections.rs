@@ -62,5 +62,9 @@ pub(super) async fn a_selection_is_written_when_it_is_another_and_forgotten_when
     store.prune(-1_000).await.unwrap();
     assert_eq!(asked("acme/new").await, names(&[]));
     let other = store.selected("other", [Some("acme/app-1"), None], None).await.unwrap();
-    assert_eq!(other.unwrap().found, names(&["acme/app-1"]), "it is no campaign's, and no closed one's");
+    assert_eq!(
+        other.unwrap().found,
+        names(&["acme/app-1"]),
+        "it is no campaign's, and no closed one's"
+    );
 }

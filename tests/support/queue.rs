@@ -42,7 +42,8 @@ pub(crate) async fn fill(url: &str) {
     rows(10_201, 40_000, "done", "0");
     // What one of them may touch: twenty thousand names and ids.
     let id = CAMPAIGNS[0];
-    statements.push(format!("INSERT INTO selections (campaign, digest, has_ids) VALUES ('{id}', '', 1)"));
+    statements
+        .push(format!("INSERT INTO selections (campaign, digest, has_ids) VALUES ('{id}', '', 1)"));
     statements.push(format!(
         "INSERT INTO selected (campaign, name)
          WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)

@@ -82,8 +82,7 @@ impl Fleet {
         }
         let redactor = Arc::new(Redactor::new(env.secrets()));
         let (scale, token) = (env.time_scale(), fingerprint(env));
-        let outages =
-            Outages::new(store.clone(), ui, Arc::clone(&redactor), scale, token.clone());
+        let outages = Outages::new(store.clone(), ui, Arc::clone(&redactor), scale, token.clone());
         Ok(Fleet {
             store,
             outages,

@@ -277,11 +277,7 @@ impl LastRequest {
 
 /// Has the answers and failures of all models of a run noticed: its own and its fallbacks. To the breaker they are one
 /// service, which works as long as any of them answers: a run is cut off only by the last of them.
-pub fn observe(
-    world: &mut World,
-    outages: &Arc<Outages>,
-    campaign: Option<&str>,
-) -> LastRequest {
+pub fn observe(world: &mut World, outages: &Arc<Outages>, campaign: Option<&str>) -> LastRequest {
     let last = LastRequest::default();
     let observed = |inner: &Arc<dyn Provider>| -> Arc<dyn Provider> {
         Arc::new(ObservedProvider {

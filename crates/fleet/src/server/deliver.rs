@@ -298,8 +298,7 @@ async fn failed(fleet: &Fleet, held: &HeldJob, failure: &Failure) -> Result<Deli
 /// The job goes back into the queue; in an outage without an attempt counted.
 async fn again(fleet: &Fleet, held: &HeldJob, why: &str, outage: Option<Outage>) -> Result<JobEnd> {
     if let Some(outage) = outage
-        && let Some(after) =
-            fleet.outages.postponed(held, outage, &short(why)).await?
+        && let Some(after) = fleet.outages.postponed(held, outage, &short(why)).await?
     {
         return Ok(JobEnd::Later { after, why: short(why) });
     }

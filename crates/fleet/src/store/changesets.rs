@@ -85,7 +85,11 @@ pub(super) async fn put_changeset(
 impl Store {
     pub async fn changeset(&self, target: i64) -> StoreResult<Option<Changeset>> {
         let row = sqlx::query("SELECT * FROM changesets WHERE target = $1").bind(target);
-        row.fetch_optional(&mut *self.connection().await?).await?.as_ref().map(changeset_of).transpose()
+        row.fetch_optional(&mut *self.connection().await?)
+            .await?
+            .as_ref()
+            .map(changeset_of)
+            .transpose()
     }
 
     /// Targets of the repository of this one, of any campaign, whose stored change has this id, newest first.

@@ -117,7 +117,8 @@ impl Store {
     pub async fn next_due(&self, kinds: &[JobKind]) -> StoreResult<Option<Millis>> {
         let now = self.now().await?;
         let row = sqlx::query(AssertSqlSafe(next_due(kinds))).bind(now);
-        let due: Option<Millis> = get(&row.fetch_one(&mut *self.connection().await?).await?, "due")?;
+        let due: Option<Millis> =
+            get(&row.fetch_one(&mut *self.connection().await?).await?, "due")?;
         Ok(due.map(|due| due.saturating_sub(now).max(0)))
     }
 

@@ -123,7 +123,12 @@ impl Store {
                 SELECT MAX(id) FROM events WHERE campaign = $1 AND kind = 'answer' AND target > $2
                 GROUP BY target ORDER BY target LIMIT $3) ORDER BY target",
         );
-        let rows = rows.bind(campaign).bind(after).bind(most).fetch_all(&mut *self.connection().await?).await?;
+        let rows = rows
+            .bind(campaign)
+            .bind(after)
+            .bind(most)
+            .fetch_all(&mut *self.connection().await?)
+            .await?;
         let answer = |row: &AnyRow| {
             let text: Option<String> = get(row, "text")?;
             Ok((get(row, "target")?, text.unwrap_or_default()))

@@ -100,7 +100,8 @@ impl Store {
 
     async fn events_of(&self, target: &Target) -> StoreResult<Vec<Event>> {
         let rows = sqlx::query("SELECT * FROM events WHERE target = $1 ORDER BY id LIMIT $2");
-        let rows = rows.bind(target.id).bind(EVENTS).fetch_all(&mut *self.connection().await?).await?;
+        let rows =
+            rows.bind(target.id).bind(EVENTS).fetch_all(&mut *self.connection().await?).await?;
         rows.iter().map(super::events::event_of).collect()
     }
 }

@@ -117,7 +117,8 @@ impl Store {
     /// [`StoreError::Newer`] when it is not.
     pub async fn check_version(&self) -> StoreResult<()> {
         let row = sqlx::query("SELECT MAX(version) AS version FROM patchwright_schema");
-        let found: Option<i64> = get(&row.fetch_one(&mut *self.connection().await?).await?, "version")?;
+        let found: Option<i64> =
+            get(&row.fetch_one(&mut *self.connection().await?).await?, "version")?;
         match found {
             Some(found) if found > VERSION => Err(newer(found)),
             _ => Ok(()),

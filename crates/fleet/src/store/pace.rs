@@ -144,7 +144,9 @@ impl Store {
             self.inner.dialect.time()
         );
         let row = sqlx::query(AssertSqlSafe(select)).bind(token);
-        let Some(row) = row.fetch_optional(&mut *self.connection().await?).await? else { return Ok(0) };
+        let Some(row) = row.fetch_optional(&mut *self.connection().await?).await? else {
+            return Ok(0);
+        };
         let pace = Pace { closed_until: get(&row, "closed_until")?, recent: Vec::new() };
         Ok(pace.closed_for(get(&row, "now")?))
     }

@@ -277,7 +277,8 @@ impl Store {
             "SELECT day, conclusion, runs, cost_usd, milliseconds FROM run_days
              WHERE day > $1 AND day <= $2 ORDER BY day, conclusion",
         );
-        let rows = query.bind(today - days).bind(today).fetch_all(&mut *self.connection().await?).await?;
+        let rows =
+            query.bind(today - days).bind(today).fetch_all(&mut *self.connection().await?).await?;
         let day = |row: &AnyRow| {
             Ok(RunDay {
                 day: get(row, "day")?,

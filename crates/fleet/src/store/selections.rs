@@ -64,7 +64,8 @@ impl Store {
         let names: Vec<&String> = names.iter().collect();
         for chunk in names.chunks(CHUNK) {
             let rows: Vec<String> = (2..chunk.len() + 2).map(|at| format!("($1, ${at})")).collect();
-            let insert = format!("INSERT INTO selected (campaign, name) VALUES {}", rows.join(", "));
+            let insert =
+                format!("INSERT INTO selected (campaign, name) VALUES {}", rows.join(", "));
             let mut query = sqlx::query(AssertSqlSafe(insert)).bind(campaign);
             for name in chunk {
                 query = query.bind(name.as_str());

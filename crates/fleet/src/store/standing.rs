@@ -45,7 +45,8 @@ impl Store {
              AND t.state = 'failed' AND {NEWEST} LIMIT 1"
         );
         let failed = sqlx::query(AssertSqlSafe(failed)).bind(campaign);
-        standing.misconfigured = failed.fetch_optional(&mut *self.connection().await?).await?.is_some();
+        standing.misconfigured =
+            failed.fetch_optional(&mut *self.connection().await?).await?.is_some();
         Ok(standing)
     }
 
@@ -71,7 +72,11 @@ impl Store {
              AND {NEWEST} ORDER BY t.wave LIMIT 1"
         );
         let first = sqlx::query(AssertSqlSafe(first)).bind(campaign);
-        first.fetch_optional(&mut *self.connection().await?).await?.map(|row| get(&row, "wave")).transpose()
+        first
+            .fetch_optional(&mut *self.connection().await?)
+            .await?
+            .map(|row| get(&row, "wave"))
+            .transpose()
     }
 
     async fn has(&self, campaign: &str, state: TargetState) -> StoreResult<bool> {
