@@ -18,18 +18,17 @@ use support::postgres::postgres_as_it_comes;
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
     let Some(server) = postgres_as_it_comes().await else { return };
-    let url = server.database().await;
+    let url = server.database_of_a_user().await;
     let crowd = Crowd { workers: 100, killed: 33, jobs: 10_000, short: Duration::ZERO };
     let (seen, took) = crowd.work(&url).await;
     let (troubles, done) = (seen.troubles.lock(), seen.done.lock());
-    let refused = server.log().matches("too many clients").count();
     println!(
         "{} jobs in {:.1} s: {:.0} a second; {} done twice, {} refused connections, {} troubles: {:?}",
         done.len(),
         took.as_secs_f64(),
         done.len() as f64 / took.as_secs_f64(),
         done.values().filter(|times| **times > 1).count(),
-        refused,
+        server.refused(),
         troubles.len(),
         troubles.iter().take(5).collect::<Vec<_>>(),
     );

@@ -1,5 +1,11 @@
 //! GitHub or the model is away in the middle of a campaign: everything waits, nothing is lost or paid twice.
+//!
+//! `OUTAGE_REPOSITORIES=200 cargo nextest run -E 'test(/batch_outage::a_campaign_sleeps/)' -j 1` is the same with campaigns
+//! of two hundred repositories.
 
+mod held_back; // what waits, and what need not
+
+use std::collections::BTreeMap;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -8,15 +14,16 @@ use patchwright_types::campaign::{Event, Target, TargetState};
 
 use crate::batch_run::{CAMPAIGN, batch, counted, pulls, shell, states, write};
 use crate::support::docker;
-use crate::support::github::GitHub;
-use crate::support::model::{ModelServer, custom, say};
+use crate::support::github::{GitHub, fleet_name};
+use crate::support::model::{ModelServer, Turn, custom, say};
 use crate::support::postgres::postgres;
 use crate::support::world::{FILES, PATCH, TestWorld};
 
 /// Turns of each conversation.
 const TURNS: usize = 4;
-const PATIENCE: Duration = Duration::from_mins(4);
+const PATIENCE: Duration = Duration::from_mins(9);
 
+/// Repositories of a campaign, where nobody wants more.
 const REPOSITORIES: usize = 16;
 const WORKERS: [&str; 4] = ["one", "two", "three", "four"];
 
@@ -37,25 +44,49 @@ const TWO_MINUTES: Away = Away { minutes: 2, scale: 0.01 };
 const HALF_AN_HOUR: Away = Away { minutes: 30, scale: 0.01 };
 const TWO_HOURS: Away = Away { minutes: 120, scale: 0.002 };
 
+fn turns() -> Vec<Turn> {
+    vec![
+        shell("sleep 0.4"),
+        custom("apply_patch", PATCH),
+        shell("sleep 0.4"),
+        say("Add instead of subtracting\n\nThe sign was wrong."),
+    ]
+}
+
+/// Requests that were answered, for each repository that is named by them.
+fn paid(world: &TestWorld, count: usize) -> BTreeMap<String, usize> {
+    let requests = world.model.requests();
+    let bodies: Vec<String> = requests.iter().map(|one| one.body.to_string()).collect();
+    let asked = |name: &str| {
+        let prompt = format!("In {name} `add` subtracts");
+        bodies.iter().filter(|body| body.contains(&prompt)).count()
+    };
+    (1..=count).map(fleet_name).map(|name| (name.clone(), asked(&name))).collect()
+}
+
 fn world(count: usize) -> TestWorld {
     let github = GitHub::new().organization("acme").repositories(count, |_| FILES.to_vec());
-    let model = ModelServer::conversations(|_| {
-        vec![
-            shell("sleep 0.4"),
-            custom("apply_patch", PATCH),
-            shell("sleep 0.4"),
-            say("Add instead of subtracting\n\nThe sign was wrong."),
-        ]
-    });
+    let model = ModelServer::conversations(|_| turns());
     let world = TestWorld::asking(github, model);
     write(&world, CAMPAIGN);
     world
 }
 
 fn worker(world: &TestWorld, name: &str) -> Child {
-    let args = ["worker", "--model", "gpt-5.3-codex", "--room", "1", "--until-idle"];
+    start(world, name, &["--until-idle"], &[])
+}
+
+/// One with these arguments and variables besides.
+fn start(world: &TestWorld, name: &str, more: &[&str], variables: &[(&str, &str)]) -> Child {
+    let args = [&["worker", "--model", "gpt-5.3-codex", "--room", "1"], more].concat();
     let log = fs_err::File::create(world.path(&format!("{name}.log"))).unwrap();
-    world.command(&args).stdout(Stdio::null()).stderr(log.into_file()).spawn().unwrap()
+    let mut command = world.command(&args);
+    command
+        .envs(variables.iter().copied())
+        .stdout(Stdio::null())
+        .stderr(log.into_file())
+        .spawn()
+        .unwrap()
 }
 
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -82,13 +113,16 @@ fn campaign_through(outage: impl Fn(&TestWorld, bool), whose: &str, away: Away) 
     let Some(server) = runtime.block_on(postgres()) else { return };
     let url = runtime.block_on(server.database());
     let scale = away.scale.to_string();
-    let world = world(REPOSITORIES)
+    let count = std::env::var("OUTAGE_REPOSITORIES");
+    let count = count.map_or(REPOSITORIES, |count| count.parse().expect("a number"));
+    let world = world(count)
         .set("DATABASE_URL", url.as_str())
         .set("PATCHWRIGHT_TIME_SCALE", scale.as_str());
     let queue = ["batch", "run", "campaign.yml", "--model", "gpt-5.3-codex", "--detach"];
     world.run(&queue).expect(0);
     let mut workers = WORKERS.map(|name| worker(&world, name));
-    until("work", || !pulls(&world).is_empty());
+    // In the middle.
+    until("work", || pulls(&world).len() > count / 4);
 
     outage(&world, true);
     let (before, begin) = (world.github.requests().len(), Instant::now());
@@ -107,15 +141,17 @@ fn campaign_through(outage: impl Fn(&TestWorld, bool), whose: &str, away: Away) 
         assert!(worker.wait().unwrap().success());
     }
     let output = batch(&world, &["run"]).expect(0);
-    let all = u64::try_from(REPOSITORIES).unwrap();
+    let all = u64::try_from(count).unwrap();
     assert_eq!(states(&output), counted(&[("open", all)]), "{}", output.text());
-    assert_eq!(pulls(&world).len(), REPOSITORIES, "one pull request each");
+    assert_eq!(pulls(&world).len(), count, "one pull request each");
     let (targets, events) = stored(&url);
     for target in &targets {
         assert_eq!((target.state, target.attempts), (TargetState::Open, 1), "{target:?}");
     }
     // What failed was not answered, and so not paid; everything that was answered is asked once.
-    assert_eq!(world.model.requests().len(), TURNS * REPOSITORIES);
+    let paid = paid(&world, count);
+    assert!(paid.values().all(|requests| *requests == TURNS), "{paid:?}");
+    assert_eq!(world.model.requests().len(), TURNS * count);
     let told: Vec<&str> = events
         .iter()
         .filter(|event| event.kind == "outage")

@@ -292,7 +292,13 @@ async fn fleet(github: &Server, folder: &std::path::Path) -> Fleet {
     let ui = Ui { verbosity: Verbosity::Quiet, json: false, actions: false, secrets: None };
     let redactor = Arc::new(Redactor::new(env.secrets()));
     Fleet {
-        outages: Outages::new(store.clone(), ui, Arc::clone(&redactor), env.time_scale()),
+        outages: Outages::new(
+            store.clone(),
+            ui,
+            Arc::clone(&redactor),
+            env.time_scale(),
+            "token".to_owned(),
+        ),
         store,
         forge: Arc::new(connect(github)),
         http: crate::forge::client(),

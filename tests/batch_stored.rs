@@ -157,6 +157,10 @@ fn old_runs_and_unused_clones_are_given_back_and_nothing_else() {
     file("runs/empty/plan.md", 1);
     fs_err::create_dir_all(state.join("unfinished")).unwrap();
     fs_err::write(state.join("unfinished/task"), "unfinished").unwrap();
+    // A run whose result could be taken again for an hour.
+    file("runs/ended/checkpoints.git/tree", 1);
+    fs_err::create_dir_all(state.join("settled")).unwrap();
+    fs_err::write(state.join("settled/task"), "ended").unwrap();
     file("locks/task.lock", 0);
     for mirror in ["one", "two"] {
         file(&format!("mirrors/h/acme/{mirror}.git/objects/pack/p.pack"), 1_000);
@@ -180,7 +184,13 @@ fn old_runs_and_unused_clones_are_given_back_and_nothing_else() {
     // Before anything was written: a clock that was set back.
     assert_eq!(sweep(state, now, kept).unwrap(), 0);
     let written = state.join("locks/task.lock").metadata().unwrap().modified().unwrap();
+    assert_eq!(sweep(state, written + day / 48, kept).unwrap(), 0);
+    assert!(state.join("runs/ended/checkpoints.git/tree").exists());
     assert_eq!(sweep(state, written + day / 2, kept).unwrap(), 0);
+    assert_eq!(
+        (names("settled").len(), names("runs/ended")),
+        (0, vec!["journal.jsonl".to_owned()])
+    );
     // One of two mirrors is enough to be small.
     assert_eq!(sweep(state, written + day * 2, kept).unwrap(), 1);
     let mirrors = names("mirrors/h/acme");

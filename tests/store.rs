@@ -20,6 +20,7 @@ mod plans; // by which way the databases come to what workers ask all the time
 mod repositories; // what targets' times say, and which repository they are of
 mod rows; // campaigns, targets, changes, events, deliveries, schedules
 mod runs; // what runs came to, what runs and what waits
+mod selections; // which repositories a campaign may touch
 mod versions; // a database and programs of several versions
 
 pub(crate) use rows::{delivery, delivery_job};
@@ -35,6 +36,11 @@ impl Db {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("fleet.db").display());
         Db { url, _folder: Some(folder) }
+    }
+
+    /// For a server that asks for no password: as somebody who is no superuser.
+    async fn postgres_as_a_user(server: &Postgres) -> Db {
+        Db { url: server.database_of_a_user().await, _folder: None }
     }
 
     async fn postgres(server: &Postgres) -> Db {
@@ -134,6 +140,8 @@ cases! {
     jobs::what_holds_back_many_holds_back_nobody_else,
     jobs::news_of_work_is_told,
     jobs::what_is_left_is_told,
+    selections::a_selection_is_asked_for_by_name_and_by_id,
+    selections::a_selection_is_written_when_it_is_another_and_forgotten_when_closed,
     pace::three_reservers_stay_below_every_limit,
     pace::a_closed_gate_holds_everybody,
     versions::who_does_not_know_the_version_takes_no_job,

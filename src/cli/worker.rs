@@ -11,7 +11,7 @@ use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
-use patchwright_fleet::batch::fleet::Fleet;
+use patchwright_fleet::batch::fleet::{self, Fleet};
 use patchwright_fleet::batch::launch::Launcher;
 use patchwright_fleet::batch::worker::{self, WorkerOptions};
 use patchwright_types::campaign::{JobKind, Lease, Millis};
@@ -81,6 +81,10 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let lease = args.lease.length()?;
     let handed_over = handed_over(&args, lease)?;
     let config = args.common.resolve()?;
+    // A pod has its job already.
+    if handed_over.is_none() {
+        fleet::spread(env).await;
+    }
     let fleet = Fleet::open(config, &args.common, env, ui).await?;
     // Pods go on without their launcher.
     let drain_time = if args.launch.is_some() { Duration::ZERO } else { args.drain };

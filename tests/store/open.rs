@@ -89,6 +89,8 @@ async fn a_newer_schema_is_left_alone() {
 /// Takes away what later versions have added.
 pub(super) const AS_VERSION_1: &[&str] = &[
     "DROP TABLE deliveries",
+    "DROP TABLE selected",
+    "DROP TABLE selections",
     "DROP TABLE outages",
     "ALTER TABLE jobs DROP COLUMN cut_at",
     "DROP TABLE fired",
@@ -142,7 +144,7 @@ async fn an_older_schema_is_copied_and_brought_up_to_date() {
         sqlx::query_scalar("SELECT COUNT(*) FROM campaigns").fetch_one(&pool).await.unwrap();
     assert_eq!(count, 1, "the copy is whole");
     assert_eq!(store_days, 0, "sums begin with the new version");
-    assert_eq!(VERSION, 6, "a newer version needs its own step in this test");
+    assert_eq!(VERSION, 7, "a newer version needs its own step in this test");
 }
 
 #[tokio::test]

@@ -6,9 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use patchwright_base::env::Env;
+use patchwright_fleet::batch::fleet::spread;
 use patchwright_fleet::batch::lease::HeldJob;
 use patchwright_fleet::store::Store;
 use patchwright_types::campaign::{JobEnd, JobKind, NewJob};
+use tokio_util::task::AbortOnDropHandle;
 
 const LEASE: i64 = 16_000;
 /// Of one job in thirty the lease has to be renewed.
@@ -18,7 +21,7 @@ const LONG: Duration = Duration::from_secs(9);
 #[derive(Clone, Copy)]
 pub(crate) struct Crowd {
     pub(crate) workers: usize,
-    /// Of them, killed when a third of the jobs were claimed.
+    /// Of them, killed when all of them are at work and a third of the jobs were claimed.
     pub(crate) killed: usize,
     pub(crate) jobs: usize,
     /// How long a job takes that is not long.
@@ -32,12 +35,29 @@ pub(crate) struct Seen {
     pub(crate) done: Mutex<BTreeMap<i64, usize>>,
     /// Claims, looks and ends that failed, and jobs that were renewed too late.
     pub(crate) troubles: Mutex<Vec<String>>,
+    /// Workers that have begun.
+    here: AtomicUsize,
     claimed: AtomicUsize,
+    /// Workers that heard of new work, at the most.
+    pub(crate) listened: AtomicUsize,
+}
+
+/// Hears of new work as long as the server has room for that, as every worker does.
+async fn listen(store: Store, seen: Arc<Seen>) {
+    let begun = || {
+        seen.listened.fetch_add(1, Ordering::Relaxed);
+    };
+    if let Err(err) = store.listen(begun).await {
+        seen.troubles.lock().push(format!("listening: {err}"));
+    }
 }
 
 /// Claims jobs and ends them, until nothing is left. A job is nothing but time.
 async fn work(url: String, worker: usize, seen: Arc<Seen>, short: Duration) {
+    spread(&Env::from_pairs([("DATABASE_URL", url.as_str())])).await;
     let store = Store::open(&url).await.unwrap();
+    seen.here.fetch_add(1, Ordering::Relaxed);
+    let _ear = AbortOnDropHandle::new(tokio::spawn(listen(store.clone(), Arc::clone(&seen))));
     let owner = format!("worker {worker}");
     loop {
         let claimed = match store.claim(&owner, &[JobKind::Delivery], LEASE).await {
@@ -85,7 +105,11 @@ impl Crowd {
             |worker| tokio::spawn(work(url.to_owned(), worker, Arc::clone(&seen), self.short));
         let mut workers: Vec<_> = (0..self.workers).map(one).collect();
         // They die in the middle, with whatever they hold.
-        while seen.claimed.load(Ordering::Relaxed) < self.jobs / 3 {
+        let at_work = || {
+            seen.here.load(Ordering::Relaxed) == self.workers
+                && seen.claimed.load(Ordering::Relaxed) >= self.jobs / 3
+        };
+        while !at_work() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         for victim in workers.drain(..self.killed) {

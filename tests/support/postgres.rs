@@ -70,6 +70,30 @@ impl Postgres {
         self.address(&name, PASSWORD)
     }
 
+    /// The same, owned by a user of its own who is nobody special: the server keeps some connections for superusers.
+    /// For a server that asks for no password.
+    pub(crate) async fn database_of_a_user(&self) -> String {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let pool = sqlx::PgPool::connect(&self.address("postgres", PASSWORD)).await.unwrap();
+        for statement in [
+            format!("CREATE ROLE worker_{number} LOGIN"),
+            format!("CREATE DATABASE fleet_{number} OWNER worker_{number}"),
+        ] {
+            sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&pool).await.unwrap();
+        }
+        pool.close().await;
+        format!("postgres://worker_{number}@127.0.0.1:{}/fleet_{number}", self.process.port)
+    }
+
+    /// How many connections it has refused because it had no more of them, by its own log.
+    pub(crate) fn refused(&self) -> usize {
+        let log = self.log();
+        ["too many clients already", "remaining connection slots are reserved"]
+            .iter()
+            .map(|words| log.matches(words).count())
+            .sum()
+    }
+
     /// One of the programs that came with it.
     pub(crate) fn program(name: &str) -> PathBuf {
         programs().unwrap().join(name)

@@ -40,6 +40,15 @@ pub(crate) async fn fill(url: &str) {
     rows(10_001, 10_200, "running", &format!("{now} + 3600000"));
     // Of which there are the most in a database of some age.
     rows(10_201, 40_000, "done", "0");
+    // What one of them may touch: twenty thousand names and ids.
+    let id = CAMPAIGNS[0];
+    statements
+        .push(format!("INSERT INTO selections (campaign, digest, has_ids) VALUES ('{id}', '', 1)"));
+    statements.push(format!(
+        "INSERT INTO selected (campaign, name)
+         WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+         SELECT '{id}', 'acme/app-' || i FROM n UNION ALL SELECT '{id}', 'id:R_' || i FROM n"
+    ));
     statements.push("ANALYZE".to_owned());
     for text in statements {
         sqlx::query(sqlx::AssertSqlSafe(text)).execute(&pool).await.unwrap();

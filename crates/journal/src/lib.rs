@@ -213,6 +213,28 @@ impl Tail {
     }
 }
 
+/// Takes the last line of a run that has ended away again. What the run came to was lost where it was recorded: it is as
+/// if its process had died right before it wrote that line.
+///
+/// # Errors
+/// When the file cannot be read or written, is damaged, or another process has it.
+pub fn reopen(dir: &Path) -> Result<()> {
+    let path = dir.join(FILE);
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.append(true).read(true).open(&path).map_err(|err| unusable(&path, err))?;
+    lock(&file, &path)?;
+    let mut file = fs_err::File::from_parts(file, &path);
+    let contents = contents(&mut file, &path)?;
+    let (lines, length) = parse(&contents, &path)?;
+    if !matches!(lines.last().map(|line| &line.entry), Some(Entry::RunEnded { .. })) {
+        return Ok(());
+    }
+    let whole = contents.get(..usize::try_from(length).unwrap_or(0)).unwrap_or_default();
+    let before = whole.strip_suffix(b"\n").unwrap_or(whole);
+    let length = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    file.set_len(length as u64).map_err(|err| unusable(&path, err))
+}
+
 /// Reads a journal without changing it. A torn last line is left out.
 ///
 /// # Errors

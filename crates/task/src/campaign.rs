@@ -3,7 +3,8 @@
 //!
 //! Called by `patchwright_fleet::batch::target`, which records the result in the store and then closes the
 //! attempt. Until it is closed its journal has no last line, so that a process which is killed in between
-//! finds it and takes its result over without asking the model again.
+//! finds it and takes its result over without asking the model again. The same happens for a while after it was closed,
+//! should the store have lost the result.
 
 mod book;
 mod result;
@@ -52,8 +53,9 @@ pub struct Attempt {
     outcome: Option<Outcome>,
 }
 
-/// Takes the run's lock and its folder: the one of an attempt that died on this machine, or a fresh one.
-/// `title` stands for the commit where the model's own words do not read like one.
+/// Takes the run's lock and its folder: the one of an attempt that died on this machine, or whose result the store has
+/// lost, or a fresh one. `title` stands for the commit where the model's own words do not read like one, `known` is how
+/// many tokens the store has for the target.
 ///
 /// # Errors
 /// When the folder cannot be written.
@@ -63,10 +65,16 @@ pub fn start<'a>(
     request: CampaignRequest,
     environment: RunEnvironment,
     title: &str,
+    known: i64,
 ) -> Result<StartedRun<'a>> {
     let mode = if request.answer { Mode::Plan } else { Mode::Execute };
     let start = Start::silently(world, Config { mode, ..config }, environment);
     let task = Task { kind: request.clone().into(), limits: start.config.limits.clone() };
+    if let Some(run) = RunFolder::recover(world, &task, |folder| book::is_lost(folder, known))? {
+        start.environment.ui.say(&format!(
+            "the database has lost what run {run} came to: its result is taken again"
+        ));
+    }
     let folder = match RunFolder::begin(world, &task, None) {
         // A worker that was stopped for so long that its job was given to us still holds the lock.
         Err(failure) if failure.kind == FailureKind::NothingToDo => RunFolder::begin_beside(world)?,
@@ -262,7 +270,7 @@ impl Attempt {
 
     /// The result is recorded. A run that came to its end gets its last line, so that working on the
     /// repository again starts afresh; a run stopped by a transient error is resumed.
-    pub fn close(self) -> Result<()> {
+    pub fn close(self, world: &World) -> Result<()> {
         let passing = matches!(
             &self.result,
             Err(TargetError {
@@ -276,7 +284,6 @@ impl Attempt {
         );
         let Some(outcome) = self.outcome.filter(|_| !passing) else { return Ok(()) };
         self.folder.journal.append(&Entry::RunEnded { outcome: Box::new(outcome) })?;
-        self.folder.finish();
-        Ok(())
+        self.folder.settle(world)
     }
 }

@@ -4,6 +4,8 @@
 //! same command again finds it here and resumes it. The lock is the kernel's, so it never
 //! outlives its process.
 
+pub(crate) mod settled;
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
 

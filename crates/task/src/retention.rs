@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use fs_err as fs;
 use tokio_util::sync::CancellationToken;
 
+use super::folder::settled;
 use patchwright_base::clock::Clock;
 use patchwright_git::cache;
 use patchwright_journal as journal;
@@ -83,6 +84,11 @@ pub fn sweep(state: &Path, now: SystemTime, kept: RetentionLimits) -> std::io::R
             fs::remove_dir_all(&folder.path)?;
             total = total.saturating_sub(folder.bytes);
             removed += 1;
+        }
+    }
+    for pointer in names(&state.join(settled::FOLDER))? {
+        if age(&pointer, now).is_some_and(|age| age >= settled::KEPT) {
+            settled::forget(state, &pointer)?;
         }
     }
     sweep_small(state, now, kept.unfinished)?;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rand::RngExt;
 use secrecy::ExposeSecret;
 use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
@@ -80,7 +81,8 @@ impl Fleet {
             ui.say(&upgraded(&store, &migrated));
         }
         let redactor = Arc::new(Redactor::new(env.secrets()));
-        let outages = Outages::new(store.clone(), ui, Arc::clone(&redactor), env.time_scale());
+        let (scale, token) = (env.time_scale(), fingerprint(env));
+        let outages = Outages::new(store.clone(), ui, Arc::clone(&redactor), scale, token.clone());
         Ok(Fleet {
             store,
             outages,
@@ -95,7 +97,7 @@ impl Fleet {
             redactor,
             state,
             owner: owner(),
-            token: fingerprint(env),
+            token,
             sandbox: Arc::default(),
             drain: signals::watch(),
             drain_time: Duration::ZERO,
@@ -106,6 +108,19 @@ impl Fleet {
 /// The address of the database that commands with this environment share.
 pub fn database(env: &Env, state: &Path) -> String {
     env.database_url().map_or_else(|| store::file_url(&state.join("fleet.db")), str::to_owned)
+}
+
+/// Workers that are started together, by whatever starts them, connect to a server within this time.
+const SPREAD: Duration = Duration::from_secs(5);
+
+/// Waits for a random part of [`SPREAD`] where a server is shared with others, who may be starting at this moment: all
+/// together they would take more connections than a server has.
+pub async fn spread(env: &Env) {
+    let is_shared = env.database_url().is_some_and(|url| !url.starts_with("sqlite:"));
+    if is_shared {
+        let part = rand::rng().random_range(0.0..=1.0) * env.time_scale().min(1.0);
+        tokio::time::sleep(SPREAD.mul_f64(part)).await;
+    }
 }
 
 /// What is said when a database of an older version was opened.

@@ -19,6 +19,7 @@ use patchwright_base::ui::Ui;
 use patchwright_provider::{OnProgress, Provider, ProviderError, Reply, Request};
 use patchwright_report::campaign as report;
 use patchwright_sandbox::docker::DockerSandbox;
+use patchwright_task::world::World;
 use patchwright_types::campaign::Millis;
 
 pub(super) const TIMES: OutageTimes = OutageTimes {
@@ -38,6 +39,8 @@ pub struct Outages {
     ui: Ui,
     redactor: Arc<Redactor>,
     scale: f64,
+    /// Fingerprint of this process's token for GitHub.
+    token: String,
     known: Mutex<Known>,
 }
 
@@ -50,11 +53,20 @@ struct Known {
     looked: Option<Instant>,
     /// When Docker is asked again.
     docker: Option<Instant>,
+    /// Until when GitHub takes nothing of our token, as it said itself.
+    limited: Option<Instant>,
 }
 
 impl Outages {
-    pub fn new(store: Store, ui: Ui, redactor: Arc<Redactor>, scale: f64) -> Arc<Outages> {
-        Arc::new(Outages { store, ui, redactor, scale, known: Mutex::default() })
+    /// `token` is the fingerprint of the process's own.
+    pub fn new(
+        store: Store,
+        ui: Ui,
+        redactor: Arc<Redactor>,
+        scale: f64,
+        token: String,
+    ) -> Arc<Outages> {
+        Arc::new(Outages { store, ui, redactor, scale, token, known: Mutex::default() })
     }
 
     /// A service failed the job. Whether that counts as an attempt is the answer.
@@ -94,12 +106,11 @@ impl Outages {
         held: &HeldJob,
         outage: Outage,
         why: &str,
-        token: &str,
     ) -> StoreResult<Option<Millis>> {
         let of_forge = matches!(outage.service, Service::ForgeApi | Service::Git);
         if of_forge && matches!(outage.cause, OutageCause::Limited(_)) {
             // The pace keeper makes everybody's requests wait for its end.
-            return Ok(Some(self.store.pace_closed_for(token).await?.max(2 * self.again())));
+            return Ok(Some(self.look_at_limit().await?.max(2 * self.again())));
         }
         let cut = self.cut_off(held, outage, why).await?;
         Ok((!cut.counts).then(|| self.again()))
@@ -137,7 +148,32 @@ impl Outages {
         self.look_now().await
     }
 
+    /// How many milliseconds GitHub takes nothing of our token any more, whichever process was told.
+    async fn look_at_limit(&self) -> StoreResult<Millis> {
+        let closed = self.store.pace_closed_for(&self.token).await?;
+        // A shorter one is waited for by those who meet it.
+        let until = u64::try_from(closed).ok().filter(|_| closed > self.again());
+        let until = until.map(|closed| Instant::now() + Duration::from_millis(closed));
+        let before = std::mem::replace(&mut self.known.lock().limited, until);
+        match (before, until) {
+            (None, Some(_)) => self.ui.failure(&format!(
+                "GitHub limits this token for another {}: nothing is begun with it until then",
+                minutes(closed)
+            )),
+            (Some(_), None) => self.ui.say("GitHub's limit on this token is over"),
+            (None, None) | (Some(_), Some(_)) => {}
+        }
+        Ok(closed)
+    }
+
+    /// Whatever a job does, it would have to wait for the end of a limit on our token, and hold its place for
+    /// nothing. Workers with other tokens may begin it.
+    pub fn is_limited(&self) -> bool {
+        self.known.lock().limited.is_some_and(|until| Instant::now() < until)
+    }
+
     async fn look_now(&self) -> StoreResult<()> {
+        self.look_at_limit().await?;
         let rows = self.store.outages(None).await?;
         let now = self.store.now().await?;
         let (mut news, mut over) = (Vec::new(), Vec::new());
@@ -211,6 +247,14 @@ impl Outages {
     }
 }
 
+/// A wait in whole minutes, for people.
+fn minutes(wait: Millis) -> String {
+    match wait.unsigned_abs().div_ceil(60_000) {
+        1 => "minute".to_owned(),
+        minutes => format!("{minutes} minutes"),
+    }
+}
+
 /// As the store names it.
 fn key(service: Service, campaign: Option<&str>) -> (Service, String) {
     let campaign = match service {
@@ -220,28 +264,42 @@ fn key(service: Service, campaign: Option<&str>) -> (Service, String) {
     (service, campaign.to_owned())
 }
 
+/// What became of the last request to a run's models, whichever of them was asked.
+#[derive(Clone, Default)]
+pub struct LastRequest(Arc<Mutex<Option<(Outage, String)>>>);
+
+impl LastRequest {
+    /// The outage that it ended in.
+    pub fn outage(&self) -> Option<(Outage, String)> {
+        self.0.lock().clone()
+    }
+}
+
+/// Has the answers and failures of all models of a run noticed: its own and its fallbacks. To the breaker they are one
+/// service, which works as long as any of them answers: a run is cut off only by the last of them.
+pub fn observe(world: &mut World, outages: &Arc<Outages>, campaign: Option<&str>) -> LastRequest {
+    let last = LastRequest::default();
+    let observed = |inner: &Arc<dyn Provider>| -> Arc<dyn Provider> {
+        Arc::new(ObservedProvider {
+            inner: Arc::clone(inner),
+            outages: Arc::clone(outages),
+            campaign: campaign.map(str::to_owned),
+            last: last.clone(),
+        })
+    };
+    world.provider = observed(&world.provider);
+    for fallback in &mut world.fallbacks {
+        fallback.provider = observed(&fallback.provider);
+    }
+    last
+}
+
 /// A model whose answers and failures are noticed.
-pub struct ObservedProvider {
+struct ObservedProvider {
     inner: Arc<dyn Provider>,
     outages: Arc<Outages>,
     campaign: Option<String>,
-    last: Mutex<Option<(Outage, String)>>,
-}
-
-impl ObservedProvider {
-    pub fn new(
-        inner: Arc<dyn Provider>,
-        outages: &Arc<Outages>,
-        campaign: Option<String>,
-    ) -> Arc<ObservedProvider> {
-        let outages = Arc::clone(outages);
-        Arc::new(ObservedProvider { inner, outages, campaign, last: Mutex::default() })
-    }
-
-    /// The outage that the last request ended in.
-    pub fn outage(&self) -> Option<(Outage, String)> {
-        self.last.lock().clone()
-    }
+    last: LastRequest,
 }
 
 #[async_trait]
@@ -253,11 +311,17 @@ impl Provider for ObservedProvider {
     ) -> Result<Reply, ProviderError> {
         let reply = self.inner.reply(request, progress).await;
         let outage = reply.as_ref().err().and_then(ProviderError::outage);
-        if outage.is_none() {
+        let is_no_answer = |err: &ProviderError| {
+            // A key that is wrong or has nothing left says nothing about those that may go on.
+            let of_key =
+                matches!(err, ProviderError::Authentication { .. } | ProviderError::Quota { .. });
+            of_key || err.outage().is_some()
+        };
+        if !reply.as_ref().is_err_and(is_no_answer) {
             // A refusal, too, is the answer of a service that works.
             self.outages.works(Service::Model, self.campaign.as_deref());
         }
-        *self.last.lock() = outage.zip(reply.as_ref().err().map(ToString::to_string));
+        *self.last.0.lock() = outage.zip(reply.as_ref().err().map(ToString::to_string));
         reply
     }
 

@@ -67,19 +67,23 @@ pub async fn make(fleet: &Fleet, campaign: &Campaign) -> Result<Plan> {
     };
     let known = KnownTargets::of(view.as_ref());
     let mut targets = Vec::new();
+    let mut places = Vec::new();
     let mut seen = Vec::new();
-    for candidate in &candidates {
+    // Each is given up as soon as its targets are made: of a hundred thousand, only these are kept.
+    for candidate in candidates {
         let history = if candidate.pull_requests.is_empty() {
             Vec::new()
         } else {
-            let Candidate { repository, id, .. } = candidate;
+            let Candidate { repository, id, .. } = &candidate;
             fleet.store.history(&campaign.name, repository, id.as_deref()).await?
         };
-        let known = known.of_repository(candidate);
-        seen.extend(news(candidate, &known, &history));
-        targets.extend(planned(fleet, campaign, candidate, &known, &history));
+        let known = known.of_repository(&candidate);
+        seen.extend(news(&candidate, &known, &history));
+        let made = planned(fleet, campaign, &candidate, &known, &history);
+        places.extend(made.iter().map(|one| WavePlace::of(&candidate, one, &known)));
+        targets.extend(made);
     }
-    assign_waves(campaign, &candidates, &known, &mut targets);
+    assign_waves(campaign, &places, &mut targets);
     let estimate = estimate::estimate(fleet, campaign, view.as_ref(), &targets).await?;
     Ok(Plan { targets, estimate, seen })
 }
@@ -175,35 +179,31 @@ fn planned(
     pulls.collect()
 }
 
-/// Waves go by the order of `select.repositories`, then by name; a repository that has a wave keeps it.
-fn assign_waves(
-    campaign: &Campaign,
-    candidates: &[Candidate],
-    known: &KnownTargets<'_>,
-    targets: &mut [PlannedTarget],
-) {
-    let listed: HashMap<&str, usize> = candidates
-        .iter()
-        .filter_map(|candidate| Some((candidate.repository.as_str(), candidate.listed?)))
-        .collect();
-    let by_name: HashMap<&str, &Candidate> =
-        candidates.iter().map(|candidate| (candidate.repository.as_str(), candidate)).collect();
-    let place = |planned: &PlannedTarget| {
-        let name = planned.target.repository.as_str();
-        (listed.get(name).copied().unwrap_or(usize::MAX), name.to_lowercase())
-    };
-    let mut order: Vec<usize> = (0..targets.len()).collect();
-    order.retain(|at| targets.get(*at).is_some_and(|one| one.target.skipped.is_none()));
-    order.sort_by_cached_key(|at| targets.get(*at).map(place));
-    let waves = waves::assign(campaign, order.len());
-    for (at, wave) in order.into_iter().zip(waves) {
-        let Some(planned) = targets.get_mut(at) else { continue };
-        let of_it = by_name
-            .get(planned.target.repository.as_str())
-            .map(|candidate| known.of_repository(candidate))
-            .unwrap_or_default();
-        let earlier = of_it.get(&planned.target.number).map(|target| target.wave);
-        planned.target.wave = earlier.unwrap_or(wave);
+/// What decides about the wave of a target.
+struct WavePlace {
+    /// Its repository's place in `select.repositories`.
+    listed: Option<usize>,
+    /// The wave that it has already.
+    earlier: Option<i64>,
+}
+
+impl WavePlace {
+    fn of(candidate: &Candidate, planned: &PlannedTarget, known: &OfRepository<'_>) -> WavePlace {
+        let earlier = known.get(&planned.target.number).map(|target| target.wave);
+        WavePlace { listed: candidate.listed, earlier }
+    }
+}
+
+/// Waves go by the order of `select.repositories`, then by name; a target that has a wave keeps it. `places` has one
+/// for each of `targets`, which are sorted by name.
+fn assign_waves(campaign: &Campaign, places: &[WavePlace], targets: &mut [PlannedTarget]) {
+    let mut all: Vec<(&WavePlace, &mut PlannedTarget)> = places.iter().zip(targets).collect();
+    all.retain(|(_, planned)| planned.target.skipped.is_none());
+    // Stable: what is not listed stays in the order of names.
+    all.sort_by_key(|(place, _)| place.listed.unwrap_or(usize::MAX));
+    let waves = waves::assign(campaign, all.len());
+    for ((place, planned), wave) in all.into_iter().zip(waves) {
+        planned.target.wave = place.earlier.unwrap_or(wave);
     }
 }
 
@@ -291,10 +291,11 @@ mod tests {
         let text = "name: x\nselect: {repositories: [a/b]}\ntask: {prompt: y}\n";
         let campaign = parse("c.yml", text, None).unwrap();
         let known = KnownTargets::of(Some(&view));
-        let mut targets: Vec<PlannedTarget> = candidates
+        let (mut targets, places): (Vec<PlannedTarget>, Vec<WavePlace>) = candidates
             .iter()
             .map(|candidate| {
-                assert_eq!(news(candidate, &known.of_repository(candidate), &[]), None);
+                let of_it = known.of_repository(candidate);
+                assert_eq!(news(candidate, &of_it, &[]), None);
                 let new = NewTarget {
                     repository: candidate.repository.clone(),
                     repository_id: candidate.id.clone(),
@@ -304,10 +305,12 @@ mod tests {
                     wave: 0,
                     skipped: None,
                 };
-                PlannedTarget { target: new, finished: None }
+                let planned = PlannedTarget { target: new, finished: None };
+                let place = WavePlace::of(candidate, &planned, &of_it);
+                (planned, place)
             })
-            .collect();
-        assign_waves(&campaign, &candidates, &known, &mut targets);
+            .unzip();
+        assign_waves(&campaign, &places, &mut targets);
         assert!(targets.iter().zip(0..).all(|(planned, at)| planned.target.wave == at % 7));
     }
 }

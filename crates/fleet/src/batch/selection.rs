@@ -6,14 +6,11 @@ use std::collections::BTreeSet;
 
 use super::campaign::Campaign;
 use super::fleet::Fleet;
-use crate::store::{StoreError, StoreResult};
+use crate::store::{ID, SelectedNames, StoreError, StoreResult};
 
 /// Repositories by name, in lower case, and by GitHub's ids of them, each after [`ID`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection(BTreeSet<String>);
-
-/// Before an id; no name has a colon.
-const ID: &str = "id:";
 
 impl Selection {
     /// Of these names, with the ids that are known.
@@ -42,18 +39,13 @@ fn refused(campaign: &Campaign, repository: &str) -> String {
     format!("campaign `{name}` does not select `{repository}`, so nothing is done to it")
 }
 
-fn key(campaign: &Campaign) -> String {
-    format!("selection:{}", campaign.id())
-}
-
 /// Keeps what the campaign selects now, for everybody who works on it.
 pub async fn keep(fleet: &Fleet, campaign: &Campaign, selection: &Selection) -> StoreResult<()> {
-    let names: serde_json::Value = selection.0.iter().cloned().collect();
-    fleet.store.set_value(&key(campaign), &names.to_string()).await
+    fleet.store.keep_selection(&campaign.id(), &selection.0).await
 }
 
 /// Why a repository is not worked on or published to; `None` when it is selected. It may be known by
-/// several names: the one that was recorded, and the one that it has now. An id decides where ids are known: a
+/// two names: the one that was recorded, and the one that it has now. An id decides where ids are known: a
 /// database that names a selected repository, and the id of another one, gets nothing done to that.
 ///
 /// # Errors
@@ -61,24 +53,35 @@ pub async fn keep(fleet: &Fleet, campaign: &Campaign, selection: &Selection) -> 
 pub async fn refusal(
     fleet: &Fleet,
     campaign: &Campaign,
-    names: &[&str],
+    recorded: &str,
+    now: Option<&str>,
     id: Option<&str>,
 ) -> StoreResult<Option<String>> {
-    let recorded = names.first().copied().unwrap_or_default();
-    let allowed = match fleet.store.value(&key(campaign)).await? {
-        Some(text) => {
-            let kept: BTreeSet<String> = serde_json::from_str(&text).map_err(|err| {
-                StoreError::Unusable(format!("the selection of `{}`: {err}", campaign.name))
-            })?;
-            let has_ids = kept.range(ID.to_owned()..).next().is_some_and(|one| one.starts_with(ID));
-            match id {
-                Some(id) if has_ids => kept.contains(&format!("{ID}{id}")),
-                _ => names.iter().any(|name| kept.contains(&name.to_lowercase())),
-            }
-        }
-        None => names.iter().any(|name| may_be_selected(campaign, name)),
+    let names = [Some(recorded), now];
+    let mut selected = fleet.store.selected(&campaign.id(), names, id).await?;
+    if selected.is_none() && take_over(fleet, campaign).await? {
+        selected = fleet.store.selected(&campaign.id(), names, id).await?;
+    }
+    let allowed = match selected {
+        Some(SelectedNames { has_ids, found }) => match id {
+            Some(id) if has_ids => found.contains(&format!("{ID}{id}")),
+            _ => found.iter().any(|one| !one.starts_with(ID)),
+        },
+        None => names.iter().flatten().any(|name| may_be_selected(campaign, name)),
     };
     Ok((!allowed).then(|| refused(campaign, recorded)))
+}
+
+/// Versions before kept the whole list as one text, and the campaign may have been begun by one. False when there is
+/// none.
+async fn take_over(fleet: &Fleet, campaign: &Campaign) -> StoreResult<bool> {
+    let kept = fleet.store.value(&format!("selection:{}", campaign.id())).await?;
+    let Some(kept) = kept else { return Ok(false) };
+    let names: BTreeSet<String> = serde_json::from_str(&kept).map_err(|err| {
+        StoreError::Unusable(format!("the selection of `{}`: {err}", campaign.name))
+    })?;
+    keep(fleet, campaign, &Selection(names)).await?;
+    Ok(true)
 }
 
 /// As far as the file alone says: nobody has looked yet.

@@ -17,7 +17,7 @@ use super::campaign::{Campaign, CampaignMode};
 use super::drive;
 use super::fleet::Fleet;
 use super::lease::HeldJob;
-use super::outage::ObservedProvider;
+use super::outage::{LastRequest, observe};
 use super::selection;
 use crate::store::StoreError;
 use patchwright_base::error::{Failure, FailureKind, Result};
@@ -113,7 +113,7 @@ impl TargetAttempt<'_> {
         }
         let Target { repository, repository_id, .. } = &self.target;
         let id = repository_id.as_deref();
-        selection::refusal(self.fleet, &self.campaign, &[repository], id).await
+        selection::refusal(self.fleet, &self.campaign, repository, None, id).await
     }
 
     /// The forge through the gate, and the model as the campaign has it. What is wrong here is wrong for
@@ -121,7 +121,7 @@ impl TargetAttempt<'_> {
     async fn world(
         &self,
         config: &Config,
-    ) -> std::result::Result<(World, Arc<ObservedProvider>), TargetError> {
+    ) -> std::result::Result<(World, LastRequest), TargetError> {
         let forge: Arc<dyn Forge> = self.held.forge(self.fleet);
         let shared = shared(self.fleet, config).await?;
         let mut world =
@@ -132,11 +132,9 @@ impl TargetAttempt<'_> {
                     decision: RetryDecision::PauseCampaign,
                 }
             })?;
-        let campaign = Some(self.target.campaign.clone());
-        let model = Arc::clone(&world.provider);
-        let observed = ObservedProvider::new(model, &self.fleet.outages, campaign);
-        world.provider = Arc::clone(&observed) as _;
-        Ok((world, observed))
+        let campaign = self.target.campaign.as_str();
+        let last = observe(&mut world, &self.fleet.outages, Some(campaign));
+        Ok((world, last))
     }
 
     fn config(&self) -> std::result::Result<Config, TargetError> {
@@ -167,7 +165,8 @@ impl TargetAttempt<'_> {
         let watched = LeasedRun::new(self.fleet, &self.held);
         let title = headline(&self.campaign);
         let environment = watched.environment.clone();
-        let started = match campaign::start(&world, config, request, environment, &title) {
+        let known = self.target.tokens;
+        let started = match campaign::start(&world, config, request, environment, &title, known) {
             Ok(started) => started,
             Err(failure) => {
                 let verdict = self.failed(&failure.into()).await?;
@@ -176,7 +175,7 @@ impl TargetAttempt<'_> {
         };
         self.fleet.store.begin_target(&self.held.lease, self.target.id, started.id()).await?;
         let attempt = started.work().await;
-        let used = attempt.unaccounted(self.target.tokens);
+        let used = attempt.unaccounted(known);
         let run = Some(attempt.run().to_owned());
         let verdict = match &attempt.result {
             Ok(result) => self.finished(result).await?,
@@ -184,7 +183,7 @@ impl TargetAttempt<'_> {
         };
         self.record(verdict, run, used).await?;
         // The store has the result; an open journal only costs disk space.
-        if let Err(failure) = attempt.close() {
+        if let Err(failure) = attempt.close(&world) {
             self.fleet.ui.detail(&failure.to_string());
         }
         Ok(())

@@ -194,6 +194,9 @@ impl Worker<'_> {
 
     /// Publishing is beside the runs, one at a time: the token's pace is the limit anyway.
     async fn kinds_with_room(&self) -> Vec<JobKind> {
+        if self.fleet.outages.is_limited() {
+            return Vec::new();
+        }
         let publishing =
             self.held.values().filter(|held| held.job.kind == JobKind::Publish).count();
         let here = self.held.len() - publishing;

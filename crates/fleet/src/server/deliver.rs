@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use super::{metrics, outsiders, recent};
 use crate::batch::fleet::Fleet;
 use crate::batch::lease::HeldJob;
-use crate::batch::outage::ObservedProvider;
+use crate::batch::outage::observe;
 use crate::batch::target::{LeasedRun, shared};
 use crate::store::EndedRun;
 use patchwright_base::error::{Failure, FailureKind, Outage, Result};
@@ -189,8 +189,7 @@ async fn handle(
     }
     let started = fleet.store.now().await?;
     let mut world = World::beside(&shared(fleet, &config).await?, forge, &config, &fleet.env)?;
-    let model = ObservedProvider::new(Arc::clone(&world.provider), &fleet.outages, None);
-    world.provider = Arc::clone(&model) as _;
+    let model = observe(&mut world, &fleet.outages, None);
     let watched = LeasedRun::new(fleet, held);
     let environment = watched.environment.clone();
     let reacted = react::react(&world, config, decision, environment).await?;
@@ -299,8 +298,7 @@ async fn failed(fleet: &Fleet, held: &HeldJob, failure: &Failure) -> Result<Deli
 /// The job goes back into the queue; in an outage without an attempt counted.
 async fn again(fleet: &Fleet, held: &HeldJob, why: &str, outage: Option<Outage>) -> Result<JobEnd> {
     if let Some(outage) = outage
-        && let Some(after) =
-            fleet.outages.postponed(held, outage, &short(why), &fleet.token).await?
+        && let Some(after) = fleet.outages.postponed(held, outage, &short(why)).await?
     {
         return Ok(JobEnd::Later { after, why: short(why) });
     }

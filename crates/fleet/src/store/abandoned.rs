@@ -29,7 +29,8 @@ impl Store {
             "SELECT id, epoch, owner, kind, campaign, subject FROM jobs
              WHERE state = 'running' AND lease_until > {now}"
         );
-        let rows = sqlx::query(AssertSqlSafe(select)).fetch_all(&self.inner.pool).await?;
+        let rows =
+            sqlx::query(AssertSqlSafe(select)).fetch_all(&mut *self.connection().await?).await?;
         let held = |row: &AnyRow| {
             let owner: Option<String> = get(row, "owner")?;
             Ok(HeldLease {

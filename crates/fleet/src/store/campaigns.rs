@@ -97,7 +97,7 @@ impl Store {
                 failed: get(row, "failed")?,
             })
         };
-        rows.fetch_all(&self.inner.pool).await?.iter().map(summary).collect()
+        rows.fetch_all(&mut *self.connection().await?).await?.iter().map(summary).collect()
     }
 
     /// Id, state and dollars spent of the newest campaigns, at most `most`.
@@ -115,7 +115,7 @@ impl Store {
             let state = word(row, "state", CampaignState::parse)?;
             Ok((get(row, "id")?, state, get(row, "spent_usd")?))
         };
-        rows.bind(most).fetch_all(&self.inner.pool).await?.iter().map(cost).collect()
+        rows.bind(most).fetch_all(&mut *self.connection().await?).await?.iter().map(cost).collect()
     }
 
     /// Adds a campaign, or returns the one of the same id as it is (limits and specification text are
@@ -157,7 +157,7 @@ impl Store {
 
     pub async fn campaign(&self, id: &str) -> StoreResult<CampaignRow> {
         let row = sqlx::query("SELECT * FROM campaigns WHERE id = $1").bind(id);
-        let row = row.fetch_optional(&self.inner.pool).await?;
+        let row = row.fetch_optional(&mut *self.connection().await?).await?;
         let row = row.ok_or_else(|| StoreError::NotFound(format!("campaign `{id}`")))?;
         campaign_of(&row)
     }
@@ -169,7 +169,7 @@ impl Store {
         )
         .bind(name.unwrap_or_default())
         .bind(name.unwrap_or_default())
-        .fetch_all(&self.inner.pool)
+        .fetch_all(&mut *self.connection().await?)
         .await?;
         rows.iter().map(campaign_of).collect()
     }
@@ -272,7 +272,7 @@ impl Store {
             "SELECT {TARGET} FROM targets WHERE campaign = $1 ORDER BY id"
         )))
         .bind(campaign)
-        .fetch_all(&self.inner.pool)
+        .fetch_all(&mut *self.connection().await?)
         .await?;
         let mut newest: BTreeMap<(String, Option<i64>), Target> = BTreeMap::new();
         for row in &rows {

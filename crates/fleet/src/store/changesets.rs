@@ -85,7 +85,11 @@ pub(super) async fn put_changeset(
 impl Store {
     pub async fn changeset(&self, target: i64) -> StoreResult<Option<Changeset>> {
         let row = sqlx::query("SELECT * FROM changesets WHERE target = $1").bind(target);
-        row.fetch_optional(&self.inner.pool).await?.as_ref().map(changeset_of).transpose()
+        row.fetch_optional(&mut *self.connection().await?)
+            .await?
+            .as_ref()
+            .map(changeset_of)
+            .transpose()
     }
 
     /// Targets of the repository of this one, of any campaign, whose stored change has this id, newest first.
@@ -97,7 +101,7 @@ impl Store {
         let id = of.repository_id.as_deref().unwrap_or_default();
         let rows = sqlx::query(AssertSqlSafe(select)).bind(id).bind(id);
         let rows = rows.bind(of.repository.to_ascii_lowercase());
-        let rows = rows.bind(change_id).fetch_all(&self.inner.pool).await?;
+        let rows = rows.bind(change_id).fetch_all(&mut *self.connection().await?).await?;
         rows.iter().map(target_of).collect()
     }
 
@@ -110,6 +114,6 @@ impl Store {
             "SELECT CAST(COALESCE(AVG(LENGTH(c.pack)), 0) AS BIGINT) AS bytes FROM changesets c
              WHERE c.target IN (SELECT t.id FROM targets t WHERE t.campaign = $1)",
         );
-        get(&row.bind(campaign).fetch_one(&self.inner.pool).await?, "bytes")
+        get(&row.bind(campaign).fetch_one(&mut *self.connection().await?).await?, "bytes")
     }
 }

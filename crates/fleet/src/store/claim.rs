@@ -117,7 +117,8 @@ impl Store {
     pub async fn next_due(&self, kinds: &[JobKind]) -> StoreResult<Option<Millis>> {
         let now = self.now().await?;
         let row = sqlx::query(AssertSqlSafe(next_due(kinds))).bind(now);
-        let due: Option<Millis> = get(&row.fetch_one(&self.inner.pool).await?, "due")?;
+        let due: Option<Millis> =
+            get(&row.fetch_one(&mut *self.connection().await?).await?, "due")?;
         Ok(due.map(|due| due.saturating_sub(now).max(0)))
     }
 
@@ -127,10 +128,9 @@ impl Store {
     }
 
     async fn find(&self, kinds: &[JobKind], campaign: Option<&str>) -> StoreResult<Vec<Found>> {
-        let pool = &self.inner.pool;
         let mut look = match self.inner.dialect {
-            Dialect::Sqlite | Dialect::Simulated => pool.begin().await?,
-            Dialect::Postgres => pool.begin_with(FIND_BEGINS).await?,
+            Dialect::Sqlite | Dialect::Simulated => self.begin(None).await?,
+            Dialect::Postgres => self.begin(Some(FIND_BEGINS)).await?,
         };
         let row = sqlx::query(self.inner.dialect.now()).fetch_one(&mut *look).await?;
         let now: Millis = get(&row, "now")?;

@@ -131,7 +131,7 @@ impl Store {
     /// A connection for a single statement that writes, and is a transaction of its own.
     pub(super) async fn turn(&self) -> StoreResult<Turn<'_>> {
         let gate = self.gate().await?;
-        Ok(Turn { connection: self.inner.pool.acquire().await?, _gate: gate })
+        Ok(Turn { connection: self.connection().await?, _gate: gate })
     }
 
     /// In one process SQLite's writers queue here and not at the file's lock: SQLite answers
@@ -152,10 +152,8 @@ impl Store {
         let tx = match inner.dialect {
             // A plain BEGIN takes the write lock at the first write and can fail there, after reads
             // that the write depends on.
-            Dialect::Sqlite | Dialect::Simulated => {
-                inner.pool.begin_with("BEGIN IMMEDIATE").await?
-            }
-            Dialect::Postgres => inner.pool.begin().await?,
+            Dialect::Sqlite | Dialect::Simulated => self.begin(Some("BEGIN IMMEDIATE")).await?,
+            Dialect::Postgres => self.begin(None).await?,
         };
         let mut write = Write {
             tx,

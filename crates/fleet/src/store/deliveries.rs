@@ -78,7 +78,7 @@ impl Store {
 
     pub async fn delivery(&self, guid: &str) -> StoreResult<Delivery> {
         let row = sqlx::query("SELECT * FROM deliveries WHERE guid = $1").bind(guid);
-        let row = row.fetch_optional(&self.inner.pool).await?;
+        let row = row.fetch_optional(&mut *self.connection().await?).await?;
         let row = row.ok_or_else(|| StoreError::NotFound(format!("delivery `{guid}`")))?;
         delivery_of(&row)
     }
@@ -94,8 +94,9 @@ impl Store {
             for guid in chunk {
                 query = query.bind(clean(guid));
             }
-            for row in query.fetch_all(&self.inner.pool).await? {
-                known.push(get(&row, "guid")?);
+            let rows = query.fetch_all(&mut *self.connection().await?).await?;
+            for row in &rows {
+                known.push(get(row, "guid")?);
             }
         }
         Ok(known)
@@ -127,7 +128,8 @@ impl Store {
              ORDER BY d.received_at DESC, d.guid LIMIT $1",
             parts.join(" UNION ALL ")
         );
-        let rows = sqlx::query(AssertSqlSafe(select)).bind(most).fetch_all(&self.inner.pool);
+        let rows = sqlx::query(AssertSqlSafe(select)).bind(most);
+        let rows = rows.fetch_all(&mut *self.connection().await?).await?;
         let delivery = |row: &AnyRow| {
             Ok(DeliveryRow {
                 guid: get(row, "guid")?,
@@ -141,6 +143,6 @@ impl Store {
                 text: get(row, "why")?,
             })
         };
-        rows.await?.iter().map(delivery).collect()
+        rows.iter().map(delivery).collect()
     }
 }

@@ -50,7 +50,7 @@ impl Store {
         .bind(campaign)
         .bind(after)
         .bind(most)
-        .fetch_all(&self.inner.pool)
+        .fetch_all(&mut *self.connection().await?)
         .await?;
         rows.iter().map(event_of).collect()
     }
@@ -64,7 +64,7 @@ impl Store {
             sqlx::query("SELECT * FROM events WHERE campaign = $1 ORDER BY id DESC LIMIT $2")
                 .bind(campaign)
                 .bind(most)
-                .fetch_all(&self.inner.pool)
+                .fetch_all(&mut *self.connection().await?)
                 .await?;
         rows.iter().rev().map(event_of).collect()
     }
@@ -77,7 +77,7 @@ impl Store {
         let newest = sqlx::query(
             "SELECT CAST(COALESCE(MAX(id), 0) AS BIGINT) AS id FROM events WHERE campaign = $1",
         );
-        get(&newest.bind(campaign).fetch_one(&self.inner.pool).await?, "id")
+        get(&newest.bind(campaign).fetch_one(&mut *self.connection().await?).await?, "id")
     }
 
     /// The states that targets got, in events after `after` (0 for all), oldest first, at most `most`.
@@ -104,7 +104,7 @@ impl Store {
                 state: word(row, "kind", TargetState::parse)?,
             })
         };
-        rows.fetch_all(&self.inner.pool).await?.iter().map(change).collect()
+        rows.fetch_all(&mut *self.connection().await?).await?.iter().map(change).collect()
     }
 
     /// The last answer of each target in mode `report`: those of targets after `after` (0 for all), by
@@ -123,7 +123,12 @@ impl Store {
                 SELECT MAX(id) FROM events WHERE campaign = $1 AND kind = 'answer' AND target > $2
                 GROUP BY target ORDER BY target LIMIT $3) ORDER BY target",
         );
-        let rows = rows.bind(campaign).bind(after).bind(most).fetch_all(&self.inner.pool).await?;
+        let rows = rows
+            .bind(campaign)
+            .bind(after)
+            .bind(most)
+            .fetch_all(&mut *self.connection().await?)
+            .await?;
         let answer = |row: &AnyRow| {
             let text: Option<String> = get(row, "text")?;
             Ok((get(row, "target")?, text.unwrap_or_default()))

@@ -53,7 +53,9 @@ impl Store {
     /// When the database cannot be used.
     pub async fn holder(&self, job: i64) -> StoreResult<Option<JobHolder>> {
         let row = sqlx::query("SELECT epoch, owner, state FROM jobs WHERE id = $1").bind(job);
-        let Some(row) = row.fetch_optional(&self.inner.pool).await? else { return Ok(None) };
+        let Some(row) = row.fetch_optional(&mut *self.connection().await?).await? else {
+            return Ok(None);
+        };
         let owner: Option<String> = get(&row, "owner")?;
         let state: String = get(&row, "state")?;
         Ok(Some(JobHolder {

@@ -46,8 +46,9 @@ impl Store {
         let select =
             format!("SELECT {TARGET} FROM targets WHERE campaign = $1 ORDER BY id LIMIT {TARGETS}");
         let rows = sqlx::query(AssertSqlSafe(select)).bind(campaign);
-        for row in rows.fetch_all(&other.inner.pool).await? {
-            let target = target_of(&row)?;
+        let rows = rows.fetch_all(&mut *other.connection().await?).await?;
+        for row in &rows {
+            let target = target_of(row)?;
             match refusal(&target) {
                 Some(why) if imported.refused.len() < REFUSED => {
                     if self.refuse(&target, &why).await? {
@@ -99,7 +100,8 @@ impl Store {
 
     async fn events_of(&self, target: &Target) -> StoreResult<Vec<Event>> {
         let rows = sqlx::query("SELECT * FROM events WHERE target = $1 ORDER BY id LIMIT $2");
-        let rows = rows.bind(target.id).bind(EVENTS).fetch_all(&self.inner.pool).await?;
+        let rows =
+            rows.bind(target.id).bind(EVENTS).fetch_all(&mut *self.connection().await?).await?;
         rows.iter().map(super::events::event_of).collect()
     }
 }

@@ -113,7 +113,7 @@ impl Store {
     pub async fn job_counts(&self) -> StoreResult<BTreeMap<(JobKind, String), i64>> {
         let rows =
             sqlx::query("SELECT kind, state, COUNT(*) AS count FROM jobs GROUP BY kind, state");
-        let rows = rows.fetch_all(&self.inner.pool).await?;
+        let rows = rows.fetch_all(&mut *self.connection().await?).await?;
         let count = |row| {
             Ok(((word(row, "kind", JobKind::parse)?, get(row, "state")?), get(row, "count")?))
         };
@@ -137,7 +137,7 @@ impl Store {
              GROUP BY COALESCE(o.campaign, ''), o.kind, o.reserve_usd,
                 CASE WHEN {LIVE} THEN 'live' ELSE o.state END"
         )));
-        let rows = rows.bind(now).fetch_all(&self.inner.pool).await?;
+        let rows = rows.bind(now).fetch_all(&mut *self.connection().await?).await?;
         let groups: Vec<JobGroup> = rows.iter().map(group_of).collect::<StoreResult<_>>()?;
         let rooms = self.rooms(&groups).await?;
         let mut outlook = QueueOutlook::default();
@@ -168,7 +168,7 @@ impl Store {
     /// The running campaigns of these groups.
     async fn rooms(&self, groups: &[JobGroup]) -> StoreResult<BTreeMap<String, Room>> {
         let select = "SELECT id, budget_usd, spent_usd FROM campaigns WHERE state = 'running'";
-        let rows = sqlx::query(select).fetch_all(&self.inner.pool).await?;
+        let rows = sqlx::query(select).fetch_all(&mut *self.connection().await?).await?;
         let mut rooms = BTreeMap::new();
         for row in &rows {
             let id: String = get(row, "id")?;

@@ -204,7 +204,10 @@ impl Store {
                      WHERE id = $1 AND epoch = $2 AND owner = $3 AND state <> 'running'",
                 );
                 let ours = ours.bind(lease.job).bind(lease.epoch).bind(lease.owner.as_str());
-                let ours = ours.fetch_optional(&self.inner.pool).await;
+                let Ok(mut connection) = self.connection().await else {
+                    return Some(Err(StoreError::LeaseLost { job }));
+                };
+                let ours = ours.fetch_optional(&mut *connection).await;
                 Some(match ours {
                     Ok(Some(_)) => Ok(()),
                     _ => Err(StoreError::LeaseLost { job }),

@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0004.sql"),
     include_str!("migrations/0005.sql"),
     include_str!("migrations/0006.sql"),
+    include_str!("migrations/0007.sql"),
 ];
 
 /// The version that this program reads and writes.
@@ -65,9 +66,12 @@ pub async fn look(url: &str) -> StoreResult<Option<i64>> {
 
 impl Store {
     /// Brings the schema up to date, or refuses. An SQLite file that has one is copied beside itself
-    /// first.
-    pub(super) async fn migrate(&self, file: Option<&Path>) -> StoreResult<Option<Migrated>> {
-        let found = version(&mut *self.inner.pool.acquire().await?, self.inner.dialect).await?;
+    /// first. `found` is the version that it has.
+    pub(super) async fn migrate(
+        &self,
+        found: i64,
+        file: Option<&Path>,
+    ) -> StoreResult<Option<Migrated>> {
         if found == VERSION {
             return Ok(None);
         }
@@ -113,7 +117,8 @@ impl Store {
     /// [`StoreError::Newer`] when it is not.
     pub async fn check_version(&self) -> StoreResult<()> {
         let row = sqlx::query("SELECT MAX(version) AS version FROM patchwright_schema");
-        let found: Option<i64> = get(&row.fetch_one(&self.inner.pool).await?, "version")?;
+        let found: Option<i64> =
+            get(&row.fetch_one(&mut *self.connection().await?).await?, "version")?;
         match found {
             Some(found) if found > VERSION => Err(newer(found)),
             _ => Ok(()),
@@ -124,7 +129,7 @@ impl Store {
         let now = self.now().await?;
         let copy = format!("{}.v{version}-{now}.backup", file.display());
         let copied = sqlx::query("VACUUM INTO $1").bind(copy.as_str());
-        if let Err(err) = copied.execute(&self.inner.pool).await {
+        if let Err(err) = copied.execute(&mut *self.connection().await?).await {
             // Half a copy is none, and takes room where there is none.
             let _ = fs_err::remove_file(&copy);
             return Err(err.into());
@@ -137,8 +142,8 @@ impl Store {
     }
 }
 
-/// 0 when there is nothing yet.
-async fn version(db: &mut AnyConnection, dialect: Dialect) -> StoreResult<i64> {
+/// The version of the schema; 0 when there is nothing yet.
+pub(super) async fn version(db: &mut AnyConnection, dialect: Dialect) -> StoreResult<i64> {
     let tables = match dialect {
         Dialect::Sqlite | Dialect::Simulated => {
             "SELECT name FROM sqlite_master WHERE type = 'table'"

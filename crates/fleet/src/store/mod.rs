@@ -32,6 +32,7 @@ mod repositories;
 mod reviews;
 mod runs;
 mod schedules;
+mod selections;
 mod simulated;
 mod standing;
 mod targets;
@@ -58,6 +59,7 @@ pub use queue::{QueuedJob, RunningJob};
 pub use repositories::SeenRepository;
 pub use reviews::{PaidReview, ReviewCaps, ReviewSlot};
 pub use runs::{EndedRun, MOST_EXAMINED, PAGE, RunCursor, RunDay, RunPage, RunRow, RunSearch};
+pub use selections::{ID, SelectedNames};
 pub use simulated::StoreSize;
 use sqlx::AnyPool;
 pub use standing::Standing;
@@ -65,6 +67,7 @@ pub use targets::Closing;
 
 use crate::store::db::{Dialect, get};
 use crate::store::news::News;
+use crate::store::pool::Turns;
 use patchwright_types::campaign::Millis;
 
 /// Why the store did not do it.
@@ -109,6 +112,8 @@ pub struct Store {
 
 struct Inner {
     pool: AnyPool,
+    /// With the processes that share a server.
+    turns: Option<Turns>,
     dialect: Dialect,
     /// SQLite's writers of this process, one at a time.
     gate: tokio::sync::Mutex<()>,
@@ -128,6 +133,6 @@ impl Store {
     /// SQLite.
     pub async fn now(&self) -> StoreResult<Millis> {
         let now = sqlx::query(self.inner.dialect.now());
-        get(&now.fetch_one(&self.inner.pool).await?, "now")
+        get(&now.fetch_one(&mut *self.connection().await?).await?, "now")
     }
 }

@@ -8,12 +8,13 @@
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
+use sqlx::Row;
 use sqlx::postgres::PgListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::db::{Write, get};
-use super::pool::CROWD;
+use super::db::Write;
+use super::pool::{CROWD, percent};
 use super::{Store, StoreError, StoreResult};
 
 /// The channel; without a payload it is news, with one it is somebody's test of the way.
@@ -23,7 +24,12 @@ pub(super) const CHANNEL: &str = "patchwright_jobs";
 const ARRIVES: Duration = Duration::from_secs(3);
 
 /// How often a listener looks whether the server still has connections to spare.
-const LOOK: Duration = Duration::from_mins(1);
+const LOOK: Duration = Duration::from_secs(20);
+
+/// How full a server may be, in percent, when somebody begins to listen, and how full before they stop. Most of the
+/// connections are for work, whatever happens; that some hear of new work at once is enough.
+const BEGIN: u8 = 33;
+const STOP: u8 = 50;
 
 /// Who is told, and where others are heard.
 pub(super) struct News {
@@ -66,8 +72,7 @@ impl Store {
     /// When the database cannot be used.
     pub async fn listen(&self, begun: impl FnOnce()) -> StoreResult<Deaf> {
         let Some(server) = &self.inner.news.server else { return Ok(Deaf::File) };
-        // Half of the connections are for work, whatever happens.
-        if self.is_fuller_than(2).await? {
+        if self.fullness().await? >= BEGIN {
             return Ok(Deaf::Crowded);
         }
         let mut listener = PgListener::connect(server.expose_secret()).await?;
@@ -75,7 +80,7 @@ impl Store {
         // A pooler takes LISTEN like any statement, and then lends the connection to somebody else.
         let test = format!("test {:016x}", rand::random::<u64>());
         let query = sqlx::query("SELECT pg_notify($1, $2)").bind(CHANNEL).bind(test.as_str());
-        query.execute(&self.inner.pool).await?;
+        query.execute(&mut *self.connection().await?).await?;
         let arrives = async {
             while listener.recv().await?.payload() != test {}
             Ok::<(), sqlx::Error>(())
@@ -96,18 +101,15 @@ impl Store {
                         return Err(StoreError::Unavailable("the connection was lost".to_owned()));
                     }
                 },
-                Err(_) if self.is_fuller_than(4).await? => return Ok(Deaf::Crowded),
-                Err(_) => {}
+                Err(_) => {
+                    // Its own connection is there anyway.
+                    let row = sqlx::query(CROWD).fetch_one(&mut listener).await?;
+                    if percent(row.try_get("used")?, row.try_get("most")?) >= STOP {
+                        return Ok(Deaf::Crowded);
+                    }
+                }
             }
         }
-    }
-
-    /// Less than so many parts of two, three, … of the server's connections are free: of 2 the half, of 4
-    /// a quarter.
-    async fn is_fuller_than(&self, parts: i64) -> StoreResult<bool> {
-        let row = sqlx::query(CROWD).fetch_one(&self.inner.pool).await?;
-        let (used, most): (i64, i64) = (get(&row, "used")?, get(&row, "most")?);
-        Ok(most.saturating_sub(used).saturating_mul(parts) < most)
     }
 }
 

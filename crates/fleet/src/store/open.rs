@@ -11,7 +11,7 @@ use sqlx::{AnyConnection, AnyPool, Connection};
 use url::Url;
 
 use super::db::{Dialect, PATIENCE};
-use super::migrate::Migrated;
+use super::migrate::{Migrated, version};
 use super::news::News;
 use super::{Inner, Store, StoreError, StoreResult, fault, pool};
 
@@ -120,31 +120,10 @@ impl Store {
         let place = DatabaseAddress::parse(url)?;
         let name = place.name();
         let opened = match &place {
-            DatabaseAddress::File(path) => file(path).await.map(|pool| (pool, Dialect::Sqlite)),
-            DatabaseAddress::Server(url) => match probe(url).await {
-                Ok(()) => pool::server(url).map(|pool| (pool, Dialect::Postgres)),
-                Err(err) => Err(err),
-            },
+            DatabaseAddress::File(path) => open_file(path, &name).await,
+            DatabaseAddress::Server(url) => open_server(url, &name).await,
         };
-        let (pool, dialect) = opened.map_err(|err| named(err, &name))?;
-        let server = match &place {
-            DatabaseAddress::File(_) => None,
-            DatabaseAddress::Server(url) => Some(SecretString::from(url.to_string())),
-        };
-        let inner = Inner {
-            pool,
-            dialect,
-            gate: tokio::sync::Mutex::default(),
-            name: name.clone(),
-            news: News::new(server),
-        };
-        let store = Store { inner: Arc::new(inner) };
-        let file = match &place {
-            DatabaseAddress::File(path) => Some(path.as_path()),
-            DatabaseAddress::Server(_) => None,
-        };
-        let migrated = store.migrate(file).await.map_err(|err| named(err, &name))?;
-        Ok((store, migrated))
+        opened.map_err(|err| named(err, &name))
     }
 
     /// Closes every connection; of an SQLite file, everything is in the one file afterwards.
@@ -168,6 +147,41 @@ impl Store {
     pub fn is_file(&self) -> bool {
         self.inner.dialect.is_file()
     }
+}
+
+async fn open_file(path: &Path, name: &str) -> StoreResult<(Store, Option<Migrated>)> {
+    let inner = Inner {
+        pool: file(path).await?,
+        turns: None,
+        dialect: Dialect::Sqlite,
+        gate: tokio::sync::Mutex::default(),
+        name: name.to_owned(),
+        news: News::new(None),
+    };
+    let store = Store { inner: Arc::new(inner) };
+    let found = version(&mut *store.connection().await?, Dialect::Sqlite).await?;
+    let migrated = store.migrate(found, Some(path)).await?;
+    Ok((store, migrated))
+}
+
+/// The first connection looks at everything that has to be known, and is given up before another one is made: of
+/// many workers that start, each needs one at a time.
+async fn open_server(url: &Url, name: &str) -> StoreResult<(Store, Option<Migrated>)> {
+    let mut first = connect(url).await?;
+    let (pool, turns) = pool::server(url, &mut first).await?;
+    let found = version(&mut first, Dialect::Postgres).await?;
+    first.close().await?;
+    let inner = Inner {
+        pool,
+        turns: Some(turns),
+        dialect: Dialect::Postgres,
+        gate: tokio::sync::Mutex::default(),
+        name: name.to_owned(),
+        news: News::new(Some(SecretString::from(url.to_string()))),
+    };
+    let store = Store { inner: Arc::new(inner) };
+    let migrated = store.migrate(found, None).await?;
+    Ok((store, migrated))
 }
 
 /// Says which database it is about.
@@ -244,13 +258,13 @@ async fn set_up(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
 }
 
 /// Waits for a server that is just starting, and says why it cannot be reached.
-async fn probe(url: &Url) -> StoreResult<()> {
+async fn connect(url: &Url) -> StoreResult<AnyConnection> {
     let begin = Instant::now();
     loop {
         let left = PATIENCE.saturating_sub(begin.elapsed());
         let connected = tokio::time::timeout(left, AnyConnection::connect(url.as_str())).await;
         let err = match connected {
-            Ok(Ok(connection)) => return Ok(connection.close().await?),
+            Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(err)) => err,
             Err(_) => {
                 return Err(StoreError::Unavailable("it did not answer in ten seconds".to_owned()));

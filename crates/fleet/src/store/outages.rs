@@ -239,7 +239,7 @@ impl Store {
         )
         .bind(i64::from(campaign.is_none()))
         .bind(campaign.unwrap_or_default())
-        .fetch_all(&self.inner.pool)
+        .fetch_all(&mut *self.connection().await?)
         .await?;
         rows.iter()
             .map(|row| {

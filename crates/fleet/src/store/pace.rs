@@ -4,6 +4,8 @@
 //! keeps every limit; it is given only when it is near, so that nobody holds a place in a queue and
 //! dies with it.
 
+use sqlx::AssertSqlSafe;
+
 use super::db::{Write, get};
 use super::{Store, StoreResult};
 use patchwright_types::campaign::{Millis, PaceLimits, WriteSlot};
@@ -137,9 +139,15 @@ impl Store {
 
     /// How long this token is still told to wait; 0 when it is not.
     pub async fn pace_closed_for(&self, token: &str) -> StoreResult<Millis> {
-        let row = sqlx::query("SELECT closed_until FROM pace WHERE token = $1").bind(token);
-        let Some(row) = row.fetch_optional(&self.inner.pool).await? else { return Ok(0) };
+        let select = format!(
+            "SELECT closed_until, {} AS now FROM pace WHERE token = $1",
+            self.inner.dialect.time()
+        );
+        let row = sqlx::query(AssertSqlSafe(select)).bind(token);
+        let Some(row) = row.fetch_optional(&mut *self.connection().await?).await? else {
+            return Ok(0);
+        };
         let pace = Pace { closed_until: get(&row, "closed_until")?, recent: Vec::new() };
-        Ok(pace.closed_for(self.now().await?))
+        Ok(pace.closed_for(get(&row, "now")?))
     }
 }

@@ -11,7 +11,7 @@ const STEP: i64 = 500;
 const STEPS: usize = 200;
 
 /// `$1` is the moment before which rows go, `$2` how many at most.
-const STATEMENTS: [&str; 6] = [
+const STATEMENTS: [&str; 7] = [
     "UPDATE deliveries SET body = '' WHERE guid IN (
         SELECT d.guid FROM deliveries d JOIN jobs j ON j.kind = 'delivery' AND j.subject = d.guid
         WHERE d.body <> '' AND d.received_at > $1 - 1
@@ -28,6 +28,10 @@ const STATEMENTS: [&str; 6] = [
         SELECT e.id FROM events e LEFT JOIN campaigns c ON c.id = e.campaign
         WHERE e.at < $1 AND e.kind <> 'answer'
             AND (c.id IS NULL OR c.state IN ('done', 'closed')) LIMIT $2)",
+    // Nothing is ever done for a closed campaign; to others what they may touch is never unknown.
+    "DELETE FROM selected WHERE (campaign, name) IN (
+        SELECT s.campaign, s.name FROM campaigns c JOIN selected s ON s.campaign = c.id
+        WHERE c.state = 'closed' AND c.updated_at < $1 LIMIT $2)",
     "DELETE FROM runs WHERE id IN (SELECT id FROM runs WHERE at < $1 LIMIT $2)",
     // The sums are few, and charts look further back than runs are kept.
     "DELETE FROM run_days WHERE day IN (

@@ -88,6 +88,6 @@ impl Store {
 
     async fn oldest(&self, state: &'static str) -> StoreResult<Vec<AnyRow>> {
         let query = sqlx::query(AssertSqlSafe(ABOUT)).bind(state).bind(MOST);
-        Ok(query.fetch_all(&self.inner.pool).await?)
+        Ok(query.fetch_all(&mut *self.connection().await?).await?)
     }
 }

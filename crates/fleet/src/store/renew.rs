@@ -81,7 +81,7 @@ impl Store {
             .bind(lease.job)
             .bind(lease.epoch)
             .bind(lease.owner.as_str())
-            .fetch_optional(&self.inner.pool)
+            .fetch_optional(&mut *self.connection().await?)
             .await?;
         let row = row.ok_or(StoreError::LeaseLost { job: lease.job })?;
         get(&row, "remaining")

@@ -264,7 +264,7 @@ impl Store {
             RunSearch { conclusion: Some(word), .. } => query.bind(clean(&word.to_lowercase())),
             _ => query,
         };
-        query.fetch_all(&self.inner.pool).await?.iter().map(row_of).collect()
+        query.fetch_all(&mut *self.connection().await?).await?.iter().map(row_of).collect()
     }
 
     /// The sums of the last days, the oldest first.
@@ -277,7 +277,8 @@ impl Store {
             "SELECT day, conclusion, runs, cost_usd, milliseconds FROM run_days
              WHERE day > $1 AND day <= $2 ORDER BY day, conclusion",
         );
-        let rows = query.bind(today - days).bind(today).fetch_all(&self.inner.pool).await?;
+        let rows =
+            query.bind(today - days).bind(today).fetch_all(&mut *self.connection().await?).await?;
         let day = |row: &AnyRow| {
             Ok(RunDay {
                 day: get(row, "day")?,

@@ -21,14 +21,14 @@ impl Store {
     pub async fn last_fired(&self, schedule: &str) -> StoreResult<Option<String>> {
         let row =
             sqlx::query("SELECT moment FROM fired WHERE schedule = $1 ORDER BY id DESC LIMIT 1");
-        let row = row.bind(schedule).fetch_optional(&self.inner.pool).await?;
+        let row = row.bind(schedule).fetch_optional(&mut *self.connection().await?).await?;
         row.map(|row| get(&row, "moment")).transpose()
     }
 
     /// A value kept by name (cursors and the like).
     pub async fn value(&self, name: &str) -> StoreResult<Option<String>> {
         let row = sqlx::query("SELECT value FROM kept WHERE name = $1").bind(name);
-        let row = row.fetch_optional(&self.inner.pool).await?;
+        let row = row.fetch_optional(&mut *self.connection().await?).await?;
         row.map(|row| get(&row, "value")).transpose()
     }
 

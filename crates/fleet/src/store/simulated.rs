@@ -56,10 +56,10 @@ impl Store {
         let store = |dialect| {
             let (gate, news) = (tokio::sync::Mutex::default(), News::new(None));
             let (pool, name) = (pool.clone(), name.clone());
-            Store { inner: Arc::new(Inner { pool, dialect, gate, name, news }) }
+            Store { inner: Arc::new(Inner { pool, turns: None, dialect, gate, name, news }) }
         };
         // The schema asks for the time, so it comes before the clock.
-        store(Dialect::Sqlite).migrate(None).await?;
+        store(Dialect::Sqlite).migrate(0, None).await?;
         sqlx::query("CREATE TABLE simulated_clock (now BIGINT NOT NULL)").execute(&pool).await?;
         let clock = sqlx::query("INSERT INTO simulated_clock (now) VALUES ($1)").bind(now);
         clock.execute(&pool).await?;
@@ -72,7 +72,7 @@ impl Store {
     /// When the database cannot be used.
     pub async fn set_clock(&self, now: Millis) -> StoreResult<()> {
         let update = sqlx::query("UPDATE simulated_clock SET now = $1").bind(now);
-        update.execute(&self.inner.pool).await?;
+        update.execute(&mut *self.connection().await?).await?;
         Ok(())
     }
 
@@ -81,22 +81,22 @@ impl Store {
     /// # Errors
     /// When the database cannot be used.
     pub async fn size(&self) -> StoreResult<StoreSize> {
-        let pool = &self.inner.pool;
+        let mut connection = self.connection().await?;
         let tables = sqlx::query(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'
                 AND name NOT IN ('simulated_clock', 'patchwright_schema') ORDER BY name",
         );
         let mut size = StoreSize::default();
-        for table in &tables.fetch_all(pool).await? {
+        for table in &tables.fetch_all(&mut *connection).await? {
             let name: String = get(table, "name")?;
             let count = AssertSqlSafe(format!("SELECT COUNT(*) AS count FROM {name}"));
-            let count = get(&sqlx::query(count).fetch_one(pool).await?, "count")?;
+            let count = get(&sqlx::query(count).fetch_one(&mut *connection).await?, "count")?;
             size.rows.insert(name, count);
         }
         for (pragma, column) in
             [("PRAGMA page_count", "page_count"), ("PRAGMA page_size", "page_size")]
         {
-            let value: i64 = get(&sqlx::query(pragma).fetch_one(pool).await?, column)?;
+            let value: i64 = get(&sqlx::query(pragma).fetch_one(&mut *connection).await?, column)?;
             size.bytes = if size.bytes == 0 { value } else { size.bytes * value };
         }
         Ok(size)

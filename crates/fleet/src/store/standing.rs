@@ -45,7 +45,8 @@ impl Store {
              AND t.state = 'failed' AND {NEWEST} LIMIT 1"
         );
         let failed = sqlx::query(AssertSqlSafe(failed)).bind(campaign);
-        standing.misconfigured = failed.fetch_optional(&self.inner.pool).await?.is_some();
+        standing.misconfigured =
+            failed.fetch_optional(&mut *self.connection().await?).await?.is_some();
         Ok(standing)
     }
 
@@ -59,8 +60,9 @@ impl Store {
         let count = format!(
             "SELECT COUNT(*) AS count FROM targets WHERE campaign = $1 AND state IN ({states})"
         );
-        let row = sqlx::query(AssertSqlSafe(count)).bind(campaign).fetch_one(&self.inner.pool);
-        let count: i64 = get(&row.await?, "count")?;
+        let row = sqlx::query(AssertSqlSafe(count)).bind(campaign);
+        let row = row.fetch_one(&mut *self.connection().await?).await?;
+        let count: i64 = get(&row, "count")?;
         Ok(usize::try_from(count).unwrap_or_default())
     }
 
@@ -70,7 +72,11 @@ impl Store {
              AND {NEWEST} ORDER BY t.wave LIMIT 1"
         );
         let first = sqlx::query(AssertSqlSafe(first)).bind(campaign);
-        first.fetch_optional(&self.inner.pool).await?.map(|row| get(&row, "wave")).transpose()
+        first
+            .fetch_optional(&mut *self.connection().await?)
+            .await?
+            .map(|row| get(&row, "wave"))
+            .transpose()
     }
 
     async fn has(&self, campaign: &str, state: TargetState) -> StoreResult<bool> {
@@ -78,6 +84,6 @@ impl Store {
             "SELECT 1 AS one FROM targets t WHERE t.campaign = $1 AND t.state = $2 AND {NEWEST} LIMIT 1"
         );
         let any = sqlx::query(AssertSqlSafe(any)).bind(campaign).bind(state.word());
-        Ok(any.fetch_optional(&self.inner.pool).await?.is_some())
+        Ok(any.fetch_optional(&mut *self.connection().await?).await?.is_some())
     }
 }

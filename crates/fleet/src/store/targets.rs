@@ -105,8 +105,9 @@ impl Store {
 
     pub async fn target(&self, id: i64) -> StoreResult<Target> {
         let select = format!("SELECT {COLUMNS} FROM targets WHERE id = $1");
-        let row = sqlx::query(AssertSqlSafe(select)).bind(id).fetch_optional(&self.inner.pool);
-        let row = row.await?.ok_or_else(|| StoreError::NotFound(format!("target {id}")))?;
+        let row = sqlx::query(AssertSqlSafe(select)).bind(id);
+        let row = row.fetch_optional(&mut *self.connection().await?).await?;
+        let row = row.ok_or_else(|| StoreError::NotFound(format!("target {id}")))?;
         target_of(&row)
     }
 
@@ -123,7 +124,7 @@ impl Store {
         );
         let (id, name_now) = (repository_id.unwrap_or_default(), repository.to_ascii_lowercase());
         let rows = sqlx::query(AssertSqlSafe(select)).bind(id).bind(id).bind(name_now);
-        let rows = rows.bind(name).fetch_all(&self.inner.pool).await?;
+        let rows = rows.bind(name).fetch_all(&mut *self.connection().await?).await?;
         rows.iter().map(target_of).collect()
     }
 

@@ -40,6 +40,11 @@ fn read(path: &Path) -> Book {
     })
 }
 
+/// The store, which has `known` tokens for the target, does not have what was reported to it.
+pub(super) fn is_lost(folder: &Path, known: i64) -> bool {
+    known < read(&folder.join(FILE)).target_tokens
+}
+
 /// The part of `spending` that the store, which has `known` tokens for the target, has not counted.
 pub(super) fn unaccounted(folder: &RunFolder, spending: &Spending, known: i64) -> (f64, i64) {
     let book = read(&folder.path.join(FILE));

@@ -42,7 +42,7 @@ impl Publisher<'_> {
         let names = [id.to_string(), repository.id.to_string()];
         let [recorded, now] = &names;
         if let Some(message) =
-            selection::refusal(self.fleet, &self.campaign, &[recorded, now], node_id).await?
+            selection::refusal(self.fleet, &self.campaign, recorded, Some(now), node_id).await?
         {
             return Err(PublishError::Final { class: ErrorClass::Policy, message });
         }

@@ -133,7 +133,7 @@ pub(super) async fn end(
     let (decision, message) = unless_all_are_gone(fleet, target, decision, message).await;
     let why = fleet.redactor.redact(&message);
     if let (RetryDecision::Retry(_), Some(outage)) = (&decision, outage) {
-        let postponed = fleet.outages.postponed(held, outage, &why, &fleet.token).await?;
+        let postponed = fleet.outages.postponed(held, outage, &why).await?;
         if let Some(after) = postponed {
             return fleet.store.end_job(&held.lease, &JobEnd::Later { after, why }).await;
         }

@@ -215,8 +215,7 @@ impl TargetAttempt<'_> {
         failure: &Failure,
     ) -> Result<AttemptVerdict, StoreError> {
         let why = line(&failure_text(failure));
-        let (outages, token) = (&self.fleet.outages, &self.fleet.token);
-        Ok(match outages.postponed(&self.held, outage, &why, token).await? {
+        Ok(match self.fleet.outages.postponed(&self.held, outage, &why).await? {
             Some(after) => put_back(class, failure, after),
             None => self.verdict_on(class, failure, RetryDecision::Retry(None)),
         })

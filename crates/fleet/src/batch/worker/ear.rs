@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rand::RngExt;
 use tokio::task::JoinHandle;
 
 use crate::batch::fleet::Fleet;
@@ -59,6 +60,7 @@ async fn listen(store: Store, ui: Ui, hears: Arc<AtomicBool>) {
             ui.detail(&format!("{why}: new work is looked for every few seconds"));
             said = true;
         }
-        tokio::time::sleep(AGAIN).await;
+        let again = AGAIN.mul_f64(rand::rng().random_range(0.5..=1.5));
+        tokio::time::sleep(again).await;
     }
 }

@@ -4,6 +4,7 @@
 //! Made of our own words; what others wrote is bound.
 
 use super::super::db::{Dialect, quoted};
+use super::super::selections::SELECTED;
 use patchwright_types::campaign::JobKind;
 
 /// A job `o` whose lease counts at `$1`: it has not run out, and does not end so late that the clock
@@ -41,6 +42,7 @@ pub enum Bound {
     Lane,
     Length,
     Attempt,
+    Repository,
 }
 
 /// A statement that every worker sends again and again.
@@ -407,6 +409,12 @@ pub(crate) fn hot(dialect: Dialect) -> Vec<HotStatement> {
             begin: None,
             sql: format!("{FENCE}{}", dialect.for_update()),
             bound: &[Bound::Job, Bound::Epoch, Bound::Owner],
+        },
+        HotStatement {
+            name: "selected",
+            begin: None,
+            sql: SELECTED.to_owned(),
+            bound: &[Bound::Campaign, Bound::Repository, Bound::Repository, Bound::Repository],
         },
         HotStatement { name: "next due", begin: None, sql: next_due(all), bound: &[Bound::Now] },
     ];

@@ -1,0 +1,139 @@
+//! What waits for a service, and what need not: other tokens go on when one is limited, and a campaign goes on when one
+//! of its models does.
+
+use std::process::Child;
+
+use patchwright_fleet::store::Store;
+use sha2::{Digest, Sha256};
+
+use super::{start, stored, turns, until, world};
+use crate::batch_run::{CAMPAIGN, batch, counted, pulls, states, write};
+use crate::support::model::ModelServer;
+use crate::support::world::TestWorld;
+
+const OTHER_TOKEN: &str = "ghp_another0token0of0the0same0person0000";
+
+fn log(world: &TestWorld, name: &str) -> String {
+    fs_err::read_to_string(world.path(&format!("{name}.log"))).unwrap_or_default()
+}
+
+fn end(mut worker: Child) {
+    let pid = rustix::process::Pid::from_child(&worker);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(worker.wait().unwrap().success());
+}
+
+fn url(world: &TestWorld) -> String {
+    format!("sqlite:{}", world.path("state/fleet.db").display())
+}
+
+/// Jobs by the worker that had them last; those that nobody has had have an empty name.
+fn holders(world: &TestWorld) -> Vec<String> {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let file = world.path("state/fleet.db");
+        let pool = sqlx::SqlitePool::connect(&format!("sqlite://{}", file.display())).await;
+        let owners = "SELECT COALESCE(owner, '') FROM jobs ORDER BY id";
+        sqlx::query_scalar(owners).fetch_all(&pool.unwrap()).await.unwrap()
+    })
+}
+
+/// As the store knows a token.
+fn fingerprint(world: &TestWorld) -> String {
+    let mut hash = Sha256::new();
+    hash.update(world.github.api_url().as_bytes());
+    hash.update([0]);
+    hash.update(world.github.token().as_bytes());
+    hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// GitHub takes nothing of the world's own token for so many minutes, or takes it again.
+fn limit(world: &TestWorld, minutes: i64) {
+    let (url, token) = (url(world), fingerprint(world));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let store = Store::open(&url).await.unwrap();
+        store.close_pace(&token, minutes * 60_000).await.unwrap();
+        if minutes == 0 {
+            let pool = sqlx::AnyPool::connect(&url).await.unwrap();
+            let open = sqlx::query("UPDATE pace SET closed_until = 0 WHERE token = $1");
+            assert_eq!(open.bind(token).execute(&pool).await.unwrap().rows_affected(), 1);
+        }
+        store.close().await;
+    });
+}
+
+#[test]
+fn a_worker_whose_token_is_limited_takes_nothing_until_that_is_over_and_others_go_on() {
+    let world = world(2);
+    {
+        let mut github = world.github.world();
+        let own = github.tokens[world.github.token()].clone();
+        github.tokens.insert(OTHER_TOKEN.to_owned(), own);
+        github.sync_git();
+    }
+    let queue = ["batch", "run", "campaign.yml", "--model", "gpt-5.3-codex", "--detach"];
+    world.run(&queue).expect(0);
+    limit(&world, 20);
+    let limited = start(&world, "limited", &[], &[]);
+    until("the notice", || log(&world, "limited").contains("limits this token for another"));
+    // Two jobs wait, and it has room for one.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert_eq!(holders(&world), ["", ""], "{}", log(&world, "limited"));
+    assert!(world.model.requests().is_empty());
+
+    let mut other = start(&world, "other", &["--until-idle"], &[("GITHUB_TOKEN", OTHER_TOKEN)]);
+    until("the end", || other.try_wait().unwrap().is_some());
+    assert!(other.wait().unwrap().success(), "{}", log(&world, "other"));
+    assert_eq!(pulls(&world).len(), 2);
+    let name = holders(&world)[0].clone();
+    assert!(holders(&world).iter().all(|holder| *holder == name), "{:?}", holders(&world));
+    assert!(log(&world, "other").contains(name.split('@').next().unwrap()));
+
+    // There is new work, and the limit ends.
+    let again = CAMPAIGN.replace("Make it add.", "Make it add again.");
+    write(&world, &again.replace("name: sums", "name: again"));
+    let mut command = world.command(&queue);
+    assert!(command.env("GITHUB_TOKEN", OTHER_TOKEN).output().unwrap().status.success());
+    let before = holders(&world);
+    assert!(before.iter().filter(|holder| holder.is_empty()).count() == 2, "{before:?}");
+    limit(&world, 0);
+    until("its turn", || !holders(&world).iter().any(String::is_empty));
+    assert!(log(&world, "limited").contains("limit on this token is over"));
+    end(limited);
+}
+
+#[test]
+fn a_model_that_is_away_holds_nothing_back_that_another_of_the_list_can_do() {
+    // The second model has a server of its own, and both are away.
+    let second = ModelServer::conversations(|_| turns());
+    let world = world(4);
+    let fallback = format!("gpt-5.2-codex@{}", second.url());
+    let world = world.set("PATCHWRIGHT_FALLBACK_MODEL", fallback);
+    let world = world.set("PATCHWRIGHT_TIME_SCALE", "0.01");
+    world.model.is_down(true);
+    second.is_down(true);
+    let queue = ["batch", "run", "campaign.yml", "--model", "gpt-5.3-codex", "--detach"];
+    world.run(&queue).expect(0);
+    let names = ["one", "two"];
+    let mut workers = names.map(|name| super::worker(&world, name));
+    let logs = || names.map(|name| log(&world, name)).concat();
+    until("the pause", || logs().contains("no attempt is counted"));
+    assert!(world.model.requests().is_empty() && second.requests().is_empty());
+
+    // Only the second one comes back.
+    second.is_down(false);
+    for worker in &mut workers {
+        until("the end", || worker.try_wait().unwrap().is_some());
+        assert!(worker.wait().unwrap().success(), "{}", logs());
+    }
+    let status = batch(&world, &["status"]).expect(0);
+    assert!(status.stdout.contains("\"outages\":[]"), "nothing is waited for: {}", status.text());
+    assert!(logs().contains("works again"), "{}", logs());
+    let output = batch(&world, &["run"]).expect(0);
+    assert_eq!(states(&output), counted(&[("open", 4)]), "{}", output.text());
+    let (targets, _) = stored(&url(&world));
+    assert!(targets.iter().all(|target| target.attempts == 1), "{targets:?}");
+    assert!(world.model.requests().is_empty(), "the first one was away all the time");
+    assert_eq!(second.requests().len(), 4 * super::TURNS);
+}
