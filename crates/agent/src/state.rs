@@ -172,7 +172,10 @@ impl State {
                 self.warned.extend(limits.iter().cloned());
                 self.told(items);
             }
-            Entry::Lost { usage, cost_usd } => self.spent(*usage, *cost_usd),
+            // The second is what the judge of attempts has used.
+            Entry::Lost { usage, cost_usd } | Entry::Selected { usage, cost_usd, .. } => {
+                self.spent(*usage, *cost_usd);
+            }
             Entry::Switched { .. } => self.switched(entry),
             Entry::PlanUpdated { plan } => self.plan.clone_from(plan),
             Entry::Found { finding } => self.findings.push(finding.clone()),
@@ -194,6 +197,8 @@ impl State {
             | Entry::Collected { .. }
             | Entry::EffectIntended { .. }
             | Entry::EffectDone { .. }
+            | Entry::AttemptStarted { .. }
+            | Entry::AttemptEnded { .. }
             | Entry::RunEnded { .. }
             | Entry::Spawned { .. }
             | Entry::Sent { .. }

@@ -101,6 +101,17 @@ fn happened(entry: &Entry) -> Option<String> {
         Entry::Switched { from, to, why, .. } => {
             format!("{} is given up, {} goes on: {}", short(from), short(to), short(why))
         }
+        Entry::AttemptStarted { attempt, model } => {
+            format!("attempt {attempt} begins, with {}; its journal is in attempts/{attempt}", short(model))
+        }
+        Entry::AttemptEnded { report, .. } => {
+            let (end, checks) = (report.end.words(), short(&report.checks));
+            let checks = if checks.is_empty() { checks } else { format!(", checks {checks}") };
+            format!("attempt {} {end}{checks} · ${:.2}", report.attempt, report.cost_usd)
+        }
+        Entry::Selected { attempts, .. } => {
+            format!("attempt {} is chosen: {}", attempts.chosen, short(&attempts.why))
+        }
         Entry::Note { text } => short(text),
         // Told by `Watched::said`.
         Entry::RunStarted { .. }
