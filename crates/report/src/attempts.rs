@@ -121,13 +121,10 @@ fn why(attempts: &Attempts) -> Option<String> {
     (attempts.chosen > 0).then(|| format!("Attempt {} was kept: {}", attempts.chosen, attempts.why))
 }
 
-fn ended(report: &AttemptReport) -> String {
-    match report.end {
-        // The words of a conclusion are ours.
-        AttemptEnd::Ended => report.conclusion.replace('_', " "),
-        end @ (AttemptEnd::StoppedEarly | AttemptEnd::NotStarted | AttemptEnd::Failed) => {
-            end.words().to_owned()
-        }
+fn ended(report: &AttemptReport) -> &'static str {
+    match (report.end, report.conclusion) {
+        (AttemptEnd::Ended, Some(conclusion)) => sections::state(conclusion),
+        (end, _) => end.words(),
     }
 }
 

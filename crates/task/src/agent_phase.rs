@@ -362,10 +362,11 @@ async fn converse(
     let (tools, company) = agents::company(run, brief, sandbox, tools, &fallbacks).await?;
     let list = company.as_ref().map(|company| company.list.as_str());
     let fallbacks = fallbacks::with_agents(run, brief, fallbacks, list)?;
+    let own_id = run.own_id();
     let mut agent = Agent::new(AgentSpec {
         provider: run.world.provider.as_ref(),
         clock: run.world.clock,
-        run: &run.folder.id,
+        run: &own_id,
         client: sandbox.client.clone(),
         model: &run.world.model,
         effort: run.config.effort.as_deref().or(run.world.model.default_effort.as_deref()),

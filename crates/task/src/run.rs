@@ -197,8 +197,8 @@ impl Run<'_> {
         self.folder.journal.append(entry).map(drop)
     }
 
-    /// What its sandboxes are called by: each attempt has its own.
-    pub(super) fn sandbox_id(&self) -> String {
+    /// What its sandboxes and its conversation are called by: each attempt has its own.
+    pub(super) fn own_id(&self) -> String {
         match &self.attempt {
             Some(OneOfMany { number, .. }) => format!("{}-attempt-{number}", self.folder.id),
             None => self.folder.id.clone(),

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::outcome::Conclusion;
+
 /// The attempts of a run, side by side.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attempts {
@@ -31,10 +33,9 @@ pub struct AttemptReport {
     /// As the operator named it.
     pub model: String,
     pub end: AttemptEnd,
-    /// How it would have ended as a run of its own, in the word of [`crate::outcome::Conclusion::word`]; empty where
-    /// it did not come to an outcome.
-    #[serde(default)]
-    pub conclusion: String,
+    /// How it would have ended as a run of its own; absent where it did not come to an outcome.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conclusion: Option<Conclusion>,
     /// Why it is not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

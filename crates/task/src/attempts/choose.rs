@@ -221,7 +221,7 @@ pub(super) fn report(outcome: &Outcome, known: AttemptReport) -> AttemptReport {
         (added + file.added_lines, removed + file.removed_lines)
     });
     AttemptReport {
-        conclusion: outcome.conclusion.word().to_owned(),
+        conclusion: Some(outcome.conclusion),
         reason: outcome.reason.clone(),
         checks: outcome.evidence.verdict().word().to_owned(),
         fixed,

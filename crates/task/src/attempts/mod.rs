@@ -145,11 +145,12 @@ fn ended(run: &Run<'_>, attempt: &Attempt) -> Result<()> {
 
 fn words(report: &AttemptReport) -> String {
     let AttemptReport { end, conclusion, checks, files, added, removed, cost_usd, .. } = report;
-    match end {
-        AttemptEnd::Ended => format!(
-            "{conclusion}, checks {checks}, {files} files +{added} −{removed}, ${cost_usd:.4}"
-        ),
-        AttemptEnd::StoppedEarly | AttemptEnd::NotStarted | AttemptEnd::Failed => {
+    match (end, conclusion) {
+        (AttemptEnd::Ended, Some(conclusion)) => {
+            let word = conclusion.word();
+            format!("{word}, checks: {checks}, {files} files +{added} −{removed}, ${cost_usd:.4}")
+        }
+        (end, _) => {
             let why = report.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
             format!("{}{why}, ${cost_usd:.4}", end.words())
         }
