@@ -20,6 +20,14 @@ pub(super) struct Choice {
     pub why: String,
 }
 
+/// What becomes of work that a limit or a fault has cut short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drafts {
+    Published,
+    /// Nobody wants them, as in a campaign.
+    Dropped,
+}
+
 /// What is there to be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kept {
@@ -64,7 +72,8 @@ struct Rank {
 }
 
 /// Chooses; `None` when there is nothing to choose from.
-pub(super) fn choose(candidates: &[(u32, &Outcome)]) -> Option<Choice> {
+pub(super) fn choose(candidates: &[(u32, &Outcome)], drafts: Drafts) -> Option<Choice> {
+    let rank = |outcome: &Outcome| rank(outcome, drafts);
     let mut sorted = candidates.to_vec();
     sorted.sort_by(|(a, one), (b, other)| {
         let sizes = (lines(one), *a).cmp(&(lines(other), *b));
@@ -82,7 +91,8 @@ pub(super) fn choose(candidates: &[(u32, &Outcome)]) -> Option<Choice> {
     }
     let others =
         sorted.iter().filter(|(number, outcome)| *number != chosen && !is_same(best, outcome));
-    let why = why(best, others.map(|(_, outcome)| *outcome).next());
+    let next = others.map(|(_, outcome)| (*outcome, rank(outcome))).next();
+    let why = why((best, rank(best)), next);
     let tied: Vec<u32> = tied.into_iter().map(|(number, _)| number).collect();
     let tied = if tied.len() > 1 && rank(best).kept == Kept::Work { tied } else { Vec::new() };
     Some(Choice { chosen, tied, why })
@@ -97,9 +107,9 @@ fn is_same(one: &Outcome, other: &Outcome) -> bool {
     }
 }
 
-fn rank(outcome: &Outcome) -> Rank {
+fn rank(outcome: &Outcome, drafts: Drafts) -> Rank {
     let is_answer = outcome.conclusion == Conclusion::Done && outcome.change.is_none();
-    let is_draft = is_worth_a_draft(outcome);
+    let is_draft = drafts == Drafts::Published && is_worth_a_draft(outcome);
     let kept = match outcome.conclusion {
         _ if is_publishable(outcome) || is_answer || is_draft => Kept::Work,
         Conclusion::NeedsInput => Kept::Question,
@@ -173,9 +183,8 @@ fn lines(outcome: &Outcome) -> u64 {
 }
 
 /// Why the best comes before the next one.
-fn why(best: &Outcome, next: Option<&Outcome>) -> String {
-    let Some(next) = next else { return "there is no other result".to_owned() };
-    let (ours, theirs) = (rank(best), rank(next));
+fn why((best, ours): (&Outcome, Rank), next: Option<(&Outcome, Rank)>) -> String {
+    let Some((next, theirs)) = next else { return "there is no other result".to_owned() };
     if ours.kept < theirs.kept {
         return match ours.kept {
             Kept::Work => "it is the only one with something to publish".to_owned(),
@@ -232,5 +241,121 @@ pub(super) fn report(outcome: &Outcome, known: AttemptReport) -> AttemptReport {
         removed,
         wall_seconds: outcome.spending.wall_seconds,
         ..known
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use patchwright_git::Oid;
+    use patchwright_git::tree::{Change, FileChange, OverLimit};
+    use patchwright_policy::Judgement;
+    use patchwright_types::attempts::Attempts;
+    use patchwright_types::evidence::CheckRun;
+    use patchwright_types::outcome::{Provenance, Spending};
+    use patchwright_types::plan::Plan;
+
+    /// A change of so many lines; each number of lines is a tree of its own.
+    fn change(added_lines: u64) -> Change {
+        let tree =
+            Oid(git2::Oid::from_bytes(&[u8::try_from(added_lines % 250).unwrap(); 20]).unwrap());
+        let path = "a".to_owned();
+        let file =
+            FileChange { path, old: None, new: None, added_lines, removed_lines: 0, binary: false };
+        Change {
+            base: tree,
+            tree,
+            files: vec![file],
+            refused: Vec::new(),
+            beyond: OverLimit::default(),
+            artefacts: Vec::new(),
+        }
+    }
+
+    fn outcome(conclusion: Conclusion, change: Option<Change>, checks: &[(i32, i32)]) -> Outcome {
+        let run = |exit_code| CheckRun { exit_code: Some(exit_code), ..CheckRun::default() };
+        let rows =
+            checks.iter().map(|(base, head)| EvidenceRow::new(Some(run(*base)), Some(run(*head))));
+        Outcome {
+            run: String::new(),
+            conclusion,
+            reason: None,
+            final_message: String::new(),
+            output: None,
+            plan: Plan::default(),
+            change,
+            evidence: Evidence { rows: rows.collect(), ..Evidence::default() },
+            judgement: Judgement::default(),
+            spending: Spending::default(),
+            provenance: Provenance::default(),
+            attempts: Attempts::default(),
+        }
+    }
+
+    use Conclusion::{Budget, Done, NeedsInput, NothingToDo, Partial, Refused};
+
+    #[test]
+    fn what_was_verified_decides_before_size_and_order() {
+        let done = |lines, checks| outcome(Done, Some(change(lines)), checks);
+        let part = |lines, checks| outcome(Partial, Some(change(lines)), checks);
+        let cut = |lines, checks| outcome(Budget, Some(change(lines)), checks);
+        for (about, better, worse) in [
+            ("all pass", done(90, &[(1, 0)]), part(2, &[(1, 1)])),
+            ("fewest broken", part(90, &[(1, 1), (1, 1)]), part(2, &[(0, 1), (1, 0)])),
+            ("fewest failing", part(90, &[(1, 1), (1, 0)]), part(2, &[(1, 1), (1, 1)])),
+            ("some check", part(90, &[(1, 1)]), part(2, &[])),
+            ("passes, but cut short", cut(9, &[(1, 0)]), part(2, &[(1, 1)])),
+            ("complete", done(90, &[(1, 0)]), cut(2, &[(1, 0)])),
+            ("the smallest", done(2, &[(1, 0)]), done(90, &[(1, 0)])),
+            ("a change", cut(90, &[(1, 1)]), outcome(NothingToDo, None, &[])),
+            ("an answer", outcome(Done, None, &[]), outcome(NeedsInput, None, &[])),
+            ("a question", outcome(NeedsInput, None, &[]), outcome(NothingToDo, None, &[])),
+            (
+                "nothing",
+                outcome(NothingToDo, None, &[]),
+                outcome(Refused, Some(change(1)), &[(1, 0)]),
+            ),
+            ("refused", outcome(Refused, None, &[]), outcome(Budget, None, &[])),
+        ] {
+            for (candidates, chosen) in
+                [([(1, &better), (2, &worse)], 1), ([(1, &worse), (2, &better)], 2)]
+            {
+                let choice = choose(&candidates, Drafts::Published).unwrap();
+                assert_eq!((choice.chosen, choice.tied.as_slice()), (chosen, &[][..]), "{about}");
+                assert!(!choice.why.is_empty(), "{about}");
+            }
+        }
+        assert_eq!(choose(&[], Drafts::Published), None);
+    }
+
+    #[test]
+    fn work_that_was_cut_short_is_nothing_where_nobody_wants_drafts() {
+        let cut = outcome(Budget, Some(change(2)), &[(1, 0)]);
+        let red = outcome(Partial, Some(change(9)), &[(1, 1)]);
+        for (drafts, chosen) in [(Drafts::Published, 1), (Drafts::Dropped, 2)] {
+            assert_eq!(choose(&[(1, &cut), (2, &red)], drafts).unwrap().chosen, chosen);
+        }
+    }
+
+    #[test]
+    fn a_tie_is_of_different_changes_of_a_similar_size() {
+        let done = |lines| outcome(Done, Some(change(lines)), &[]);
+        let (two, five, again, many) = (done(2), done(5), done(2), done(100));
+        let choice =
+            choose(&[(1, &many), (2, &five), (3, &two), (4, &again)], Drafts::Published).unwrap();
+        assert_eq!((choice.chosen, choice.tied), (3, vec![3, 2]));
+        let choice = choose(&[(1, &two), (2, &again)], Drafts::Published).unwrap();
+        assert_eq!((choice.chosen, choice.tied), (1, Vec::new()));
+        let nothing = outcome(NothingToDo, None, &[]);
+        let choice = choose(&[(1, &nothing), (2, &nothing)], Drafts::Published).unwrap();
+        assert_eq!((choice.chosen, choice.tied), (1, Vec::new()));
+    }
+
+    #[test]
+    fn a_report_counts_checks_where_there_are_no_tests_by_name() {
+        let made = outcome(Partial, Some(change(3)), &[(1, 0), (0, 1), (1, 1)]);
+        let report = report(&made, AttemptReport::default());
+        let AttemptReport { fixed, broke, failing, files, added, .. } = report;
+        assert_eq!((fixed, broke, failing, files, added), (1, 1, 2, 1, 3));
     }
 }

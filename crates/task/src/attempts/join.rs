@@ -1,11 +1,11 @@
 //! From several attempts to one result: the choice, written down once, and what the whole run has used.
 
-use super::choose::{self, Choice};
+use super::choose::{self, Choice, Drafts};
 use super::fork::Attempt;
 use super::judge::{self, Judged};
 use super::{chosen_before, spent};
 use crate::authorship;
-use crate::job::Job;
+use crate::job::{Job, Subject};
 use crate::pipeline::{Finished, Prepared};
 use crate::progress::Progress;
 use crate::run::{Run, interruption};
@@ -82,7 +82,13 @@ async fn selected(
         .collect();
     let outcomes: Vec<(u32, &Outcome)> =
         finished.iter().map(|(number, finished)| (*number, &finished.outcome)).collect();
-    let Some(Choice { mut chosen, tied, mut why }) = choose::choose(&outcomes) else {
+    let drafts = match job.subject {
+        Subject::Campaign(_) => Drafts::Dropped,
+        Subject::Issue(_) | Subject::Exec(_) | Subject::Prompt(_) | Subject::Command(..) => {
+            Drafts::Published
+        }
+    };
+    let Some(Choice { mut chosen, tied, mut why }) = choose::choose(&outcomes, drafts) else {
         return Ok(attempts);
     };
     let of = |number: u32| finished.iter().find(|(it, _)| *it == number).map(|(_, it)| *it);
