@@ -101,7 +101,11 @@ fn the_attempt_whose_checks_pass_is_kept() {
     let pull = &world.github.pulls()[0];
     assert!(!pull.draft && pull.body.contains("Fixes #7"), "{}", pull.body);
     let row = "| 1 | `gpt-5.3-codex` | partly done | 1 fail | 1 file, +1 −1 | 2 | ";
-    for text in ["<summary>Attempt 2 of 3: all checks pass</summary>", "| **2, kept** |"] {
+    for text in [
+        "<summary>Attempt 2 of 3 was kept</summary>",
+        "Attempt 2 was kept: all checks pass.",
+        "| **2, kept** |",
+    ] {
         assert!(pull.body.contains(text), "{}", pull.body);
     }
     assert!(pull.body.contains(row), "{}", pull.body);

@@ -54,16 +54,15 @@ pub fn section(attempts: &Attempts) -> String {
     out
 }
 
-/// The same folded, with what matters in the line above it; for descriptions of pull requests.
+/// The same folded, for descriptions of pull requests.
 pub(super) fn folded(attempts: &Attempts) -> String {
     let table = section(attempts);
     if table.is_empty() {
         return table;
     }
     let (chosen, count) = (attempts.chosen, attempts.all.len());
-    let why = sections::html(&attempts.why);
     format!(
-        "<details><summary>Attempt {chosen} of {count}: {why}</summary>\n\n{table}\n</details>\n"
+        "<details><summary>Attempt {chosen} of {count} was kept</summary>\n\n{table}\n</details>\n"
     )
 }
 
