@@ -151,9 +151,7 @@ impl State {
             Entry::CallEnded { output, fault, exit_code, .. } => {
                 self.context += compact::estimate_output(output);
                 self.ended(output, *fault);
-                if let Some(exit_code) = exit_code {
-                    self.command_ended(output, *exit_code);
-                }
+                exit_code.iter().for_each(|code| self.command_ended(output, *code));
             }
             Entry::CallDropped { output, .. } => {
                 self.context += compact::estimate_output(output);
@@ -161,9 +159,7 @@ impl State {
             }
             Entry::Lane { entry, .. } => budget::used(&mut self.lanes, entry),
             Entry::Compacted { trigger, before, replies, cost_usd, items, .. } => {
-                for reply in replies.iter().flatten() {
-                    self.spent(reply.usage, 0.0);
-                }
+                replies.iter().flatten().for_each(|reply| self.spent(reply.usage, 0.0));
                 self.spent(Usage::default(), *cost_usd);
                 self.shortened(*trigger, *before, items);
             }

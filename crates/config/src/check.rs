@@ -38,9 +38,7 @@ pub(super) fn check(file: &File) -> Result<(), String> {
     if let Some(schema) = &file.output_schema {
         super::output_schema::check(schema).map_err(|why| format!("`output-schema` {why}"))?;
     }
-    between("attempts", file.attempts, 1, MOST_ATTEMPTS)?;
-    between("attempts-at-once", file.attempts_at_once, 1, MOST_ATTEMPTS)?;
-    services(file)?;
+    services(file).and_then(|()| attempts(file))?;
     names_and_people(file)?;
     let review = &file.review;
     globs("review.paths", review.paths.as_deref())?;
@@ -110,6 +108,11 @@ fn names_and_people(file: &File) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn attempts(file: &File) -> Result<(), String> {
+    between("attempts", file.attempts, 1, MOST_ATTEMPTS)?;
+    between("attempts-at-once", file.attempts_at_once, 1, MOST_ATTEMPTS)
 }
 
 fn services(file: &File) -> Result<(), String> {

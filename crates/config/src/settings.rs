@@ -89,13 +89,8 @@ publishing! {
             least (1)
             flag given {
                 /// Attempts at the work, each in a workspace of its own; the best by the checks is kept
-                #[arg(
-                    long,
-                    env = "PATCHWRIGHT_ATTEMPTS",
-                    value_name = "N",
-                    value_parser = clap::value_parser!(u32).range(1..=8),
-                    help_heading = "Attempts"
-                )]
+                #[arg(long, env = "PATCHWRIGHT_ATTEMPTS", value_name = "N",
+                    value_parser = clap::value_parser!(u32).range(1..=8), help_heading = "Attempts")]
                 attempts: Option<u32>
             }
             , input "attempts" number "Attempts at the work, 1 to 8, each in a workspace of its own; the best by the checks is kept."
@@ -107,13 +102,8 @@ publishing! {
             flag given {
                 /// Model of an attempt, in turn, instead of `--model`: `MODEL`, or `MODEL@URL` for a server of your
                 /// own; repeatable
-                #[arg(
-                    long,
-                    env = "PATCHWRIGHT_ATTEMPT_MODEL",
-                    value_name = "MODEL",
-                    value_delimiter = ',',
-                    help_heading = "Attempts"
-                )]
+                #[arg(long, env = "PATCHWRIGHT_ATTEMPT_MODEL", value_name = "MODEL",
+                    value_delimiter = ',', help_heading = "Attempts")]
                 attempt_model: Vec<String>
             }
             , input "attempt-models" lines "The models of the attempts, in turn, one a line, instead of `model`."
@@ -124,13 +114,8 @@ publishing! {
             default "half of the machine's processors, at least 1"
             flag given {
                 /// Attempts that are worked on at the same time [default: half of the processors, at least 1]
-                #[arg(
-                    long,
-                    env = "PATCHWRIGHT_ATTEMPTS_AT_ONCE",
-                    value_name = "N",
-                    value_parser = clap::value_parser!(u32).range(1..=8),
-                    help_heading = "Attempts"
-                )]
+                #[arg(long, env = "PATCHWRIGHT_ATTEMPTS_AT_ONCE", value_name = "N",
+                    value_parser = clap::value_parser!(u32).range(1..=8), help_heading = "Attempts")]
                 attempts_at_once: Option<u32>
             }
             , input "attempts-at-once" number "Attempts that are worked on at the same time; half of the processors when empty."
@@ -141,12 +126,8 @@ publishing! {
             default "`model`"
             flag given {
                 /// Model that compares attempts which are equal by their checks [default: that of the work]
-                #[arg(
-                    long,
-                    env = "PATCHWRIGHT_JUDGE_MODEL",
-                    value_name = "MODEL",
-                    help_heading = "Attempts"
-                )]
+                #[arg(long, env = "PATCHWRIGHT_JUDGE_MODEL", value_name = "MODEL",
+                    help_heading = "Attempts")]
                 judge_model: Option<String>
             }
             , input "judge-model" text "The model that compares attempts which are equal by their checks; `model` when empty."

@@ -3,14 +3,13 @@
 
 mod lanes;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use self::lanes::Conductor;
-use super::folder::attempt_folder;
 use super::workspace::Workspace;
 use super::{equip, fallbacks, recorded_tools};
 use crate::world::World;
@@ -287,9 +286,6 @@ fn unreadable_tools(run: &str) -> Failure {
 impl Recording {
     fn read(path: &Path) -> Result<Recording> {
         let lines = journal::read(path)?;
-        if let Some(kept) = attempt_kept(path, &lines)? {
-            return Recording::read(&kept);
-        }
         let unusable = |what: &str| {
             Failure::usage(format!("`{}` cannot be replayed: {what}", path.display()))
                 .hint("a run can be replayed once its agent has started")
@@ -345,28 +341,6 @@ impl Recording {
             lines,
         })
     }
-}
-
-/// The journal of the attempt that was kept, for a run with several; each can be replayed on its own.
-fn attempt_kept(path: &Path, lines: &[Line]) -> Result<Option<PathBuf>> {
-    let Some(folder) = path.parent() else { return Ok(None) };
-    let chosen = lines.iter().rev().find_map(|line| match &line.entry {
-        Entry::Selected { attempts, .. } => Some(attempts.chosen),
-        _ => None,
-    });
-    if let Some(chosen) = chosen {
-        return Ok(Some(attempt_folder(folder, chosen).join(journal::FILE)));
-    }
-    let has_attempts = lines.iter().any(|line| matches!(line.entry, Entry::AttemptStarted { .. }));
-    if !has_attempts {
-        return Ok(None);
-    }
-    let first = attempt_folder(folder, 1);
-    Err(Failure::usage(format!(
-        "`{}` cannot be replayed: it has several attempts, and none was chosen",
-        path.display()
-    ))
-    .hint(format!("replay one of them, such as `{}`", first.display())))
 }
 
 impl Recording {

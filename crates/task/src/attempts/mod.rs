@@ -12,6 +12,7 @@ mod choose;
 mod fork;
 mod join;
 mod judge;
+mod replayed;
 mod spent;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -22,6 +23,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
 use self::fork::{Attempt, Forks};
+pub use self::replayed::conversation;
 pub(super) use self::spent::spent;
 use super::job::{Job, Subject};
 use super::pipeline::{Finished, Prepared};
@@ -77,6 +79,7 @@ pub(super) async fn carry_out(
     for number in 1..=count {
         all.entry(number).or_insert_with(|| forks.not_started(number, None));
     }
+    run.journal_reached()?;
     let all: Vec<Attempt> = all.into_values().collect();
     join::join(run, job, prepared, &budget, progress, all).await
 }
