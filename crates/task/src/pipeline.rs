@@ -20,6 +20,8 @@
 
 use std::path::PathBuf;
 
+use futures_util::future::BoxFuture;
+
 use super::admit;
 use super::agent_phase::{self, AgentResult, Phase};
 use super::brief::Brief;
@@ -247,7 +249,18 @@ pub(super) struct Prepared {
 }
 
 /// The work, once: agent → judgement → checks again → outcome. `tree` is the workspace's, where that is packed.
-pub(super) async fn attempt(
+/// Boxed, because the compiler looks into all that a future is made of, and this is most of the program.
+pub(super) fn attempt<'f>(
+    run: &'f Run<'f>,
+    job: &'f Job<'f>,
+    prepared: &'f Prepared,
+    tree: Option<Packed>,
+    progress: &'f Progress,
+) -> BoxFuture<'f, Result<Finished>> {
+    Box::pin(once(run, job, prepared, tree, progress))
+}
+
+async fn once(
     run: &Run<'_>,
     job: &Job<'_>,
     prepared: &Prepared,
