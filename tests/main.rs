@@ -15,6 +15,7 @@ mod agent; // the agent loop with a scripted model and the real guest
 mod agents; // sub-agents: side by side, waited for, closed, killed and gone on with; agent files
 mod anchoring; // places on a diff: hunks against the real git, quotes from everywhere in them, what becomes of findings
 mod attacks; // what must not get out or be run, whatever model and repository do
+mod attempts; // several attempts at the same work: which is kept and why, stopped, killed, compared by a judge
 mod bad_input; // everything that can be wrong before work starts: one message, no effects
 mod batch_faults; // two versions of workers, a database that fails over, clocks that disagree, files that change, owners that vanish
 mod batch_outage; // GitHub or the model is away in the middle

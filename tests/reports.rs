@@ -15,6 +15,7 @@ use patchwright_report::{
     progress, sections, template,
 };
 use patchwright_task::verify;
+use patchwright_types::attempts::{AttemptEnd, AttemptReport, Attempts, JudgeReport};
 use patchwright_types::calls::ToolUse;
 use patchwright_types::evidence::CheckRun;
 use patchwright_types::outcome::{Conclusion, Outcome, Provenance, Spending};
@@ -140,6 +141,42 @@ pub(crate) fn outcome(words: Option<&str>) -> Outcome {
             reached: Vec::new(),
             ..Provenance::default()
         },
+        // Runs have one attempt, as a rule.
+        attempts: words.map(attempts).unwrap_or_default(),
+    }
+}
+
+/// Two attempts and a judge, with these words wherever somebody else writes.
+fn attempts(words: &str) -> Attempts {
+    let report = |attempt, end| AttemptReport {
+        attempt,
+        model: words.to_owned(),
+        end,
+        conclusion: Some(Conclusion::Partial),
+        reason: Some(words.to_owned()),
+        checks: "failed".to_owned(),
+        failing: 2,
+        broke: 1,
+        files: 1,
+        added: 3,
+        removed: 1,
+        turns: 4,
+        tokens: 9_000,
+        cost_usd: 0.02,
+        wall_seconds: 12.0,
+        ..AttemptReport::default()
+    };
+    Attempts {
+        all: vec![report(1, AttemptEnd::Ended), report(2, AttemptEnd::Failed)],
+        chosen: 1,
+        why: words.to_owned(),
+        judge: Some(JudgeReport {
+            model: words.to_owned(),
+            compared: vec![1, 2],
+            said: words.to_owned(),
+            decided: true,
+            cost_usd: 0.01,
+        }),
     }
 }
 

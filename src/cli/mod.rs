@@ -108,7 +108,7 @@ impl Command {
             _ => Verbosity::Normal,
         };
         let json = common.is_some_and(|common| common.json);
-        Ui { verbosity, json, actions: env.is_actions(), secrets: Some(secrets) }
+        Ui { verbosity, json, actions: env.is_actions(), secrets: Some(secrets), attempt: None }
     }
 
     /// `-vv` turns the log on; `RUST_LOG` does so too. What serves has a log whenever it is JSON.

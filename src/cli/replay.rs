@@ -6,7 +6,7 @@ use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
 use patchwright_config::SandboxChoice;
-use patchwright_task::replay;
+use patchwright_task::{attempts, replay};
 
 /// Run a journal again, offline: recorded model replies, real tools
 ///
@@ -34,7 +34,7 @@ pub struct Args {
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let state = args.state_dir.clone().unwrap_or_else(|| env.state_dir());
-    let journal = locate(&args.run, &state)?;
+    let journal = attempts::conversation(&locate(&args.run, &state)?)?;
     let replayed =
         replay::run(&journal, args.repo.as_deref(), args.sandbox, &state, env, ui).await?;
     ui.data(&format!("{}\nrecorded tree {}", replayed.summary(), replayed.recorded));

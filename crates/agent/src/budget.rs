@@ -2,6 +2,7 @@
 //! request. What tokens cost is the catalogue's to say.
 
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -72,19 +73,27 @@ pub enum Decision {
     Stop(Which),
 }
 
-/// What a run and all its sub-agents have used, against the run's limits.
+/// What a run and all its sub-agents have used, against the run's limits. Where several attempts are made at the
+/// work, each has such a budget for its turns, inside the one that all of them share.
 #[derive(Debug)]
 pub struct SharedBudget {
     limits: Limits,
     spent: Mutex<Spending>,
+    /// That of all attempts.
+    all: Option<Arc<SharedBudget>>,
 }
 
 impl SharedBudget {
     pub fn new(limits: &Limits) -> SharedBudget {
-        SharedBudget { limits: limits.clone(), spent: Mutex::default() }
+        SharedBudget { limits: limits.clone(), spent: Mutex::default(), all: None }
     }
 
-    /// What the killed attempt had used that this run resumes.
+    /// That of one attempt, inside the one of all: turns are each attempt's own, money and tokens are not.
+    pub fn within(limits: &Limits, all: &Arc<SharedBudget>) -> SharedBudget {
+        SharedBudget { all: Some(Arc::clone(all)), ..SharedBudget::new(limits) }
+    }
+
+    /// What the killed attempt had used that this run resumes. The budget of all attempts knows it already.
     pub fn start_at(&self, spent: Spending) {
         *self.lock() = spent;
     }
@@ -92,11 +101,19 @@ impl SharedBudget {
     /// An entry is about to be taken in that says what was used.
     pub fn count(&self, entry: &Entry) {
         used(&mut self.lock(), entry);
+        self.all.iter().for_each(|all| all.count(entry));
     }
 
     /// A model without a price was asked.
     pub fn is_unpriced(&self) {
         self.lock().price_is_unknown = true;
+        self.all.iter().for_each(|all| all.is_unpriced());
+    }
+
+    /// So many more dollars stay within the limit.
+    pub fn has_dollars(&self, more: f64) -> bool {
+        self.lock().cost_usd + more <= self.limits.max_cost_usd
+            && self.all.as_ref().is_none_or(|all| all.has_dollars(more))
     }
 
     /// What was used by all.
@@ -106,12 +123,29 @@ impl SharedBudget {
 
     /// May another request be sent, whoever sends it? It costs `least` dollars or more.
     pub fn decide(&self, least: f64, remaining: Duration) -> Decision {
-        decide(&self.limits, &self.lock(), least, remaining)
+        match decide(&self.limits, &self.lock(), least, remaining) {
+            Decision::Go => self.all.as_ref().map_or(Decision::Go, |all| {
+                // Turns are each attempt's own.
+                let limits = Limits { max_turns: u32::MAX, ..all.limits.clone() };
+                decide(&limits, &all.lock(), least, remaining)
+            }),
+            stop @ Decision::Stop(_) => stop,
+        }
     }
 
     /// How much of each limit is used; of the one on money only where it is known what is spent.
-    #[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]
     pub fn shares(&self, time: f64, is_priced: bool) -> Vec<Share> {
+        let mut shares = self.own_shares(time, is_priced);
+        let all = self.all.iter().flat_map(|all| all.own_shares(time, is_priced));
+        for of_all in all.filter(|share| share.which != Which::Turns) {
+            let own = shares.iter_mut().find(|share| share.which == of_all.which);
+            own.into_iter().for_each(|own| own.used = own.used.max(of_all.used));
+        }
+        shares
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]
+    fn own_shares(&self, time: f64, is_priced: bool) -> Vec<Share> {
         let (limits, spent) = (&self.limits, self.lock());
         let part = |used: f64, limit: f64| if limit > 0.0 { used / limit } else { 0.0 };
         let tokens = part(spent.usage.counted() as f64, limits.max_tokens as f64);
@@ -129,6 +163,10 @@ impl SharedBudget {
 
     /// Which of the run's limits was reached, in figures, where the name of the limit does not say it.
     pub fn figures(&self, which: Which) -> Option<String> {
+        // Where attempts share it, theirs together are what has reached the limit.
+        if let Some(all) = &self.all {
+            return all.figures(which);
+        }
         let (limits, spent) = (&self.limits, self.lock());
         match which {
             Which::Tokens => Some(format!(
@@ -155,6 +193,11 @@ impl SharedBudget {
         let turns = u32::try_from(turns).unwrap_or(u32::MAX);
         let tokens = half(self.limits.max_tokens, spent.usage.counted());
         let cost = ((self.limits.max_cost_usd - spent.cost_usd) / 2.0).max(0.0);
+        // Of what all attempts share, no more than they have left.
+        let of_all = self.all.as_ref().map(|all| all.share(&BudgetShare::default()));
+        let (all_tokens, all_cost) =
+            of_all.map_or((tokens, cost), |of_all| (of_all.max_tokens, of_all.max_cost_usd));
+        let (tokens, cost) = (tokens.min(all_tokens), cost.min(all_cost));
         Limits {
             max_turns: own.max_turns.map_or(turns, |most| most.min(turns)),
             max_tokens: own.max_tokens.map_or(tokens, |most| most.min(tokens)),
@@ -193,6 +236,8 @@ pub fn used(spending: &mut Spending, entry: &Entry) {
             replies.iter().flatten().for_each(|reply| count(reply.usage, 0.0));
             count(Usage::default(), *cost_usd);
         }
+        // Of the judge; what the attempts have used is in their own journals.
+        Entry::Selected { usage, cost_usd, .. } => count(*usage, *cost_usd),
         _ => {}
     }
 }
@@ -334,6 +379,38 @@ mod tests {
         purse.start_at(Spending { turns: 12, cost_usd: 5.0, ..Spending::default() });
         let share = purse.share(&BudgetShare::default());
         assert_eq!((share.max_turns, share.max_cost_usd.to_bits()), (1, 0.0_f64.to_bits()));
+    }
+
+    #[test]
+    fn attempts_share_money_and_tokens_and_have_their_own_turns() {
+        let limits = limits(100, 1.0);
+        let all = Arc::new(SharedBudget::new(&limits));
+        let (one, two) = (SharedBudget::within(&limits, &all), SharedBudget::within(&limits, &all));
+        let lost =
+            |input, cost_usd| Entry::Lost { usage: Usage { input, ..Usage::default() }, cost_usd };
+        one.count(&lost(60, 0.6));
+        assert_eq!(two.decide(0.0, Duration::from_mins(1)), Decision::Go);
+        assert!(two.has_dollars(0.4) && !two.has_dollars(0.5));
+        assert!((two.share(&BudgetShare::default()).max_cost_usd - 0.2).abs() < 1e-9);
+        assert_eq!(two.share(&BudgetShare::default()).max_tokens, 20);
+        assert!(
+            two.shares(0.0, true).iter().any(|it| it.which == Which::Dollars && it.is_beyond(60))
+        );
+        two.count(&lost(10, 0.4));
+        for budget in [&one, &two] {
+            let decision = budget.decide(0.0, Duration::from_mins(1));
+            assert_eq!(decision, Decision::Stop(Which::Dollars));
+        }
+        assert_eq!(
+            two.figures(Which::Dollars).unwrap(),
+            "`limits.max-cost-usd` is 1, and $1.0000 were spent"
+        );
+        assert!((one.spent().cost_usd - 0.6).abs() < 1e-9, "what one has used is its own");
+        // The turns of all together are no limit.
+        all.start_at(Spending { turns: 50, ..Spending::default() });
+        assert_eq!(one.decide(0.0, Duration::from_mins(1)), Decision::Go);
+        one.start_at(Spending { turns: 10, ..Spending::default() });
+        assert_eq!(one.decide(0.0, Duration::from_mins(1)), Decision::Stop(Which::Turns));
     }
 
     #[test]

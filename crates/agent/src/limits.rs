@@ -125,8 +125,7 @@ impl Agent<'_> {
         if state.spending.turns == 0 || state.is_too_long(model) {
             return false;
         }
-        let spent = self.purse.spent();
-        let is_cheap = spent.cost_usd + self.kept_for_words() <= limits.max_cost_usd;
+        let is_cheap = self.purse.has_dollars(self.kept_for_words());
         let most = limits.max_tokens / 10;
         match which {
             Which::Tokens => is_cheap && state.context.saturating_add(WORDS) <= most,

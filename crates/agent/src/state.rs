@@ -151,9 +151,7 @@ impl State {
             Entry::CallEnded { output, fault, exit_code, .. } => {
                 self.context += compact::estimate_output(output);
                 self.ended(output, *fault);
-                if let Some(exit_code) = exit_code {
-                    self.command_ended(output, *exit_code);
-                }
+                exit_code.iter().for_each(|code| self.command_ended(output, *code));
             }
             Entry::CallDropped { output, .. } => {
                 self.context += compact::estimate_output(output);
@@ -161,9 +159,7 @@ impl State {
             }
             Entry::Lane { entry, .. } => budget::used(&mut self.lanes, entry),
             Entry::Compacted { trigger, before, replies, cost_usd, items, .. } => {
-                for reply in replies.iter().flatten() {
-                    self.spent(reply.usage, 0.0);
-                }
+                replies.iter().flatten().for_each(|reply| self.spent(reply.usage, 0.0));
                 self.spent(Usage::default(), *cost_usd);
                 self.shortened(*trigger, *before, items);
             }
@@ -172,7 +168,10 @@ impl State {
                 self.warned.extend(limits.iter().cloned());
                 self.told(items);
             }
-            Entry::Lost { usage, cost_usd } => self.spent(*usage, *cost_usd),
+            // The second is what the judge of attempts has used.
+            Entry::Lost { usage, cost_usd } | Entry::Selected { usage, cost_usd, .. } => {
+                self.spent(*usage, *cost_usd);
+            }
             Entry::Switched { .. } => self.switched(entry),
             Entry::PlanUpdated { plan } => self.plan.clone_from(plan),
             Entry::Found { finding } => self.findings.push(finding.clone()),
@@ -194,6 +193,8 @@ impl State {
             | Entry::Collected { .. }
             | Entry::EffectIntended { .. }
             | Entry::EffectDone { .. }
+            | Entry::AttemptStarted { .. }
+            | Entry::AttemptEnded { .. }
             | Entry::RunEnded { .. }
             | Entry::Spawned { .. }
             | Entry::Sent { .. }

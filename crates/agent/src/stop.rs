@@ -107,6 +107,21 @@ impl StopKind {
         }
     }
 
+    /// A stop after which nothing goes on, by its word; `None` for others.
+    pub fn final_by_word(word: &str) -> Option<StopKind> {
+        let all = [
+            StopKind::Finished,
+            StopKind::Budget(Which::Turns),
+            StopKind::Budget(Which::Tokens),
+            StopKind::Budget(Which::Dollars),
+            StopKind::Budget(Which::Time),
+            StopKind::DoomLoop,
+            StopKind::FormatErrors,
+            StopKind::ContextExhausted,
+        ];
+        all.into_iter().find(|stop| stop.word() == word)
+    }
+
     /// A run that stopped so is resumed in a fresh sandbox.
     pub(super) fn can_go_on(&self) -> bool {
         matches!(self, StopKind::Cancelled | StopKind::Provider(_) | StopKind::NewSandbox)

@@ -96,6 +96,15 @@ impl<'a> Agent<'a> {
         }
     }
 
+    /// As one of several attempts, which share a budget. Comes before [`Agent::with_agents`].
+    #[must_use]
+    pub fn within(mut self, all: Option<&Arc<SharedBudget>>) -> Agent<'a> {
+        if let Some(all) = all {
+            self.purse = Arc::new(SharedBudget::within(self.spec.limits, all));
+        }
+        self
+    }
+
     /// With sub-agents that it can start.
     #[must_use]
     pub fn with_agents(mut self, company: Option<SubAgentConfig>) -> Agent<'a> {

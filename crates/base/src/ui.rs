@@ -34,12 +34,20 @@ pub struct Ui {
     pub actions: bool,
     /// Knows what must not be printed.
     pub secrets: Option<&'static Redactor>,
+    /// Of several attempts at the work the one that speaks.
+    pub attempt: Option<u32>,
 }
 
 impl Ui {
     /// For words that need no environment and no secrets: they are the program's own.
     pub fn plain() -> Ui {
-        Ui { verbosity: Verbosity::Normal, json: false, actions: false, secrets: None }
+        Ui {
+            verbosity: Verbosity::Normal,
+            json: false,
+            actions: false,
+            secrets: None,
+            attempt: None,
+        }
     }
 
     /// For one of many runs that would talk at once: what it does is in its own folder, and only `-v`
@@ -51,6 +59,12 @@ impl Ui {
             Verbosity::Normal | Verbosity::Quiet => Verbosity::Quiet,
         };
         Ui { verbosity, json: false, ..self }
+    }
+
+    /// For one of several attempts at the same work, which speak at once.
+    #[must_use]
+    pub fn of_attempt(self, attempt: u32) -> Ui {
+        Ui { attempt: Some(attempt), ..self }
     }
 
     /// A line of talk.
@@ -82,9 +96,12 @@ impl Ui {
     /// One JSON line on stdout, with `--json`.
     pub fn event<T: Serialize>(self, event: &T) {
         if self.json
-            && let Ok(line) = serde_json::to_string(event)
+            && let Ok(mut event) = serde_json::to_value(event)
         {
-            Ui::out(&self.redact(&line));
+            if let (Some(attempt), Some(fields)) = (self.attempt, event.as_object_mut()) {
+                fields.insert("attempt".to_owned(), attempt.into());
+            }
+            Ui::out(&self.redact(&event.to_string()));
         }
     }
 
@@ -110,7 +127,10 @@ impl Ui {
     }
 
     fn talk(self, text: &str) {
-        let text = self.clean(text);
+        let text = match self.attempt {
+            Some(attempt) => self.clean(&format!("[attempt {attempt}] {text}")),
+            None => self.clean(text),
+        };
         let text = if telemetry::is_json() { as_json(&text) } else { text };
         // A closed stderr must not end the run.
         above(|| {

@@ -1,11 +1,11 @@
 //! What the sections `review` and `respond` of a configuration file may say, checked when the file is
 //! read, the operator's and the repository's alike. The tools have a file of their own.
 
-use super::Mode;
 use super::file::File;
 use super::merge;
 use super::publish::REQUESTER;
 use super::review::{PathInstructions, glob_of};
+use super::{MOST_ATTEMPTS, Mode};
 use patchwright_ecosystems::services::MAX_SERVICES;
 use patchwright_policy::names::Pattern;
 
@@ -38,7 +38,7 @@ pub(super) fn check(file: &File) -> Result<(), String> {
     if let Some(schema) = &file.output_schema {
         super::output_schema::check(schema).map_err(|why| format!("`output-schema` {why}"))?;
     }
-    services(file)?;
+    services(file).and_then(|()| attempts(file))?;
     names_and_people(file)?;
     let review = &file.review;
     globs("review.paths", review.paths.as_deref())?;
@@ -108,6 +108,11 @@ fn names_and_people(file: &File) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn attempts(file: &File) -> Result<(), String> {
+    between("attempts", file.attempts, 1, MOST_ATTEMPTS)?;
+    between("attempts-at-once", file.attempts_at_once, 1, MOST_ATTEMPTS)
 }
 
 fn services(file: &File) -> Result<(), String> {

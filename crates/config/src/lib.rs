@@ -49,6 +49,18 @@ pub struct Config {
     /// Models that go on when it cannot, in this order: as it is written, or `MODEL@URL`.
     #[serde(default)]
     pub fallback_models: Vec<String>,
+    /// Attempts at the work; see [`Config::attempts`].
+    #[serde(default)]
+    pub attempts: u32,
+    /// Their models, in turn, written as fallback models are.
+    #[serde(default)]
+    pub attempt_models: Vec<String>,
+    /// How many of them are worked on at the same time.
+    #[serde(default)]
+    pub attempts_at_once: Option<u32>,
+    /// The model that compares those which are equal by their checks.
+    #[serde(default)]
+    pub judge_model: Option<String>,
     pub base_url: Option<String>,
     pub effort: Option<String>,
     /// Tool profile that overrides the catalogue's.
@@ -144,6 +156,11 @@ impl Config {
         }
     }
 
+    /// Attempts at the work of a run. Configurations of earlier versions name none.
+    pub fn attempts(&self) -> u32 {
+        self.attempts.clamp(1, MOST_ATTEMPTS)
+    }
+
     /// What prepares the image.
     pub fn setup(&self) -> Setup<'_> {
         match self.setup.as_slice() {
@@ -186,6 +203,9 @@ fn pinned_name(host: &str) -> Option<String> {
     let (name, _) = host.split_once('=')?;
     Some(name.split(':').next().unwrap_or_default().trim().to_owned())
 }
+
+/// Attempts of one run at most.
+pub const MOST_ATTEMPTS: u32 = 8;
 
 /// The word that switches a list off which would have something in it otherwise.
 pub const NONE: &str = "none";

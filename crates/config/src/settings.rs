@@ -83,6 +83,56 @@ publishing! {
             , input "fallback-models" lines "Models that go on when the first one is out, limited, out of quota or refuses, one a line: `MODEL`, or `MODEL@URL` for a server of your own."
             , campaign "agent.fallback-models";
 
+        /// attempts at the work of `issue`, `exec`, prompts and campaigns, of which the best is kept; see
+        /// [attempts](attempts.md)
+        attempts: u32 => attempts, Operator
+            least (1)
+            flag given {
+                /// Attempts at the work, each in a workspace of its own; the best by the checks is kept
+                #[arg(long, env = "PATCHWRIGHT_ATTEMPTS", value_name = "N",
+                    value_parser = clap::value_parser!(u32).range(1..=8), help_heading = "Attempts")]
+                attempts: Option<u32>
+            }
+            , input "attempts" number "Attempts at the work, 1 to 8, each in a workspace of its own; the best by the checks is kept."
+            , campaign "agent.attempts";
+
+        /// the models of the attempts, in turn, written as in `fallback-models`
+        attempt_models: Vec<String> => attempt_models, Operator
+            default "`model`"
+            flag given {
+                /// Model of an attempt, in turn, instead of `--model`: `MODEL`, or `MODEL@URL` for a server of your
+                /// own; repeatable
+                #[arg(long, env = "PATCHWRIGHT_ATTEMPT_MODEL", value_name = "MODEL",
+                    value_delimiter = ',', help_heading = "Attempts")]
+                attempt_model: Vec<String>
+            }
+            , input "attempt-models" lines "The models of the attempts, in turn, one a line, instead of `model`."
+            , campaign "agent.attempt-models";
+
+        /// attempts that are worked on at the same time
+        attempts_at_once: u32 => attempts_at_once, Operator
+            default "half of the machine's processors, at least 1"
+            flag given {
+                /// Attempts that are worked on at the same time [default: half of the processors, at least 1]
+                #[arg(long, env = "PATCHWRIGHT_ATTEMPTS_AT_ONCE", value_name = "N",
+                    value_parser = clap::value_parser!(u32).range(1..=8), help_heading = "Attempts")]
+                attempts_at_once: Option<u32>
+            }
+            , input "attempts-at-once" number "Attempts that are worked on at the same time; half of the processors when empty."
+            , campaign "agent.attempts-at-once";
+
+        /// the model that compares attempts which are equal by their checks, written as in `fallback-models`
+        judge_model: String => judge_model, Operator
+            default "`model`"
+            flag given {
+                /// Model that compares attempts which are equal by their checks [default: that of the work]
+                #[arg(long, env = "PATCHWRIGHT_JUDGE_MODEL", value_name = "MODEL",
+                    help_heading = "Attempts")]
+                judge_model: Option<String>
+            }
+            , input "judge-model" text "The model that compares attempts which are equal by their checks; `model` when empty."
+            , campaign "agent.judge-model";
+
         /// endpoint of the model's API
         base_url: String => base_url, Operator
             default "the provider's own"

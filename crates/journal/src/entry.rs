@@ -10,6 +10,7 @@ use patchwright_provider::item::{CallOutput, Content, Item, ToolCall, Usage};
 use patchwright_provider::scripted::Recorded;
 use patchwright_review::finding::{Finding, Verdict};
 use patchwright_sandbox::egress::ledger::HostUse;
+use patchwright_types::attempts::{AttemptReport, Attempts};
 use patchwright_types::calls::CompactionTrigger;
 use patchwright_types::calls::Fault;
 use patchwright_types::calls::NestedAnswer;
@@ -234,6 +235,29 @@ pub enum Entry {
         key: String,
         detail: Value,
     },
+    /// One of several attempts at the work begins, or is gone on with. What it says and does is in a journal of its
+    /// own, `attempts/N/journal.jsonl`.
+    AttemptStarted {
+        attempt: u32,
+        /// As the operator named it.
+        model: String,
+    },
+    /// It is over, however it ended.
+    AttemptEnded {
+        report: AttemptReport,
+        /// What it has used.
+        usage: Usage,
+        cost_usd: f64,
+    },
+    /// The choice among the attempts, which is made once.
+    Selected {
+        attempts: Attempts,
+        /// Of the judge.
+        #[serde(default)]
+        usage: Usage,
+        #[serde(default)]
+        cost_usd: f64,
+    },
     /// Last line of a run that came to an end.
     RunEnded {
         outcome: Box<Outcome>,
@@ -380,6 +404,7 @@ impl Entry {
                 | Entry::Lost { .. }
                 | Entry::EffectIntended { .. }
                 | Entry::EffectDone { .. }
+                | Entry::Selected { .. }
                 | Entry::RunEnded { .. }
         )
     }

@@ -7,6 +7,7 @@
 //! decides where it stands and between which tags.
 
 mod checks;
+mod judge;
 mod output;
 mod tag;
 mod title;
@@ -24,6 +25,7 @@ use patchwright_review::finding::Finding;
 use patchwright_types::evidence::CheckRun;
 
 pub use checks::{FailedCheck, baseline, check_failed};
+pub use judge::{JudgedAttempt, judge};
 pub use output::{output, output_ahead};
 pub use tag::{fresh_tag, tag_of};
 pub use title::{Asked, title};
@@ -80,6 +82,8 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/fix_ci.md",
     "task/handover.md",
     "task/issue.md",
+    "task/judge.md",
+    "task/judge_system.md",
     "task/limit_near.md",
     "task/nudge.md",
     "task/output.md",

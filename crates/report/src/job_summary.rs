@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::pr_body::is_plain_url;
 use super::review::body::{self, Body, Listed};
 use super::review::{self, sticky};
-use super::{markdown, sections, setup};
+use super::{attempts, markdown, sections, setup};
 use patchwright_base::text;
 use patchwright_types::outcome::Outcome;
 use patchwright_types::published::PublishedReview;
@@ -37,6 +37,7 @@ pub fn job_summary(subject: &str, outcome: &Outcome, pull_request_url: Option<&s
     let parts = [
         ("Refused because", violations),
         ("Evidence", sections::evidence(&outcome.evidence)),
+        ("Attempts", attempts::section(&outcome.attempts)),
         ("What changed", files.unwrap_or_default()),
         ("Plan", sections::plan(&outcome.plan)),
         ("Please look at", sections::flags(&outcome.judgement.flags)),

@@ -5,6 +5,7 @@
 
 pub mod annotations;
 pub mod answer;
+pub mod attempts;
 pub mod campaign;
 pub mod commit_message;
 pub mod content_security_policy;

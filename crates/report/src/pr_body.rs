@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::origin::{self, Origin};
 use super::template::{self, Section, Topic};
-use super::{MAX_BODY, commit_message, markdown, sections, setup};
+use super::{MAX_BODY, attempts, commit_message, markdown, sections, setup};
 use patchwright_base::text;
 use patchwright_types::evidence::{Standing, Verdict};
 use patchwright_types::outcome::{Conclusion, Outcome};
@@ -123,6 +123,7 @@ fn sections(pull_request: &PullRequest<'_>, patch: usize, summary: usize) -> Vec
         section(Topic::Other, "Please look at", sections::flags(&outcome.judgement.flags)),
         section(Topic::Other, "Held back", held),
         section(Topic::Other, "Assumptions", assumptions),
+        section(Topic::Other, "", attempts::folded(&outcome.attempts)),
         section(Topic::Other, "", details(outcome)),
     ];
     all.into_iter().filter(|section| !section.text.trim().is_empty()).collect()

@@ -66,9 +66,30 @@ impl Watched {
                     sections::cost(&outcome.spending)
                 )]
             }
-            entry => happened(entry).into_iter().collect(),
+            entry => attempted(entry).or_else(|| happened(entry)).into_iter().collect(),
         }
     }
+}
+
+/// What is said of one of several attempts; its own journal says what it does.
+fn attempted(entry: &Entry) -> Option<String> {
+    Some(match entry {
+        Entry::AttemptStarted { attempt, model } => {
+            format!(
+                "attempt {attempt} begins, with {}; its journal is in attempts/{attempt}",
+                short(model)
+            )
+        }
+        Entry::AttemptEnded { report, .. } => {
+            let (end, checks) = (report.end.words(), short(&report.checks));
+            let checks = if checks.is_empty() { checks } else { format!(", checks {checks}") };
+            format!("attempt {} {end}{checks} · ${:.2}", report.attempt, report.cost_usd)
+        }
+        Entry::Selected { attempts, .. } => {
+            format!("attempt {} is chosen: {}", attempts.chosen, short(&attempts.why))
+        }
+        _ => return None,
+    })
 }
 
 /// What is one line whatever came before. The other entries are about what these tell, or what only the program
@@ -108,6 +129,9 @@ fn happened(entry: &Entry) -> Option<String> {
         | Entry::Compacted { .. }
         | Entry::PlanUpdated { .. }
         | Entry::RunEnded { .. }
+        | Entry::AttemptStarted { .. }
+        | Entry::AttemptEnded { .. }
+        | Entry::Selected { .. }
         // An agent's entry comes here without its lane.
         | Entry::Lane { .. }
         // The entries around it tell the same.

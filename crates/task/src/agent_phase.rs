@@ -81,6 +81,16 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<A
             return None;
         }
     };
+    Some(rebuilt(run, baseline, brief, (StopKind::Finished, change)))
+}
+
+/// What the journal says that the agent left, with its stop and its change.
+pub(super) fn rebuilt(
+    run: &Run<'_>,
+    baseline: &[CheckRun],
+    brief: &Brief,
+    (reason, change): (StopKind, Option<Change>),
+) -> AgentResult {
     let mut state = State::default();
     for line in &run.folder.recorded {
         state.apply(&line.entry);
@@ -89,7 +99,7 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<A
     let (switches, models) = (state.switch_notes(), state.models());
     let spending = Spending { tools: metrics::table(entries), models, ..state.total() };
     let mut stopped = Stopped {
-        reason: StopKind::Finished,
+        reason,
         final_message: state.final_message,
         plan: state.plan,
         findings: state.findings,
@@ -99,9 +109,12 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<A
     };
     second_look::recorded(&run.folder.recorded, &mut stopped);
     title::recorded(&run.folder.recorded, &mut stopped);
-    let output = structured::recorded(&run.folder.recorded, brief, &mut stopped);
+    let output = match stopped.reason {
+        StopKind::Finished => structured::recorded(&run.folder.recorded, brief, &mut stopped),
+        _ => Output::NotWanted,
+    };
     let tree = change.as_ref().map(|change| change.tree);
-    Some(AgentResult {
+    AgentResult {
         stopped,
         checked: check_loop::recorded(&run.folder.recorded, tree),
         change,
@@ -111,7 +124,7 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<A
         instruction_files: brief.instruction_files(),
         enforced: Vec::new(),
         image: install::recorded(run, &run.folder.recorded),
-    })
+    }
 }
 
 /// Of a review in which there is nothing to show to a model.
@@ -349,10 +362,11 @@ async fn converse(
     let (tools, company) = agents::company(run, brief, sandbox, tools, &fallbacks).await?;
     let list = company.as_ref().map(|company| company.list.as_str());
     let fallbacks = fallbacks::with_agents(run, brief, fallbacks, list)?;
+    let own_id = run.own_id();
     let mut agent = Agent::new(AgentSpec {
         provider: run.world.provider.as_ref(),
         clock: run.world.clock,
-        run: &run.folder.id,
+        run: &own_id,
         client: sandbox.client.clone(),
         model: &run.world.model,
         effort: run.config.effort.as_deref().or(run.world.model.default_effort.as_deref()),
@@ -368,6 +382,7 @@ async fn converse(
         fallbacks,
     })
     .reviewing(desk)
+    .within(run.attempt.as_ref().map(|attempt| &attempt.budget))
     .with_agents(company);
     let work = async {
         let mut stopped = if let Some(restored) = &restored {

@@ -358,7 +358,7 @@ fn sandbox_words(run: &Run<'_>) -> String {
 
 impl Subject<'_> {
     /// The task in words, and what was left out of it.
-    async fn task_text(
+    pub(super) async fn task_text(
         &self,
         run: &Run<'_>,
         checkout: &Checkout,

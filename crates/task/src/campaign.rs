@@ -18,6 +18,7 @@ use serde_json::json;
 pub use self::result::{ChangeReport, StoredChange, TargetResult};
 pub use self::target_error::{RetryDecision, TargetError};
 
+use super::attempts;
 use super::folder::RunFolder;
 use super::job::Job;
 use super::pipeline;
@@ -26,13 +27,12 @@ use super::run::{DEPTH, Run, RunEnvironment, Start, interrupted, interruption};
 use super::signals::Cause;
 use super::workspace::{Checkout, Workspace};
 use crate::world::World;
-use patchwright_agent::state::State;
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_config::{Config, Mode};
 use patchwright_forge::{ForgeError, Repository, same_repository};
 use patchwright_git::blocking;
 use patchwright_git::clone::mirror;
-use patchwright_journal::{self as journal, Entry};
+use patchwright_journal::Entry;
 use patchwright_types::campaign::ErrorClass;
 use patchwright_types::outcome::{Outcome, Spending};
 use patchwright_types::task::{CampaignRequest, Limits, Task};
@@ -103,7 +103,7 @@ impl StartedRun<'_> {
             let text = error.failure.to_string();
             let _ = run.journal(&Entry::Note { text });
         }
-        let spending = spent(run.folder.journal.path()).unwrap_or_else(|failure| {
+        let spending = attempts::spent(&run.folder.path).unwrap_or_else(|failure| {
             run.environment.ui.failure(&failure.to_string());
             most(&run.config.limits)
         });
@@ -223,15 +223,6 @@ fn cancelled(run: &Run<'_>) -> TargetError {
     TargetError { class: ErrorClass::Lost, failure: interruption(&run.environment), decision }
 }
 
-/// What a journal says was used, whichever attempt used it.
-fn spent(journal: &Path) -> Result<Spending> {
-    let mut state = State::default();
-    for line in journal::read(journal)? {
-        state.apply(&line.entry);
-    }
-    Ok(state.total())
-}
-
 /// What a run counts as when nobody can read any more what it has used: all that it may.
 fn most(limits: &Limits) -> Spending {
     Spending { cost_usd: limits.max_cost_usd, cost_is_estimate: true, ..Spending::default() }
@@ -239,9 +230,9 @@ fn most(limits: &Limits) -> Spending {
 
 /// Dollars and tokens of a task's run that is given up before its end.
 pub fn used_by_unfinished(world: &World, task: &Task) -> (f64, i64) {
-    let spending = match RunFolder::unfinished_journal(world, task) {
+    let spending = match RunFolder::unfinished_folder(world, task) {
         Ok(None) => return (0.0, 0),
-        Ok(Some(journal)) => spent(&journal),
+        Ok(Some(folder)) => attempts::spent(&folder),
         Err(failure) => Err(failure),
     };
     let spending = spending.unwrap_or_else(|failure| {

@@ -191,7 +191,7 @@ pub(super) async fn start(
 ) -> Result<Running> {
     let spec = SandboxSpec {
         image: image.clone(),
-        run: run.folder.id.clone(),
+        run: run.own_id(),
         purpose,
         env: BTreeMap::new(),
         limits: run.config.container.clone(),

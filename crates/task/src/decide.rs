@@ -10,6 +10,7 @@ use super::workspace::Workspace;
 use patchwright_agent::StopKind;
 use patchwright_config::Mode;
 use patchwright_sandbox::PreparedImage;
+use patchwright_types::attempts::Attempts;
 use patchwright_types::evidence::{CheckRun, Evidence, Standing};
 use patchwright_types::outcome::{Conclusion, Outcome, Provenance, Spending};
 use patchwright_types::setup::SetupReport;
@@ -44,6 +45,7 @@ pub(super) fn decide(
         judgement: judged.judgement.clone(),
         spending: spending(run, worked),
         provenance: provenance(run, &job.checkout.workspace, image, worked),
+        attempts: Attempts::default(),
     }
 }
 

@@ -1,5 +1,6 @@
-//! The models that go on when the run's own cannot, as the operator lists them: `MODEL`, or `MODEL@URL` for a
-//! server of one's own. Each is asked at its own provider, with that provider's key.
+//! The models beside the run's own, as the operator lists them: those that go on when it cannot, those of several
+//! attempts, and the judge of these. Each is written `MODEL`, or `MODEL@URL` for a server of one's own, and is asked
+//! at its own provider, with that provider's key.
 
 use std::sync::Arc;
 
@@ -21,7 +22,13 @@ use patchwright_tools::registry::ToolSet;
 /// Models of one list at most.
 const MOST: usize = 8;
 
-/// A model that goes on when those before it cannot.
+/// The settings that name such models.
+const FALLBACKS: &str = "fallback-models";
+const ATTEMPTS: &str = "attempt-models";
+const JUDGE: &str = "judge-model";
+
+/// A model beside the run's own.
+#[derive(Clone)]
 pub struct FallbackModel {
     /// As the operator wrote it.
     pub name: String,
@@ -31,20 +38,30 @@ pub struct FallbackModel {
     pub hosted_tools: Vec<ToolDeclaration>,
 }
 
-/// The models of `fallback-models`, each able to be asked.
-///
-/// # Errors
-/// When one is unknown, or has no key.
-pub(crate) fn open(
-    config: &Config,
-    own: &Model,
-    env: &Env,
-    http: &reqwest::Client,
-) -> Result<Vec<FallbackModel>> {
-    resolved(config)?
-        .into_iter()
-        .map(|(name, model)| {
-            let (spec, url) = parts(&name);
+/// All of them, by what they are for.
+#[derive(Clone, Default)]
+pub struct OtherModels {
+    /// They go on when those before them cannot, in this order.
+    pub fallbacks: Vec<FallbackModel>,
+    /// Of attempts, each once; the run's own is not among them.
+    pub attempts: Vec<FallbackModel>,
+    /// It compares attempts, where that is not for the run's own model to do.
+    pub judge: Option<FallbackModel>,
+}
+
+impl OtherModels {
+    /// Each able to be asked.
+    ///
+    /// # Errors
+    /// When one is unknown, or has no key.
+    pub(crate) fn open(
+        config: &Config,
+        own: &Model,
+        env: &Env,
+        http: &reqwest::Client,
+    ) -> Result<OtherModels> {
+        OtherModels::with(config, own, &|key, name, model| {
+            let (spec, url) = parts(name);
             // Where a model of the same provider is asked, the others are too.
             let own_url = config.base_url.as_deref().filter(|_| model.provider == own.provider);
             let is_elsewhere = url.is_some() || model.provider != own.provider;
@@ -55,24 +72,41 @@ pub(crate) fn open(
             };
             // That key is one for the run's own model, whatever its provider.
             let without = is_elsewhere.then(|| env.clone().with(OWN_KEY, ""));
-            let provider = endpoint::open(wanted, &model, without.as_ref().unwrap_or(env), http)
-                .map_err(|failure| of_fallback(failure, &name))?;
-            Ok(FallbackModel::new(config, own, name, model, provider))
+            endpoint::open(wanted, model, without.as_ref().unwrap_or(env), http)
+                .map_err(|failure| asked_for(failure, key, name))
         })
-        .collect()
+    }
+
+    /// The same for replies that are there already.
+    pub(crate) fn offline(
+        config: &Config,
+        own: &Model,
+        provider: &Arc<dyn Provider>,
+    ) -> Result<OtherModels> {
+        OtherModels::with(config, own, &|_, _, _| Ok(Arc::clone(provider)))
+    }
+
+    fn with(config: &Config, own: &Model, provider: &Opener<'_>) -> Result<OtherModels> {
+        let all = |key: &'static str, resolved: Vec<(String, Model)>| {
+            resolved
+                .into_iter()
+                .map(|(name, model)| {
+                    let provider = provider(key, &name, &model)?;
+                    Ok(FallbackModel::new(config, own, name, model, provider))
+                })
+                .collect::<Result<Vec<FallbackModel>>>()
+        };
+        let judge: Vec<String> = config.judge_model.iter().cloned().collect();
+        Ok(OtherModels {
+            fallbacks: all(FALLBACKS, resolved(config)?)?,
+            attempts: all(ATTEMPTS, others(config, ATTEMPTS, &config.attempt_models)?)?,
+            judge: all(JUDGE, others(config, JUDGE, &judge)?)?.pop(),
+        })
+    }
 }
 
-/// The same for replies that are there already.
-pub(crate) fn offline(
-    config: &Config,
-    own: &Model,
-    provider: &Arc<dyn Provider>,
-) -> Result<Vec<FallbackModel>> {
-    let all = resolved(config)?.into_iter();
-    Ok(all
-        .map(|(name, model)| FallbackModel::new(config, own, name, model, Arc::clone(provider)))
-        .collect())
-}
+/// Opens the provider of a model that a setting names.
+type Opener<'a> = dyn Fn(&'static str, &str, &Model) -> Result<Arc<dyn Provider>> + 'a;
 
 impl FallbackModel {
     fn new(
@@ -90,8 +124,17 @@ impl FallbackModel {
         FallbackModel { name, model, provider, hosted_tools }
     }
 
+    /// The configuration of a run in which it is the run's own model.
+    pub(super) fn config(&self, config: &Config, own: &Model) -> Config {
+        let (spec, url) = parts(&self.name);
+        let is_elsewhere = url.is_some() || self.model.provider != own.provider;
+        let base_url = if is_elsewhere { url.map(str::to_owned) } else { config.base_url.clone() };
+        let effort = self.effort(config).map(str::to_owned);
+        Config { model: spec.to_owned(), base_url, effort, wire: None, ..config.clone() }
+    }
+
     /// One of the model's reasoning levels: the one that was asked for, where it has that.
-    fn effort<'a>(&'a self, config: &'a Config) -> Option<&'a str> {
+    pub(super) fn effort<'a>(&'a self, config: &'a Config) -> Option<&'a str> {
         let asked = config.effort.as_ref().filter(|effort| self.model.efforts.contains(effort));
         asked.or(self.model.default_effort.as_ref()).map(String::as_str)
     }
@@ -113,7 +156,25 @@ fn resolved(config: &Config) -> Result<Vec<(String, Model)>> {
                 "several keys of one provider stand in its variable, with commas between them",
             ));
         }
-        let model = model(config, &catalogue, name).map_err(|err| of_fallback(err, name))?;
+        let model =
+            model(config, &catalogue, name).map_err(|err| asked_for(err, FALLBACKS, name))?;
+        all.push((name.clone(), model));
+    }
+    Ok(all)
+}
+
+/// The models that these names name besides the run's own, each once.
+fn others(config: &Config, key: &'static str, names: &[String]) -> Result<Vec<(String, Model)>> {
+    let mut all: Vec<(String, Model)> = Vec::new();
+    if names.len() > MOST {
+        return Err(Failure::usage(format!("`{key}` has more than {MOST} entries")));
+    }
+    for name in names {
+        if *name == config.model || all.iter().any(|(known, _)| known == name) {
+            continue;
+        }
+        let catalogue = Catalogue::load(&config.models)?;
+        let model = model(config, &catalogue, name).map_err(|err| asked_for(err, key, name))?;
         all.push((name.clone(), model));
     }
     Ok(all)
@@ -140,8 +201,8 @@ fn parts(name: &str) -> (&str, Option<&str>) {
     at.map_or((name, None), |at| (&name[..at], Some(&name[at + 1..])))
 }
 
-fn of_fallback(failure: Failure, name: &str) -> Failure {
-    failure.hint(format!("it is asked for by `fallback-models: {name}`"))
+fn asked_for(failure: Failure, key: &str, name: &str) -> Failure {
+    failure.hint(format!("it is asked for by `{key}: {name}`"))
 }
 
 /// The models of a run, with what each can call in its sandbox.
@@ -152,7 +213,7 @@ pub(super) async fn of_run<'a>(
     own: &ToolSet,
 ) -> Result<Fallbacks<'a>> {
     let mut all = Fallbacks { name: run.config.model.clone(), ..Fallbacks::default() };
-    for fallback in &run.world.fallbacks {
+    for fallback in &run.world.others.fallbacks {
         let tools = tools(&run.config, fallback, client, own).await?;
         all.others.push_back(ModelSetup {
             name: fallback.name.clone(),

@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use super::checkpoint;
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
+use patchwright_config::MOST_ATTEMPTS;
 use patchwright_journal::{self as journal, Entry, Journal, Line};
 use patchwright_types::task::{CampaignRequest, PromptRequest, ReviewRequest, Task, TaskKind};
 
@@ -27,9 +28,12 @@ pub struct RunFolder {
     pub recorded: Vec<Line>,
     /// Points to the unfinished run of this task; removed when the run ends.
     pointer: Option<PathBuf>,
-    /// Held until the run ends.
-    _lock: File,
+    /// Held until the run ends; that of an attempt is the run's.
+    _lock: Option<File>,
 }
+
+/// Where the attempts of a run have their folders, by their numbers.
+const ATTEMPTS: &str = "attempts";
 
 impl RunFolder {
     /// Takes the task's lock and opens its unfinished run, or starts a fresh one. `at` fixes the
@@ -43,7 +47,7 @@ impl RunFolder {
         if let Some((id, path)) = unfinished(world, pointer.as_deref(), at)?
             && let Some((id, journal, recorded)) = resume(&id, &path, task, world)?
         {
-            return Ok(RunFolder { id, path, journal, recorded, pointer, _lock: lock });
+            return Ok(RunFolder { id, path, journal, recorded, pointer, _lock: Some(lock) });
         }
         RunFolder::fresh(world, at, pointer, lock)
     }
@@ -67,23 +71,41 @@ impl RunFolder {
         let path = at.map_or_else(|| world.state.join("runs").join(&id), Path::to_path_buf);
         create_private(&path)?;
         set_aside(&path.join("journal.jsonl"))?;
+        set_attempts_aside(&path)?;
         drop_checkpoints(&path)?;
         let journal = Journal::create(&path, world.clock, world.redaction())?;
         if let Some(pointer) = &pointer {
             create_private(&world.state.join("unfinished"))?;
             write_atomically(pointer, id.as_bytes())?;
         }
-        Ok(RunFolder { id, path, journal, recorded: Vec::new(), pointer, _lock: lock })
+        let recorded = Vec::new();
+        Ok(RunFolder { id, path, journal, recorded, pointer, _lock: Some(lock) })
     }
 
-    /// The journal of this task's unfinished run, when there is one on this machine.
+    /// The folder of one of several attempts, inside the run's: with the journal that a killed process left, or a
+    /// fresh one. It is finished with the run.
+    ///
+    /// # Errors
+    /// When it cannot be written, or its journal not be read.
+    pub fn attempt(&self, world: &World, number: u32) -> Result<RunFolder> {
+        let path = attempt_folder(&self.path, number);
+        create_private(&path)?;
+        let (journal, recorded) = if path.join(journal::FILE).exists() {
+            Journal::open(&path, world.clock, world.redaction())?
+        } else {
+            (Journal::create(&path, world.clock, world.redaction())?, Vec::new())
+        };
+        Ok(RunFolder { id: self.id.clone(), path, journal, recorded, pointer: None, _lock: None })
+    }
+
+    /// The folder of this task's unfinished run, when there is one on this machine.
     ///
     /// # Errors
     /// When it is not readable which run that is.
-    pub fn unfinished_journal(world: &World, task: &Task) -> Result<Option<PathBuf>> {
+    pub fn unfinished_folder(world: &World, task: &Task) -> Result<Option<PathBuf>> {
         let pointer = pointer(world, task, key(task, None));
         let unfinished = unfinished(world, Some(&pointer), None)?;
-        Ok(unfinished.map(|(_, path)| path.join(journal::FILE)))
+        Ok(unfinished.map(|(_, path)| path))
     }
 
     /// Writes a file of the run, whole or not at all, with mode 0600.
@@ -98,6 +120,9 @@ impl RunFolder {
         // Nobody needs them any more, and nobody has judged what is in them. What stays is removed with the
         // folder.
         let _ = drop_checkpoints(&self.path);
+        for attempt in attempt_folders(&self.path) {
+            let _ = drop_checkpoints(&attempt);
+        }
         if let Some(pointer) = &self.pointer {
             // A pointer that stays only leads to a finished journal, which `begin` ignores.
             let _ = fs::remove_file(pointer);
@@ -115,6 +140,17 @@ impl RunFolder {
     pub fn find<T>(&self, pick: impl FnMut(&Entry) -> Option<T>) -> Option<T> {
         self.recorded.iter().rev().map(|line| &line.entry).find_map(pick)
     }
+}
+
+/// Where one of a run's attempts has its folder.
+pub(super) fn attempt_folder(run: &Path, number: u32) -> PathBuf {
+    run.join(ATTEMPTS).join(number.to_string())
+}
+
+/// The folders of a run's attempts that were begun, in the order of their numbers.
+pub(super) fn attempt_folders(run: &Path) -> Vec<PathBuf> {
+    let all = (1..=MOST_ATTEMPTS).map(|number| attempt_folder(run, number));
+    all.filter(|path| path.is_dir()).collect()
 }
 
 /// What makes two runs the same work: one at a time per issue, output folder, or prompt in a place.
@@ -277,6 +313,21 @@ fn set_aside(journal: &Path) -> Result<()> {
         fs::rename(journal, &old).map_err(|err| unwritable(journal, err))?;
     }
     Ok(())
+}
+
+/// The attempts of an ended run in a fixed output folder are none of the new one's.
+fn set_attempts_aside(run: &Path) -> Result<()> {
+    let (folder, old) = (run.join(ATTEMPTS), run.join("attempts.old"));
+    if !folder.exists() {
+        return Ok(());
+    }
+    match fs::remove_dir_all(&old) {
+        Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
+            return Err(unwritable(&old, err));
+        }
+        Ok(()) | Err(_) => {}
+    }
+    fs::rename(&folder, &old).map_err(|err| unwritable(&folder, err))
 }
 
 /// Removes the trees of a run that is not resumed any more.

@@ -20,6 +20,8 @@
 
 use std::path::PathBuf;
 
+use futures_util::future::BoxFuture;
+
 use super::admit;
 use super::agent_phase::{self, AgentResult, Phase};
 use super::brief::Brief;
@@ -30,7 +32,7 @@ use super::publish::{self, Origin};
 use super::run::{Run, RunEnvironment, Start};
 use super::settle::JudgedChange;
 use super::workspace::{Checkout, Rules, Workspace};
-use super::{authorship, base_moved, decide, guard, salvage};
+use super::{attempts, authorship, base_moved, decide, guard, salvage};
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
@@ -224,16 +226,56 @@ pub(super) async fn carry_out(
     let packed = (rules.workspace().base == workspace.base).then_some(&tree);
     let (checks, image) = prepare(run, rules, packed, workspace, progress).await?;
     let baseline = baseline(run, job, &checks, &image, &tree, progress).await?;
-    let brief = Brief::of_job(run, job, &checks, &baseline).await?;
+    let prepared = Prepared { checks, image, baseline };
+    let Finished { worked, judged, mut outcome } = match attempts::wanted(run, job) {
+        Some(count) => {
+            // Each attempt packs its own.
+            drop(tree);
+            attempts::carry_out(run, job, &prepared, progress, count).await?
+        }
+        None => attempt(run, job, &prepared, Some(tree), progress).await?,
+    };
+    salvage::write(run, workspace, &mut outcome, &judged)?;
+    salvage::write_report(run, &outcome, None);
+    Ok(Finished { worked, judged, outcome })
+}
+
+/// What the work starts from, however often it is attempted.
+pub(super) struct Prepared {
+    pub checks: Checks,
+    pub image: PreparedImage,
+    /// How the checks came out before anything is changed.
+    pub baseline: Vec<CheckRun>,
+}
+
+/// The work, once: agent → judgement → checks again → outcome. `tree` is the workspace's, where that is packed.
+/// Boxed, because the compiler looks into all that a future is made of, and this is most of the program.
+pub(super) fn attempt<'f>(
+    run: &'f Run<'f>,
+    job: &'f Job<'f>,
+    prepared: &'f Prepared,
+    tree: Option<Packed>,
+    progress: &'f Progress,
+) -> BoxFuture<'f, Result<Finished>> {
+    Box::pin(once(run, job, prepared, tree, progress))
+}
+
+async fn once(
+    run: &Run<'_>,
+    job: &Job<'_>,
+    prepared: &Prepared,
+    tree: Option<Packed>,
+    progress: &Progress,
+) -> Result<Finished> {
+    let Checkout { workspace, rules } = job.checkout;
+    let Prepared { checks, image, baseline } = prepared;
+    let brief = Brief::of_job(run, job, checks, baseline).await?;
     // The last moment before money is spent.
     progress.must_be_alone(run).await?;
     progress.phase("Working on it");
-    let worked = if let Some(worked) = agent_phase::recorded(run, &baseline, &brief) {
+    let worked = if let Some(worked) = agent_phase::recorded(run, baseline, &brief) {
         worked
     } else {
-        let (image, checks, baseline) = (&image, &checks, baseline.as_slice());
-        let has_baseline = job.baseline != Baseline::None;
-        let start_tree = job.start_tree;
         let phase = Phase {
             run,
             workspace,
@@ -241,22 +283,24 @@ pub(super) async fn carry_out(
             rules,
             checks,
             baseline,
-            has_baseline,
-            start_tree,
+            has_baseline: job.baseline != Baseline::None,
+            start_tree: job.start_tree,
             names_its_change: job.names_its_change(),
             progress,
+        };
+        let tree = match tree {
+            Some(tree) => tree,
+            None => run.pack(workspace).await?,
         };
         agent_phase::work(&phase, tree, brief).await?
     };
     // What the checks of the change need may have been installed meanwhile.
-    let image = worked.image.as_ref().unwrap_or(&image);
+    let image = worked.image.as_ref().unwrap_or(image);
     let requester = authorship::requester(run).await;
     let judged = JudgedChange::new(run, job, &worked, requester.as_deref())?;
-    let evidence = evidence(run, job, &checks, image, (&worked, &judged), progress).await?;
+    let evidence = evidence(run, job, checks, image, (&worked, &judged), progress).await?;
     run.journal_reached()?;
-    let mut outcome = decide::decide(run, job, image, &worked, &judged, evidence);
-    salvage::write(run, workspace, &mut outcome, &judged)?;
-    salvage::write_report(run, &outcome, None);
+    let outcome = decide::decide(run, job, image, &worked, &judged, evidence);
     Ok(Finished { worked, judged, outcome })
 }
 

@@ -72,6 +72,7 @@ impl Run<'_> {
             None if !commands.is_empty() => Some(self.pack(workspace).await?),
             Some(_) | None => None,
         };
+        let own_id = self.own_id();
         let spec = ImageSpec {
             repository: workspace.identity(&self.world.state),
             image: self.config.image.as_deref(),
@@ -91,7 +92,7 @@ impl Run<'_> {
             root_files: &rules.workspace().root_files().await?,
             lock_files: &workspace.lock_files().await?,
             tree: tree.or(packed.as_ref()),
-            run: &self.folder.id,
+            run: &own_id,
         };
         let prepared = self.world.sandbox.prepare(&spec).await;
         let mut image = prepared.map_err(|error| called(error, &self.config, &plan, &commands))?;

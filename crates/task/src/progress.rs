@@ -55,6 +55,14 @@ pub struct Progress {
     comment: Option<Comment>,
     /// Another run has the work: this one says nothing more in public.
     yielded: AtomicBool,
+    /// It speaks for one of several attempts, called so; the comment is the run's.
+    attempt: Option<OfAttempt>,
+}
+
+/// What one of several attempts needs to say how it goes.
+struct OfAttempt {
+    name: String,
+    changed: Option<watch::Sender<u64>>,
 }
 
 struct Comment {
@@ -86,7 +94,21 @@ impl Progress {
             ended: None,
         };
         let state = Arc::new(Mutex::new(state));
-        Progress { ui: run.environment.ui, state, comment: None, yielded: AtomicBool::new(false) }
+        let (ui, yielded) = (run.environment.ui, AtomicBool::new(false));
+        Progress { ui, state, comment: None, yielded, attempt: None }
+    }
+
+    /// For one of several attempts: it names itself with each phase. Plans are not shown, for they would replace
+    /// each other.
+    pub(super) fn of_attempt(&self, ui: Ui, name: String) -> Progress {
+        let changed = self.comment.as_ref().map(|comment| comment.changed.clone());
+        Progress {
+            ui,
+            state: Arc::clone(&self.state),
+            comment: None,
+            yielded: AtomicBool::new(false),
+            attempt: Some(OfAttempt { name, changed }),
+        }
     }
 
     /// Says 👀, takes the label off, and posts the comment. Without the permission to comment the
@@ -154,12 +176,18 @@ impl Progress {
     pub fn phase(&self, name: &str) {
         self.ui.say(&name.to_lowercase());
         self.ui.event(&json!({ "is": "phase", "phase": name }));
-        self.edit(|state| name.clone_into(&mut state.phase));
+        let shown = match &self.attempt {
+            Some(attempt) => format!("{}: {name}", attempt.name),
+            None => name.to_owned(),
+        };
+        self.edit(|state| state.phase = shown);
     }
 
     /// The plan as the model has it now.
     pub fn plan(&self, plan: &Plan) {
-        self.edit(|state| state.plan = plan.clone());
+        if self.attempt.is_none() {
+            self.edit(|state| state.plan = plan.clone());
+        }
     }
 
     /// The final state, with the link.
@@ -190,8 +218,10 @@ impl Progress {
 
     fn edit(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.state.lock());
-        if let Some(comment) = &self.comment {
-            comment.changed.send_modify(|version| *version += 1);
+        let own = self.comment.as_ref().map(|comment| &comment.changed);
+        let of_run = self.attempt.as_ref().and_then(|attempt| attempt.changed.as_ref());
+        if let Some(changed) = own.or(of_run) {
+            changed.send_modify(|version| *version += 1);
         }
     }
 

@@ -262,7 +262,7 @@ async fn fallbacks<'a>(
     own: &ToolSet,
 ) -> Result<Fallbacks<'a>> {
     let mut all = Fallbacks { name: recording.config.model.clone(), ..Fallbacks::default() };
-    for fallback in &world.fallbacks {
+    for fallback in &world.others.fallbacks {
         let tools = fallbacks::tools(&recording.config, fallback, &running.client, own).await?;
         let tools =
             if recording.with_agents { tools.with_agents(&fallback.model, "")? } else { tools };

@@ -16,6 +16,7 @@ use super::signals;
 use super::signals::Cause;
 use super::workspace::{Rules, Workspace};
 use crate::world::World;
+use patchwright_agent::budget::SharedBudget;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, FailureKind, Hint, Result};
 use patchwright_base::ui::Ui;
@@ -91,6 +92,17 @@ pub struct Run<'a> {
     pub setup: Arc<Mutex<SetupReport>>,
     /// Servers beside its sandboxes.
     pub services: Arc<RunServices>,
+    /// It is one of several attempts at the work of a run.
+    pub attempt: Option<OneOfMany>,
+}
+
+/// What makes an attempt one of several.
+#[derive(Clone, Debug)]
+pub struct OneOfMany {
+    /// From 1.
+    pub number: u32,
+    /// What all of them may use together.
+    pub budget: Arc<SharedBudget>,
 }
 
 /// What a run starts with.
@@ -142,6 +154,7 @@ impl<'a> Start<'a> {
             network: Arc::default(),
             setup: Arc::default(),
             services: Arc::default(),
+            attempt: None,
         }
     }
 }
@@ -182,6 +195,14 @@ impl Run<'_> {
     /// Appends to the journal.
     pub fn journal(&self, entry: &Entry) -> Result<()> {
         self.folder.journal.append(entry).map(drop)
+    }
+
+    /// What its sandboxes and its conversation are called by: each attempt has its own.
+    pub(super) fn own_id(&self) -> String {
+        match &self.attempt {
+            Some(OneOfMany { number, .. }) => format!("{}-attempt-{number}", self.folder.id),
+            None => self.folder.id.clone(),
+        }
     }
 
     /// What the run is about, for titles: `acme/web#7`, or the prompt's beginning.
@@ -277,7 +298,7 @@ impl Run<'_> {
         }
     }
 
-    fn journal_start(&self) -> Result<()> {
+    pub(super) fn journal_start(&self) -> Result<()> {
         if !self.folder.recorded.is_empty() {
             let began = self.folder.find(|entry| match entry {
                 Entry::RunStarted { version, .. } => Some(version.clone()),
@@ -286,11 +307,14 @@ impl Run<'_> {
             let began = began.filter(|version| version != patchwright_base::VERSION);
             let began = began.map(|version| format!(", which Patchwright {version} began"));
             let began = began.unwrap_or_default();
-            self.environment.ui.say(&format!("going on with run {}{began}", self.folder.id));
+            let of = self.attempt.as_ref().map_or("run ", |_| "this attempt of run ");
+            self.environment.ui.say(&format!("going on with {of}{}{began}", self.folder.id));
             return self.journal(&Entry::Note { text: "resumed".to_owned() });
         }
-        self.environment.ui.say(&format!("run {}", self.folder.id));
-        self.environment.ui.event(&json!({ "is": "run", "run": self.folder.id }));
+        if self.attempt.is_none() {
+            self.environment.ui.say(&format!("run {}", self.folder.id));
+            self.environment.ui.event(&json!({ "is": "run", "run": self.folder.id }));
+        }
         self.journal(&Entry::RunStarted {
             run: self.folder.id.clone(),
             version: patchwright_base::VERSION.to_owned(),

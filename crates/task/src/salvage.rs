@@ -1,8 +1,11 @@
 //! The files that every run leaves, however it ended: `change.patch`, `held-back.patch`, `plan.md`,
 //! `report.html`, `result.json`.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
+use super::folder::attempt_folder;
 use super::run::Run;
 use super::settle::JudgedChange;
 use super::workspace::Workspace;
@@ -121,7 +124,7 @@ pub(super) fn write_page(
     reviewed: Option<&Reviewed>,
     pages: &html::Pages,
 ) {
-    let (lines, damage) = readable_lines(run);
+    let (lines, damage) = readable_lines(run, outcome);
     let recorded = sub_agent_log::lanes(&lines);
     let agents: Vec<html::Agent> = recorded
         .into_iter()
@@ -206,7 +209,13 @@ pub fn result(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) -
         "published": published,
         "folder": run.folder.path,
     });
-    let agents = agents(run);
+    if let Value::Object(fields) = &mut whole
+        && !outcome.attempts.is_empty()
+    {
+        let attempts = serde_json::to_value(&outcome.attempts).unwrap_or_default();
+        fields.insert("attempts".to_owned(), attempts);
+    }
+    let agents = agents(run, outcome);
     if let Value::Object(fields) = &mut whole
         && !agents.is_empty()
     {
@@ -218,12 +227,20 @@ pub fn result(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) -
 
 /// What the journal has, up to where it is damaged. That it is, is said: a report without a part of it looks like
 /// a run in which less happened.
-fn readable_lines(run: &Run<'_>) -> (Vec<Line>, Option<Failure>) {
-    let (lines, damage) = journal::read_until_damage(run.folder.journal.path());
+fn readable_lines(run: &Run<'_>, outcome: &Outcome) -> (Vec<Line>, Option<Failure>) {
+    let (lines, damage) = journal::read_until_damage(&conversation(run, outcome));
     if let Some(damage) = &damage {
         run.environment.ui.failure(&damage.to_string());
     }
     (lines, damage)
+}
+
+/// The journal that has the conversation: that of the attempt that was kept, where there were several.
+fn conversation(run: &Run<'_>, outcome: &Outcome) -> PathBuf {
+    match outcome.attempts.chosen {
+        0 => run.folder.journal.path().to_owned(),
+        number => attempt_folder(&run.folder.path, number).join(journal::FILE),
+    }
 }
 
 /// Which agent this is: `agent-1 (explorer, gpt-5.3-codex)`.
@@ -232,8 +249,8 @@ fn who(lane: &SubAgentLog) -> String {
 }
 
 /// What each sub-agent was and used, in a form for programs.
-fn agents(run: &Run<'_>) -> Vec<Value> {
-    let (lines, _) = journal::read_until_damage(run.folder.journal.path());
+fn agents(run: &Run<'_>, outcome: &Outcome) -> Vec<Value> {
+    let (lines, _) = journal::read_until_damage(&conversation(run, outcome));
     let agent = |lane: &SubAgentLog| {
         json!({
             "id": lane.id,

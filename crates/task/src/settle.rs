@@ -68,7 +68,7 @@ impl JudgedChange {
             &run.world.redactor,
             &outbound(worked),
         );
-        let title = title_of(run, job, worked);
+        let title = title_of(run, job, &worked.stopped.final_message);
         if !matches!(job.subject, Subject::Exec(_)) {
             judgement.violations.extend(title::violation(&run.config, &title));
         }
@@ -83,7 +83,9 @@ impl JudgedChange {
         };
         let held_back_patch = held_back_patch(workspace, whole, kept.as_ref(), &mut judgement)?;
         let commit = match &kept {
-            Some(kept) => Some(make_commit(run, job, kept, worked, (&title, requester))?),
+            Some(kept) => {
+                Some(make_commit(run, job, kept, &worked.stopped.final_message, requester)?)
+            }
             None => None,
         };
         if judgement.leaks() {
@@ -146,25 +148,27 @@ fn held_back_patch(
 }
 
 /// The subject of the commit, which is the title of a pull request too.
-fn title_of(run: &Run<'_>, job: &Job<'_>, worked: &AgentResult) -> String {
+fn title_of(run: &Run<'_>, job: &Job<'_>, final_message: &str) -> String {
     match job.commit_title {
         Some(title) => title::fitting(&run.config, title),
-        None => title::of_run(run, &worked.stopped.final_message),
+        None => title::of_run(run, final_message),
     }
 }
 
-fn make_commit(
+/// The commit of a change on the base. `requester` is the co-author who asked for the work.
+pub(super) fn make_commit(
     run: &Run<'_>,
     job: &Job<'_>,
     change: &Change,
-    worked: &AgentResult,
-    (title, requester): (&str, Option<&str>),
+    final_message: &str,
+    requester: Option<&str>,
 ) -> Result<Oid> {
     let words = match job.commit_title {
-        Some(_) => worked.stopped.final_message.clone(),
-        None => words_of(worked),
+        Some(_) => final_message.to_owned(),
+        None => words_of(final_message),
     };
-    let message = commit_message::commit_message(title, &words, &[]);
+    let title = title_of(run, job, final_message);
+    let message = commit_message::commit_message(&title, &words, &[]);
     let spec = commit::CommitSpec {
         author: authorship::author(&run.config),
         committer: authorship::committer(&run.config),
@@ -180,8 +184,8 @@ fn make_commit(
 }
 
 /// The model's last message without its first line, which has become the subject.
-fn words_of(worked: &AgentResult) -> String {
-    let message = worked.stopped.final_message.trim_start();
+fn words_of(final_message: &str) -> String {
+    let message = final_message.trim_start();
     message.split_once('\n').map(|(_, rest)| rest.trim().to_owned()).unwrap_or_default()
 }
 

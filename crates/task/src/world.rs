@@ -6,7 +6,7 @@ use std::sync::Arc;
 use secrecy::SecretString;
 use url::Url;
 
-use crate::fallbacks::{self, FallbackModel};
+use crate::fallbacks::{FallbackModel, OtherModels};
 use crate::signing;
 use patchwright_base::clock::Clock;
 use patchwright_base::env::{Env, SETUP_SECRET};
@@ -36,14 +36,15 @@ use patchwright_tools::registry::ToolSet;
 /// Sandboxes that wait for runs in a process that has one run.
 const WARM_OF_ONE: usize = 0;
 
-/// Everything a run needs of the outside.
+/// Everything a run needs of the outside. Cheap to clone, but for the lists of models.
+#[derive(Clone)]
 pub struct World {
     forge: Option<Arc<dyn Forge>>,
     pub provider: Arc<dyn Provider>,
     /// The model that `provider` is asked for.
     pub model: Model,
-    /// The models that go on when it cannot.
-    pub fallbacks: Vec<FallbackModel>,
+    /// The models beside it: fallbacks, those of attempts, the judge.
+    pub others: OtherModels,
     /// Tools that the model's provider runs.
     pub hosted_tools: Vec<ToolDeclaration>,
     /// Of MCP servers over HTTP, with their secrets.
@@ -67,15 +68,15 @@ pub struct World {
 struct Models {
     provider: Arc<dyn Provider>,
     model: Model,
-    fallbacks: Vec<FallbackModel>,
+    others: OtherModels,
 }
 
 impl Models {
     fn open(config: &Config, env: &Env, http: &reqwest::Client) -> Result<Models> {
         let model = model(config)?;
         let provider = endpoint::open(config.endpoint(), &model, env, http)?;
-        let fallbacks = fallbacks::open(config, &model, env, http)?;
-        Ok(Models { provider, model, fallbacks })
+        let others = OtherModels::open(config, &model, env, http)?;
+        Ok(Models { provider, model, others })
     }
 }
 
@@ -111,7 +112,7 @@ impl World {
         Ok(World {
             forge: Some(forge),
             provider: endpoint::open(config.endpoint(), &model, env, &http)?,
-            fallbacks: fallbacks::open(config, &model, env, &http)?,
+            others: OtherModels::open(config, &model, env, &http)?,
             hosted_tools: hosted::declarations(&config.hosted_tools, model.wire)?,
             mcp_headers,
             model,
@@ -152,8 +153,8 @@ impl World {
         env: &Env,
     ) -> Result<World> {
         let model = unchecked_model(config)?;
-        let fallbacks = fallbacks::offline(config, &model, &provider)?;
-        let models = Models { provider, model, fallbacks };
+        let others = OtherModels::offline(config, &model, &provider)?;
+        let models = Models { provider, model, others };
         World::around(forge, models, config, common, env, http::client()?).await
     }
 
@@ -165,7 +166,7 @@ impl World {
         env: &Env,
         http: reqwest::Client,
     ) -> Result<World> {
-        let Models { provider, model, fallbacks } = models;
+        let Models { provider, model, others } = models;
         let state = state_dir(common, env)?;
         // A key that cannot be used is said before anything is asked of anybody.
         let signing_key = if forge.is_some() { signing::key(config, env)? } else { None };
@@ -175,7 +176,7 @@ impl World {
             forge,
             provider,
             model,
-            fallbacks,
+            others,
             sandbox: sandbox(config, env, &state, WARM_OF_ONE).await?,
             clock: Clock::new(env)?,
             hosted_tools,
@@ -187,6 +188,19 @@ impl World {
             http,
             git_token: server.zip(env.github_token()),
         })
+    }
+
+    /// The same world for a run whose own model is another one. It has the fallbacks of this one.
+    pub(crate) fn with_model(&self, other: &FallbackModel) -> World {
+        let mut others = self.others.clone();
+        others.fallbacks.retain(|fallback| fallback.name != other.name);
+        World {
+            provider: Arc::clone(&other.provider),
+            model: other.model.clone(),
+            hosted_tools: other.hosted_tools.clone(),
+            others,
+            ..self.clone()
+        }
     }
 
     /// The forge.

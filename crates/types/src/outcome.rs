@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::attempts::Attempts;
 use super::plan::Plan;
 use crate::calls::ToolUse;
 use crate::evidence::Evidence;
@@ -33,6 +34,9 @@ pub struct Outcome {
     pub judgement: Judgement,
     pub spending: Spending,
     pub provenance: Provenance,
+    /// The attempts of which this is the best, where there were several.
+    #[serde(default, skip_serializing_if = "Attempts::is_empty")]
+    pub attempts: Attempts,
 }
 
 /// The closed list of ways in which a run can end. `result.json`, the journal, reports and outputs all

@@ -122,6 +122,20 @@ pub struct AgentLimits {
     /// Models that go on when that one is out, limited, out of quota or refuses, in this order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallback_models: Vec<String>,
+    /// Attempts at the work in each repository, of which the best by the checks is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 8))]
+    pub attempts: Option<u32>,
+    /// Their models, in turn.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attempt_models: Vec<String>,
+    /// How many are worked on at the same time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 8))]
+    pub attempts_at_once: Option<u32>,
+    /// The model that compares attempts which are equal by their checks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judge_model: Option<String>,
     pub effort: Option<String>,
     #[schemars(range(min = 1))]
     pub max_turns: Option<u32>,

@@ -10,7 +10,7 @@ use super::cron::Crontab;
 use super::reader::SpecError;
 use super::{template, window};
 use patchwright_base::duration::parse_duration;
-use patchwright_config::output_schema;
+use patchwright_config::{MOST_ATTEMPTS, output_schema};
 use patchwright_forge::RepositoryId;
 
 const MOST_NAME: usize = 50;
@@ -192,6 +192,14 @@ impl SpecErrors {
         let agent = &campaign.agent;
         self.filled("agent.model", agent.model.as_deref());
         self.filled("agent.effort", agent.effort.as_deref());
+        self.filled("agent.judge-model", agent.judge_model.as_deref());
+        for (key, count) in
+            [("agent.attempts", agent.attempts), ("agent.attempts-at-once", agent.attempts_at_once)]
+        {
+            if count.is_some_and(|count| !(1..=MOST_ATTEMPTS).contains(&count)) {
+                self.say(key, format!("must be from 1 to {MOST_ATTEMPTS}"));
+            }
+        }
         self.at_least("agent.max-turns", agent.max_turns, &1);
         self.at_least("agent.max-tokens", agent.max_tokens, &1);
         self.dollars("agent.max-cost-usd", agent.max_cost_usd);

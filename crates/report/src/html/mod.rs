@@ -14,7 +14,7 @@ mod findings;
 mod markdown;
 mod record;
 pub(crate) mod shown;
-mod tables;
+pub(super) mod tables;
 mod timeline;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -22,7 +22,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use self::files::Files;
 use self::timeline::{Scale, Timeline};
 use super::content_security_policy::{Forms, content_security_policy};
-use super::{sections, setup};
+use super::{attempts, sections, setup};
 use patchwright_base::text;
 use patchwright_journal::Line;
 use patchwright_types::outcome::{Outcome, Spending};
@@ -211,6 +211,10 @@ fn judged(report: &Report<'_>) -> Vec<Section> {
     let checks = outcome.evidence.rows.len();
     let count = if checks > 0 { checks.to_string() } else { none() };
     add("evidence", "Evidence", count, evidence::section(&outcome.evidence));
+    if !outcome.attempts.is_empty() {
+        let count = outcome.attempts.all.len().to_string();
+        add("attempts", "Attempts", count, attempts::page(&outcome.attempts));
+    }
     if !outcome.plan.steps.is_empty() {
         add("plan", "Plan", outcome.plan.steps.len().to_string(), calls::plan(&outcome.plan));
     }

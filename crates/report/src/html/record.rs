@@ -276,6 +276,15 @@ fn event(entry: &Entry) -> Option<(String, Option<&str>)> {
         Entry::Restored { .. } => {
             "The run goes on in a fresh sandbox, from its last checkpoint".to_owned()
         }
+        Entry::AttemptStarted { attempt, model } => {
+            format!("Attempt {attempt} began, with {}", line(model))
+        }
+        Entry::AttemptEnded { report, .. } => {
+            format!("Attempt {} {}", report.attempt, report.end.words())
+        }
+        Entry::Selected { attempts, .. } => {
+            format!("Attempt {} was chosen: {}", attempts.chosen, line(&attempts.why))
+        }
         Entry::Note { text } => line(text),
         Entry::Closed => "Closed".to_owned(),
         Entry::Reopened => "Opened again".to_owned(),

@@ -13,7 +13,7 @@ use patchwright_types::outcome::{Outcome, Spending};
 /// Rows of a list.
 const MAX_ROWS: usize = 300;
 /// The class of a column of numbers.
-pub(super) const NUMBER: &str = "number";
+pub(crate) const NUMBER: &str = "number";
 
 /// Why a change was refused, what to look at, and what was held back.
 pub(super) fn judgement(judgement: &Judgement) -> Markup {
@@ -60,7 +60,7 @@ fn more(count: usize) -> Markup {
 }
 
 /// A table that can be wider than a phone. Its columns are names with their class.
-pub(super) fn table(label: &str, head: &[(&str, &str)], rows: &Markup) -> Markup {
+pub(crate) fn table(label: &str, head: &[(&str, &str)], rows: &Markup) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label=(label) {
             table {

@@ -231,7 +231,8 @@ fn kind(lane: &SubAgentLog, tools: &ToolSet, world: &World) -> Result<Kind> {
         };
         Ok(KindFallback { at, name: fallback.name.clone(), kind: Box::new(kind) })
     };
-    let fallbacks = world.fallbacks.iter().enumerate().map(fallback).collect::<Result<Vec<_>>>()?;
+    let fallbacks =
+        world.others.fallbacks.iter().enumerate().map(fallback).collect::<Result<Vec<_>>>()?;
     Ok(Kind {
         name: lane.kind.clone(),
         effort: None,

@@ -193,5 +193,6 @@ fn without_work(run: &Run<'_>, conclusion: Conclusion, message: &str) -> Outcome
             run_url: run.environment.run_url.clone(),
             ..patchwright_types::outcome::Provenance::default()
         },
+        attempts: patchwright_types::attempts::Attempts::default(),
     }
 }

@@ -18,6 +18,7 @@ use patchwright_review::finding::{Finding, MOST_FINDINGS, Priority, Verdict};
 use patchwright_review::incremental::{KnownFinding, is_same_title};
 use patchwright_sandbox::PreparedImage;
 use patchwright_tools::review::ReviewContext;
+use patchwright_types::attempts::Attempts;
 use patchwright_types::evidence::Evidence;
 use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::plan::Plan;
@@ -275,5 +276,6 @@ pub fn outcome(reviewed: &Reviewed, plan: Plan) -> Outcome {
         judgement: patchwright_policy::Judgement::default(),
         spending: reviewed.spending.clone(),
         provenance: reviewed.provenance.clone(),
+        attempts: Attempts::default(),
     }
 }
