@@ -86,6 +86,7 @@ mod mcp; // MCP servers: real ones, bad ones, over standard streams and HTTP, in
 mod mentions; // comments that ask for something: which count, and what they ask
 mod messages_wire; // Anthropic's Messages: requests to bodies, headers and errors over HTTP
 mod model_server; // the model server of these tests against the rules of the providers
+mod otel; // traces, metrics and logs at a collector: what arrives, what never does, and collectors that are gone
 mod parity; // one table of cases for Docker and the local sandbox
 mod patch_commands; // `apply_patch` in commands: as a program, and as the whole command
 mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary
