@@ -33,8 +33,11 @@ fn main() -> ExitCode {
     let ui = cli.command.ui(&env, redactor);
     let format = if env.logs_json() { telemetry::Format::Json } else { telemetry::Format::Text };
     let level = cli.command.log_level(format == telemetry::Format::Json);
-    let (otel, otel_warnings) =
-        if cli.command.works() { patchwright_otel::start(&env, redactor) } else { Default::default() };
+    let (otel, otel_warnings) = if cli.command.works() {
+        patchwright_otel::start(&env, redactor)
+    } else {
+        Default::default()
+    };
     let other = otel.and_then(|otel| otel.log_layer()).map(|layer| layer.boxed());
     telemetry::start(level, env.var("RUST_LOG"), format, redactor, other);
     for warning in warnings(&cli, &env, &former).into_iter().chain(otel_warnings) {

@@ -191,8 +191,7 @@ impl Seen {
         let wrong = |err: prost::DecodeError| format!("{path}: {err}");
         match path {
             "/v1/traces" => {
-                let request =
-                    ExportTraceServiceRequest::decode(body.clone()).map_err(wrong)?;
+                let request = ExportTraceServiceRequest::decode(body.clone()).map_err(wrong)?;
                 for of in request.resource_spans {
                     self.resource(&of.resource.unwrap_or_default().attributes);
                     let spans = of.scope_spans.into_iter().flat_map(|scope| scope.spans);
@@ -203,8 +202,7 @@ impl Seen {
                 }
             }
             "/v1/metrics" => {
-                let request =
-                    ExportMetricsServiceRequest::decode(body.clone()).map_err(wrong)?;
+                let request = ExportMetricsServiceRequest::decode(body.clone()).map_err(wrong)?;
                 for of in request.resource_metrics {
                     self.resource(&of.resource.unwrap_or_default().attributes);
                     self.metrics
@@ -215,8 +213,7 @@ impl Seen {
                 let request = ExportLogsServiceRequest::decode(body.clone()).map_err(wrong)?;
                 for of in request.resource_logs {
                     self.resource(&of.resource.unwrap_or_default().attributes);
-                    self.logs
-                        .extend(of.scope_logs.into_iter().flat_map(|scope| scope.log_records));
+                    self.logs.extend(of.scope_logs.into_iter().flat_map(|scope| scope.log_records));
                 }
             }
             other => return Err(format!("there is no `{other}`")),

@@ -51,8 +51,9 @@ impl Sender {
     pub(crate) fn trouble(&self) -> Option<String> {
         let trouble = self.0.trouble.lock();
         let times = if trouble.failed == 1 { "request" } else { "requests" };
-        (trouble.failed > 0)
-            .then(|| format!("{} {times} to the collector failed: {}", trouble.failed, trouble.last))
+        (trouble.failed > 0).then(|| {
+            format!("{} {times} to the collector failed: {}", trouble.failed, trouble.last)
+        })
     }
 
     fn failed(&self, why: &str) {

@@ -10,8 +10,20 @@ use patchwright_provider::item::Usage;
 
 /// In tokens.
 const TOKENS: [f64; 14] = [
-    1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0,
-    4_194_304.0, 16_777_216.0, 67_108_864.0,
+    1.0,
+    4.0,
+    16.0,
+    64.0,
+    256.0,
+    1024.0,
+    4096.0,
+    16_384.0,
+    65_536.0,
+    262_144.0,
+    1_048_576.0,
+    4_194_304.0,
+    16_777_216.0,
+    67_108_864.0,
 ];
 
 /// In seconds, for one request or call.
@@ -19,8 +31,7 @@ const SECONDS: [f64; 14] =
     [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 
 /// In seconds, for a whole run.
-const LONG_SECONDS: [f64; 10] =
-    [1.0, 5.0, 15.0, 60.0, 180.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0];
+const LONG_SECONDS: [f64; 10] = [1.0, 5.0, 15.0, 60.0, 180.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0];
 
 pub(crate) struct Instruments {
     tokens: Histogram<u64>,
@@ -87,8 +98,7 @@ impl Instruments {
 
     /// A run that has ended.
     pub(crate) fn ran(&self, took: Duration, kind: &'static str, conclusion: &'static str) {
-        let of =
-            [KeyValue::new(names::KIND, kind), KeyValue::new(names::CONCLUSION, conclusion)];
+        let of = [KeyValue::new(names::KIND, kind), KeyValue::new(names::CONCLUSION, conclusion)];
         self.runs.record(took.as_secs_f64(), &of);
     }
 }

@@ -15,7 +15,6 @@ pub(crate) const REASONING: &str = "gen_ai.usage.reasoning.output_tokens";
 pub(crate) const TOKEN_TYPE: &str = "gen_ai.token.type";
 pub(crate) const AGENT_NAME: &str = "gen_ai.agent.name";
 pub(crate) const AGENT_ID: &str = "gen_ai.agent.id";
-pub(crate) const CONVERSATION: &str = "gen_ai.conversation.id";
 pub(crate) const TOOL_NAME: &str = "gen_ai.tool.name";
 pub(crate) const TOOL_CALL: &str = "gen_ai.tool.call.id";
 pub(crate) const TOOL_ARGUMENTS: &str = "gen_ai.tool.call.arguments";

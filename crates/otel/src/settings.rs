@@ -85,9 +85,7 @@ fn wants(env: &Env, signal: Signal) -> Result<bool, String> {
         ));
     }
     if let Some((compression, name)) = of("COMPRESSION").filter(|(it, _)| it != "none") {
-        return Err(format!(
-            "`{name}` is `{compression}`, and only `none` is known; leave it out"
-        ));
+        return Err(format!("`{name}` is `{compression}`, and only `none` is known; leave it out"));
     }
     Ok(true)
 }

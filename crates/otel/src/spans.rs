@@ -126,7 +126,8 @@ enum Start {
 impl RunSpans {
     fn begin(&self, state: &mut State, at: SystemTime, run: &str, task: &Task, start: Start) {
         let kind = kind(&task.kind);
-        let mut of = vec![KeyValue::new(names::RUN, run.to_owned()), KeyValue::new(names::KIND, kind)];
+        let mut of =
+            vec![KeyValue::new(names::RUN, run.to_owned()), KeyValue::new(names::KIND, kind)];
         of.extend(self.about(&task.kind));
         if start == Start::Resumed {
             of.push(KeyValue::new(names::RESUMED, true));
@@ -227,8 +228,7 @@ impl RunSpans {
 
     fn checked(&self, state: &State, at: SystemTime, when: &str, run: &CheckRun) {
         let began = at.checked_sub(Duration::from_millis(run.duration_ms)).unwrap_or(at);
-        let mut of =
-            vec![self.text(names::CHECK, &run.command), self.text(names::CHECKED, when)];
+        let mut of = vec![self.text(names::CHECK, &run.command), self.text(names::CHECKED, when)];
         of.extend(run.exit_code.map(|code| KeyValue::new(names::EXIT_CODE, i64::from(code))));
         let builder = SpanBuilder::from_name(format!("check {}", text::cut(when, 60)))
             .with_kind(SpanKind::Internal)
