@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 use serde_json::json;
+use tracing_subscriber::Layer;
 
 use patchwright::cli::{self, Cli};
 use patchwright_base::env::Env;
@@ -32,8 +33,14 @@ fn main() -> ExitCode {
     let ui = cli.command.ui(&env, redactor);
     let format = if env.logs_json() { telemetry::Format::Json } else { telemetry::Format::Text };
     let level = cli.command.log_level(format == telemetry::Format::Json);
-    telemetry::start(level, env.var("RUST_LOG"), format, redactor);
-    for warning in warnings(&cli, &env, &former) {
+    let (otel, otel_warnings) = if cli.command.works() {
+        patchwright_otel::start(&env, redactor)
+    } else {
+        Default::default()
+    };
+    let other = otel.and_then(|otel| otel.log_layer()).map(|layer| layer.boxed());
+    telemetry::start(level, env.var("RUST_LOG"), format, redactor, other);
+    for warning in warnings(&cli, &env, &former).into_iter().chain(otel_warnings) {
         ui.say(&format!("warning: {warning}"));
         let level = report::annotations::Level::Warning;
         ui.workflow_command(&report::annotations::annotation(level, "Patchwright", &warning));
@@ -51,7 +58,13 @@ fn main() -> ExitCode {
             return ExitCode::from(1);
         }
     };
+    if let Some(otel) = otel {
+        otel.run_on(runtime.handle());
+    }
     let ended = runtime.block_on(cli::run(cli.command, env, ui));
+    if let Some(lost) = otel.and_then(|otel| otel.finish()) {
+        ui.say(&format!("warning: {}", redactor.redact(&lost)));
+    }
     // Threads blocked in a read must not hold up the exit.
     runtime.shutdown_background();
     match ended {

@@ -88,6 +88,7 @@ mod mentions; // comments that ask for something: which count, and what they ask
 mod messages_wire; // Anthropic's Messages: requests to bodies, headers and errors over HTTP
 mod model_server; // the model server of these tests against the rules of the providers
 mod one_machine; // processes that share clones and what setup has made
+mod otel; // traces, metrics and logs at a collector: what arrives, what never does, and collectors that are gone
 mod parity; // one table of cases for Docker and the local sandbox
 mod patch_commands; // `apply_patch` in commands: as a program, and as the whole command
 mod patches; // the apply_patch format, its hosted dialect, and the workspace boundary

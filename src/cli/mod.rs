@@ -111,6 +111,11 @@ impl Command {
         Ui { verbosity, json, actions: env.is_actions(), secrets: Some(secrets), attempt: None }
     }
 
+    /// Runs may come of it, about which telemetry is worth something.
+    pub fn works(&self) -> bool {
+        self.common().is_some() || matches!(self, Command::Action(_))
+    }
+
     /// `-vv` turns the log on; `RUST_LOG` does so too. What serves has a log whenever it is JSON.
     pub fn log_level(&self, json: bool) -> Option<&'static str> {
         let (verbose, serves) = match self {

@@ -4,6 +4,7 @@
 pub(crate) mod bench;
 pub(crate) mod browser;
 pub(crate) mod client_hello;
+pub(crate) mod collector;
 pub(crate) mod crowd;
 pub(crate) mod docker;
 pub(crate) mod engines;

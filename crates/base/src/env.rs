@@ -46,6 +46,14 @@ pub const SECRET_NAMES: &[&str] = &[
     "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
 ];
 
+/// Variables with headers for a collector of telemetry (`name=value,name=value`), whose values are keys.
+const HEADERS: &[&str] = &[
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+    "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
+];
+
 const DATABASE_URL: &str = "DATABASE_URL";
 
 /// Variables with addresses that may have a password in them, which is a secret.
@@ -65,6 +73,10 @@ const ADDRESSES: &[&str] = &[
     "GITHUB_API_URL",
     "GITHUB_SERVER_URL",
     "GITHUB_GRAPHQL_URL",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
 ];
 
 /// Variables whose names begin like this are secrets for tools that a provider runs
@@ -249,6 +261,14 @@ impl Env {
         several.flat_map(|(name, list)| list.into_iter().map(move |it| (name.to_owned(), it)))
     }
 
+    /// The values in [`HEADERS`], as they are written there and as they are sent.
+    fn headers(&self) -> impl Iterator<Item = (String, SecretString)> {
+        let values = HEADERS.iter().filter_map(|name| Some((*name, self.var(name)?)));
+        values.flat_map(|(name, headers)| {
+            keys_in(headers).into_iter().map(|key| (name.to_owned(), SecretString::from(key)))
+        })
+    }
+
     /// Every secret in the environment, by name.
     pub fn secrets(&self) -> Vec<(String, SecretString)> {
         let tools = self.values.keys().filter(|name| name.starts_with(TOOL_SECRET));
@@ -260,6 +280,7 @@ impl Env {
             .chain(self.lists())
             .chain(self.secret_in_setup())
             .chain(self.passwords())
+            .chain(self.headers())
             .collect()
     }
 }
@@ -302,6 +323,21 @@ fn passwords_in(address: &str) -> Vec<String> {
     {
         if !password.is_empty() && !found.contains(&password) {
             found.push(password);
+        }
+    }
+    found
+}
+
+/// What is secret in `name=value,name=value`, as it is written and as it is sent. The scheme before a key
+/// (`Bearer`) is not.
+fn keys_in(headers: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (_, value) in headers.split(',').filter_map(|header| header.split_once('=')) {
+        for sent in [value.trim().to_owned(), decoded(value.trim())] {
+            let key = sent.rsplit(' ').next().unwrap_or_default();
+            if !key.is_empty() && !is_a_word(key) && !found.iter().any(|it| it == key) {
+                found.push(key.to_owned());
+            }
         }
     }
     found

@@ -7,8 +7,10 @@
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::{self, MakeWriter};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry};
 
 use crate::redact::Redactor;
 
@@ -22,26 +24,40 @@ pub enum Format {
     Json,
 }
 
-/// Starts the log at `level`, or as `RUST_LOG` says; does nothing when neither is given.
+/// Somebody else who gets the events of the log.
+pub type OtherLog = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// The level of what goes to another log, where `RUST_LOG` says nothing.
+const OTHER_LEVEL: &str = "info";
+
+/// Starts the log at `level`, or as `RUST_LOG` says; nothing goes to stderr when neither is given.
 pub fn start(
     level: Option<&str>,
     rust_log: Option<&str>,
     format: Format,
     redactor: &'static Redactor,
+    other: Option<OtherLog>,
 ) {
     JSON.store(format == Format::Json, Ordering::Relaxed);
-    let Some(directives) = rust_log.or(level) else { return };
-    let Ok(filter) = EnvFilter::try_new(directives) else { return };
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(false)
-        .with_writer(RedactedStderr { redactor });
-    // A second start (in tests) keeps the first log.
-    // Best effort: a container may forbid either call, which is no reason not to run.
-    let _ = match format {
-        Format::Text => log.try_init(),
-        Format::Json => log.json().flatten_event(true).with_current_span(false).try_init(),
-    };
+    let filter = |directives: &str| EnvFilter::try_new(directives).ok();
+    let mut layers: Vec<OtherLog> = Vec::new();
+    if let Some(filter) = rust_log.or(level).and_then(filter) {
+        let log = fmt::layer().with_ansi(false).with_writer(RedactedStderr { redactor });
+        layers.push(match format {
+            Format::Text => log.with_filter(filter).boxed(),
+            Format::Json => {
+                let log = log.json().flatten_event(true).with_current_span(false);
+                log.with_filter(filter).boxed()
+            }
+        });
+    }
+    if let (Some(other), Some(filter)) = (other, filter(rust_log.unwrap_or(OTHER_LEVEL))) {
+        layers.push(other.with_filter(filter).boxed());
+    }
+    if !layers.is_empty() {
+        // A second start (in tests) keeps the first log.
+        let _ = tracing_subscriber::registry().with(layers).try_init();
+    }
 }
 
 /// Whether everything on stderr has to be JSON.

@@ -10,12 +10,13 @@ mod clean;
 mod entry;
 pub mod follow;
 mod format;
+mod observer;
 
 use parking_lot::Mutex;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,7 @@ use serde_json::Value;
 pub use self::clean::redact_strings;
 pub use self::entry::Entry;
 pub use self::format::FORMAT;
+pub use self::observer::{Observer, Written};
 use patchwright_base::clock::Clock;
 use patchwright_base::error::{Failure, Result};
 
@@ -62,6 +64,7 @@ struct JournalFile {
     clock: Clock,
     redact: Redact,
     tail: Mutex<Tail>,
+    observer: OnceLock<Arc<dyn Observer>>,
 }
 
 /// The end of the file.
@@ -94,7 +97,8 @@ impl Journal {
         folder.sync_all().map_err(|err| unusable(dir, err))?;
         let file = fs_err::File::from_parts(file, &path);
         let tail = Mutex::new(Tail { file, length: 0, seq: 0, broken: false });
-        Ok(Journal { file: Arc::new(JournalFile { path, clock, redact, tail }), lane: None })
+        let file = JournalFile { path, clock, redact, tail, observer: OnceLock::new() };
+        Ok(Journal { file: Arc::new(file), lane: None })
     }
 
     /// Opens the journal in `dir` to continue it: a torn last line is cut off, the complete lines
@@ -114,8 +118,13 @@ impl Journal {
         }
         let seq = lines.last().map_or(0, |line| line.seq);
         let tail = Mutex::new(Tail { file, length, seq, broken: false });
-        let file = Arc::new(JournalFile { path, clock, redact, tail });
-        Ok((Journal { file, lane: None }, lines))
+        let file = JournalFile { path, clock, redact, tail, observer: OnceLock::new() };
+        Ok((Journal { file: Arc::new(file), lane: None }, lines))
+    }
+
+    /// Lets somebody watch what is written from here on, in all lanes. The first observer stays the only one.
+    pub fn observe(&self, observer: Arc<dyn Observer>) {
+        let _ = self.file.observer.set(observer);
     }
 
     /// The same journal for the entries of a sub-agent.
@@ -144,11 +153,12 @@ impl Journal {
         let file = &self.file;
         let mut tail = file.tail.lock();
         let seq = tail.seq + 1;
+        let at = file.clock.now();
         let line = match &self.lane {
-            None => self.line(seq, entry)?,
+            None => self.line(seq, at, entry)?,
             Some(agent) => {
                 let (agent, entry) = (agent.clone(), Box::new(entry.clone()));
-                self.line(seq, &Entry::Lane { agent, entry })?
+                self.line(seq, at, &Entry::Lane { agent, entry })?
             }
         };
         if tail.broken {
@@ -160,6 +170,13 @@ impl Journal {
         let written = tail.write(&line, entry.must_be_durable());
         written.map_err(|err| unusable(&file.path, err))?;
         tail.seq = seq;
+        if let Some(observer) = file.observer.get() {
+            let (agent, entry) = match (&self.lane, entry.of_agent()) {
+                (Some(agent), (_, entry)) => (Some(agent.as_str()), entry),
+                (None, of_agent) => of_agent,
+            };
+            observer.wrote(&Written { at, agent, entry });
+        }
         Ok(seq)
     }
 
@@ -173,8 +190,8 @@ impl Journal {
         (self.file.redact)(text)
     }
 
-    fn line(&self, seq: u64, entry: &Entry) -> Result<Vec<u8>> {
-        let at = self.file.clock.now().to_rfc3339_opts(SecondsFormat::Millis, true);
+    fn line(&self, seq: u64, at: DateTime<Utc>, entry: &Entry) -> Result<Vec<u8>> {
+        let at = at.to_rfc3339_opts(SecondsFormat::Millis, true);
         let mut object = serde_json::Map::new();
         object.insert("seq".to_owned(), seq.into());
         object.insert("at".to_owned(), at.into());

@@ -8,6 +8,7 @@ pub(crate) mod settled;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use fs_err as fs;
 use sha2::{Digest, Sha256};
@@ -16,7 +17,7 @@ use super::checkpoint;
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::MOST_ATTEMPTS;
-use patchwright_journal::{self as journal, Entry, Journal, Line};
+use patchwright_journal::{self as journal, Entry, Journal, Line, Observer};
 use patchwright_types::task::{CampaignRequest, PromptRequest, ReviewRequest, Task, TaskKind};
 
 /// One attempt at a task, on disk.
@@ -74,6 +75,7 @@ impl RunFolder {
         set_attempts_aside(&path)?;
         drop_checkpoints(&path)?;
         let journal = Journal::create(&path, world.clock, world.redaction())?;
+        observe(&journal, world);
         if let Some(pointer) = &pointer {
             create_private(&world.state.join("unfinished"))?;
             write_atomically(pointer, id.as_bytes())?;
@@ -270,7 +272,17 @@ fn resume(
     let ended = recorded.iter().any(|line| matches!(line.entry, Entry::RunEnded { .. }));
     let Some(run) = started.filter(|_| !ended) else { return Ok(None) };
     let (journal, recorded) = Journal::open(path, world.clock, world.redaction())?;
+    if let Some(observer) = observe(&journal, world) {
+        observer.resumes(&run, task);
+    }
     Ok(Some((run, journal, recorded)))
+}
+
+/// Lets telemetry watch, where there is any.
+fn observe(journal: &Journal, world: &World) -> Option<Arc<dyn Observer>> {
+    let observer = patchwright_otel::current()?.observer(&world.model);
+    journal.observe(Arc::clone(&observer));
+    Some(observer)
 }
 
 /// Whether a killed run's task is this one. The trigger may differ: a second label event for the

@@ -1,0 +1,106 @@
+//! Carries the exporters' requests. They are made on threads of the SDK, and carried out on the program's runtime by
+//! an HTTP client with its proxies and certificates, which follows no redirects: headers may be keys.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use opentelemetry_http::{HttpClient, HttpError, Request, Response};
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+
+use patchwright_base::error::Result;
+use patchwright_provider::http;
+
+/// The longest that one request takes, whatever the exporters' own limit says.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// The most that is read of an answer, in bytes. It holds a count of what was refused and a sentence.
+const MAX_ANSWER: usize = 64 << 10;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Sender(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    client: reqwest::Client,
+    runtime: OnceLock<Handle>,
+    trouble: Mutex<Trouble>,
+}
+
+/// What went wrong until now.
+#[derive(Debug, Default)]
+struct Trouble {
+    failed: u32,
+    last: String,
+}
+
+impl Sender {
+    pub(crate) fn new() -> Result<Sender> {
+        let (runtime, trouble) = (OnceLock::new(), Mutex::default());
+        Ok(Sender(Arc::new(Inner { client: http::client()?, runtime, trouble })))
+    }
+
+    pub(crate) fn run_on(&self, runtime: &Handle) {
+        // A second start keeps the first.
+        let _ = self.0.runtime.set(runtime.clone());
+    }
+
+    /// What did not arrive, in words; `None` when everything did.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let trouble = self.0.trouble.lock();
+        let times = if trouble.failed == 1 { "request" } else { "requests" };
+        (trouble.failed > 0).then(|| {
+            format!("{} {times} to the collector failed: {}", trouble.failed, trouble.last)
+        })
+    }
+
+    fn failed(&self, why: &str) {
+        let mut trouble = self.0.trouble.lock();
+        trouble.failed += 1;
+        trouble.last = patchwright_base::text::line(why);
+    }
+}
+
+#[async_trait]
+impl HttpClient for Sender {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let Some(runtime) = self.0.runtime.get() else {
+            return Err("the program has not started yet".into());
+        };
+        let client = self.0.client.clone();
+        let sent = runtime.spawn(async move { send(&client, request).await }).await;
+        let answer = sent.map_err(HttpError::from).and_then(|answer| answer);
+        match &answer {
+            Err(err) => self.failed(&err.to_string()),
+            Ok(response) if !response.status().is_success() => {
+                self.failed(&format!("it answers {}", response.status()));
+            }
+            Ok(_) => {}
+        }
+        answer
+    }
+}
+
+async fn send(
+    client: &reqwest::Client,
+    request: Request<Bytes>,
+) -> Result<Response<Bytes>, HttpError> {
+    let mut request = reqwest::Request::try_from(request)?;
+    *request.timeout_mut() = Some(LONGEST);
+    // The address may have a password in it.
+    let mut response = client.execute(request).await.map_err(reqwest::Error::without_url)?;
+    let mut answer = Response::builder().status(response.status());
+    if let Some(headers) = answer.headers_mut() {
+        *headers = std::mem::take(response.headers_mut());
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(reqwest::Error::without_url)? {
+        body.extend_from_slice(&chunk);
+        if body.len() > MAX_ANSWER {
+            return Err("the answer is too long".into());
+        }
+    }
+    Ok(answer.body(Bytes::from(body))?)
+}

@@ -1,0 +1,221 @@
+//! OpenTelemetry: traces, metrics and logs of runs, sent over OTLP (HTTP, protobuf).
+//!
+//! It is on where the environment names a collector (`OTEL_EXPORTER_OTLP_ENDPOINT`, or that of one signal), and is
+//! configured by the standard variables alone. A run never waits for it: what is exported is queued, the queue is
+//! bounded, and what is left at the end has [`FAREWELL`] to go out.
+//!
+//! Spans and metrics are made from the lines of the run's journal as they are written (`spans.rs`), so nothing else in
+//! the program knows about them. Names are those of OpenTelemetry's conventions for generative AI where they have one.
+
+mod client;
+mod content;
+mod instruments;
+mod lane;
+mod log;
+mod names;
+mod settings;
+mod spans;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use opentelemetry::Context;
+use opentelemetry::metrics::MeterProvider as _;
+use opentelemetry::propagation::TextMapPropagator;
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_otlp::{
+    ExporterBuildError, LogExporter, MetricExporter, SpanExporter, WithHttpConfig,
+};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::logs::SdkLoggerProvider;
+use opentelemetry_sdk::metrics::SdkMeterProvider;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
+
+use self::client::Sender;
+use self::instruments::Instruments;
+pub use self::log::LogLayer;
+use self::settings::{Settings, Signal};
+use self::spans::RunSpans;
+use patchwright_base::VERSION;
+use patchwright_base::env::Env;
+use patchwright_base::redact::Redactor;
+use patchwright_journal::Observer;
+use patchwright_provider::catalogue::Model;
+
+/// What the collector has at the end of the process to take what is still queued.
+pub const FAREWELL: Duration = Duration::from_secs(3);
+
+/// Our name as an instrumentation.
+const SCOPE: &str = "patchwright";
+
+static CURRENT: OnceLock<Telemetry> = OnceLock::new();
+
+/// The telemetry of this process.
+pub struct Telemetry {
+    traces: Option<(SdkTracerProvider, SdkTracer)>,
+    metrics: Option<(SdkMeterProvider, Instruments)>,
+    logs: Option<SdkLoggerProvider>,
+    sender: Sender,
+    /// What the environment names as the parent of all that happens here (`TRACEPARENT`).
+    parent: Option<Context>,
+    captures_content: bool,
+    redactor: &'static Redactor,
+}
+
+/// Starts what the environment asks for. What cannot be had is said in the sentences that come back, and is no
+/// failure: nobody's work depends on it.
+pub fn start(env: &Env, redactor: &'static Redactor) -> (Option<&'static Telemetry>, Vec<String>) {
+    let (settings, mut warnings) = Settings::read(env);
+    let Some(settings) = settings else { return (None, warnings) };
+    let sender = match Sender::new() {
+        Ok(sender) => sender,
+        Err(failure) => {
+            warnings.push(format!("there is no telemetry: {}", failure.message));
+            return (None, warnings);
+        }
+    };
+    let telemetry = Telemetry::new(&settings, env, sender, redactor, &mut warnings);
+    (Some(CURRENT.get_or_init(|| telemetry)), warnings)
+}
+
+/// What [`start`] has started.
+pub fn current() -> Option<&'static Telemetry> {
+    CURRENT.get()
+}
+
+impl Telemetry {
+    fn new(
+        settings: &Settings,
+        env: &Env,
+        sender: Sender,
+        redactor: &'static Redactor,
+        warnings: &mut Vec<String>,
+    ) -> Telemetry {
+        let resource = resource(env);
+        let mut built = |signal: Signal, result: Result<(), ExporterBuildError>| {
+            if let Err(err) = result {
+                warnings.push(format!("there are no {} over OTLP: {err}", signal.word()));
+            }
+        };
+        let mut traces = None;
+        if settings.has(Signal::Traces) {
+            let exporter = SpanExporter::builder().with_http().with_http_client(sender.clone());
+            built(
+                Signal::Traces,
+                exporter.build().map(|exporter| {
+                    let provider = SdkTracerProvider::builder()
+                        .with_id_generator(spans::RunIds::default())
+                        .with_resource(resource.clone())
+                        .with_batch_exporter(exporter)
+                        .build();
+                    let tracer = provider.tracer(SCOPE);
+                    traces = Some((provider, tracer));
+                }),
+            );
+        }
+        let mut metrics = None;
+        if settings.has(Signal::Metrics) {
+            let exporter = MetricExporter::builder().with_http().with_http_client(sender.clone());
+            built(
+                Signal::Metrics,
+                exporter.build().map(|exporter| {
+                    let provider = SdkMeterProvider::builder()
+                        .with_resource(resource.clone())
+                        .with_periodic_exporter(exporter)
+                        .build();
+                    let instruments = Instruments::new(&provider.meter(SCOPE));
+                    metrics = Some((provider, instruments));
+                }),
+            );
+        }
+        let mut logs = None;
+        if settings.has(Signal::Logs) {
+            let exporter = LogExporter::builder().with_http().with_http_client(sender.clone());
+            built(
+                Signal::Logs,
+                exporter.build().map(|exporter| {
+                    let provider = SdkLoggerProvider::builder()
+                        .with_resource(resource.clone())
+                        .with_batch_exporter(exporter)
+                        .build();
+                    logs = Some(provider);
+                }),
+            );
+        }
+        let parent = parent(env);
+        let captures_content = settings.captures_content;
+        Telemetry { traces, metrics, logs, sender, parent, captures_content, redactor }
+    }
+
+    /// Where requests are carried out. What is exported before there is a runtime is lost.
+    pub fn run_on(&self, runtime: &tokio::runtime::Handle) {
+        self.sender.run_on(runtime);
+    }
+
+    /// The log of the program as log records, where these are wanted.
+    pub fn log_layer(&self) -> Option<LogLayer> {
+        let provider = self.logs.as_ref()?;
+        Some(LogLayer::new(provider, self.redactor))
+    }
+
+    /// Makes spans and metrics of what the journal of one run says. `model` is the one that the run asks first.
+    pub fn observer(&'static self, model: &Model) -> Arc<dyn Observer> {
+        Arc::new(RunSpans::new(self, model))
+    }
+
+    /// Sends what is left, for [`FAREWELL`] at most, and says what did not arrive during the life of the process.
+    pub fn finish(&'static self) -> Option<String> {
+        let (done, ended) = std::sync::mpsc::channel();
+        // A thread of its own, because the exporters' time limits are the operator's to choose and longer than ours.
+        let sending = std::thread::Builder::new().name("otel-farewell".to_owned());
+        let spawned = sending.spawn(move || {
+            if let Some((provider, _)) = &self.traces {
+                let _ = provider.shutdown_with_timeout(FAREWELL);
+            }
+            if let Some((provider, _)) = &self.metrics {
+                let _ = provider.shutdown_with_timeout(FAREWELL);
+            }
+            if let Some(provider) = &self.logs {
+                let _ = provider.shutdown_with_timeout(FAREWELL);
+            }
+            let _ = done.send(());
+        });
+        let in_time = spawned.is_ok() && ended.recv_timeout(FAREWELL).is_ok();
+        let trouble = self.sender.trouble();
+        match (trouble, in_time) {
+            (Some(trouble), _) => Some(format!("telemetry was lost: {trouble}")),
+            (None, false) => {
+                Some("telemetry was lost: the collector did not answer in time".to_owned())
+            }
+            (None, true) => None,
+        }
+    }
+}
+
+/// Who sends: our name and version, and what `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` say.
+fn resource(env: &Env) -> Resource {
+    let attributes = env.var("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
+    let is_named = env.var("OTEL_SERVICE_NAME").is_some() || attributes.contains("service.name=");
+    let mut resource = Resource::builder();
+    if !is_named {
+        resource = resource.with_service_name(SCOPE);
+    }
+    if !attributes.contains("service.version=") {
+        resource =
+            resource.with_attribute(opentelemetry::KeyValue::new("service.version", VERSION));
+    }
+    resource.build()
+}
+
+/// The W3C trace context that whoever started us has left in the environment.
+fn parent(env: &Env) -> Option<Context> {
+    use opentelemetry::trace::TraceContextExt;
+    let variables = [("traceparent", "TRACEPARENT"), ("tracestate", "TRACESTATE")];
+    let carrier: std::collections::HashMap<String, String> = variables
+        .into_iter()
+        .filter_map(|(field, name)| Some((field.to_owned(), env.var(name)?.to_owned())))
+        .collect();
+    let context = TraceContextPropagator::new().extract_with_context(&Context::new(), &carrier);
+    context.span().span_context().is_valid().then_some(context)
+}

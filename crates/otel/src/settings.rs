@@ -1,0 +1,98 @@
+//! Which signals the environment asks for. The exporters read addresses, headers and time limits themselves, from the
+//! variables of the specification; here stands what they do not check.
+
+use patchwright_base::env::Env;
+
+/// What can be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    Traces,
+    Metrics,
+    Logs,
+}
+
+impl Signal {
+    const ALL: [Signal; 3] = [Signal::Traces, Signal::Metrics, Signal::Logs];
+
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Signal::Traces => "traces",
+            Signal::Metrics => "metrics",
+            Signal::Logs => "logs",
+        }
+    }
+
+    /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` for `ENDPOINT`.
+    fn own(self, what: &str) -> String {
+        format!("OTEL_EXPORTER_OTLP_{}_{what}", self.word().to_uppercase())
+    }
+}
+
+/// What is to be sent.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    signals: Vec<Signal>,
+    /// Spans carry what the model and the tools said.
+    pub captures_content: bool,
+}
+
+impl Settings {
+    /// `None` where nothing is to be sent. The sentences say what was asked for and is not done.
+    pub(crate) fn read(env: &Env) -> (Option<Settings>, Vec<String>) {
+        let mut warnings = Vec::new();
+        if env.var("OTEL_SDK_DISABLED").is_some_and(|it| it.eq_ignore_ascii_case("true")) {
+            return (None, warnings);
+        }
+        let mut signals = Vec::new();
+        for signal in Signal::ALL {
+            match wants(env, signal) {
+                Ok(true) => signals.push(signal),
+                Ok(false) => {}
+                Err(why) => {
+                    warnings.push(format!("there are no {} over OTLP: {why}", signal.word()));
+                }
+            }
+        }
+        let captures_content = captures_content(env);
+        ((!signals.is_empty()).then_some(Settings { signals, captures_content }), warnings)
+    }
+
+    pub(crate) fn has(&self, signal: Signal) -> bool {
+        self.signals.contains(&signal)
+    }
+}
+
+/// There is an address for this signal, and what is asked for can be done.
+fn wants(env: &Env, signal: Signal) -> Result<bool, String> {
+    let of = |what: &str| {
+        let (own, general) = (signal.own(what), format!("OTEL_EXPORTER_OTLP_{what}"));
+        [own, general].into_iter().find_map(|name| Some((env.var(&name)?.trim().to_owned(), name)))
+    };
+    if of("ENDPOINT").is_none() {
+        return Ok(false);
+    }
+    let exporter = format!("OTEL_{}_EXPORTER", signal.word().to_uppercase());
+    match env.var(&exporter).map(str::trim) {
+        None | Some("otlp") => {}
+        Some("none") => return Ok(false),
+        Some(other) => {
+            return Err(format!("`{exporter}` is `{other}`, and only `otlp` and `none` are known"));
+        }
+    }
+    if let Some((protocol, name)) = of("PROTOCOL").filter(|(it, _)| it != "http/protobuf") {
+        return Err(format!(
+            "`{name}` is `{protocol}`, and only `http/protobuf` is sent (collectors take it at port 4318)"
+        ));
+    }
+    if let Some((compression, name)) = of("COMPRESSION").filter(|(it, _)| it != "none") {
+        return Err(format!("`{name}` is `{compression}`, and only `none` is known; leave it out"));
+    }
+    Ok(true)
+}
+
+/// `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`, in the forms that instrumentations of other languages take.
+fn captures_content(env: &Env) -> bool {
+    let asked = env.var("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT").unwrap_or_default();
+    let asked = asked.trim().to_ascii_lowercase();
+    ["true", "1", "span_only", "span_and_event"].contains(&asked.as_str())
+}
