@@ -16,6 +16,7 @@ mod names;
 mod settings;
 mod spans;
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ use opentelemetry_sdk::logs::SdkLoggerProvider;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
+use parking_lot::Mutex;
 
 use self::client::Sender;
 use self::instruments::Instruments;
@@ -61,6 +63,8 @@ pub struct Telemetry {
     parent: Option<Context>,
     captures_content: bool,
     redactor: &'static Redactor,
+    /// The spans of the runs that are at work, by the runs' ids: attempts of a run are below its span.
+    runs: Mutex<HashMap<String, Context>>,
 }
 
 /// Starts what the environment asks for. What cannot be had is said in the sentences that come back, and is no
@@ -145,7 +149,8 @@ impl Telemetry {
         }
         let parent = parent(env);
         let captures_content = settings.captures_content;
-        Telemetry { traces, metrics, logs, sender, parent, captures_content, redactor }
+        let runs = Mutex::default();
+        Telemetry { traces, metrics, logs, sender, parent, captures_content, redactor, runs }
     }
 
     /// Where requests are carried out. What is exported before there is a runtime is lost.
@@ -159,9 +164,10 @@ impl Telemetry {
         Some(LogLayer::new(provider, self.redactor))
     }
 
-    /// Makes spans and metrics of what the journal of one run says. `model` is the one that the run asks first.
-    pub fn observer(&'static self, model: &Model) -> Arc<dyn Observer> {
-        Arc::new(RunSpans::new(self, model))
+    /// Makes spans and metrics of what the journal of one run says, or of that of one `attempt` of several. `model` is
+    /// the one that is asked first.
+    pub fn observer(&'static self, model: &Model, attempt: Option<u32>) -> Arc<dyn Observer> {
+        Arc::new(RunSpans::new(self, model, attempt))
     }
 
     /// Sends what is left, for [`FAREWELL`] at most, and says what did not arrive during the life of the process.
@@ -212,7 +218,7 @@ fn resource(env: &Env) -> Resource {
 fn parent(env: &Env) -> Option<Context> {
     use opentelemetry::trace::TraceContextExt;
     let variables = [("traceparent", "TRACEPARENT"), ("tracestate", "TRACESTATE")];
-    let carrier: std::collections::HashMap<String, String> = variables
+    let carrier: HashMap<String, String> = variables
         .into_iter()
         .filter_map(|(field, name)| Some((field.to_owned(), env.var(name)?.to_owned())))
         .collect();

@@ -24,6 +24,7 @@ pub(crate) const ERROR: &str = "error.type";
 
 pub(crate) const RUN: &str = "patchwright.run.id";
 pub(crate) const KIND: &str = "patchwright.run.kind";
+pub(crate) const ATTEMPT: &str = "patchwright.attempt";
 pub(crate) const REPOSITORY: &str = "patchwright.repository";
 pub(crate) const NUMBER: &str = "patchwright.number";
 pub(crate) const CAMPAIGN: &str = "patchwright.campaign";

@@ -38,6 +38,9 @@ use patchwright_types::task::{CampaignRequest, Task, TaskKind};
 /// The name of the run's own agent.
 const AGENT: &str = "patchwright";
 
+/// Why something has no end of its own.
+const INTERRUPTED: &str = "interrupted";
+
 /// The most of one attribute, in characters.
 const MAX_ATTRIBUTE: usize = 300;
 
@@ -64,6 +67,8 @@ impl IdGenerator for RunIds {
 /// Watches the journal of one run.
 pub(crate) struct RunSpans {
     telemetry: &'static Telemetry,
+    /// This is about one of several attempts of a run.
+    attempt: Option<u32>,
     state: Mutex<State>,
 }
 
@@ -78,13 +83,18 @@ struct State {
 
 /// The span of the whole run.
 struct Root {
+    run: String,
     span: Context,
     began: SystemTime,
     kind: &'static str,
 }
 
 impl RunSpans {
-    pub(crate) fn new(telemetry: &'static Telemetry, model: &Model) -> RunSpans {
+    pub(crate) fn new(
+        telemetry: &'static Telemetry,
+        model: &Model,
+        attempt: Option<u32>,
+    ) -> RunSpans {
         let state = State {
             root: None,
             lanes: HashMap::new(),
@@ -92,7 +102,7 @@ impl RunSpans {
             model: RequestModel::of(model),
             last: SystemTime::now(),
         };
-        RunSpans { telemetry, state: Mutex::new(state) }
+        RunSpans { telemetry, attempt, state: Mutex::new(state) }
     }
 }
 
@@ -132,11 +142,17 @@ impl RunSpans {
         if start == Start::Resumed {
             of.push(KeyValue::new(names::RESUMED, true));
         }
-        let builder = SpanBuilder::from_name(format!("run {kind}"))
+        let name = match self.attempt {
+            None => format!("run {kind}"),
+            Some(number) => format!("attempt {number}"),
+        };
+        of.extend(self.attempt.and_then(|number| int(names::ATTEMPT, number.into())));
+        let builder = SpanBuilder::from_name(name)
             .with_kind(SpanKind::Internal)
             .with_start_time(at)
             .with_attributes(of);
-        let parent = self.telemetry.parent.clone().unwrap_or_else(|| {
+        let of_run = self.attempt.and_then(|_| self.telemetry.runs.lock().get(run).cloned());
+        let parent = of_run.or_else(|| self.telemetry.parent.clone()).unwrap_or_else(|| {
             let digest = Sha256::digest(run.as_bytes());
             let mut id = [0; 16];
             id.copy_from_slice(&digest[..16]);
@@ -145,7 +161,17 @@ impl RunSpans {
         });
         let span = self.span(builder, &parent);
         NEXT_TRACE.set(None);
-        state.root = Some(Root { span, began: at, kind });
+        if self.attempt.is_none() {
+            self.telemetry.runs.lock().insert(run.to_owned(), span.clone());
+        }
+        state.root = Some(Root { run: run.to_owned(), span, began: at, kind });
+    }
+
+    /// The span of the run has ended, and nothing new belongs below it.
+    fn forget(&self, root: &Root) {
+        if self.attempt.is_none() {
+            self.telemetry.runs.lock().remove(&root.run);
+        }
     }
 
     /// What the run is about, without words of people.
@@ -249,6 +275,7 @@ impl RunSpans {
     fn ended(&self, state: &mut State, at: SystemTime, outcome: &Outcome) {
         state.close(at, None);
         let Some(root) = state.root.take() else { return };
+        self.forget(&root);
         let span = root.span.span();
         let conclusion = outcome.conclusion.word();
         span.set_attribute(KeyValue::new(names::CONCLUSION, conclusion));
@@ -273,7 +300,7 @@ impl RunSpans {
             span.set_status(Status::error(conclusion));
         }
         span.end_with_timestamp(at);
-        if let Some((_, instruments)) = &self.telemetry.metrics {
+        if let (Some((_, instruments)), None) = (&self.telemetry.metrics, self.attempt) {
             let took = at.duration_since(root.began).unwrap_or_default();
             instruments.ran(took, root.kind, conclusion);
         }
@@ -303,11 +330,15 @@ impl RunSpans {
 impl Drop for RunSpans {
     /// Without a last line the run was interrupted, and is resumed some day.
     fn drop(&mut self) {
-        let state = self.state.get_mut();
-        let at = SystemTime::now().max(state.last);
-        let why = "interrupted";
-        state.close(at, Some(why));
-        if let Some(root) = state.root.take() {
+        let (at, root) = {
+            let state = self.state.get_mut();
+            let at = SystemTime::now().max(state.last);
+            state.close(at, Some(INTERRUPTED));
+            (at, state.root.take())
+        };
+        if let Some(root) = root {
+            self.forget(&root);
+            let why = INTERRUPTED;
             let span = root.span.span();
             span.set_attribute(KeyValue::new(names::ERROR, why));
             span.set_status(Status::error(why));

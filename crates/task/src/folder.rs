@@ -75,7 +75,7 @@ impl RunFolder {
         set_attempts_aside(&path)?;
         drop_checkpoints(&path)?;
         let journal = Journal::create(&path, world.clock, world.redaction())?;
-        observe(&journal, world);
+        observe(&journal, world, None);
         if let Some(pointer) = &pointer {
             create_private(&world.state.join("unfinished"))?;
             write_atomically(pointer, id.as_bytes())?;
@@ -97,6 +97,13 @@ impl RunFolder {
         } else {
             (Journal::create(&path, world.clock, world.redaction())?, Vec::new())
         };
+        let started = recorded.first().and_then(|line| match &line.entry {
+            Entry::RunStarted { task, .. } => Some(task),
+            _ => None,
+        });
+        if let (Some(observer), Some(task)) = (observe(&journal, world, Some(number)), started) {
+            observer.resumes(&self.id, task);
+        }
         Ok(RunFolder { id: self.id.clone(), path, journal, recorded, pointer: None, _lock: None })
     }
 
@@ -272,15 +279,15 @@ fn resume(
     let ended = recorded.iter().any(|line| matches!(line.entry, Entry::RunEnded { .. }));
     let Some(run) = started.filter(|_| !ended) else { return Ok(None) };
     let (journal, recorded) = Journal::open(path, world.clock, world.redaction())?;
-    if let Some(observer) = observe(&journal, world) {
+    if let Some(observer) = observe(&journal, world, None) {
         observer.resumes(&run, task);
     }
     Ok(Some((run, journal, recorded)))
 }
 
 /// Lets telemetry watch, where there is any.
-fn observe(journal: &Journal, world: &World) -> Option<Arc<dyn Observer>> {
-    let observer = patchwright_otel::current()?.observer(&world.model);
+fn observe(journal: &Journal, world: &World, attempt: Option<u32>) -> Option<Arc<dyn Observer>> {
+    let observer = patchwright_otel::current()?.observer(&world.model, attempt);
     journal.observe(Arc::clone(&observer));
     Some(observer)
 }

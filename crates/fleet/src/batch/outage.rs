@@ -288,7 +288,7 @@ pub fn observe(world: &mut World, outages: &Arc<Outages>, campaign: Option<&str>
         })
     };
     world.provider = observed(&world.provider);
-    for fallback in &mut world.fallbacks {
+    for fallback in &mut world.others.fallbacks {
         fallback.provider = observed(&fallback.provider);
     }
     last

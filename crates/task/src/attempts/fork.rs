@@ -121,7 +121,7 @@ impl<'a> Forks<'a> {
         Ok(Run {
             world,
             config: config.clone(),
-            folder: Arc::new(run.folder.attempt(run.world, number)?),
+            folder: Arc::new(run.folder.attempt(world, number)?),
             environment,
             setup: Arc::new(Mutex::new(setup)),
             attempt: Some(OneOfMany { number, budget: Arc::clone(&self.budget) }),
