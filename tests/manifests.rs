@@ -134,7 +134,7 @@ fn what_selects_pods_finds_some_and_ports_have_the_names_that_are_asked_for() {
             let wanted = port.get("targetPort").unwrap_or(&port["port"]);
             let has = |pod: &&Value| {
                 let containers = pod["spec"]["containers"].as_array().unwrap().iter();
-                let mut ports = containers.flat_map(|one| one["ports"].as_array()).flatten();
+                let mut ports = containers.filter_map(|one| one["ports"].as_array()).flatten();
                 ports.any(|one| one["name"] == *wanted)
             };
             assert!(pods.iter().all(has), "{name}: no port {wanted}");

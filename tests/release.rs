@@ -189,7 +189,7 @@ fn the_program_names_no_folder_that_it_was_built_in() {
     // A path that is a part of a longer one would be found by the longer one.
     let words = [root, format!("{}/", build.display())];
     let host = fs_err::read(&stripped).unwrap();
-    for (what, bytes) in [("host", host), ("guest", patchwright_sandbox::guest_binary().to_vec())] {
+    for (what, bytes) in [("host", host), ("guest", patchwright_sandbox::guest_binary())] {
         for word in &words {
             for at in memchr::memmem::find_iter(&bytes, word.as_bytes()) {
                 let end = memchr::memchr(0, &bytes[at..]).map_or(bytes.len(), |length| at + length);
