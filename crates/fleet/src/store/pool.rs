@@ -91,8 +91,8 @@ impl Crowd {
             Fullness::Full => 4 * TURN,
         };
         let number = |of: &AtomicU64| Duration::from_millis(of.load(Ordering::Relaxed));
-        let last = number(&self.made_in).saturating_add(number(&self.held_for));
-        let rest = last.saturating_mul(REST).clamp(least, LONGEST_REST);
+        let cost = number(&self.made_in).saturating_add(number(&self.held_for));
+        let rest = cost.saturating_mul(REST).clamp(least, LONGEST_REST);
         rest.mul_f64(rand::rng().random_range(0.5..=1.5))
     }
 }
