@@ -199,7 +199,7 @@ impl Store {
     pub(super) async fn connection(&self) -> StoreResult<PoolConnection<Any>> {
         let door = self.door().await?;
         let acquired = self.inner.pool.acquire().await?;
-        self.through(door);
+        self.through(door.as_ref());
         Ok(acquired)
     }
 
@@ -214,12 +214,12 @@ impl Store {
             Some(statement) => pool.begin_with(statement).await?,
             None => pool.begin().await?,
         };
-        self.through(door);
+        self.through(door.as_ref());
         Ok(begun)
     }
 
-    fn through(&self, door: Option<Door<'_>>) {
-        if let (Some(turns), Some(Door { makes: Some(begun), .. })) = (&self.inner.turns, &door) {
+    fn through(&self, door: Option<&Door<'_>>) {
+        if let (Some(turns), Some(Door { makes: Some(begun), .. })) = (&self.inner.turns, door) {
             turns.crowd.made_in.store(millis(begun.elapsed()), Ordering::Relaxed);
         }
     }
