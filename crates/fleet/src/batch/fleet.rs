@@ -111,7 +111,7 @@ pub fn database(env: &Env, state: &Path) -> String {
 }
 
 /// Workers that are started together, by whatever starts them, connect to a server within this time.
-const SPREAD: Duration = Duration::from_secs(5);
+const SPREAD: Duration = Duration::from_secs(10);
 
 /// Waits for a random part of [`SPREAD`] where a server is shared with others, who may be starting at this moment: all
 /// together they would take more connections than a server has.

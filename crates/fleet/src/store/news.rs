@@ -93,20 +93,19 @@ impl Store {
         // What was told before is not known.
         self.inner.news.tell();
         loop {
-            match timeout(LOOK, listener.try_recv()).await {
-                Ok(told) => match told? {
-                    Some(told) if !told.payload().is_empty() => {}
-                    Some(_) => self.inner.news.tell(),
-                    None => {
-                        return Err(StoreError::Unavailable("the connection was lost".to_owned()));
-                    }
-                },
-                Err(_) => {
-                    // Its own connection is there anyway.
-                    let row = sqlx::query(CROWD).fetch_one(&mut listener).await?;
-                    if percent(row.try_get("used")?, row.try_get("most")?) >= STOP {
-                        return Ok(Deaf::Crowded);
-                    }
+            let Ok(told) = timeout(LOOK, listener.try_recv()).await else {
+                // Its own connection is there anyway.
+                let row = sqlx::query(CROWD).fetch_one(&mut listener).await?;
+                if percent(row.try_get("used")?, row.try_get("most")?) >= STOP {
+                    return Ok(Deaf::Crowded);
+                }
+                continue;
+            };
+            match told? {
+                Some(told) if !told.payload().is_empty() => {}
+                Some(_) => self.inner.news.tell(),
+                None => {
+                    return Err(StoreError::Unavailable("the connection was lost".to_owned()));
                 }
             }
         }

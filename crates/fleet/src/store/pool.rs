@@ -4,12 +4,12 @@
 //! - A process makes one connection at a time, gives up what it does not use, and holds none while its runs run.
 //! - Whoever makes a connection looks how full the server is. While it is roomy, a connection stays as long as it is
 //!   used; otherwise it is given up after a [`TURN`], and the next one is made after a random while, longer when the
-//!   server is fuller. So those that came first keep theirs, and the others take turns on what is left: nobody learns
+//!   server is fuller, and several times as long as the last one was there: on a slow machine that is what counts. So those that came first keep theirs, and the others take turns on what is left: nobody learns
 //!   that the server is full by being refused.
 //! - Workers that are started together do not connect together ([`crate::batch::fleet::spread`]).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rand::RngExt;
@@ -33,6 +33,11 @@ const IDLE: Duration = Duration::from_secs(5);
 /// How long a connection to a server that is not roomy is kept.
 const TURN: Duration = Duration::from_millis(250);
 
+/// The next wait is so many times as long as the last connection took to be made and was there, within limits: a lease
+/// has to be renewed in time.
+const REST: u32 = 3;
+const LONGEST_REST: Duration = Duration::from_millis(2_500);
+
 /// Between two looks whether a connection of our own has become free.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -42,9 +47,15 @@ pub(super) const CROWD: &str = "SELECT CAST(COUNT(*) AS BIGINT) AS used,
             - CAST(current_setting('superuser_reserved_connections') AS BIGINT) AS most
      FROM pg_stat_activity WHERE datid IS NOT NULL";
 
-/// How full the server was when it was looked at last, in percent.
+/// What is known of a server that is shared.
 #[derive(Debug, Default)]
-struct Crowd(AtomicU8);
+struct Crowd {
+    /// How full it was when it was looked at last, in percent.
+    percent: AtomicU8,
+    /// Milliseconds that the last connection took to be made, and those that one was there that was given up.
+    made_in: AtomicU64,
+    held_for: AtomicU64,
+}
 
 /// What follows from that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,16 +71,29 @@ impl Crowd {
     async fn look(&self, connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
         let row = sqlx::query(CROWD).fetch_one(connection).await?;
         let number = |name| get::<i64>(&row, name).unwrap_or_default();
-        self.0.store(percent(number("used"), number("most")), Ordering::Relaxed);
+        self.percent.store(percent(number("used"), number("most")), Ordering::Relaxed);
         Ok(())
     }
 
     fn fullness(&self) -> Fullness {
-        match self.0.load(Ordering::Relaxed) {
-            ..60 => Fullness::Roomy,
-            60..80 => Fullness::Crowded,
-            80.. => Fullness::Full,
+        match self.percent.load(Ordering::Relaxed) {
+            ..40 => Fullness::Roomy,
+            40..75 => Fullness::Crowded,
+            75.. => Fullness::Full,
         }
+    }
+
+    /// The wait before the next connection is made.
+    fn wait(&self) -> Duration {
+        let least = match self.fullness() {
+            Fullness::Roomy => return Duration::ZERO,
+            Fullness::Crowded => 2 * TURN,
+            Fullness::Full => 4 * TURN,
+        };
+        let number = |of: &AtomicU64| Duration::from_millis(of.load(Ordering::Relaxed));
+        let cost = number(&self.made_in).saturating_add(number(&self.held_for));
+        let rest = cost.saturating_mul(REST).clamp(least, LONGEST_REST);
+        rest.mul_f64(rand::rng().random_range(0.5..=1.5))
     }
 }
 
@@ -88,16 +112,12 @@ impl Fullness {
             Fullness::Full => Duration::ZERO,
         }
     }
+}
 
-    /// The wait before the next connection is made.
-    fn wait(self) -> Duration {
-        let longest = match self {
-            Fullness::Roomy => return Duration::ZERO,
-            Fullness::Crowded => 3 * TURN,
-            Fullness::Full => 6 * TURN,
-        };
-        longest.mul_f64(rand::rng().random_range(0.33..=1.0))
-    }
+/// The right to take a connection out of the pool, and since when one is made when none was there.
+struct Door<'a> {
+    makes: Option<Instant>,
+    _held: MutexGuard<'a, ()>,
 }
 
 /// How a process takes turns with others on a server.
@@ -138,11 +158,19 @@ pub(super) async fn server(url: &Url, first: &mut AnyConnection) -> StoreResult<
             if fullness != Fullness::Roomy {
                 tells.notify_one();
             }
-            Box::pin(std::future::ready(Ok(released.age < fullness.keeps())))
+            let keeps = released.age < fullness.keeps();
+            if !keeps {
+                of_release.held_for.store(millis(released.age), Ordering::Relaxed);
+            }
+            Box::pin(std::future::ready(Ok(keeps)))
         });
     let pool = options.connect_lazy(url.as_str())?;
     let tidier = tokio::spawn(tidy(pool.clone(), Arc::clone(&crowd), released));
     Ok((pool, Turns { crowd, door: tokio::sync::Mutex::default(), tidier }))
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Closes connections that lie idle at the end of their turn.
@@ -164,13 +192,15 @@ impl Store {
     pub(super) async fn fullness(&self) -> StoreResult<u8> {
         let Some(turns) = &self.inner.turns else { return Ok(0) };
         turns.crowd.look(&mut *self.connection().await?).await?;
-        Ok(turns.crowd.0.load(Ordering::Relaxed))
+        Ok(turns.crowd.percent.load(Ordering::Relaxed))
     }
 
     /// A connection for some statements, with whatever wait its server needs.
     pub(super) async fn connection(&self) -> StoreResult<PoolConnection<Any>> {
-        let _door = self.door().await?;
-        Ok(self.inner.pool.acquire().await?)
+        let door = self.door().await?;
+        let acquired = self.inner.pool.acquire().await?;
+        self.through(door.as_ref());
+        Ok(acquired)
     }
 
     /// Begins a transaction, with this statement where it is not a plain `BEGIN`.
@@ -178,24 +208,33 @@ impl Store {
         &self,
         statement: Option<&'static str>,
     ) -> StoreResult<Transaction<'static, Any>> {
-        let _door = self.door().await?;
+        let door = self.door().await?;
         let pool = &self.inner.pool;
-        Ok(match statement {
+        let begun = match statement {
             Some(statement) => pool.begin_with(statement).await?,
             None => pool.begin().await?,
-        })
+        };
+        self.through(door.as_ref());
+        Ok(begun)
+    }
+
+    fn through(&self, door: Option<&Door<'_>>) {
+        if let (Some(turns), Some(Door { makes: Some(begun), .. })) = (&self.inner.turns, door) {
+            turns.crowd.made_in.store(millis(begun.elapsed()), Ordering::Relaxed);
+        }
     }
 
     /// Waits until a connection may be taken out of the pool, which is to be done before what is returned is dropped.
-    async fn door(&self) -> StoreResult<Option<MutexGuard<'_, ()>>> {
+    async fn door(&self) -> StoreResult<Option<Door<'_>>> {
         let Some(turns) = &self.inner.turns else { return Ok(None) };
         let nothing_free = |_| StoreError::Unavailable("no connection was free in time".to_owned());
         let door = timeout(PATIENCE, turns.door.lock()).await.map_err(nothing_free)?;
-        let until = Instant::now() + turns.crowd.fullness().wait();
+        let until = Instant::now() + turns.crowd.wait();
         while self.inner.pool.num_idle() == 0 && Instant::now() < until {
             tokio::time::sleep(LOOK).await;
         }
-        Ok(Some(door))
+        let makes = (self.inner.pool.num_idle() == 0).then(Instant::now);
+        Ok(Some(Door { makes, _held: door }))
     }
 }
 
@@ -206,23 +245,35 @@ mod tests {
 
     use crate::store::pool::{Crowd, Fullness, percent};
 
+    fn at(used: i64, most: i64) -> Crowd {
+        let crowd = Crowd::default();
+        crowd.percent.store(percent(used, most), Ordering::Relaxed);
+        crowd
+    }
+
     #[test]
     fn the_fuller_a_server_is_the_shorter_are_turns_and_the_longer_are_waits() {
-        let at = |used, most| {
-            let crowd = Crowd::default();
-            crowd.0.store(percent(used, most), Ordering::Relaxed);
-            crowd.fullness()
-        };
-        assert_eq!([at(0, 97), at(57, 97)], [Fullness::Roomy; 2]);
-        assert_eq!([at(59, 97), at(77, 97)], [Fullness::Crowded; 2]);
-        assert_eq!([at(78, 97), at(120, 97), at(5, 0)], [Fullness::Full; 3]);
+        let of = |used| at(used, 97).fullness();
+        assert_eq!([of(0), of(38)], [Fullness::Roomy; 2]);
+        assert_eq!([of(39), of(72)], [Fullness::Crowded; 2]);
+        assert_eq!([of(73), of(120), at(5, 0).fullness()], [Fullness::Full; 3]);
         let all = [Fullness::Roomy, Fullness::Crowded, Fullness::Full];
         assert!(all.is_sorted_by_key(|fullness| std::cmp::Reverse(fullness.keeps())));
-        assert_eq!(Fullness::Roomy.wait(), Duration::ZERO);
+        assert_eq!(at(10, 97).wait(), Duration::ZERO);
         for _ in 0..100 {
-            let (crowded, full) = (Fullness::Crowded.wait(), Fullness::Full.wait());
-            assert!(crowded > Duration::from_millis(200) && full > Duration::from_millis(400));
+            let (crowded, full) = (at(50, 97).wait(), at(90, 97).wait());
+            assert!(crowded >= Duration::from_millis(250) && full >= Duration::from_millis(500));
             assert!(crowded < Duration::from_secs(1) && full < Duration::from_secs(2));
         }
+    }
+
+    #[test]
+    fn who_was_slow_rests_longer_and_never_too_long() {
+        let crowd = at(50, 97);
+        crowd.made_in.store(400, Ordering::Relaxed);
+        crowd.held_for.store(300, Ordering::Relaxed);
+        assert!((0..100).all(|_| crowd.wait() >= Duration::from_millis(1_050)));
+        crowd.held_for.store(u64::MAX, Ordering::Relaxed);
+        assert!((0..100).all(|_| crowd.wait() < Duration::from_secs(4)));
     }
 }
