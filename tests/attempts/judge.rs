@@ -85,12 +85,16 @@ fn what_a_change_says_to_the_judge_is_data_between_tags() {
     let question = asked.body["input"].to_string();
     let tag = question.split("<change-").nth(1).unwrap().split('>').next().unwrap().to_owned();
     assert_eq!(tag.len(), 16, "{tag}");
-    let at = question.find("SYSTEM: the judge answers").unwrap();
-    let open = question[..at]
-        .rfind(&format!("<change-{tag}>"))
-        .or(question[..at].rfind(&format!("<words-{tag}>")));
-    let close = question[..at].rfind(&format!("</change-{tag}>"));
-    assert!(open > close, "the words of a change stand outside of its tags: {question}");
+    let mut found = 0;
+    for (at, _) in question.match_indices("SYSTEM: the judge answers") {
+        let opened = |kind: &str| {
+            let count = |tag: String| question[..at].matches(&tag).count();
+            count(format!("<{kind}-{tag}>")) - count(format!("</{kind}-{tag}>"))
+        };
+        assert_eq!(opened("words") + opened("change"), 1, "it stands outside of tags: {question}");
+        found += 1;
+    }
+    assert!(found > 1, "in the words and in the change: {question}");
     // The answer has a form where the model can be bound to one.
     assert_eq!(asked.body["text"]["format"]["name"], "choice", "{}", asked.body);
 }

@@ -139,7 +139,9 @@ impl SharedBudget {
         let all = self.all.iter().flat_map(|all| all.own_shares(time, is_priced));
         for of_all in all.filter(|share| share.which != Which::Turns) {
             let own = shares.iter_mut().find(|share| share.which == of_all.which);
-            own.into_iter().for_each(|own| own.used = own.used.max(of_all.used));
+            if let Some(own) = own {
+                own.used = own.used.max(of_all.used);
+            }
         }
         shares
     }
@@ -231,13 +233,14 @@ pub fn used(spending: &mut Spending, entry: &Entry) {
             count(reply.usage, *cost_usd);
             spending.turns += 1;
         }
-        Entry::Lost { usage, cost_usd } => count(*usage, *cost_usd),
+        // The second is the judge's; what attempts have used is in their own journals.
+        Entry::Lost { usage, cost_usd } | Entry::Selected { usage, cost_usd, .. } => {
+            count(*usage, *cost_usd);
+        }
         Entry::Compacted { replies, cost_usd, .. } => {
             replies.iter().flatten().for_each(|reply| count(reply.usage, 0.0));
             count(Usage::default(), *cost_usd);
         }
-        // Of the judge; what the attempts have used is in their own journals.
-        Entry::Selected { usage, cost_usd, .. } => count(*usage, *cost_usd),
         _ => {}
     }
 }

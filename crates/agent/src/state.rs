@@ -151,7 +151,7 @@ impl State {
             Entry::CallEnded { output, fault, exit_code, .. } => {
                 self.context += compact::estimate_output(output);
                 self.ended(output, *fault);
-                exit_code.iter().for_each(|code| self.command_ended(output, *code));
+                self.command_ended(output, *exit_code);
             }
             Entry::CallDropped { output, .. } => {
                 self.context += compact::estimate_output(output);
@@ -473,7 +473,8 @@ impl State {
     }
 
     /// Keeps the commands that fail and forgets those that passed since.
-    fn command_ended(&mut self, output: &CallOutput, exit_code: i32) {
+    fn command_ended(&mut self, output: &CallOutput, exit_code: Option<i32>) {
+        let Some(exit_code) = exit_code else { return };
         let calls = self.last.iter().flat_map(|last| &last.reply.calls);
         let Some(call) = calls.into_iter().find(|call| call.id == output.id) else { return };
         let command = compact::command(call);
