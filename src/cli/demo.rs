@@ -24,5 +24,5 @@ pub struct Args {
 }
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
-    patchwright_task::demo::run(args.dir.as_deref(), &args.common, env, ui).await
+    Box::pin(patchwright_task::demo::run(args.dir.as_deref(), &args.common, env, ui)).await
 }

@@ -88,8 +88,8 @@ impl Instruments {
     }
 
     /// A tool call that has ended.
-    pub(crate) fn called(&self, took: Duration, tool: KeyValue, success: bool) {
-        let mut of = vec![tool];
+    pub(crate) fn called(&self, took: Duration, what: KeyValue, success: bool) {
+        let mut of = vec![what];
         if !success {
             of.push(KeyValue::new(names::ERROR, "tool_error"));
         }

@@ -40,6 +40,7 @@ pub use self::log::LogLayer;
 use self::settings::{Settings, Signal};
 use self::spans::RunSpans;
 use patchwright_base::VERSION;
+use patchwright_base::clock::Clock;
 use patchwright_base::env::Env;
 use patchwright_base::redact::Redactor;
 use patchwright_journal::Observer;
@@ -113,8 +114,8 @@ impl Telemetry {
                         .with_resource(resource.clone())
                         .with_batch_exporter(exporter)
                         .build();
-                    let tracer = provider.tracer(SCOPE);
-                    traces = Some((provider, tracer));
+                    let of_us = provider.tracer(SCOPE);
+                    traces = Some((provider, of_us));
                 }),
             );
         }
@@ -166,8 +167,13 @@ impl Telemetry {
 
     /// Makes spans and metrics of what the journal of one run says, or of that of one `attempt` of several. `model` is
     /// the one that is asked first.
-    pub fn observer(&'static self, model: &Model, attempt: Option<u32>) -> Arc<dyn Observer> {
-        Arc::new(RunSpans::new(self, model, attempt))
+    pub fn observer(
+        &'static self,
+        model: &Model,
+        clock: Clock,
+        attempt: Option<u32>,
+    ) -> Arc<dyn Observer> {
+        Arc::new(RunSpans::new(self, model, clock, attempt))
     }
 
     /// Sends what is left, for [`FAREWELL`] at most, and says what did not arrive during the life of the process.

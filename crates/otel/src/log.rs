@@ -28,6 +28,7 @@ impl LogLayer {
 }
 
 impl<S: Subscriber> Layer<S> for LogLayer {
+    #[expect(clippy::disallowed_methods, reason = "as on stderr, it is the machine's own time")]
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
         let metadata = event.metadata();
         // What the exporters' own libraries say would be exported in turn, without an end.

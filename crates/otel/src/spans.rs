@@ -28,11 +28,12 @@ use sha2::{Digest, Sha256};
 
 use crate::lane::{Lane, RequestModel};
 use crate::{Telemetry, names};
+use patchwright_base::clock::Clock;
 use patchwright_base::text;
 use patchwright_journal::{Entry, Observer, Written};
 use patchwright_provider::catalogue::Model;
 use patchwright_types::evidence::CheckRun;
-use patchwright_types::outcome::Outcome;
+use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::task::{CampaignRequest, Task, TaskKind};
 
 /// The name of the run's own agent.
@@ -67,6 +68,7 @@ impl IdGenerator for RunIds {
 /// Watches the journal of one run.
 pub(crate) struct RunSpans {
     telemetry: &'static Telemetry,
+    clock: Clock,
     /// This is about one of several attempts of a run.
     attempt: Option<u32>,
     state: Mutex<State>,
@@ -93,6 +95,7 @@ impl RunSpans {
     pub(crate) fn new(
         telemetry: &'static Telemetry,
         model: &Model,
+        clock: Clock,
         attempt: Option<u32>,
     ) -> RunSpans {
         let state = State {
@@ -100,9 +103,9 @@ impl RunSpans {
             lanes: HashMap::new(),
             effects: HashMap::new(),
             model: RequestModel::of(model),
-            last: SystemTime::now(),
+            last: clock.now().into(),
         };
-        RunSpans { telemetry, attempt, state: Mutex::new(state) }
+        RunSpans { telemetry, clock, attempt, state: Mutex::new(state) }
     }
 }
 
@@ -121,7 +124,7 @@ impl Observer for RunSpans {
     }
 
     fn resumes(&self, run: &str, task: &Task) {
-        let now = SystemTime::now();
+        let now = self.clock.now().into();
         self.begin(&mut self.state.lock(), now, run, task, Start::Resumed);
     }
 }
@@ -291,7 +294,6 @@ impl RunSpans {
                 span.set_attribute(attribute);
             }
         }
-        use patchwright_types::outcome::Conclusion;
         if matches!(
             outcome.conclusion,
             Conclusion::Refused | Conclusion::Budget | Conclusion::Provider | Conclusion::Sandbox
@@ -332,7 +334,7 @@ impl Drop for RunSpans {
     fn drop(&mut self) {
         let (at, root) = {
             let state = self.state.get_mut();
-            let at = SystemTime::now().max(state.last);
+            let at = SystemTime::from(self.clock.now()).max(state.last);
             state.close(at, Some(INTERRUPTED));
             (at, state.root.take())
         };

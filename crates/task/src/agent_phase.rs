@@ -362,7 +362,7 @@ async fn converse(
     let (tools, company) = agents::company(run, brief, sandbox, tools, &fallbacks).await?;
     let list = company.as_ref().map(|company| company.list.as_str());
     let fallbacks = fallbacks::with_agents(run, brief, fallbacks, list)?;
-    let own_id = run.own_id();
+    let (own_id, budget) = (run.own_id(), run.attempt.as_ref().map(|attempt| &attempt.budget));
     let mut agent = Agent::new(AgentSpec {
         provider: run.world.provider.as_ref(),
         clock: run.world.clock,
@@ -382,16 +382,13 @@ async fn converse(
         fallbacks,
     })
     .reviewing(desk)
-    .within(run.attempt.as_ref().map(|attempt| &attempt.budget))
+    .within(budget)
     .with_agents(company);
     let work = async {
         let mut stopped = if let Some(restored) = &restored {
             agent.resume(recorded, restored).await
         } else {
-            checkpoints.begin()?;
-            if let Some(tree) = phase.start_tree {
-                checkpoints.begin_with(tree).await?;
-            }
+            checkpoints.begin_at(phase.start_tree).await?;
             agent.run(brief.items(run, sandbox)?).await
         };
         let mut work =

@@ -89,11 +89,23 @@ impl Checkpoints {
         self.journal.append(&entry).map(drop)
     }
 
+    /// The same; where the agent is to begin with another tree than the uploaded one, the workspace is brought there.
+    ///
+    /// # Errors
+    /// When the tree cannot be read, the sandbox fails, or the journal cannot be written.
+    pub async fn begin_at(&self, tree: Option<Oid>) -> Result<()> {
+        self.begin()?;
+        match tree {
+            Some(tree) => self.begin_with(tree).await,
+            None => Ok(()),
+        }
+    }
+
     /// Brings the workspace from the uploaded tree to another one, which the agent is to begin with.
     ///
     /// # Errors
     /// When the tree cannot be read, the sandbox fails, or the journal cannot be written.
-    pub async fn begin_with(&self, tree: Oid) -> Result<()> {
+    async fn begin_with(&self, tree: Oid) -> Result<()> {
         let (store, base) = (self.store.clone(), self.base);
         let difference = blocking(move || store.difference(base, tree, now())).await;
         let difference =

@@ -287,7 +287,7 @@ fn resume(
 
 /// Lets telemetry watch, where there is any.
 fn observe(journal: &Journal, world: &World, attempt: Option<u32>) -> Option<Arc<dyn Observer>> {
-    let observer = patchwright_otel::current()?.observer(&world.model, attempt);
+    let observer = patchwright_otel::current()?.observer(&world.model, world.clock, attempt);
     journal.observe(Arc::clone(&observer));
     Some(observer)
 }

@@ -299,7 +299,7 @@ mod tests {
         let done = |lines, checks| outcome(Done, Some(change(lines)), checks);
         let part = |lines, checks| outcome(Partial, Some(change(lines)), checks);
         let cut = |lines, checks| outcome(Budget, Some(change(lines)), checks);
-        for (about, better, worse) in [
+        for (about, better, worse) in vec![
             ("all pass", done(90, &[(1, 0)]), part(2, &[(1, 1)])),
             ("fewest broken", part(90, &[(1, 1), (1, 1)]), part(2, &[(0, 1), (1, 0)])),
             ("fewest failing", part(90, &[(1, 1), (1, 0)]), part(2, &[(1, 1), (1, 1)])),

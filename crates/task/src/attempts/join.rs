@@ -102,9 +102,9 @@ async fn selected(
             tied.iter().filter_map(|number| Some((*number, of(*number)?))).collect();
         let judged = judge::ask(run, job, prepared, budget, &compared).await?;
         usage = judged.usage;
-        (chosen, why) = by_judge(chosen, why, &judged);
+        (chosen, why) = by_judge(chosen, &why, &judged);
         attempts.judge = Some(judged.report);
-    } else if all.iter().any(|it| it.is_clearly_done()) {
+    } else if all.iter().any(Attempt::is_clearly_done) {
         why = first_done(why, all);
     }
     (attempts.chosen, attempts.why) = (chosen, why);
@@ -117,7 +117,7 @@ async fn selected(
     Ok(attempts)
 }
 
-fn by_judge(smallest: u32, why: String, judged: &Judged) -> (u32, String) {
+fn by_judge(smallest: u32, why: &str, judged: &Judged) -> (u32, String) {
     match judged.chosen {
         Some(chosen) => {
             let others = judged.report.compared.len();

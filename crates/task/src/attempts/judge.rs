@@ -2,6 +2,7 @@
 //! number and a reason. What it reads was written by models and by the repository, which may want to decide for it;
 //! so it can choose among equal attempts and do nothing else, and its words are reported as its words.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -249,10 +250,8 @@ async fn change(job: &Job<'_>, finished: &Finished, room: usize) -> String {
         Ok(patch) => {
             let mut text = clean(&String::from_utf8_lossy(&patch.bytes), room);
             if !patch.left_out.is_empty() {
-                text.push_str(&format!(
-                    "\n({} files are too large to be shown)",
-                    patch.left_out.len()
-                ));
+                let left = patch.left_out.len();
+                let _ = write!(text, "\n({left} files are too large to be shown)");
             }
             text
         }
