@@ -107,14 +107,20 @@ fn stored(url: &str) -> (Vec<Target>, Vec<Event>) {
     })
 }
 
+/// How many repositories a campaign has.
+#[expect(clippy::disallowed_methods, reason = "a test that is made larger")]
+fn repositories() -> usize {
+    let asked = std::env::var("OUTAGE_REPOSITORIES");
+    asked.map_or(REPOSITORIES, |count| count.parse().expect("a number"))
+}
+
 /// Four workers that share PostgreSQL; in the middle of their work the outage.
 fn campaign_through(outage: impl Fn(&TestWorld, bool), whose: &str, away: Away) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let Some(server) = runtime.block_on(postgres()) else { return };
     let url = runtime.block_on(server.database());
     let scale = away.scale.to_string();
-    let count = std::env::var("OUTAGE_REPOSITORIES");
-    let count = count.map_or(REPOSITORIES, |count| count.parse().expect("a number"));
+    let count = repositories();
     let world = world(count)
         .set("DATABASE_URL", url.as_str())
         .set("PATCHWRIGHT_TIME_SCALE", scale.as_str());
