@@ -13,6 +13,7 @@ use patchwright_base::{redact, telemetry};
 use patchwright_config::flags::Common;
 use patchwright_config::former::{self, Former};
 use patchwright_git::helper;
+use patchwright_otel::Telemetry;
 use patchwright_report as report;
 
 fn main() -> ExitCode {
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
     } else {
         Default::default()
     };
-    let other = otel.and_then(|otel| otel.log_layer()).map(|layer| layer.boxed());
+    let other = otel.and_then(Telemetry::log_layer).map(Layer::boxed);
     telemetry::start(level, env.var("RUST_LOG"), format, redactor, other);
     for warning in warnings(&cli, &env, &former).into_iter().chain(otel_warnings) {
         ui.say(&format!("warning: {warning}"));
@@ -62,7 +63,7 @@ fn main() -> ExitCode {
         otel.run_on(runtime.handle());
     }
     let ended = runtime.block_on(cli::run(cli.command, env, ui));
-    if let Some(lost) = otel.and_then(|otel| otel.finish()) {
+    if let Some(lost) = otel.and_then(Telemetry::finish) {
         ui.say(&format!("warning: {}", redactor.redact(&lost)));
     }
     // Threads blocked in a read must not hold up the exit.

@@ -63,8 +63,8 @@ pub(crate) fn result(world: &TestWorld) -> Value {
 pub(crate) fn ends(world: &TestWorld) -> Vec<String> {
     let result = result(world);
     let all = result["attempts"]["all"].as_array().unwrap().clone();
-    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    all.iter().map(|it| format!("{} {}", word(&it["end"]), word(&it["checks"]))).collect()
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    all.iter().map(|it| format!("{} {}", text(&it["end"]), text(&it["checks"]))).collect()
 }
 
 pub(crate) fn published(world: &TestWorld) -> String {

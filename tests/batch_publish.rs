@@ -187,7 +187,7 @@ impl Bench {
     async fn attempt(&self) {
         let (job, lease) = self.claim(JobKind::Publish).await.expect("something to publish");
         let held = Arc::new(HeldJob::new(&self.fleet, job, lease));
-        publish::work(&self.fleet, held).await.unwrap();
+        Box::pin(publish::work(&self.fleet, held)).await.unwrap();
     }
 
     /// The same as often as there is something to do right now.
@@ -195,7 +195,7 @@ impl Bench {
         for _ in 0..100 {
             let Some((job, lease)) = self.claim(JobKind::Publish).await else { return };
             let held = Arc::new(HeldJob::new(&self.fleet, job, lease));
-            publish::work(&self.fleet, held).await.unwrap();
+            Box::pin(publish::work(&self.fleet, held)).await.unwrap();
         }
         panic!("it does not come to an end");
     }

@@ -135,7 +135,7 @@ async fn a_real_project_is_fixed_and_its_own_tests_prove_it() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let (ended, page) = fix(folder.path()).await;
+    let (ended, page) = Box::pin(fix(folder.path())).await;
     assert_eq!(ended.outcome.conclusion, Conclusion::Done, "{page}");
 
     let patch = fs_err::read_to_string(ended.folder.join("change.patch")).unwrap();
