@@ -39,7 +39,7 @@ fn check(world: &TestWorld) {
         .map(|run| {
             let result = fs_err::read_to_string(run.join("result.json")).unwrap();
             let result: Value = serde_json::from_str(&result).unwrap();
-            result["provenance"]["setup"]["is_cached"].as_bool().unwrap()
+            result["provenance"]["setup"]["is_cached"].as_bool().unwrap_or(false)
         })
         .collect();
     cached.sort_unstable();
