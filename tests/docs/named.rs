@@ -16,7 +16,7 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("git", &["--quiet", "--initial-branch", "--message"]),
     ("pg_dump", &["--format"]),
     (".ci/release", &["--plan"]),
-    ("kubectl", &["--from-literal", "--from-file"]),
+    ("kubectl", &["--from-literal"]),
     ("docker", &["--rm", "--network", "--scale"]),
     ("model servers", &["--jinja", "--alias", "--chat-template", "--chat-template-file"]),
     ("vLLM", &["--served-model-name", "--max-model-len", "--tool-call-parser"]),
