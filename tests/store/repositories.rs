@@ -74,6 +74,8 @@ pub(super) async fn times_that_an_older_version_overwrote_are_read_from_the_even
         "ALTER TABLE targets DROP COLUMN closing_at",
         "CREATE UNIQUE INDEX targets_once
             ON targets (campaign, (lower(repository)), (COALESCE(number, 0)), base_sha)",
+        "DROP TABLE selected",
+        "DROP TABLE selections",
         "DELETE FROM patchwright_schema WHERE version > 5",
     ] {
         db.sql(text).await;

@@ -41,6 +41,8 @@ use patchwright_types::task::{CampaignRequest, Limits, Task};
 pub struct StartedRun<'a> {
     run: Run<'a>,
     request: CampaignRequest,
+    /// The store had lost its result, which is taken again.
+    pub is_recovered: bool,
 }
 
 /// A run that has come to an end, with its folder still open.
@@ -70,18 +72,14 @@ pub fn start<'a>(
     let mode = if request.answer { Mode::Plan } else { Mode::Execute };
     let start = Start::silently(world, Config { mode, ..config }, environment);
     let task = Task { kind: request.clone().into(), limits: start.config.limits.clone() };
-    if let Some(run) = RunFolder::recover(world, &task, |folder| book::is_lost(folder, known))? {
-        start.environment.ui.say(&format!(
-            "the database has lost what run {run} came to: its result is taken again"
-        ));
-    }
+    let recovered = RunFolder::recover(world, &task, |folder| book::is_lost(folder, known))?;
     let folder = match RunFolder::begin(world, &task, None) {
         // A worker that was stopped for so long that its job was given to us still holds the lock.
         Err(failure) if failure.kind == FailureKind::NothingToDo => RunFolder::begin_beside(world)?,
         folder => folder?,
     };
     let run = start.run_in(folder, task, Some(title.to_owned()));
-    Ok(StartedRun { run, request })
+    Ok(StartedRun { run, request, is_recovered: recovered.is_some() })
 }
 
 impl StartedRun<'_> {
@@ -92,7 +90,7 @@ impl StartedRun<'_> {
 
     /// Works until there is something to say about the repository.
     pub async fn work(self) -> Attempt {
-        let StartedRun { run, request } = self;
+        let StartedRun { run, request, .. } = self;
         let worked = Box::pin(work(&run, &request)).await;
         let (result, outcome) = match (stopped(&run), worked) {
             (Some(error), _) | (None, Err(error)) => (Err(error), None),

@@ -173,6 +173,13 @@ impl TargetAttempt<'_> {
                 return self.record(verdict, None, (0.0, 0)).await;
             }
         };
+        if started.is_recovered {
+            self.fleet.ui.say(&format!(
+                "{}: the database has lost what run {} came to, and its result is taken again",
+                self.target.repository,
+                started.id()
+            ));
+        }
         self.fleet.store.begin_target(&self.held.lease, self.target.id, started.id()).await?;
         let attempt = started.work().await;
         let used = attempt.unaccounted(known);
