@@ -11,7 +11,7 @@ use super::{command, path, read, yaml};
 /// Flags of other programs that documents name beside ours, with whose they are.
 const OTHERS: &[(&str, &[&str])] = &[
     ("cargo and ./test", &["--release", "--fast", "--test", "--bench", "--profile"]),
-    ("cargo and its tests", &["--workspace", "--tests", "--exact"]),
+    ("cargo and its tests", &["--workspace", "--tests", "--exact", "--no-capture"]),
     ("cargo binstall", &["--git"]),
     ("gh", &["--private", "--source", "--push", "--method", "--title", "--body", "--add-label"]),
     ("git", &["--quiet", "--initial-branch", "--message"]),

@@ -1,7 +1,6 @@
 //! The program's log as log records. Every text passes the redactor, as on its way to stderr.
 
 use std::fmt::Debug;
-use std::time::SystemTime;
 
 use opentelemetry::logs::{AnyValue, LogRecord, Logger, LoggerProvider, Severity};
 use opentelemetry_sdk::logs::{SdkLogger, SdkLoggerProvider};
@@ -28,17 +27,14 @@ impl LogLayer {
 }
 
 impl<S: Subscriber> Layer<S> for LogLayer {
-    #[expect(clippy::disallowed_methods, reason = "as on stderr, it is the machine's own time")]
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
         let metadata = event.metadata();
         // What the exporters' own libraries say would be exported in turn, without an end.
         if !metadata.target().starts_with("patchwright") {
             return;
         }
+        // The time of the record is that of its emission, which the logger notes.
         let mut record = self.logger.create_log_record();
-        let now = SystemTime::now();
-        record.set_timestamp(now);
-        record.set_observed_timestamp(now);
         record.set_target(metadata.target().to_owned());
         record.set_severity_text(metadata.level().as_str());
         record.set_severity_number(severity(*metadata.level()));
