@@ -62,6 +62,7 @@ mod file_tools; // read_file, list_dir, grep_files on a real folder
 mod fleet; // workers: several processes on one database, killed, stopped, drained
 mod forge; // the forge contract on GitHub and on a folder; lost answers; limits
 mod forged; // comments that pretend to be ours, and what they cannot do
+mod forks; // repositories that we may only read: a fork found or made, and everything afterwards with it
 mod four_wires; // the same scripted work over all four protocols, each request checked by schema
 mod fuzzed; // parsers of what others write: what must hold for any bytes, on seeds and damaged copies
 mod gemini_wire; // the Gemini protocol: requests, errors, and conversations over HTTP
@@ -122,6 +123,7 @@ mod settings; // the table of settings: every key from every source, applied or 
 mod setup_again; // dependencies that the model adds, installed on its request
 mod stops; // budgets, failures and crashes of the agent loop
 mod store; // the fleet's database, SQLite and PostgreSQL
+mod submodules; // submodules: what the sandbox has of them, with which token they are fetched, what is not obeyed
 mod text_models; // models without tool calls, from the command line and in the loop
 mod tidy; // the sources against the project's own rules
 mod tool_system; // custom tools, hooks, search, faults, numbers: the tool system in whole runs

@@ -7,6 +7,7 @@
 
 pub mod check;
 mod check_tools;
+pub mod checkout;
 pub mod document;
 pub mod file;
 pub mod flags;
@@ -105,6 +106,8 @@ pub struct Config {
     #[serde(default)]
     pub warm: Warm,
     pub policy: Policy,
+    #[serde(default)]
+    pub checkout: checkout::Checkout,
     pub publish: Publish,
     #[serde(default)]
     pub commits: Commits,

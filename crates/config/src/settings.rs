@@ -32,7 +32,8 @@ use patchwright_provider::item::Wire;
 use patchwright_review::finding::Priority;
 
 use crate::flags::{self, WireName};
-use crate::publish::{MergeMethod, Signing};
+use crate::checkout::Submodules;
+use crate::publish::{Fork, MergeMethod, Signing};
 use crate::publish_settings::publishing;
 use crate::review::{PathInstructions, Threshold};
 use crate::rules::{self, Rule, Wished};
@@ -46,6 +47,7 @@ const SECOND: Duration = Duration::from_secs(1);
 publishing! {
     /// A configuration file. Every key is optional; unknown keys are errors.
     File in "" (file => file) with {
+        checkout: Checkout,
         limits: Limits,
         container: Container,
         policy: Policy,
@@ -315,6 +317,27 @@ publishing! {
             }
             , input "setup-allow" hosts "Hosts that setup may reach, separated by commas: names, `registries` for those of the package registries, `none`. `registries` when empty."
             , campaign "environment.setup-allow";
+    }
+
+    /// The section `checkout`: see [repositories](repositories.md).
+    Checkout in "checkout." (file => file.checkout) {
+        /// submodules that are fetched, to read: `false`, `true`, or `recursive` for those of submodules, too; see
+        /// [repositories](repositories.md#submodules)
+        submodules: Submodules => checkout.submodules, Operator
+            flag given {
+                /// Submodules that are fetched, to read [default: false]
+                #[arg(
+                    long,
+                    env = "PATCHWRIGHT_SUBMODULES",
+                    value_name = "WHICH",
+                    help_heading = "Sandbox"
+                )]
+                submodules: Option<Submodules>
+            }
+            , input "submodules" choice "Submodules that are fetched, to read: `false`, `true`, or `recursive` for those of submodules, too.";
+
+        /// hosts beside the forge's own that submodules are fetched from, without a token
+        submodule_hosts: Vec<String> => checkout.submodule_hosts, Operator;
     }
 
     /// The section `limits`.

@@ -88,6 +88,9 @@ pub struct Repository {
     pub node_id: String,
     pub default_branch: String,
     pub archived: bool,
+    /// Whether we may push to it, as far as the forge says; it tells nothing of the tokens of apps.
+    #[serde(default)]
+    pub can_push: Option<bool>,
     pub private: bool,
     /// Where git clones it from; never with credentials in it.
     pub clone_url: String,
@@ -224,9 +227,19 @@ pub struct PullRequest {
 pub struct PullRequestDraft {
     pub title: String,
     pub body: String,
+    /// Where the branch is: the repository itself, or a fork of its network.
+    pub head_repository: RepositoryId,
     pub head_branch: String,
     pub base_branch: String,
     pub draft: bool,
+}
+
+impl PullRequestDraft {
+    /// The branch as the repository that the pull request is for names it: `owner:branch` where it is a fork's.
+    pub fn named_from(&self, repository: &RepositoryId) -> String {
+        let PullRequestDraft { head_repository: head, head_branch: branch, .. } = self;
+        if head.is_same(repository) { branch.clone() } else { format!("{}:{branch}", head.owner) }
+    }
 }
 
 /// Whether `open_or_update` made the pull request or found it.
@@ -353,10 +366,11 @@ pub trait Forge: Governance + Send + Sync {
         comment: u64,
     ) -> Result<(), ForgeError>;
 
-    /// Pull requests from a branch of the repository itself, open ones first, newest first.
+    /// Pull requests from a branch of the repository itself or of a fork, open ones first, newest first.
     async fn pull_requests_from(
         &self,
         repository: &RepositoryId,
+        head_repository: &RepositoryId,
         head_branch: &str,
     ) -> Result<Vec<PullRequest>, ForgeError>;
 
@@ -546,6 +560,7 @@ pub trait Forge: Governance + Send + Sync {
         limit: usize,
     ) -> Result<Option<String>, ForgeError>;
 
-    /// The page that compares base and branch, for people who open the pull request by hand.
+    /// The page that compares base and branch, for people who open the pull request by hand. The branch of a
+    /// fork is named with its owner: `owner:branch`.
     fn compare_url(&self, repository: &Repository, base: &str, branch: &str) -> String;
 }

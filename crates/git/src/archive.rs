@@ -1,7 +1,9 @@
 //! The tar that goes into the sandbox, made straight from git objects: files, executable bits,
-//! symlinks with their targets verbatim, empty folders for submodules, and a fresh `.git`
+//! symlinks with their targets verbatim, the files of submodules that were fetched and empty folders for others, and a
+//! fresh `.git`
 //! ([`super::dotgit`]). No file is checked out and no filter is applied: LFS pointers stay pointers.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -45,6 +47,9 @@ pub struct ArchiveOptions {
     pub max_entries: usize,
     /// Bytes of all files together, without `.git`.
     pub max_bytes: u64,
+    /// The commits of submodules that are in the same repository, by path.
+    #[serde(default)]
+    pub submodules: BTreeMap<String, Oid>,
     /// Where a pack may lie while it is made; the usual place when absent.
     pub scratch: Option<PathBuf>,
 }
@@ -58,6 +63,7 @@ impl ArchiveOptions {
             beside: None,
             max_entries: 1_000_000,
             max_bytes: MAX_BYTES,
+            submodules: BTreeMap::new(),
             scratch: None,
         }
     }
@@ -92,6 +98,7 @@ pub fn archive<W: Write>(
         entries: 0,
         paths: 0,
         bytes: 0,
+        below: 0,
     };
     walk.tree(&commit.tree()?, &mut Vec::new(), 0)?;
     let Walk { mut tar, files, .. } = walk;
@@ -117,6 +124,8 @@ struct Walk<'a, W: Write> {
     /// Bytes of their paths.
     paths: usize,
     bytes: u64,
+    /// In how many submodules, one in the other, the walk is.
+    below: usize,
 }
 
 impl<W: Write> Walk<'_, W> {
@@ -147,16 +156,34 @@ impl<W: Write> Walk<'_, W> {
                     self.tree(&self.git.find_tree(entry.id())?, path, depth + 1)?;
                 }
                 0o160_000 => {
-                    // A submodule is a commit of another repository, which nobody fetched. An empty
-                    // folder and its entry in the index are what `git clone` without
-                    // `--recurse-submodules` leaves.
                     self.index(path, 0o160_000, entry.id(), 0);
-                    let folder = [path.as_slice(), b"/"].concat();
-                    self.tar.put(EntryType::Directory, &folder, b"", 0o755, 0, &mut io::empty())?;
+                    self.submodule(path, entry.id(), depth)?;
                 }
                 mode => self.blob(path, mode.cast_unsigned(), entry.id())?,
             }
             path.truncate(parent);
+        }
+        Ok(())
+    }
+
+    /// A submodule is a commit of another repository. Where nobody has fetched it, an empty folder and its entry in
+    /// the index are what `git clone` without `--recurse-submodules` leaves. Where somebody has, its files are
+    /// there as well: git in the sandbox does not look below such a folder, which has no `.git`.
+    fn submodule(
+        &mut self,
+        path: &mut Vec<u8>,
+        commit: git2::Oid,
+        depth: usize,
+    ) -> Result<(), GitError> {
+        let name = std::str::from_utf8(path).ok();
+        let fetched = name.and_then(|name| self.options.submodules.get(name));
+        let is_fetched = fetched.is_some_and(|fetched| fetched.0 == commit);
+        path.push(b'/');
+        self.tar.put(EntryType::Directory, path, b"", 0o755, 0, &mut io::empty())?;
+        if let Some(commit) = is_fetched.then(|| self.git.find_commit(commit)).transpose()? {
+            self.below += 1;
+            self.tree(&commit.tree()?, path, depth + 1)?;
+            self.below -= 1;
         }
         Ok(())
     }
@@ -204,6 +231,10 @@ impl<W: Write> Walk<'_, W> {
     }
 
     fn index(&mut self, path: &[u8], mode: u32, oid: git2::Oid, size: usize) {
+        // The index is that of the commit, which knows nothing of what is in a submodule.
+        if self.below > 0 {
+            return;
+        }
         // The index keeps the lower 32 bits of a size.
         #[expect(clippy::cast_possible_truncation, reason = "the format says so")]
         let size = size as u32;

@@ -164,7 +164,12 @@ impl Draft<'_> {
     }
 
     fn delete(&mut self, path: &str) {
-        let Ok(entry) = self.base.get_path(Path::new(path)) else { return };
+        let Ok(entry) = self.base.get_path(Path::new(path)) else {
+            if let Some(reason) = self.place_problem(path) {
+                self.refuse(path, reason);
+            }
+            return;
+        };
         match entry.filemode() {
             // git has no empty folders: one disappears with its last file.
             0o040_000 => {}

@@ -23,6 +23,7 @@ mod http;
 pub mod hunks;
 mod incoming;
 pub mod merge;
+pub mod modules;
 mod names;
 pub mod packed;
 pub mod push;

@@ -160,6 +160,7 @@ impl Brief {
             subjects: &subjects.unwrap_or_default(),
         })?;
         brief.notes.splice(0..0, notes);
+        brief.notes.extend(run.submodules.notes());
         brief.standing = standing(run)?;
         brief.setup = setup::render(&run.setup.lock());
         Ok(brief)
@@ -291,6 +292,7 @@ impl Brief {
             time_budget: run.remaining(),
             max_turns: limits.max_turns,
             max_cost_usd: Some(limits.max_cost_usd).filter(|dollars| *dollars > 0.0),
+            submodules: run.submodules.paths(),
             checks: self.checks.clone(),
         })
     }

@@ -14,6 +14,7 @@ use super::network::NetworkAccess;
 use super::services::RunServices;
 use super::signals;
 use super::signals::Cause;
+use super::submodules::Submodules;
 use super::workspace::{Rules, Workspace};
 use crate::world::World;
 use patchwright_base::env::Env;
@@ -91,6 +92,8 @@ pub struct Run<'a> {
     pub setup: Arc<Mutex<SetupReport>>,
     /// Servers beside its sandboxes.
     pub services: Arc<RunServices>,
+    /// What of other repositories is in its sandboxes.
+    pub(super) submodules: Arc<Submodules>,
 }
 
 /// What a run starts with.
@@ -142,6 +145,7 @@ impl<'a> Start<'a> {
             network: Arc::default(),
             setup: Arc::default(),
             services: Arc::default(),
+            submodules: Arc::default(),
         }
     }
 }
@@ -176,7 +180,11 @@ impl Run<'_> {
         }
         // The hosts may be other ones now, so the ways to them are made anew.
         let (network, setup, services) = (Arc::default(), Arc::default(), Arc::default());
-        Ok(Run { config, network, setup, services, ..self.clone() })
+        let run = Run { config, network, setup, services, ..self.clone() };
+        let submodules = self.unless_interrupted(async {
+            Ok(Submodules::of(&run, rules.workspace()).await)
+        });
+        Ok(Run { submodules: Arc::new(submodules.await?), ..run })
     }
 
     /// Appends to the journal.
@@ -314,7 +322,8 @@ impl Run<'_> {
 
     /// A tree as sandboxes take it.
     pub(super) async fn pack(&self, workspace: &Workspace) -> Result<Packed> {
-        workspace.pack(&self.config.container).await
+        let submodules = self.submodules.at(self, workspace).await;
+        workspace.pack(&self.config.container, submodules).await
     }
 
     /// At the base commit that a killed attempt had pinned, when it is still there.

@@ -1,6 +1,7 @@
 //! The repository of one run: a mirror on the host, pinned to one commit. The tree goes into the
 //! sandbox as a tar, what changed comes back as a [`Change`]; there is no checkout on the host.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::failures;
@@ -40,6 +41,8 @@ pub struct Workspace {
     pub base: Oid,
     pub base_branch: String,
     depth: u32,
+    /// Where it was fetched from, when that is a URL.
+    pub(super) address: Option<String>,
     /// What `base` is compared with, in a review: a branch of its own in the sandbox.
     compared_with: Option<Oid>,
 }
@@ -107,7 +110,8 @@ impl Workspace {
         world.forge()?.fetch(repository, repo.path(), &refs, depth).await.map_err(|error| {
             failures::of_forge(format!("cannot fetch `{}`", repository.id), error)
         })?;
-        Workspace::pin(repo, base_branch, depth).await
+        let workspace = Workspace::pin(repo, base_branch, depth).await?;
+        Ok(Workspace { address: Some(repository.clone_url.clone()), ..workspace })
     }
 
     /// Pins what has been fetched into `repo` already.
@@ -117,17 +121,22 @@ impl Workspace {
             .await
             .map_err(|error| failure(error, &format!("cannot find `{base_branch}`")))?;
         let base_branch = base_branch.to_owned();
-        Ok(Workspace { repo, base, base_branch, depth, compared_with: None })
+        Ok(Workspace { repo, base, base_branch, depth, address: None, compared_with: None })
     }
 
     /// The tree and a fresh `.git`, as a sandbox takes them; no more than its workspace may hold.
-    pub async fn pack(&self, limits: &ContainerLimits) -> Result<Packed> {
+    /// Of the submodules those have their files that are named.
+    pub async fn pack(
+        &self,
+        limits: &ContainerLimits,
+        submodules: BTreeMap<String, Oid>,
+    ) -> Result<Packed> {
         let (this, room) = (self.clone(), limits.workspace_bytes);
         let packed = blocking(move || {
             let usual = ArchiveOptions::new(this.branch(), this.depth);
             let beside = this.compared_with.map(|base| (BEFORE_THE_CHANGE.to_owned(), base));
             let max_bytes = usual.max_bytes.min(room);
-            let options = ArchiveOptions { max_bytes, beside, ..usual };
+            let options = ArchiveOptions { max_bytes, beside, submodules, ..usual };
             let result = packed::whole(&this.repo, this.base, &options);
             if result.as_ref().is_err_and(GitError::is_corruption) {
                 // The next run starts with a fresh clone instead of failing again.
@@ -267,7 +276,8 @@ impl Workspace {
         })
         .await
         .map_err(failed)?;
-        Workspace::pin(repo, &reference, depth).await
+        let workspace = Workspace::pin(repo, &reference, depth).await?;
+        Ok(Workspace { address: url.contains("://").then(|| url.to_owned()), ..workspace })
     }
 
     /// Fetches the head of a pull request: by the pull request's own ref, which outlives a deleted

@@ -172,6 +172,10 @@ pub(crate) struct Repository {
     pub(crate) keeps_html_comments: bool,
     /// `owner/name` that it was forked from.
     pub(crate) parent: Option<String>,
+    /// Nobody may fork it.
+    pub(crate) forks_disabled: bool,
+    /// Requests after which its branches are there; a fork is made after it was answered for.
+    pub(crate) unready: u32,
     /// Commits that the API no longer finds, as after a force-push and a collection.
     pub(crate) forgotten: BTreeSet<String>,
     pub(crate) check_runs: Vec<CheckRun>,

@@ -29,6 +29,8 @@ pub struct Environment {
     pub max_turns: u32,
     /// Dollars that it may spend; no limit when absent.
     pub max_cost_usd: Option<f64>,
+    /// Folders with files of other repositories.
+    pub submodules: Vec<String>,
     /// The commands by which the change will be judged.
     pub checks: Vec<String>,
 }
@@ -160,6 +162,10 @@ pub fn render(environment: &Environment) -> String {
     }
     if let Some(dollars) = environment.max_cost_usd {
         row("cost", &format!("at most ${dollars:.2}"));
+    }
+    if !environment.submodules.is_empty() {
+        let paths = environment.submodules.join(", ");
+        row("submodules", &format!("{paths} (to read; changes in them are not kept)"));
     }
     for check in &environment.checks {
         row("check_command", check);

@@ -130,9 +130,9 @@ fn create(world: &mut World, request: &Request, place: usize) -> Answer {
         None => (repository.owner.clone(), named),
     };
     let name = repository.full_name();
+    let network = world.root(repository);
     let from = world.repositories.iter().find(|other| {
-        let related = other.full_name() == name || other.parent.as_ref() == Some(&name);
-        other.owner.eq_ignore_ascii_case(&owner) && related
+        other.owner.eq_ignore_ascii_case(&owner) && world.root(other) == network
     });
     let Some(from) = from else { return wrong("head") };
     let Some(head_sha) = git::tip(&from.path, &head) else { return wrong("head") };
