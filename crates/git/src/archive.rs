@@ -47,11 +47,19 @@ pub struct ArchiveOptions {
     pub max_entries: usize,
     /// Bytes of all files together, without `.git`.
     pub max_bytes: u64,
-    /// The commits of submodules that are in the same repository, by path.
+    /// Submodules that were fetched, by path.
     #[serde(default)]
-    pub submodules: BTreeMap<String, Oid>,
+    pub submodules: BTreeMap<String, FetchedCommit>,
     /// Where a pack may lie while it is made; the usual place when absent.
     pub scratch: Option<PathBuf>,
+}
+
+/// A commit of another repository of ours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FetchedCommit {
+    /// Our bare repository that has it.
+    pub repository: PathBuf,
+    pub commit: Oid,
 }
 
 impl ArchiveOptions {
@@ -90,8 +98,6 @@ pub fn archive<W: Write>(
         return Err(too_many(options));
     }
     let mut walk = Walk {
-        git: &git,
-        odb: git.odb()?,
         options,
         tar: Tar { builder: Builder::new(writer), mtime },
         files: Vec::new(),
@@ -100,7 +106,7 @@ pub fn archive<W: Write>(
         bytes: 0,
         below: 0,
     };
-    walk.tree(&commit.tree()?, &mut Vec::new(), 0)?;
+    walk.tree(&Source { git: &git, odb: git.odb()? }, &commit.tree()?, &mut Vec::new(), 0)?;
     let Walk { mut tar, files, .. } = walk;
     dotgit::append(&git, &commit, options, files, &mut tar)?;
     Ok(tar.builder.into_inner()?)
@@ -114,9 +120,13 @@ pub(super) struct IndexEntry {
     pub(super) size: u32,
 }
 
-struct Walk<'a, W: Write> {
+/// Where the objects of a tree are.
+struct Source<'a> {
     git: &'a Repository,
     odb: Odb<'a>,
+}
+
+struct Walk<'a, W: Write> {
     options: &'a ArchiveOptions,
     tar: Tar<W>,
     files: Vec<IndexEntry>,
@@ -130,7 +140,13 @@ struct Walk<'a, W: Write> {
 
 impl<W: Write> Walk<'_, W> {
     /// Writes one folder; `path` is its path with a final `/`, empty for the root.
-    fn tree(&mut self, tree: &Tree<'_>, path: &mut Vec<u8>, depth: usize) -> Result<(), GitError> {
+    fn tree(
+        &mut self,
+        from: &Source<'_>,
+        tree: &Tree<'_>,
+        path: &mut Vec<u8>,
+        depth: usize,
+    ) -> Result<(), GitError> {
         if depth > MAX_DEPTH {
             return Err(unacceptable(path, "is nested too deeply"));
         }
@@ -153,13 +169,13 @@ impl<W: Write> Walk<'_, W> {
                 0o040_000 => {
                     path.push(b'/');
                     self.tar.put(EntryType::Directory, path, b"", 0o755, 0, &mut io::empty())?;
-                    self.tree(&self.git.find_tree(entry.id())?, path, depth + 1)?;
+                    self.tree(from, &from.git.find_tree(entry.id())?, path, depth + 1)?;
                 }
                 0o160_000 => {
                     self.index(path, 0o160_000, entry.id(), 0);
                     self.submodule(path, entry.id(), depth)?;
                 }
-                mode => self.blob(path, mode.cast_unsigned(), entry.id())?,
+                mode => self.blob(from, path, mode.cast_unsigned(), entry.id())?,
             }
             path.truncate(parent);
         }
@@ -177,21 +193,29 @@ impl<W: Write> Walk<'_, W> {
     ) -> Result<(), GitError> {
         let name = std::str::from_utf8(path).ok();
         let fetched = name.and_then(|name| self.options.submodules.get(name));
-        let is_fetched = fetched.is_some_and(|fetched| fetched.0 == commit);
+        let fetched = fetched.filter(|fetched| fetched.commit.0 == commit);
         path.push(b'/');
         self.tar.put(EntryType::Directory, path, b"", 0o755, 0, &mut io::empty())?;
-        if let Some(commit) = is_fetched.then(|| self.git.find_commit(commit)).transpose()? {
+        if let Some(fetched) = fetched {
+            let git = Repo::open(&fetched.repository)?.git()?;
+            let tree = git.find_commit(commit)?.tree()?;
             self.below += 1;
-            self.tree(&commit.tree()?, path, depth + 1)?;
+            self.tree(&Source { git: &git, odb: git.odb()? }, &tree, path, depth + 1)?;
             self.below -= 1;
         }
         Ok(())
     }
 
-    fn blob(&mut self, path: &[u8], mode: u32, id: git2::Oid) -> Result<(), GitError> {
+    fn blob(
+        &mut self,
+        from: &Source<'_>,
+        path: &[u8],
+        mode: u32,
+        id: git2::Oid,
+    ) -> Result<(), GitError> {
         // The header gives the size without inflating the object, so a file that is too large is
         // never in memory.
-        let (size, kind) = self.odb.read_header(id)?;
+        let (size, kind) = from.odb.read_header(id)?;
         self.bytes += size as u64;
         if kind != ObjectType::Blob {
             return Err(unacceptable(path, "is not a file"));
@@ -205,7 +229,7 @@ impl<W: Write> Walk<'_, W> {
                 self.options.max_bytes >> 20
             )));
         }
-        let object = self.odb.read(id)?;
+        let object = from.odb.read(id)?;
         let content = object.data();
         if mode == 0o120_000 {
             // Linux refuses such targets, and unpacking would fail half-way through the tar.

@@ -8,7 +8,7 @@ use std::path::Path;
 use git2::ObjectType;
 use serde::{Deserialize, Serialize};
 
-pub use super::archive::{ArchiveOptions, OWNER, archive};
+pub use super::archive::{ArchiveOptions, FetchedCommit, OWNER, archive};
 pub use super::change::{between, build, restrict};
 use super::names::path_problem;
 use super::repo::Repo;

@@ -17,9 +17,10 @@ use super::workspace::Workspace;
 use patchwright_base::text;
 use patchwright_config::checkout::Submodules as Which;
 use patchwright_forge::{ForgeError, Repository, RepositoryId};
-use patchwright_git::clone::fetch;
+use patchwright_git::clone::{Repo, fetch, mirror};
 use patchwright_git::modules::{self, Module};
 use patchwright_git::transport::Remote;
+use patchwright_git::tree::FetchedCommit;
 use patchwright_git::{GitError, Oid, blocking};
 
 /// Submodules in submodules.
@@ -34,10 +35,10 @@ const MAX_NOTES: usize = 20;
 pub struct Submodules {
     /// Where those of the repository itself are, by path.
     places: BTreeMap<String, Place>,
-    /// What is in our repository, by path.
-    fetched: BTreeMap<String, Oid>,
-    /// Commits of heads that were tried, by path, and whether they are in our repository.
-    tried: tokio::sync::Mutex<BTreeMap<(String, Oid), bool>>,
+    /// What we have, by path.
+    fetched: BTreeMap<String, FetchedCommit>,
+    /// Commits of heads that were tried, by path, and where we have them.
+    tried: tokio::sync::Mutex<BTreeMap<(String, Oid), Option<FetchedCommit>>>,
     notes: Mutex<Vec<String>>,
 }
 
@@ -59,11 +60,13 @@ impl Submodules {
             return found;
         }
         let parent = rules.address.as_deref().and_then(|address| Url::parse(address).ok());
-        let mut left = vec![Level { prefix: String::new(), commit: rules.base, parent, depth: 0 }];
+        let commit =
+            FetchedCommit { repository: rules.repo.path().to_owned(), commit: rules.base };
+        let mut left = vec![Level { prefix: String::new(), commit, parent, depth: 0 }];
         while let Some(level) = left.pop() {
-            let (repo, commit) = (rules.repo.clone(), level.commit);
-            let listed = blocking(move || modules::of_commit(&repo, commit)).await;
-            let listed = listed.unwrap_or_else(|err| {
+            let FetchedCommit { repository, commit } = level.commit.clone();
+            let read = move || modules::of_commit(&Repo::open(&repository)?, commit);
+            let listed = blocking(read).await.unwrap_or_else(|err| {
                 found.note(run, format!("the submodules of {} cannot be read: {err}", commit.short()));
                 Vec::new()
             });
@@ -75,9 +78,8 @@ impl Submodules {
                 let path = format!("{}{}", level.prefix, module.path);
                 match found.take(run, rules, &level, &module).await {
                     Err(why) => found.left_out(run, &path, &why),
-                    Ok(address) if which == Which::Recursive && level.depth < MAX_DEPTH => {
-                        let (prefix, commit) = (format!("{path}/"), module.commit);
-                        let depth = level.depth + 1;
+                    Ok((address, commit)) if which == Which::Recursive && level.depth < MAX_DEPTH => {
+                        let (prefix, depth) = (format!("{path}/"), level.depth + 1);
                         left.push(Level { prefix, commit, parent: Some(address), depth });
                     }
                     Ok(_) => {}
@@ -87,46 +89,50 @@ impl Submodules {
         found
     }
 
-    /// Fetches one; where it was fetched from, or why it was not.
+    /// Fetches one; where it was fetched from and is now, or why it was not.
     async fn take(
         &mut self,
         run: &Run<'_>,
         rules: &Workspace,
         level: &Level,
         module: &Module,
-    ) -> Result<Url, String> {
+    ) -> Result<(Url, FetchedCommit), String> {
         let address = modules::address(&module.url, level.parent.as_ref())?;
         let place = place(run, rules, &address)?;
         let path = format!("{}{}", level.prefix, module.path);
         if level.depth == 0 {
             self.places.insert(path.clone(), place.clone());
         }
-        bring(run, rules, &place, module.commit).await?;
-        self.fetched.insert(path, module.commit);
-        Ok(address)
+        let fetched = bring(run, &place, module.commit).await?;
+        self.fetched.insert(path, fetched.clone());
+        Ok((address, fetched))
     }
 
     /// Those that a commit of the repository has: at other commits, perhaps, than the tree that decides.
-    pub(super) async fn at(&self, run: &Run<'_>, workspace: &Workspace) -> BTreeMap<String, Oid> {
+    pub(super) async fn at(
+        &self,
+        run: &Run<'_>,
+        workspace: &Workspace,
+    ) -> BTreeMap<String, FetchedCommit> {
         let mut there = self.fetched.clone();
         for (path, place) in &self.places {
             let (repo, base, name) = (workspace.repo.clone(), workspace.base, path.clone());
             let at = blocking(move || modules::commit_at(&repo, base, &name)).await;
             let Ok(Some(commit)) = at else { continue };
-            if there.get(path) == Some(&commit) {
+            if there.get(path).is_some_and(|fetched| fetched.commit == commit) {
                 continue;
             }
             let mut tried = self.tried.lock().await;
             let key = (path.clone(), commit);
             if !tried.contains_key(&key) {
-                let brought = bring(run, workspace, place, commit).await;
+                let brought = bring(run, place, commit).await;
                 if let Err(why) = &brought {
                     self.left_out(run, path, why);
                 }
-                tried.insert(key.clone(), brought.is_ok());
+                tried.insert(key.clone(), brought.ok());
             }
-            if tried.get(&key) == Some(&true) {
-                there.insert(path.clone(), commit);
+            if let Some(Some(fetched)) = tried.get(&key) {
+                there.insert(path.clone(), fetched.clone());
             }
         }
         there
@@ -160,7 +166,7 @@ impl Submodules {
 struct Level {
     /// The path of its folder, with a slash at the end; empty for the repository itself.
     prefix: String,
-    commit: Oid,
+    commit: FetchedCommit,
     /// Where its repository is, from which relative addresses count.
     parent: Option<Url>,
     depth: usize,
@@ -190,26 +196,30 @@ fn named(address: &Url) -> Option<RepositoryId> {
     path.strip_suffix(".git").unwrap_or(path).parse().ok()
 }
 
-/// Has one commit of another repository in ours; the error says why not.
-async fn bring(
-    run: &Run<'_>,
-    workspace: &Workspace,
-    place: &Place,
-    commit: Oid,
-) -> Result<(), String> {
-    let (url, ours) = match place {
-        Place::Ours(id, url) => (url, by_ourselves(run, workspace, (id, url), commit).await),
-        Place::Anybodys(url) => (url, None),
+/// Has one commit of another repository here; the error says why not.
+async fn bring(run: &Run<'_>, place: &Place, commit: Oid) -> Result<FetchedCommit, String> {
+    let (Place::Ours(_, url) | Place::Anybodys(url)) = place;
+    let (state, address) = (run.world.state.clone(), url.to_string());
+    let repo = blocking(move || mirror(&state, &address)).await.map_err(|err| err.to_string())?;
+    let ended = match place {
+        Place::Ours(id, url) => by_ourselves(run, &repo, (id, url), commit).await,
+        Place::Anybodys(_) => None,
     };
-    if let Some(ended) = ours {
-        return ended;
+    match ended {
+        Some(ended) => ended?,
+        None => by_anybody(run, &repo, url, commit).await?,
     }
+    Ok(FetchedCommit { repository: repo.path().to_owned(), commit })
+}
+
+/// Without a token.
+async fn by_anybody(run: &Run<'_>, repo: &Repo, url: &Url, commit: Oid) -> Result<(), String> {
     let remote = Remote::http(&run.world.http, url.as_str(), None);
     let remote = remote.map_err(|err| err.to_string())?.until(run.stop());
-    let (repo, refs) = (workspace.repo.clone(), [commit.to_string()]);
+    let (repo, refs) = (repo.clone(), [commit.to_string()]);
     blocking(move || fetch(&repo, &remote, &refs, 1)).await.map_err(|err| match err {
-        GitError::Authentication { .. } | GitError::Forbidden { .. } | GitError::NotFound(_) => {
-            format!("without a token it is not to be had ({err}); ours goes to the same owner's only")
+        GitError::Authentication { .. } | GitError::Forbidden { .. } => {
+            "it is not to be had without a token, and ours goes to the same owner's only".to_owned()
         }
         err => err.to_string(),
     })
@@ -218,14 +228,14 @@ async fn bring(
 /// With our token; `None` where everybody's way may be better: a token of an app may be for one repository.
 async fn by_ourselves(
     run: &Run<'_>,
-    workspace: &Workspace,
+    repo: &Repo,
     (id, url): (&RepositoryId, &Url),
     commit: Oid,
 ) -> Option<Result<(), String>> {
     let refs = [commit.to_string()];
     let Ok(forge) = run.world.forge() else {
         let remote = run.world.remote(url.as_str()).ok()?.until(run.stop());
-        let repo = workspace.repo.clone();
+        let repo = repo.clone();
         let fetched = blocking(move || fetch(&repo, &remote, &refs, 1)).await;
         return Some(fetched.map_err(|err| err.to_string()));
     };
@@ -239,7 +249,7 @@ async fn by_ourselves(
         clone_url: url.to_string(),
         html_url: url.to_string(),
     };
-    let fetched = forge.fetch(&repository, workspace.repo.path(), &refs, 1);
+    let fetched = forge.fetch(&repository, repo.path(), &refs, 1);
     match run.unless_interrupted(async { Ok(fetched.await) }).await {
         Ok(Ok(())) => Some(Ok(())),
         Ok(Err(

@@ -17,7 +17,7 @@ use patchwright_git::commit::{self, Facts};
 use patchwright_git::diff;
 use patchwright_git::packed;
 use patchwright_git::transport::Remote;
-use patchwright_git::tree::{self, ArchiveOptions, Change, Listed, ListedKind};
+use patchwright_git::tree::{self, ArchiveOptions, Change, FetchedCommit, Listed, ListedKind};
 use patchwright_git::{GitError, Oid, blocking};
 use patchwright_sandbox::ContainerLimits;
 use patchwright_sandbox::client::{Client, CollectLimits};
@@ -129,7 +129,7 @@ impl Workspace {
     pub async fn pack(
         &self,
         limits: &ContainerLimits,
-        submodules: BTreeMap<String, Oid>,
+        submodules: BTreeMap<String, FetchedCommit>,
     ) -> Result<Packed> {
         let (this, room) = (self.clone(), limits.workspace_bytes);
         let packed = blocking(move || {

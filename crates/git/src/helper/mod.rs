@@ -136,7 +136,11 @@ pub(super) fn archive(
 ) -> Result<(), GitError> {
     let scratch = tempfile::Builder::new().prefix("patchwright-tar-").tempdir()?;
     let place = scratch.path().to_owned();
-    let bounds = bounds(readable(repo.path()), Some(&place), Limits::default());
+    let mut folders = readable(repo.path());
+    folders.extend(options.submodules.values().flat_map(|other| readable(&other.repository)));
+    folders.sort();
+    folders.dedup();
+    let bounds = bounds(folders, Some(&place), Limits::default());
     let options = ArchiveOptions { scratch: Some(place), ..options.clone() };
     let repository = repo.path().to_owned();
     let work = Work::Archive { repository, commit, options };
