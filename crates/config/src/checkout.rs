@@ -12,6 +12,8 @@ pub struct Checkout {
     pub submodules: Submodules,
     /// Hosts beside the forge's that submodules are fetched from.
     pub submodule_hosts: Vec<String>,
+    /// Contents of Git LFS are fetched.
+    pub lfs: bool,
 }
 
 /// Which submodules are fetched; the words of `actions/checkout`.

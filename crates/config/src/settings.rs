@@ -338,6 +338,16 @@ publishing! {
 
         /// hosts beside the forge's own that submodules are fetched from, without a token
         submodule_hosts: Vec<String> => checkout.submodule_hosts, Operator;
+
+        /// files that Git LFS keeps are fetched, to read; otherwise they are pointers; see
+        /// [repositories](repositories.md#git-lfs)
+        lfs: bool => checkout.lfs, Operator
+            flag given {
+                /// Fetch the files that Git LFS keeps, to read
+                #[arg(long, env = "PATCHWRIGHT_LFS", help_heading = "Sandbox")]
+                lfs: bool
+            }
+            , input "lfs" switch "`true` fetches the files that Git LFS keeps, to read.";
     }
 
     /// The section `limits`.

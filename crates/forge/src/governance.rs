@@ -7,6 +7,14 @@ use async_trait::async_trait;
 
 use super::{BranchRule, ForgeError, Repository, RepositoryId, Verification};
 use patchwright_git::Oid;
+use patchwright_git::lfs::Pointer;
+
+/// A content that is not to be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingContent {
+    pub sha256: String,
+    pub why: String,
+}
 
 /// The part of [`Forge`](super::Forge) that a plain one does without.
 #[async_trait]
@@ -100,6 +108,17 @@ pub trait Governance: Send + Sync {
         _commit: Oid,
     ) -> Result<(), ForgeError> {
         Ok(())
+    }
+
+    /// Brings contents that Git LFS keeps into the bare repository at `into`, each where [`Pointer::place`] says.
+    /// Those that are not to be had, with the reason.
+    async fn contents(
+        &self,
+        _repository: &RepositoryId,
+        _wanted: &[Pointer],
+        _into: &Path,
+    ) -> Result<Vec<MissingContent>, ForgeError> {
+        Err(ForgeError::state("this forge keeps nothing for Git LFS"))
     }
 
     /// Whether the rule does not hold for us; what cannot be told counts as no.

@@ -34,7 +34,7 @@ pub use self::review::{
     Side, Thread,
 };
 
-pub use self::governance::Governance;
+pub use self::governance::{Governance, MissingContent};
 pub use self::signed::{BranchRule, Operator, RuleKind, TextRule, Verification};
 
 /// `owner/name`.

@@ -4,6 +4,7 @@
 //! ([`super::dotgit`]). No file is checked out and no filter is applied: LFS pointers stay pointers.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use tar::{Builder, EntryType, Header};
 
 use super::differing::Counter;
+use super::lfs::Pointer;
 use super::names::{MAX_PATH, path_problem, segment_problem};
 use super::repo::Repo;
 use super::{GitError, Oid, display_path, dotgit};
@@ -50,6 +52,9 @@ pub struct ArchiveOptions {
     /// Submodules that were fetched, by path.
     #[serde(default)]
     pub submodules: BTreeMap<String, FetchedCommit>,
+    /// Contents in the place of the pointers of Git LFS, by the blob of the pointer; they lie in the repository.
+    #[serde(default)]
+    pub contents: BTreeMap<Oid, Pointer>,
     /// Where a pack may lie while it is made; the usual place when absent.
     pub scratch: Option<PathBuf>,
 }
@@ -72,6 +77,7 @@ impl ArchiveOptions {
             max_entries: 1_000_000,
             max_bytes: MAX_BYTES,
             submodules: BTreeMap::new(),
+            contents: BTreeMap::new(),
             scratch: None,
         }
     }
@@ -118,6 +124,8 @@ pub(super) struct IndexEntry {
     pub(super) mode: u32,
     pub(super) oid: git2::Oid,
     pub(super) size: u32,
+    /// git does not look whether it has changed.
+    pub(super) is_assumed: bool,
 }
 
 /// Where the objects of a tree are.
@@ -213,6 +221,13 @@ impl<W: Write> Walk<'_, W> {
         mode: u32,
         id: git2::Oid,
     ) -> Result<(), GitError> {
+        if mode & 0o170_000 == 0o100_000
+            && self.below == 0
+            && let Some(pointer) = self.options.contents.get(&Oid(id))
+            && self.content(from, path, (mode, id), pointer)?
+        {
+            return Ok(());
+        }
         // The header gives the size without inflating the object, so a file that is too large is
         // never in memory.
         let (size, kind) = from.odb.read_header(id)?;
@@ -224,10 +239,7 @@ impl<W: Write> Walk<'_, W> {
             return Err(unacceptable(path, "is larger than 512 MiB"));
         }
         if self.bytes > self.options.max_bytes {
-            return Err(GitError::Unacceptable(format!(
-                "the files of the repository are larger than {} MiB",
-                self.options.max_bytes >> 20
-            )));
+            return Err(self.too_large());
         }
         let object = from.odb.read(id)?;
         let content = object.data();
@@ -254,6 +266,42 @@ impl<W: Write> Walk<'_, W> {
         Ok(())
     }
 
+    /// The content that a pointer stands for; false when it is not there any more. In the index the file is the pointer,
+    /// as it is in a clone, and counts as unchanged: git in the sandbox has no LFS to compare the two.
+    fn content(
+        &mut self,
+        from: &Source<'_>,
+        path: &[u8],
+        (mode, id): (u32, git2::Oid),
+        pointer: &Pointer,
+    ) -> Result<bool, GitError> {
+        let Ok(mut file) = File::open(pointer.place(from.git.path())) else { return Ok(false) };
+        if file.metadata()?.len() != pointer.size {
+            return Ok(false);
+        }
+        self.bytes += pointer.size;
+        if self.bytes > self.options.max_bytes {
+            return Err(self.too_large());
+        }
+        let permissions = if mode & 0o111 == 0 { 0o644 } else { 0o755 };
+        self.tar.put(EntryType::Regular, path, b"", permissions, pointer.size, &mut file)?;
+        let kept = if mode & 0o111 == 0 { 0o100_644 } else { 0o100_755 };
+        // The index keeps the lower 32 bits of a size.
+        let size = usize::try_from(pointer.size & u64::from(u32::MAX)).unwrap_or_default();
+        self.index(path, kept, id, size);
+        if let Some(entry) = self.files.last_mut() {
+            entry.is_assumed = true;
+        }
+        Ok(true)
+    }
+
+    fn too_large(&self) -> GitError {
+        GitError::Unacceptable(format!(
+            "the files of the repository are larger than {} MiB",
+            self.options.max_bytes >> 20
+        ))
+    }
+
     fn index(&mut self, path: &[u8], mode: u32, oid: git2::Oid, size: usize) {
         // The index is that of the commit, which knows nothing of what is in a submodule.
         if self.below > 0 {
@@ -262,7 +310,7 @@ impl<W: Write> Walk<'_, W> {
         // The index keeps the lower 32 bits of a size.
         #[expect(clippy::cast_possible_truncation, reason = "the format says so")]
         let size = size as u32;
-        self.files.push(IndexEntry { path: path.to_owned(), mode, oid, size });
+        self.files.push(IndexEntry { path: path.to_owned(), mode, oid, size, is_assumed: false });
     }
 
     fn count(&mut self, path: &[u8]) -> Result<(), GitError> {

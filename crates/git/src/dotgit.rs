@@ -285,7 +285,9 @@ fn index(mut files: Vec<IndexEntry>, mtime: u64) -> Result<Vec<u8>, GitError> {
         out.extend_from_slice(file.oid.as_bytes());
         // The field has 12 bits; 0xfff means that git looks for the NUL itself.
         let length = u16::try_from(file.path.len().min(0xfff)).unwrap_or(0xfff);
-        out.extend_from_slice(&length.to_be_bytes());
+        // The first of the four other bits is that of `git update-index --assume-unchanged`.
+        let flags = if file.is_assumed { length | 0x8000 } else { length };
+        out.extend_from_slice(&flags.to_be_bytes());
         out.extend_from_slice(&file.path);
         // One to eight NULs, up to a multiple of eight bytes.
         let padding = 8 - (out.len() - start) % 8;

@@ -22,6 +22,7 @@ pub mod helper;
 mod http;
 pub mod hunks;
 mod incoming;
+pub mod lfs;
 pub mod merge;
 pub mod modules;
 mod names;

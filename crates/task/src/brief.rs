@@ -161,6 +161,7 @@ impl Brief {
         })?;
         brief.notes.splice(0..0, notes);
         brief.notes.extend(run.submodules.notes());
+        brief.notes.extend(run.contents.notes());
         brief.standing = standing(run)?;
         brief.setup = setup::render(&run.setup.lock());
         Ok(brief)

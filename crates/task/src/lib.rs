@@ -28,6 +28,7 @@ mod fork;
 mod guard;
 mod install;
 mod job;
+mod lfs;
 pub mod live;
 mod lock_files;
 mod mcp;

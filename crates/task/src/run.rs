@@ -10,6 +10,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::folder::RunFolder;
+use super::lfs::Contents;
 use super::network::NetworkAccess;
 use super::services::RunServices;
 use super::signals;
@@ -94,6 +95,8 @@ pub struct Run<'a> {
     pub services: Arc<RunServices>,
     /// What of other repositories is in its sandboxes.
     pub(super) submodules: Arc<Submodules>,
+    /// What Git LFS keeps of its files.
+    pub(super) contents: Arc<Contents>,
 }
 
 /// What a run starts with.
@@ -146,6 +149,7 @@ impl<'a> Start<'a> {
             setup: Arc::default(),
             services: Arc::default(),
             submodules: Arc::default(),
+            contents: Arc::default(),
         }
     }
 }
@@ -323,7 +327,8 @@ impl Run<'_> {
     /// A tree as sandboxes take it.
     pub(super) async fn pack(&self, workspace: &Workspace) -> Result<Packed> {
         let submodules = self.submodules.at(self, workspace).await;
-        workspace.pack(&self.config.container, submodules).await
+        let contents = self.contents.of(self, workspace).await?;
+        workspace.pack(&self.config.container, submodules, contents).await
     }
 
     /// At the base commit that a killed attempt had pinned, when it is still there.

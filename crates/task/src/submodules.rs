@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use url::Url;
 
+use super::lfs::repository_of;
 use super::run::Run;
 use super::workspace::Workspace;
 use patchwright_base::text;
@@ -185,15 +186,9 @@ fn place(run: &Run<'_>, rules: &Workspace, address: &Url) -> Result<Place, Strin
             Err(format!("`{host}` is not among `checkout.submodule-hosts`"))
         };
     };
-    let id = named(address).ok_or("its address names no repository")?;
-    let is_owners = named(&home).is_some_and(|home| home.owner.eq_ignore_ascii_case(&id.owner));
+    let id = repository_of(address).ok_or("its address names no repository")?;
+    let is_owners = repository_of(&home).is_some_and(|home| home.owner.eq_ignore_ascii_case(&id.owner));
     Ok(if is_owners { Place::Ours(id, address.clone()) } else { Place::Anybodys(address.clone()) })
-}
-
-/// `owner/name` of an address on the forge.
-fn named(address: &Url) -> Option<RepositoryId> {
-    let path = address.path().trim_matches('/');
-    path.strip_suffix(".git").unwrap_or(path).parse().ok()
 }
 
 /// Has one commit of another repository here; the error says why not.

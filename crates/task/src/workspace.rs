@@ -15,6 +15,7 @@ use patchwright_forge::Repository;
 use patchwright_git::clone::{Repo, fetch, is_commit_id, mirror};
 use patchwright_git::commit::{self, Facts};
 use patchwright_git::diff;
+use patchwright_git::lfs::Pointer;
 use patchwright_git::packed;
 use patchwright_git::transport::Remote;
 use patchwright_git::tree::{self, ArchiveOptions, Change, FetchedCommit, Listed, ListedKind};
@@ -125,18 +126,19 @@ impl Workspace {
     }
 
     /// The tree and a fresh `.git`, as a sandbox takes them; no more than its workspace may hold.
-    /// Of the submodules those have their files that are named.
+    /// Of the submodules those have their files that are named, and of pointers of Git LFS those their content.
     pub async fn pack(
         &self,
         limits: &ContainerLimits,
         submodules: BTreeMap<String, FetchedCommit>,
+        contents: BTreeMap<Oid, Pointer>,
     ) -> Result<Packed> {
         let (this, room) = (self.clone(), limits.workspace_bytes);
         let packed = blocking(move || {
             let usual = ArchiveOptions::new(this.branch(), this.depth);
             let beside = this.compared_with.map(|base| (BEFORE_THE_CHANGE.to_owned(), base));
             let max_bytes = usual.max_bytes.min(room);
-            let options = ArchiveOptions { max_bytes, beside, submodules, ..usual };
+            let options = ArchiveOptions { max_bytes, beside, submodules, contents, ..usual };
             let result = packed::whole(&this.repo, this.base, &options);
             if result.as_ref().is_err_and(GitError::is_corruption) {
                 // The next run starts with a fresh clone instead of failing again.

@@ -26,6 +26,7 @@ mod housekeeping;
 mod http;
 mod issues;
 mod layers;
+mod lfs;
 mod limits;
 mod lookups;
 mod make;
