@@ -52,6 +52,7 @@ impl GitHub {
             outbox: Vec::new(),
             logs_address: None,
             uploads: std::collections::BTreeMap::new(),
+            lfs: super::lfs::Objects::new(),
             logs_read: Vec::new(),
         };
         world.add_user("patchwright-bot");

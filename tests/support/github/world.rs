@@ -113,6 +113,8 @@ pub(crate) struct World {
     pub(crate) logs_address: Option<std::net::SocketAddr>,
     /// Pictures that people have uploaded, by the end of their address.
     pub(crate) uploads: std::collections::BTreeMap<String, Vec<u8>>,
+    /// What Git LFS keeps.
+    pub(crate) lfs: super::lfs::Objects,
     /// Paths of the logs that were fetched.
     pub(crate) logs_read: Vec<String>,
 }
