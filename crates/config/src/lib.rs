@@ -286,6 +286,9 @@ pub enum Mode {
 pub struct Access {
     /// The label that starts work.
     pub label: String,
+    /// The account to which an issue is assigned to start work on it.
+    #[serde(default)]
+    pub assignee: Option<String>,
     /// When not empty: only these people, and they still need write access.
     pub allow_users: Vec<String>,
     /// Bots that may start work, by exact login.

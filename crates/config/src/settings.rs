@@ -599,6 +599,11 @@ publishing! {
         label: String => access.label, Operator
             , input "label" text "The label that starts a run; `patchwright` when empty.";
 
+        /// the account to which an issue is assigned to start work on it
+        assignee: String => access.assignee, Operator
+            default "none: assigning starts nothing"
+            , input "assignee" text "The account to which an issue is assigned to start a run (`issues: types: [assigned]`); none when empty.";
+
         /// only these people (who still need write access)
         allow_users: Vec<String> => access.allow_users, Operator
             default "everybody with write access"
