@@ -25,6 +25,7 @@ mod batch_simulate; // how long a campaign would take: both queues of the simula
 mod batch_status; // how a campaign stands, for people and programs; the table of a terminal
 mod batch_stored; // changes on their way to another machine: packs, what they may hold, what makes two the same
 mod batch_time; // what a campaign's figures say, repositories that are renamed, how much is read for a step
+mod binary; // binary files that a run makes: in the commit, the patch and the report, within the limits
 mod bounds; // replies that are too much of anything: refused, and never in the way later
 mod call_ids_wire; // servers that give several calls one id, or none: all are run, and told apart from then on
 mod campaign; // campaign files, waves, windows, prompts
