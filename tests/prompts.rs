@@ -292,6 +292,7 @@ fn environment(mode: Mode) -> Environment {
         max_turns: 100,
         max_cost_usd: Some(5.0),
         submodules: Vec::new(),
+        sparse: Vec::new(),
         checks: checks(),
     }
 }

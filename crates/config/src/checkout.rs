@@ -12,6 +12,8 @@ pub struct Checkout {
     pub submodules: Submodules,
     /// Hosts beside the forge's that submodules are fetched from.
     pub submodule_hosts: Vec<String>,
+    /// The folders that the sandbox has; all when empty.
+    pub sparse: Vec<String>,
     /// Contents of Git LFS are fetched.
     pub lfs: bool,
 }

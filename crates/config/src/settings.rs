@@ -339,6 +339,23 @@ publishing! {
         /// hosts beside the forge's own that submodules are fetched from, without a token
         submodule_hosts: Vec<String> => checkout.submodule_hosts, Operator;
 
+        /// folders that the sandbox has, with the files on the way to them, as a sparse checkout in git's cone mode;
+        /// see [repositories](repositories.md#sparse-checkouts)
+        sparse: Vec<String> => checkout.sparse, Fill
+            default "all"
+            flag given {
+                /// Folder that the sandbox has, as in a sparse checkout in git's cone mode; repeatable [default: all]
+                #[arg(
+                    long,
+                    env = "PATCHWRIGHT_SPARSE",
+                    value_name = "FOLDER",
+                    value_delimiter = ',',
+                    help_heading = "Sandbox"
+                )]
+                sparse: Vec<String>
+            }
+            , input "sparse" list "Folders that the sandbox has, as in a sparse checkout in git's cone mode, separated by commas; all when empty.";
+
         /// files that Git LFS keeps are fetched, to read; otherwise they are pointers; see
         /// [repositories](repositories.md#git-lfs)
         lfs: bool => checkout.lfs, Operator

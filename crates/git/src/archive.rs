@@ -55,6 +55,9 @@ pub struct ArchiveOptions {
     /// Contents in the place of the pointers of Git LFS, by the blob of the pointer; they lie in the repository.
     #[serde(default)]
     pub contents: BTreeMap<Oid, Pointer>,
+    /// What goes along of git's objects is what the commit reaches, whatever else its repository has.
+    #[serde(default)]
+    pub is_apart: bool,
     /// Where a pack may lie while it is made; the usual place when absent.
     pub scratch: Option<PathBuf>,
 }
@@ -78,6 +81,7 @@ impl ArchiveOptions {
             max_bytes: MAX_BYTES,
             submodules: BTreeMap::new(),
             contents: BTreeMap::new(),
+            is_apart: false,
             scratch: None,
         }
     }

@@ -62,9 +62,10 @@ pub(super) fn append<W: Write>(
         let lines: Vec<String> = history.shallow.iter().map(git2::Oid::to_string).collect();
         tar.file(".git/shallow", format!("{}\n", lines.join("\n")).as_bytes())?;
     }
-    match packs(git)? {
+    let packs = if options.is_apart { None } else { packs(git)? };
+    match packs {
         Some(packs) => copy_objects(git, commit, &packs, tar)?,
-        // Borrowed objects lie outside of the mirror, and the sandbox cannot reach them.
+        // Of a sparse checkout the packs have far more. Borrowed objects lie outside of the mirror, and the sandbox cannot reach them.
         None => pack(git, &history, options, tar)?,
     }
     let index = index(files, tar.mtime)?;

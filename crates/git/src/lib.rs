@@ -34,6 +34,7 @@ mod refusal;
 mod renames;
 pub mod repo;
 pub mod signing;
+pub mod sparse;
 pub mod stop;
 pub mod transport;
 pub mod tree;

@@ -43,7 +43,7 @@ impl Contents {
         if !run.config.checkout.lfs {
             return Ok(BTreeMap::new());
         }
-        let (repo, base) = (workspace.repo.clone(), workspace.base);
+        let (repo, base) = (workspace.repo.clone(), workspace.seen());
         let found = blocking(move || lfs::of_commit(&repo, base, MOST)).await;
         let (files, is_cut) = found
             .map_err(|err| workspace::failure(err, "the pointers of Git LFS cannot be read"))?;

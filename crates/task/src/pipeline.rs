@@ -135,7 +135,7 @@ async fn propose(run: &Run<'_>, origin: Origin<'_>, progress: &Progress) -> Resu
         let guarded = guard::check(run, head, guard::Branch::Ours(branch));
         run.unless_interrupted(guarded).await?;
     }
-    let checkout = Checkout { workspace, rules };
+    let checkout = Checkout { workspace, rules }.sparse(run).await?;
     let mut finished = carry_out(run, &origin.job(&checkout), progress).await?;
     if place.is_some()
         && let Some(commit) = finished.judged.commit
@@ -169,6 +169,7 @@ async fn follow(run: &Run<'_>, request: &ExecRequest, progress: &Progress) -> Re
     progress.phase("Cloning the repository");
     let checkout = run.unless_interrupted(Checkout::of_exec(run, request)).await?;
     let run = &run.configured(&checkout.rules).await?;
+    let checkout = checkout.sparse(run).await?;
     let finished = carry_out(run, &Job::exec(request, &checkout), progress).await?;
     Ok(finished.report(run, checkout, None))
 }

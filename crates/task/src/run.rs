@@ -21,7 +21,7 @@ use crate::world::World;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, FailureKind, Hint, Result};
 use patchwright_base::ui::Ui;
-use patchwright_config::{Config, file, former, merge};
+use patchwright_config::{Config, Mode, file, former, merge};
 use patchwright_git::Oid;
 use patchwright_git::stop::Stop;
 use patchwright_journal::Entry;
@@ -326,9 +326,25 @@ impl Run<'_> {
 
     /// A tree as sandboxes take it.
     pub(super) async fn pack(&self, workspace: &Workspace) -> Result<Packed> {
+        // A review is about all that a pull request changes.
+        let workspace = match self.config.mode {
+            Mode::Review => workspace.clone(),
+            Mode::Execute | Mode::Plan => {
+                workspace.sparse(&self.config.checkout.sparse).await?
+            }
+        };
+        let workspace = &workspace;
         let submodules = self.submodules.at(self, workspace).await;
         let contents = self.contents.of(self, workspace).await?;
         workspace.pack(&self.config.container, submodules, contents).await
+    }
+
+    /// Says that the sandbox has a part of the repository only.
+    pub(super) async fn say_what_is_sparse(&self, workspace: &Workspace) -> Result<()> {
+        for note in workspace.sparse_notes(&self.config.checkout.sparse).await? {
+            self.environment.ui.say(&format!("note: {note}"));
+        }
+        Ok(())
     }
 
     /// At the base commit that a killed attempt had pinned, when it is still there.
