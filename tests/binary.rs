@@ -18,7 +18,9 @@ fn work(command: &str) -> Vec<Turn> {
 }
 
 fn draw() -> Vec<Turn> {
-    work(&format!("mkdir -p docs && echo {PNG} | base64 -d > docs/pixel.png && printf 'a\\0c' > data.bin && cp data.bin run.bin && chmod +x run.bin"))
+    work(&format!(
+        "mkdir -p docs && echo {PNG} | base64 -d > docs/pixel.png && printf 'a\\0c' > data.bin && cp data.bin run.bin && chmod +x run.bin"
+    ))
 }
 
 fn world(github: GitHub, turns: Vec<Turn>) -> TestWorld {
@@ -29,11 +31,15 @@ fn world(github: GitHub, turns: Vec<Turn>) -> TestWorld {
 
 fn in_commit(world: &TestWorld, path: &str) -> String {
     let head = &world.github.pulls()[0].head_sha;
-    git(&world.github.repository_path(), &["rev-parse", &format!("{head}:{path}")]).trim().to_owned()
+    git(&world.github.repository_path(), &["rev-parse", &format!("{head}:{path}")])
+        .trim()
+        .to_owned()
 }
 
 fn hash(world: &TestWorld, content: &[u8]) -> String {
-    git_with_input(&world.github.repository_path(), &["hash-object", "--stdin"], content).trim().to_owned()
+    git_with_input(&world.github.repository_path(), &["hash-object", "--stdin"], content)
+        .trim()
+        .to_owned()
 }
 
 fn pixel() -> Vec<u8> {
@@ -50,7 +56,10 @@ fn pictures_and_data_are_published_as_they_are_and_told_by_size() {
         assert_eq!(in_commit(&world, path), hash(&world, b"a\0c"), "{}", output.text());
     }
     let page = world.result("report.html");
-    assert!(page.contains("docs/pixel.png") && page.to_lowercase().contains("binary"), "no word of it");
+    assert!(
+        page.contains("docs/pixel.png") && page.to_lowercase().contains("binary"),
+        "no word of it"
+    );
     // The patch that is kept makes the same tree.
     let patch = world.result_bytes("change.patch");
     let folder = world.path("applied");
@@ -63,7 +72,9 @@ fn pictures_and_data_are_published_as_they_are_and_told_by_size() {
 
 #[test]
 fn github_signs_commits_with_binary_files_for_apps_and_people() {
-    let picture = format!("mkdir -p docs && echo {PNG} | base64 -d > docs/pixel.png && printf 'a\\0c' > data.bin");
+    let picture = format!(
+        "mkdir -p docs && echo {PNG} | base64 -d > docs/pixel.png && printf 'a\\0c' > data.bin"
+    );
     for github in [github(), github().actions_token()] {
         let world = world(github, work(&picture)).set("PATCHWRIGHT_SIGN", "github");
         world.issue().expect(0);
@@ -77,7 +88,11 @@ fn a_binary_file_beyond_the_limit_is_refused_with_its_name() {
     let world = world(github(), work("head -c 9000000 /dev/zero > large.bin"));
     let output = world.issue();
     assert_ne!(output.code, 0);
-    assert!(output.text().contains("large.bin") || output.text().contains("bytes"), "{}", output.text());
+    assert!(
+        output.text().contains("large.bin") || output.text().contains("bytes"),
+        "{}",
+        output.text()
+    );
     assert_eq!(world.github.pulls().len(), 0);
     assert!(!output.text().contains("panicked"));
 }

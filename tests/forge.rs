@@ -264,7 +264,10 @@ async fn forge_contract_is_the_same_on_github_and_in_a_folder() {
     GitState::new(dir.path()).commit("repository", BRANCH, "Fix", &[file("README.md", "the\n")]);
     assert_eq!(contract(&local).await, on_github);
     let reopened = LocalForge::open(dir.path(), Clock { fixed: None }).unwrap();
-    assert_eq!(reopened.pull_requests_from(&app(), &app(), BRANCH).await.unwrap()[0].title, "Better");
+    assert_eq!(
+        reopened.pull_requests_from(&app(), &app(), BRANCH).await.unwrap()[0].title,
+        "Better"
+    );
     let page = fs_err::read_to_string(dir.path().join("pull-requests/2.md")).unwrap();
     assert!(
         page.starts_with("# Better #2\n\n`patchwright/issue-1` → `main`\n\nThe fix."),

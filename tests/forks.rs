@@ -40,10 +40,17 @@ fn forked(world: &TestWorld) -> usize {
 fn a_fork_is_made_waited_for_and_proposed_from_and_found_again() {
     let world = world(readable());
     let output = world.issue().expect(0);
-    assert!(output.stderr.contains("pushing to the fork `patchwright-bot/app`"), "{}", output.text());
+    assert!(
+        output.stderr.contains("pushing to the fork `patchwright-bot/app`"),
+        "{}",
+        output.text()
+    );
     assert_eq!(head(&world), (format!("{US}/app:{BRANCH}"), true));
     assert_eq!(branches_of_upstream(&world), ["main"]);
-    assert_eq!(world.github.git().tip("patchwright-bot/app", BRANCH).unwrap(), world.github.pulls()[0].head_sha);
+    assert_eq!(
+        world.github.git().tip("patchwright-bot/app", BRANCH).unwrap(),
+        world.github.pulls()[0].head_sha
+    );
     assert_eq!(forked(&world), 1);
     // Once more, on what is new: the same fork, the same branch, the same pull request.
     world.github.push("main", &[("other.txt", "new\n")]);
@@ -56,7 +63,10 @@ fn a_fork_is_made_waited_for_and_proposed_from_and_found_again() {
     assert_eq!((pulls.len(), forked(&world)), (1, 1));
     assert_eq!(pulls[0].title, "Add, on what is new");
     let fork = world.github.git().path("patchwright-bot/app");
-    assert_eq!(git(&fork, &["rev-parse", "main"]), git(&world.github.repository_path(), &["rev-parse", "main"]));
+    assert_eq!(
+        git(&fork, &["rev-parse", "main"]),
+        git(&world.github.repository_path(), &["rev-parse", "main"])
+    );
     assert_eq!(git(&fork, &["rev-list", "--count", &format!("main..{BRANCH}")]).trim(), "1");
 }
 
@@ -85,7 +95,8 @@ fn an_organisation_that_is_named_has_the_fork_always() {
     world.issue().expect(0);
     assert_eq!(head(&world).0, format!("forks/app:{BRANCH}"));
     assert_eq!(branches_of_upstream(&world), ["main"]);
-    let world = TestWorld::new(crate::support::world::github(), fix()).set("PATCHWRIGHT_FORK", "acme");
+    let world =
+        TestWorld::new(crate::support::world::github(), fix()).set("PATCHWRIGHT_FORK", "acme");
     let output = world.issue().expect(2);
     assert!(output.stderr.contains("`acme` has `acme/app` itself"), "{}", output.text());
 }
@@ -107,7 +118,8 @@ fn forks_that_are_forbidden_or_cannot_be_are_told_before_anything_is_paid_for() 
 /// What is private may not come out in the open, whatever the server says that the fork is.
 #[test]
 fn a_private_repository_is_never_pushed_to_a_public_fork() {
-    let github = readable().with(|repository| repository.private = true).fork("patchwright-bot/app");
+    let github =
+        readable().with(|repository| repository.private = true).fork("patchwright-bot/app");
     let world = world(github);
     let output = world.issue().expect(60);
     assert!(output.stderr.contains("is private and its fork"), "{}", output.text());
@@ -116,7 +128,9 @@ fn a_private_repository_is_never_pushed_to_a_public_fork() {
 
 #[test]
 fn a_repository_of_the_same_name_that_is_no_fork_is_left_alone() {
-    let github = readable().repository("patchwright-bot/app", &[("mine", "1\n")]).issue("acme/app", 9, "x", "x");
+    let github = readable()
+        .repository("patchwright-bot/app", &[("mine", "1\n")])
+        .issue("acme/app", 9, "x", "x");
     let world = world(github);
     world.issue().expect(0);
     assert_eq!(head(&world).0, format!("patchwright-bot/app-1:{BRANCH}"));
@@ -142,11 +156,19 @@ fn a_fork_of_a_fork_belongs_to_the_network() {
 fn what_somebody_has_committed_to_the_fork_stays_as_it_is() {
     let world = world(readable().fork("patchwright-bot/app"));
     let git = world.github.git();
-    let theirs = git.commit("patchwright-bot/app", "main", "Mine", &[crate::support::git_http::file("mine", "1\n")]);
+    let theirs = git.commit(
+        "patchwright-bot/app",
+        "main",
+        "Mine",
+        &[crate::support::git_http::file("mine", "1\n")],
+    );
     world.github.push("main", &[("other.txt", "new\n")]);
     let output = world.issue().expect(60);
     assert!(output.stderr.contains("has commits of its own"), "{}", output.text());
-    assert_eq!((git.tip("patchwright-bot/app", "main"), world.model.requests().len()), (Some(theirs), 0));
+    assert_eq!(
+        (git.tip("patchwright-bot/app", "main"), world.model.requests().len()),
+        (Some(theirs), 0)
+    );
 }
 
 #[test]

@@ -36,13 +36,18 @@ fn published(world: &TestWorld, path: &str) -> String {
 fn a_content_is_in_the_sandbox_and_its_pointer_in_the_commit() {
     for trouble in [Trouble::None, Trouble::Moved] {
         let look = "wc -c < data/a.bin; grep -ac 'the real' data/a.bin; git status --porcelain; git diff --stat";
-        let world = world(work(look), trouble)
-            .set("PATCHWRIGHT_VERIFY", "grep -aq 'the real' data/a.bin && . ./calc.sh && [ $(add 2 2) = 4 ]");
+        let world = world(work(look), trouble).set(
+            "PATCHWRIGHT_VERIFY",
+            "grep -aq 'the real' data/a.bin && . ./calc.sh && [ $(add 2 2) = 4 ]",
+        );
         let output = world.issue().expect(0);
         let told = world.told();
         assert!(told.contains("35\\n1\\n"), "{}", output.text());
         assert!(!told.contains("M data/a.bin"), "{told}");
-        assert!(published(&world, "data/a.bin").starts_with("version https://git-lfs"), "{trouble:?}");
+        assert!(
+            published(&world, "data/a.bin").starts_with("version https://git-lfs"),
+            "{trouble:?}"
+        );
         let head = &world.github.pulls()[0].head_sha;
         let changed = git(&world.github.repository_path(), &["diff", "--name-only", "main", head]);
         assert_eq!(changed, "calc.sh\n");
@@ -78,7 +83,11 @@ fn what_cannot_be_had_stays_a_pointer_and_is_said() {
         let world = world(work("cat data/a.bin"), trouble);
         let output = world.issue().expect(0);
         let said = format!("`data/a.bin` is left as a pointer of Git LFS: ");
-        assert!(output.stderr.contains(&said) && output.stderr.contains(why), "{trouble:?}: {}", output.text());
+        assert!(
+            output.stderr.contains(&said) && output.stderr.contains(why),
+            "{trouble:?}: {}",
+            output.text()
+        );
         assert!(world.told().contains("oid sha256:"), "{trouble:?}");
         assert!(world.github.pulls()[0].body.contains("is left as a pointer"), "{trouble:?}");
     }
@@ -91,7 +100,11 @@ fn what_cannot_be_had_stays_a_pointer_and_is_said() {
     let huge = file("data/huge.bin", pointer(&"8".repeat(64), 9 << 30));
     world.github.git().commit("acme/app", "main", "Huge", &[huge]);
     let output = world.issue().expect(0);
-    assert!(output.stderr.contains("`data/huge.bin` is left as a pointer of Git LFS: it is too large"), "{}", output.text());
+    assert!(
+        output.stderr.contains("`data/huge.bin` is left as a pointer of Git LFS: it is too large"),
+        "{}",
+        output.text()
+    );
 }
 
 #[test]

@@ -64,8 +64,16 @@ fn a_repository_chooses_where_the_operator_has_not() {
     let config = file(".github/patchwright.yml", "checkout: {sparse: [apps/other, nowhere]}\n");
     world.github.git().commit("acme/app", "main", "Sparse", &[config]);
     let output = world.issue().expect(0);
-    assert!(output.stderr.contains("the checkout is sparse: `apps/other`, `nowhere`"), "{}", output.text());
-    assert!(output.stderr.contains("no folders of the base commit: `nowhere`"), "{}", output.text());
+    assert!(
+        output.stderr.contains("the checkout is sparse: `apps/other`, `nowhere`"),
+        "{}",
+        output.text()
+    );
+    assert!(
+        output.stderr.contains("no folders of the base commit: `nowhere`"),
+        "{}",
+        output.text()
+    );
     assert!(!world.told().contains("apps/web/page.txt"));
 }
 
@@ -75,8 +83,13 @@ fn a_file_that_is_there_and_was_not_seen_is_not_replaced() {
     let world = world(work(command)).set("PATCHWRIGHT_SPARSE", "apps/web");
     world.issue();
     let pull = &world.github.pulls()[0];
-    let show = |path: &str| git(&world.github.repository_path(), &["show", &format!("{}:{path}", pull.head_sha)]);
-    assert_eq!((show("libs/big.txt").as_str(), show("libs/fresh.txt").as_str()), ("NOT-WANTED\n", "fresh\n"));
+    let show = |path: &str| {
+        git(&world.github.repository_path(), &["show", &format!("{}:{path}", pull.head_sha)])
+    };
+    assert_eq!(
+        (show("libs/big.txt").as_str(), show("libs/fresh.txt").as_str()),
+        ("NOT-WANTED\n", "fresh\n")
+    );
     assert!(pull.body.contains("outside of the sparse checkout"), "{}", pull.body);
 }
 

@@ -59,8 +59,10 @@ fn asked(world: &TestWorld, repository: &str) -> Vec<bool> {
 
 #[test]
 fn a_submodule_is_read_by_the_model_and_by_checks_and_changes_in_it_are_not_published() {
-    let look = "cat lib/lib.sh; git status --porcelain; echo mine > lib/lib.sh; echo new > lib/new.txt";
-    let world = world(work(look)).set("PATCHWRIGHT_VERIFY", ". ./calc.sh && . lib/lib.sh && [ $TWO = from-the-lib ]");
+    let look =
+        "cat lib/lib.sh; git status --porcelain; echo mine > lib/lib.sh; echo new > lib/new.txt";
+    let world = world(work(look))
+        .set("PATCHWRIGHT_VERIFY", ". ./calc.sh && . lib/lib.sh && [ $TWO = from-the-lib ]");
     let lib = tip(&world, "acme/lib");
     name(&world, "acme/app", &[("lib", "../lib.git", &lib)]);
     let output = world.issue().expect(0);
@@ -71,10 +73,15 @@ fn a_submodule_is_read_by_the_model_and_by_checks_and_changes_in_it_are_not_publ
     let pull = &world.github.pulls()[0];
     let tree = git(&world.github.repository_path(), &["ls-tree", "-r", &pull.head_sha]);
     assert!(tree.contains(&format!("160000 commit {lib}\tlib\n")), "{tree}");
-    let changed = git(&world.github.repository_path(), &["diff", "--name-only", "main", &pull.head_sha]);
+    let changed =
+        git(&world.github.repository_path(), &["diff", "--name-only", "main", &pull.head_sha]);
     assert_eq!(changed, "calc.sh\n");
     for path in ["lib/lib.sh", "lib/new.txt"] {
-        assert!(pull.body.contains(path) && pull.body.contains("part of a submodule"), "{}", pull.body);
+        assert!(
+            pull.body.contains(path) && pull.body.contains("part of a submodule"),
+            "{}",
+            pull.body
+        );
     }
     assert!(asked(&world, "acme/lib").iter().all(|with_token| *with_token), "{}", output.text());
 }
@@ -188,10 +195,12 @@ fn a_pull_request_moves_known_submodules_and_names_none() {
         .with(|repository| repository.private = true)
         .issue("acme/app", 9, "x", "x");
     let look = shell("cat lib/lib.sh; cat stolen/secret.txt");
-    let world = TestWorld::new(github, vec![look, say("Looked.")]).set("PATCHWRIGHT_SUBMODULES", "true");
+    let world =
+        TestWorld::new(github, vec![look, say("Looked.")]).set("PATCHWRIGHT_SUBMODULES", "true");
     let lib = tip(&world, "acme/lib");
     name(&world, "acme/app", &[("lib", "../lib.git", &lib)]);
-    let newer = world.github.git().commit("acme/lib", "main", "Newer", &[file("lib.sh", "TWO=newer\n")]);
+    let newer =
+        world.github.git().commit("acme/lib", "main", "Newer", &[file("lib.sh", "TWO=newer\n")]);
     let secret = tip(&world, "acme/secret");
     let text = "[submodule \"lib\"]\n\tpath = lib\n\turl = ../lib.git\n[submodule \"s\"]\n\tpath = stolen\n\turl = ../secret\n";
     let main = tip(&world, "acme/app");

@@ -66,7 +66,9 @@ impl<'de> Deserialize<'de> for Submodules {
             fn visit_str<E: Error>(self, word: &str) -> Result<Submodules, E> {
                 let all = [Submodules::Off, Submodules::On, Submodules::Recursive];
                 let found = all.into_iter().find(|one| one.word() == word);
-                found.ok_or_else(|| E::custom(format!("`{word}` is not `true`, `false` or `recursive`")))
+                found.ok_or_else(|| {
+                    E::custom(format!("`{word}` is not `true`, `false` or `recursive`"))
+                })
             }
         }
         deserializer.deserialize_any(Words)

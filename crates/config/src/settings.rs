@@ -31,8 +31,8 @@ use patchwright_provider::catalogue::Fields;
 use patchwright_provider::item::Wire;
 use patchwright_review::finding::Priority;
 
-use crate::flags::{self, WireName};
 use crate::checkout::Submodules;
+use crate::flags::{self, WireName};
 use crate::publish::{Fork, MergeMethod, Signing};
 use crate::publish_settings::publishing;
 use crate::review::{PathInstructions, Threshold};

@@ -117,7 +117,9 @@ mod tests {
     fn pointers_are_what_git_lfs_writes_and_nothing_else() {
         let hex = "4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393";
         let text = |version: &str, oid: &str, size: &str| {
-            format!("version https://git-lfs.github.com/spec/{version}\noid sha256:{oid}\nsize {size}\n")
+            format!(
+                "version https://git-lfs.github.com/spec/{version}\noid sha256:{oid}\nsize {size}\n"
+            )
         };
         let good = Pointer { sha256: hex.to_owned(), size: 12345 };
         assert_eq!(Pointer::parse(text("v1", hex, "12345").as_bytes()), Some(good));

@@ -119,7 +119,8 @@ fn value_of(text: &str) -> Option<String> {
 /// In words, for one that is not fetched from.
 pub fn address(text: &str, parent: Option<&Url>) -> Result<Url, String> {
     let is_odd = |c: char| c.is_control() || c.is_whitespace() || c == '\\';
-    if text.is_empty() || text.len() > MAX_ADDRESS || text.starts_with('-') || text.contains(is_odd) {
+    if text.is_empty() || text.len() > MAX_ADDRESS || text.starts_with('-') || text.contains(is_odd)
+    {
         return Err("its address cannot be one".to_owned());
     }
     if text.starts_with("./") || text.starts_with("../") {
@@ -175,8 +176,7 @@ fn over_https(host: &str, path: &str, parent: Option<&Url>) -> Result<Url, Strin
 }
 
 fn relative(text: &str, parent: &Url) -> Result<Url, String> {
-    let mut parts: Vec<&str> =
-        parent.path().split('/').filter(|part| !part.is_empty()).collect();
+    let mut parts: Vec<&str> = parent.path().split('/').filter(|part| !part.is_empty()).collect();
     for part in text.split('/') {
         match part {
             "" | "." => {}

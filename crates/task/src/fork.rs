@@ -60,9 +60,9 @@ fn no_push(repository: &Repository) -> Failure {
 
 fn failed(upstream: &Repository, err: ForgeError) -> Failure {
     let hint = match &err {
-        ForgeError::Forbidden { .. } => {
-            Some("allow forks in the settings of the repository or organisation, or name another owner with `--fork`")
-        }
+        ForgeError::Forbidden { .. } => Some(
+            "allow forks in the settings of the repository or organisation, or name another owner with `--fork`",
+        ),
         ForgeError::State { .. } => {
             Some("see to the fork on GitHub, or name another owner with `--fork`")
         }

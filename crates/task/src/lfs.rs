@@ -56,11 +56,8 @@ impl Contents {
         let is_wanted = |pointer: &Pointer| {
             !pointer.place(folder).is_file() && !asked.contains(&pointer.sha256)
         };
-        let wanted: BTreeSet<Pointer> = files
-            .iter()
-            .map(|file| file.pointer.clone())
-            .filter(is_wanted)
-            .collect();
+        let wanted: BTreeSet<Pointer> =
+            files.iter().map(|file| file.pointer.clone()).filter(is_wanted).collect();
         let wanted: Vec<Pointer> = wanted.into_iter().collect();
         if !wanted.is_empty() {
             let missing = run.unless_interrupted(self.bring(run, workspace, &wanted)).await?;

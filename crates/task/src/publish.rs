@@ -206,11 +206,7 @@ async fn recheck(run: &Run<'_>, origin: Origin<'_>) -> Result<()> {
 /// The name of the branch for this work, looked for before anything is paid for: beside a branch
 /// `patchwright` there can be no `patchwright/issue-7`, and `patchwright-issue-7` is used instead. Once
 /// that one is there, it stays the name.
-pub async fn branch_for(
-    run: &Run<'_>,
-    origin: Origin<'_>,
-    head: &Repository,
-) -> Result<String> {
+pub async fn branch_for(run: &Run<'_>, origin: Origin<'_>, head: &Repository) -> Result<String> {
     let forge = run.world.forge()?;
     let name = origin.branch();
     let (usual, instead) = match &run.config.publish.branch {

@@ -136,7 +136,8 @@ async fn again(
     running: &Running,
     ui: Ui,
 ) -> Result<Replayed> {
-    let tree = workspace.pack(&recording.config.container, BTreeMap::new(), BTreeMap::new()).await?;
+    let tree =
+        workspace.pack(&recording.config.container, BTreeMap::new(), BTreeMap::new()).await?;
     tree.upload(&running.client).await.map_err(|err| {
         Failure::sandbox("the tree could not be copied into the sandbox").caused_by(err)
     })?;

@@ -185,9 +185,8 @@ impl Run<'_> {
         // The hosts may be other ones now, so the ways to them are made anew.
         let (network, setup, services) = (Arc::default(), Arc::default(), Arc::default());
         let run = Run { config, network, setup, services, ..self.clone() };
-        let submodules = self.unless_interrupted(async {
-            Ok(Submodules::of(&run, rules.workspace()).await)
-        });
+        let submodules =
+            self.unless_interrupted(async { Ok(Submodules::of(&run, rules.workspace()).await) });
         Ok(Run { submodules: Arc::new(submodules.await?), ..run })
     }
 
@@ -329,9 +328,7 @@ impl Run<'_> {
         // A review is about all that a pull request changes.
         let workspace = match self.config.mode {
             Mode::Review => workspace.clone(),
-            Mode::Execute | Mode::Plan => {
-                workspace.sparse(&self.config.checkout.sparse).await?
-            }
+            Mode::Execute | Mode::Plan => workspace.sparse(&self.config.checkout.sparse).await?,
         };
         let workspace = &workspace;
         let submodules = self.submodules.at(self, workspace).await;

@@ -61,14 +61,16 @@ impl Submodules {
             return found;
         }
         let parent = rules.address.as_deref().and_then(|address| Url::parse(address).ok());
-        let commit =
-            FetchedCommit { repository: rules.repo.path().to_owned(), commit: rules.base };
+        let commit = FetchedCommit { repository: rules.repo.path().to_owned(), commit: rules.base };
         let mut left = vec![Level { prefix: String::new(), commit, parent, depth: 0 }];
         while let Some(level) = left.pop() {
             let FetchedCommit { repository, commit } = level.commit.clone();
             let read = move || modules::of_commit(&Repo::open(&repository)?, commit);
             let listed = blocking(read).await.unwrap_or_else(|err| {
-                found.note(run, format!("the submodules of {} cannot be read: {err}", commit.short()));
+                found.note(
+                    run,
+                    format!("the submodules of {} cannot be read: {err}", commit.short()),
+                );
                 Vec::new()
             });
             for module in listed {
@@ -79,7 +81,9 @@ impl Submodules {
                 let path = format!("{}{}", level.prefix, module.path);
                 match found.take(run, rules, &level, &module).await {
                     Err(why) => found.left_out(run, &path, &why),
-                    Ok((address, commit)) if which == Which::Recursive && level.depth < MAX_DEPTH => {
+                    Ok((address, commit))
+                        if which == Which::Recursive && level.depth < MAX_DEPTH =>
+                    {
                         let (prefix, depth) = (format!("{path}/"), level.depth + 1);
                         left.push(Level { prefix, commit, parent: Some(address), depth });
                     }
@@ -187,7 +191,8 @@ fn place(run: &Run<'_>, rules: &Workspace, address: &Url) -> Result<Place, Strin
         };
     };
     let id = repository_of(address).ok_or("its address names no repository")?;
-    let is_owners = repository_of(&home).is_some_and(|home| home.owner.eq_ignore_ascii_case(&id.owner));
+    let is_owners =
+        repository_of(&home).is_some_and(|home| home.owner.eq_ignore_ascii_case(&id.owner));
     Ok(if is_owners { Place::Ours(id, address.clone()) } else { Place::Anybodys(address.clone()) })
 }
 

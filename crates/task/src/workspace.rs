@@ -85,7 +85,8 @@ impl Checkout {
     /// The same with the folders that the configuration asks for.
     pub(super) async fn sparse(self, run: &Run<'_>) -> Result<Checkout> {
         let folders = &run.config.checkout.sparse;
-        let (workspace, rules) = (self.workspace.sparse(folders).await?, self.rules.sparse(folders).await?);
+        let (workspace, rules) =
+            (self.workspace.sparse(folders).await?, self.rules.sparse(folders).await?);
         run.say_what_is_sparse(&workspace).await?;
         Ok(Checkout { workspace, rules })
     }
@@ -139,7 +140,15 @@ impl Workspace {
             .await
             .map_err(|error| failure(error, &format!("cannot find `{base_branch}`")))?;
         let base_branch = base_branch.to_owned();
-        Ok(Workspace { repo, base, base_branch, depth, address: None, part: None, compared_with: None })
+        Ok(Workspace {
+            repo,
+            base,
+            base_branch,
+            depth,
+            address: None,
+            part: None,
+            compared_with: None,
+        })
     }
 
     /// The tree and a fresh `.git`, as a sandbox takes them; no more than its workspace may hold.
@@ -351,8 +360,8 @@ impl Workspace {
         }
         let (repo, base, folders) = (self.repo.clone(), self.base, folders.to_vec());
         let part = blocking(move || sparse::commit_of(&repo, base, &folders)).await;
-        let part = part
-            .map_err(|error| failure(error, "the folders of `checkout.sparse` cannot be had"))?;
+        let part =
+            part.map_err(|error| failure(error, "the folders of `checkout.sparse` cannot be had"))?;
         Ok(Workspace { part: Some(part), ..self.clone() })
     }
 

@@ -102,7 +102,9 @@ pub(super) async fn batch(
 fn answer(world: &World, body: &[u8]) -> Result<Value, String> {
     let asked: Value = serde_json::from_slice(body).map_err(|err| err.to_string())?;
     let known = ["operation", "transfers", "ref", "objects", "hash_algo"];
-    if let Some(odd) = asked.as_object().and_then(|it| it.keys().find(|key| !known.contains(&key.as_str()))) {
+    if let Some(odd) =
+        asked.as_object().and_then(|it| it.keys().find(|key| !known.contains(&key.as_str())))
+    {
         return Err(format!("a batch of LFS with `{odd}`"));
     }
     if asked["operation"] != "download" || asked["transfers"] != json!(["basic"]) {

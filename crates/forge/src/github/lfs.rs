@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+};
 use reqwest::{Response, StatusCode};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
@@ -131,12 +133,16 @@ impl GitHubForge {
                 }
                 Ok((StatusCode::NOT_FOUND, _)) => return Err(ForgeError::NotFound { what: thing }),
                 Ok((StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _)) => {
-                    let (action, message) = (format!("read {thing}"), "it is not for this token".to_owned());
+                    let (action, message) =
+                        (format!("read {thing}"), "it is not for this token".to_owned());
                     return Err(ForgeError::Forbidden { action, message, need: None });
                 }
                 Ok((status, _)) => {
                     let message = format!("status {}", status.as_u16());
-                    return Err(ForgeError::Invalid { action: format!("reading {thing}"), message });
+                    return Err(ForgeError::Invalid {
+                        action: format!("reading {thing}"),
+                        message,
+                    });
                 }
                 Err(err) => err,
             };
@@ -163,8 +169,9 @@ impl GitHubForge {
         let mut request = self.http.post(url).header(ACCEPT, MEDIA).header(CONTENT_TYPE, MEDIA);
         if let Some(token) = self.api.token.for_git(repository).await? {
             let pair = format!("x-access-token:{}", token.expose_secret());
-            let mut value = HeaderValue::from_str(&format!("Basic {}", BASE64_STANDARD.encode(pair)))
-                .map_err(|_| ForgeError::state("the token cannot be sent"))?;
+            let mut value =
+                HeaderValue::from_str(&format!("Basic {}", BASE64_STANDARD.encode(pair)))
+                    .map_err(|_| ForgeError::state("the token cannot be sent"))?;
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
         }

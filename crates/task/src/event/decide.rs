@@ -2,9 +2,7 @@
 //! [`super::access`], and what the repository's own configuration says of the task, later.
 
 use super::mention;
-use super::{
-    Checked, Commented, Dispatch, Event, IssueAssigned, IssueLabeled, PullRequestChanged,
-};
+use super::{Checked, Commented, Dispatch, Event, IssueAssigned, IssueLabeled, PullRequestChanged};
 use patchwright_config::Config;
 use patchwright_forge::{Account, PullRequest, RepositoryId, marker};
 use patchwright_types::command::Command;

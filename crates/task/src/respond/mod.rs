@@ -26,8 +26,8 @@ pub(crate) mod work;
 use admit::AdmittedCommand;
 
 use super::network;
-use crate::fork;
 use super::run::{Run, RunEnvironment, Start};
+use crate::fork;
 use crate::world::World;
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_config::{Config, Mode};

@@ -62,8 +62,7 @@ fn create(world: &mut World, request: &Request, place: usize) -> Answer {
 /// A repository without branches, which come later.
 fn make(world: &mut World, request: &Request, place: usize, owner: &str) -> usize {
     let original = &world.repositories[place];
-    let (parent, private, usual) =
-        (original.full_name(), original.private, original.name.clone());
+    let (parent, private, usual) = (original.full_name(), original.private, original.name.clone());
     let (default_branch, id) = (original.default_branch.clone(), world.last_id + 1);
     world.last_id = id;
     let names = std::iter::once(usual.clone()).chain((1..).map(|n| format!("{usual}-{n}")));

@@ -131,9 +131,10 @@ fn create(world: &mut World, request: &Request, place: usize) -> Answer {
     };
     let name = repository.full_name();
     let network = world.root(repository);
-    let from = world.repositories.iter().find(|other| {
-        other.owner.eq_ignore_ascii_case(&owner) && world.root(other) == network
-    });
+    let from = world
+        .repositories
+        .iter()
+        .find(|other| other.owner.eq_ignore_ascii_case(&owner) && world.root(other) == network);
     let Some(from) = from else { return wrong("head") };
     let Some(head_sha) = git::tip(&from.path, &head) else { return wrong("head") };
     let from_name = from.full_name();
