@@ -27,6 +27,7 @@ pub mod merge;
 pub mod modules;
 mod names;
 pub mod packed;
+mod partial;
 pub mod push;
 mod quarantine;
 pub mod rate_limit;

@@ -69,23 +69,23 @@ pub fn absent(repo: &Repo, commit: Oid, folders: &[String]) -> Result<Vec<String
 }
 
 fn restricted(git: &Repository, tree: &Tree<'_>, cone: &Cone) -> Result<git2::Oid, GitError> {
-    let mut builder = git.treebuilder(None)?;
-    for entry in tree {
+    // What stays is copied, because what is inserted has to be here, and of a partial clone the files are not yet.
+    let mut builder = git.treebuilder(Some(tree))?;
+    for entry in tree.iter().filter(|entry| entry.filemode() == 0o040_000) {
         let name = entry.name_bytes();
-        if entry.filemode() != 0o040_000 {
-            builder.insert(name, entry.id(), entry.filemode_raw())?;
-            continue;
-        }
         let inner = std::str::from_utf8(name).ok().and_then(|name| cone.inside.get(name));
         match inner {
-            Some(inner) if inner.whole => {
-                builder.insert(name, entry.id(), 0o040_000)?;
-            }
+            Some(inner) if inner.whole => {}
             Some(inner) => {
                 let part = restricted(git, &git.find_tree(entry.id())?, inner)?;
-                builder.insert(name, part, 0o040_000)?;
+                // git has no empty folders.
+                if git.find_tree(part)?.is_empty() {
+                    builder.remove(name)?;
+                } else {
+                    builder.insert(name, part, 0o040_000)?;
+                }
             }
-            None => {}
+            None => builder.remove(name)?,
         }
     }
     Ok(builder.write()?)

@@ -13,7 +13,7 @@ use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_base::text;
 use patchwright_config::Config;
 use patchwright_forge::Repository;
-use patchwright_git::clone::{Repo, fetch, is_commit_id, mirror};
+use patchwright_git::clone::{Repo, fetch, is_commit_id, mirror, partial_mirror};
 use patchwright_git::commit::{self, Facts};
 use patchwright_git::diff;
 use patchwright_git::lfs::Pointer;
@@ -121,10 +121,21 @@ impl Workspace {
         base_branch: &str,
         depth: u32,
     ) -> Result<Workspace> {
+        Workspace::open_part(world, repository, (base_branch, depth), &[]).await
+    }
+
+    /// The same with the files of these folders only, where there are any; see [`Workspace::sparse`].
+    pub async fn open_part(
+        world: &World,
+        repository: &Repository,
+        (base_branch, depth): (&str, u32),
+        folders: &[String],
+    ) -> Result<Workspace> {
         let failed = |error: GitError| failure(error, &format!("cannot fetch `{}`", repository.id));
-        let state = world.state.clone();
+        let (state, folders) = (world.state.clone(), folders.to_vec());
         let url = repository.clone_url.clone();
-        let repo = blocking(move || mirror(&state, &url)).await.map_err(failed)?;
+        let repo =
+            blocking(move || partial_mirror(&state, &url, &folders)).await.map_err(failed)?;
         let refs = [base_branch.to_owned()];
         world.forge()?.fetch(repository, repo.path(), &refs, depth).await.map_err(|error| {
             failures::of_forge(format!("cannot fetch `{}`", repository.id), error)
@@ -191,7 +202,9 @@ impl Workspace {
         if self.base_branch == *default || !self.may_be_unmerged(config) {
             return Ok(Rules(self.clone()));
         }
-        Workspace::open(world, repository, default, self.depth).await.map(Rules)
+        let folders = &config.checkout.sparse;
+        let rules = Workspace::open_part(world, repository, (default, self.depth), folders);
+        rules.await.map(Rules)
     }
 
     /// A model may have written what is here, and nobody has merged it: the branch is named as ours are, or

@@ -25,7 +25,7 @@ use super::hunks::Diff;
 use super::repo::Repo;
 use super::stop::Stop;
 use super::transport::Limits;
-use super::{GitError, Oid};
+use super::{GitError, Oid, partial};
 
 use self::process::HelperInputs;
 use self::wire::{Bounds, Job, JobOutput, Work};
@@ -81,6 +81,26 @@ pub(super) fn receive(
         HelperInputs { server: Some((session.clone(), services)), ..HelperInputs::default() };
     match process::run(&Job { work, bounds }, supplies, &session.stop())? {
         JobOutput::Received(received) => Ok(received),
+        _ => Err(unexpected()),
+    }
+}
+
+/// Sends a request of protocol 2 and receives its pack into `place`, a repository that borrows the objects of `repo`; the
+/// commits without parents that the answer names.
+pub(super) fn receive_part(
+    session: &Arc<Session>,
+    repo: &Repo,
+    place: &Path,
+    body: Vec<u8>,
+) -> Result<Vec<Oid>, GitError> {
+    let bounds = bounds(readable(repo.path()), Some(place), session.limits());
+    let limits = partial::bounds_of(session.limits());
+    let work = Work::ReceivePart { place: place.to_owned(), body, limits };
+    let services = &[Service::UploadPack];
+    let supplies =
+        HelperInputs { server: Some((session.clone(), services)), ..HelperInputs::default() };
+    match process::run(&Job { work, bounds }, supplies, &session.stop())? {
+        JobOutput::Received(received) => Ok(received.tips),
         _ => Err(unexpected()),
     }
 }
