@@ -29,6 +29,8 @@ const MOST_WANTS: usize = 50_000;
 const MOST_FILES: usize = 2_000_000;
 /// The largest packet of the protocol.
 const MAX_LINE: usize = 65_520;
+/// Commits that a server is told of.
+const MAX_HAVES: usize = 100;
 /// Commits without their parents that an answer may name.
 const MAX_SHALLOW: usize = 1_000;
 
@@ -93,7 +95,11 @@ fn one(
 ) -> Result<(), GitError> {
     let has = |repo: &Repo| repo.git().is_ok_and(|git| git.find_commit(commit.0).is_ok());
     if !has(repo) {
-        let lines = ["deepen 1".to_owned(), "filter blob:none".to_owned()];
+        let mut lines = vec!["deepen 1".to_owned(), "filter blob:none".to_owned()];
+        // Of folders that are here already the server sends none again.
+        for known in shallow_of(repo).into_iter().take(MAX_HAVES) {
+            lines.extend([format!("shallow {known}"), format!("have {known}")]);
+        }
         ask(repo, session, &lines, &[commit.0])?;
         if !has(repo) {
             return Err(GitError::NotFound(commit.to_string()));
@@ -158,14 +164,19 @@ fn line(body: &mut Vec<u8>, text: &str) {
     body.extend_from_slice(format!("{:04x}{text}", text.len() + 4).as_bytes());
 }
 
-/// Commits whose parents are not here are listed, once.
+/// Commits whose parents are not here.
+fn shallow_of(repo: &Repo) -> BTreeSet<String> {
+    let text = fs_err::read_to_string(repo.path().join("shallow")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Such commits are listed, once.
 fn note_shallow(repo: &Repo, new: &[Oid]) -> Result<(), GitError> {
     if new.is_empty() {
         return Ok(());
     }
     let path = repo.path().join("shallow");
-    let known = fs_err::read_to_string(&path).unwrap_or_default();
-    let mut all: BTreeSet<String> = known.lines().map(str::to_owned).collect();
+    let mut all = shallow_of(repo);
     all.extend(new.iter().map(Oid::to_string));
     let mut file = tempfile::NamedTempFile::new_in(repo.path())?;
     for id in all {
