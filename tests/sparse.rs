@@ -102,3 +102,47 @@ fn folders_that_cannot_be_are_refused() {
         assert_eq!(world.model.requests().len(), 0, "{folder}");
     }
 }
+
+/// The names of the bare repositories that are kept of the forge's.
+fn mirrors(world: &TestWorld) -> Vec<String> {
+    let folder = fs_err::read_dir(world.path("state/mirrors")).unwrap().next().unwrap().unwrap();
+    let entries = fs_err::read_dir(folder.path().join("acme")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(".git")).collect()
+}
+
+#[test]
+fn an_operators_sparse_checkout_is_a_partial_clone_that_lacks_the_other_files() {
+    let world = world(work("cat apps/web/page.txt; echo more >> apps/web/page.txt"))
+        .set("PATCHWRIGHT_SPARSE", "apps/web");
+    world.issue().expect(0);
+    assert!(world.told().contains("wanted"));
+    let mirrors = mirrors(&world);
+    assert_eq!(mirrors.len(), 1, "{mirrors:?}");
+    let folder = fs_err::read_dir(world.path("state/mirrors")).unwrap().next().unwrap().unwrap();
+    let mirror = folder.path().join("acme").join(&mirrors[0]);
+    let path = world.github.repository_path();
+    let blob = |name: &str| git(&path, &["rev-parse", &format!("main:{name}")]).trim().to_owned();
+    let has = |name: &str| {
+        crate::support::git_repo::command(&mirror, &["cat-file", "-e", &blob(name)])
+            .status()
+            .unwrap()
+            .success()
+    };
+    assert!(has("apps/web/page.txt") && has("calc.sh"));
+    assert!(!has("libs/big.txt") && !has("apps/other/page.txt"));
+    // Once more on what is new, over what we have pushed.
+    world
+        .github
+        .push("main", &[("apps/web/new.txt", "fresh\n"), ("libs/more.txt", "NOT-WANTED\n")]);
+    world.model.add(work("cat apps/web/new.txt; echo again >> apps/web/page.txt"));
+    world.issue().expect(0);
+    assert!(world.told().contains("fresh") && !world.told().contains("NOT-WANTED"));
+    let pulls = world.github.pulls();
+    assert_eq!(pulls.len(), 1);
+    assert_eq!(
+        git(&path, &["rev-list", "--count", &format!("main..{}", pulls[0].head_sha)]).trim(),
+        "1"
+    );
+    git(&path, &["fsck", "--strict"]);
+}
