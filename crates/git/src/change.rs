@@ -4,7 +4,6 @@
 //! reported, never published: the list of what changed is not believed either, it is computed by
 //! comparing the trees.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
@@ -20,24 +19,8 @@ use patchwright_sandbox::client::{CollectedFile, CollectedKind, CollectedTree};
 
 /// Turns what the sandbox gave back into a tree on `base`.
 pub fn build(repo: &Repo, base: Oid, collected: &CollectedTree) -> Result<Change, GitError> {
-    build_of(repo, base, base, collected)
-}
-
-/// The same for a sandbox that had the files of `seen`, a part of `base`. What it has not seen it does not replace.
-pub fn build_of(
-    repo: &Repo,
-    base: Oid,
-    seen: Oid,
-    collected: &CollectedTree,
-) -> Result<Change, GitError> {
     let git = repo.git()?;
     let tree = git.find_commit(base.0)?.tree()?;
-    let (whole, hidden) = (collected, if seen == base { None } else { Some(seen) });
-    let collected = match hidden {
-        Some(seen) => Cow::Owned(without_hidden(&tree, &git.find_commit(seen.0)?.tree()?, whole)),
-        None => Cow::Borrowed(whole),
-    };
-    let collected = collected.as_ref();
     let BuiltTree { tree: new, files, mut refused, unused } = onto(&git, &tree, collected)?;
     // Policy does not see refused files, and this repository outlives the run, so their contents
     // must not stay.
@@ -58,17 +41,25 @@ pub fn build_of(
     Ok(Change { base, tree: Oid(new), files, refused, beyond, artefacts })
 }
 
-/// What came back without the files that are at places of `base` which are not in `seen`; those are refused.
-fn without_hidden(base: &Tree<'_>, seen: &Tree<'_>, collected: &CollectedTree) -> CollectedTree {
-    let has = |tree: &Tree<'_>, path: &str| tree.get_path(Path::new(path)).is_ok();
-    let is_hidden = |path: &str| has(base, path) && !has(seen, path);
-    let mut kept = collected.clone();
-    kept.files.retain(|file| !is_hidden(&file.path));
-    for file in collected.files.iter().filter(|file| is_hidden(&file.path)) {
-        let reason = "it is there already, outside of the sparse checkout".to_owned();
-        kept.listing.refused.push((file.path.clone(), reason));
+/// [`build`] for a sandbox that had the files of `seen`, a part of `base`. What it has not seen it does not replace.
+pub fn build_of(
+    repo: &Repo,
+    base: Oid,
+    seen: Oid,
+    mut collected: CollectedTree,
+) -> Result<Change, GitError> {
+    if seen != base {
+        let git = repo.git()?;
+        let (whole, part) = (git.find_commit(base.0)?.tree()?, git.find_commit(seen.0)?.tree()?);
+        let has = |tree: &Tree<'_>, path: &str| tree.get_path(Path::new(path)).is_ok();
+        let is_hidden =
+            |file: &mut CollectedFile| has(&whole, &file.path) && !has(&part, &file.path);
+        let reason = "it is there already, outside of the sparse checkout";
+        let hidden = collected.files.extract_if(.., is_hidden);
+        let hidden = hidden.map(|file| (file.path, reason.to_owned()));
+        collected.listing.refused.extend(hidden);
     }
-    kept
+    build(repo, base, &collected)
 }
 
 /// A tree that was made of another one.
