@@ -27,7 +27,7 @@ const MAX_NOTES: usize = 20;
 
 /// The contents of a run.
 #[derive(Debug, Default)]
-pub struct Contents {
+pub(crate) struct Contents {
     /// What was asked for in vain.
     missing: tokio::sync::Mutex<BTreeSet<String>>,
     notes: Mutex<Vec<String>>,

@@ -33,7 +33,7 @@ const MAX_NOTES: usize = 20;
 
 /// The submodules of a run.
 #[derive(Debug, Default)]
-pub struct Submodules {
+pub(crate) struct Submodules {
     /// Where those of the repository itself are, by path.
     places: BTreeMap<String, Place>,
     /// What we have, by path.

@@ -40,7 +40,8 @@ pub(crate) enum Trouble {
 impl Server {
     /// Keeps a content, and returns the pointer that stands for it.
     pub(crate) fn keep_in_lfs(&self, content: &[u8], trouble: Trouble) -> String {
-        let sha256 = hex::encode(Sha256::digest(content));
+        let sha256: String =
+            Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
         self.world().lfs.insert(sha256.clone(), (content.to_vec(), trouble));
         pointer(&sha256, content.len())
     }
