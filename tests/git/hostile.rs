@@ -1,7 +1,6 @@
 //! Configuration and contents that try to run or leak something, and the workspace.
 
 use super::*;
-use std::collections::BTreeMap;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_in_a_repository_runs_on_the_host() {
@@ -102,10 +101,7 @@ async fn a_workspace_is_pinned_to_one_commit() {
         assert_eq!(workspace.file(absent).await.unwrap(), None, "{absent}");
     }
     let guest = Guest::start().await;
-    let packed = workspace
-        .pack(&ContainerLimits::default(), BTreeMap::new(), BTreeMap::new())
-        .await
-        .unwrap();
+    let packed = workspace.pack(&ContainerLimits::default(), Additions::default()).await.unwrap();
     packed.upload(&guest.client).await.unwrap();
     let listed = guest.sh("git ls-files; git status --porcelain; cat README.md").await.output;
     assert_eq!(listed, "Cargo.lock\nREADME.md\npackage.json\nsrc/main.rs\n# App\n");

@@ -326,12 +326,7 @@ publishing! {
         submodules: Submodules => checkout.submodules, Operator
             flag given {
                 /// Submodules that are fetched, to read [default: false]
-                #[arg(
-                    long,
-                    env = "PATCHWRIGHT_SUBMODULES",
-                    value_name = "WHICH",
-                    help_heading = "Sandbox"
-                )]
+                #[arg(long, env = "PATCHWRIGHT_SUBMODULES", value_name = "WHICH", help_heading = "Sandbox")]
                 submodules: Option<Submodules>
             }
             , input "submodules" choice "Submodules that are fetched, to read: `false`, `true`, or `recursive` for those of submodules, too.";

@@ -16,7 +16,6 @@ pub mod seal;
 mod signed;
 mod transfer;
 
-use std::fmt;
 use std::path::Path;
 
 use async_trait::async_trait;
@@ -69,12 +68,6 @@ impl std::str::FromStr for RepositoryId {
             return Err(mistake());
         }
         Ok(RepositoryId { owner: owner.to_owned(), name: name.to_owned() })
-    }
-}
-
-impl fmt::Display for RepositoryId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.owner, self.name)
     }
 }
 
@@ -232,14 +225,6 @@ pub struct PullRequestDraft {
     pub head_branch: String,
     pub base_branch: String,
     pub draft: bool,
-}
-
-impl PullRequestDraft {
-    /// The branch as the repository that the pull request is for names it: `owner:branch` where it is a fork's.
-    pub fn named_from(&self, repository: &RepositoryId) -> String {
-        let PullRequestDraft { head_repository: head, head_branch: branch, .. } = self;
-        if head.is_same(repository) { branch.clone() } else { format!("{}:{branch}", head.owner) }
-    }
 }
 
 /// Whether `open_or_update` made the pull request or found it.

@@ -222,13 +222,10 @@ impl Forge for LocalForge {
     async fn pull_requests_from(
         &self,
         repository: &RepositoryId,
-        head_repository: &RepositoryId,
+        // A folder has no forks.
+        _head_repository: &RepositoryId,
         head_branch: &str,
     ) -> Result<Vec<PullRequest>, ForgeError> {
-        // A folder has no forks.
-        if !head_repository.is_same(repository) {
-            return Ok(Vec::new());
-        }
         self.pulls_from(repository, head_branch)
     }
 

@@ -356,11 +356,7 @@ async fn push(
     run.journal(&Entry::EffectIntended {
         effect: "push".to_owned(),
         key: key.clone(),
-        detail: json!({
-            "repository": proposal.head.id.to_string(),
-            "commit": commit,
-            "expected": place.tip,
-        }),
+        detail: json!({ "commit": commit, "expected": place.tip }),
     })?;
     let forge = run.world.forge()?;
     let from = workspace.repo.path();

@@ -16,7 +16,7 @@ use super::services::RunServices;
 use super::signals;
 use super::signals::Cause;
 use super::submodules::Submodules;
-use super::workspace::{Rules, Workspace};
+use super::workspace::{Additions, Rules, Workspace};
 use crate::world::World;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, FailureKind, Hint, Result};
@@ -333,7 +333,7 @@ impl Run<'_> {
         let workspace = &workspace;
         let submodules = self.submodules.at(self, workspace).await;
         let contents = self.contents.of(self, workspace).await?;
-        workspace.pack(&self.config.container, submodules, contents).await
+        workspace.pack(&self.config.container, Additions { submodules, contents }).await
     }
 
     /// Says that the sandbox has a part of the repository only.

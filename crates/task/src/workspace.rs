@@ -52,6 +52,15 @@ pub struct Workspace {
     compared_with: Option<Oid>,
 }
 
+/// What stands in a sandbox beside the files of the commit.
+#[derive(Clone, Debug, Default)]
+pub struct Additions {
+    /// Submodules that were fetched, by path.
+    pub submodules: BTreeMap<String, FetchedCommit>,
+    /// Contents of Git LFS, by the blob of the pointer.
+    pub contents: BTreeMap<Oid, Pointer>,
+}
+
 /// What decides about a run: the tree from which configuration, checks and instructions are read, and in
 /// which setup commands run. It is the base of the run, as a rule. Setup has a network and runs as root,
 /// and what it leaves is what later runs start from, so what a model wrote does not decide: where the
@@ -163,13 +172,8 @@ impl Workspace {
     }
 
     /// The tree and a fresh `.git`, as a sandbox takes them; no more than its workspace may hold.
-    /// Of the submodules those have their files that are named, and of pointers of Git LFS those their content.
-    pub async fn pack(
-        &self,
-        limits: &ContainerLimits,
-        submodules: BTreeMap<String, FetchedCommit>,
-        contents: BTreeMap<Oid, Pointer>,
-    ) -> Result<Packed> {
+    pub async fn pack(&self, limits: &ContainerLimits, additions: Additions) -> Result<Packed> {
+        let Additions { submodules, contents } = additions;
         let (this, room) = (self.clone(), limits.workspace_bytes);
         let packed = blocking(move || {
             let usual = ArchiveOptions::new(this.branch(), this.depth);
