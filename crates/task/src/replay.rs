@@ -3,7 +3,6 @@
 
 mod lanes;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
