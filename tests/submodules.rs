@@ -65,7 +65,7 @@ fn a_submodule_is_read_by_the_model_and_by_checks_and_changes_in_it_are_not_publ
         .set("PATCHWRIGHT_VERIFY", ". ./calc.sh && . lib/lib.sh && [ $TWO = from-the-lib ]");
     let lib = tip(&world, "acme/lib");
     name(&world, "acme/app", &[("lib", "../lib.git", &lib)]);
-    let output = world.issue().expect(0);
+    let output = world.issue().expect(20);
     let told = world.told();
     assert!(told.contains("TWO=from-the-lib"), "{told}");
     assert!(!told.contains("M lib"), "{told}");
@@ -133,7 +133,7 @@ fn the_token_goes_to_the_same_owner_only_and_what_needs_one_is_said() {
     let world = world(work("cat open/open.txt; ls -A closed"));
     let (open, closed) = (tip(&world, "other/open"), tip(&world, "other/closed"));
     let server = world.github.server_url();
-    let address = |name: &str| format!("{server}/other/{name}");
+    let address = |name: &str| format!("{server}/other/{name}.git");
     let (first, second) = (address("open"), address("closed"));
     name(&world, "acme/app", &[("open", &first, &open), ("closed", &second, &closed)]);
     let output = world.issue().expect(0);
