@@ -89,7 +89,41 @@ fn event_issue_labeled_with_our_label_runs() {
 
 #[test]
 fn event_issue_assigned_to_our_account_runs_for_who_assigned_it() {
-    check("issues", &fixture("issues.assigned"), &env(), expect![[r#""#]]);
+    check(
+        "issues",
+        &fixture("issues.assigned"),
+        &env(),
+        expect![[r#"
+        IssueAssigned(
+            IssueAssigned {
+                repository: RepositoryId {
+                    owner: "acme",
+                    name: "app",
+                },
+                number: 7,
+                assignee: Account {
+                    login: "fixer-bot",
+                    is_bot: false,
+                },
+                sender: Account {
+                    login: "alice",
+                    is_bot: false,
+                },
+                rerun_by: None,
+                open: true,
+                snapshot: IssueSnapshot {
+                    title: "Typo in README",
+                    body: "It says `teh`.\r\n\r\nPlease fix.",
+                },
+                at: Some(
+                    2026-01-02T08:30:00Z,
+                ),
+            },
+        )
+        actors: alice
+        Run(Issue(IssueRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: Some(2026-01-02T08:30:00Z), snapshot: Some(IssueSnapshot { title: "Typo in README", body: "It says `teh`.\r\n\r\nPlease fix." }) }) }))
+    "#]],
+    );
 }
 
 #[test]
