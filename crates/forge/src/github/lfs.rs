@@ -35,7 +35,7 @@ const MAX_ANSWER: usize = 4 << 20;
 /// Headers of one address.
 const MAX_HEADERS: usize = 20;
 /// Silence before it is given up, and addresses that lead to others.
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_mins(1);
 const MAX_REDIRECTS: usize = 3;
 /// How often a batch is asked for.
 const TRIES: u32 = 4;
@@ -129,7 +129,7 @@ impl GitHubForge {
                     };
                 }
                 Ok((status, _)) if status.is_server_error() || status.as_u16() == 429 => {
-                    self.no_contents(format!("status {} for {thing}", status.as_u16()))
+                    self.no_contents(&format!("status {} for {thing}", status.as_u16()))
                 }
                 Ok((StatusCode::NOT_FOUND, _)) => return Err(ForgeError::NotFound { what: thing }),
                 Ok((StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _)) => {
@@ -187,8 +187,8 @@ impl GitHubForge {
     ) -> Result<Response, ForgeError> {
         match tokio::time::timeout(SILENCE, sent).await {
             Ok(Ok(response)) => Ok(response),
-            Ok(Err(err)) => Err(self.no_contents(err.without_url().to_string())),
-            Err(_) => Err(self.no_contents("no answer".to_owned())),
+            Ok(Err(err)) => Err(self.no_contents(&err.without_url().to_string())),
+            Err(_) => Err(self.no_contents("no answer")),
         }
     }
 
@@ -197,7 +197,7 @@ impl GitHubForge {
         while let Some(piece) = self.piece(&mut response).await? {
             body.extend_from_slice(&piece);
             if body.len() > most {
-                return Err(self.no_contents("an answer without end".to_owned()));
+                return Err(self.no_contents("an answer without end"));
             }
         }
         Ok(body)
@@ -206,13 +206,13 @@ impl GitHubForge {
     async fn piece(&self, response: &mut Response) -> Result<Option<bytes::Bytes>, ForgeError> {
         match tokio::time::timeout(SILENCE, response.chunk()).await {
             Ok(Ok(piece)) => Ok(piece),
-            Ok(Err(err)) => Err(self.no_contents(err.without_url().to_string())),
-            Err(_) => Err(self.no_contents("the answer does not go on".to_owned())),
+            Ok(Err(err)) => Err(self.no_contents(&err.without_url().to_string())),
+            Err(_) => Err(self.no_contents("the answer does not go on")),
         }
     }
 
-    fn no_contents(&self, message: String) -> ForgeError {
-        let message = clean(&message, &self.api.secrets());
+    fn no_contents(&self, message: &str) -> ForgeError {
+        let message = clean(message, &self.api.secrets());
         ForgeError::Unavailable { service: Service::Git, host: self.api.host(), message }
     }
 
