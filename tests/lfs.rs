@@ -82,9 +82,9 @@ fn what_cannot_be_had_stays_a_pointer_and_is_said() {
     ] {
         let world = world(work("cat data/a.bin"), trouble);
         let output = world.issue().expect(0);
-        let said = format!("`data/a.bin` is left as a pointer of Git LFS: ");
+        let said = "`data/a.bin` is left as a pointer of Git LFS: ";
         assert!(
-            output.stderr.contains(&said) && output.stderr.contains(why),
+            output.stderr.contains(said) && output.stderr.contains(why),
             "{trouble:?}: {}",
             output.text()
         );
