@@ -56,7 +56,9 @@ fn generate(path: &Path, files: usize) {
         command(path, &["fast-import", "--quiet"]).stdin(Stdio::piped()).spawn().unwrap();
     let mut out = BufWriter::new(child.stdin.take().unwrap());
     for mark in 1..=50 {
-        let text: String = (0..20).map(|line| format!("fn item_{mark}_{line}() {{}}\n")).collect();
+        let lines: Vec<String> =
+            (0..20).map(|line| format!("fn item_{mark}_{line}() {{}}\n")).collect();
+        let text = lines.concat();
         write!(out, "blob\nmark :{mark}\ndata {}\n{text}\n", text.len()).unwrap();
     }
     let who = "Test <test@example.com> 1700000000 +0000";
