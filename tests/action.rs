@@ -238,6 +238,36 @@ fn inputs_that_are_wrong_are_named() {
 }
 
 /// A world in which somebody put a label on issue 7, with the scripted repair.
+fn assigned(sender: &str) -> TestWorld {
+    let payload = json!({
+        "action": "assigned",
+        "assignee": {"login": "fixer-bot", "type": "User"},
+        "issue": {
+            "number": 7, "title": "add subtracts", "body": "`add 2 2` prints 0.",
+            "state": "open", "locked": false, "updated_at": "2026-01-01T01:00:00Z",
+        },
+        "repository": {"full_name": "acme/app"},
+        "sender": {"login": sender, "type": "User"},
+    });
+    let github = github().user("ann", Role::Write).user("mallory", Role::Triage);
+    event(github, "issues", &payload).set("GITHUB_ACTOR", sender)
+}
+
+#[test]
+fn an_assignment_starts_work_where_that_is_wanted_for_who_may_ask() {
+    let world = assigned("ann").set("INPUT_ASSIGNEE", "fixer-bot");
+    world.run(&["action"]).expect(0);
+    assert_eq!(world.github.pulls().len(), 1);
+    // Somebody may assign who may not write.
+    let world = assigned("mallory").set("INPUT_ASSIGNEE", "fixer-bot");
+    let output = world.run(&["action"]).expect(30);
+    assert!(output.stderr.contains("`mallory` may not start work"), "{}", output.text());
+    let world = assigned("ann");
+    let output = world.run(&["action"]).expect(0);
+    assert!(output.stderr.contains("`access.assignee` is not set"), "{}", output.text());
+    assert_eq!(world.github.writes(), Vec::<String>::new());
+}
+
 fn labeled(github: GitHub, login: &str, label: &str) -> TestWorld {
     let kind = if login.ends_with("[bot]") { "Bot" } else { "User" };
     let payload = json!({

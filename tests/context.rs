@@ -535,6 +535,8 @@ fn the_environment_is_said_in_one_block() {
         command_timeout: Some(Duration::from_mins(10)),
         max_turns: 60,
         max_cost_usd: Some(2.5),
+        submodules: vec!["libs/a".to_owned()],
+        sparse: vec!["apps/web".to_owned()],
     };
     expect![[r#"
         <environment_context>
@@ -553,6 +555,8 @@ fn the_environment_is_said_in_one_block() {
           <time_budget>46 minutes</time_budget>
           <turns>at most 60</turns>
           <cost>at most $2.50</cost>
+          <checkout>sparse: only apps/web and the files on the way there</checkout>
+          <submodules>libs/a (to read; changes in them are not kept)</submodules>
           <check_command>cargo test &amp;&amp; echo &lt;ok&gt;</check_command>
         </environment_context>"#]]
     .assert_eq(&environment::render(&environment));

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use expect_test::{Expect, expect};
 use patchwright_task::event::payload::{self, ActionEnv};
-use patchwright_task::event::{TriggerConfig, decide};
+use patchwright_task::event::{Decision, TriggerConfig, decide};
 
 fn env() -> ActionEnv {
     ActionEnv {
@@ -22,6 +22,7 @@ fn env() -> ActionEnv {
 
 fn config() -> TriggerConfig {
     TriggerConfig {
+        assignee: Some("fixer-bot".to_owned()),
         label: "patchwright".to_owned(),
         mention: "patchwright".to_owned(),
         ..TriggerConfig::default()
@@ -84,6 +85,61 @@ fn event_issue_labeled_with_our_label_runs() {
             Run(Issue(IssueRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: Some("patchwright"), at: Some(2026-01-02T08:30:00Z), snapshot: Some(IssueSnapshot { title: "Typo in README", body: "It says `teh`.\r\n\r\nPlease fix." }) }) }))
         "#]],
     );
+}
+
+#[test]
+fn event_issue_assigned_to_our_account_runs_for_who_assigned_it() {
+    check(
+        "issues",
+        &fixture("issues.assigned"),
+        &env(),
+        expect![[r#"
+        IssueAssigned(
+            IssueAssigned {
+                repository: RepositoryId {
+                    owner: "acme",
+                    name: "app",
+                },
+                number: 7,
+                assignee: Account {
+                    login: "fixer-bot",
+                    is_bot: false,
+                },
+                sender: Account {
+                    login: "alice",
+                    is_bot: false,
+                },
+                rerun_by: None,
+                open: true,
+                snapshot: IssueSnapshot {
+                    title: "Typo in README",
+                    body: "It says `teh`.\r\n\r\nPlease fix.",
+                },
+                at: Some(
+                    2026-01-02T08:30:00Z,
+                ),
+            },
+        )
+        actors: alice
+        Run(Issue(IssueRequest { repository: RepositoryId { owner: "acme", name: "app" }, number: 7, trigger: Some(Trigger { actor: "alice", rerun_by: None, label: None, at: Some(2026-01-02T08:30:00Z), snapshot: Some(IssueSnapshot { title: "Typo in README", body: "It says `teh`.\r\n\r\nPlease fix." }) }) }))
+    "#]],
+    );
+}
+
+#[test]
+fn event_issue_assigned_to_others_or_without_being_wanted_is_ignored() {
+    let event = payload::parse("issues", fixture("issues.assigned").as_bytes(), &env()).unwrap();
+    for (assignee, why) in [
+        (Some("somebody"), "it is assigned to `fixer-bot`, not to `somebody`"),
+        (None, "assigning an issue sets nothing off: `access.assignee` is not set"),
+        (Some(""), "assigning an issue sets nothing off: `access.assignee` is not set"),
+    ] {
+        let config = TriggerConfig { assignee: assignee.map(str::to_owned), ..config() };
+        assert_eq!(decide(&event, &config), Decision::Ignored(why.to_owned()));
+    }
+    let closed = fixture("issues.assigned").replace("\"state\": \"open\"", "\"state\": \"closed\"");
+    let event = payload::parse("issues", closed.as_bytes(), &env()).unwrap();
+    assert_eq!(decide(&event, &config()), Decision::Ignored("issue #7 is closed".to_owned()));
 }
 
 #[test]

@@ -93,6 +93,7 @@ const BRANCH: &str = "patchwright/issue-1";
 
 fn draft() -> PullRequestDraft {
     PullRequestDraft {
+        head_repository: app(),
         title: "Fix the typo".to_owned(),
         body: format!("The fix.\n\n{MARKER}"),
         head_branch: BRANCH.to_owned(),
@@ -202,7 +203,7 @@ async fn contract(forge: &dyn Forge) -> String {
     let renamed = PullRequestDraft { title: "Better".to_owned(), ..draft() };
     let updated = forge.open_or_update(&app, &renamed, MARKER).await.unwrap();
     line("pull updated", format!("{:?} {} {}", updated.1, updated.0.number, updated.0.title));
-    let found = forge.pull_requests_from(&app, BRANCH).await.unwrap();
+    let found = forge.pull_requests_from(&app, &app, BRANCH).await.unwrap();
     line(
         "from the branch",
         format!("{:?}", found.iter().map(|p| (p.number, p.open)).collect::<Vec<_>>()),
@@ -263,7 +264,10 @@ async fn forge_contract_is_the_same_on_github_and_in_a_folder() {
     GitState::new(dir.path()).commit("repository", BRANCH, "Fix", &[file("README.md", "the\n")]);
     assert_eq!(contract(&local).await, on_github);
     let reopened = LocalForge::open(dir.path(), Clock { fixed: None }).unwrap();
-    assert_eq!(reopened.pull_requests_from(&app(), BRANCH).await.unwrap()[0].title, "Better");
+    assert_eq!(
+        reopened.pull_requests_from(&app(), &app(), BRANCH).await.unwrap()[0].title,
+        "Better"
+    );
     let page = fs_err::read_to_string(dir.path().join("pull-requests/2.md")).unwrap();
     assert!(
         page.starts_with("# Better #2\n\n`patchwright/issue-1` → `main`\n\nThe fix."),
@@ -371,7 +375,7 @@ async fn forge_pushes_one_commit_to_a_branch_that_is_where_we_expect_it() {
     let wanted = PullRequestDraft { head_branch: "patchwright/new".to_owned(), ..draft() };
     let (pull, _) = forge.open_or_update(&app(), &wanted, MARKER).await.unwrap();
     let pushed = github.push("patchwright/new", &[("README.md", "three")]);
-    let found = forge.pull_requests_from(&app(), "patchwright/new").await.unwrap();
+    let found = forge.pull_requests_from(&app(), &app(), "patchwright/new").await.unwrap();
     assert_eq!((found[0].number, found[0].head_sha.as_str()), (pull.number, pushed.as_str()));
 
     let dir = tempfile::tempdir().unwrap();

@@ -27,7 +27,7 @@ use patchwright_git::{GitError, Oid, PushOutcome, blocking};
 use patchwright_guest::protocol::Collected;
 use patchwright_sandbox::ContainerLimits;
 use patchwright_sandbox::client::{CollectedFile, CollectedKind, CollectedTree};
-use patchwright_task::workspace::Workspace;
+use patchwright_task::workspace::{Additions, Workspace};
 use tempfile::TempDir;
 
 use crate::support::git_http::{Access, Fault, GitState, Step, serve};

@@ -26,6 +26,7 @@ mod batch_simulate; // how long a campaign would take: both queues of the simula
 mod batch_status; // how a campaign stands, for people and programs; the table of a terminal
 mod batch_stored; // changes on their way to another machine: packs, what they may hold, what makes two the same
 mod batch_time; // what a campaign's figures say, repositories that are renamed, how much is read for a step
+mod binary; // binary files that a run makes: in the commit, the patch and the report, within the limits
 mod bounds; // replies that are too much of anything: refused, and never in the way later
 mod call_ids_wire; // servers that give several calls one id, or none: all are run, and told apart from then on
 mod campaign; // campaign files, waves, windows, prompts
@@ -63,6 +64,7 @@ mod file_tools; // read_file, list_dir, grep_files on a real folder
 mod fleet; // workers: several processes on one database, killed, stopped, drained
 mod forge; // the forge contract on GitHub and on a folder; lost answers; limits
 mod forged; // comments that pretend to be ours, and what they cannot do
+mod forks; // repositories that we may only read: a fork found or made, and everything afterwards with it
 mod four_wires; // the same scripted work over all four protocols, each request checked by schema
 mod fuzzed; // parsers of what others write: what must hold for any bytes, on seeds and damaged copies
 mod gemini_wire; // the Gemini protocol: requests, errors, and conversations over HTTP
@@ -79,6 +81,7 @@ mod issue; // issue to pull request, whole processes against GitHub and a model
 mod journal; // the journal file: what is written, what is read back, and bad disks
 mod js_repl; // JavaScript in a Node process that stays
 mod kubernetes; // `worker --launch kubernetes`: pods that run, wait, die and outlive their launcher
+mod lfs; // files that Git LFS keeps: fetched from storage, read in the sandbox, pointers in every commit
 mod litellm; // a LiteLLM proxy in between: the same work through its four fronts
 mod local_servers; // servers that people run themselves: lines that work, refusals, templates, certificates
 mod manifests; // Kubernetes manifests and systemd units that operators copy
@@ -124,8 +127,10 @@ mod services; // servers beside the sandbox, as CI has them
 mod sessions; // commands that go on after their call: terminals, pipes, signals, bounds, survivors
 mod settings; // the table of settings: every key from every source, applied or refused by name
 mod setup_again; // dependencies that the model adds, installed on its request
+mod sparse; // sparse checkouts: what the sandbox has, and that everything else is in the commit as it was
 mod stops; // budgets, failures and crashes of the agent loop
 mod store; // the fleet's database, SQLite and PostgreSQL
+mod submodules; // submodules: what the sandbox has of them, with which token they are fetched, what is not obeyed
 mod text_models; // models without tool calls, from the command line and in the loop
 mod tidy; // the sources against the project's own rules
 mod tool_system; // custom tools, hooks, search, faults, numbers: the tool system in whole runs

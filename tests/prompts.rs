@@ -291,6 +291,8 @@ fn environment(mode: Mode) -> Environment {
         time_budget: std::time::Duration::from_mins(45),
         max_turns: 100,
         max_cost_usd: Some(5.0),
+        submodules: Vec::new(),
+        sparse: Vec::new(),
         checks: checks(),
     }
 }

@@ -718,6 +718,7 @@ fn what_sets_off_is_what_the_operator_says_and_what_he_leaves_open_is_the_reposi
                    review: {drafts: false, labels: [ready], skip-labels: [wip], skip-authors: [bob]}\n");
     let expected = TriggerConfig {
         label: "fix-it".to_owned(),
+        assignee: None,
         mention: "helper".to_owned(),
         allow_bots: vec!["renovate[bot]".to_owned()],
         branch: Some("bot/work".to_owned()),

@@ -27,6 +27,7 @@ async fn folder(dir: &std::path::Path) -> LocalForge {
     git.reference("refs/heads/shout", main.0, false, "").unwrap();
     push(dir, &OLD.replace("five", "FIVE"));
     let draft = PullRequestDraft {
+        head_repository: app(),
         title: "Shout".to_owned(),
         body: "Louder.".to_owned(),
         head_branch: "shout".to_owned(),

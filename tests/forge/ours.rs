@@ -56,7 +56,7 @@ async fn forge_leaves_other_peoples_pull_requests_alone() {
     let (pull, _) = forge.open_or_update(&app(), &draft(), MARKER).await.unwrap();
     // From a fork with a branch of the same name: not the one.
     github.change(|r| r.pulls.get_mut(&2).unwrap().head_repository = "acme/app-fork".to_owned());
-    assert_eq!(forge.pull_requests_from(&app(), BRANCH).await.unwrap(), []);
+    assert_eq!(forge.pull_requests_from(&app(), &app(), BRANCH).await.unwrap(), []);
     github.change(|r| r.pulls.get_mut(&2).unwrap().head_repository = "acme/app".to_owned());
     // By somebody else, without our marker: a conflict with its address.
     github.change(|repository| {
@@ -74,7 +74,7 @@ async fn forge_leaves_other_peoples_pull_requests_alone() {
     github.change(|repository| repository.issues.get_mut(&2).unwrap().open = false);
     let (new, operation) = forge.open_or_update(&app(), &draft(), MARKER).await.unwrap();
     assert_eq!((new.number, operation), (3, Operation::Created));
-    let all = forge.pull_requests_from(&app(), BRANCH).await.unwrap();
+    let all = forge.pull_requests_from(&app(), &app(), BRANCH).await.unwrap();
     assert_eq!(all.iter().map(|p| (p.number, p.open)).collect::<Vec<_>>(), [(3, true), (2, false)]);
 }
 

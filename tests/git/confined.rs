@@ -381,6 +381,7 @@ async fn a_tree_of_ten_million_files_is_fetched_and_refused_in_little_memory() {
     let error = compared.await.unwrap_err();
     assert_eq!(error.to_string(), "there are more than 20000 files");
     let workspace = Workspace::pin(repo, "bomb", 5).await.unwrap();
-    let error = workspace.pack(&ContainerLimits::default()).await.unwrap_err();
+    let error =
+        workspace.pack(&ContainerLimits::default(), Additions::default()).await.unwrap_err();
     assert!(error.to_string().contains("more than 1000000 files"), "{error}");
 }

@@ -101,7 +101,7 @@ async fn a_workspace_is_pinned_to_one_commit() {
         assert_eq!(workspace.file(absent).await.unwrap(), None, "{absent}");
     }
     let guest = Guest::start().await;
-    let packed = workspace.pack(&ContainerLimits::default()).await.unwrap();
+    let packed = workspace.pack(&ContainerLimits::default(), Additions::default()).await.unwrap();
     packed.upload(&guest.client).await.unwrap();
     let listed = guest.sh("git ls-files; git status --porcelain; cat README.md").await.output;
     assert_eq!(listed, "Cargo.lock\nREADME.md\npackage.json\nsrc/main.rs\n# App\n");

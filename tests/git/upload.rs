@@ -170,7 +170,7 @@ async fn a_packed_tree_can_be_uploaded_more_than_once_and_leaves_no_file() {
         names
     };
     let before = folder();
-    let packed = workspace.pack(&ContainerLimits::default()).await.unwrap();
+    let packed = workspace.pack(&ContainerLimits::default(), Additions::default()).await.unwrap();
     assert_eq!(folder(), before, "it has no name, so nobody has to remove it");
     for _ in 0..2 {
         let guest = Guest::start().await;
@@ -184,8 +184,9 @@ async fn a_packed_tree_can_be_uploaded_more_than_once_and_leaves_no_file() {
 async fn a_tree_that_its_workspace_cannot_hold_is_refused_before_it_is_packed() {
     let (_world, workspace) = alike(5, 1 << 20).await;
     let limits = |workspace_bytes| ContainerLimits { workspace_bytes, ..Default::default() };
-    assert!(workspace.pack(&limits(5 << 20)).await.is_ok());
-    let refused = workspace.pack(&limits(4 << 20)).await.unwrap_err().to_string();
+    assert!(workspace.pack(&limits(5 << 20), Additions::default()).await.is_ok());
+    let refused =
+        workspace.pack(&limits(4 << 20), Additions::default()).await.unwrap_err().to_string();
     assert!(refused.contains("cannot pack the repository for the sandbox"), "{refused}");
     assert!(refused.contains("the files of the repository are larger than 4 MiB"), "{refused}");
 }

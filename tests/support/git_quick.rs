@@ -10,7 +10,7 @@ use git2::{FileMode, Repository, Signature, Time};
 /// Reachable commits may be asked for by id; heads of pull requests are read by everybody and written
 /// by nobody.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n\
-    [uploadpack]\n\tallowReachableSHA1InWant = true\n\tallowTipSHA1InWant = true\n\
+    [uploadpack]\n\tallowReachableSHA1InWant = true\n\tallowTipSHA1InWant = true\n\tallowFilter = true\n\
     [receive]\n\thideRefs = refs/pull\n";
 
 /// Lets this process, which is no Patchwright, start git's helper.

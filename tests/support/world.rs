@@ -202,6 +202,11 @@ impl TestWorld {
         fs_err::read_to_string(runs[0].join(name)).unwrap_or_default()
     }
 
+    /// The same as bytes.
+    pub(crate) fn result_bytes(&self, name: &str) -> Vec<u8> {
+        fs_err::read(self.runs()[0].join(name)).unwrap()
+    }
+
     /// The text of everything that the model was ever sent.
     pub(crate) fn told(&self) -> String {
         let requests = self.model.requests();

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
+use crate::checkout::Submodules;
 use crate::merge;
-use crate::publish::Signing;
+use crate::publish::{Fork, Signing};
 use crate::{Config, Mode, SandboxChoice, Source, read};
 use patchwright_base::error::Result;
 use patchwright_provider::item::Wire;
@@ -68,7 +69,13 @@ macro_rules! given_as_it_is {
     };
 }
 
-given_as_it_is!(u32, u64, usize, f64, Duration, SandboxChoice, Mode, Signing);
+given_as_it_is!(u32, u64, usize, f64, Duration, SandboxChoice, Mode, Signing, Submodules);
+
+impl Given<Fork> for Option<Fork> {
+    fn given(&self) -> Option<Fork> {
+        self.clone()
+    }
+}
 
 impl Given<String> for Option<String> {
     fn given(&self) -> Option<String> {

@@ -7,6 +7,7 @@
 
 pub mod check;
 mod check_tools;
+pub mod checkout;
 pub mod document;
 pub mod file;
 pub mod flags;
@@ -117,6 +118,8 @@ pub struct Config {
     #[serde(default)]
     pub warm: Warm,
     pub policy: Policy,
+    #[serde(default)]
+    pub checkout: checkout::Checkout,
     pub publish: Publish,
     #[serde(default)]
     pub commits: Commits,
@@ -303,6 +306,9 @@ pub enum Mode {
 pub struct Access {
     /// The label that starts work.
     pub label: String,
+    /// The account to which an issue is assigned to start work on it.
+    #[serde(default)]
+    pub assignee: Option<String>,
     /// When not empty: only these people, and they still need write access.
     pub allow_users: Vec<String>,
     /// Bots that may start work, by exact login.

@@ -1,5 +1,7 @@
 //! What is said about pull requests and commits.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 /// How the pull request is made.
@@ -23,6 +25,56 @@ pub struct Publish {
     pub merge_method: MergeMethod,
     /// The evidence is told in a check of the commit, too.
     pub check_run: bool,
+    pub fork: Fork,
+}
+
+/// Where the branch of a change is pushed to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Fork {
+    /// To the repository itself.
+    #[default]
+    Off,
+    /// To our own account's fork of it, where we may not push to the repository.
+    Auto,
+    /// To the fork of this account or organisation, always.
+    Of(String),
+}
+
+impl FromStr for Fork {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Fork, String> {
+        let is_login = |name: &str| {
+            (1..=39).contains(&name.len())
+                && !name.starts_with('-')
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+        };
+        match text {
+            "off" => Ok(Fork::Off),
+            "auto" => Ok(Fork::Auto),
+            owner if is_login(owner) => Ok(Fork::Of(owner.to_owned())),
+            other => Err(format!("`{other}` is neither `off`, `auto` nor the name of an account")),
+        }
+    }
+}
+
+impl TryFrom<String> for Fork {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Fork, String> {
+        text.parse()
+    }
+}
+
+impl From<Fork> for String {
+    fn from(fork: Fork) -> String {
+        match fork {
+            Fork::Off => "off".to_owned(),
+            Fork::Auto => "auto".to_owned(),
+            Fork::Of(owner) => owner,
+        }
+    }
 }
 
 /// How GitHub merges what it merges by itself.

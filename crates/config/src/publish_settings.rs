@@ -126,6 +126,18 @@ macro_rules! publishing {
                     }
                     , input "check-run" switch "`true` tells the evidence in a check of the commit as well (`checks: write`).";
 
+                /// where the branch is pushed to: `off` (the repository itself), `auto` (your account's fork, where the
+                /// token may not push to the repository), or whose fork, always; see
+                /// [repositories](repositories.md#forks)
+                fork: Fork => publish.fork, Operator
+                    publish_flag given {
+                        /// Push the branch to a fork: `auto` for your account's where the token may not push to the
+                        /// repository, or whose fork [default: off]
+                        #[arg(long, env = "PATCHWRIGHT_FORK", value_name = "OWNER")]
+                        fork: Option<Fork>
+                    }
+                    , input "fork" parsed "Push the branch to a fork: `auto` for the fork of the token's account where the token may not push to the repository, or whose fork; off when empty.";
+
                 /// do everything but write to GitHub
                 dry_run: bool as (skip) => dry_run, Operator
                     publish_flag given {

@@ -31,8 +31,9 @@ use patchwright_provider::catalogue::Fields;
 use patchwright_provider::item::Wire;
 use patchwright_review::finding::Priority;
 
+use crate::checkout::Submodules;
 use crate::flags::{self, WireName};
-use crate::publish::{MergeMethod, Signing};
+use crate::publish::{Fork, MergeMethod, Signing};
 use crate::publish_settings::publishing;
 use crate::review::{PathInstructions, Threshold};
 use crate::rules::{self, Rule, Wished};
@@ -46,6 +47,7 @@ const SECOND: Duration = Duration::from_secs(1);
 publishing! {
     /// A configuration file. Every key is optional; unknown keys are errors.
     File in "" (file => file) with {
+        checkout: Checkout,
         limits: Limits,
         container: Container,
         policy: Policy,
@@ -367,6 +369,49 @@ publishing! {
             , campaign "environment.setup-allow";
     }
 
+    /// The section `checkout`: see [repositories](repositories.md).
+    Checkout in "checkout." (file => file.checkout) {
+        /// submodules that are fetched, to read: `false`, `true`, or `recursive` for those of submodules, too; see
+        /// [repositories](repositories.md#submodules)
+        submodules: Submodules => checkout.submodules, Operator
+            flag given {
+                /// Submodules that are fetched, to read [default: false]
+                #[arg(long, env = "PATCHWRIGHT_SUBMODULES", value_name = "WHICH", help_heading = "Sandbox")]
+                submodules: Option<Submodules>
+            }
+            , input "submodules" choice "Submodules that are fetched, to read: `false`, `true`, or `recursive` for those of submodules, too.";
+
+        /// hosts beside the forge's own that submodules are fetched from, without a token
+        submodule_hosts: Vec<String> => checkout.submodule_hosts, Operator;
+
+        /// folders that the sandbox has, with the files on the way to them, as a sparse checkout in git's cone mode;
+        /// see [repositories](repositories.md#sparse-checkouts)
+        sparse: Vec<String> => checkout.sparse, Fill
+            default "all"
+            flag given {
+                /// Folder that the sandbox has, as in a sparse checkout in git's cone mode; repeatable [default: all]
+                #[arg(
+                    long,
+                    env = "PATCHWRIGHT_SPARSE",
+                    value_name = "FOLDER",
+                    value_delimiter = ',',
+                    help_heading = "Sandbox"
+                )]
+                sparse: Vec<String>
+            }
+            , input "sparse" list "Folders that the sandbox has, as in a sparse checkout in git's cone mode, separated by commas; all when empty.";
+
+        /// files that Git LFS keeps are fetched, to read; otherwise they are pointers; see
+        /// [repositories](repositories.md#git-lfs)
+        lfs: bool => checkout.lfs, Operator
+            flag given {
+                /// Fetch the files that Git LFS keeps, to read
+                #[arg(long, env = "PATCHWRIGHT_LFS", help_heading = "Sandbox")]
+                lfs: bool
+            }
+            , input "lfs" switch "`true` fetches the files that Git LFS keeps, to read.";
+    }
+
     /// The section `limits`.
     Limits in "limits." (file => file.limits) {
         /// model replies
@@ -615,6 +660,11 @@ publishing! {
         /// the label that starts work
         label: String => access.label, Operator
             , input "label" text "The label that starts a run; `patchwright` when empty.";
+
+        /// the account to which an issue is assigned to start work on it
+        assignee: String => access.assignee, Operator
+            default "none: assigning starts nothing"
+            , input "assignee" text "The account to which an issue is assigned to start a run (`issues: types: [assigned]`); none when empty.";
 
         /// only these people (who still need write access)
         allow_users: Vec<String> => access.allow_users, Operator

@@ -5,8 +5,16 @@ use std::path::Path;
 
 use async_trait::async_trait;
 
-use super::{BranchRule, ForgeError, RepositoryId, Verification};
+use super::{BranchRule, ForgeError, Repository, RepositoryId, Verification};
 use patchwright_git::Oid;
+use patchwright_git::lfs::Pointer;
+
+/// A content that is not to be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingContent {
+    pub sha256: String,
+    pub why: String,
+}
 
 /// The part of [`Forge`](super::Forge) that a plain one does without.
 #[async_trait]
@@ -77,6 +85,40 @@ pub trait Governance: Send + Sync {
         _branch: &str,
     ) -> Result<Vec<BranchRule>, ForgeError> {
         Ok(Vec::new())
+    }
+
+    /// The fork of a repository that belongs to `owner`, or to our own account: found, or made and waited for
+    /// until it has `branch`.
+    async fn fork(
+        &self,
+        _upstream: &Repository,
+        _owner: Option<&str>,
+        _branch: &str,
+    ) -> Result<Repository, ForgeError> {
+        Err(ForgeError::state("this forge has no forks"))
+    }
+
+    /// Has `branch` of a fork contain a commit that the repository has on its own. What somebody has committed
+    /// to it stays as it is.
+    async fn catch_up(
+        &self,
+        _upstream: &Repository,
+        _fork: &Repository,
+        _branch: &str,
+        _commit: Oid,
+    ) -> Result<(), ForgeError> {
+        Ok(())
+    }
+
+    /// Brings contents that Git LFS keeps into the bare repository at `into`, each where [`Pointer::place`] says.
+    /// Those that are not to be had, with the reason.
+    async fn contents(
+        &self,
+        _repository: &RepositoryId,
+        _wanted: &[Pointer],
+        _into: &Path,
+    ) -> Result<Vec<MissingContent>, ForgeError> {
+        Err(ForgeError::state("this forge keeps nothing for Git LFS"))
     }
 
     /// Whether the rule does not hold for us; what cannot be told counts as no.

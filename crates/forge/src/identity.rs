@@ -1,7 +1,9 @@
 //! One repository, found again although it was renamed or has another owner, and never mistaken for the one
 //! that took over its name.
 
-use super::{Forge, ForgeError, Repository, RepositoryId};
+use std::fmt;
+
+use super::{Forge, ForgeError, PullRequestDraft, Repository, RepositoryId};
 
 /// The repository with this id, which was called `name` when it was looked at last. Without an id, the one
 /// that has the name.
@@ -31,4 +33,18 @@ pub async fn same_repository(
     let Some(now) = forge.repository_by_id(node_id).await? else { return gone() };
     let found = forge.repository(&now).await?;
     if is_it(&found) { Ok(found) } else { gone() }
+}
+
+impl fmt::Display for RepositoryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.owner, self.name)
+    }
+}
+
+impl PullRequestDraft {
+    /// The branch as the repository that the pull request is for names it: `owner:branch` where it is a fork's.
+    pub fn named_from(&self, repository: &RepositoryId) -> String {
+        let PullRequestDraft { head_repository: head, head_branch: branch, .. } = self;
+        if head.is_same(repository) { branch.clone() } else { format!("{}:{branch}", head.owner) }
+    }
 }

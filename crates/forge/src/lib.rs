@@ -16,7 +16,6 @@ pub mod seal;
 mod signed;
 mod transfer;
 
-use std::fmt;
 use std::path::Path;
 
 use async_trait::async_trait;
@@ -34,7 +33,7 @@ pub use self::review::{
     Side, Thread,
 };
 
-pub use self::governance::Governance;
+pub use self::governance::{Governance, MissingContent};
 pub use self::signed::{BranchRule, Operator, RuleKind, TextRule, Verification};
 
 /// `owner/name`.
@@ -72,12 +71,6 @@ impl std::str::FromStr for RepositoryId {
     }
 }
 
-impl fmt::Display for RepositoryId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.owner, self.name)
-    }
-}
-
 /// What we need to know of a repository.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Repository {
@@ -88,6 +81,9 @@ pub struct Repository {
     pub node_id: String,
     pub default_branch: String,
     pub archived: bool,
+    /// Whether we may push to it, as far as the forge says; it tells nothing of the tokens of apps.
+    #[serde(default)]
+    pub can_push: Option<bool>,
     pub private: bool,
     /// Where git clones it from; never with credentials in it.
     pub clone_url: String,
@@ -224,6 +220,8 @@ pub struct PullRequest {
 pub struct PullRequestDraft {
     pub title: String,
     pub body: String,
+    /// Where the branch is: the repository itself, or a fork of its network.
+    pub head_repository: RepositoryId,
     pub head_branch: String,
     pub base_branch: String,
     pub draft: bool,
@@ -353,10 +351,11 @@ pub trait Forge: Governance + Send + Sync {
         comment: u64,
     ) -> Result<(), ForgeError>;
 
-    /// Pull requests from a branch of the repository itself, open ones first, newest first.
+    /// Pull requests from a branch of the repository itself or of a fork, open ones first, newest first.
     async fn pull_requests_from(
         &self,
         repository: &RepositoryId,
+        head_repository: &RepositoryId,
         head_branch: &str,
     ) -> Result<Vec<PullRequest>, ForgeError>;
 
@@ -546,6 +545,7 @@ pub trait Forge: Governance + Send + Sync {
         limit: usize,
     ) -> Result<Option<String>, ForgeError>;
 
-    /// The page that compares base and branch, for people who open the pull request by hand.
+    /// The page that compares base and branch, for people who open the pull request by hand. The branch of a
+    /// fork is named with its owner: `owner:branch`.
     fn compare_url(&self, repository: &Repository, base: &str, branch: &str) -> String;
 }

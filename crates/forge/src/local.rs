@@ -143,6 +143,7 @@ impl Forge for LocalForge {
             node_id: String::new(),
             default_branch: about.default_branch,
             archived: about.archived,
+            can_push: Some(true),
             private: true,
             clone_url: self.repository_path().display().to_string(),
             html_url: self.dir.display().to_string(),
@@ -221,6 +222,8 @@ impl Forge for LocalForge {
     async fn pull_requests_from(
         &self,
         repository: &RepositoryId,
+        // A folder has no forks.
+        _head_repository: &RepositoryId,
         head_branch: &str,
     ) -> Result<Vec<PullRequest>, ForgeError> {
         self.pulls_from(repository, head_branch)

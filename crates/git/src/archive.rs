@@ -1,7 +1,10 @@
 //! The tar that goes into the sandbox, made straight from git objects: files, executable bits,
-//! symlinks with their targets verbatim, empty folders for submodules, and a fresh `.git`
+//! symlinks with their targets verbatim, the files of submodules that were fetched and empty folders for others, and a
+//! fresh `.git`
 //! ([`super::dotgit`]). No file is checked out and no filter is applied: LFS pointers stay pointers.
 
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use tar::{Builder, EntryType, Header};
 
 use super::differing::Counter;
+use super::lfs::Pointer;
 use super::names::{MAX_PATH, path_problem, segment_problem};
 use super::repo::Repo;
 use super::{GitError, Oid, display_path, dotgit};
@@ -45,8 +49,25 @@ pub struct ArchiveOptions {
     pub max_entries: usize,
     /// Bytes of all files together, without `.git`.
     pub max_bytes: u64,
+    /// Submodules that were fetched, by path.
+    #[serde(default)]
+    pub submodules: BTreeMap<String, FetchedCommit>,
+    /// Contents in the place of the pointers of Git LFS, by the blob of the pointer; they lie in the repository.
+    #[serde(default)]
+    pub contents: BTreeMap<Oid, Pointer>,
+    /// What goes along of git's objects is what the commit reaches, whatever else its repository has.
+    #[serde(default)]
+    pub is_apart: bool,
     /// Where a pack may lie while it is made; the usual place when absent.
     pub scratch: Option<PathBuf>,
+}
+
+/// A commit of another repository of ours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FetchedCommit {
+    /// Our bare repository that has it.
+    pub repository: PathBuf,
+    pub commit: Oid,
 }
 
 impl ArchiveOptions {
@@ -58,6 +79,9 @@ impl ArchiveOptions {
             beside: None,
             max_entries: 1_000_000,
             max_bytes: MAX_BYTES,
+            submodules: BTreeMap::new(),
+            contents: BTreeMap::new(),
+            is_apart: false,
             scratch: None,
         }
     }
@@ -84,16 +108,15 @@ pub fn archive<W: Write>(
         return Err(too_many(options));
     }
     let mut walk = Walk {
-        git: &git,
-        odb: git.odb()?,
         options,
         tar: Tar { builder: Builder::new(writer), mtime },
         files: Vec::new(),
         entries: 0,
         paths: 0,
         bytes: 0,
+        below: 0,
     };
-    walk.tree(&commit.tree()?, &mut Vec::new(), 0)?;
+    walk.tree(&Source { git: &git, odb: git.odb()? }, &commit.tree()?, &mut Vec::new(), 0)?;
     let Walk { mut tar, files, .. } = walk;
     dotgit::append(&git, &commit, options, files, &mut tar)?;
     Ok(tar.builder.into_inner()?)
@@ -105,11 +128,17 @@ pub(super) struct IndexEntry {
     pub(super) mode: u32,
     pub(super) oid: git2::Oid,
     pub(super) size: u32,
+    /// git does not look whether it has changed.
+    pub(super) is_assumed: bool,
+}
+
+/// Where the objects of a tree are.
+struct Source<'a> {
+    git: &'a Repository,
+    odb: Odb<'a>,
 }
 
 struct Walk<'a, W: Write> {
-    git: &'a Repository,
-    odb: Odb<'a>,
     options: &'a ArchiveOptions,
     tar: Tar<W>,
     files: Vec<IndexEntry>,
@@ -117,11 +146,19 @@ struct Walk<'a, W: Write> {
     /// Bytes of their paths.
     paths: usize,
     bytes: u64,
+    /// In how many submodules, one in the other, the walk is.
+    below: usize,
 }
 
 impl<W: Write> Walk<'_, W> {
     /// Writes one folder; `path` is its path with a final `/`, empty for the root.
-    fn tree(&mut self, tree: &Tree<'_>, path: &mut Vec<u8>, depth: usize) -> Result<(), GitError> {
+    fn tree(
+        &mut self,
+        from: &Source<'_>,
+        tree: &Tree<'_>,
+        path: &mut Vec<u8>,
+        depth: usize,
+    ) -> Result<(), GitError> {
         if depth > MAX_DEPTH {
             return Err(unacceptable(path, "is nested too deeply"));
         }
@@ -144,27 +181,60 @@ impl<W: Write> Walk<'_, W> {
                 0o040_000 => {
                     path.push(b'/');
                     self.tar.put(EntryType::Directory, path, b"", 0o755, 0, &mut io::empty())?;
-                    self.tree(&self.git.find_tree(entry.id())?, path, depth + 1)?;
+                    self.tree(from, &from.git.find_tree(entry.id())?, path, depth + 1)?;
                 }
                 0o160_000 => {
-                    // A submodule is a commit of another repository, which nobody fetched. An empty
-                    // folder and its entry in the index are what `git clone` without
-                    // `--recurse-submodules` leaves.
                     self.index(path, 0o160_000, entry.id(), 0);
-                    let folder = [path.as_slice(), b"/"].concat();
-                    self.tar.put(EntryType::Directory, &folder, b"", 0o755, 0, &mut io::empty())?;
+                    self.submodule(path, entry.id(), depth)?;
                 }
-                mode => self.blob(path, mode.cast_unsigned(), entry.id())?,
+                mode => self.blob(from, path, mode.cast_unsigned(), entry.id())?,
             }
             path.truncate(parent);
         }
         Ok(())
     }
 
-    fn blob(&mut self, path: &[u8], mode: u32, id: git2::Oid) -> Result<(), GitError> {
+    /// A submodule is a commit of another repository. Where nobody has fetched it, an empty folder and its entry in
+    /// the index are what `git clone` without `--recurse-submodules` leaves. Where somebody has, its files are
+    /// there as well: git in the sandbox does not look below such a folder, which has no `.git`.
+    fn submodule(
+        &mut self,
+        path: &mut Vec<u8>,
+        commit: git2::Oid,
+        depth: usize,
+    ) -> Result<(), GitError> {
+        let name = std::str::from_utf8(path).ok();
+        let fetched = name.and_then(|name| self.options.submodules.get(name));
+        let fetched = fetched.filter(|fetched| fetched.commit.0 == commit);
+        path.push(b'/');
+        self.tar.put(EntryType::Directory, path, b"", 0o755, 0, &mut io::empty())?;
+        if let Some(fetched) = fetched {
+            let git = Repo::open(&fetched.repository)?.git()?;
+            let tree = git.find_commit(commit)?.tree()?;
+            self.below += 1;
+            self.tree(&Source { git: &git, odb: git.odb()? }, &tree, path, depth + 1)?;
+            self.below -= 1;
+        }
+        Ok(())
+    }
+
+    fn blob(
+        &mut self,
+        from: &Source<'_>,
+        path: &[u8],
+        mode: u32,
+        id: git2::Oid,
+    ) -> Result<(), GitError> {
+        if mode & 0o170_000 == 0o100_000
+            && self.below == 0
+            && let Some(pointer) = self.options.contents.get(&Oid(id))
+            && self.content(from, path, (mode, id), pointer)?
+        {
+            return Ok(());
+        }
         // The header gives the size without inflating the object, so a file that is too large is
         // never in memory.
-        let (size, kind) = self.odb.read_header(id)?;
+        let (size, kind) = from.odb.read_header(id)?;
         self.bytes += size as u64;
         if kind != ObjectType::Blob {
             return Err(unacceptable(path, "is not a file"));
@@ -173,12 +243,9 @@ impl<W: Write> Walk<'_, W> {
             return Err(unacceptable(path, "is larger than 512 MiB"));
         }
         if self.bytes > self.options.max_bytes {
-            return Err(GitError::Unacceptable(format!(
-                "the files of the repository are larger than {} MiB",
-                self.options.max_bytes >> 20
-            )));
+            return Err(self.too_large());
         }
-        let object = self.odb.read(id)?;
+        let object = from.odb.read(id)?;
         let content = object.data();
         if mode == 0o120_000 {
             // Linux refuses such targets, and unpacking would fail half-way through the tar.
@@ -203,11 +270,51 @@ impl<W: Write> Walk<'_, W> {
         Ok(())
     }
 
+    /// The content that a pointer stands for; false when it is not there any more. In the index the file is the pointer,
+    /// as it is in a clone, and counts as unchanged: git in the sandbox has no LFS to compare the two.
+    fn content(
+        &mut self,
+        from: &Source<'_>,
+        path: &[u8],
+        (mode, id): (u32, git2::Oid),
+        pointer: &Pointer,
+    ) -> Result<bool, GitError> {
+        let Ok(mut file) = File::open(pointer.place(from.git.path())) else { return Ok(false) };
+        if file.metadata()?.len() != pointer.size {
+            return Ok(false);
+        }
+        self.bytes += pointer.size;
+        if self.bytes > self.options.max_bytes {
+            return Err(self.too_large());
+        }
+        let permissions = if mode & 0o111 == 0 { 0o644 } else { 0o755 };
+        self.tar.put(EntryType::Regular, path, b"", permissions, pointer.size, &mut file)?;
+        let kept = if mode & 0o111 == 0 { 0o100_644 } else { 0o100_755 };
+        // The index keeps the lower 32 bits of a size.
+        let size = usize::try_from(pointer.size & u64::from(u32::MAX)).unwrap_or_default();
+        self.index(path, kept, id, size);
+        if let Some(entry) = self.files.last_mut() {
+            entry.is_assumed = true;
+        }
+        Ok(true)
+    }
+
+    fn too_large(&self) -> GitError {
+        GitError::Unacceptable(format!(
+            "the files of the repository are larger than {} MiB",
+            self.options.max_bytes >> 20
+        ))
+    }
+
     fn index(&mut self, path: &[u8], mode: u32, oid: git2::Oid, size: usize) {
+        // The index is that of the commit, which knows nothing of what is in a submodule.
+        if self.below > 0 {
+            return;
+        }
         // The index keeps the lower 32 bits of a size.
         #[expect(clippy::cast_possible_truncation, reason = "the format says so")]
         let size = size as u32;
-        self.files.push(IndexEntry { path: path.to_owned(), mode, oid, size });
+        self.files.push(IndexEntry { path: path.to_owned(), mode, oid, size, is_assumed: false });
     }
 
     fn count(&mut self, path: &[u8]) -> Result<(), GitError> {

@@ -1,4 +1,4 @@
-//! Which paths git LFS keeps, by the `.gitattributes` of a commit. We have no LFS, so a change to
+//! Which paths git LFS keeps, by the `.gitattributes` of a commit. We upload nothing to LFS, so a change to
 //! such a path would publish the content where a pointer belongs.
 
 use std::collections::{BTreeMap, HashSet};

@@ -41,6 +41,27 @@ pub fn build(repo: &Repo, base: Oid, collected: &CollectedTree) -> Result<Change
     Ok(Change { base, tree: Oid(new), files, refused, beyond, artefacts })
 }
 
+/// [`build`] for a sandbox that had the files of `seen`, a part of `base`. What it has not seen it does not replace.
+pub fn build_of(
+    repo: &Repo,
+    base: Oid,
+    seen: Oid,
+    mut collected: CollectedTree,
+) -> Result<Change, GitError> {
+    if seen != base {
+        let git = repo.git()?;
+        let (whole, part) = (git.find_commit(base.0)?.tree()?, git.find_commit(seen.0)?.tree()?);
+        let has = |tree: &Tree<'_>, path: &str| tree.get_path(Path::new(path)).is_ok();
+        let is_hidden =
+            |file: &mut CollectedFile| has(&whole, &file.path) && !has(&part, &file.path);
+        let reason = "it is there already, outside of the sparse checkout";
+        let hidden = collected.files.extract_if(.., is_hidden);
+        let hidden = hidden.map(|file| (file.path, reason.to_owned()));
+        collected.listing.refused.extend(hidden);
+    }
+    build(repo, base, &collected)
+}
+
 /// A tree that was made of another one.
 pub(super) struct BuiltTree {
     pub(super) tree: git2::Oid,
@@ -164,7 +185,12 @@ impl Draft<'_> {
     }
 
     fn delete(&mut self, path: &str) {
-        let Ok(entry) = self.base.get_path(Path::new(path)) else { return };
+        let Ok(entry) = self.base.get_path(Path::new(path)) else {
+            if let Some(reason) = self.place_problem(path) {
+                self.refuse(path, reason);
+            }
+            return;
+        };
         match entry.filemode() {
             // git has no empty folders: one disappears with its last file.
             0o040_000 => {}

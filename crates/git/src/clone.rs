@@ -18,7 +18,7 @@ use super::incoming;
 use super::quarantine::Quarantine;
 pub use super::repo::Repo;
 use super::transport::{Line, Remote};
-use super::{GitError, Oid, printable};
+use super::{GitError, Oid, partial, printable};
 
 /// How deep to fetch when nobody says otherwise: enough for `git log` and `git blame` to be useful.
 pub const DEFAULT_DEPTH: u32 = 50;
@@ -29,7 +29,10 @@ const LOCK_WAIT: Duration = Duration::from_mins(20);
 /// Opens the mirror for a clone URL (or the path of a local repository), creating it empty when it
 /// is not there and replacing it when it is damaged.
 pub fn mirror(state: &Path, clone_url: &str) -> Result<Repo, GitError> {
-    let path = mirror_path(state, clone_url)?;
+    mirror_at(mirror_path(state, clone_url)?)
+}
+
+fn mirror_at(path: PathBuf) -> Result<Repo, GitError> {
     if let Some(parent) = path.parent() {
         fs_err::create_dir_all(parent)?;
     }
@@ -44,6 +47,23 @@ pub fn mirror(state: &Path, clone_url: &str) -> Result<Repo, GitError> {
         tracing::warn!(mirror = %repo.path().display(), "the clone cache is damaged and is replaced");
         repo.set_aside()?;
     }
+    Ok(repo)
+}
+
+/// The mirror of some folders of a repository, where it is on a server; of one on this machine the whole mirror.
+/// See [`super::partial`].
+///
+/// # Errors
+/// Those of [`mirror`].
+pub fn partial_mirror(state: &Path, clone_url: &str, folders: &[String]) -> Result<Repo, GitError> {
+    if folders.is_empty() || Url::parse(clone_url).is_err() {
+        return mirror(state, clone_url);
+    }
+    let whole = mirror_path(state, clone_url)?;
+    let name = whole.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let path = whole.with_file_name(format!("{name}.{}.git", partial::name_of(folders)));
+    let repo = mirror_at(path)?;
+    partial::mark(&repo, folders)?;
     Ok(repo)
 }
 
@@ -102,6 +122,9 @@ pub fn collide(one: &str, other: &str) -> bool {
 }
 
 fn fetch_once(repo: &Repo, remote: &Remote, refs: &[String], depth: u32) -> Result<(), GitError> {
+    if let Some(folders) = partial::folders_of(repo) {
+        return partial::fetch(repo, remote, refs, &folders);
+    }
     let wish = |depth, enough| FetchRequest {
         refs: refs.to_vec(),
         depth,

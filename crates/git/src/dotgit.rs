@@ -62,9 +62,10 @@ pub(super) fn append<W: Write>(
         let lines: Vec<String> = history.shallow.iter().map(git2::Oid::to_string).collect();
         tar.file(".git/shallow", format!("{}\n", lines.join("\n")).as_bytes())?;
     }
-    match packs(git)? {
+    let packs = if options.is_apart { None } else { packs(git)? };
+    match packs {
         Some(packs) => copy_objects(git, commit, &packs, tar)?,
-        // Borrowed objects lie outside of the mirror, and the sandbox cannot reach them.
+        // Of a sparse checkout the packs have far more. Borrowed objects lie outside of the mirror, and the sandbox cannot reach them.
         None => pack(git, &history, options, tar)?,
     }
     let index = index(files, tar.mtime)?;
@@ -285,7 +286,9 @@ fn index(mut files: Vec<IndexEntry>, mtime: u64) -> Result<Vec<u8>, GitError> {
         out.extend_from_slice(file.oid.as_bytes());
         // The field has 12 bits; 0xfff means that git looks for the NUL itself.
         let length = u16::try_from(file.path.len().min(0xfff)).unwrap_or(0xfff);
-        out.extend_from_slice(&length.to_be_bytes());
+        // The first of the four other bits is that of `git update-index --assume-unchanged`.
+        let flags = if file.is_assumed { length | 0x8000 } else { length };
+        out.extend_from_slice(&flags.to_be_bytes());
         out.extend_from_slice(&file.path);
         // One to eight NULs, up to a multiple of eight bytes.
         let padding = 8 - (out.len() - start) % 8;

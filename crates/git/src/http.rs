@@ -33,6 +33,8 @@ pub(super) struct Session {
     base: Mutex<Url>,
     authorization: Option<HeaderValue>,
     limits: Limits,
+    /// Version 2 of the protocol is spoken; otherwise what servers take for the oldest.
+    is_second_version: bool,
     deadline: Instant,
     stop: Stop,
     received: AtomicU64,
@@ -55,10 +57,16 @@ impl Session {
             base: Mutex::new(base),
             authorization,
             limits,
+            is_second_version: false,
             deadline,
             stop,
             received: AtomicU64::new(0),
         }
+    }
+
+    /// The same conversation in version 2 of the protocol.
+    pub(super) fn in_second_version(self) -> Session {
+        Session { is_second_version: true, ..self }
     }
 
     /// Where the repository is, as far as we know.
@@ -132,6 +140,9 @@ impl Session {
             self.client.post(url).header(CONTENT_TYPE, kind).body(body)
         };
         request = request.header(USER_AGENT, AGENT).header(ACCEPT, content_type(service));
+        if self.is_second_version {
+            request = request.header("Git-Protocol", "version=2");
+        }
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }

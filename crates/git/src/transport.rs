@@ -94,6 +94,7 @@ pub struct Remote {
     reach: Location,
     pub(super) limits: Limits,
     stop: Stop,
+    is_second_version: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -123,13 +124,15 @@ impl Remote {
             return Err(unusable("must not have a query or fragment"));
         }
         let reach = Location::Http { base, client: client.clone(), credentials };
-        Ok(Remote { reach, limits: Limits::default(), stop: Stop::default() })
+        let (limits, stop) = (Limits::default(), Stop::default());
+        Ok(Remote { reach, limits, stop, is_second_version: false })
     }
 
     /// A repository on this machine, bare or not. It is read and, if bare, pushed to.
     pub fn local(path: &Path) -> Remote {
         let reach = Location::Local(path.to_owned());
-        Remote { reach, limits: Limits::default(), stop: Stop::default() }
+        let (limits, stop) = (Limits::default(), Stop::default());
+        Remote { reach, limits, stop, is_second_version: false }
     }
 
     /// The remote with other limits.
@@ -167,6 +170,11 @@ impl Remote {
         Remote { stop, ..self }
     }
 
+    /// The remote in version 2 of the protocol.
+    pub(super) fn second_version(&self) -> Remote {
+        Remote { is_second_version: true, ..self.clone() }
+    }
+
     /// A way to it, for one operation.
     pub(super) fn line(&self) -> Result<Line<'_>, GitError> {
         let (base, client, credentials) = match &self.reach {
@@ -178,6 +186,7 @@ impl Remote {
         let authorization = credentials.as_ref().map(Credentials::header).transpose()?;
         let (client, limits, stop) = (client.clone(), self.limits, self.stop.clone());
         let session = Session::new(client, runtime, base.clone(), authorization, limits, stop);
+        let session = if self.is_second_version { session.in_second_version() } else { session };
         Ok(Line::Http(Arc::new(session)))
     }
 }

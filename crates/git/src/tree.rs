@@ -8,8 +8,8 @@ use std::path::Path;
 use git2::ObjectType;
 use serde::{Deserialize, Serialize};
 
-pub use super::archive::{ArchiveOptions, OWNER, archive};
-pub use super::change::{between, build, restrict};
+pub use super::archive::{ArchiveOptions, FetchedCommit, OWNER, archive};
+pub use super::change::{between, build, build_of, restrict};
 use super::names::path_problem;
 use super::repo::Repo;
 use super::{GitError, Oid};

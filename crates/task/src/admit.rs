@@ -106,7 +106,10 @@ impl AdmittedPrompt {
 
 async fn at_base(run: &Run<'_>, repository: &Repository, base: Option<&str>) -> Result<Workspace> {
     let base = base.unwrap_or(&repository.default_branch);
-    run.pinned(Workspace::open(run.world, repository, base, DEPTH).await?)
+    // A repository says in its own file what is sparse, which is in the clone; an operator says it before.
+    let folders = &run.config.checkout.sparse;
+    let opened = Workspace::open_part(run.world, repository, (base, DEPTH), folders);
+    run.pinned(opened.await?)
 }
 
 fn not_archived(repository: &Repository) -> Result<()> {

@@ -4,7 +4,7 @@
 //! that the branch has and its base has not are looked at, not only the last one.
 
 use super::workspace::is_ours;
-use patchwright_forge::{Comparison, Forge, ForgeError, Repository};
+use patchwright_forge::{Comparison, Forge, ForgeError, Repository, RepositoryId};
 use patchwright_git::clone::Repo;
 use patchwright_git::commit::{self, Facts};
 use patchwright_git::{GitError, Oid, blocking};
@@ -32,6 +32,8 @@ pub enum BranchState {
 pub struct BranchLookup<'a> {
     pub forge: &'a dyn Forge,
     pub repository: &'a Repository,
+    /// Where the base branch is: the repository itself, or what it is a fork of.
+    pub upstream: &'a RepositoryId,
     /// Our bare repository, which has `base`.
     pub repo: &'a Repo,
     pub base: Oid,
@@ -71,8 +73,8 @@ impl BranchLookup<'_> {
 
     /// The forge knows all of history; we may have the end of it only.
     async fn base_has(&self, commit: Oid) -> Result<bool, ForgeError> {
-        let id = &self.repository.id;
-        let compared = self.forge.compare(id, self.base_branch, &commit.to_string()).await?;
+        let commit = commit.to_string();
+        let compared = self.forge.compare(self.upstream, self.base_branch, &commit).await?;
         Ok(matches!(compared, Comparison::Identical | Comparison::Behind))
     }
 }

@@ -76,6 +76,8 @@ pub struct Brief {
     services: String,
     /// How the checks went before.
     baseline: String,
+    /// The sandbox has the folders of `checkout.sparse` only.
+    is_sparse: bool,
 }
 
 /// What a brief is made of.
@@ -160,7 +162,11 @@ impl Brief {
             subjects: &subjects.unwrap_or_default(),
         })?;
         brief.notes.splice(0..0, notes);
+        brief.notes.extend(run.submodules.notes());
+        brief.notes.extend(run.contents.notes());
+        brief.notes.extend(workspace.sparse_notes(&run.config.checkout.sparse).await?);
         brief.standing = standing(run)?;
+        brief.is_sparse = workspace.seen() != workspace.base;
         brief.setup = setup::render(&run.setup.lock());
         Ok(brief)
     }
@@ -193,6 +199,7 @@ impl Brief {
             setup: String::new(),
             services: String::new(),
             baseline: String::new(),
+            is_sparse: false,
         })
     }
 
@@ -291,6 +298,8 @@ impl Brief {
             time_budget: run.remaining(),
             max_turns: limits.max_turns,
             max_cost_usd: Some(limits.max_cost_usd).filter(|dollars| *dollars > 0.0),
+            submodules: run.submodules.paths(),
+            sparse: if self.is_sparse { run.config.checkout.sparse.clone() } else { Vec::new() },
             checks: self.checks.clone(),
         })
     }

@@ -127,6 +127,7 @@ async fn work(
         opened = open(run, request) => opened?,
     };
     let run = &run.configured(&checkout.rules).await?;
+    let checkout = checkout.sparse(run).await?;
     let job = Job::campaign(request, &checkout)?;
     let finished = pipeline::carry_out(run, &job, &Progress::on_terminal(run)).await?;
     run.environment.ui.event(&json!({ "is": "made", "run": run.folder.id }));
@@ -154,6 +155,7 @@ async fn open(
         Err(err) => return Err(target_error::of_fetch(repository, err)),
     }
     let mut workspace = Workspace::pin(repo, base_sha, DEPTH).await?;
+    workspace.address = Some(found.clone_url.clone());
     workspace.base_branch.clone_from(base_branch);
     let rules = workspace.rules(run.world, &run.config, &found).await?;
     Ok(Checkout { workspace, rules })

@@ -8,7 +8,7 @@ use patchwright_git::tree::{self, ListedKind};
 /// cannot be read counts as absent.
 impl Tree for Workspace {
     fn list(&self, folder: &str) -> Vec<Entry> {
-        let listed = tree::list_at(&self.repo, self.base, folder).unwrap_or_default();
+        let listed = tree::list_at(&self.repo, self.seen(), folder).unwrap_or_default();
         let shown = listed.into_iter().filter_map(|listed| {
             let kind = match listed.kind {
                 ListedKind::File => Kind::File,
@@ -21,6 +21,6 @@ impl Tree for Workspace {
     }
 
     fn read(&self, path: &str, most: usize) -> Option<Vec<u8>> {
-        tree::file_within(&self.repo, self.base, path, most).ok().flatten()
+        tree::file_within(&self.repo, self.seen(), path, most).ok().flatten()
     }
 }

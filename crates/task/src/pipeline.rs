@@ -32,7 +32,7 @@ use super::publish::{self, Origin};
 use super::run::{Run, RunEnvironment, Start};
 use super::settle::JudgedChange;
 use super::workspace::{Checkout, Rules, Workspace};
-use super::{attempts, authorship, base_moved, decide, guard, salvage};
+use super::{attempts, authorship, base_moved, decide, fork, guard, salvage};
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
@@ -122,21 +122,24 @@ async fn propose(run: &Run<'_>, origin: Origin<'_>, progress: &Progress) -> Resu
     progress.phase("Cloning the repository");
     let workspace = run.unless_interrupted(origin.open(run)).await?;
     // Before anything is paid for: without a name for the branch nothing can be published.
-    let branch = if run.config.dry_run {
+    let place = if run.config.dry_run {
         None
     } else {
-        Some(run.unless_interrupted(publish::branch_for(run, origin)).await?)
+        let head = fork::head(run, origin.repository(), &workspace);
+        let head = run.unless_interrupted(head).await?;
+        let branch = run.unless_interrupted(publish::branch_for(run, origin, &head)).await?;
+        Some((head, branch))
     };
     let rules = workspace.rules(run.world, &run.config, origin.repository());
     let rules = run.unless_interrupted(rules).await?;
     let run = &run.configured(&rules).await?;
-    if let Some(branch) = &branch {
-        let guarded = guard::check(run, origin.repository(), guard::Branch::Ours(branch));
+    if let Some((head, branch)) = &place {
+        let guarded = guard::check(run, head, guard::Branch::Ours(branch));
         run.unless_interrupted(guarded).await?;
     }
-    let checkout = Checkout { workspace, rules };
+    let checkout = Checkout { workspace, rules }.sparse(run).await?;
     let mut finished = Box::pin(carry_out(run, &origin.job(&checkout), progress)).await?;
-    if branch.is_some()
+    if place.is_some()
         && let Some(commit) = finished.judged.commit
     {
         let outcome = &mut finished.outcome;
@@ -144,12 +147,12 @@ async fn propose(run: &Run<'_>, origin: Origin<'_>, progress: &Progress) -> Resu
     }
     let Finished { judged, outcome, .. } = &finished;
     let mut published = None;
-    if let (Some(branch), Some(commit)) = (&branch, judged.commit)
+    if let (Some((head, branch)), Some(commit)) = (&place, judged.commit)
         && (publish::is_publishable(outcome) || publish::is_worth_a_draft(outcome))
     {
         progress.phase("Publishing");
         let workspace = &checkout.workspace;
-        let proposal = publish::Proposal { workspace, commit, outcome, judged, branch };
+        let proposal = publish::Proposal { workspace, commit, outcome, judged, head, branch };
         let publishing = publish::publish(run, origin, &proposal);
         published = if !run.is_interrupted() {
             Some(run.unless_interrupted(publishing).await?)
@@ -168,6 +171,7 @@ async fn follow(run: &Run<'_>, request: &ExecRequest, progress: &Progress) -> Re
     progress.phase("Cloning the repository");
     let checkout = run.unless_interrupted(Checkout::of_exec(run, request)).await?;
     let run = &run.configured(&checkout.rules).await?;
+    let checkout = checkout.sparse(run).await?;
     let finished = Box::pin(carry_out(run, &Job::exec(request, &checkout), progress)).await?;
     Ok(finished.report(run, checkout, None))
 }

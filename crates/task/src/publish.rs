@@ -125,6 +125,8 @@ pub struct Proposal<'a> {
     pub commit: Oid,
     pub outcome: &'a Outcome,
     pub judged: &'a JudgedChange,
+    /// Where the branch is pushed to: the repository itself, or a fork of it.
+    pub head: &'a Repository,
     /// The name that [`branch_for`] found to be possible.
     pub branch: &'a str,
 }
@@ -136,16 +138,15 @@ pub async fn publish(
     proposal: &Proposal<'_>,
 ) -> Result<Published> {
     recheck(run, origin).await?;
-    let Proposal { workspace, outcome, judged, .. } = *proposal;
     let (place, head) = put_on_branch(run, origin, proposal).await?;
-    if let Some(doubt) = Signer::of(run)?.doubt(origin.repository(), head).await? {
+    if let Some(doubt) = Signer::of(run)?.doubt(proposal.head, head).await? {
         run.environment.ui.say(&doubt);
     }
-    let draft = draft_of(run, origin, workspace, outcome, judged, &place.branch);
+    let draft = draft_of(run, origin, proposal, &place.branch);
     // A draft that somebody made of it stays one.
     let was_unfinished =
-        !draft.draft && place.tip.is_some() && has_unfinished(run, origin, &place.branch).await;
-    let (mut pull_request, operation) = open_or_update(run, origin, &draft, &place.branch).await?;
+        !draft.draft && place.tip.is_some() && has_unfinished(run, origin, &draft).await;
+    let (mut pull_request, operation) = open_or_update(run, origin, &draft).await?;
     if operation == Operation::Updated && pull_request.draft && was_unfinished {
         pull_request.draft = !is_made_ready(run, origin, &pull_request).await;
     }
@@ -205,7 +206,7 @@ async fn recheck(run: &Run<'_>, origin: Origin<'_>) -> Result<()> {
 /// The name of the branch for this work, looked for before anything is paid for: beside a branch
 /// `patchwright` there can be no `patchwright/issue-7`, and `patchwright-issue-7` is used instead. Once
 /// that one is there, it stays the name.
-pub async fn branch_for(run: &Run<'_>, origin: Origin<'_>) -> Result<String> {
+pub async fn branch_for(run: &Run<'_>, origin: Origin<'_>, head: &Repository) -> Result<String> {
     let forge = run.world.forge()?;
     let name = origin.branch();
     let (usual, instead) = match &run.config.publish.branch {
@@ -214,7 +215,7 @@ pub async fn branch_for(run: &Run<'_>, origin: Origin<'_>) -> Result<String> {
     };
     let names: Vec<String> = [Some(usual.clone()), instead.clone()].into_iter().flatten().collect();
     let there = forge
-        .branches_beside(origin.repository(), &names)
+        .branches_beside(head, &names)
         .await
         .map_err(|err| failures::of_forge("cannot look at the branches", err))?;
     let in_the_way = |name: &str| there.iter().find(|branch| collide(branch, name));
@@ -260,8 +261,8 @@ async fn put_on_branch(
             return Ok((place, same));
         }
         looks += 1;
-        let commit = signed(run, origin, proposal).await?;
-        match push(run, origin, proposal, &place, commit).await? {
+        let commit = signed(run, proposal).await?;
+        match push(run, proposal, &place, commit).await? {
             Ok(()) => return Ok((place, commit)),
             Err(ForgeError::Moved { .. }) if looks < LOOKS => {
                 let ui = run.environment.ui;
@@ -278,10 +279,10 @@ async fn put_on_branch(
 }
 
 /// The commit as it is pushed.
-async fn signed(run: &Run<'_>, origin: Origin<'_>, proposal: &Proposal<'_>) -> Result<Oid> {
-    let Proposal { workspace, commit, .. } = *proposal;
+async fn signed(run: &Run<'_>, proposal: &Proposal<'_>) -> Result<Oid> {
+    let Proposal { workspace, commit, head, .. } = *proposal;
     let signer = Signer::of(run)?;
-    let commits = signer.signed(origin.repository(), &workspace.repo, commit.into()).await;
+    let commits = signer.signed(head, &workspace.repo, commit.into()).await;
     commits.map(|commits| commits.tip).map_err(|err| {
         failures::of_forge("the commit cannot be signed", err).hint(run.change_kept())
     })
@@ -303,16 +304,18 @@ async fn choose_branch(
     origin: Origin<'_>,
     proposal: &Proposal<'_>,
 ) -> Result<BranchTarget> {
-    let Proposal { workspace, outcome, branch: wanted, .. } = *proposal;
+    let Proposal { workspace, outcome, head, branch: wanted, .. } = *proposal;
     let mut branch = wanted.to_owned();
     for _ in 0..3 {
-        if branch == workspace.base_branch || branch == origin.repository().default_branch {
+        let is_base = head.id.is_same(&origin.repository().id) && branch == workspace.base_branch;
+        if is_base || branch == head.default_branch {
             return Err(Failure::refused(format!("`{branch}` is the branch to merge into"))
                 .hint("choose another name with `--branch`"));
         }
         let lookup = branch::BranchLookup {
             forge: run.world.forge()?.as_ref(),
-            repository: origin.repository(),
+            repository: head,
+            upstream: &origin.repository().id,
             repo: &workspace.repo,
             base: workspace.base,
             base_branch: &workspace.base_branch,
@@ -344,7 +347,6 @@ async fn choose_branch(
 /// The inner error is the forge's: what becomes of the push depends on it.
 async fn push(
     run: &Run<'_>,
-    origin: Origin<'_>,
     proposal: &Proposal<'_>,
     place: &BranchTarget,
     commit: Oid,
@@ -358,8 +360,7 @@ async fn push(
     })?;
     let forge = run.world.forge()?;
     let from = workspace.repo.path();
-    let pushed =
-        forge.push(origin.repository(), from, commit.into(), &place.branch, place.tip).await;
+    let pushed = forge.push(proposal.head, from, commit.into(), &place.branch, place.tip).await;
     if let Err(err) = pushed {
         return Ok(Err(err));
     }
@@ -384,11 +385,10 @@ fn push_failed(err: ForgeError, branch: &str) -> Failure {
 fn draft_of(
     run: &Run<'_>,
     origin: Origin<'_>,
-    workspace: &Workspace,
-    outcome: &Outcome,
-    judged: &JudgedChange,
+    proposal: &Proposal<'_>,
     branch: &str,
 ) -> PullRequestDraft {
+    let Proposal { workspace, outcome, judged, head, .. } = *proposal;
     let issue = origin.issue();
     let template = template_of(workspace);
     let patch = judged.held_back_patch.as_deref().map(String::from_utf8_lossy);
@@ -404,6 +404,7 @@ fn draft_of(
     PullRequestDraft {
         title: run.world.redactor.redact(&title),
         body: run.world.redactor.redact(&body),
+        head_repository: head.id.clone(),
         head_branch: branch.to_owned(),
         base_branch: workspace.base_branch.clone(),
         draft: run.config.publish.draft
@@ -424,11 +425,11 @@ async fn open_or_update(
     run: &Run<'_>,
     origin: Origin<'_>,
     draft: &PullRequestDraft,
-    branch: &str,
 ) -> Result<(PullRequest, Operation)> {
+    let branch = &draft.head_branch;
     run.journal(&Entry::EffectIntended {
         effect: "pull_request".to_owned(),
-        key: branch.to_owned(),
+        key: branch.clone(),
         detail: json!({ "title": draft.title, "base": draft.base_branch, "draft": draft.draft }),
     })?;
     let forge = run.world.forge()?;
@@ -436,21 +437,23 @@ async fn open_or_update(
         .open_or_update(&origin.repository().id, draft, &marker(run))
         .await
         .map_err(|err| {
-            let link = forge.compare_url(origin.repository(), &draft.base_branch, branch);
+            let named = draft.named_from(&origin.repository().id);
+            let link = forge.compare_url(origin.repository(), &draft.base_branch, &named);
             Failure::from(err).hint(format!("the branch is pushed; open it by hand: {link}"))
         })?;
     run.journal(&Entry::EffectDone {
         effect: "pull_request".to_owned(),
-        key: branch.to_owned(),
+        key: branch.clone(),
         detail: json!({ "number": pull_request.number, "operation": operation }),
     })?;
     Ok((pull_request, operation))
 }
 
 /// The open pull request of the branch is a draft because of what an earlier run said in it.
-async fn has_unfinished(run: &Run<'_>, origin: Origin<'_>, branch: &str) -> bool {
+async fn has_unfinished(run: &Run<'_>, origin: Origin<'_>, draft: &PullRequestDraft) -> bool {
     let Ok(forge) = run.world.forge() else { return false };
-    let pulls = forge.pull_requests_from(&origin.repository().id, branch).await;
+    let (of, from) = (&origin.repository().id, &draft.head_repository);
+    let pulls = forge.pull_requests_from(of, from, &draft.head_branch).await;
     let is_unfinished =
         |pull: &PullRequest| pull.open && pull.draft && pr_body::has_warning(&pull.body);
     pulls.is_ok_and(|pulls| pulls.iter().any(is_unfinished))

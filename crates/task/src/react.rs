@@ -154,6 +154,7 @@ pub fn own_act(event: &Event, viewer: Option<&Account>) -> Option<String> {
             is_viewer(&event.sender) && (bot || (is_viewer(&event.author) && marked))
         }
         Event::IssueLabeled(event) => bot && is_viewer(&event.sender),
+        Event::IssueAssigned(event) => bot && is_viewer(&event.sender),
         Event::Commented(event) => bot && is_viewer(&event.author),
         // Failing checks of our own pushes are to be repaired.
         Event::Checked(_) | Event::Dispatch(_) | Event::Other { .. } => false,

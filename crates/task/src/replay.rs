@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use self::lanes::Conductor;
-use super::workspace::Workspace;
+use super::workspace::{Additions, Workspace};
 use super::{equip, fallbacks, recorded_tools};
 use crate::world::World;
 use patchwright_agent::fallback::{Fallbacks, ModelSetup};
@@ -135,7 +135,7 @@ async fn again(
     running: &Running,
     ui: Ui,
 ) -> Result<Replayed> {
-    let tree = workspace.pack(&recording.config.container).await?;
+    let tree = workspace.pack(&recording.config.container, Additions::default()).await?;
     tree.upload(&running.client).await.map_err(|err| {
         Failure::sandbox("the tree could not be copied into the sandbox").caused_by(err)
     })?;

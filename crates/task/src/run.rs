@@ -10,17 +10,19 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::folder::RunFolder;
+use super::lfs::Contents;
 use super::network::NetworkAccess;
 use super::services::RunServices;
 use super::signals;
 use super::signals::Cause;
-use super::workspace::{Rules, Workspace};
+use super::submodules::Submodules;
+use super::workspace::{Additions, Rules, Workspace};
 use crate::world::World;
 use patchwright_agent::budget::SharedBudget;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, FailureKind, Hint, Result};
 use patchwright_base::ui::Ui;
-use patchwright_config::{Config, file, former, merge};
+use patchwright_config::{Config, Mode, file, former, merge};
 use patchwright_git::Oid;
 use patchwright_git::stop::Stop;
 use patchwright_journal::Entry;
@@ -92,6 +94,10 @@ pub struct Run<'a> {
     pub setup: Arc<Mutex<SetupReport>>,
     /// Servers beside its sandboxes.
     pub services: Arc<RunServices>,
+    /// What of other repositories is in its sandboxes.
+    pub(super) submodules: Arc<Submodules>,
+    /// What Git LFS keeps of its files.
+    pub(super) contents: Arc<Contents>,
     /// It is one of several attempts at the work of a run.
     pub attempt: Option<OneOfMany>,
 }
@@ -154,6 +160,8 @@ impl<'a> Start<'a> {
             network: Arc::default(),
             setup: Arc::default(),
             services: Arc::default(),
+            submodules: Arc::default(),
+            contents: Arc::default(),
             attempt: None,
         }
     }
@@ -189,7 +197,10 @@ impl Run<'_> {
         }
         // The hosts may be other ones now, so the ways to them are made anew.
         let (network, setup, services) = (Arc::default(), Arc::default(), Arc::default());
-        Ok(Run { config, network, setup, services, ..self.clone() })
+        let run = Run { config, network, setup, services, ..self.clone() };
+        let submodules =
+            self.unless_interrupted(async { Ok(Submodules::of(&run, rules.workspace()).await) });
+        Ok(Run { submodules: Arc::new(submodules.await?), ..run })
     }
 
     /// Appends to the journal.
@@ -338,7 +349,23 @@ impl Run<'_> {
 
     /// A tree as sandboxes take it.
     pub(super) async fn pack(&self, workspace: &Workspace) -> Result<Packed> {
-        workspace.pack(&self.config.container).await
+        // A review is about all that a pull request changes.
+        let workspace = match self.config.mode {
+            Mode::Review => workspace.clone(),
+            Mode::Execute | Mode::Plan => workspace.sparse(&self.config.checkout.sparse).await?,
+        };
+        let workspace = &workspace;
+        let submodules = self.submodules.at(self, workspace).await;
+        let contents = self.contents.of(self, workspace).await?;
+        workspace.pack(&self.config.container, Additions { submodules, contents }).await
+    }
+
+    /// Says that the sandbox has a part of the repository only.
+    pub(super) async fn say_what_is_sparse(&self, workspace: &Workspace) -> Result<()> {
+        for note in workspace.sparse_notes(&self.config.checkout.sparse).await? {
+            self.environment.ui.say(&format!("note: {note}"));
+        }
+        Ok(())
     }
 
     /// At the base commit that a killed attempt had pinned, when it is still there.

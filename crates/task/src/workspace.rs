@@ -1,6 +1,7 @@
 //! The repository of one run: a mirror on the host, pinned to one commit. The tree goes into the
 //! sandbox as a tar, what changed comes back as a [`Change`]; there is no checkout on the host.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::failures;
@@ -9,14 +10,17 @@ use super::run::{DEPTH, Run};
 use crate::event::is_own_branch;
 use crate::world::World;
 use patchwright_base::error::{Failure, FailureKind, Result};
+use patchwright_base::text;
 use patchwright_config::Config;
 use patchwright_forge::Repository;
-use patchwright_git::clone::{Repo, fetch, is_commit_id, mirror};
+use patchwright_git::clone::{Repo, fetch, is_commit_id, mirror, partial_mirror};
 use patchwright_git::commit::{self, Facts};
 use patchwright_git::diff;
+use patchwright_git::lfs::Pointer;
 use patchwright_git::packed;
+use patchwright_git::sparse;
 use patchwright_git::transport::Remote;
-use patchwright_git::tree::{self, ArchiveOptions, Change, Listed, ListedKind};
+use patchwright_git::tree::{self, ArchiveOptions, Change, FetchedCommit, Listed, ListedKind};
 use patchwright_git::{GitError, Oid, blocking};
 use patchwright_sandbox::ContainerLimits;
 use patchwright_sandbox::client::{Client, CollectLimits};
@@ -40,8 +44,21 @@ pub struct Workspace {
     pub base: Oid,
     pub base_branch: String,
     depth: u32,
+    /// Where it was fetched from, when that is a URL.
+    pub(super) address: Option<String>,
+    /// The part of `base` that the sandbox has, as a commit of its own, where that is not all of it.
+    part: Option<Oid>,
     /// What `base` is compared with, in a review: a branch of its own in the sandbox.
     compared_with: Option<Oid>,
+}
+
+/// What stands in a sandbox beside the files of the commit.
+#[derive(Clone, Debug, Default)]
+pub struct Additions {
+    /// Submodules that were fetched, by path.
+    pub submodules: BTreeMap<String, FetchedCommit>,
+    /// Contents of Git LFS, by the blob of the pointer.
+    pub contents: BTreeMap<Oid, Pointer>,
 }
 
 /// What decides about a run: the tree from which configuration, checks and instructions are read, and in
@@ -55,6 +72,11 @@ pub struct Workspace {
 pub struct Rules(Workspace);
 
 impl Rules {
+    /// The same with only these folders.
+    pub(super) async fn sparse(&self, folders: &[String]) -> Result<Rules> {
+        self.0.sparse(folders).await.map(Rules)
+    }
+
     pub fn workspace(&self) -> &Workspace {
         &self.0
     }
@@ -69,6 +91,15 @@ pub(super) struct Checkout {
 }
 
 impl Checkout {
+    /// The same with the folders that the configuration asks for.
+    pub(super) async fn sparse(self, run: &Run<'_>) -> Result<Checkout> {
+        let folders = &run.config.checkout.sparse;
+        let (workspace, rules) =
+            (self.workspace.sparse(folders).await?, self.rules.sparse(folders).await?);
+        run.say_what_is_sparse(&workspace).await?;
+        Ok(Checkout { workspace, rules })
+    }
+
     /// The repository of `exec`, at the commit that was asked for. `HEAD` decides about a run on a branch of
     /// ours, as the default branch does where there is a forge; without a base the operator has chosen
     /// `HEAD` themselves.
@@ -99,15 +130,27 @@ impl Workspace {
         base_branch: &str,
         depth: u32,
     ) -> Result<Workspace> {
+        Workspace::open_part(world, repository, (base_branch, depth), &[]).await
+    }
+
+    /// The same with the files of these folders only, where there are any; see [`Workspace::sparse`].
+    pub async fn open_part(
+        world: &World,
+        repository: &Repository,
+        (base_branch, depth): (&str, u32),
+        folders: &[String],
+    ) -> Result<Workspace> {
         let failed = |error: GitError| failure(error, &format!("cannot fetch `{}`", repository.id));
-        let state = world.state.clone();
+        let (state, folders) = (world.state.clone(), folders.to_vec());
         let url = repository.clone_url.clone();
-        let repo = blocking(move || mirror(&state, &url)).await.map_err(failed)?;
+        let repo =
+            blocking(move || partial_mirror(&state, &url, &folders)).await.map_err(failed)?;
         let refs = [base_branch.to_owned()];
         world.forge()?.fetch(repository, repo.path(), &refs, depth).await.map_err(|error| {
             failures::of_forge(format!("cannot fetch `{}`", repository.id), error)
         })?;
-        Workspace::pin(repo, base_branch, depth).await
+        let workspace = Workspace::pin(repo, base_branch, depth).await?;
+        Ok(Workspace { address: Some(repository.clone_url.clone()), ..workspace })
     }
 
     /// Pins what has been fetched into `repo` already.
@@ -117,18 +160,29 @@ impl Workspace {
             .await
             .map_err(|error| failure(error, &format!("cannot find `{base_branch}`")))?;
         let base_branch = base_branch.to_owned();
-        Ok(Workspace { repo, base, base_branch, depth, compared_with: None })
+        Ok(Workspace {
+            repo,
+            base,
+            base_branch,
+            depth,
+            address: None,
+            part: None,
+            compared_with: None,
+        })
     }
 
     /// The tree and a fresh `.git`, as a sandbox takes them; no more than its workspace may hold.
-    pub async fn pack(&self, limits: &ContainerLimits) -> Result<Packed> {
+    pub async fn pack(&self, limits: &ContainerLimits, additions: Additions) -> Result<Packed> {
+        let Additions { submodules, contents } = additions;
         let (this, room) = (self.clone(), limits.workspace_bytes);
         let packed = blocking(move || {
             let usual = ArchiveOptions::new(this.branch(), this.depth);
             let beside = this.compared_with.map(|base| (BEFORE_THE_CHANGE.to_owned(), base));
             let max_bytes = usual.max_bytes.min(room);
-            let options = ArchiveOptions { max_bytes, beside, ..usual };
-            let result = packed::whole(&this.repo, this.base, &options);
+            let is_apart = this.part.is_some();
+            let options =
+                ArchiveOptions { max_bytes, beside, submodules, contents, is_apart, ..usual };
+            let result = packed::whole(&this.repo, this.seen(), &options);
             if result.as_ref().is_err_and(GitError::is_corruption) {
                 // The next run starts with a fresh clone instead of failing again.
                 this.repo.set_aside()?;
@@ -152,7 +206,9 @@ impl Workspace {
         if self.base_branch == *default || !self.may_be_unmerged(config) {
             return Ok(Rules(self.clone()));
         }
-        Workspace::open(world, repository, default, self.depth).await.map(Rules)
+        let folders = &config.checkout.sparse;
+        let rules = Workspace::open_part(world, repository, (default, self.depth), folders);
+        rules.await.map(Rules)
     }
 
     /// A model may have written what is here, and nobody has merged it: the branch is named as ours are, or
@@ -180,7 +236,7 @@ impl Workspace {
 
     /// The files that setup depends on, by path, with what tells their contents from others.
     pub async fn lock_files(&self) -> Result<Vec<(String, Vec<u8>)>> {
-        let (repo, base) = (self.repo.clone(), self.base);
+        let (repo, base) = (self.repo.clone(), self.seen());
         let named =
             blocking(move || tree::blobs_at(&repo, base, MAX_LOCK_FILES, &lock_files::decides));
         let named = named.await;
@@ -191,7 +247,7 @@ impl Workspace {
 
     /// A regular file of the base commit.
     pub async fn file(&self, path: &str) -> Result<Option<Vec<u8>>> {
-        let (repo, base, name) = (self.repo.clone(), self.base, path.to_owned());
+        let (repo, base, name) = (self.repo.clone(), self.seen(), path.to_owned());
         blocking(move || tree::file_at(&repo, base, &name))
             .await
             .map_err(|error| failure(error, &format!("cannot read `{path}` of the base commit")))
@@ -199,17 +255,17 @@ impl Workspace {
 
     /// The same, at once: for readers that cannot wait. Unreadable counts as absent.
     pub fn file_now(&self, path: &str) -> Option<Vec<u8>> {
-        tree::file_at(&self.repo, self.base, path).ok().flatten()
+        tree::file_at(&self.repo, self.seen(), path).ok().flatten()
     }
 
     /// There is a regular file at this path.
     pub fn has_file(&self, path: &str) -> bool {
-        tree::is_file_at(&self.repo, self.base, path)
+        tree::is_file_at(&self.repo, self.seen(), path)
     }
 
     /// What is in a folder of the base commit; the root is the empty path.
     pub async fn list(&self, path: &str) -> Result<Vec<Listed>> {
-        let (repo, base, name) = (self.repo.clone(), self.base, path.to_owned());
+        let (repo, base, name) = (self.repo.clone(), self.seen(), path.to_owned());
         blocking(move || tree::list_at(&repo, base, &name))
             .await
             .map_err(|error| failure(error, &format!("cannot list `{path}` of the base commit")))
@@ -217,7 +273,7 @@ impl Workspace {
 
     /// Every regular file of the base commit, sorted; at most `most`.
     pub async fn paths(&self, most: usize) -> Result<Vec<String>> {
-        let (repo, base) = (self.repo.clone(), self.base);
+        let (repo, base) = (self.repo.clone(), self.seen());
         blocking(move || tree::paths_at(&repo, base, most))
             .await
             .map_err(|error| failure(error, "cannot list the files of the base commit"))
@@ -231,8 +287,8 @@ impl Workspace {
         };
         client.end_sessions().await.map_err(failed)?;
         let collected = client.collect(limits).await.map_err(failed)?;
-        let (repo, base) = (self.repo.clone(), self.base);
-        blocking(move || tree::build(&repo, base, &collected))
+        let (repo, base, seen) = (self.repo.clone(), self.base, self.seen());
+        blocking(move || tree::build_of(&repo, base, seen, collected))
             .await
             .map_err(|error| failure(error, "cannot store the changes"))
     }
@@ -267,7 +323,8 @@ impl Workspace {
         })
         .await
         .map_err(failed)?;
-        Workspace::pin(repo, &reference, depth).await
+        let workspace = Workspace::pin(repo, &reference, depth).await?;
+        Ok(Workspace { address: url.contains("://").then(|| url.to_owned()), ..workspace })
     }
 
     /// Fetches the head of a pull request: by the pull request's own ref, which outlives a deleted
@@ -303,7 +360,7 @@ impl Workspace {
     /// The same repository pinned to another commit, which must be there.
     #[must_use]
     pub fn at(&self, commit: Oid) -> Workspace {
-        Workspace { base: commit, ..self.clone() }
+        Workspace { base: commit, part: None, ..self.clone() }
     }
 
     /// The same repository pinned to a pull request's head. In the sandbox it is the branch `pull-request`,
@@ -311,6 +368,43 @@ impl Workspace {
     #[must_use]
     pub fn at_pull_request(&self, head: Oid, before: Oid) -> Workspace {
         Workspace { compared_with: Some(before), ..self.at(head) }
+    }
+
+    /// The same with only these folders for the sandbox and for whoever reads files; changes are made on the whole.
+    pub(super) async fn sparse(&self, folders: &[String]) -> Result<Workspace> {
+        if folders.is_empty() || self.part.is_some() || self.compared_with.is_some() {
+            return Ok(self.clone());
+        }
+        let (repo, base, folders) = (self.repo.clone(), self.base, folders.to_vec());
+        let part = blocking(move || sparse::commit_of(&repo, base, &folders)).await;
+        let part =
+            part.map_err(|error| failure(error, "the folders of `checkout.sparse` cannot be had"))?;
+        Ok(Workspace { part: Some(part), ..self.clone() })
+    }
+
+    /// What people should know of a sandbox that has these folders only.
+    pub(super) async fn sparse_notes(&self, folders: &[String]) -> Result<Vec<String>> {
+        if self.part.is_none() {
+            return Ok(Vec::new());
+        }
+        let (repo, base, asked) = (self.repo.clone(), self.base, folders.to_vec());
+        let absent = blocking(move || sparse::absent(&repo, base, &asked)).await;
+        let absent = absent
+            .map_err(|error| failure(error, "the folders of `checkout.sparse` cannot be read"))?;
+        let names = |folders: &[String]| {
+            let names = folders.iter().map(|folder| format!("`{}`", text::line(folder)));
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let mut notes = vec![format!("the checkout is sparse: {}", names(folders))];
+        if !absent.is_empty() {
+            notes.push(format!("no folders of the base commit: {}", names(&absent)));
+        }
+        Ok(notes)
+    }
+
+    /// The commit whose files the sandbox has.
+    pub(super) fn seen(&self) -> Oid {
+        self.part.unwrap_or(self.base)
     }
 
     /// Whether a commit is in our repository with its tree.

@@ -1,6 +1,7 @@
 //! GitHub before it starts: a world built with domain verbs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use patchwright_forge::Role;
 
@@ -51,6 +52,7 @@ impl GitHub {
             outbox: Vec::new(),
             logs_address: None,
             uploads: std::collections::BTreeMap::new(),
+            lfs: super::lfs::Objects::new(),
             logs_read: Vec::new(),
         };
         world.add_user("patchwright-bot");
@@ -114,7 +116,7 @@ impl GitHub {
 
     /// A repository without commits.
     pub(super) fn add_repository(&mut self, full_name: &str) {
-        let (owner, name) = full_name.split_once('/').unwrap();
+        let (owner, _) = full_name.split_once('/').unwrap();
         let id = self.world.id();
         self.world.git.create(full_name);
         let path = self.world.git.path(full_name);
@@ -123,7 +125,12 @@ impl GitHub {
             id: id + 1_000_000,
             kind: "Organization",
         });
-        self.world.repositories.push(Repository {
+        self.world.repositories.push(GitHub::empty_repository(id, full_name, path));
+    }
+
+    pub(super) fn empty_repository(id: u64, full_name: &str, path: PathBuf) -> Repository {
+        let (owner, name) = full_name.split_once('/').unwrap();
+        Repository {
             id,
             owner: owner.to_owned(),
             name: name.to_owned(),
@@ -141,6 +148,8 @@ impl GitHub {
             actions_may_approve: false,
             keeps_html_comments: false,
             parent: None,
+            forks_disabled: false,
+            unready: 0,
             forgotten: BTreeSet::new(),
             check_runs: Vec::new(),
             statuses: Vec::new(),
@@ -153,7 +162,7 @@ impl GitHub {
             path,
             governance: super::governance::Governance::default(),
             pushed: Some(0),
-        });
+        }
     }
 
     /// An account with a role in the current repository.

@@ -11,15 +11,21 @@ use crate::support::git_http::{self, Entry};
 impl GitHub {
     /// A fork of the current repository, with its branches. The next verbs are still about the
     /// repository that was forked.
-    pub(crate) fn fork(mut self, full_name: &str) -> GitHub {
+    pub(crate) fn fork(self, full_name: &str) -> GitHub {
+        let current = self.current.clone();
+        self.fork_of(&current, full_name)
+    }
+
+    /// The same of another repository.
+    pub(crate) fn fork_of(mut self, from: &str, full_name: &str) -> GitHub {
         self.add_repository(full_name);
         let owner = full_name.split('/').next().unwrap_or_default();
         self.world.users.get_mut(owner).unwrap().kind = "User";
-        let parent = self.world.repository(&self.current).path.display().to_string();
+        let parent = self.world.repository(from).path.display().to_string();
         let path = self.world.git.path(full_name);
         git_http::git(&path, &["fetch", "--quiet", &parent, "+refs/heads/*:refs/heads/*"]);
         let repository = self.world.repositories.last_mut().unwrap();
-        repository.parent = Some(self.current.clone());
+        repository.parent = Some(from.to_owned());
         repository.roles.insert(owner.to_owned(), ("admin".to_owned(), "admin".to_owned()));
         self
     }

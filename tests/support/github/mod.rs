@@ -34,6 +34,7 @@ mod fault;
 mod git;
 mod governance;
 mod hooks;
+pub(crate) mod lfs;
 mod of;
 mod openapi;
 mod pace;

@@ -12,6 +12,7 @@ mod checks;
 mod comments;
 mod commits;
 mod contents;
+mod forks;
 mod graphql;
 mod hooks;
 mod issues;
@@ -288,6 +289,7 @@ fn in_repository(world: &mut World, request: &Request, full_name: &str, rest: &[
         return Answer::problem(status, "Moved Permanently").header("location", to);
     }
     let Some(place) = world.place(full_name) else { return Answer::problem(404, "Not Found") };
+    forks::go_on(world, place);
     let repository = &world.repositories[place];
     if !lists::is_seen(repository, request) {
         return Answer::problem(404, "Not Found");
@@ -342,6 +344,7 @@ fn resource(world: &mut World, request: &Request, place: usize, rest: &[&str]) -
             own(objects::answer(world, request, place, rest))
         }
         ["commits" | "compare", ..] => own(commits::answer(world, request, place, rest)),
+        ["forks" | "merge-upstream"] => own(forks::answer(world, request, place, rest)),
         _ => own(repositories::answer(world, request, place, rest)),
     }
 }
@@ -366,6 +369,7 @@ fn needs(repository: &Repository, rest: &[&str]) -> &'static [&'static str] {
         Some(&"statuses") => &["statuses"],
         Some(&"check-runs") => &["checks"],
         Some(&"actions") => &["actions"],
+        Some(&"forks") => &["administration"],
         _ => &["contents"],
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Recorded {
     pub(crate) status: u16,
 }
 
-type Shared = Arc<Mutex<World>>;
+pub(super) type Shared = Arc<Mutex<World>>;
 
 /// GitHub, running. Dropping it checks that nothing impossible was asked, and that nothing which it was
 /// told names a private place.
@@ -64,8 +64,10 @@ impl Server {
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
                 let logs_listener = tokio::net::TcpListener::from_std(logs_listener).unwrap();
                 let logs = Router::new().fallback(serve_log).with_state(shared.clone());
-                let api = Router::new().fallback(serve).with_state((shared, address));
-                let app = git.merge(api);
+                let api = Router::new().fallback(serve).with_state((shared.clone(), address));
+                let batch = axum::routing::post(super::lfs::batch);
+                let lfs = Router::new().route("/{owner}/{name}/info/lfs/objects/batch", batch);
+                let app = git.merge(lfs.with_state(shared.clone())).merge(api);
                 tokio::select! {
                     result = axum::serve(listener, app) => result.unwrap(),
                     result = axum::serve(logs_listener, logs) => result.unwrap(),
@@ -168,6 +170,9 @@ async fn serve_log(State(world): State<Shared>, request: HttpRequest) -> Respons
         world.violations.push(format!("GET {path}: the token was sent to another origin"));
         return (StatusCode::BAD_REQUEST, "InvalidAuthenticationInfo").into_response();
     }
+    if let Some(answer) = super::lfs::stored(&mut world, &path, request.headers()) {
+        return answer;
+    }
     let id = path.rsplit('/').next().and_then(|id| id.parse::<u64>().ok());
     let checks = world.repositories.iter().flat_map(|repository| &repository.check_runs);
     let log = checks.into_iter().find(|check| Some(check.id) == id).and_then(|c| c.log.clone());
@@ -233,7 +238,7 @@ fn send_later(world: &Shared, deliveries: Vec<u64>) {
     }
 }
 
-fn lock(world: &Shared) -> MutexGuard<'_, World> {
+pub(super) fn lock(world: &Shared) -> MutexGuard<'_, World> {
     world.lock()
 }
 

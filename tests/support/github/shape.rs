@@ -80,6 +80,17 @@ pub(crate) fn repository(
             "url": base.api(&format!("repos/{full_name}")),
         }),
     );
+    if schema == "full-repository" && repository.parent.is_some() {
+        let named = |name: &str| {
+            let found = world.repositories.iter().find(|other| other.is(name))?;
+            Some(self::repository(world, base, found, "repository"))
+        };
+        let parent = repository.parent.as_deref().and_then(named);
+        if let (Some(parent), Some(source)) = (parent, named(&world.root(repository))) {
+            value["parent"] = parent;
+            value["source"] = source;
+        }
+    }
     if let Some(permissions) = permissions(base, repository) {
         value["permissions"] = permissions;
     }

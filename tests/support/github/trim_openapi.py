@@ -41,7 +41,7 @@ KEEP = re.compile(
         | rules/branches/\{branch\} | rulesets/\{ruleset_id\}
         | check-runs | check-runs/\{check_run_id\}(/annotations)? | statuses/\{sha\}
         | actions/jobs/\{job_id\}(/logs)? | actions/runs/\{run_id\}/jobs
-        | actions/runs | actions/runs/\{run_id\} | dispatches | forks | topics | installation
+        | actions/runs | actions/runs/\{run_id\} | dispatches | forks | merge-upstream | topics | installation
         | hooks | hooks/\{hook_id\}(/deliveries(/\{delivery_id\}(/attempts)?)?)?
     ))$""",
     re.X,

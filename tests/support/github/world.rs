@@ -113,6 +113,8 @@ pub(crate) struct World {
     pub(crate) logs_address: Option<std::net::SocketAddr>,
     /// Pictures that people have uploaded, by the end of their address.
     pub(crate) uploads: std::collections::BTreeMap<String, Vec<u8>>,
+    /// What Git LFS keeps.
+    pub(crate) lfs: super::lfs::Objects,
     /// Paths of the logs that were fetched.
     pub(crate) logs_read: Vec<String>,
 }
@@ -172,6 +174,10 @@ pub(crate) struct Repository {
     pub(crate) keeps_html_comments: bool,
     /// `owner/name` that it was forked from.
     pub(crate) parent: Option<String>,
+    /// Nobody may fork it.
+    pub(crate) forks_disabled: bool,
+    /// Requests after which its branches are there; a fork is made after it was answered for.
+    pub(crate) unready: u32,
     /// Commits that the API no longer finds, as after a force-push and a collection.
     pub(crate) forgotten: BTreeSet<String>,
     pub(crate) check_runs: Vec<CheckRun>,

@@ -236,6 +236,7 @@ impl<'a> Publisher<'a> {
         let draft = PullRequestDraft {
             title: place.vetted.title.clone(),
             body: place.vetted.body.clone(),
+            head_repository: id.clone(),
             head_branch: self.campaign.branch(),
             base_branch: place.base_branch.clone(),
             draft: place.vetted.draft,

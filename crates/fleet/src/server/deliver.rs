@@ -214,6 +214,7 @@ fn too_old(fleet: &Fleet, event: &Event) -> Result<Option<String>> {
 fn at(event: &Event) -> Option<DateTime<Utc>> {
     match event {
         Event::IssueLabeled(event) => event.at,
+        Event::IssueAssigned(event) => event.at,
         Event::PullRequest(event) => event.at,
         Event::Commented(event) => event.at,
         Event::Checked(event) => event.at,

@@ -12,8 +12,11 @@ use super::graphql::Problem;
 use super::http::Call;
 use super::wire::{User, lenient};
 use super::{GitHubForge, PULLS_WRITE, route};
-use crate::{BranchRule, ForgeError, Governance, RepositoryId, Verification};
+use crate::{
+    BranchRule, ForgeError, Governance, MissingContent, Repository, RepositoryId, Verification,
+};
 use patchwright_git::Oid;
+use patchwright_git::lfs::Pointer;
 
 /// Open milestones that are looked through.
 const MOST_MILESTONES: usize = 1_000;
@@ -134,6 +137,34 @@ impl GitHubForge {
 
 #[async_trait]
 impl Governance for GitHubForge {
+    async fn fork(
+        &self,
+        upstream: &Repository,
+        owner: Option<&str>,
+        branch: &str,
+    ) -> Result<Repository, ForgeError> {
+        self.fork_of(upstream, owner, branch).await
+    }
+
+    async fn contents(
+        &self,
+        repository: &RepositoryId,
+        wanted: &[Pointer],
+        into: &Path,
+    ) -> Result<Vec<MissingContent>, ForgeError> {
+        self.bring_contents(repository, wanted, into).await
+    }
+
+    async fn catch_up(
+        &self,
+        upstream: &Repository,
+        fork: &Repository,
+        branch: &str,
+        commit: Oid,
+    ) -> Result<(), ForgeError> {
+        self.bring_up(upstream, fork, branch, commit).await
+    }
+
     async fn assign(
         &self,
         repository: &RepositoryId,

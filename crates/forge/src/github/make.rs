@@ -6,8 +6,8 @@ use super::app::App;
 use super::http::{Api, segment};
 use super::limits::Limiter;
 use super::token::{Scope, Token};
-use super::{AppKey, Gate, GitHubForge, GitHubOptions};
-use crate::{ForgeError, RepositoryId};
+use super::{AppKey, Gate, GitHubForge, GitHubOptions, wire};
+use crate::{ForgeError, Repository, RepositoryId};
 
 impl GitHubForge {
     /// Does not ask GitHub anything yet.
@@ -86,6 +86,26 @@ impl GitHubForge {
     #[must_use]
     pub fn gated(&self, gate: Gate) -> GitHubForge {
         self.with_api(self.api.gated(gate))
+    }
+
+    /// A repository as GitHub tells of it.
+    pub(super) fn told_of(&self, json: wire::Repository) -> Result<Repository, ForgeError> {
+        let id: RepositoryId = json.full_name.parse().map_err(|_| ForgeError::Malformed {
+            host: self.api.host(),
+            message: "a repository without an owner".to_owned(),
+        })?;
+        let page = self.page_of(&id);
+        Ok(Repository {
+            id,
+            node_id: json.node_id,
+            default_branch: json.default_branch,
+            archived: json.archived || json.disabled,
+            can_push: json.permissions.map(|permissions| permissions.push),
+            private: json.private,
+            // Made here rather than read: the token goes to this address.
+            clone_url: format!("{page}.git"),
+            html_url: json.html_url.unwrap_or(page),
+        })
     }
 
     pub(super) fn page_of(&self, repository: &RepositoryId) -> String {

@@ -18,6 +18,7 @@ mod connection;
 mod deliveries;
 mod discovery;
 mod drafts;
+mod forks;
 mod gate;
 mod git;
 mod graphql;
@@ -25,6 +26,7 @@ mod housekeeping;
 mod http;
 mod issues;
 mod layers;
+mod lfs;
 mod limits;
 mod lookups;
 mod make;
@@ -124,24 +126,7 @@ impl Forge for GitHubForge {
 
     async fn repository(&self, id: &RepositoryId) -> Result<Repository, ForgeError> {
         let call = Call::get(route(id, ""), format!("repository `{id}`"));
-        let json: wire::Repository = self.api.read_json(&call).await?;
-        let (owner, name) =
-            json.full_name.split_once('/').ok_or_else(|| ForgeError::Malformed {
-                host: self.api.host(),
-                message: "a repository without an owner".to_owned(),
-            })?;
-        let id = RepositoryId { owner: owner.to_owned(), name: name.to_owned() };
-        let page = self.page_of(&id);
-        Ok(Repository {
-            id,
-            node_id: json.node_id,
-            default_branch: json.default_branch,
-            archived: json.archived || json.disabled,
-            private: json.private,
-            // Made here rather than read: the token goes to this address.
-            clone_url: format!("{page}.git"),
-            html_url: json.html_url.unwrap_or(page),
-        })
+        self.told_of(self.api.read_json(&call).await?)
     }
 
     async fn repository_by_id(&self, node_id: &str) -> Result<Option<RepositoryId>, ForgeError> {
@@ -225,9 +210,10 @@ impl Forge for GitHubForge {
     async fn pull_requests_from(
         &self,
         repository: &RepositoryId,
+        head_repository: &RepositoryId,
         head_branch: &str,
     ) -> Result<Vec<PullRequest>, ForgeError> {
-        self.pulls_from(repository, head_branch, "all").await
+        self.pulls_from(repository, head_repository, head_branch, "all").await
     }
 
     async fn open_or_update(

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::discovery::{Facts, HeadFacts, Wanted};
 use super::http::{Call, segment};
 use super::preflight::{is_fatal, pull_facts};
-use super::wire::lenient;
+use super::wire::{Permissions, lenient};
 use super::{GitHubForge, route};
 use crate::{Forge, ForgeError, RepositoryId, StateProblem};
 
@@ -35,12 +35,6 @@ struct RepositoryJson {
     topics: Vec<String>,
     #[serde(default)]
     permissions: Option<Permissions>,
-}
-
-#[derive(Deserialize)]
-struct Permissions {
-    #[serde(default, deserialize_with = "lenient")]
-    push: bool,
 }
 
 #[derive(Deserialize)]
@@ -128,7 +122,7 @@ impl GitHubForge {
         facts.pulls = if wanted.open_pulls {
             self.open_pulls_of(&facts.repository).await?
         } else {
-            let pulls = self.pulls_from(&now, &wanted.head_branch, "all").await?;
+            let pulls = self.pulls_from(&now, &now, &wanted.head_branch, "all").await?;
             pulls.into_iter().map(pull_facts).collect()
         };
         if !wanted.open_pulls {

@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 use super::super::marker::stands;
 use super::body::{fit, fit_title, same};
 use super::comments::{LOOKS, WRITES};
-use super::http::{Call, Written, segment};
+use super::http::{Call, Written};
 use super::wire::PullJson;
-use super::{GitHubForge, PULLS_WRITE, route};
+use super::{GitHubForge, PULLS_WRITE, forks, route};
 use crate::{ForgeError, Operation, PullRequest, PullRequestDraft, RepositoryId, StateProblem};
 
 /// Pull requests from one branch that are looked at.
@@ -30,18 +30,20 @@ impl GitHubForge {
     pub(super) async fn pulls_from(
         &self,
         repository: &RepositoryId,
+        from: &RepositoryId,
         branch: &str,
         state: &str,
     ) -> Result<Vec<PullRequest>, ForgeError> {
-        let head = segment(&format!("{}:{branch}", repository.owner));
+        let head = forks::filter_of(from, branch);
+        let fork = (!from.is_same(repository)).then_some(from);
         let call = Call::get(
             route(repository, &format!("pulls?state={state}&head={head}&per_page=100")),
             format!("the pull requests of `{repository}`"),
         );
         let all: Vec<PullJson> = self.api.list(&call, MOST_PULLS).await?;
         // The filter also lets forks of the same owner through, and other servers ignore it.
-        let mut found: Vec<PullRequest> =
-            all.into_iter().filter(|pull| pull.is_from(branch)).map(PullRequest::from).collect();
+        let wanted = all.into_iter().filter(|pull| pull.is_from(fork, branch));
+        let mut found: Vec<PullRequest> = wanted.map(PullRequest::from).collect();
         found.sort_by_key(|pull| (!pull.open, std::cmp::Reverse(pull.number)));
         found.dedup_by_key(|pull| pull.number);
         Ok(found)
@@ -58,7 +60,7 @@ impl GitHubForge {
             body: fit(&draft.body, marker),
             ..draft.clone()
         };
-        if let Some(pull) = self.open_pull(repository, &wanted.head_branch).await? {
+        if let Some(pull) = self.open_pull(repository, &wanted).await? {
             return self.adopt(repository, pull, &wanted, marker).await;
         }
         let mut problem = None;
@@ -78,7 +80,7 @@ impl GitHubForge {
                 Created::AlreadyThere => problem = None,
                 Created::Lost(err) => problem = Some(err),
             }
-            if let Some(pull) = self.appearing_pull(repository, &wanted.head_branch).await? {
+            if let Some(pull) = self.appearing_pull(repository, &wanted).await? {
                 let lost = problem.is_some();
                 let (pull, operation) = self.adopt(repository, pull, &wanted, marker).await?;
                 let made = lost && operation == Operation::Unchanged;
@@ -96,9 +98,10 @@ impl GitHubForge {
     async fn open_pull(
         &self,
         repository: &RepositoryId,
-        branch: &str,
+        wanted: &PullRequestDraft,
     ) -> Result<Option<PullRequest>, ForgeError> {
-        let found = self.pulls_from(repository, branch, "open").await?;
+        let (from, branch) = (&wanted.head_repository, &wanted.head_branch);
+        let found = self.pulls_from(repository, from, branch, "open").await?;
         Ok(found.into_iter().find(|pull| pull.open))
     }
 
@@ -106,11 +109,11 @@ impl GitHubForge {
     async fn appearing_pull(
         &self,
         repository: &RepositoryId,
-        branch: &str,
+        wanted: &PullRequestDraft,
     ) -> Result<Option<PullRequest>, ForgeError> {
         for pause in LOOKS {
             self.api.limiter.sleep(pause).await;
-            if let Some(pull) = self.open_pull(repository, branch).await? {
+            if let Some(pull) = self.open_pull(repository, wanted).await? {
                 return Ok(Some(pull));
             }
         }
@@ -186,19 +189,24 @@ impl GitHubForge {
         repository: &RepositoryId,
         wanted: &PullRequestDraft,
     ) -> Result<Created, ForgeError> {
+        let mut body = json!({
+            "title": wanted.title,
+            "head": wanted.named_from(repository),
+            "base": wanted.base_branch,
+            "body": wanted.body,
+            "draft": wanted.draft,
+        });
+        if !wanted.head_repository.is_same(repository) {
+            // Those who decide about the pull request may then add to it.
+            body["maintainer_can_modify"] = true.into();
+        }
         let call = Call::write(
             Method::POST,
             route(repository, "pulls"),
             format!("repository `{repository}`"),
         )
         .in_order_to(format!("open a pull request in `{repository}`"), PULLS_WRITE)
-        .json(json!({
-            "title": wanted.title,
-            "head": wanted.head_branch,
-            "base": wanted.base_branch,
-            "body": wanted.body,
-            "draft": wanted.draft,
-        }));
+        .json(body);
         let reply = match self.api.write(&call).await? {
             Written::Answered(reply) => reply,
             Written::Lost(err) => return Ok(Created::Lost(err)),

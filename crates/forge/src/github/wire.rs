@@ -9,7 +9,7 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer};
 
-use crate::{Account, Comment, Issue, PullRequest, Role};
+use crate::{Account, Comment, Issue, PullRequest, RepositoryId, Role};
 
 /// A null is the default, like an absent field.
 pub(super) fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -51,6 +51,14 @@ pub(super) struct Repository {
     pub(super) private: bool,
     #[serde(default)]
     pub(super) html_url: Option<String>,
+    #[serde(default)]
+    pub(super) permissions: Option<Permissions>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+pub(super) struct Permissions {
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) push: bool,
 }
 
 #[derive(Deserialize)]
@@ -233,12 +241,14 @@ pub(super) struct PullJson {
 }
 
 impl PullJson {
-    /// The head is a branch of the repository itself, not of a fork.
-    pub(super) fn is_from(&self, branch: &str) -> bool {
+    /// The head is this branch of the repository that is named, or of the one that was asked, by whatever name.
+    pub(super) fn is_from(&self, head: Option<&RepositoryId>, branch: &str) -> bool {
         let name = |side: &Side| side.repo.as_ref().map(|repo| repo.full_name.to_lowercase());
-        self.head.branch == branch
-            && name(&self.head).is_some()
-            && name(&self.head) == name(&self.base)
+        let wanted = match head {
+            Some(head) => Some(head.to_string().to_lowercase()),
+            None => name(&self.base),
+        };
+        self.head.branch == branch && name(&self.head).is_some() && name(&self.head) == wanted
     }
 }
 

@@ -9,10 +9,10 @@ use git2::transport::{Service, SmartSubtransport, SmartSubtransportStream, Trans
 
 use super::super::repo::Repo;
 use super::super::transport::{connection_error, prepare_with};
-use super::super::{GitError, archive, bundle, hunks, incoming};
+use super::super::{GitError, archive, bundle, hunks, incoming, partial};
 use super::process::number_of;
 use super::walls;
-use super::wire::{self, HelperError, Job, JobEnd, JobOutput, Work};
+use super::wire::{self, HelperError, Job, JobEnd, JobOutput, Received, Work};
 
 /// Bytes that are collected for one piece of what is made.
 const BUFFER: usize = 256 << 10;
@@ -56,6 +56,12 @@ fn do_it(work: Work, host: &Host) -> Result<JobOutput, GitError> {
         Work::Receive { place, url, wish } => {
             let place = Repo::at(place);
             incoming::receive(&place, &url, &wish).map(JobOutput::Received).map_err(reworded)
+        }
+        Work::ReceivePart { place, body, limits } => {
+            let pieces = InputReader { host: host.clone(), piece: Vec::new(), at: 0 };
+            let mut answer = Request { service: Service::UploadPack, body: Some(body), pieces };
+            let tips = partial::receive(&place, &mut answer, limits)?;
+            Ok(JobOutput::Received(Received { tips, is_new: true }))
         }
         Work::Unpack { place, commit } => {
             let mut pieces = InputReader { host: host.clone(), piece: Vec::new(), at: 0 };

@@ -25,7 +25,7 @@ use super::hunks::Diff;
 use super::repo::Repo;
 use super::stop::Stop;
 use super::transport::Limits;
-use super::{GitError, Oid};
+use super::{GitError, Oid, partial};
 
 use self::process::HelperInputs;
 use self::wire::{Bounds, Job, JobOutput, Work};
@@ -85,6 +85,26 @@ pub(super) fn receive(
     }
 }
 
+/// Sends a request of protocol 2 and receives its pack into `place`, a repository that borrows the objects of `repo`; the
+/// commits without parents that the answer names.
+pub(super) fn receive_part(
+    session: &Arc<Session>,
+    repo: &Repo,
+    place: &Path,
+    body: Vec<u8>,
+) -> Result<Vec<Oid>, GitError> {
+    let bounds = bounds(readable(repo.path()), Some(place), session.limits());
+    let limits = partial::bounds_of(session.limits());
+    let work = Work::ReceivePart { place: place.to_owned(), body, limits };
+    let services = &[Service::UploadPack];
+    let supplies =
+        HelperInputs { server: Some((session.clone(), services)), ..HelperInputs::default() };
+    match process::run(&Job { work, bounds }, supplies, &session.stop())? {
+        JobOutput::Received(received) => Ok(received.tips),
+        _ => Err(unexpected()),
+    }
+}
+
 /// Unpacks a pack into `place`, which borrows the objects of `repo`, and checks that it is `commit` and
 /// nothing else; returns the commit's only parent.
 pub(super) fn unpack(repo: &Repo, place: &Path, pack: &[u8], commit: Oid) -> Result<Oid, GitError> {
@@ -136,7 +156,11 @@ pub(super) fn archive(
 ) -> Result<(), GitError> {
     let scratch = tempfile::Builder::new().prefix("patchwright-tar-").tempdir()?;
     let place = scratch.path().to_owned();
-    let bounds = bounds(readable(repo.path()), Some(&place), Limits::default());
+    let mut folders = readable(repo.path());
+    folders.extend(options.submodules.values().flat_map(|other| readable(&other.repository)));
+    folders.sort();
+    folders.dedup();
+    let bounds = bounds(folders, Some(&place), Limits::default());
     let options = ArchiveOptions { scratch: Some(place), ..options.clone() };
     let repository = repo.path().to_owned();
     let work = Work::Archive { repository, commit, options };

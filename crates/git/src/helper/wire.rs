@@ -44,6 +44,8 @@ pub(super) enum Work {
     Heads { url: String, pushes: bool },
     /// Receive refs into a repository.
     Receive { place: PathBuf, url: String, wish: FetchRequest },
+    /// Send this request of protocol 2 and receive its pack into a repository.
+    ReceivePart { place: PathBuf, body: Vec<u8>, limits: (usize, usize) },
     /// Unpack a pack that the host hands in, and see that it is this commit and nothing else.
     Unpack { place: PathBuf, commit: Oid },
     /// The files, hunks and lines between two trees.

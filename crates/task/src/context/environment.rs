@@ -29,6 +29,10 @@ pub struct Environment {
     pub max_turns: u32,
     /// Dollars that it may spend; no limit when absent.
     pub max_cost_usd: Option<f64>,
+    /// Folders with files of other repositories.
+    pub submodules: Vec<String>,
+    /// The folders of the repository that are there; all when empty.
+    pub sparse: Vec<String>,
     /// The commands by which the change will be judged.
     pub checks: Vec<String>,
 }
@@ -160,6 +164,14 @@ pub fn render(environment: &Environment) -> String {
     }
     if let Some(dollars) = environment.max_cost_usd {
         row("cost", &format!("at most ${dollars:.2}"));
+    }
+    if !environment.sparse.is_empty() {
+        let folders = environment.sparse.join(", ");
+        row("checkout", &format!("sparse: only {folders} and the files on the way there"));
+    }
+    if !environment.submodules.is_empty() {
+        let paths = environment.submodules.join(", ");
+        row("submodules", &format!("{paths} (to read; changes in them are not kept)"));
     }
     for check in &environment.checks {
         row("check_command", check);

@@ -2,7 +2,7 @@
 //! [`super::access`], and what the repository's own configuration says of the task, later.
 
 use super::mention;
-use super::{Checked, Commented, Dispatch, Event, IssueLabeled, PullRequestChanged};
+use super::{Checked, Commented, Dispatch, Event, IssueAssigned, IssueLabeled, PullRequestChanged};
 use patchwright_config::Config;
 use patchwright_forge::{Account, PullRequest, RepositoryId, marker};
 use patchwright_types::command::Command;
@@ -34,6 +34,8 @@ pub fn is_own_branch(branch: &str) -> bool {
 pub struct TriggerConfig {
     /// The label that asks for work on an issue. GitHub's labels do not tell upper from lower case.
     pub label: String,
+    /// The account to which an issue is assigned to ask for work on it.
+    pub assignee: Option<String>,
     /// The name after `@`.
     pub mention: String,
     /// Bots whose comments count, by their exact login.
@@ -54,6 +56,7 @@ impl TriggerConfig {
         let said = |key: &str| config.sources.contains_key(key);
         TriggerConfig {
             label: config.access.label.clone(),
+            assignee: config.access.assignee.clone(),
             mention: config.respond.mention.clone(),
             allow_bots: config.access.allow_bots.clone(),
             branch: config.publish.branch.clone(),
@@ -115,6 +118,7 @@ pub enum Decision {
 pub fn decide(event: &Event, config: &TriggerConfig) -> Decision {
     let decided = match event {
         Event::IssueLabeled(event) => issue(event, config),
+        Event::IssueAssigned(event) => assigned(event, config),
         Event::PullRequest(event) => pull_request(event, config),
         Event::Commented(event) => comment(event, config),
         Event::Checked(event) => return checked(event, config).unwrap_or_else(Decision::Ignored),
@@ -139,6 +143,28 @@ fn issue(event: &IssueLabeled, config: &TriggerConfig) -> Result<EventTask, Stri
         number: event.number,
         trigger: Some(Trigger {
             label: Some(event.label.clone()),
+            at: event.at,
+            snapshot: Some(event.snapshot.clone()),
+            ..by(&event.sender, event.rerun_by.as_ref())
+        }),
+    }))
+}
+
+fn assigned(event: &IssueAssigned, config: &TriggerConfig) -> Result<EventTask, String> {
+    let wanted = config.assignee.as_deref().filter(|login| !login.is_empty());
+    let Some(wanted) = wanted else {
+        return Err("assigning an issue sets nothing off: `access.assignee` is not set".to_owned());
+    };
+    if !event.assignee.has_login(wanted) {
+        return Err(format!("it is assigned to `{}`, not to `{wanted}`", event.assignee.login));
+    }
+    if !event.open {
+        return Err(format!("issue #{} is closed", event.number));
+    }
+    Ok(EventTask::Issue(IssueRequest {
+        repository: event.repository.clone(),
+        number: event.number,
+        trigger: Some(Trigger {
             at: event.at,
             snapshot: Some(event.snapshot.clone()),
             ..by(&event.sender, event.rerun_by.as_ref())

@@ -28,6 +28,8 @@ pub use self::decide::{
 pub enum Event {
     /// A label was put on an issue. Several labels at once are several events.
     IssueLabeled(IssueLabeled),
+    /// An issue was assigned to somebody. Several people at once are several events.
+    IssueAssigned(IssueAssigned),
     /// A pull request came, changed or got a label.
     PullRequest(PullRequestChanged),
     /// Somebody said something on an issue or a pull request.
@@ -53,6 +55,23 @@ pub struct IssueLabeled {
     pub rerun_by: Option<Account>,
     pub open: bool,
     pub locked: bool,
+    /// Title and body as they stood then.
+    pub snapshot: IssueSnapshot,
+    pub at: Option<DateTime<Utc>>,
+}
+
+/// One issue, assigned to one account.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IssueAssigned {
+    pub repository: RepositoryId,
+    pub number: u64,
+    /// To whom, in this event; others may be assigned as well.
+    pub assignee: Account,
+    /// Who has assigned it.
+    pub sender: Account,
+    /// Who started the workflow again, when that was somebody else.
+    pub rerun_by: Option<Account>,
+    pub open: bool,
     /// Title and body as they stood then.
     pub snapshot: IssueSnapshot,
     pub at: Option<DateTime<Utc>>,
@@ -147,6 +166,7 @@ impl Event {
     pub fn actors(&self) -> Vec<&Account> {
         let (actor, rerun_by) = match self {
             Event::IssueLabeled(event) => (Some(&event.sender), &event.rerun_by),
+            Event::IssueAssigned(event) => (Some(&event.sender), &event.rerun_by),
             Event::PullRequest(event) => {
                 (event.label.is_some().then_some(&event.sender), &event.rerun_by)
             }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::pull_payload::{self, Ended, Pull, Said};
-use super::{Dispatch, Event, IssueLabeled};
+use super::{Dispatch, Event, IssueAssigned, IssueLabeled};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{Account, RepositoryId};
 use patchwright_types::task::IssueSnapshot;
@@ -54,6 +54,8 @@ pub(super) struct Payload {
     pub(super) check_suite: Option<Ended>,
     #[serde(default)]
     pub(super) label: Option<Label>,
+    #[serde(default)]
+    assignee: Option<User>,
     #[serde(default)]
     pub(super) repository: Option<Repository>,
     #[serde(default)]
@@ -208,29 +210,46 @@ fn issue_event(payload: Payload, repository: RepositoryId, env: &ActionEnv) -> R
         |what: &str| Failure::usage(format!("the payload of event `issues` has no `{what}`"));
     let other =
         Event::Other { name: "issues".to_owned(), action: payload.action.as_deref().map(short) };
-    if payload.action.as_deref() != Some("labeled") {
-        return Ok(other);
-    }
+    let is_assigned = match payload.action.as_deref() {
+        Some("labeled") => false,
+        Some("assigned") => true,
+        _ => return Ok(other),
+    };
     let issue = payload.issue.ok_or_else(|| missing("issue"))?;
     if issue.pull_request.is_some() {
         return Ok(other);
     }
+    let (number, at) = (issue.number, issue.updated_at);
+    let open = issue.state.as_deref() == Some("open");
+    let (sender, rerun_by) = (account(payload.sender), rerun_by(env));
+    let snapshot = IssueSnapshot {
+        title: bounded(issue.title.unwrap_or_default(), LONGEST_TITLE),
+        body: bounded(issue.body.unwrap_or_default(), LONGEST_BODY),
+    };
+    if is_assigned {
+        let assignee = account(Some(payload.assignee.ok_or_else(|| missing("assignee"))?));
+        return Ok(Event::IssueAssigned(IssueAssigned {
+            repository,
+            number,
+            assignee,
+            sender,
+            rerun_by,
+            open,
+            snapshot,
+            at,
+        }));
+    }
     let label = payload.label.ok_or_else(|| missing("label"))?.name;
-    let sender = account(payload.sender);
-    let rerun_by = rerun_by(env);
     Ok(Event::IssueLabeled(IssueLabeled {
         repository,
-        number: issue.number,
+        number,
         label: bounded(label, LONGEST_TITLE),
         sender,
         rerun_by,
-        open: issue.state.as_deref() == Some("open"),
+        open,
         locked: issue.locked.unwrap_or(false),
-        snapshot: IssueSnapshot {
-            title: bounded(issue.title.unwrap_or_default(), LONGEST_TITLE),
-            body: bounded(issue.body.unwrap_or_default(), LONGEST_BODY),
-        },
-        at: issue.updated_at,
+        snapshot,
+        at,
     }))
 }
 

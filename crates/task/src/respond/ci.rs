@@ -8,6 +8,7 @@ use super::work::Instruction;
 use crate::admit::is_us;
 use crate::context::log;
 use crate::event::is_own_branch;
+use crate::fork;
 use crate::run::Run;
 use crate::workspace::{Checkout, Workspace, is_ours};
 use patchwright_base::error::{Failure, Result};
@@ -76,7 +77,7 @@ pub(super) fn is_own(
     pull: &PullRequest,
     head: &Workspace,
 ) -> bool {
-    if pull.is_fork {
+    if pull.is_fork && !fork::is_own(&run.config.publish.fork, admitted.viewer.as_ref(), pull) {
         return false;
     }
     let is_named = is_own_branch(&pull.head_branch);

@@ -12,6 +12,7 @@ use super::stop;
 use super::work::Instruction;
 use crate::admit;
 use crate::authorship;
+use crate::fork;
 use crate::pipeline::Finished;
 use crate::publish;
 use crate::run::{DEPTH, Run};
@@ -105,6 +106,15 @@ pub(super) async fn replace(
         Err(ended) => return Ok(ended),
     };
     let forge = run.world.forge()?;
+    if pull.is_fork {
+        // The commits that they were put on have to be there, too.
+        let (upstream, branch) = (&admitted.repository, &pull.base_branch);
+        match forge.catch_up(upstream, &target.repository, branch, workspace.base).await {
+            Ok(()) => {}
+            Err(err) if is_refusal(&err) => return Ok(PushResult::Patch { why: err.to_string() }),
+            Err(err) => return Err(Failure::from(err).hint(run.kept())),
+        }
+    }
     let signed = Signer::of(run)?.signed(&target.repository, &workspace.repo, commits).await;
     let commits = match signed {
         Ok(commits) => commits,
@@ -184,7 +194,8 @@ async fn target(
     let Some(fork) = &pull.head_repository else {
         return Ok(Err("the fork that the pull request came from is gone".to_owned()));
     };
-    if !pull.maintainer_can_modify {
+    let is_own = fork::is_own(&run.config.publish.fork, admitted.viewer.as_ref(), pull);
+    if !is_own && !pull.maintainer_can_modify {
         return Ok(Err(format!("`{fork}` does not let maintainers push to its branch")));
     }
     match run.world.forge()?.repository(fork).await {

@@ -27,9 +27,11 @@ use admit::AdmittedCommand;
 
 use super::network;
 use super::run::{Run, RunEnvironment, Start};
+use crate::fork;
 use crate::world::World;
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_config::{Config, Mode};
+use patchwright_forge::PullRequest;
 use patchwright_journal::Entry;
 use patchwright_report::answer as words;
 use patchwright_types::command::Command;
@@ -169,7 +171,10 @@ fn for_request(mut config: Config, admitted: &AdmittedCommand) -> Config {
     if only_reads(&admitted.request.command) {
         config.mode = Mode::Plan;
     }
-    if admitted.pull.as_ref().is_some_and(|pull| pull.is_fork) {
+    let is_foreign = |pull: &PullRequest| {
+        pull.is_fork && !fork::is_own(&config.publish.fork, admitted.viewer.as_ref(), pull)
+    };
+    if admitted.pull.as_ref().is_some_and(is_foreign) {
         config = network::closed(config, "the pull request is from a fork");
     }
     config

@@ -4,6 +4,7 @@
 use chrono::{DateTime, Utc};
 
 use super::admit::AdmittedCommand;
+use crate::fork;
 use crate::run::Run;
 use crate::workspace::Workspace;
 use patchwright_base::error::{Failure, Result};
@@ -25,7 +26,8 @@ pub(super) async fn check(
     };
     // A plan is approved for the one commit that it names.
     let names_commit = matches!(admitted.request.command, Command::Approve { .. });
-    if !pull.is_fork || names_commit || is_checked(run, workspace) {
+    let is_own = fork::is_own(&run.config.publish.fork, admitted.viewer.as_ref(), pull);
+    if !pull.is_fork || is_own || names_commit || is_checked(run, workspace) {
         return Ok(());
     }
     // The time of a push may be told a moment later than the push itself.

@@ -98,6 +98,7 @@ pub(super) async fn work(
     instruction: &Instruction<'_>,
 ) -> Result<Finished> {
     let run = &run.configured(&checkout.rules).await?;
+    let checkout = &checkout.clone().sparse(run).await?;
     unseen::check(run, admitted, &checkout.workspace).await?;
     let job = Job::command(admitted, instruction, checkout, run.config.mode);
     Box::pin(pipeline::carry_out(run, &job, &Progress::on_terminal(run))).await

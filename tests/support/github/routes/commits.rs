@@ -61,10 +61,16 @@ fn compare(world: &World, request: &Request, place: usize, names: &str) -> Optio
     let (base, head) = names.split_once("...")?;
     let resolve = |name: &str| match name.split_once(':') {
         Some((owner, branch)) => {
-            let fork = world.repositories.iter().find(|other| {
-                other.owner == owner && other.parent.as_ref() == Some(&repository.full_name())
-            });
-            known(fork.unwrap_or(repository), branch)
+            let network = world.root(repository);
+            let fork = world
+                .repositories
+                .iter()
+                .find(|other| other.owner == owner && world.root(other) == network)?;
+            let tip = known(fork, branch)?;
+            // A network shares its objects.
+            let path = fork.path.display().to_string();
+            git::run(&repository.path, &["fetch", "--quiet", &path, &tip])?;
+            Some(tip)
         }
         None => known(repository, name),
     };

@@ -129,12 +129,11 @@ fn create(world: &mut World, request: &Request, place: usize) -> Answer {
         Some((owner, head)) => (owner.to_owned(), head.to_owned()),
         None => (repository.owner.clone(), named),
     };
-    let name = repository.full_name();
-    let from = world.repositories.iter().find(|other| {
-        let related = other.full_name() == name || other.parent.as_ref() == Some(&name);
-        other.owner.eq_ignore_ascii_case(&owner) && related
-    });
-    let Some(from) = from else { return wrong("head") };
+    let (name, network) = (repository.full_name(), world.root(repository));
+    let is_head = |other: &&super::Repository| {
+        other.owner.eq_ignore_ascii_case(&owner) && world.root(other) == network
+    };
+    let Some(from) = world.repositories.iter().find(is_head) else { return wrong("head") };
     let Some(head_sha) = git::tip(&from.path, &head) else { return wrong("head") };
     let from_name = from.full_name();
     if git::tip(&repository.path, &base).is_none() {

@@ -118,6 +118,7 @@ impl Publisher<'_> {
         let lookup = branch::BranchLookup {
             forge: self.forge.as_ref(),
             repository: &place.repository,
+            upstream: &place.repository.id,
             repo: &place.repo,
             base: self.base,
             base_branch: &place.base_branch,
@@ -136,7 +137,8 @@ impl Publisher<'_> {
     /// The pull requests from our branch, and what the store knows of them.
     async fn pulls(&self, place: &RepositorySnapshot) -> PublishResult<BranchPulls> {
         let branch = &self.campaign.branch();
-        let all = self.forge.pull_requests_from(&place.repository.id, branch).await?;
+        let id = &place.repository.id;
+        let all = self.forge.pull_requests_from(id, id, branch).await?;
         if all.is_empty() {
             return Ok(BranchPulls::default());
         }

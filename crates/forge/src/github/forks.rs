@@ -1,0 +1,216 @@
+//! Forks: found or made, waited for, and brought to where the repository is that they were made from.
+//!
+//! GitHub makes a fork after it has answered, and an account has one fork in a network at most: who asks for a
+//! second one is told of the first, whatever that is called and whichever member of the network it was made from.
+
+use std::time::Duration;
+
+use http::Method;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::http::{Call, segment};
+use super::{GitHubForge, route, wire};
+use crate::{Account, Comparison, Forge, ForgeError, Repository, RepositoryId, StateProblem};
+use patchwright_git::Oid;
+
+/// What a token needs to make a fork.
+const ADMINISTRATION_WRITE: &str = "administration: write";
+/// Pauses between looks at a fork that is being made; GitHub says that five minutes are too long.
+const LOOKS: [u64; 12] = [1, 2, 4, 8, 15, 30, 30, 30, 45, 45, 45, 45];
+
+/// The part of a repository that says what it was made from.
+#[derive(Deserialize)]
+struct Kinship {
+    #[serde(flatten)]
+    repository: wire::Repository,
+    /// The root of its network.
+    #[serde(default)]
+    source: Option<Named>,
+    #[serde(default)]
+    parent: Option<Named>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    #[serde(default, deserialize_with = "wire::lenient")]
+    full_name: String,
+}
+
+impl Kinship {
+    /// The name of the repository that all of its network go back to.
+    fn root(&self) -> &str {
+        let named = self.source.as_ref().or(self.parent.as_ref());
+        named.map_or(self.repository.full_name.as_str(), |named| named.full_name.as_str())
+    }
+
+    fn is_fork(&self) -> bool {
+        self.source.is_some() || self.parent.is_some()
+    }
+
+    fn is_of(&self, network: &str) -> bool {
+        self.is_fork() && self.root().eq_ignore_ascii_case(network)
+    }
+}
+
+impl GitHubForge {
+    /// The fork of a repository that belongs to `owner`, or to ourselves.
+    pub(super) async fn fork_of(
+        &self,
+        upstream: &Repository,
+        owner: Option<&str>,
+        branch: &str,
+    ) -> Result<Repository, ForgeError> {
+        let us = self.who_we_are().await?;
+        let owner = owner_of(us.as_ref(), owner)?;
+        let network = self.kinship(&upstream.id).await?.root().to_owned();
+        let usual = RepositoryId { owner: owner.clone(), name: upstream.id.name.clone() };
+        let found = match self.kinship(&usual).await {
+            Ok(found) if found.is_of(&network) => found,
+            Ok(_) | Err(ForgeError::NotFound { .. }) => {
+                let is_ours = us.is_some_and(|us| us.has_login(&owner));
+                self.make_fork(upstream, (&owner, is_ours), branch).await?
+            }
+            Err(err) => return Err(err),
+        };
+        // The rest of the run writes there and reads what is there, so it must be what was asked for.
+        if !found.is_of(&network) {
+            return Err(ForgeError::Malformed {
+                host: self.api.host(),
+                message: format!(
+                    "asked for a fork of `{}`, it told of `{}`, which is none",
+                    upstream.id, found.repository.full_name
+                ),
+            });
+        }
+        let fork = self.told_of(found.repository)?;
+        self.fits(upstream, &fork)?;
+        self.appears(&fork, branch).await?;
+        Ok(fork)
+    }
+
+    /// What is private stays so, and what cannot be pushed to is of no use.
+    fn fits(&self, upstream: &Repository, fork: &Repository) -> Result<(), ForgeError> {
+        if upstream.private && !fork.private {
+            return Err(ForgeError::state(format!(
+                "`{}` is private and its fork `{}` is not, so nothing is pushed there",
+                upstream.id, fork.id
+            )));
+        }
+        if fork.archived {
+            return Err(ForgeError::State {
+                what: StateProblem::Archived,
+                message: format!("the fork `{}` is archived and read-only", fork.id),
+            });
+        }
+        if fork.id.is_same(&upstream.id) {
+            return Err(ForgeError::Malformed {
+                host: self.api.host(),
+                message: format!("it calls `{}` a fork of itself", fork.id),
+            });
+        }
+        Ok(())
+    }
+
+    async fn kinship(&self, id: &RepositoryId) -> Result<Kinship, ForgeError> {
+        self.api.read_json(&Call::get(route(id, ""), format!("repository `{id}`"))).await
+    }
+
+    /// Asks for one. Asking again makes no second one.
+    async fn make_fork(
+        &self,
+        upstream: &Repository,
+        (owner, is_ours): (&str, bool),
+        branch: &str,
+    ) -> Result<Kinship, ForgeError> {
+        let mut body = json!({ "default_branch_only": branch == upstream.default_branch });
+        if !is_ours {
+            body["organization"] = owner.into();
+        }
+        let call = Call::write(
+            Method::POST,
+            route(&upstream.id, "forks"),
+            format!("repository `{}`", upstream.id),
+        )
+        .in_order_to(format!("fork `{}` to `{owner}`", upstream.id), ADMINISTRATION_WRITE)
+        .json(body);
+        let (reply, _) = self.api.write_repeatable(&call).await?;
+        let reply = self.api.good(&call, reply)?;
+        let made: Kinship = self.api.parse(&call, &reply)?;
+        // The answer may be shorter than what the repository says of itself.
+        let id = self.told_of(made.repository)?.id;
+        self.kinship(&id).await
+    }
+
+    /// Returns when the branch is there.
+    async fn appears(&self, fork: &Repository, branch: &str) -> Result<(), ForgeError> {
+        let mut looks = LOOKS.iter();
+        while self.branch_tip(&fork.id, branch).await?.is_none() {
+            let Some(seconds) = looks.next() else {
+                return Err(ForgeError::state(format!(
+                    "the fork `{}` has no branch `{branch}` after five minutes; it may still be made, or lack \
+                     that branch",
+                    fork.id
+                )));
+            };
+            self.api.limiter.sleep(Duration::from_secs(*seconds)).await;
+        }
+        Ok(())
+    }
+
+    /// Has the fork's branch contain a commit of the same branch of the repository that it was made from. It is moved
+    /// forward only: what somebody has committed to it stays as it is.
+    pub(super) async fn bring_up(
+        &self,
+        upstream: &Repository,
+        fork: &Repository,
+        branch: &str,
+        commit: Oid,
+    ) -> Result<(), ForgeError> {
+        let theirs = format!("{}:{branch}", fork.id.owner);
+        match self.compare_commits(&upstream.id, &commit.to_string(), &theirs).await? {
+            Comparison::Identical | Comparison::Ahead => return Ok(()),
+            Comparison::Behind => {}
+            Comparison::Diverged | Comparison::Unknown => {
+                return Err(ForgeError::state(format!(
+                    "`{branch}` of the fork `{}` has commits of its own and lacks {} of `{}`; bring it up to date",
+                    fork.id,
+                    commit.short(),
+                    upstream.id
+                )));
+            }
+        }
+        let call = Call::write(
+            Method::POST,
+            route(&fork.id, "merge-upstream"),
+            format!("branch `{branch}` of `{}`", fork.id),
+        )
+        .in_order_to(format!("bring `{branch}` of `{}` up to date", fork.id), "contents: write")
+        .json(json!({ "branch": branch }));
+        let (reply, _) = self.api.write_repeatable(&call).await?;
+        self.api.good(&call, reply).map(drop)
+    }
+}
+
+/// Whose the fork is to be.
+fn owner_of(us: Option<&Account>, owner: Option<&str>) -> Result<String, ForgeError> {
+    if let Some(owner) = owner {
+        return Ok(owner.to_owned());
+    }
+    match us {
+        Some(us) if !us.is_machine() => Ok(us.login.clone()),
+        // An app has no repositories of its own.
+        Some(us) => Err(ForgeError::state(format!(
+            "`{}` is an app and can have no fork of its own; name the owner of one",
+            us.login
+        ))),
+        None => {
+            Err(ForgeError::state("GitHub does not say whose token it is; name the fork's owner"))
+        }
+    }
+}
+
+/// The filter of a list of pull requests.
+pub(super) fn filter_of(head: &RepositoryId, branch: &str) -> String {
+    segment(&format!("{}:{branch}", head.owner))
+}
