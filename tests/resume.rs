@@ -337,7 +337,7 @@ fn wait_for(mut reached: impl FnMut() -> bool) {
 }
 
 #[expect(clippy::disallowed_methods, reason = "sends a signal")]
-fn signalled(world: &TestWorld, child: Child, signal: &str) -> Output {
+pub(crate) fn signalled(world: &TestWorld, child: Child, signal: &str) -> Output {
     let sent = std::process::Command::new("kill")
         .args([format!("-{signal}"), child.id().to_string()])
         .status();

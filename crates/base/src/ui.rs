@@ -24,6 +24,9 @@ pub enum Verbosity {
     Verbose,
 }
 
+/// A line of the documented stream: nothing else is printed as an event.
+pub trait StreamEvent: Serialize {}
+
 /// Where words go.
 #[derive(Clone, Copy, Debug)]
 pub struct Ui {
@@ -79,10 +82,15 @@ impl Ui {
         }
     }
 
-    /// One JSON line on stdout, with `--json`.
-    pub fn event<T: Serialize>(self, event: &T) {
+    /// One event on stdout, with `--json`.
+    pub fn event<T: StreamEvent>(self, event: &T) {
+        self.record(event);
+    }
+
+    /// One JSON line on stdout, with `--json`, of a command whose output is no stream of events.
+    pub fn record<T: Serialize>(self, record: &T) {
         if self.json
-            && let Ok(line) = serde_json::to_string(event)
+            && let Ok(line) = serde_json::to_string(record)
         {
             Ui::out(&self.redact(&line));
         }

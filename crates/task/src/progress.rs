@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::admit::AdmittedIssue;
+use super::events::EventTeller;
 use super::respond::stop;
 use super::run::{Claim, Run};
 use patchwright_base::error::{Failure, Result};
@@ -20,6 +20,7 @@ use patchwright_base::redact::Redactor;
 use patchwright_base::ui::Ui;
 use patchwright_forge::{self as forge, Forge, ForgeError, RepositoryId};
 use patchwright_report::{self as report, progress};
+use patchwright_types::events::Event;
 use patchwright_types::outcome::Outcome;
 use patchwright_types::plan::Plan;
 use patchwright_types::published::Published;
@@ -51,6 +52,7 @@ struct State {
 /// Tells people how a run goes: on stderr, and in the comment when there is an issue.
 pub struct Progress {
     ui: Ui,
+    events: EventTeller,
     state: Arc<Mutex<State>>,
     comment: Option<Comment>,
     /// Another run has the work: this one says nothing more in public.
@@ -86,7 +88,8 @@ impl Progress {
             ended: None,
         };
         let state = Arc::new(Mutex::new(state));
-        Progress { ui: run.environment.ui, state, comment: None, yielded: AtomicBool::new(false) }
+        let (ui, events) = (run.environment.ui, run.events());
+        Progress { ui, events, state, comment: None, yielded: AtomicBool::new(false) }
     }
 
     /// Says 👀, takes the label off, and posts the comment. Without the permission to comment the
@@ -153,12 +156,13 @@ impl Progress {
     /// A new phase begins.
     pub fn phase(&self, name: &str) {
         self.ui.say(&name.to_lowercase());
-        self.ui.event(&json!({ "is": "phase", "phase": name }));
+        self.events.tell(&Event::Phase { phase: name });
         self.edit(|state| name.clone_into(&mut state.phase));
     }
 
     /// The plan as the model has it now.
     pub fn plan(&self, plan: &Plan) {
+        self.events.tell(&Event::plan(plan));
         self.edit(|state| state.plan = plan.clone());
     }
 

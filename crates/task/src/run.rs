@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::events::Watcher;
 use super::folder::RunFolder;
 use super::network::NetworkAccess;
 use super::services::RunServices;
@@ -36,6 +36,8 @@ pub(super) const DEPTH: u32 = patchwright_git::clone::DEFAULT_DEPTH;
 #[derive(Clone, Debug)]
 pub struct RunEnvironment {
     pub ui: Ui,
+    /// Is told what happens, beside stdout.
+    pub watcher: Option<Watcher>,
     /// Fixed folder for the run's files.
     pub out: Option<PathBuf>,
     /// Page of the workflow run.
@@ -61,6 +63,7 @@ impl RunEnvironment {
     pub fn new(ui: Ui, env: &Env) -> RunEnvironment {
         RunEnvironment {
             ui,
+            watcher: None,
             out: None,
             run_url: env.run_url(),
             cancel: signals::watch(),
@@ -278,6 +281,7 @@ impl Run<'_> {
     }
 
     fn journal_start(&self) -> Result<()> {
+        self.tell_begun();
         if !self.folder.recorded.is_empty() {
             let began = self.folder.find(|entry| match entry {
                 Entry::RunStarted { version, .. } => Some(version.clone()),
@@ -290,7 +294,6 @@ impl Run<'_> {
             return self.journal(&Entry::Note { text: "resumed".to_owned() });
         }
         self.environment.ui.say(&format!("run {}", self.folder.id));
-        self.environment.ui.event(&json!({ "is": "run", "run": self.folder.id }));
         self.journal(&Entry::RunStarted {
             run: self.folder.id.clone(),
             version: patchwright_base::VERSION.to_owned(),
@@ -361,6 +364,10 @@ pub fn interrupted(environment: &RunEnvironment) -> Option<Failure> {
 pub(super) fn interruption(environment: &RunEnvironment) -> Failure {
     match environment.cancellation.cause() {
         Some(Cause::Lost) => Failure::refused("another worker has taken this job over"),
+        Some(Cause::Withdrawn) => {
+            Failure::new(FailureKind::Signal(15), "cancelled; the work so far is kept")
+                .hint("ask for the same again to go on")
+        }
         Some(Cause::Drained) => Failure::new(FailureKind::Signal(15), "the worker is ending"),
         // Only signals cancel without a cause.
         None => {

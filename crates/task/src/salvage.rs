@@ -1,8 +1,6 @@
 //! The files that every run leaves, however it ended: `change.patch`, `held-back.patch`, `plan.md`,
 //! `report.html`, `result.json`.
 
-use serde_json::{Value, json};
-
 use super::run::Run;
 use super::settle::JudgedChange;
 use super::workspace::Workspace;
@@ -13,6 +11,7 @@ use patchwright_git::diff::{self, DiffSpec, OmittedFile};
 use patchwright_journal::{self as journal, Line};
 use patchwright_policy::Violation;
 use patchwright_report::{hand_over, html, plan_md};
+use patchwright_types::events::{AgentResult, Event, RunResult};
 use patchwright_types::outcome::Outcome;
 use patchwright_types::published::Published;
 use patchwright_types::reviewed::Reviewed;
@@ -109,8 +108,8 @@ pub fn write_report(run: &Run<'_>, outcome: &Outcome, published: Option<&Publish
     if let Some(output) = &outcome.output {
         write_last(run, "output.json", &format!("{output:#}"));
     }
-    // A value as text: there is nothing in it that could fail.
-    write_last(run, "result.json", &format!("{:#}", result(run, outcome, published)));
+    let result = Event::Result(Box::new(result(run, outcome, published)));
+    write_last(run, "result.json", &as_text(run, &result));
 }
 
 /// Writes `report.html`.
@@ -188,32 +187,35 @@ fn write_last(run: &Run<'_>, name: &str, text: &str) {
 }
 
 /// The run in a form for programs: `result.json`, and the last line of `--json`.
-pub fn result(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) -> Value {
-    let mut whole = json!({
-        "is": "result",
-        "run": outcome.run,
-        "conclusion": outcome.conclusion,
-        "reason": outcome.reason,
-        "checks": outcome.evidence.verdict().word(),
-        "final_message": outcome.final_message,
-        "output": outcome.output,
-        "files": outcome.change.as_ref().map_or(0, |change| change.files.len()),
-        "plan": outcome.plan,
-        "evidence": outcome.evidence,
-        "judgement": outcome.judgement,
-        "spending": outcome.spending,
-        "provenance": outcome.provenance,
-        "published": published,
-        "folder": run.folder.path,
-    });
-    let agents = agents(run);
-    if let Value::Object(fields) = &mut whole
-        && !agents.is_empty()
-    {
-        fields.insert("agents".to_owned(), Value::Array(agents));
+pub fn result<'a>(
+    run: &'a Run<'_>,
+    outcome: &'a Outcome,
+    published: Option<&'a Published>,
+) -> RunResult<'a> {
+    RunResult {
+        run: &outcome.run,
+        conclusion: outcome.conclusion,
+        reason: outcome.reason.as_deref(),
+        checks: outcome.evidence.verdict().word(),
+        final_message: &outcome.final_message,
+        output: outcome.output.as_ref(),
+        files: outcome.change.as_ref().map_or(0, |change| change.files.len()),
+        plan: &outcome.plan,
+        evidence: &outcome.evidence,
+        judgement: &outcome.judgement,
+        spending: &outcome.spending,
+        provenance: &outcome.provenance,
+        published,
+        folder: &run.folder.path,
+        agents: agents(run),
     }
+}
+
+/// An event as a file.
+pub(super) fn as_text(run: &Run<'_>, event: &Event<'_>) -> String {
+    let mut whole = serde_json::to_value(event).unwrap_or_default();
     journal::redact_strings(&mut whole, &run.world.redaction());
-    whole
+    format!("{whole:#}")
 }
 
 /// What the journal has, up to where it is damaged. That it is, is said: a report without a part of it looks like
@@ -232,16 +234,14 @@ fn who(lane: &SubAgentLog) -> String {
 }
 
 /// What each sub-agent was and used, in a form for programs.
-fn agents(run: &Run<'_>) -> Vec<Value> {
+fn agents(run: &Run<'_>) -> Vec<AgentResult> {
     let (lines, _) = journal::read_until_damage(run.folder.journal.path());
-    let agent = |lane: &SubAgentLog| {
-        json!({
-            "id": lane.id,
-            "type": lane.kind,
-            "model": lane.model,
-            "ended": lane.status.before_closing().word(),
-            "spending": lane.spending,
-        })
+    let agent = |lane: SubAgentLog| AgentResult {
+        ended: lane.status.before_closing().word(),
+        id: lane.id,
+        kind: lane.kind,
+        model: lane.model,
+        spending: lane.spending,
     };
-    sub_agent_log::lanes(&lines).iter().map(agent).collect()
+    sub_agent_log::lanes(&lines).into_iter().map(agent).collect()
 }

@@ -1,11 +1,12 @@
 //! Plain data that several parts of the program speak of: a [`task`] with its limits, the [`plan`], how a
 //! run ([`outcome`]) or a review ([`reviewed`]) ended, the [`evidence`], how
 //! dependencies were installed ([`setup`]), what was [`published`], the rows
-//! of a [`campaign`].
+//! of a [`campaign`], and the [`events`] of `--json`.
 
 pub mod calls;
 pub mod campaign;
 pub mod command;
+pub mod events;
 pub mod evidence;
 pub mod outcome;
 pub mod plan;
