@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
-use serde_json::json;
 use tracing_subscriber::Layer;
 
 use patchwright::cli::{self, Cli};
@@ -15,6 +14,7 @@ use patchwright_config::former::{self, Former};
 use patchwright_git::helper;
 use patchwright_otel::Telemetry;
 use patchwright_report as report;
+use patchwright_task::events;
 
 fn main() -> ExitCode {
     if let Some(code) = helper::run_if_asked() {
@@ -72,9 +72,8 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             ui.failure(&failure.to_string());
-            let (message, conclusion) = (&failure.message, failure.kind.conclusion());
-            ui.event(&json!({ "is": "failure", "conclusion": conclusion, "message": message }));
-            ui.workflow_command(&report::annotations::error("Patchwright", message));
+            ui.event(&events::failed(&failure));
+            ui.workflow_command(&report::annotations::error("Patchwright", &failure.message));
             ExitCode::from(failure.kind.exit_code())
         }
     }

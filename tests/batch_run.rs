@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::support::event_lines;
 use crate::support::github::{Fault, GitHub, Kind, fleet_name};
 use crate::support::model::{ModelServer, Turn, call, custom, fail, quota, say, unauthorized};
 use crate::support::world::{FILES, Output, PATCH, TestWorld};
@@ -74,6 +75,7 @@ fn result(output: &Output) -> Value {
     let last = output.stdout.lines().last().unwrap_or_default();
     let value: Value = serde_json::from_str(last).unwrap_or_default();
     assert_eq!(value["is"], "result", "{}", output.text());
+    event_lines::checked(&output.stdout);
     value
 }
 

@@ -86,6 +86,12 @@ fn the_schema_of_campaigns_is_that_of_the_program() {
 }
 
 #[test]
+fn the_schema_of_events_is_that_of_the_program() {
+    let schema = serde_json::to_string_pretty(&patchwright_types::events::schema()).unwrap();
+    generated("docs/events.schema.json", &format!("{schema}\n"));
+}
+
+#[test]
 fn every_flag_has_a_variable() {
     let mut flags = 0;
     for command in command().get_subcommands() {

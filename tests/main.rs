@@ -8,6 +8,7 @@
 mod support;
 
 mod access; // who may set us to work: roles, bots, and every way in which the question can fail
+mod acp; // `patchwright acp`: prompts of an editor, a later one of the same session, cancelled ones, editors that are wrong or gone
 mod action; // `patchwright action`: events in, outputs, summary and annotations out
 mod action_prompt;
 mod action_pulls; // `patchwright action` on pull requests, comments and checks
@@ -55,6 +56,7 @@ mod egress; // the way out of a run, to allowed hosts only
 mod endings; // when a run ends: announcements, limits, unknown prices; commands that take long, and servers
 mod endpoints; // model endpoints that are hostile or absent
 mod endpoints_bad; // wrong models, keys, addresses and settings: one message, nothing sent in vain
+mod event_stream; // the lines of `--json`: each is in the published schema, each kind of it is printed
 mod events; // webhook payloads as GitHub sends them, what they become and what is decided
 mod every_tool; // each declared tool over each wire: the provider's shape of its answer, and what it did
 mod exec; // a prompt on a local repository

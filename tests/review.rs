@@ -63,6 +63,12 @@ fn last_words() -> Turn {
     say("Adds `divide`, which fails for zero.\n\nVerdict: needs work")
 }
 
+/// The pull request, and a model that finds what is wrong with it.
+pub(crate) fn with_a_finding() -> (GitHub, Vec<Turn>) {
+    let looks = call("read_file", json!({"file_path": "calc.sh"}));
+    (pull(), vec![looks, report(&json!({})), last_words()])
+}
+
 fn review(world: &TestWorld, args: &[&str]) -> Output {
     world.run(&[&["review", "acme/app#8"], args].concat())
 }

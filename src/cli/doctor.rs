@@ -38,7 +38,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         findings.extend(doctor::workflow::check(&path.display().to_string(), &text));
     }
     for finding in &findings {
-        ui.event(finding);
+        ui.record(finding);
         ui.data(&finding.to_string());
     }
     let broken = findings.iter().filter(|finding| finding.state == CheckState::Broken).count();

@@ -70,6 +70,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
         repository: args.repo.clone(),
         base: args.base.clone().filter(|base| !base.is_empty()),
         prompt,
+        after: None,
     };
     let wants_output = config.output_schema.is_some();
     let environment = RunEnvironment { out: args.out.clone(), ..RunEnvironment::new(ui, env) };
@@ -89,7 +90,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
 
 /// A local run may use the local sandbox when no Docker answers; a message says so. An explicit choice of
 /// the user is kept.
-async fn without_docker(config: &mut Config, env: &Env, ui: Ui) {
+pub(crate) async fn without_docker(config: &mut Config, env: &Env, ui: Ui) {
     // Docker is only the default here, so its absence is no mistake of the user.
     if config.sandbox != SandboxChoice::Docker || config.sources.contains_key("sandbox") {
         return;

@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand, each with its arguments (whose doc comments are the
 //! help) and `run`.
 
+pub mod acp;
 pub mod action;
 pub mod apply_patch;
 pub mod batch;
@@ -56,6 +57,7 @@ pub enum Command {
     Review(review::Args),
     Respond(respond::Args),
     Exec(exec::Args),
+    Acp(acp::Args),
     Batch(batch::Args),
     Schedule(schedule::Args),
     Serve(serve::Args),
@@ -81,6 +83,7 @@ impl Command {
             Command::Review(args) => Some(&args.common),
             Command::Respond(args) => Some(&args.common),
             Command::Exec(args) => Some(&args.common),
+            Command::Acp(args) => Some(&args.common),
             Command::Batch(args) => Some(args.common()),
             Command::Schedule(args) => Some(&args.common),
             Command::Serve(args) => Some(&args.common),
@@ -107,8 +110,11 @@ impl Command {
             Some(common) if common.verbose > 0 => Verbosity::Verbose,
             _ => Verbosity::Normal,
         };
-        let json = common.is_some_and(|common| common.json);
-        Ui { verbosity, json, actions: env.is_actions(), secrets: Some(secrets), attempt: None }
+        // Nothing but the protocol may be on its stdout.
+        let is_protocol = matches!(self, Command::Acp(_));
+        let json = !is_protocol && common.is_some_and(|common| common.json);
+        let actions = !is_protocol && env.is_actions();
+        Ui { verbosity, json, actions, secrets: Some(secrets), attempt: None }
     }
 
     /// Runs may come of it, about which telemetry is worth something.
@@ -123,6 +129,7 @@ impl Command {
             Command::Review(args) => (args.common.verbose, false),
             Command::Respond(args) => (args.common.verbose, false),
             Command::Exec(args) => (args.common.verbose, false),
+            Command::Acp(args) => (args.common.verbose, false),
             Command::Batch(args) => (args.common().verbose, false),
             Command::Schedule(args) => (args.common.verbose, true),
             Command::Serve(args) => (args.common.verbose, true),
@@ -153,6 +160,7 @@ pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
         Command::Review(args) => Box::pin(review::run(args, &env, ui)).await.map(code),
         Command::Respond(args) => respond::run(args, &env, ui).await.map(code),
         Command::Exec(args) => exec::run(args, &env, ui).await.map(code),
+        Command::Acp(args) => acp::run(args, &env, ui).await.map(|()| 0),
         Command::Batch(args) => batch::run(args, &env, ui).await,
         Command::Schedule(args) => schedule::run(args, &env, ui).await,
         Command::Serve(args) => serve::run(args, &env, ui).await,

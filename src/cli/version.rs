@@ -51,7 +51,7 @@ pub fn is_asked_by(args: impl IntoIterator<Item = std::ffi::OsString>) -> bool {
 
 /// Prints one JSON object on stdout.
 pub fn print(ui: Ui) {
-    Ui { json: true, ..ui }.event(&versions());
+    Ui { json: true, ..ui }.record(&versions());
 }
 
 #[cfg(test)]

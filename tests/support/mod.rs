@@ -8,6 +8,7 @@ pub(crate) mod collector;
 pub(crate) mod crowd;
 pub(crate) mod docker;
 pub(crate) mod engines;
+pub(crate) mod event_lines;
 pub(crate) mod git_http;
 pub(crate) mod git_quick;
 pub(crate) mod git_repo;

@@ -104,9 +104,12 @@ impl Agent<'_> {
         let sentence = StopKind::Budget(which).sentence();
         let items = vec![history::note(format!("This run ends now: {sentence}. {}", text.trim()))];
         self.record(&Entry::Warned { limits: vec![(which.word().to_owned(), REACHED)], items })?;
+        self.tell_asked();
         let history = &self.state.history;
         let reply = self.request(history.items(), ToolChoice::None, history.previous()).await?;
-        self.append_reply(reply)
+        self.append_reply(reply)?;
+        self.tell_turn_ended();
+        Ok(())
     }
 
     /// Dollars that the last turn costs at least, which the work leaves over.

@@ -67,8 +67,12 @@ impl Agent<'_> {
             self.purse.is_unpriced();
         }
         let turn = self.state.spending.turns + 1;
-        self.record(&Entry::Replied { turn, reply, cost_usd })?;
-        self.spec.progress.happened(Happening::Replied { spending: &self.purse.spent() });
+        let entry = Entry::Replied { turn, reply, cost_usd };
+        self.record(&entry)?;
+        if let Entry::Replied { reply, .. } = &entry {
+            let spending = &self.purse.spent();
+            self.spec.progress.happened(Happening::Replied { turn, reply, cost_usd, spending });
+        }
         Ok(())
     }
 

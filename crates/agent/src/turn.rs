@@ -22,7 +22,7 @@ use super::{AgentSpec, Happening};
 use patchwright_base::error::Failure;
 use patchwright_journal::{self as journal, Entry};
 use patchwright_prompt as prompt;
-use patchwright_provider::item::{Item, ToolCall, Usage};
+use patchwright_provider::item::{Content, Item, ToolCall, Usage};
 use patchwright_provider::{ToolChoice, catalogue};
 use patchwright_review::finding::Finding;
 use patchwright_tools::dispatch::{Broken, Dispatch, DispatchContext, Done};
@@ -64,6 +64,8 @@ pub struct Agent<'a> {
     pub(super) crew: Option<Arc<SubAgents<'a>>>,
     /// The work is over, and the model is asked for its result.
     pub(super) result: Option<ResultWanted>,
+    /// The last turn of which was told that it has ended.
+    told_turn: u32,
     /// Of a sub-agent: where it is told what to do.
     pub(super) member: Option<Arc<SubAgent>>,
 }
@@ -92,6 +94,7 @@ impl<'a> Agent<'a> {
             notice: None,
             crew: None,
             result: None,
+            told_turn: 0,
             member: None,
         }
     }
@@ -199,6 +202,7 @@ impl<'a> Agent<'a> {
                 Next::Stop(StopKind::Finished) => self.finish(&remarks).await,
                 Next::Stop(reason) => Err(reason),
             };
+            self.tell_turn_ended();
             let Err(reason) = step.and(self.count_lost()) else { continue };
             match self.falls_back(&reason) {
                 Ok(true) => continue,
@@ -243,6 +247,7 @@ impl<'a> Agent<'a> {
             self.check_budget()?;
         }
         self.warn()?;
+        self.tell_asked();
         let history = &self.state.history;
         match self.request(history.items(), ToolChoice::Auto, history.previous()).await {
             Ok(reply) => {
@@ -260,6 +265,21 @@ impl<'a> Agent<'a> {
         }
     }
 
+    pub(super) fn tell_asked(&self) {
+        let (turn, model) = (self.state.spending.turns + 1, self.spec.model.slug.as_str());
+        self.spec.progress.happened(Happening::Asked { turn, model });
+    }
+
+    /// Once for each turn, when nothing of it is open.
+    pub(super) fn tell_turn_ended(&mut self) {
+        let turn = self.state.spending.turns;
+        if turn == self.told_turn || !self.state.pending().is_empty() {
+            return;
+        }
+        self.told_turn = turn;
+        self.spec.progress.happened(Happening::TurnEnded { turn, spending: &self.purse.spent() });
+    }
+
     /// Gives up calls that have not ended: each gets an answer that says so, for a conversation with
     /// unanswered calls cannot go on.
     pub(super) fn give_up_calls(&mut self) -> Result<(), StopKind> {
@@ -268,8 +288,13 @@ impl<'a> Agent<'a> {
         let text = prompt::text("task/dropped.md").map_err(StopKind::Machine)?;
         for call in self.state.pending() {
             self.record(&Entry::dropped(self.state.spending.turns, &call, text))?;
-            let (success, took) = (false, Duration::ZERO);
-            self.spec.progress.happened(Happening::CallEnded { call: &call, success, took });
+            self.spec.progress.happened(Happening::CallEnded {
+                call: &call,
+                is_nested: false,
+                success: false,
+                took: Duration::ZERO,
+                output: &[Content::text(text)],
+            });
         }
         Ok(())
     }

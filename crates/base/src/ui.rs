@@ -24,6 +24,9 @@ pub enum Verbosity {
     Verbose,
 }
 
+/// A line of the documented stream: nothing else is printed as an event.
+pub trait StreamEvent: Serialize {}
+
 /// Where words go.
 #[derive(Clone, Copy, Debug)]
 pub struct Ui {
@@ -93,10 +96,15 @@ impl Ui {
         }
     }
 
-    /// One JSON line on stdout, with `--json`.
-    pub fn event<T: Serialize>(self, event: &T) {
+    /// One event on stdout, with `--json`.
+    pub fn event<T: StreamEvent>(self, event: &T) {
+        self.record(event);
+    }
+
+    /// One JSON line on stdout, with `--json`, of a command whose output is no stream of events.
+    pub fn record<T: Serialize>(self, record: &T) {
         if self.json
-            && let Ok(mut event) = serde_json::to_value(event)
+            && let Ok(mut event) = serde_json::to_value(record)
         {
             if let (Some(attempt), Some(fields)) = (self.attempt, event.as_object_mut()) {
                 fields.insert("attempt".to_owned(), attempt.into());

@@ -37,7 +37,7 @@ pub use self::governance::{Governance, MissingContent};
 pub use self::signed::{BranchRule, Operator, RuleKind, TextRule, Verification};
 
 /// `owner/name`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RepositoryId {
     pub owner: String,
     pub name: String,
@@ -228,7 +228,7 @@ pub struct PullRequestDraft {
 }
 
 /// Whether `open_or_update` made the pull request or found it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
     Created,

@@ -24,6 +24,20 @@ pub fn to_working_folder(folder: &Path, repo: &Repo, change: &Change) -> anyhow:
     Ok(())
 }
 
+/// The folder has these files as the change leaves them.
+pub fn is_in_working_folder(folder: &Path, repo: &Repo, files: &[FileChange]) -> bool {
+    let Ok(root) = Root::open(folder) else { return false };
+    files.iter().all(|file| {
+        let now = root.read(&file.path, CAP as u64).ok();
+        let then = file.new.as_ref().map(|entry| tree::read_blob(repo, entry.oid, CAP));
+        match (now, then) {
+            (Some(now), Some(Ok(then))) => now == then,
+            (None, None) => true,
+            _ => false,
+        }
+    })
+}
+
 /// The file is what it was in the base commit.
 fn check_untouched(root: &Root, repo: &Repo, file: &FileChange) -> anyhow::Result<()> {
     let now = match root.read(&file.path, CAP as u64) {

@@ -52,7 +52,7 @@ impl OverLimit {
 }
 
 /// One file that differs. Paths are git's: relative, `/` between segments, UTF-8.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FileChange {
     pub path: String,
     /// Mode and blob in the base; absent when added.
@@ -64,16 +64,17 @@ pub struct FileChange {
     pub binary: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Entry {
     pub mode: Mode,
+    #[schemars(with = "String")]
     pub oid: Oid,
     /// Bytes of the blob.
     pub size: u64,
 }
 
 /// The modes that a published tree may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// 100644

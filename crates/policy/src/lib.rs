@@ -20,7 +20,7 @@ use patchwright_git::Oid;
 use patchwright_git::tree::{Change, FileChange, Mode};
 
 /// What the rules say about a change.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Judgement {
     /// Reasons not to publish anything.
     pub violations: Vec<Violation>,
@@ -57,7 +57,7 @@ impl Judgement {
 const DRAFT_RULES: &[&str] = &["path.", "content.bidi", "content.invisible", "content.homoglyph"];
 
 /// A broken rule. Never contains the secret that broke it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Violation {
     /// Stable id of the rule: `secret.own`, `size.files`, `path.symlink-outside`.
     pub rule: String,
@@ -82,7 +82,7 @@ impl Violation {
 }
 
 /// A file kept out of the published change.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct HeldBack {
     pub file: FileChange,
     pub rule: String,

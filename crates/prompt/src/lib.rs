@@ -9,6 +9,7 @@
 mod checks;
 mod judge;
 mod output;
+pub mod session;
 mod tag;
 mod title;
 
@@ -92,6 +93,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/rebase.md",
     "task/review.md",
     "task/second_look.md",
+    "task/session.md",
     "task/title.md",
     "task/unchanged.md",
     "task/unfinished_reply.md",

@@ -230,7 +230,9 @@ pub struct Native {
 
 /// Tokens of one reply, normalised: every count is of tokens, and the parts are contained in the
 /// totals on every wire.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Usage {
     /// All input, cached or not.
     pub input: u64,

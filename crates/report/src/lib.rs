@@ -26,6 +26,7 @@ pub mod rebase;
 pub mod review;
 pub mod sarif;
 pub mod sections;
+pub mod session;
 pub mod setup;
 pub mod template;
 pub mod watch;

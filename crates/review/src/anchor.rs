@@ -29,7 +29,7 @@ const MAX_TWINS: usize = 100;
 const MIN_ELSEWHERE: usize = 20;
 
 /// Where a comment may be put so that GitHub accepts it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "at", rename_all = "snake_case")]
 pub enum Anchor {
     /// Lines of one hunk.
@@ -49,7 +49,7 @@ pub enum Anchor {
 }
 
 /// A finding and its place.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Anchored {
     /// Its path is that of a file of the pull request, when it could be understood as one.
     pub finding: Finding,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub const MOST_FINDINGS: usize = 200;
 
 /// One thing that is wrong, and the code that shows it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// File, relative to the root of the repository.
     pub path: String,
@@ -50,7 +50,7 @@ impl Finding {
 }
 
 /// What the reviewer says of its own finding when it looks at it once more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Nothing until now.

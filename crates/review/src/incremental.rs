@@ -34,7 +34,7 @@ const FILLERS: &[&str] = &[
 ];
 
 /// The state of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingState {
     New,
@@ -45,7 +45,9 @@ pub enum FindingState {
 }
 
 /// Where to look for the code of a finding to see whether it is still there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum CodeLocation {
     /// In its file, as the head has it.
@@ -61,7 +63,7 @@ pub enum CodeLocation {
 }
 
 /// A finding of this or an earlier review, as the sticky comment remembers it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct KnownFinding {
     pub fingerprint: String,
     pub path: String,

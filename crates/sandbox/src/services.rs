@@ -22,7 +22,7 @@ pub struct Service {
 }
 
 /// What became of a service when a sandbox started.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ServiceState {
     pub name: String,
     /// Name and digest of the image; only the name when the image could not be found.

@@ -26,7 +26,7 @@ const SHORTEST: usize = 6;
 const LEAST: Duration = Duration::from_secs(1);
 
 /// How one command of setup went.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SetupRun {
     /// `None` when it did not run: the time for setup was up, or its disk was full.
     pub exit_code: Option<i32>,

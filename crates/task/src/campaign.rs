@@ -13,8 +13,6 @@ mod target_error;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::json;
-
 pub use self::result::{ChangeReport, StoredChange, TargetResult};
 pub use self::target_error::{RetryDecision, TargetError};
 
@@ -130,7 +128,6 @@ async fn work(
     let checkout = checkout.sparse(run).await?;
     let job = Job::campaign(request, &checkout)?;
     let finished = pipeline::carry_out(run, &job, &Progress::on_terminal(run)).await?;
-    run.environment.ui.event(&json!({ "is": "made", "run": run.folder.id }));
     let outcome = finished.outcome.clone();
     let result = result::of(run, request, checkout.workspace, finished);
     Ok(CarriedOut { outcome, result })
@@ -218,7 +215,7 @@ fn stopped(run: &Run<'_>) -> Option<TargetError> {
 fn cancelled(run: &Run<'_>) -> TargetError {
     let decision = match run.environment.cancellation.cause() {
         Some(Cause::Lost) => RetryDecision::Lost,
-        Some(Cause::Drained) | None => RetryDecision::Released,
+        Some(Cause::Drained | Cause::Withdrawn) | None => RetryDecision::Released,
     };
     TargetError { class: ErrorClass::Lost, failure: interruption(&run.environment), decision }
 }

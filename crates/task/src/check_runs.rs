@@ -13,6 +13,7 @@ use patchwright_ecosystems::results::command_with_report;
 use patchwright_journal::Entry;
 use patchwright_sandbox::packed::Packed;
 use patchwright_sandbox::{PreparedImage, Running, SandboxSpec};
+use patchwright_types::events::{Event, When};
 use patchwright_types::evidence::{CheckRun, EvidenceRow, Standing};
 
 /// All checks of one side may take this part of the run's time, at least this long.
@@ -39,6 +40,14 @@ impl<'a> Side<'a> {
             Side::Base => "base",
             Side::Loop(_) => "loop",
             Side::Head(_) => "head",
+        }
+    }
+
+    fn when(self) -> When {
+        match self {
+            Side::Base => When::Base,
+            Side::Loop(_) => When::Loop,
+            Side::Head(_) => When::Head,
         }
     }
 
@@ -213,9 +222,20 @@ pub(super) async fn start(
     Ok(running)
 }
 
-/// Writes down how a check went.
+/// Writes down how a check went, and tells of it.
 pub(super) fn record(run: &Run<'_>, side: Side<'_>, check: &CheckRun) -> Result<()> {
-    run.journal(&Entry::Checked { when: side.word().to_owned(), run: check.clone() })
+    run.journal(&Entry::Checked { when: side.word().to_owned(), run: check.clone() })?;
+    run.tell(&Event::Check {
+        when: side.when(),
+        command: &check.command,
+        passed: check.passed(),
+        exit_code: check.exit_code,
+        timed_out: check.timed_out,
+        flaky: check.is_flaky(),
+        duration_ms: check.duration_ms,
+        note: check.note.as_deref(),
+    });
+    Ok(())
 }
 
 /// Checks that a killed attempt already ran, in order. What the model left has changed since.

@@ -22,6 +22,7 @@ mod decorate;
 pub mod demo;
 mod equip;
 pub mod event;
+pub mod events;
 mod failures;
 mod fallbacks;
 pub mod folder;

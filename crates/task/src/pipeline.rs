@@ -36,9 +36,11 @@ use super::{attempts, authorship, base_moved, decide, fork, guard, salvage};
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
+use patchwright_git::Oid;
 use patchwright_git::clone::Repo;
 use patchwright_sandbox::PreparedImage;
 use patchwright_sandbox::packed::Packed;
+use patchwright_types::events::{Event, Object};
 use patchwright_types::evidence::{CheckRun, Evidence};
 use patchwright_types::outcome::Outcome;
 use patchwright_types::published::Published;
@@ -51,6 +53,10 @@ pub struct RunReport {
     pub subject: String,
     pub outcome: Outcome,
     pub published: Option<Published>,
+    /// The commit of the change, in `repo`.
+    pub commit: Option<Oid>,
+    /// How the model's work ended: `finished`, `budget_tokens`, `refused`, …
+    pub stop: &'static str,
     /// What to do about an end that is not good.
     pub hints: Vec<String>,
     /// Where journal, patch, plan and report are.
@@ -185,7 +191,7 @@ async fn end(run: &Run<'_>, progress: Progress, result: Result<RunReport>) -> Re
             let RunReport { outcome, published, hints, .. } = &report;
             run.conclude(outcome, hints);
             progress.finish(outcome, published.as_ref()).await;
-            run.environment.ui.event(&salvage::result(run, outcome, published.as_ref()));
+            tell_end(run, outcome, published.as_ref());
             run.end(outcome)?;
             Ok(report)
         }
@@ -195,6 +201,20 @@ async fn end(run: &Run<'_>, progress: Progress, result: Result<RunReport>) -> Re
             Err(failure)
         }
     }
+}
+
+/// The last events of a run.
+fn tell_end(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) {
+    if let Some(published) = published {
+        run.tell(&Event::Published {
+            object: Object::PullRequest,
+            url: Some(&published.url),
+            number: Some(published.pull_request),
+            operation: Some(published.operation),
+        });
+    }
+    run.tell_files();
+    run.tell(&Event::Result(Box::new(salvage::result(run, outcome, published))));
 }
 
 /// What a job came to, before anything is published.
@@ -210,6 +230,8 @@ impl Finished {
             subject: run.subject(),
             outcome: self.outcome,
             published,
+            commit: self.judged.commit,
+            stop: self.worked.stopped.reason.word(),
             hints: self.worked.stopped.reason.hints(),
             folder: run.folder.path.clone(),
             repo: checkout.workspace.repo,

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::admit::AdmittedIssue;
+use super::events::EventTeller;
 use super::respond::stop;
 use super::run::{Claim, Run};
 use patchwright_base::error::{Failure, Result};
@@ -20,6 +20,7 @@ use patchwright_base::redact::Redactor;
 use patchwright_base::ui::Ui;
 use patchwright_forge::{self as forge, Forge, ForgeError, RepositoryId};
 use patchwright_report::{self as report, progress};
+use patchwright_types::events::Event;
 use patchwright_types::outcome::Outcome;
 use patchwright_types::plan::Plan;
 use patchwright_types::published::Published;
@@ -51,6 +52,7 @@ struct State {
 /// Tells people how a run goes: on stderr, and in the comment when there is an issue.
 pub struct Progress {
     ui: Ui,
+    events: EventTeller,
     state: Arc<Mutex<State>>,
     comment: Option<Comment>,
     /// Another run has the work: this one says nothing more in public.
@@ -94,8 +96,9 @@ impl Progress {
             ended: None,
         };
         let state = Arc::new(Mutex::new(state));
-        let (ui, yielded) = (run.environment.ui, AtomicBool::new(false));
-        Progress { ui, state, comment: None, yielded, attempt: None }
+        let (ui, events) = (run.environment.ui, run.events());
+        let yielded = AtomicBool::new(false);
+        Progress { ui, events, state, comment: None, yielded, attempt: None }
     }
 
     /// For one of several attempts: it names itself with each phase. Plans are not shown, for they would replace
@@ -104,6 +107,7 @@ impl Progress {
         let changed = self.comment.as_ref().map(|comment| comment.changed.clone());
         Progress {
             ui,
+            events: self.events.with_ui(ui),
             state: Arc::clone(&self.state),
             comment: None,
             yielded: AtomicBool::new(false),
@@ -175,7 +179,7 @@ impl Progress {
     /// A new phase begins.
     pub fn phase(&self, name: &str) {
         self.ui.say(&name.to_lowercase());
-        self.ui.event(&json!({ "is": "phase", "phase": name }));
+        self.events.tell(&Event::Phase { phase: name });
         let shown = match &self.attempt {
             Some(attempt) => format!("{}: {name}", attempt.name),
             None => name.to_owned(),
@@ -185,6 +189,7 @@ impl Progress {
 
     /// The plan as the model has it now.
     pub fn plan(&self, plan: &Plan) {
+        self.events.tell(&Event::plan(plan));
         if self.attempt.is_none() {
             self.edit(|state| state.plan = plan.clone());
         }

@@ -177,7 +177,7 @@ async fn converse(
                 // Those of scripts are not in the lanes.
                 conductor.filter(|_| !is_nested).inspect(|conductor| conductor.call_started(who));
             }
-            (Happening::CallEnded { .. }, who) => {
+            (Happening::CallEnded { is_nested: false, .. }, who) => {
                 conductor.inspect(|conductor| conductor.call_ended(who));
             }
             _ => {}

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::events::Watcher;
 use super::folder::RunFolder;
 use super::lfs::Contents;
 use super::network::NetworkAccess;
@@ -39,6 +39,8 @@ pub(super) const DEPTH: u32 = patchwright_git::clone::DEFAULT_DEPTH;
 #[derive(Clone, Debug)]
 pub struct RunEnvironment {
     pub ui: Ui,
+    /// Is told what happens, beside stdout.
+    pub watcher: Option<Watcher>,
     /// Fixed folder for the run's files.
     pub out: Option<PathBuf>,
     /// Page of the workflow run.
@@ -64,6 +66,7 @@ impl RunEnvironment {
     pub fn new(ui: Ui, env: &Env) -> RunEnvironment {
         RunEnvironment {
             ui,
+            watcher: None,
             out: None,
             run_url: env.run_url(),
             cancel: signals::watch(),
@@ -310,6 +313,9 @@ impl Run<'_> {
     }
 
     pub(super) fn journal_start(&self) -> Result<()> {
+        if self.attempt.is_none() {
+            self.tell_begun();
+        }
         if !self.folder.recorded.is_empty() {
             let began = self.folder.find(|entry| match entry {
                 Entry::RunStarted { version, .. } => Some(version.clone()),
@@ -324,7 +330,6 @@ impl Run<'_> {
         }
         if self.attempt.is_none() {
             self.environment.ui.say(&format!("run {}", self.folder.id));
-            self.environment.ui.event(&json!({ "is": "run", "run": self.folder.id }));
         }
         self.journal(&Entry::RunStarted {
             run: self.folder.id.clone(),
@@ -412,6 +417,10 @@ pub fn interrupted(environment: &RunEnvironment) -> Option<Failure> {
 pub(super) fn interruption(environment: &RunEnvironment) -> Failure {
     match environment.cancellation.cause() {
         Some(Cause::Lost) => Failure::refused("another worker has taken this job over"),
+        Some(Cause::Withdrawn) => {
+            Failure::new(FailureKind::Signal(15), "cancelled; the work so far is kept")
+                .hint("ask for the same again to go on")
+        }
         Some(Cause::Drained) => Failure::new(FailureKind::Signal(15), "the worker is ending"),
         // Only signals cancel without a cause.
         None => {

@@ -3,8 +3,6 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
-
 use super::folder::attempt_folder;
 use super::run::Run;
 use super::settle::JudgedChange;
@@ -16,6 +14,7 @@ use patchwright_git::diff::{self, DiffSpec, OmittedFile};
 use patchwright_journal::{self as journal, Line};
 use patchwright_policy::Violation;
 use patchwright_report::{hand_over, html, plan_md};
+use patchwright_types::events::{AgentResult, Event, RunResult};
 use patchwright_types::outcome::Outcome;
 use patchwright_types::published::Published;
 use patchwright_types::reviewed::Reviewed;
@@ -112,8 +111,8 @@ pub fn write_report(run: &Run<'_>, outcome: &Outcome, published: Option<&Publish
     if let Some(output) = &outcome.output {
         write_last(run, "output.json", &format!("{output:#}"));
     }
-    // A value as text: there is nothing in it that could fail.
-    write_last(run, "result.json", &format!("{:#}", result(run, outcome, published)));
+    let result = Event::Result(Box::new(result(run, outcome, published)));
+    write_last(run, "result.json", &as_text(run, &result));
 }
 
 /// Writes `report.html`.
@@ -191,38 +190,36 @@ fn write_last(run: &Run<'_>, name: &str, text: &str) {
 }
 
 /// The run in a form for programs: `result.json`, and the last line of `--json`.
-pub fn result(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) -> Value {
-    let mut whole = json!({
-        "is": "result",
-        "run": outcome.run,
-        "conclusion": outcome.conclusion,
-        "reason": outcome.reason,
-        "checks": outcome.evidence.verdict().word(),
-        "final_message": outcome.final_message,
-        "output": outcome.output,
-        "files": outcome.change.as_ref().map_or(0, |change| change.files.len()),
-        "plan": outcome.plan,
-        "evidence": outcome.evidence,
-        "judgement": outcome.judgement,
-        "spending": outcome.spending,
-        "provenance": outcome.provenance,
-        "published": published,
-        "folder": run.folder.path,
-    });
-    if let Value::Object(fields) = &mut whole
-        && !outcome.attempts.is_empty()
-    {
-        let attempts = serde_json::to_value(&outcome.attempts).unwrap_or_default();
-        fields.insert("attempts".to_owned(), attempts);
+pub fn result<'a>(
+    run: &'a Run<'_>,
+    outcome: &'a Outcome,
+    published: Option<&'a Published>,
+) -> RunResult<'a> {
+    RunResult {
+        run: &outcome.run,
+        conclusion: outcome.conclusion,
+        reason: outcome.reason.as_deref(),
+        checks: outcome.evidence.verdict().word(),
+        final_message: &outcome.final_message,
+        output: outcome.output.as_ref(),
+        files: outcome.change.as_ref().map_or(0, |change| change.files.len()),
+        plan: &outcome.plan,
+        evidence: &outcome.evidence,
+        judgement: &outcome.judgement,
+        spending: &outcome.spending,
+        provenance: &outcome.provenance,
+        published,
+        folder: &run.folder.path,
+        attempts: &outcome.attempts,
+        agents: agents(run, outcome),
     }
-    let agents = agents(run, outcome);
-    if let Value::Object(fields) = &mut whole
-        && !agents.is_empty()
-    {
-        fields.insert("agents".to_owned(), Value::Array(agents));
-    }
+}
+
+/// An event as a file.
+pub(super) fn as_text(run: &Run<'_>, event: &Event<'_>) -> String {
+    let mut whole = serde_json::to_value(event).unwrap_or_default();
     journal::redact_strings(&mut whole, &run.world.redaction());
-    whole
+    format!("{whole:#}")
 }
 
 /// What the journal has, up to where it is damaged. That it is, is said: a report without a part of it looks like
@@ -249,16 +246,14 @@ fn who(lane: &SubAgentLog) -> String {
 }
 
 /// What each sub-agent was and used, in a form for programs.
-fn agents(run: &Run<'_>, outcome: &Outcome) -> Vec<Value> {
+fn agents(run: &Run<'_>, outcome: &Outcome) -> Vec<AgentResult> {
     let (lines, _) = journal::read_until_damage(&conversation(run, outcome));
-    let agent = |lane: &SubAgentLog| {
-        json!({
-            "id": lane.id,
-            "type": lane.kind,
-            "model": lane.model,
-            "ended": lane.status.before_closing().word(),
-            "spending": lane.spending,
-        })
+    let agent = |lane: SubAgentLog| AgentResult {
+        ended: lane.status.before_closing().word(),
+        id: lane.id,
+        kind: lane.kind,
+        model: lane.model,
+        spending: lane.spending,
     };
-    sub_agent_log::lanes(&lines).iter().map(agent).collect()
+    sub_agent_log::lanes(&lines).into_iter().map(agent).collect()
 }

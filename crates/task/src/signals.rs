@@ -1,5 +1,6 @@
 //! What ends a run from outside. SIGINT and SIGTERM: the first one asks the run to stop and save its
-//! work, the second one ends the process at once. In a fleet also a lost lease, and a worker that ends.
+//! work, the second one ends the process at once. In a fleet also a lost lease, and a worker that ends;
+//! in a session somebody who cancels.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -38,6 +39,8 @@ pub fn watch() -> CancellationToken {
 pub enum Cause {
     /// Another worker has taken its job over: nothing more may be written.
     Lost,
+    /// Whoever asked for it wants no more of it: the work so far is kept.
+    Withdrawn,
     /// Its worker is ending: the work so far is kept, and the job goes back into the queue.
     Drained,
 }

@@ -1,33 +1,44 @@
-//! What people see on the terminal while the agent works.
-
-use serde_json::json;
+//! What people see on the terminal while the agent works, and programs among the events.
 
 use super::agent_phase::Phase;
+use super::events::EventTeller;
 use patchwright_agent::Happening;
-use patchwright_provider::Progress as ModelProgress;
+use patchwright_base::text;
+use patchwright_base::ui::Ui;
+use patchwright_provider::item::{Content, Item, Role};
+use patchwright_provider::{Progress as ModelProgress, Reply};
 use patchwright_report::sections;
+use patchwright_types::events::Event;
 
-/// What people see while the agent works.
+/// Bytes of arguments and outputs in events. The journal has them whole.
+const MAX_SHOWN: usize = 4 << 10;
+
+/// What is seen while the agent works.
 pub(super) fn tell(phase: &Phase<'_>, what: &Happening<'_>, agent: Option<&str>) {
-    let ui = phase.run.environment.ui;
-    let who = agent.map(|agent| format!("[{agent}] ")).unwrap_or_default();
+    // The plan that people see is the run's.
     match what {
         Happening::Agent { id, what } => tell(phase, what, Some(id)),
-        // The plan that people see is the run's.
         Happening::PlanUpdated { .. } if agent.is_some() => {}
         Happening::PlanUpdated { plan } => phase.progress.plan(plan),
+        what => {
+            say(phase.run.environment.ui, what, agent);
+            events(&phase.run.events(), what, agent);
+        }
+    }
+}
+
+/// For people.
+fn say(ui: Ui, what: &Happening<'_>, agent: Option<&str>) {
+    let who = agent.map(|agent| format!("[{agent}] ")).unwrap_or_default();
+    match what {
         Happening::CallStarted { call, .. } => {
             ui.say(&format!("· {who}{} {}", call.name, first_line(call.payload.as_str())));
-            ui.event(&match agent {
-                None => json!({ "is": "call", "tool": call.name }),
-                Some(agent) => json!({ "is": "call", "tool": call.name, "agent": agent }),
-            });
         }
-        Happening::CallEnded { call, success, took } => {
+        Happening::CallEnded { call, is_nested: false, success, took, .. } => {
             let ended = if *success { "ok" } else { "failed" };
             ui.detail(&format!("  {who}{} {ended} after {} ms", call.name, took.as_millis()));
         }
-        Happening::Replied { spending } => ui.detail(&format!(
+        Happening::Replied { spending, .. } => ui.detail(&format!(
             "{who}turn {}: {} tokens, {} so far",
             spending.turns,
             spending.usage.total(),
@@ -40,14 +51,91 @@ pub(super) fn tell(phase: &Phase<'_>, what: &Happening<'_>, agent: Option<&str>)
         }
         Happening::Switched { from, to, why } => {
             ui.say(&format!("{who}`{from}` is given up, `{to}` goes on: {why}"));
-            ui.event(&json!({ "is": "model", "model": to, "instead_of": from }));
         }
         Happening::Model(ModelProgress::Retrying { attempt, wait, why }) => {
             ui.say(&format!("{who}retry {attempt} in {:.1} s: {why}", wait.as_secs_f64()));
         }
-        Happening::Model(
+        Happening::CallEnded { is_nested: true, .. }
+        | Happening::Asked { .. }
+        | Happening::TurnEnded { .. }
+        | Happening::PlanUpdated { .. }
+        | Happening::Agent { .. }
+        | Happening::Model(
             ModelProgress::Text(_) | ModelProgress::Reasoning(_) | ModelProgress::Lost { .. },
         ) => {}
+    }
+}
+
+/// For programs. What a model says comes when its reply is complete: a part of one may be taken back, and a
+/// secret that lies across two parts would be seen in neither.
+fn events(events: &EventTeller, what: &Happening<'_>, agent: Option<&str>) {
+    match *what {
+        Happening::Asked { turn, model } => {
+            events.tell(&Event::TurnStarted { turn, model, agent });
+        }
+        Happening::Replied { turn, reply, cost_usd, .. } => {
+            words(events, turn, reply, agent);
+            let calls = reply.items.iter().filter(|item| matches!(item, Item::Call(_))).count();
+            events.tell(&Event::Reply { turn, usage: reply.usage, cost_usd, calls, agent });
+        }
+        Happening::TurnEnded { turn, spending } => {
+            events.tell(&Event::TurnEnded { turn, spent: spending.into(), agent });
+        }
+        Happening::CallStarted { call, is_nested: nested } => {
+            let arguments = text::head(call.payload.as_str(), MAX_SHOWN);
+            let (id, tool) = (call.id.as_str(), call.name.as_str());
+            events.tell(&Event::CallStarted { id, tool, arguments, nested, agent });
+        }
+        Happening::CallEnded { call, is_nested: nested, success, took, output } => {
+            let (id, tool) = (call.id.as_str(), call.name.as_str());
+            let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+            let output = text::head(&Content::texts(output), MAX_SHOWN);
+            events.tell(&Event::CallEnded {
+                id,
+                tool,
+                success,
+                duration_ms,
+                output,
+                nested,
+                agent,
+            });
+        }
+        Happening::Compacted { before, after } => {
+            events.tell(&Event::Compacted { before, after, agent });
+        }
+        Happening::Switched { from, to, why } => {
+            events.tell(&Event::Model { model: to, instead_of: from, why, agent });
+        }
+        Happening::Model(ModelProgress::Retrying { attempt, wait, why }) => {
+            let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            events.tell(&Event::Retry { attempt, wait_ms, why: why.to_owned(), agent });
+        }
+        Happening::PlanUpdated { .. }
+        | Happening::Agent { .. }
+        | Happening::Model(
+            ModelProgress::Text(_) | ModelProgress::Reasoning(_) | ModelProgress::Lost { .. },
+        ) => {}
+    }
+}
+
+/// What a reply says, in its order.
+fn words(events: &EventTeller, turn: u32, reply: &Reply, agent: Option<&str>) {
+    for item in &reply.items {
+        match item {
+            Item::Message(message) if message.role == Role::Assistant => {
+                let text = Content::texts(&message.content);
+                if !text.trim().is_empty() {
+                    events.tell(&Event::Message { turn, text, agent });
+                }
+            }
+            Item::Reasoning(reasoning) => {
+                let text = reasoning.summary.join("\n\n");
+                if !text.trim().is_empty() {
+                    events.tell(&Event::Reasoning { turn, text, agent });
+                }
+            }
+            Item::Message(_) | Item::Call(_) | Item::Output(_) | Item::Opaque(_) => {}
+        }
     }
 }
 

@@ -25,7 +25,7 @@ use patchwright_git::{GitError, Oid, blocking};
 use patchwright_sandbox::ContainerLimits;
 use patchwright_sandbox::client::{Client, CollectLimits};
 use patchwright_sandbox::packed::Packed;
-use patchwright_types::task::ExecRequest;
+use patchwright_types::task::{EarlierWork, ExecRequest};
 
 /// Most files that setup depends on.
 const MAX_LOCK_FILES: usize = 20_000;
@@ -111,7 +111,12 @@ impl Checkout {
         let state = &run.world.state;
         let remote = run.world.remote(repository)?;
         let opened = Workspace::open_remote(state, remote, repository, base.as_deref(), DEPTH);
-        let workspace = run.pinned(opened.await?)?;
+        let opened = opened.await?;
+        if let Some(commit) = request.after.as_ref().and_then(|it| opened.left_by(it)) {
+            let (workspace, rules) = (run.pinned(opened.at(commit))?, Rules(opened));
+            return Ok(Checkout { workspace, rules });
+        }
+        let workspace = run.pinned(opened)?;
         if base.is_none() || !workspace.may_be_unmerged(&run.config) {
             let rules = Rules(workspace.clone());
             return Ok(Checkout { workspace, rules });
@@ -169,6 +174,13 @@ impl Workspace {
             part: None,
             compared_with: None,
         })
+    }
+
+    /// The commit of earlier work, where this is the commit that it was begun at, and it is still there.
+    fn left_by(&self, earlier: &EarlierWork) -> Option<Oid> {
+        let is_same = self.base.to_string() == earlier.head;
+        let commit = earlier.commit.parse::<Oid>().ok().filter(|_| is_same)?;
+        self.has(commit).then_some(commit)
     }
 
     /// The tree and a fresh `.git`, as a sandbox takes them; no more than its workspace may hold.

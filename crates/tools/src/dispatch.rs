@@ -418,7 +418,11 @@ impl<'a> Dispatch<'a> {
         let Ran { fault, denied, .. } = ran;
         let entry = Entry::CallEnded { turn, output, duration_ms, fault, exit_code, denied };
         self.means.journal.append(&entry).map_err(Broken::Journal)?;
-        self.means.progress.happened(Happening::CallEnded { call, success, took: ran.took });
+        if let Entry::CallEnded { output, .. } = &entry {
+            let (output, is_nested, took) = (output.content.as_slice(), false, ran.took);
+            let ended = Happening::CallEnded { call, is_nested, success, took, output };
+            self.means.progress.happened(ended);
+        }
         let changed = ran.output.map(|output| output.changed).unwrap_or_default();
         Ok(Done { entry, changed })
     }

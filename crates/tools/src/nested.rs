@@ -102,10 +102,18 @@ impl<'a> Within<'a> {
             }
             output
         });
+        let success = output.as_ref().is_ok_and(|output| output.success);
+        self.dispatch.means.progress.happened(Happening::CallEnded {
+            call,
+            is_nested: true,
+            success,
+            took: ran.took,
+            output: &[],
+        });
         self.journal(&Entry::NestedEnded {
             outer: self.outer.to_owned(),
             number,
-            success: output.as_ref().is_ok_and(|output| output.success),
+            success,
             duration_ms: u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX),
             bytes: size(&output),
             answer: self.kept(tool, &output),

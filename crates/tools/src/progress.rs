@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use patchwright_provider::Progress;
-use patchwright_provider::item::ToolCall;
+use patchwright_provider::item::{Content, ToolCall};
+use patchwright_provider::{Progress, Reply};
 use patchwright_types::outcome::Spending;
 use patchwright_types::plan::Plan;
 
@@ -24,8 +24,21 @@ impl<F: Fn(Happening<'_>) + Send + Sync> AgentProgress for F {
 pub enum Happening<'a> {
     /// Text, reasoning and retries of the reply that is on its way.
     Model(Progress<'a>),
-    /// A reply has arrived; what has been spent by now.
+    /// The model is asked.
+    Asked {
+        turn: u32,
+        model: &'a str,
+    },
+    /// A reply has arrived; what it cost, and what has been spent by now.
     Replied {
+        turn: u32,
+        reply: &'a Reply,
+        cost_usd: f64,
+        spending: &'a Spending,
+    },
+    /// The calls of the reply, if any, have been answered.
+    TurnEnded {
+        turn: u32,
         spending: &'a Spending,
     },
     CallStarted {
@@ -35,8 +48,11 @@ pub enum Happening<'a> {
     },
     CallEnded {
         call: &'a ToolCall,
+        is_nested: bool,
         success: bool,
         took: Duration,
+        /// What the model is told; nothing of a nested call.
+        output: &'a [Content],
     },
     /// The conversation was shortened; tokens before and after, as estimated.
     Compacted {

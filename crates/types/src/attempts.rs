@@ -1,11 +1,12 @@
 //! Several attempts at the same work: what each came to, and which one was kept and why.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::Conclusion;
 
 /// The attempts of a run, side by side.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attempts {
     /// In the order of their numbers.
     pub all: Vec<AttemptReport>,
@@ -26,7 +27,7 @@ impl Attempts {
 }
 
 /// One attempt.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AttemptReport {
     /// From 1.
     pub attempt: u32,
@@ -62,7 +63,7 @@ pub struct AttemptReport {
 }
 
 /// How far an attempt came.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptEnd {
     /// It came to an outcome of its own.
@@ -89,7 +90,7 @@ impl AttemptEnd {
 }
 
 /// A model that was asked which of several equal attempts is the best.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JudgeReport {
     pub model: String,
     /// What it was asked to compare.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use patchwright_guest::tool::ToolOutput;
 
 /// One tool in numbers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ToolUse {
     /// As the model calls it.
     pub name: String,

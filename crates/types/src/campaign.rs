@@ -418,7 +418,7 @@ pub struct TargetEnd {
 }
 
 /// Something that happened in a campaign; the source of JSON lines and pages.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Event {
     pub id: i64,
     pub at: Millis,

@@ -11,7 +11,7 @@ const MAX_BAD: usize = 100;
 const MAX_LISTED: usize = 50;
 
 /// One check run once, or twice where it failed and may be flaky.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CheckRun {
     pub command: String,
     /// `None` when it could not be run; then `note` says why.
@@ -76,7 +76,7 @@ impl CheckRun {
 }
 
 /// One check on base and on head.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EvidenceRow {
     pub command: String,
     pub base: Option<CheckRun>,
@@ -179,7 +179,7 @@ fn is_flaky_only(tests: &Comparison) -> bool {
 }
 
 /// All checks, before and after.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Evidence {
     pub rows: Vec<EvidenceRow>,
     /// How the commands were found: `--verify`, the configuration, a CI file or the repository's kind.

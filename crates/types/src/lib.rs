@@ -1,12 +1,13 @@
 //! Plain data that several parts of the program speak of: a [`task`] with its limits, the [`plan`], how a
 //! run ([`outcome`]) or a review ([`reviewed`]) ended, the [`evidence`], how
 //! dependencies were installed ([`setup`]), what was [`published`], the rows
-//! of a [`campaign`], several [`attempts`] side by side.
+//! of a [`campaign`], several [`attempts`] side by side, and the [`events`] of `--json`.
 
 pub mod attempts;
 pub mod calls;
 pub mod campaign;
 pub mod command;
+pub mod events;
 pub mod evidence;
 pub mod outcome;
 pub mod plan;

@@ -42,7 +42,7 @@ pub struct Outcome {
 /// The closed list of ways in which a run can end. `result.json`, the journal, reports and outputs all
 /// say [`Conclusion::word`]; files of earlier versions, which had shorter words for three of them, are
 /// read as well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Conclusion {
     /// A complete change (or, for `exec`, answer).
@@ -92,7 +92,7 @@ impl Conclusion {
 }
 
 /// What the run used.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Spending {
     pub turns: u32,
     pub usage: Usage,
@@ -112,7 +112,7 @@ pub struct Spending {
 }
 
 /// What one model was used for.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ModelUse {
     pub model: String,
     pub turns: u32,
@@ -130,7 +130,7 @@ impl ModelUse {
 }
 
 /// Where the change comes from.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Provenance {
     /// `patchwright 0.1.0`.
     pub tool: String,

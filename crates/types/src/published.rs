@@ -7,7 +7,7 @@ use patchwright_forge::Operation;
 use patchwright_review::incremental::KnownFinding;
 
 /// The published change.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Published {
     pub branch: String,
     pub head_sha: String,
@@ -20,7 +20,7 @@ pub struct Published {
 }
 
 /// The published review.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PublishedReview {
     pub review: Option<u64>,
     pub url: Option<String>,

@@ -8,7 +8,7 @@ use patchwright_forge::RepositoryId;
 use patchwright_review::anchor::Anchored;
 
 /// Everything that the reports of a review are made of.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Reviewed {
     pub run: String,
     pub repository: RepositoryId,
@@ -46,7 +46,7 @@ pub struct Reviewed {
 }
 
 /// What was read of what had changed. A file was read when its difference was shown to the model.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Coverage {
     pub files: usize,
     /// Added and deleted lines.
@@ -57,14 +57,16 @@ pub struct Coverage {
 }
 
 /// A changed file that was not read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Skipped {
     pub path: String,
     pub lines: u64,
     pub why: SkippedBecause,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum SkippedBecause {
     /// `review.paths` or `review.ignore-paths`; asked for, so the review is complete without it.

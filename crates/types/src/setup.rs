@@ -8,7 +8,7 @@ use patchwright_sandbox::services::ServiceState;
 use patchwright_sandbox::setup::SetupRun;
 
 /// What setup did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SetupReport {
     pub steps: Vec<SetupStep>,
     /// How the commands were found: the configuration, or the repository's files.
@@ -28,7 +28,7 @@ pub struct SetupReport {
 }
 
 /// One command of setup.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SetupStep {
     /// What it is called: the command itself, or `npm ci (package-lock.json)`.
     pub name: String,

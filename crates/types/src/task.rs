@@ -90,6 +90,19 @@ pub struct ExecRequest {
     pub repository: String,
     pub base: Option<String>,
     pub prompt: String,
+    /// What earlier runs of the same session have left, which this one goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<EarlierWork>,
+}
+
+/// The changes of the earlier runs of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlierWork {
+    /// The commit that the first of them began at. Where it is no longer the repository's, a person has moved
+    /// on, and work begins there.
+    pub head: String,
+    /// The commit of the last of them, in our own clone.
+    pub commit: String,
 }
 
 /// Follow the operator's prompt in a repository of the forge, and open a pull request.
@@ -123,6 +136,18 @@ kinds!(
 );
 
 impl TaskKind {
+    /// What kind of task it is, in a word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            TaskKind::Issue(_) => "issue",
+            TaskKind::Review(_) => "review",
+            TaskKind::Respond(_) => "respond",
+            TaskKind::Campaign(_) => "campaign",
+            TaskKind::Exec(_) => "exec",
+            TaskKind::Prompt(_) => "prompt",
+        }
+    }
+
     /// What the task is about, for titles: `acme/web#7`, or the prompt's beginning.
     pub fn subject(&self) -> String {
         match self {

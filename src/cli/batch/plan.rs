@@ -87,9 +87,9 @@ fn tell_json(campaign: &Campaign, plan: &Plan, ui: Ui) {
         if let (Some(line), Some(fields)) = (line.as_object_mut(), fields.as_object()) {
             line.extend(fields.clone());
         }
-        ui.event(&line);
+        ui.record(&line);
     }
-    ui.event(&json!({
+    ui.record(&json!({
         "type": "plan", "campaign": campaign.id(), "name": campaign.name, "mode": campaign.mode,
         "targets": plan.targets.len(), "estimate": plan.estimate,
     }));

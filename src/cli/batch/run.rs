@@ -3,8 +3,6 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
-
 use crate::cli::lease::LeaseFlag;
 use crate::cli::live::Live;
 use patchwright_base::env::Env;
@@ -26,6 +24,7 @@ use patchwright_report::campaign::{PageOptions, Waiting};
 use patchwright_task::folder::write_atomically;
 use patchwright_task::signals;
 use patchwright_types::campaign::{CampaignView, Event, TargetState};
+use patchwright_types::events::CampaignEvent;
 
 /// Run a campaign: agent runs, stored changes, pull requests; resumes where it was
 ///
@@ -205,7 +204,7 @@ impl CampaignObserver for CampaignOutput {
 
     fn look(&mut self, view: &CampaignView, events: &[Event]) {
         for event in events {
-            self.ui.event(&json!({ "is": "event", "event": event }));
+            self.ui.event(&CampaignEvent::Event { event });
         }
         match &self.live {
             Some(live) => live.update(view),
@@ -249,16 +248,15 @@ fn finish(fleet: &Fleet, ended: &CampaignEnd) -> u8 {
     for target in &view.targets {
         *states.entry(target.state.word()).or_insert(0_usize) += 1;
     }
-    ui.event(&json!({
-        "is": "result",
-        "campaign": view.campaign.id,
-        "state": view.campaign.state,
-        "reason": view.campaign.reason,
-        "targets": states,
-        "cost_usd": view.campaign.spent_usd,
-        "page": page,
-        "exit_code": code,
-    }));
+    ui.event(&CampaignEvent::Result {
+        campaign: &view.campaign.id,
+        state: view.campaign.state.word(),
+        reason: view.campaign.reason.as_deref(),
+        targets: states,
+        cost_usd: view.campaign.spent_usd,
+        page: &page,
+        exit_code: code,
+    });
     code
 }
 

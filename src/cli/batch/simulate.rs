@@ -139,7 +139,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let options = options(&args, &campaign, known)?;
     let reserve = campaign.agent.max_cost_usd.unwrap_or(reserve);
     let simulation = simulate::simulate(&campaign, &options, &profile, reserve).await?;
-    ui.event(&table::json(&campaign, &simulation));
+    ui.record(&table::json(&campaign, &simulation));
     ui.data(table::table(&campaign, &simulation, &profile).trim_end());
     Ok(0)
 }

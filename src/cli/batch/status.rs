@@ -71,7 +71,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         })?;
         ui.say(&format!("page: {}", file.display()));
     }
-    ui.event(&report::status(&view));
+    ui.record(&report::status(&view));
     ui.data(report::table(&view).trim_end());
     Ok(code(&view))
 }
@@ -96,7 +96,7 @@ async fn list(args: &Args, env: &Env, ui: Ui) -> Result<u8> {
         return Err(unknown("no campaign was run yet"));
     }
     for row in &rows {
-        ui.event(&json!({
+        ui.record(&json!({
             "is": "campaign",
             "id": row.id,
             "name": row.name,

@@ -8,7 +8,7 @@ use super::{Status, TestResults};
 const MAX_NAMES: usize = 200;
 
 /// Names, and how many there are: the names are cut where there are very many.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Names {
     pub count: usize,
     pub names: Vec<String>,
@@ -34,7 +34,7 @@ impl Names {
 }
 
 /// What a change did to the tests.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Comparison {
     /// Bad on the base, and passes on the head.
     pub fixed: Names,

@@ -44,7 +44,9 @@ const MAX_DETAILS: usize = 500;
 const MAX_OUTPUT: usize = 32 << 20;
 
 /// What ran the tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Runner {
     /// A `JUnit` file, whoever wrote it.
@@ -70,7 +72,9 @@ pub enum Runner {
 }
 
 /// How a test ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     Skipped,
@@ -88,7 +92,7 @@ impl Status {
 }
 
 /// One test.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Test {
     pub status: Status,
     /// The first lines of the failure; empty when nothing is known.
@@ -97,7 +101,9 @@ pub struct Test {
 }
 
 /// How many tests ended how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Counts {
     pub passed: u64,
     pub failed: u64,
@@ -144,7 +150,7 @@ impl Counts {
 }
 
 /// What is known of a run of tests.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TestResults {
     /// Who ran them, as far as it was recognised.
     pub runners: Vec<Runner>,

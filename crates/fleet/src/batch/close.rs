@@ -4,8 +4,6 @@
 //! [`close`] may be interrupted anywhere and run again: it looks at each pull request and branch before
 //! it writes, and does nothing that is done. What is not ours, or no longer what we pushed, is left.
 
-use serde_json::json;
-
 use super::fleet::Fleet;
 use super::{pace, refresh, track};
 use crate::store::{Closing, Store, StoreError};
@@ -15,6 +13,7 @@ use patchwright_forge::{Forge, ForgeError, PullRequest, RepositoryId, same_repos
 use patchwright_git::Oid;
 use patchwright_report as report;
 use patchwright_types::campaign::{CampaignRow, CampaignState, CampaignView, Target, TargetState};
+use patchwright_types::events::CampaignEvent;
 
 /// Comments of a pull request, the newest, among which ours is looked for.
 const MOST_COMMENTS: usize = 500;
@@ -171,7 +170,7 @@ impl Ending<'_> {
         }
         let marker = report::marker("campaign-closed", self.name);
         if pull.open {
-            self.say(target, "close", &pull);
+            self.say(target, &pull);
             self.summary.closed += 1;
         }
         if self.options.dry_run {
@@ -257,17 +256,16 @@ impl Ending<'_> {
         Ok(())
     }
 
-    fn say(&self, target: &Target, what: &str, pull: &PullRequest) {
+    fn say(&self, target: &Target, pull: &PullRequest) {
         let doing = if self.options.dry_run { "would close" } else { "closing" };
         self.fleet.ui.say(&format!("{}: {doing} {}", target.repository, pull.html_url));
-        self.fleet.ui.event(&json!({
-            "is": what,
-            "campaign": target.campaign,
-            "repository": target.repository,
-            "pull_request": pull.number,
-            "url": pull.html_url,
-            "dry_run": self.options.dry_run,
-        }));
+        self.fleet.ui.event(&CampaignEvent::Close {
+            campaign: &target.campaign,
+            repository: &target.repository,
+            pull_request: pull.number,
+            url: &pull.html_url,
+            dry_run: self.options.dry_run,
+        });
     }
 
     fn words(&self, marker: &str) -> String {

@@ -13,8 +13,6 @@ pub(super) mod when;
 
 use std::sync::Arc;
 
-use serde_json::json;
-
 use self::choice::PublishChoice;
 pub use self::choice::{BranchPulls, ClosedPull, decide};
 use self::place::RepositorySnapshot;
@@ -35,6 +33,7 @@ use patchwright_types::campaign::{
     CampaignState, Changeset, ErrorClass, JobEnd, JobKind, Millis, NewJob, Target, TargetEnd,
     TargetState,
 };
+use patchwright_types::events::CampaignEvent;
 
 /// Attempts after transient errors; the last ones are half an hour apart.
 pub(super) const ATTEMPTS: i64 = 8;
@@ -370,14 +369,13 @@ async fn finish(fleet: &Fleet, held: &HeldJob, target: &Target, end: End) -> Sto
         writes: held.written(),
     };
     fleet.store.end_target(&held.lease, target.id, &end, None, None, &JobEnd::Done).await?;
-    fleet.ui.event(&json!({
-        "is": "published",
-        "campaign": target.campaign,
-        "repository": target.repository,
-        "state": state.word(),
-        "pull_request": number,
-        "url": url,
-        "reason": reason,
-    }));
+    fleet.ui.event(&CampaignEvent::Published {
+        campaign: &target.campaign,
+        repository: &target.repository,
+        state: state.word(),
+        pull_request: number,
+        url: url.as_deref(),
+        reason: reason.as_deref(),
+    });
     Ok(())
 }

@@ -252,7 +252,7 @@ impl TargetAttempt<'_> {
                         failure,
                         decision: RetryDecision::Lost,
                     },
-                    Some(Cause::Drained) => TargetError {
+                    Some(Cause::Drained | Cause::Withdrawn) => TargetError {
                         class: ErrorClass::Lost,
                         failure,
                         decision: RetryDecision::Released,
@@ -383,6 +383,7 @@ impl LeasedRun {
         let run_url = fleet.env.run_url();
         let environment = RunEnvironment {
             ui,
+            watcher: None,
             out: None,
             run_url,
             cancel,

@@ -25,7 +25,7 @@ const MAX_REACHED: usize = MAX_HOSTS + 1000;
 const OTHERS: &str = "(others)";
 
 /// What became of one host.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct HostUse {
     /// Host and port.
     pub host: String,

@@ -9,6 +9,7 @@ use patchwright_base::error::{Failure, Result};
 use patchwright_forge::ForgeError;
 use patchwright_journal::Entry;
 use patchwright_report::answer as words;
+use patchwright_types::events::{Event, Object};
 use patchwright_types::outcome::Conclusion;
 
 /// 👀: it was seen. Not worth ending a run for.
@@ -58,6 +59,12 @@ pub(super) async fn post(
     match posted {
         Ok(comment) => {
             run.environment.ui.say(&format!("answer: {}", comment.html_url));
+            run.tell(&Event::Published {
+                object: Object::Comment,
+                url: Some(&comment.html_url),
+                number: Some(number),
+                operation: None,
+            });
             run.journal(&Entry::EffectDone {
                 effect: "answer".to_owned(),
                 key,

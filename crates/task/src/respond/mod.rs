@@ -35,6 +35,7 @@ use patchwright_forge::PullRequest;
 use patchwright_journal::Entry;
 use patchwright_report::answer as words;
 use patchwright_types::command::Command;
+use patchwright_types::events::{CommandResult, Event};
 use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::task::CommandRequest;
 
@@ -135,6 +136,14 @@ async fn end(run: &Run<'_>, admitted: &AdmittedCommand, answer: Answer) -> Resul
         answer::post(run, admitted, &marker, &body).await?;
     }
     let cost_usd = outcome.as_ref().map_or(0.0, |outcome| outcome.spending.cost_usd);
+    run.tell_files();
+    run.tell(&Event::CommandResult(Box::new(CommandResult {
+        run: &run.folder.id,
+        conclusion,
+        message: &message,
+        spending: outcome.as_ref().map(|outcome| &outcome.spending),
+        folder: &run.folder.path,
+    })));
     if !is_open {
         let outcome = outcome.unwrap_or_else(|| without_work(run, conclusion, &message));
         run.journal(&Entry::RunEnded { outcome: Box::new(outcome) })?;

@@ -4,8 +4,6 @@
 //! the run (configuration, instructions, image, checks) comes from the base branch; the head is only
 //! what is looked at.
 
-use serde_json::json;
-
 use super::admit::{self, AdmittedReview};
 use super::brief::{self, ReviewText};
 use super::claim::ClaimSlot;
@@ -36,6 +34,7 @@ use patchwright_sandbox::packed::Packed;
 use patchwright_tools::registry::ToolSet;
 use patchwright_tools::review::ReviewContext;
 use patchwright_tools::truncate::BYTES_PER_TOKEN;
+use patchwright_types::events::Event;
 use patchwright_types::evidence::{CheckRun, Evidence};
 use patchwright_types::outcome::Conclusion;
 use patchwright_types::published::PublishedReview;
@@ -214,7 +213,7 @@ async fn finish(
         None
     };
     run.conclude(&outcome, &worked.stopped.reason.hints());
-    run.environment.ui.event(&salvage::result(run, &reviewed, published.as_ref()));
+    salvage::tell_end(run, &reviewed, published.as_ref());
     run.end(&outcome)?;
     Ok(ReviewReport { reviewed, published, folder: run.folder.path.clone() })
 }
@@ -340,9 +339,7 @@ fn show(run: &Run<'_>, desk: &ReviewContext<'_>, told: &ReviewText) -> Result<()
         run.journal(&Entry::Shown { path, from, to })?;
         desk.mark(*file, lines.clone());
     }
-    run.environment.ui.event(&json!({
-        "is": "scope", "files": desk.scope.len(), "shown": told.shown.len(),
-    }));
+    run.tell(&Event::Scope { files: desk.scope.len(), shown: told.shown.len() });
     Ok(())
 }
 

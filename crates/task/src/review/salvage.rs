@@ -1,13 +1,11 @@
 //! The files that every review leaves, however it ended: `findings.json`, `findings.sarif`,
 //! `review.json`, `report.html`, `result.json`.
 
-use serde_json::{Value, json};
-
 use super::files;
 use crate::run::Run;
 use crate::salvage;
 use patchwright_base::error::Result;
-use patchwright_journal as journal;
+use patchwright_types::events::{Event, Object, ReviewResult};
 use patchwright_types::outcome::Outcome;
 use patchwright_types::published::PublishedReview;
 use patchwright_types::reviewed::Reviewed;
@@ -25,8 +23,7 @@ pub fn write_report(
     outcome: &Outcome,
     published: Option<&PublishedReview>,
 ) {
-    // A value as text: there is nothing in it that could fail.
-    let result = format!("{:#}", result(run, reviewed, published));
+    let result = salvage::as_text(run, &result(run, reviewed, published));
     let url = published.and_then(|it| it.url.as_deref());
     let pages = salvage::known_pages(run, outcome, url);
     salvage::write_page(run, outcome, "", Some(reviewed), &pages);
@@ -36,13 +33,27 @@ pub fn write_report(
 }
 
 /// The review in a form for programs: `result.json`, and the last line of `--json`.
-pub fn result(run: &Run<'_>, reviewed: &Reviewed, published: Option<&PublishedReview>) -> Value {
-    let mut whole = serde_json::to_value(reviewed).unwrap_or_default();
-    if let Value::Object(fields) = &mut whole {
-        fields.insert("is".to_owned(), json!("result"));
-        fields.insert("published".to_owned(), json!(published));
-        fields.insert("folder".to_owned(), json!(run.folder.path));
+pub fn result<'a>(
+    run: &'a Run<'_>,
+    reviewed: &'a Reviewed,
+    published: Option<&'a PublishedReview>,
+) -> Event<'a> {
+    let folder = &run.folder.path;
+    Event::ReviewResult(Box::new(ReviewResult { reviewed, published, folder }))
+}
+
+/// The last events of a review.
+pub fn tell_end(run: &Run<'_>, reviewed: &Reviewed, published: Option<&PublishedReview>) {
+    let number = Some(reviewed.number);
+    let told = |object, url| run.tell(&Event::Published { object, url, number, operation: None });
+    if let Some(published) = published {
+        if published.review.is_some() {
+            told(Object::Review, published.url.as_deref());
+        }
+        if let Some(url) = &published.check_url {
+            told(Object::CheckRun, Some(url.as_str()));
+        }
     }
-    journal::redact_strings(&mut whole, &run.world.redaction());
-    whole
+    run.tell_files();
+    run.tell(&result(run, reviewed, published));
 }
