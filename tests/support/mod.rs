@@ -4,6 +4,7 @@
 pub(crate) mod bench;
 pub(crate) mod browser;
 pub(crate) mod client_hello;
+pub(crate) mod cloud;
 pub(crate) mod crowd;
 pub(crate) mod docker;
 pub(crate) mod engines;
@@ -26,7 +27,10 @@ pub(crate) mod quoted;
 pub(crate) mod real_diff;
 pub(crate) mod registry;
 pub(crate) mod scenario;
+pub(crate) mod search;
+pub(crate) mod sigv4;
 pub(crate) mod tab;
 pub(crate) mod tool_desk;
 pub(crate) mod transcript;
+pub(crate) mod websocket;
 pub(crate) mod world;

@@ -22,7 +22,7 @@ pub mod demo;
 mod equip;
 pub mod event;
 mod failures;
-mod fallbacks;
+pub mod fallbacks;
 pub mod folder;
 mod guard;
 mod install;
