@@ -78,6 +78,7 @@ mod guest_local; // the local sandbox: its walls, setup, sweep, and trees withou
 mod guest_transfer; // the tree into the guest and the changes out of it
 mod hidden; // text that nobody sees on a page: where it hides, and that looking for it is quick
 mod hosted; // tools that the provider runs: declared, with secrets on the wire only; strict schemas
+mod identity; // credentials of clouds and key commands: fetched, signed with, renewed, refused, never shown
 mod install; // what people install and set up with: versions, completions, manual pages, `init`
 mod issue; // issue to pull request, whole processes against GitHub and a model
 mod journal; // the journal file: what is written, what is read back, and bad disks
@@ -114,6 +115,7 @@ mod report_page; // `report.html`: what it shows of a run, that it is inert, sma
 mod reports; // every word people read
 mod requests; // the protocols without a network: requests to bodies
 mod respond; // comments that ask for something: commits, answers, plans, and when nothing is done
+mod responses_socket; // Responses over a WebSocket: one connection, what is new, and without one
 mod responses_wire; // the Responses wire: calls and answers of every kind, stored replies
 mod results; // results as JSON by a schema: asked for, checked, asked for again; schemas that cannot be
 mod resume; // killed, interrupted and concurrent runs
@@ -130,6 +132,7 @@ mod sessions; // commands that go on after their call: terminals, pipes, signals
 mod settings; // the table of settings: every key from every source, applied or refused by name
 mod setup_again; // dependencies that the model adds, installed on its request
 mod sparse; // sparse checkouts: what the sandbox has, and that everything else is in the commit as it was
+mod shared_limits; // a rate limit that one worker is told holds the others
 mod stops; // budgets, failures and crashes of the agent loop
 mod store; // the fleet's database, SQLite and PostgreSQL
 mod submodules; // submodules: what the sandbox has of them, with which token they are fetched, what is not obeyed
@@ -141,6 +144,7 @@ mod unprepared; // real projects with real bugs: setup and checks found, depende
 mod upgrades; // newer state and older programs, runs across an upgrade, names that settings had before
 mod verification; // the repository's checks in whole runs: found, run, read test by test, told and judged
 mod watch; // `watch`: a run in the terminal by its journal
+mod web_search; // searching the web: engines on every wire, providers' own, hosts, engines that answer nonsense
 mod wires; // the protocols without a network: streams to replies
 mod workflows; // the Action and the workflows: linted, and the Action's steps run for real
 

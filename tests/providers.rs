@@ -101,6 +101,7 @@ pub(crate) fn word(outcome: &Result<Reply, ProviderError>) -> String {
         Err(ProviderError::RateLimited { .. }) => "RateLimited".to_owned(),
         Err(ProviderError::Quota { .. }) => "Quota".to_owned(),
         Err(ProviderError::Authentication { .. }) => "Authentication".to_owned(),
+        Err(ProviderError::SignIn { .. }) => "SignIn".to_owned(),
         Err(ProviderError::ContextOverflow { .. }) => "ContextOverflow".to_owned(),
         Err(ProviderError::Filtered { .. }) => "Filtered".to_owned(),
         Err(ProviderError::Unavailable { .. }) => "Unavailable".to_owned(),

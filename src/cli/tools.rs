@@ -8,16 +8,18 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Mode;
 use patchwright_config::flags::{Common, WireName};
-use patchwright_provider::hosted;
+use patchwright_provider::http;
 use patchwright_provider::wire;
 use patchwright_provider::{Request, ToolChoice};
 use patchwright_sandbox::egress::Egress;
 use patchwright_task::world;
 use patchwright_tools::custom;
 use patchwright_tools::host::web_fetch::WebFetch;
+use patchwright_tools::host::web_search::{SearchEngine, WebSearch};
 use patchwright_tools::registry::ToolSet;
 use patchwright_tools::requirement::Available;
 
@@ -72,11 +74,19 @@ pub fn run(args: &ToolsArgs, today: &str, tell: &dyn Fn(&str)) -> Result<String>
     for note in model.notes(today) {
         tell(&note);
     }
-    let hosted = hosted::declarations(&config.hosted_tools, model.wire)?;
+    let hosted = config.hosted_tools(&model)?;
     let tools = ToolSet::for_run(&model, Mode::Execute, &hosted)?;
     let mut extras = custom::tools(&config.tools);
     if let Some(egress) = Egress::new(&config.allow_hosts)? {
         extras.push(Arc::new(WebFetch::new(egress.hosts())));
+    }
+    // What is sent to the engine does not matter here, and its variables may not be set.
+    let mut nameless = config.clone();
+    nameless.web_search.headers.clear();
+    if let Some(engine) = SearchEngine::find(&nameless, &Env::default(), &http::client()?)?
+        && let Some(search) = WebSearch::new(&engine, &config, &model)
+    {
+        extras.push(Arc::new(search));
     }
     let tools = tools.offered(&model, &config.tools, &Available::of(&config), extras)?;
     for note in tools.notes() {

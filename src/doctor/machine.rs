@@ -1,13 +1,10 @@
-//! This machine: the sandbox and what it can enforce, the state folder, the model's key.
+//! This machine: the sandbox and what it can enforce, the state folder.
 
-use super::{Finding, database, sandboxes};
-use patchwright_base::clock::Clock;
+use super::{Finding, database, model, sandboxes};
 use patchwright_base::env::Env;
-use patchwright_base::error::{Failure, Hint};
+use patchwright_base::error::Hint;
 use patchwright_config::flags::Common;
 use patchwright_config::{Config, SandboxChoice};
-use patchwright_provider::endpoint::Endpoint;
-use patchwright_provider::wire;
 use patchwright_sandbox::docker::DockerSandbox;
 use patchwright_sandbox::local::LocalSandbox;
 use patchwright_sandbox::{PreparedImage, Sandbox, SandboxSpec};
@@ -34,11 +31,11 @@ pub async fn check(config: &Config, common: &Common, env: &Env) -> Vec<Finding> 
         findings.extend(database::check(env, &state).await);
         findings.extend(local(config, &state).await);
     }
-    findings.extend(model(config, env));
+    findings.extend(model::check(config, env).await);
     findings
 }
 
-fn fix(hints: &[Hint]) -> String {
+pub(super) fn fix(hints: &[Hint]) -> String {
     hints.first().map_or_else(|| "see the message".to_owned(), Hint::to_string)
 }
 
@@ -101,47 +98,4 @@ async fn local(config: &Config, state: &std::path::Path) -> Vec<Finding> {
 fn kernel() -> String {
     let release = fs_err::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!("kernel {}", release.trim())
-}
-
-/// Which model is asked how, where and with which key. Asks nobody.
-fn model(config: &Config, env: &Env) -> Vec<Finding> {
-    let broken = |what: &str, failure: &Failure| {
-        Finding::broken(what, &failure.message, fix(&failure.hints))
-    };
-    let model = match world::model(config) {
-        Ok(model) => model,
-        Err(failure) => return vec![broken("model", &failure)],
-    };
-    let known = if model.assumed { " (not in the catalogue; family defaults)" } else { "" };
-    let (slug, wire) = (&model.slug, wire::word(model.wire));
-    let mut findings = vec![Finding::fine(
-        "model",
-        format!(
-            "{slug}{known}, wire: {wire}, tools: {}, context {} tokens",
-            model.profile, model.context_window
-        ),
-    )];
-    if let Ok(clock) = Clock::new(env) {
-        let notes = model.notes(&clock.now().format("%Y-%m-%d").to_string());
-        findings.extend(notes.into_iter().map(|note| Finding::note("model", note, None)));
-    }
-    if model.provider == "scripted" {
-        return findings;
-    }
-    let endpoint = match Endpoint::locate(config.base_url.as_deref(), &model, env) {
-        Ok(endpoint) => endpoint,
-        Err(failure) => {
-            findings.push(broken("model endpoint", &failure));
-            return findings;
-        }
-    };
-    let mut address = endpoint.url(model.wire, &model.slug);
-    address.set_query(None);
-    findings.push(Finding::fine("model endpoint", address.to_string()));
-    findings.push(match (endpoint.check(&model, env), endpoint.key()) {
-        (Err(failure), _) => broken("model key", &failure),
-        (Ok(()), Some(key)) => Finding::fine("model key", format!("`{}` is set", key.name)),
-        (Ok(()), None) => Finding::note("model key", "none is set, none is sent", None),
-    });
-    findings
 }

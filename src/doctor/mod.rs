@@ -5,6 +5,7 @@ mod concurrency;
 mod database;
 pub mod forge;
 pub mod machine;
+mod model;
 pub mod sandboxes;
 pub mod workflow;
 

@@ -110,6 +110,7 @@ fn cause(stop: &StopKind) -> Option<String> {
             err @ (ProviderError::RateLimited { .. }
             | ProviderError::Quota { .. }
             | ProviderError::Authentication { .. }
+            | ProviderError::SignIn { .. }
             | ProviderError::Unavailable { .. }),
         ) => Some(err.to_string()),
         _ => None,

@@ -26,9 +26,12 @@ pub const SECRET_NAMES: &[&str] = &[
     "ANTHROPIC_AUTH_TOKEN",
     "AZURE_OPENAI_API_KEY",
     "AZURE_OPENAI_AD_TOKEN",
+    "AZURE_CLIENT_SECRET",
+    "IDENTITY_HEADER",
     "AWS_BEARER_TOKEN_BEDROCK",
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN",
     "GOOGLE_OAUTH_ACCESS_TOKEN",
     "CLOUDSDK_AUTH_ACCESS_TOKEN",
     "GEMINI_API_KEY",
@@ -52,6 +55,16 @@ const HEADERS: &[&str] = &[
     "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
     "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
     "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
+];
+
+/// Secrets by which programs sign in at clouds.
+const FOR_KEY_COMMANDS: &[&str] = &[
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+    "AZURE_CLIENT_SECRET",
+    "IDENTITY_HEADER",
+    "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
 ];
 
 const DATABASE_URL: &str = "DATABASE_URL";
@@ -251,6 +264,26 @@ impl Env {
                 Some(parts) => found.extend(parts.into_iter().map(|it| (name.clone(), it.into()))),
             }
         }
+        found
+    }
+
+    /// The variables whose names begin so.
+    pub fn beginning_with(&self, start: &str) -> BTreeMap<String, String> {
+        let mut found = self.values.clone();
+        found.retain(|name, value| name.starts_with(start) && !value.is_empty());
+        found
+    }
+
+    /// What the operator's own programs that print keys get: everything but the secrets that are for
+    /// Patchwright alone. Those that clouds and Actions give are what such a program signs in with.
+    pub fn for_key_commands(&self) -> BTreeMap<String, String> {
+        let is_for_us = |name: &str| {
+            name.starts_with("PATCHWRIGHT_")
+                || name == DATABASE_URL
+                || (SECRET_NAMES.contains(&name) && !FOR_KEY_COMMANDS.contains(&name))
+        };
+        let mut found = self.values.clone();
+        found.retain(|name, _| !is_for_us(name));
         found
     }
 

@@ -29,6 +29,9 @@ pub(super) fn check(file: &File) -> Result<(), String> {
     if file.mcp.as_ref().is_some_and(|servers| servers.len() > MOST_SERVERS) {
         return Err(format!("`mcp` has more than {MOST_SERVERS} servers"));
     }
+    if let Some(search) = &file.web_search {
+        search.check()?;
+    }
     for (name, server) in file.mcp.iter().flatten() {
         self::server(name, server)?;
     }

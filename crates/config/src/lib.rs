@@ -23,6 +23,7 @@ pub mod rules;
 pub mod settings;
 pub mod table;
 pub mod tools;
+pub mod web_search;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -35,7 +36,7 @@ use patchwright_ecosystems::registries;
 use patchwright_ecosystems::services::Service;
 use patchwright_policy::Policy;
 use patchwright_provider::catalogue::Fields;
-use patchwright_provider::endpoint;
+use patchwright_provider::endpoint::{self, EndpointSettings};
 use patchwright_provider::item::Wire;
 use patchwright_sandbox::ContainerLimits;
 use patchwright_sandbox::docker::WarmLimits;
@@ -78,6 +79,9 @@ pub struct Config {
     /// Changes and additions to the catalogue, by what is written after `--model`.
     #[serde(default)]
     pub models: BTreeMap<String, Fields>,
+    /// What requests to endpoints have besides, by provider or base URL. Secrets are references.
+    #[serde(default)]
+    pub endpoints: BTreeMap<String, EndpointSettings>,
     pub sandbox: SandboxChoice,
     pub image: Option<String>,
     /// Globs of images that repositories may name; see [`patchwright_sandbox::image::permission`].
@@ -100,6 +104,9 @@ pub struct Config {
     /// everything below one. None: no network.
     #[serde(default)]
     pub allow_hosts: Vec<String>,
+    /// Searching the web; nobody does when absent.
+    #[serde(default)]
+    pub web_search: web_search::WebSearch,
     /// Tools beyond the profile's, and what surrounds calls.
     #[serde(default)]
     pub tools: tools::Tools,
@@ -156,6 +163,7 @@ impl Config {
             model: &self.model,
             base_url: self.base_url.as_deref(),
             hosted_tools: &self.hosted_tools,
+            endpoints: &self.endpoints,
         }
     }
 

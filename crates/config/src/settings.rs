@@ -28,6 +28,7 @@ use patchwright_base::duration::parse_duration;
 use patchwright_ecosystems::services::Service;
 use patchwright_forge::ReviewEvent;
 use patchwright_provider::catalogue::Fields;
+use patchwright_provider::endpoint::EndpointSettings;
 use patchwright_provider::item::Wire;
 use patchwright_review::finding::Priority;
 
@@ -39,6 +40,7 @@ use crate::review::{PathInstructions, Threshold};
 use crate::rules::{self, Rule, Wished};
 use crate::table::{self, Input, Setting, concat_path};
 use crate::tools::{CustomTool, Hook, McpServer};
+use crate::web_search::WebSearch;
 use crate::{Config, Mode, Personality, SandboxChoice, Source, read};
 
 /// The shortest time that a limit can be: with less, every run would end as it begins.
@@ -226,8 +228,16 @@ publishing! {
         /// the provider stores replies, and requests add to the last one; see [below](#stored-replies)
         stateful: bool => stateful, Operator;
 
+        /// searching the web; see [below](#web-search)
+        web_search: WebSearch => web_search, Operator
+            default "off";
+
         /// changes and additions to the catalogue; see [endpoints](endpoints.md)
         models: BTreeMap<String, Fields> => models, Operator;
+
+        /// headers, query parameters and key commands of endpoints, by provider or base URL; see
+        /// [identity](identity.md)
+        endpoints: BTreeMap<String, EndpointSettings> => endpoints, Operator;
 
         /// where commands run: `docker` or `local`
         sandbox: SandboxChoice as (skip) => sandbox, Operator

@@ -136,6 +136,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "tools/view_image.md",
     "tools/wait.md",
     "tools/web_fetch.md",
+    "tools/web_search.md",
     "tools/withdraw_finding.md",
     "tools/write_file.md",
     "tools/write_stdin.md",

@@ -6,9 +6,11 @@
 //! `generateContent` reference for Vertex AI, Anthropic's "Claude on Vertex AI".
 
 mod choose;
+mod extras;
 mod keys;
 
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, header};
 use secrecy::{ExposeSecret, SecretString};
@@ -17,11 +19,13 @@ use serde_json::value::RawValue;
 use url::Url;
 
 use super::http::anthropic;
+use super::identity::Identity;
 use super::item::Wire;
 use super::wire;
 use patchwright_base::error::{Failure, Result};
 
 pub use self::choose::{OWN_KEY, Wanted, open};
+pub use self::extras::{EndpointSettings, Extras, filled, is_address};
 pub use self::keys::KeyOwner;
 
 /// The version of the Messages protocol that Vertex AI wants in the body.
@@ -38,6 +42,12 @@ pub struct Endpoint {
     key: Option<Key>,
     /// Keys that are used when that one cannot be.
     spare: Vec<Key>,
+    /// Where credentials are fetched, when there is no key.
+    identity: Option<Arc<Identity>>,
+    /// How those are sent.
+    sent: Sent,
+    /// What the operator adds to every request.
+    extras: Extras,
 }
 
 /// A key and how it is sent.
@@ -94,7 +104,15 @@ impl Endpoint {
             return Err(invalid("it contains a user name or password"));
         }
         key.iter().try_for_each(sendable)?;
-        Ok(Endpoint { base, route, key, spare: Vec::new() })
+        Ok(Endpoint {
+            base,
+            route,
+            key,
+            spare: Vec::new(),
+            identity: None,
+            sent: Sent::Bearer,
+            extras: Extras::default(),
+        })
     }
 
     /// With keys that are used in this order when the first one cannot be.
@@ -132,6 +150,27 @@ impl Endpoint {
         shown.as_str().trim_end_matches('/').to_owned()
     }
 
+    /// The same without keys: credentials are fetched when they are needed.
+    #[must_use]
+    pub fn with_identity(self, identity: Arc<Identity>, sent: Sent) -> Endpoint {
+        Endpoint { key: None, spare: Vec::new(), identity: Some(identity), sent, ..self }
+    }
+
+    /// How tokens that were fetched are sent.
+    pub fn sent(&self) -> Sent {
+        self.sent
+    }
+
+    /// Where credentials are fetched, when no variable holds a key.
+    pub fn identity(&self) -> Option<&Arc<Identity>> {
+        self.identity.as_ref()
+    }
+
+    /// What the operator adds to every request.
+    pub fn extras(&self) -> &Extras {
+        &self.extras
+    }
+
     /// The key that is sent.
     pub fn key(&self) -> Option<&Key> {
         self.key.as_ref()
@@ -163,6 +202,9 @@ impl Endpoint {
         // Without it the API streams one JSON array instead of events.
         if wire == Wire::Gemini && !url.query_pairs().any(|(name, _)| name == "alt") {
             url.query_pairs_mut().append_pair("alt", "sse");
+        }
+        for (name, value) in &self.extras.query {
+            replace_parameter(&mut url, name, value.expose_secret());
         }
         url
     }
@@ -197,7 +239,23 @@ impl Endpoint {
 
     /// The header with the key, if there is one.
     pub fn key_header(&self, wire: Wire) -> Option<(HeaderName, HeaderValue)> {
-        let key = self.key.as_ref()?;
+        self.key.as_ref().and_then(|key| key.header(wire))
+    }
+
+    /// The body as this endpoint wants it. Fields keep their order and their bytes, so a body that
+    /// begins like the one before still does.
+    pub fn body(&self, wire: Wire, body: Vec<u8>) -> Vec<u8> {
+        match (&self.route, wire) {
+            (Route::Publishers, Wire::Messages) => vertex_messages(&body).unwrap_or(body),
+            _ => body,
+        }
+    }
+}
+
+impl Key {
+    /// The header that it is sent in; `None` when it cannot be one.
+    pub(crate) fn header(&self, wire: Wire) -> Option<(HeaderName, HeaderValue)> {
+        let key = self;
         let is_openai = matches!(wire, Wire::Responses | Wire::Chat);
         let (name, value) = match (key.sent, wire) {
             (Sent::AzureKey, _) if is_openai => {
@@ -213,18 +271,17 @@ impl Endpoint {
             (_, Wire::Messages) => (HeaderName::from_static("x-api-key"), bare(&key.value)),
             (_, Wire::Gemini) => (HeaderName::from_static("x-goog-api-key"), bare(&key.value)),
         };
-        // `new` checked that the key can be a header value.
+        // Keys of variables were checked when the endpoint was made.
         Some((name, value.ok()?))
     }
+}
 
-    /// The body as this endpoint wants it. Fields keep their order and their bytes, so a body that
-    /// begins like the one before still does.
-    pub fn body(&self, wire: Wire, body: Vec<u8>) -> Vec<u8> {
-        match (&self.route, wire) {
-            (Route::Publishers, Wire::Messages) => vertex_messages(&body).unwrap_or(body),
-            _ => body,
-        }
-    }
+/// A parameter with this value alone.
+fn replace_parameter(url: &mut Url, name: &str, value: &str) {
+    let others: Vec<(String, String)> =
+        url.query_pairs().into_owned().filter(|(other, _)| other != name).collect();
+    let mut pairs = url.query_pairs_mut();
+    pairs.clear().extend_pairs(others).append_pair(name, value);
 }
 
 /// The model is in the path, and the version is a field instead of a header.

@@ -18,6 +18,7 @@ pub(super) fn hint(at: &Endpoint, model: &Model, fault: &Fault) -> Option<String
     let said = fault.message.to_ascii_lowercase();
     match fault.kind {
         FaultKind::Authentication => Some(authentication(at, model)),
+        FaultKind::SignIn => at.identity().map(|identity| identity.hint()),
         // Google answers 400 for an invalid key.
         FaultKind::Rejected(400) if said.contains("api key not valid") => {
             Some(authentication(at, model))
@@ -48,6 +49,9 @@ pub(super) fn hint(at: &Endpoint, model: &Model, fault: &Fault) -> Option<String
 /// 401 and 403: whose key was sent.
 fn authentication(at: &Endpoint, model: &Model) -> String {
     let slug = &model.slug;
+    if let Some(identity) = at.identity() {
+        return format!("it was asked with {}: {}", identity.name(), identity.hint());
+    }
     let Some(key) = at.key() else {
         return "no key was sent: set the provider's variable, or `PATCHWRIGHT_API_KEY`".to_owned();
     };

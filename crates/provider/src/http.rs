@@ -7,11 +7,13 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, header};
+use chrono::{DateTime, Utc};
+use http::HeaderValue;
 use reqwest::{Client, redirect};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{sleep, timeout};
@@ -22,30 +24,47 @@ use super::catalogue::Model;
 use super::endpoint::{Endpoint, Key, Route, Sent};
 use super::explain;
 use super::hosted::{self, Secrets};
-use super::item::{Content, Item, Usage, Wire, carried_over};
+use super::identity::Minted;
+use super::item::{Content, Item, Usage, carried_over};
 use super::retry::{self, Policy};
+use super::shared_limits::SharedLimits;
 use super::wire;
 use super::wire::fault::{Fault, FaultKind};
 use super::{OnProgress, Progress, Provider, ProviderError, Reply, Request};
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::redact::Redactor;
 use patchwright_base::roots;
 
 mod accounts;
 mod answer;
 pub(super) mod anthropic;
+mod authorized;
 mod clean;
+mod socket;
+
+pub(super) use self::answer::transport_fault;
 
 /// How long to wait for a connection.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How OpenAI's own client asks for a lighter form of the protocol. For users whose service wants it.
-const RESPONSES_LITE: &str = "x-openai-internal-codex-responses-lite";
 
 /// The one HTTP client of the process: rustls, the system's proxies, the system's roots (or those
 /// of `SSL_CERT_FILE` and `SSL_CERT_DIR`) and the bundled Mozilla roots, so that it works in an image
 /// without certificates. It follows no redirects, because a redirect would take credentials along.
 pub fn client() -> Result<Client> {
     roots::build(builder)
+        .map_err(|err| Failure::machine("cannot set up the HTTP client").caused_by(err))
+}
+
+/// The same without the system's proxies, for services of the own machine.
+pub(super) fn direct_client() -> Result<Client> {
+    roots::build(|| builder().no_proxy())
+        .map_err(|err| Failure::machine("cannot set up the HTTP client").caused_by(err))
+}
+
+/// The same for connections that are upgraded, which the second version of HTTP does in no way that
+/// servers have.
+fn upgrading_client() -> Result<Client> {
+    roots::build(|| builder().http1_only())
         .map_err(|err| Failure::machine("cannot set up the HTTP client").caused_by(err))
 }
 
@@ -91,6 +110,8 @@ pub struct HttpProvider {
     policy: Policy,
     deadlines: Deadlines,
     accounts: Accounts,
+    /// With other processes, where they have the same keys.
+    limits: OnceLock<SharedLimits>,
     /// Of conversations, by their keys, how many items the provider has sealed for another account.
     sealed: parking_lot::Mutex<HashMap<String, usize>>,
 }
@@ -116,6 +137,7 @@ impl HttpProvider {
             client,
             policy: Policy::default(),
             deadlines: Deadlines::default(),
+            limits: OnceLock::new(),
             sealed: parking_lot::Mutex::default(),
         }
     }
@@ -153,38 +175,27 @@ impl HttpProvider {
         &self.shown
     }
 
-    fn headers(&self, model: &Model, account: &Account) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
-        // A compressed answer can be a bomb, and a stream of small events gains nothing.
-        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        if model.wire == Wire::Messages {
-            let key = account.endpoint.key().map(|key| &key.value);
-            anthropic::add(&mut headers, model, &self.anthropic_version, key);
-        }
-        if model.responses_lite && model.wire == Wire::Responses {
-            headers.insert(RESPONSES_LITE, HeaderValue::from_static("true"));
-        }
-        if let Some((name, value)) = account.endpoint.key_header(model.wire) {
-            headers.insert(name, value);
-        }
-        headers
-    }
-
-    /// One request and its answer. `spent` learns what a broken attempt may have cost.
+    /// One request and its answer. `spent` learns what a broken attempt may have cost, `signed_in` when its
+    /// credentials were fetched.
     async fn attempt(
         &self,
         account: &Account,
         prepared: &PreparedRequest<'_>,
         progress: OnProgress<'_>,
         spent: &mut Usage,
+        signed_in: &mut Option<DateTime<Utc>>,
     ) -> Result<Reply, Fault> {
+        if let Some(ended) = self.over_socket(account, prepared, progress, spent).await {
+            return ended;
+        }
         let wire = prepared.model.wire;
+        let (headers, asked) =
+            self.headers(account, prepared.model, &prepared.url, &prepared.body).await?;
+        *signed_in = asked;
         let sending = self
             .client
             .post(prepared.url.clone())
-            .headers(self.headers(prepared.model, account))
+            .headers(headers)
             .body(prepared.body.clone())
             .send();
         let response = match timeout(self.deadlines.idle, sending).await {
@@ -250,19 +261,35 @@ impl HttpProvider {
         let left = || deadline.saturating_duration_since(Instant::now());
         let mut retries = prepared.policy.begin();
         let mut moves = 1;
+        let mut has_renewed = false;
         loop {
             let Some(account) = self.accounts.next() else { return Err(self.too_late()) };
             // Other runs may close the gate again and again.
-            if timeout(left(), account.open()).await.is_err() {
+            let opening = async {
+                account.open().await;
+                account.open_to_all(self.limits.get()).await;
+            };
+            if timeout(left(), opening).await.is_err() {
                 return Err(self.too_late());
             }
             let began = Instant::now();
-            let attempt = self.attempt(account, prepared, progress, spent);
+            let mut signed_in = None;
+            let attempt = self.attempt(account, prepared, progress, spent, &mut signed_in);
             let fault = match timeout(left(), attempt).await {
                 Ok(Ok(reply)) => return Ok(reply),
                 Ok(Err(fault)) => self.clean(&fault),
                 Err(_) => return Err(self.too_late()),
             };
+            // Tokens are revoked, and roles change, before their time.
+            if fault.kind == FaultKind::Authentication
+                && !has_renewed
+                && account.renew(signed_in).await
+            {
+                has_renewed = true;
+                let why = format!("{}; credentials are fetched anew", fault.message);
+                progress(Progress::Retrying { attempt: 2, wait: Duration::ZERO, why: &why });
+                continue;
+            }
             if self.accounts.can_move_on(account, &fault, self.policy.scale)
                 && moves < self.accounts.count()
             {
@@ -279,6 +306,7 @@ impl HttpProvider {
             // The limit belongs to the account, so other runs of this process wait as well.
             if fault.kind == FaultKind::RateLimited {
                 account.close(real);
+                account.close_to_all(self.limits.get(), real).await;
             }
             let attempt = retries.attempts();
             tracing::warn!(endpoint = %self.shown, attempt, ?wait, why = %fault.message, "retrying");
@@ -292,6 +320,7 @@ impl HttpProvider {
         let wire = request.model.wire;
         let body = wire::encode(wire, request);
         let prepared = PreparedRequest {
+            request,
             model: request.model,
             url: self.endpoint.url(wire, &request.model.slug),
             body: Bytes::from(self.endpoint.body(wire, body)),
@@ -319,7 +348,21 @@ impl HttpProvider {
     fn clean(&self, fault: &Fault) -> Fault {
         let keys = self.endpoint.keys().map(|key| &key.value);
         let keys = keys.chain(self.secrets.values()).map(ExposeSecret::expose_secret);
-        Fault { message: clean::message(&fault.message, keys), ..fault.clone() }
+        // Keys that were fetched, and what the operator adds, are known to every redactor.
+        let message = Redactor::default().redact(&fault.message);
+        Fault { message: clean::message(&message, keys), ..fault.clone() }
+    }
+
+    /// Fetches credentials, where the endpoint has no key of a variable, and says when they end.
+    ///
+    /// # Errors
+    /// When there are none to be had, as a request would fail with.
+    pub async fn sign_in(&self, model: &Model) -> Result<Option<Minted>, ProviderError> {
+        let Some(identity) = self.endpoint.identity() else { return Ok(None) };
+        match identity.current(&self.client).await {
+            Ok(minted) => Ok(Some(minted)),
+            Err(fault) => Err(self.error(model, &fault)),
+        }
     }
 
     fn error(&self, model: &Model, fault: &Fault) -> ProviderError {
@@ -341,6 +384,7 @@ impl HttpProvider {
             | FaultKind::Untrusted => ProviderError::Unavailable { endpoint, message, hint },
             FaultKind::Quota => ProviderError::Quota { endpoint, message },
             FaultKind::Authentication => ProviderError::Authentication { endpoint, message, hint },
+            FaultKind::SignIn => ProviderError::SignIn { endpoint, message, hint },
             FaultKind::ContextOverflow => ProviderError::ContextOverflow { message },
             FaultKind::Filtered => ProviderError::Filtered { endpoint, message },
             FaultKind::Rejected(status) => {
@@ -356,6 +400,7 @@ impl HttpProvider {
 
 /// What is the same for every attempt.
 struct PreparedRequest<'a> {
+    request: &'a Request<'a>,
     model: &'a Model,
     url: Url,
     body: Bytes,
@@ -364,6 +409,11 @@ struct PreparedRequest<'a> {
 
 #[async_trait]
 impl Provider for HttpProvider {
+    fn share_limits(&self, limits: &SharedLimits) {
+        // Who shares them already goes on as before.
+        let _ = self.limits.set(limits.clone());
+    }
+
     async fn reply(
         &self,
         request: &Request<'_>,

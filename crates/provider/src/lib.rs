@@ -9,11 +9,13 @@ pub mod endpoint;
 mod explain;
 pub mod hosted;
 pub mod http;
+pub mod identity;
 pub mod item;
 pub mod output;
 pub mod retry;
 pub mod scripted;
 mod shape;
+pub mod shared_limits;
 pub mod sse;
 pub mod wire;
 
@@ -25,6 +27,7 @@ use serde_json::Value;
 
 use self::catalogue::Model;
 use self::item::{Item, StopReason, Usage};
+use self::shared_limits::SharedLimits;
 use patchwright_base::error::{Failure, Outage, OutageCause, Service};
 
 /// Receives text as it streams in, and retries. It must not block.
@@ -46,6 +49,9 @@ pub trait Provider: Send + Sync {
     /// A run, or a sub-agent of it, goes on after `replies` replies that it has already: prepared
     /// replies start there. A live model reads the history and needs no word.
     fn resume_at(&self, _agent: Option<&str>, _replies: usize) {}
+
+    /// Rate limits are shared with other processes from now on. Prepared replies have none.
+    fn share_limits(&self, _limits: &SharedLimits) {}
 }
 
 /// One request. Building it twice from the same parts gives the same bytes.
@@ -179,6 +185,9 @@ pub enum ProviderError {
     /// 401 or 403. Here and below, `hint` names the setting to change where that is known.
     #[error("{endpoint} refuses the key: {message}")]
     Authentication { endpoint: String, message: String, hint: Option<String> },
+    /// Credentials for the endpoint could not be fetched.
+    #[error("cannot sign in for {endpoint}: {message}")]
+    SignIn { endpoint: String, message: String, hint: Option<String> },
     /// The history no longer fits the model's context window.
     #[error("the conversation exceeds the context window: {message}")]
     ContextOverflow { message: String },
@@ -216,6 +225,7 @@ impl From<ProviderError> for Failure {
     fn from(err: ProviderError) -> Failure {
         let hint = match &err {
             ProviderError::Authentication { hint: Some(hint), .. }
+            | ProviderError::SignIn { hint: Some(hint), .. }
             | ProviderError::Unavailable { hint: Some(hint), .. }
             | ProviderError::Rejected { hint: Some(hint), .. }
             | ProviderError::Malformed { hint: Some(hint), .. } => hint.clone(),
@@ -230,6 +240,7 @@ impl From<ProviderError> for Failure {
             ProviderError::Authentication { .. } => {
                 "check that the key is the provider's own (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, `GEMINI_API_KEY`) and may use this model".to_owned()
             }
+            ProviderError::SignIn { .. } => "check the credentials of the environment".to_owned(),
             ProviderError::ContextOverflow { .. } => {
                 "choose a model with a larger context window, or a smaller task".to_owned()
             }

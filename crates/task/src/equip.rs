@@ -17,6 +17,7 @@ use patchwright_tools::custom;
 use patchwright_tools::dynamic::DynamicTool;
 use patchwright_tools::host::install_dependencies::InstallDependencies;
 use patchwright_tools::host::web_fetch::WebFetch;
+use patchwright_tools::host::web_search::WebSearch;
 use patchwright_tools::mcp::Opened;
 use patchwright_tools::registry::ToolSet;
 use patchwright_tools::requirement::Available;
@@ -39,6 +40,9 @@ pub(super) async fn equip(
     let tools = brief::tools(run)?;
     let present = present(config, client, &tools).await?;
     let mut extras = extras(&services, opened);
+    let search = run.world.search.as_ref();
+    let search = search.and_then(|it| WebSearch::new(it, config, &run.world.model));
+    extras.extend(search.map(|tool| Arc::new(tool) as Arc<dyn DynamicTool>));
     extras.extend(installing.map(|tool| tool as Arc<dyn DynamicTool>));
     let tools = tools.offered(&run.world.model, &config.tools, &present, extras)?;
     environment(config, client).await?;

@@ -2,6 +2,8 @@
 //! attempts, and the judge of these. Each is written `MODEL`, or `MODEL@URL` for a server of one's own, and is asked
 //! at its own provider, with that provider's key.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::brief::Brief;
@@ -13,8 +15,8 @@ use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
 use patchwright_provider::catalogue::{Catalogue, Model};
-use patchwright_provider::endpoint::{self, OWN_KEY, Wanted};
-use patchwright_provider::{Provider, ToolDeclaration, hosted};
+use patchwright_provider::endpoint::{self, Endpoint, EndpointSettings, OWN_KEY, Wanted};
+use patchwright_provider::{Provider, ToolDeclaration};
 use patchwright_sandbox::client::Client;
 use patchwright_tools::profile;
 use patchwright_tools::registry::ToolSet;
@@ -60,19 +62,10 @@ impl OtherModels {
         env: &Env,
         http: &reqwest::Client,
     ) -> Result<OtherModels> {
+        let addressed = addressed(config);
         OtherModels::with(config, own, &|key, name, model| {
-            let (spec, url) = parts(name);
-            // Where a model of the same provider is asked, the others are too.
-            let own_url = config.base_url.as_deref().filter(|_| model.provider == own.provider);
-            let is_elsewhere = url.is_some() || model.provider != own.provider;
-            let wanted = Wanted {
-                model: spec,
-                base_url: url.or(own_url),
-                hosted_tools: &config.hosted_tools,
-            };
-            // That key is one for the run's own model, whatever its provider.
-            let without = is_elsewhere.then(|| env.clone().with(OWN_KEY, ""));
-            endpoint::open(wanted, model, without.as_ref().unwrap_or(env), http)
+            let asked = Asked::of(config, own, name, model, &addressed, env);
+            endpoint::open(asked.wanted, model, &asked.env, http)
                 .map_err(|failure| asked_for(failure, key, name))
         })
     }
@@ -105,6 +98,68 @@ impl OtherModels {
     }
 }
 
+/// Where the models of `fallback-models` are asked, each by its name.
+///
+/// # Errors
+/// When the list is wrong; what is wrong with one endpoint stands in its place.
+pub fn endpoints(
+    config: &Config,
+    own: &Model,
+    env: &Env,
+) -> Result<Vec<(String, Model, Result<Endpoint>)>> {
+    let addressed = addressed(config);
+    let endpoint = |(name, model): (String, Model)| {
+        let asked = Asked::of(config, own, &name, &model, &addressed, env);
+        let endpoint = Endpoint::wanted(asked.wanted, &model, &asked.env)
+            .and_then(|endpoint| endpoint.check(&model, &asked.env).map(|()| endpoint));
+        (name, model, endpoint)
+    };
+    Ok(resolved(config)?.into_iter().map(endpoint).collect())
+}
+
+/// How one of them is asked.
+struct Asked<'a> {
+    wanted: Wanted<'a>,
+    env: Cow<'a, Env>,
+}
+
+impl<'a> Asked<'a> {
+    fn of(
+        config: &'a Config,
+        own: &Model,
+        name: &'a str,
+        model: &Model,
+        addressed: &'a BTreeMap<String, EndpointSettings>,
+        env: &'a Env,
+    ) -> Asked<'a> {
+        let (spec, url) = parts(name);
+        // Where a model of the same provider is asked, the others are too.
+        let own_url = config.base_url.as_deref().filter(|_| model.provider == own.provider);
+        let wanted = Wanted {
+            model: spec,
+            base_url: url.or(own_url),
+            hosted_tools: &config.hosted_tools,
+            // What is meant for a provider is sent to no server of the user's own.
+            endpoints: if url.is_some() { addressed } else { &config.endpoints },
+        };
+        // That key is one for the run's own model, whatever its provider.
+        let is_elsewhere = url.is_some() || model.provider != own.provider;
+        let env = if is_elsewhere {
+            Cow::Owned(env.clone().with(OWN_KEY, ""))
+        } else {
+            Cow::Borrowed(env)
+        };
+        Asked { wanted, env }
+    }
+}
+
+/// What is said about endpoints by their addresses.
+fn addressed(config: &Config) -> BTreeMap<String, EndpointSettings> {
+    let mut addressed = config.endpoints.clone();
+    addressed.retain(|name, _| endpoint::is_address(name));
+    addressed
+}
+
 /// Opens the provider of a model that a setting names.
 type Opener<'a> = dyn Fn(&'static str, &str, &Model) -> Result<Arc<dyn Provider>> + 'a;
 
@@ -117,7 +172,7 @@ impl FallbackModel {
         provider: Arc<dyn Provider>,
     ) -> FallbackModel {
         let hosted_tools = if model.wire == own.wire {
-            hosted::declarations(&config.hosted_tools, model.wire).unwrap_or_default()
+            config.hosted_tools(&model).unwrap_or_default()
         } else {
             Vec::new()
         };

@@ -24,7 +24,7 @@ mod equip;
 pub mod event;
 pub mod events;
 mod failures;
-mod fallbacks;
+pub mod fallbacks;
 pub mod folder;
 mod fork;
 mod guard;

@@ -22,13 +22,13 @@ use patchwright_git::signing::SigningKey;
 use patchwright_git::transport::{Credentials, Remote};
 use patchwright_provider::catalogue::{self, Catalogue, Model};
 use patchwright_provider::endpoint;
-use patchwright_provider::hosted;
 use patchwright_provider::http;
 use patchwright_provider::item::Wire;
 use patchwright_provider::{Provider, ToolDeclaration};
 use patchwright_sandbox::Sandbox;
 use patchwright_sandbox::docker::DockerSandbox;
 use patchwright_sandbox::local::LocalSandbox;
+use patchwright_tools::host::web_search::SearchEngine;
 use patchwright_tools::mcp::headers::Headers;
 use patchwright_tools::profile::{self, Profile};
 use patchwright_tools::registry::ToolSet;
@@ -47,6 +47,8 @@ pub struct World {
     pub others: OtherModels,
     /// Tools that the model's provider runs.
     pub hosted_tools: Vec<ToolDeclaration>,
+    /// Where models search the web whose providers do not.
+    pub search: Option<Arc<SearchEngine>>,
     /// Of MCP servers over HTTP, with their secrets.
     pub mcp_headers: Headers,
     pub sandbox: Arc<dyn Sandbox>,
@@ -69,6 +71,7 @@ struct Models {
     provider: Arc<dyn Provider>,
     model: Model,
     others: OtherModels,
+    search: Option<Arc<SearchEngine>>,
 }
 
 impl Models {
@@ -76,7 +79,8 @@ impl Models {
         let model = model(config)?;
         let provider = endpoint::open(config.endpoint(), &model, env, http)?;
         let others = OtherModels::open(config, &model, env, http)?;
-        Ok(Models { provider, model, others })
+        let search = SearchEngine::find(config, env, http)?;
+        Ok(Models { provider, model, others, search })
     }
 }
 
@@ -113,7 +117,8 @@ impl World {
             forge: Some(forge),
             provider: endpoint::open(config.endpoint(), &model, env, &http)?,
             others: OtherModels::open(config, &model, env, &http)?,
-            hosted_tools: hosted::declarations(&config.hosted_tools, model.wire)?,
+            hosted_tools: config.hosted_tools(&model)?,
+            search: SearchEngine::find(config, env, &http)?,
             mcp_headers,
             model,
             sandbox,
@@ -154,7 +159,7 @@ impl World {
     ) -> Result<World> {
         let model = unchecked_model(config)?;
         let others = OtherModels::offline(config, &model, &provider)?;
-        let models = Models { provider, model, others };
+        let models = Models { provider, model, others, search: None };
         World::around(forge, models, config, common, env, http::client()?).await
     }
 
@@ -166,11 +171,11 @@ impl World {
         env: &Env,
         http: reqwest::Client,
     ) -> Result<World> {
-        let Models { provider, model, others } = models;
+        let Models { provider, model, others, search } = models;
         let state = state_dir(common, env)?;
         // A key that cannot be used is said before anything is asked of anybody.
         let signing_key = if forge.is_some() { signing::key(config, env)? } else { None };
-        let hosted_tools = hosted::declarations(&config.hosted_tools, model.wire)?;
+        let hosted_tools = config.hosted_tools(&model)?;
         let server = Url::parse(&env.github_server_url()).ok();
         Ok(World {
             forge,
@@ -180,6 +185,7 @@ impl World {
             sandbox: sandbox(config, env, &state, WARM_OF_ONE).await?,
             clock: Clock::new(env)?,
             hosted_tools,
+            search,
             mcp_headers: Headers::look_up(&config.mcp, env),
             redactor: Arc::new(Redactor::new(env.secrets())),
             setup_secrets: setup_secrets(env)?,

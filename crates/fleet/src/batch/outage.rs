@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
 use super::lease::HeldJob;
@@ -16,6 +17,7 @@ use crate::store::{CutOff, OutageTimes, Store, StoreResult};
 use patchwright_base::error::{Outage, OutageCause, Service};
 use patchwright_base::redact::Redactor;
 use patchwright_base::ui::Ui;
+use patchwright_provider::shared_limits::SharedLimits;
 use patchwright_provider::{OnProgress, Provider, ProviderError, Reply, Request};
 use patchwright_report::campaign as report;
 use patchwright_sandbox::docker::DockerSandbox;
@@ -210,6 +212,32 @@ impl Outages {
         }
     }
 
+    /// Limits of models' keys, which all processes keep that use the store. Where it cannot be used each goes by
+    /// what it was told itself.
+    fn limits(&self) -> SharedLimits {
+        let (asked, told) = (self.store.clone(), self.store.clone());
+        let ask = move |account: String| -> BoxFuture<'static, Duration> {
+            let store = asked.clone();
+            Box::pin(async move {
+                let closed = store.pace_closed_for(&account).await.unwrap_or_else(|err| {
+                    tracing::warn!(%err, "limits of others are not known");
+                    0
+                });
+                Duration::from_millis(closed.unsigned_abs()).min(LOOK)
+            })
+        };
+        let tell = move |account: String, wait: Duration| -> BoxFuture<'static, ()> {
+            let store = told.clone();
+            Box::pin(async move {
+                let wait = Millis::try_from(wait.as_millis()).unwrap_or(Millis::MAX);
+                if let Err(err) = store.close_pace(&account, wait).await {
+                    tracing::warn!(%err, "a limit could not be told to others");
+                }
+            })
+        };
+        SharedLimits::new(ask, tell)
+    }
+
     /// Docker on this machine does not answer: no other run can begin here.
     pub fn docker_is_away(&self, why: &str) {
         let mut known = self.known.lock();
@@ -280,6 +308,7 @@ impl LastRequest {
 pub fn observe(world: &mut World, outages: &Arc<Outages>, campaign: Option<&str>) -> LastRequest {
     let last = LastRequest::default();
     let observed = |inner: &Arc<dyn Provider>| -> Arc<dyn Provider> {
+        inner.share_limits(&outages.limits());
         Arc::new(ObservedProvider {
             inner: Arc::clone(inner),
             outages: Arc::clone(outages),

@@ -1,6 +1,7 @@
 //! From what an operator wants and the environment to the endpoint of a model. The names of variables are
 //! the vendors' own.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,12 +9,14 @@ use reqwest::Client;
 use secrecy::ExposeSecret;
 use serde_json::Value;
 
+use super::extras::{self, EndpointSettings};
 use super::keys::{KeyOwner, VARIABLES};
 use super::{Endpoint, Key, Route, Sent};
 use crate::Provider;
 use crate::catalogue::{self, Model};
 use crate::hosted;
 use crate::http::HttpProvider;
+use crate::identity::{self, Identity};
 use crate::item::Wire;
 use crate::retry::Policy;
 use crate::scripted::ScriptedProvider;
@@ -44,6 +47,8 @@ pub struct Wanted<'a> {
     pub base_url: Option<&'a str>,
     /// Tools that the provider runs, with references to environment variables in place of secrets.
     pub hosted_tools: &'a [Value],
+    /// What is said about endpoints, by provider or base URL.
+    pub endpoints: &'a BTreeMap<String, EndpointSettings>,
 }
 
 /// The provider of a model: prepared replies, or HTTP.
@@ -59,7 +64,8 @@ pub fn open(
     if let Some(file) = wanted.model.trim().strip_prefix("scripted:") {
         return Ok(Arc::new(ScriptedProvider::open(Path::new(file))?));
     }
-    let endpoint = Endpoint::find(wanted.base_url, model, env)?;
+    let endpoint = Endpoint::wanted(wanted, model, env)?;
+    endpoint.check(model, env)?;
     let policy = Policy { scale: env.time_scale(), ..Policy::default() };
     let mut provider = HttpProvider::at(endpoint, http.clone())
         .with_policy(policy)
@@ -82,17 +88,39 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// The endpoint of a model, with the key that there is.
+    /// The endpoint of a model as the operator wants it, with what authenticates there.
+    ///
+    /// # Errors
+    /// When a setting that it is made of is missing or wrong.
+    pub fn wanted(wanted: Wanted<'_>, model: &Model, env: &Env) -> Result<Endpoint> {
+        let mut endpoint = Endpoint::locate(wanted.base_url, model, env)?;
+        let settings = extras::settings_of(wanted.endpoints, &model.provider, &endpoint.base);
+        if let Some((name, settings)) = settings {
+            endpoint.extras = settings.resolved(name, env)?;
+        }
+        if let Some(command) = endpoint.extras.command.clone() {
+            let sent =
+                sources(model, endpoint.owner()).first().map_or(Sent::AsWire, |(_, sent)| *sent);
+            return Ok(endpoint.with_identity(Identity::by_command(command, env), sent));
+        }
+        Ok(endpoint)
+    }
+
+    /// The endpoint of a model, with the key that there is or the identity that the environment gives.
     ///
     /// # Errors
     /// When a setting that the address is made of is missing or wrong.
     pub fn locate(base_url: Option<&str>, model: &Model, env: &Env) -> Result<Endpoint> {
-        match model.provider.as_str() {
+        let endpoint = match model.provider.as_str() {
             "azure" => azure(base_url, model, env),
             "bedrock" => bedrock(base_url, model, env),
             "vertex" => vertex(base_url, model, env),
             _ => own(base_url, model, env),
-        }
+        }?;
+        Ok(match Identity::find(model, env).filter(|_| endpoint.key.is_none()) {
+            Some(identity) => endpoint.with_identity(identity, Sent::Bearer),
+            None => endpoint,
+        })
     }
 
     /// Refuses what cannot succeed: no key for a public service, another company's key, a model that
@@ -109,6 +137,9 @@ impl Endpoint {
                 owner.name()
             ))
             .hint(format!("write `{slug}` instead of `chat/{slug}`, without `--wire chat`")));
+        }
+        if self.identity.is_some() {
+            return Ok(());
         }
         let Some(key) = &self.key else {
             return Err(no_key(model, sources(model, Some(owner)), env));
@@ -298,11 +329,14 @@ fn no_key(model: &Model, wanted: &[(&str, Sent)], env: &Env) -> Failure {
             format!("set `{name}`, for example to the output of `gcloud auth print-access-token`")
         }
         "bedrock" => {
-            format!("set `{name}` to a Bedrock API key; requests are not signed with access keys")
+            format!(
+                "set `{name}` to a Bedrock API key, or let Patchwright sign with credentials of AWS"
+            )
         }
         _ => format!("set `{name}`"),
     };
-    let failure = Failure::provider(format!("no key for `{}`", model.slug)).hint(hint);
+    let mut failure = Failure::provider(format!("no key for `{}`", model.slug)).hint(hint);
+    failure = identity::missing(model, env).into_iter().fold(failure, Failure::hint);
     let is_wanted = |name: &str| wanted.iter().any(|(wanted, _)| *wanted == name);
     let others = VARIABLES.iter().filter(|(name, _)| env.var(name).is_some() && !is_wanted(name));
     others.fold(failure, |failure, (name, what)| {

@@ -6,10 +6,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use chrono::{DateTime, Utc};
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
+use super::socket::Sockets;
 use crate::endpoint::Endpoint;
+use crate::shared_limits::{self, SharedLimits};
 use crate::wire::fault::{Fault, FaultKind};
 
 /// How long a key with a rate limit is left alone when the provider does not say.
@@ -19,6 +22,10 @@ const REST: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Account {
     pub(super) endpoint: Endpoint,
+    /// What other processes know it by.
+    name: String,
+    /// Connections that stay open, where the endpoint has such.
+    pub(super) sockets: Sockets,
     /// No request before this moment: one run's rate limit is every run's.
     not_before: Mutex<Option<Instant>>,
     /// Out of quota, or refused.
@@ -28,6 +35,14 @@ pub(super) struct Account {
 impl Account {
     fn is_spent(&self) -> bool {
         self.is_spent.load(Ordering::Relaxed)
+    }
+
+    /// Drops the credentials of this moment, which were refused. True when others can be fetched.
+    pub(super) async fn renew(&self, asked: Option<DateTime<Utc>>) -> bool {
+        match self.endpoint.identity() {
+            Some(identity) => identity.forget(asked).await,
+            None => false,
+        }
     }
 
     /// How long its rate limit still holds.
@@ -46,6 +61,24 @@ impl Account {
         }
     }
 
+    /// Waits as long as other processes were told to.
+    pub(super) async fn open_to_all(&self, limits: Option<&SharedLimits>) {
+        let Some(limits) = limits else { return };
+        loop {
+            match limits.closed_for(&self.name).await {
+                Duration::ZERO => return,
+                left => sleep(left).await,
+            }
+        }
+    }
+
+    /// Tells other processes.
+    pub(super) async fn close_to_all(&self, limits: Option<&SharedLimits>, wait: Duration) {
+        if let Some(limits) = limits {
+            limits.close(&self.name, wait).await;
+        }
+    }
+
     pub(super) fn close(&self, wait: Duration) {
         let until = Instant::now() + wait;
         let mut gate = self.not_before.lock();
@@ -61,8 +94,10 @@ pub(super) struct Accounts {
 
 impl Accounts {
     pub(super) fn of(endpoint: &Endpoint) -> Accounts {
-        let account = |endpoint| Account {
+        let account = |endpoint: Endpoint| Account {
+            name: shared_limits::account(&endpoint),
             endpoint,
+            sockets: Sockets::default(),
             not_before: Mutex::new(None),
             is_spent: AtomicBool::new(false),
         };

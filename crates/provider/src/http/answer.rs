@@ -160,7 +160,7 @@ fn shape_of(head: &[u8]) -> BodyFormat {
 }
 
 /// No answer at all.
-pub(super) fn transport_fault(err: &reqwest::Error) -> Fault {
+pub(crate) fn transport_fault(err: &reqwest::Error) -> Fault {
     let host = err.url().and_then(|url| url.host_str()).unwrap_or("the host").to_owned();
     let (kind, what) = if roots::is_refused(err) {
         (FaultKind::Untrusted, format!("the certificate of `{host}` is not trusted"))
@@ -233,7 +233,7 @@ async fn error_body(mut response: Response, limit: Duration) -> String {
     String::from_utf8_lossy(&body).into_owned()
 }
 
-fn reported(wire: Wire, status: u16, body: &str) -> Fault {
+pub(super) fn reported(wire: Wire, status: u16, body: &str) -> Fault {
     if wire == Wire::Gemini
         && let Some(fault) = wire::gemini::error_fault(status, body)
     {

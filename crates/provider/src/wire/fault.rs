@@ -39,6 +39,8 @@ pub enum FaultKind {
     Quota,
     /// The key or its rights.
     Authentication,
+    /// There are no credentials to be had, so nothing was asked.
+    SignIn,
     /// The conversation is longer than the model's context window.
     ContextOverflow,
     /// A content filter or safety system.
@@ -72,6 +74,7 @@ impl Fault {
             FaultKind::Untrusted
             | FaultKind::Quota
             | FaultKind::Authentication
+            | FaultKind::SignIn
             | FaultKind::ContextOverflow
             | FaultKind::Filtered
             | FaultKind::Forgotten

@@ -13,3 +13,4 @@ mod outputs;
 
 pub use self::decode::{Decoder, decode_whole};
 pub use self::encode::encode;
+pub(crate) use self::encode::encode_onto;

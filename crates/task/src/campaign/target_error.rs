@@ -148,7 +148,9 @@ pub(super) fn of_provider(err: ProviderError) -> TargetError {
             (ErrorClass::Model, RetryDecision::Retry(None))
         }
         ProviderError::Quota { .. } => (ErrorClass::Model, RetryDecision::PauseCampaign),
-        ProviderError::Authentication { .. } | ProviderError::Rejected { status: 404, .. } => {
+        ProviderError::Authentication { .. }
+        | ProviderError::SignIn { .. }
+        | ProviderError::Rejected { status: 404, .. } => {
             (ErrorClass::Configuration, RetryDecision::PauseCampaign)
         }
         ProviderError::Rejected { .. }

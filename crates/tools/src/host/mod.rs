@@ -17,6 +17,7 @@ mod script_text;
 pub mod tool_search;
 pub mod update_plan;
 pub mod web_fetch;
+pub mod web_search;
 pub mod withdraw_finding;
 
 use parking_lot::Mutex;

@@ -11,17 +11,34 @@ use serde_json::{Value, json};
 use super::input::{Context, Entry};
 use crate::catalogue::ToolMode;
 use crate::output::is_plain;
-use crate::{Request, ToolChoice, ToolDeclaration, ToolForm, shape};
+use crate::{Previous, Request, ToolChoice, ToolDeclaration, ToolForm, shape};
 
 /// The body; the same request gives the same bytes.
 pub fn encode(request: &Request<'_>) -> Vec<u8> {
+    let body = body(request, request.previous.filter(|_| request.model.stateful), Some(true));
+    // Every part serialises: strings, numbers, and JSON values.
+    serde_json::to_vec(&body).unwrap_or_default()
+}
+
+/// The same for a connection on which the server keeps this reply, whether replies are stored or not. What
+/// belongs to the transport is left out.
+pub(crate) fn encode_onto(request: &Request<'_>, kept: Option<&str>) -> Vec<u8> {
+    let is_kept = |id: &str| request.model.stateful || kept == Some(id);
+    let body = body(request, request.previous.filter(|it| is_kept(it.id)), None);
+    serde_json::to_vec(&body).unwrap_or_default()
+}
+
+fn body<'a>(
+    request: &Request<'a>,
+    previous: Option<Previous<'a>>,
+    stream: Option<bool>,
+) -> Body<'a> {
     let model = request.model;
     let has_tools = !request.tools.is_empty();
     let reasons = !model.efforts.is_empty();
     // A history that is shorter than what the provider stored was compacted; then everything is
     // sent.
-    let previous =
-        request.previous.filter(|it| model.stateful && it.known <= request.history.len());
+    let previous = previous.filter(|it| it.known <= request.history.len());
     let known = previous.map_or(0, |it| it.known);
     let new = request.history.get(known..).unwrap_or_default();
     let context = Context::new(request);
@@ -33,7 +50,7 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
     for item in new {
         context.push(item, &mut input);
     }
-    let body = Body {
+    Body {
         model: &model.slug,
         instructions: request.instructions,
         tools: request.tools.iter().filter(|_| !in_input).map(Tool::new).collect(),
@@ -46,14 +63,12 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
         reasoning: reasons.then(|| ReasoningOptions::for_request(request)).flatten(),
         text: Text::for_request(request),
         store: model.stateful,
-        stream: true,
+        stream,
         include: include(request, reasons),
         prompt_cache_key: request.cache_key,
         previous_response_id: previous.map(|previous| previous.id),
         input,
-    };
-    // Every part serialises: strings, numbers, and JSON values.
-    serde_json::to_vec(&body).unwrap_or_default()
+    }
 }
 
 /// Fields that the server sends only when requested, and that later requests need: the server
@@ -110,7 +125,8 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Text<'a>>,
     store: bool,
-    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<bool>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     include: Vec<&'static str>,
     #[serde(skip_serializing_if = "str::is_empty")]
