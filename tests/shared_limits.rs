@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use patchwright_base::redact::Redactor;
-use patchwright_fleet::batch::outage::{ObservedProvider, Outages};
+use patchwright_fleet::batch::outage::Outages;
 use patchwright_fleet::store::Store;
 use patchwright_provider::endpoint::{Endpoint, Key, Route, Sent};
 use patchwright_provider::http::{HttpProvider, client};
@@ -19,10 +19,12 @@ use crate::support::model::{ModelServer, limited, say};
 /// A worker of its own: nothing but the store is shared with the other.
 async fn worker(url: &str, endpoint: &Endpoint) -> (Arc<dyn Provider>, Store) {
     let store = Store::open(url).await.unwrap();
-    let outages = Outages::new(store.clone(), quiet(), Arc::new(Redactor::default()), 1.0);
+    let redactor = Arc::new(Redactor::default());
+    let outages = Outages::new(store.clone(), quiet(), redactor, 1.0, String::new());
     let provider = HttpProvider::at(endpoint.clone(), client().unwrap())
         .with_policy(Policy { scale: 1.0, ..Policy::default() });
-    (ObservedProvider::new(Arc::new(provider), &outages, None), store)
+    provider.share_limits(&outages.limits());
+    (Arc::new(provider), store)
 }
 
 fn endpoint(server: &ModelServer, key: &str) -> Endpoint {

@@ -4,8 +4,8 @@
 pub(crate) mod bench;
 pub(crate) mod browser;
 pub(crate) mod client_hello;
-pub(crate) mod collector;
 pub(crate) mod cloud;
+pub(crate) mod collector;
 pub(crate) mod crowd;
 pub(crate) mod docker;
 pub(crate) mod engines;
