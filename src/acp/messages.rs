@@ -160,7 +160,8 @@ pub(super) enum Update {
         content: Text,
     },
     ToolCall(ToolCall),
-    ToolCallUpdate {
+    #[serde(rename = "tool_call_update")]
+    ToolCallChanged {
         tool_call_id: String,
         status: Status,
         #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -174,7 +175,8 @@ pub(super) enum Update {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ToolCall {
-    pub tool_call_id: String,
+    #[serde(rename = "toolCallId")]
+    pub id: String,
     pub title: String,
     pub kind: Kind,
     pub status: Status,

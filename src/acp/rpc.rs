@@ -114,19 +114,19 @@ impl From<&Failure> for RpcError {
 }
 
 /// Reads one line.
-pub(super) fn read(line: &str) -> Result<Incoming, Unreadable> {
-    let message: Value = serde_json::from_str(line).map_err(|err| Unreadable {
-        id: None,
-        error: RpcError::parse(format!("a line is not JSON: {err}")),
+pub(super) fn read(line: &str) -> Result<Incoming, Box<Unreadable>> {
+    let message: Value = serde_json::from_str(line).map_err(|err| {
+        let error = RpcError::parse(format!("a line is not JSON: {err}"));
+        Box::new(Unreadable { id: None, error })
     })?;
     let Value::Object(mut message) = message else {
         let error =
             RpcError::request("a message is one object; batches are not part of the protocol");
-        return Err(Unreadable { id: None, error });
+        return Err(Box::new(Unreadable { id: None, error }));
     };
     let id = message.remove("id");
     let known = id.clone().and_then(|id| serde_json::from_value::<Id>(id).ok());
-    let bad = |why: &str| Unreadable { id: known.clone(), error: RpcError::request(why) };
+    let bad = |why: &str| Box::new(Unreadable { id: known.clone(), error: RpcError::request(why) });
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(bad("`jsonrpc` has to be \"2.0\""));
     }

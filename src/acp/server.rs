@@ -161,7 +161,10 @@ impl Server<'_> {
             }
             Ok(Incoming::Notification { method, params }) => self.notification(&method, params),
             Ok(Incoming::Answer) => {}
-            Err(Unreadable { id, error }) => self.client.refuse(id, error),
+            Err(unreadable) => {
+                let Unreadable { id, error } = *unreadable;
+                self.client.refuse(id, error);
+            }
         }
     }
 

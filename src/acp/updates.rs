@@ -102,7 +102,7 @@ impl Updates {
         let count = change.files.len();
         let title = format!("Changed {count} {}", if count == 1 { "file" } else { "files" });
         Update::ToolCall(ToolCall {
-            tool_call_id: self.next("change"),
+            id: self.next("change"),
             title,
             kind: Kind::Edit,
             status: Status::Completed,
@@ -117,7 +117,7 @@ impl Updates {
         let named = PATHS.iter().find_map(|key| parsed.as_ref()?.get(*key)?.as_str());
         let path = named.and_then(|path| inside(&self.folder, path));
         ToolCall {
-            tool_call_id: id,
+            id,
             title: title(who, arguments),
             kind: kind(tool),
             status: Status::InProgress,
@@ -144,7 +144,7 @@ impl Updates {
         let output = Text { text: text::visible(&text::without_ansi(output)) };
         let content = (!output.text.is_empty()).then_some(Shown::Content { content: output });
         let content = content.into_iter().collect();
-        updates.push(Update::ToolCallUpdate { tool_call_id: id, status, content });
+        updates.push(Update::ToolCallChanged { tool_call_id: id, status, content });
         updates
     }
 
@@ -154,7 +154,7 @@ impl Updates {
             When::Loop | When::Head => "on the change",
         };
         Update::ToolCall(ToolCall {
-            tool_call_id: self.next("check"),
+            id: self.next("check"),
             title: format!("check {tree}: {}", text::line(command)),
             kind: Kind::Execute,
             status: if passed { Status::Completed } else { Status::Failed },

@@ -214,7 +214,7 @@ impl Outages {
 
     /// Limits of models' keys, which all processes keep that use the store. Where it cannot be used each goes by
     /// what it was told itself.
-    fn limits(&self) -> SharedLimits {
+    pub fn limits(&self) -> SharedLimits {
         let (asked, told) = (self.store.clone(), self.store.clone());
         let ask = move |account: String| -> BoxFuture<'static, Duration> {
             let store = asked.clone();
