@@ -52,7 +52,7 @@ impl Editor<'_> {
     }
 
     /// Sends a request; its id.
-    fn ask(&mut self, method: &str, params: Value) -> i64 {
+    fn ask(&mut self, method: &str, params: &Value) -> i64 {
         self.last += 1;
         let definition = match method {
             "initialize" => Some("InitializeRequest"),
@@ -62,7 +62,7 @@ impl Editor<'_> {
             "session/close" => Some("CloseSessionRequest"),
             _ => None,
         };
-        definition.inspect(|name| valid(name, &params));
+        definition.inspect(|name| valid(name, params));
         let id = self.last;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         id
@@ -119,7 +119,7 @@ impl Editor<'_> {
         let capabilities =
             json!({"fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true});
         let params = json!({"protocolVersion": 1, "clientCapabilities": capabilities});
-        let id = self.ask("initialize", params);
+        let id = self.ask("initialize", &params);
         let said = self.result(id, "InitializeResponse");
         assert_eq!((&said["protocolVersion"], &said["authMethods"]), (&json!(1), &json!([])));
         assert_eq!(said["agentInfo"]["name"], "patchwright");
@@ -128,14 +128,14 @@ impl Editor<'_> {
     #[track_caller]
     fn session(&mut self) -> String {
         let folder = self.world.path("project");
-        let id = self.ask("session/new", json!({"cwd": folder, "mcpServers": []}));
+        let id = self.ask("session/new", &json!({"cwd": folder, "mcpServers": []}));
         let created = self.result(id, "NewSessionResponse");
         created["sessionId"].as_str().unwrap().to_owned()
     }
 
     fn prompt(&mut self, session: &str, text: &str) -> i64 {
         let prompt = json!([{"type": "text", "text": text}]);
-        self.ask("session/prompt", json!({"sessionId": session, "prompt": prompt}))
+        self.ask("session/prompt", &json!({"sessionId": session, "prompt": prompt}))
     }
 
     /// Why a prompt ended.
@@ -214,7 +214,8 @@ fn valid(definition: &str, value: &Value) {
 }
 
 fn text(updates: &[Value]) -> String {
-    updates.iter().map(|it| format!("{}\n", it["content"]["text"].as_str().unwrap())).collect()
+    let texts = updates.iter().map(|it| it["content"]["text"].as_str().unwrap());
+    texts.flat_map(|text| [text, "\n"]).collect()
 }
 
 fn world(turns: impl IntoIterator<Item = Turn>) -> (TestWorld, PathBuf) {
@@ -396,7 +397,7 @@ fn a_signal_ends_it_with_its_prompts_cancelled() {
 
 #[test]
 fn messages_that_are_wrong_are_answered_and_nothing_ends() {
-    let (world, _) = world([say("Still here.")]);
+    let (world, _) = world(Vec::new());
     let mut editor = Editor::start(&world, &[]);
     let refused = |editor: &mut Editor<'_>, code: i64, why: &str| {
         let message = editor.next();
@@ -427,13 +428,21 @@ fn messages_that_are_wrong_are_answered_and_nothing_ends() {
     editor.send(&json!({"jsonrpc": "2.0", "method": "nobody/knows"}));
     editor.send(&json!({"jsonrpc": "2.0", "id": 7, "result": {}}));
     editor.send(&json!({"jsonrpc": "2.0", "method": "session/cancel", "params": []}));
-    let id = editor.ask("session/new", json!({"cwd": "/", "mcpServers": []}));
+    let id = editor.ask("session/new", &json!({"cwd": "/", "mcpServers": []}));
     let (code, why) = editor.error(id);
     assert!(code == -32600 && why.contains("`initialize`"), "{code} {why}");
     editor.send(&json!({"id": 40, "method": "initialize", "params": {"protocolVersion": 1}}));
     assert!(editor.error(40).1.contains("\"2.0\""));
-    let id = editor.ask("initialize", json!({"protocolVersion": 9}));
+    let id = editor.ask("initialize", &json!({"protocolVersion": 9}));
     assert_eq!(editor.result(id, "InitializeResponse")["protocolVersion"], 1);
+    assert_eq!(editor.hang_up().0, 0);
+}
+
+#[test]
+fn requests_that_cannot_be_done_are_refused_with_their_reason() {
+    let (world, _) = world([say("Still here.")]);
+    let mut editor = Editor::start(&world, &[]);
+    editor.initialize();
     let folder = world.path("project");
     let cases = [
         ("session/load", json!({"sessionId": "x"}), -32601, "no method `session/load`"),
@@ -495,7 +504,7 @@ fn files_that_a_prompt_names_are_named_as_the_run_sees_them() {
         {"type": "text", "text": " and "},
         {"type": "resource", "resource": embedded},
     ]);
-    let id = editor.ask("session/prompt", json!({"sessionId": session, "prompt": prompt}));
+    let id = editor.ask("session/prompt", &json!({"sessionId": session, "prompt": prompt}));
     assert_eq!(editor.stop(id), "end_turn");
     let told = world.told();
     assert!(told.contains("Look at `calc.sh` and `notes.md`"), "{told}");
@@ -510,14 +519,14 @@ fn plans_are_what_is_asked_for_or_all_that_the_operator_allows() {
     let mut editor = Editor::start(&world, &[]);
     editor.initialize();
     let session = editor.session();
-    let id = editor.ask("session/set_mode", json!({"sessionId": session, "modeId": "plan"}));
+    let id = editor.ask("session/set_mode", &json!({"sessionId": session, "modeId": "plan"}));
     editor.result(id, "SetSessionModeResponse");
     let id = editor.prompt(&session, "Make add add");
     assert_eq!(editor.stop(id), "end_turn");
     assert_eq!(fs_err::read_to_string(folder.join("calc.sh")).unwrap(), FILES[0].1);
     let failed = editor.took("tool_call_update");
     assert!(failed.iter().all(|it| it["status"] == "failed"), "{failed:?}");
-    let id = editor.ask("session/close", json!({"sessionId": session}));
+    let id = editor.ask("session/close", &json!({"sessionId": session}));
     editor.result(id, "CloseSessionResponse");
     let id = editor.prompt(&session, "More");
     assert_eq!(editor.error(id).0, -32002);
@@ -526,7 +535,7 @@ fn plans_are_what_is_asked_for_or_all_that_the_operator_allows() {
     let mut editor = Editor::start(&world, &["--mode", "plan"]);
     editor.initialize();
     let session = editor.session();
-    let id = editor.ask("session/set_mode", json!({"sessionId": session, "modeId": "execute"}));
+    let id = editor.ask("session/set_mode", &json!({"sessionId": session, "modeId": "execute"}));
     assert_eq!(editor.error(id).0, -32602);
     assert_eq!(editor.hang_up().0, 0);
 }
@@ -559,7 +568,7 @@ fn nothing_comes_from_the_client_but_the_folder_and_the_words_and_no_secret_goes
     let mut editor = Editor::start(&world, &["--json"]);
     editor.initialize();
     let server = json!({"name": "x", "command": "/bin/false", "args": [], "env": []});
-    let id = editor.ask("session/new", json!({"cwd": folder, "mcpServers": [server]}));
+    let id = editor.ask("session/new", &json!({"cwd": folder, "mcpServers": [server]}));
     let created = editor.result(id, "NewSessionResponse");
     let session = created["sessionId"].as_str().unwrap().to_owned();
     let id = editor.prompt(&session, "Which key?");
@@ -578,7 +587,7 @@ fn a_configuration_that_cannot_work_is_said_when_a_session_is_opened() {
     let world = world.set("PATCHWRIGHT_CONFIG", config);
     let mut editor = Editor::start(&world, &[]);
     editor.initialize();
-    let id = editor.ask("session/new", json!({"cwd": folder, "mcpServers": []}));
+    let id = editor.ask("session/new", &json!({"cwd": folder, "mcpServers": []}));
     let message = editor.answer(id);
     assert!(message["error"]["message"].as_str().unwrap().contains("NOT_SET_HERE"), "{message}");
     assert_eq!(message["error"]["data"]["exitCode"], 2, "{message}");

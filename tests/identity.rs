@@ -480,7 +480,7 @@ fn script(path: &Path, text: &str) {
 }
 
 /// A setting whose key a script prints; each run of it adds a line to `runs`.
-fn by_script(replies: usize, text: &str, more: serde_json::Value) -> Setting {
+fn by_script(replies: usize, text: &str, more: &serde_json::Value) -> Setting {
     let setting = Setting::new(replies).set("GITHUB_TOKEN", "ghp_ours").set("VAULT_ADDR", "v");
     let program = setting.folder.path().join("key");
     let runs = setting.folder.path().join("runs");
@@ -501,14 +501,14 @@ async fn identity_by_a_command_that_prints_the_key() {
     let plain = format!("[ -z \"$GITHUB_TOKEN\" ] && [ \"$VAULT_ADDR\" = v ] && echo '  {KEY}  '");
     let as_json = format!("echo '{{\"access_token\": \"{KEY}\", \"expires_in\": 3600}}'");
     for text in [plain, as_json] {
-        let setting = by_script(2, &text, json!({})).set("OPENAI_API_KEY", "sk-not-this-one");
+        let setting = by_script(2, &text, &json!({})).set("OPENAI_API_KEY", "sk-not-this-one");
         setting.all_answer("gpt-5.5", 2).await;
         assert_eq!(runs(&setting), 1);
         for asked in setting.model.requests() {
             assert_eq!(asked.header("authorization"), format!("Bearer {KEY}"));
         }
     }
-    let setting = by_script(2, &format!("echo {KEY}"), json!({"key-ttl-seconds": 1}));
+    let setting = by_script(2, &format!("echo {KEY}"), &json!({"key-ttl-seconds": 1}));
     let asking = setting.open("gpt-5.5").unwrap();
     let said = Mutex::default();
     asking.reply(&said).await.unwrap();
@@ -521,7 +521,7 @@ async fn identity_by_a_command_that_prints_the_key() {
 #[tokio::test]
 async fn identity_by_a_command_is_asked_once_more_when_its_key_is_refused() {
     use crate::support::model::unauthorized;
-    let setting = by_script(0, "echo sk-key-number-$(wc -l < $(dirname $0)/runs)", json!({}));
+    let setting = by_script(0, "echo sk-key-number-$(wc -l < $(dirname $0)/runs)", &json!({}));
     setting.model.add([say("Done."), unauthorized(), say("Done."), unauthorized(), unauthorized()]);
     let (replies, _) = setting.ask("gpt-5.5", 3).await;
     let words: Vec<String> = replies.iter().map(word).collect();
@@ -542,7 +542,7 @@ async fn identity_by_a_command_that_gives_no_key_says_why() {
         ("sleep 60", json!({"key-command-timeout-seconds": 1}), "it did not end within 1 s"),
     ];
     for (text, more, expected) in cases {
-        let setting = by_script(0, text, more);
+        let setting = by_script(0, text, &more);
         let (kind, failure) = setting.failure("gpt-5.5").await;
         assert_eq!(kind, "SignIn", "{failure}");
         assert!(failure.contains(expected), "{expected}: {failure}");

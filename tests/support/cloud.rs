@@ -3,7 +3,7 @@
 //! metadata services, signatures. What it gave is what a model in front of [`ModelServer`] is then asked with;
 //! anything else is refused in the cloud's own words.
 //!
-//! Formats: AWS STS API reference and "Use IMDSv2", Google's AIP-4112 to 4117, Microsoft's "OAuth 2.0 client
+//! Formats: AWS STS API reference and "Use `IMDSv2`", Google's AIP-4112 to 4117, Microsoft's "OAuth 2.0 client
 //! credentials flow" and "Managed identities", GitHub's "OIDC reference".
 
 use std::collections::BTreeMap;
@@ -280,7 +280,7 @@ impl Records {
 }
 
 fn actions(state: &mut Records, asked: &Asked) -> Response {
-    if asked.bearer() != REQUEST_TOKEN || asked.query.get("api-version").is_none() {
+    if asked.bearer() != REQUEST_TOKEN || !asked.query.contains_key("api-version") {
         return plain(401, json!({"message": "the request token is not valid"}));
     }
     let part =

@@ -22,7 +22,10 @@ pub(crate) fn checked(stdout: &str) -> Vec<Value> {
             .map(|schema| {
                 let of_kind = jsonschema::validator_for(schema).unwrap();
                 let errors = of_kind.iter_errors(line);
-                errors.map(|err| format!("{err} at {}", err.instance_path())).collect::<String>()
+                errors
+                    .map(|err| format!("{err} at {}", err.instance_path()))
+                    .collect::<Vec<_>>()
+                    .join("\n")
             })
             .collect();
         panic!("not in the schema: {line:#}\n{errors:#?}");

@@ -1,4 +1,4 @@
-//! Search engines as they answer: Brave's API, SearXNG's JSON (which is switched off unless somebody switches
+//! Search engines as they answer: Brave's API, `SearXNG`'s JSON (which is switched off unless somebody switches
 //! it on), one of no known make, and those that are broken in the ways in which such services are.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The Responses API over WebSockets, in front of [`ModelServer`]: it keeps the last reply of a connection, as
+//! The Responses API over `WebSocket`s, in front of [`ModelServer`]: it keeps the last reply of a connection, as
 //! the real one does, so that a turn can name it and send only what is new; everything else is asked of the
 //! model server as a plain request with the whole conversation, which checks it. Requests without an upgrade go
 //! through untouched.
@@ -147,6 +147,7 @@ async fn pass(shared: &Shared, mut stream: TcpStream) {
 
 async fn upgrade(shared: &Arc<Shared>, stream: TcpStream) {
     let ill = shared.ill(|ill| matches!(ill, Ill::Refuses(_)));
+    #[expect(clippy::result_large_err, reason = "the callback of the library")]
     let check = |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
         let header = |name: &str| {
             let value = request.headers().get(name).map(|it| it.to_str().unwrap().to_owned());
