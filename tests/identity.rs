@@ -657,7 +657,7 @@ fn identity_carries_a_whole_run_and_is_nowhere_to_be_seen() {
     assert_eq!(log.iter().filter(|it| *it == "sts").count(), 2, "{log:?}");
     assert_eq!(world.github.pulls().len(), 1);
     let secrets = cloud.secrets();
-    assert!(secrets.len() > 4);
+    assert!(secrets.len() >= 3, "{secrets:?}");
     for secret in secrets {
         assert_eq!(world.holds(&secret), Vec::<std::path::PathBuf>::new());
         assert!(!output.text().contains(&secret) && !world.told().contains(&secret));
