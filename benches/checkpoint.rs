@@ -55,13 +55,7 @@ async fn measure(guest: &Path, folder: &Path, files: usize) {
     let store = Store::open(&folder.join("checkpoints.git"), &mirror).unwrap();
     let redact = std::sync::Arc::new(str::to_owned);
     let journal = Journal::create(&folder.join("run"), Clock::default(), redact).unwrap();
-    let ui = Ui {
-        verbosity: Verbosity::Quiet,
-        json: false,
-        actions: false,
-        secrets: None,
-        attempt: None,
-    };
+    let ui = Ui { verbosity: Verbosity::Quiet, ..Ui::plain() };
     let checkpoints = Checkpoints::new(client.clone(), store, base, journal, ui);
 
     checkpoints.checkpoint().await.unwrap();

@@ -289,13 +289,7 @@ async fn fleet(github: &Server, folder: &std::path::Path) -> Fleet {
     config.publish.reviewers = vec!["rita".to_owned()];
     let database = folder.join("fleet.db");
     let store = Store::open(&format!("sqlite:{}", database.display())).await.unwrap();
-    let ui = Ui {
-        verbosity: Verbosity::Quiet,
-        json: false,
-        actions: false,
-        secrets: None,
-        attempt: None,
-    };
+    let ui = Ui { verbosity: Verbosity::Quiet, ..Ui::plain() };
     let redactor = Arc::new(Redactor::new(env.secrets()));
     Fleet {
         outages: Outages::new(

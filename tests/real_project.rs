@@ -115,13 +115,7 @@ async fn fix(folder: &Path) -> (RunReport, String) {
     let env = Env::default();
     let world = World::offline(Some(Arc::new(forge)), model, &config, &common, &env).await.unwrap();
     let request = IssueRequest { repository: id, number: 7, trigger: None };
-    let ui = Ui {
-        verbosity: Verbosity::Quiet,
-        json: false,
-        actions: false,
-        secrets: None,
-        attempt: None,
-    };
+    let ui = Ui { verbosity: Verbosity::Quiet, ..Ui::plain() };
     let ended =
         pipeline::issue(&world, config, request, RunEnvironment::new(ui, &env)).await.unwrap();
     let number = ended.published.as_ref().unwrap().pull_request;

@@ -341,7 +341,7 @@ pub(crate) fn clock() -> Clock {
 }
 
 pub(crate) fn quiet() -> Ui {
-    Ui { verbosity: Verbosity::Quiet, json: false, actions: false, secrets: None, attempt: None }
+    Ui { verbosity: Verbosity::Quiet, ..Ui::plain() }
 }
 
 pub(crate) fn no_redaction() -> journal::Redact {

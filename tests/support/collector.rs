@@ -259,7 +259,7 @@ fn wrongs(span: &Span) -> Vec<String> {
     wrongs
 }
 
-/// The value of an attribute as text; empty where there is none.
+/// The value of an attribute as text; empty when the span does not have it.
 pub(crate) fn attribute(span: &Span, name: &str) -> String {
     let found = span.attributes.iter().find(|it| it.key == name);
     found.map(|it| shown(it.value.as_ref())).unwrap_or_default()

@@ -529,7 +529,7 @@ fn a_runner_that_stays_downloads_a_version_once_and_checks_it_each_time() {
     assert_eq!(runner.steps(), CALLED);
     assert_eq!(server.count(&file), 2);
     assert_eq!(fs_err::read(&kept).unwrap(), good);
-    // A cache that cannot be written is none.
+    // A cache that cannot be written is treated as absent.
     fs_err::remove_dir_all(&tools).unwrap();
     fs_err::write(&tools, "a file").unwrap();
     assert_eq!(runner.steps(), CALLED);

@@ -235,7 +235,7 @@ pub enum Entry {
         key: String,
         detail: Value,
     },
-    /// One of several attempts at the work begins, or is gone on with. What it says and does is in a journal of its
+    /// One of several attempts at the work begins, or is resumed. What it says and does is in a journal of its
     /// own, `attempts/N/journal.jsonl`.
     AttemptStarted {
         attempt: u32,

@@ -100,12 +100,8 @@ impl Lane {
                 self.call_started(run, at, (id, name), arguments.as_ref());
                 return;
             }
-            Entry::CallEnded { output, exit_code, fault, .. } => {
+            Entry::CallEnded { output, exit_code, .. } => {
                 self.call_ended(run, at, output, *exit_code);
-                if fault.is_some() {
-                    self.since = at;
-                    return;
-                }
             }
             Entry::CallDropped { output, .. } => self.call_ended(run, at, output, None),
             Entry::NestedStarted { outer, number, name, by, .. } => {

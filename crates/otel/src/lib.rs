@@ -98,60 +98,22 @@ impl Telemetry {
         warnings: &mut Vec<String>,
     ) -> Telemetry {
         let resource = resource(env);
-        let mut built = |signal: Signal, result: Result<(), ExporterBuildError>| {
-            if let Err(err) = result {
-                warnings.push(format!("there are no {} over OTLP: {err}", signal.word()));
-            }
-        };
-        let mut traces = None;
-        if settings.has(Signal::Traces) {
-            let exporter = SpanExporter::builder().with_http().with_http_client(sender.clone());
-            built(
-                Signal::Traces,
-                exporter.build().map(|exporter| {
-                    let provider = SdkTracerProvider::builder()
-                        .with_id_generator(spans::RunIds::default())
-                        .with_resource(resource.clone())
-                        .with_batch_exporter(exporter)
-                        .build();
-                    let of_us = provider.tracer(SCOPE);
-                    traces = Some((provider, of_us));
-                }),
-            );
-        }
-        let mut metrics = None;
-        if settings.has(Signal::Metrics) {
-            let exporter = MetricExporter::builder().with_http().with_http_client(sender.clone());
-            built(
-                Signal::Metrics,
-                exporter.build().map(|exporter| {
-                    let provider = SdkMeterProvider::builder()
-                        .with_resource(resource.clone())
-                        .with_periodic_exporter(exporter)
-                        .build();
-                    let instruments = Instruments::new(&provider.meter(SCOPE));
-                    metrics = Some((provider, instruments));
-                }),
-            );
-        }
-        let mut logs = None;
-        if settings.has(Signal::Logs) {
-            let exporter = LogExporter::builder().with_http().with_http_client(sender.clone());
-            built(
-                Signal::Logs,
-                exporter.build().map(|exporter| {
-                    let provider = SdkLoggerProvider::builder()
-                        .with_resource(resource.clone())
-                        .with_batch_exporter(exporter)
-                        .build();
-                    logs = Some(provider);
-                }),
-            );
-        }
+        let wanted = |signal: Signal| settings.has(signal).then(|| (sender.clone(), &resource));
+        let traces = wanted(Signal::Traces).map(|(sender, resource)| traces(sender, resource));
+        let metrics = wanted(Signal::Metrics).map(|(sender, resource)| metrics(sender, resource));
+        let logs = wanted(Signal::Logs).map(|(sender, resource)| logs(sender, resource));
         let parent = parent(env);
         let captures_content = settings.captures_content;
-        let runs = Mutex::default();
-        Telemetry { traces, metrics, logs, sender, parent, captures_content, redactor, runs }
+        Telemetry {
+            traces: or_warn(Signal::Traces, traces, warnings),
+            metrics: or_warn(Signal::Metrics, metrics, warnings),
+            logs: or_warn(Signal::Logs, logs, warnings),
+            sender,
+            parent,
+            captures_content,
+            redactor,
+            runs: Mutex::default(),
+        }
     }
 
     /// Where requests are carried out. What is exported before there is a runtime is lost.
@@ -203,6 +165,42 @@ impl Telemetry {
             (None, true) => None,
         }
     }
+}
+
+type Built<T> = Result<T, ExporterBuildError>;
+
+/// What was built of a signal that is wanted; why it could not be is a warning.
+fn or_warn<T>(signal: Signal, built: Option<Built<T>>, warnings: &mut Vec<String>) -> Option<T> {
+    built?
+        .map_err(|err| warnings.push(format!("there are no {} over OTLP: {err}", signal.word())))
+        .ok()
+}
+
+fn traces(sender: Sender, resource: &Resource) -> Built<(SdkTracerProvider, SdkTracer)> {
+    let exporter = SpanExporter::builder().with_http().with_http_client(sender).build()?;
+    let provider = SdkTracerProvider::builder()
+        .with_id_generator(spans::RunIds::default())
+        .with_resource(resource.clone())
+        .with_batch_exporter(exporter)
+        .build();
+    let of_us = provider.tracer(SCOPE);
+    Ok((provider, of_us))
+}
+
+fn metrics(sender: Sender, resource: &Resource) -> Built<(SdkMeterProvider, Instruments)> {
+    let exporter = MetricExporter::builder().with_http().with_http_client(sender).build()?;
+    let provider = SdkMeterProvider::builder()
+        .with_resource(resource.clone())
+        .with_periodic_exporter(exporter)
+        .build();
+    let instruments = Instruments::new(&provider.meter(SCOPE));
+    Ok((provider, instruments))
+}
+
+fn logs(sender: Sender, resource: &Resource) -> Built<SdkLoggerProvider> {
+    let exporter = LogExporter::builder().with_http().with_http_client(sender).build()?;
+    let provider = SdkLoggerProvider::builder().with_resource(resource.clone());
+    Ok(provider.with_batch_exporter(exporter).build())
 }
 
 /// Who sends: our name and version, and what `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` say.

@@ -10,7 +10,7 @@ use crate::outcome::Conclusion;
 pub struct Attempts {
     /// In the order of their numbers.
     pub all: Vec<AttemptReport>,
-    /// The number of the one that was kept; 0 while there is none.
+    /// The number of the one that was kept; 0 before one is chosen.
     pub chosen: u32,
     /// Why, in a sentence.
     pub why: String,
