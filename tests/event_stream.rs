@@ -223,7 +223,7 @@ fn an_issue() -> Vec<Value> {
 /// A review with a finding.
 fn a_review() -> Vec<Value> {
     let (github, turns) = crate::review::with_a_finding();
-    let world = TestWorld::new(github, turns);
+    let world = TestWorld::new(github.actions_token(), turns);
     let lines = whole(&world.run(&["review", "acme/app#8", "--json"]).expect(0), "result");
     let objects: Vec<_> = of(&lines, "published").iter().map(|it| it["object"].clone()).collect();
     assert_eq!(objects, [json!("review"), json!("check_run")]);

@@ -86,7 +86,8 @@ fn responses_socket_is_given_up_where_the_upgrade_is_refused() {
 fn responses_socket_that_was_closed_or_has_forgotten_gets_everything_again() {
     let first = first();
     let all = |items: usize| format!("turn {items}");
-    let (one, two) = (all(first), all(first + 2));
+    // A reply is a thought and a call, and then there is the output of the call.
+    let (one, two) = (all(first), all(first + 3));
     let start = ["upgrade", one.as_str(), "turn 1 onto"];
     for (ill, rest) in [
         (Ill::Closes, vec!["upgrade", two.as_str(), "turn 1 onto"]),

@@ -20,6 +20,7 @@ mod publish_settings;
 mod read;
 pub mod review;
 pub mod rules;
+mod run_settings;
 pub mod settings;
 pub mod table;
 pub mod tools;
