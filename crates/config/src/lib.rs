@@ -5,6 +5,7 @@
 //! read from the base commit and can only tighten: see [`merge::tighten`]. Every setting is declared once,
 //! in [`mod@settings`].
 
+mod behavior_settings;
 pub mod check;
 mod check_tools;
 pub mod checkout;
@@ -20,7 +21,6 @@ mod publish_settings;
 mod read;
 pub mod review;
 pub mod rules;
-mod run_settings;
 pub mod settings;
 pub mod table;
 pub mod tools;

@@ -15,8 +15,8 @@
 //! configuration files, the flags, the steps from every source to a [`Config`], the inputs of the Action,
 //! the settings of a campaign, and the tables in the documents.
 //!
-//! What is said about pull requests and commits stands in [`crate::publish_settings`], about where a run works and
-//! for how long in [`crate::run_settings`].
+//! What a run may do and how it reviews and answers stands in [`crate::behavior_settings`], what is said about pull
+//! requests and commits in [`crate::publish_settings`].
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,13 +33,13 @@ use patchwright_provider::endpoint::EndpointSettings;
 use patchwright_provider::item::Wire;
 use patchwright_review::finding::Priority;
 
+use crate::behavior_settings::behaving;
 use crate::checkout::Submodules;
 use crate::flags::{self, WireName};
 use crate::publish::{Fork, MergeMethod, Signing};
 use crate::publish_settings::publishing;
 use crate::review::{PathInstructions, Threshold};
 use crate::rules::{self, Rule, Wished};
-use crate::run_settings::working;
 use crate::table::{self, Input, Setting, concat_path};
 use crate::tools::{CustomTool, Hook, McpServer};
 use crate::web_search::WebSearch;
@@ -48,7 +48,7 @@ use crate::{Config, Mode, Personality, SandboxChoice, Source, read};
 /// The shortest time that a limit can be: with less, every run would end as it begins.
 const SECOND: Duration = Duration::from_secs(1);
 
-working! {
+behaving! {
     /// A configuration file. Every key is optional; unknown keys are errors.
     File in "" (file => file) with {
         checkout: Checkout,
@@ -343,201 +343,187 @@ working! {
         mcp: BTreeMap<String, McpServer> => mcp, Servers;
     }
 
-    /// The section `policy`.
-    Policy in "policy." (file => file.policy) {
-        /// files of the largest change that is published
-        max_files: usize => policy.max_files, Lower;
-
-        /// size of the largest change that is published
-        max_bytes: u64 as (deserialize_with = "read::file_size") => policy.max_bytes, Lower;
-
-        /// more globs of files that make the pull request a draft; see [policy](policy.md)
-        protected_paths: Vec<String> => policy.protected_paths, Add
-            default "the built-in list";
-
-        /// more globs of files that are only handed over as a patch
-        blocked_paths: Vec<String> => policy.blocked_paths, Add;
-
-        /// fixtures in which key formats are expected
-        secret_allow_paths: Vec<String> => policy.secret_allow_paths, Operator;
-
-        /// publish changes to workflow files
-        allow_workflows: bool => policy.allow_workflows, TurnOff;
-
-        /// what titles of pull requests and subjects of commits must all be like: `conventional`,
-        /// `prefix:TEXT`, `regex:PATTERN`; see [commits](commits.md#titles-and-branches)
-        titles: Vec<String> as (deserialize_with = "read::file_words") => policy.titles, Add
-            flag given {
-                /// What titles of pull requests and subjects of commits must be like: `conventional`, `prefix:TEXT`,
-                /// `regex:PATTERN`; repeatable, and all must hold
+    /// The section `network`.
+    Network in "network." (file => file.network) {
+        /// hosts that commands, tools and MCP servers of a run may reach: `docs.rs`, `*.docs.rs` for everything
+        /// below it, `name:port`, `name=address`; see [the sandbox](sandbox.md#network)
+        allow: Vec<String> => allow_hosts, Hosts
+            flag hosts {
+                /// Host that commands and tools may reach, such as `crates.io` or `*.example.com`; repeatable.
+                /// Without any there is no network
                 #[arg(
-                    long = "title-pattern",
-                    env = "PATCHWRIGHT_TITLE_PATTERN",
-                    value_name = "PATTERN",
-                    value_delimiter = '\n',
-                    value_parser = read::pattern,
-                    help_heading = "Commits"
+                    long,
+                    env = "PATCHWRIGHT_ALLOW_HOST",
+                    value_name = "HOST",
+                    value_delimiter = ',',
+                    help_heading = "Sandbox"
                 )]
-                titles: Vec<String>
+                allow_host: Vec<String>
             }
-            , input "title-pattern" patterns "What titles of pull requests and subjects of commits must all be like, one a line: `conventional`, `prefix:TEXT` or `regex:PATTERN`.";
+            , input "allow-hosts" hosts "Hosts that commands and tools may reach, separated by commas, for example `crates.io, *.crates.io`. No network when empty.";
 
-        /// what names of branches must all be like: `prefix:TEXT`, `regex:PATTERN`
-        branches: Vec<String> as (deserialize_with = "read::file_words") => policy.branches, Add;
+        /// hosts that setup may reach, in the same form; `registries` for those of the package registries, `*`
+        /// for all, `none` for none
+        setup_allow: Vec<String> as (deserialize_with = "read::file_words") => setup_hosts, Operator
+            flag hosts {
+                /// Host that setup commands may reach, `registries` for those of the package registries, `*` for
+                /// all, `none` for none; repeatable [default: registries]
+                #[arg(
+                    long,
+                    env = "PATCHWRIGHT_SETUP_ALLOW",
+                    value_name = "HOST",
+                    value_delimiter = ',',
+                    help_heading = "Sandbox"
+                )]
+                setup_allow: Vec<String>
+            }
+            , input "setup-allow" hosts "Hosts that setup may reach, separated by commas: names, `registries` for those of the package registries, `none`. `registries` when empty."
+            , campaign "environment.setup-allow";
     }
 
-    /// The section `review`.
-    Review in "review." (file => file.review) {
-        /// globs of files to review; see [below](#reviews)
-        paths: Vec<String> => review.paths, Choose
-            default "all";
+    /// The section `checkout`: see [repositories](repositories.md).
+    Checkout in "checkout." (file => file.checkout) {
+        /// submodules that are fetched, to read: `false`, `true`, or `recursive` for those of submodules, too; see
+        /// [repositories](repositories.md#submodules)
+        submodules: Submodules => checkout.submodules, Operator
+            flag given {
+                /// Submodules that are fetched, to read [default: false]
+                #[arg(long, env = "PATCHWRIGHT_SUBMODULES", value_name = "WHICH", help_heading = "Sandbox")]
+                submodules: Option<Submodules>
+            }
+            , input "submodules" choice "Submodules that are fetched, to read: `false`, `true`, or `recursive` for those of submodules, too.";
 
-        /// globs of files that are not reviewed
-        ignore_paths: Vec<String> => review.ignore_paths, Choose;
+        /// hosts beside the forge's own that submodules are fetched from, without a token
+        submodule_hosts: Vec<String> => checkout.submodule_hosts, Operator;
 
-        /// what to look at in certain files: a list of `paths` and `text` (at most 50 of 4,000 bytes)
-        instructions: Vec<PathInstructions> => review.instructions, Choose;
+        /// folders that the sandbox has, with the files on the way to them, as a sparse checkout in git's cone mode;
+        /// see [repositories](repositories.md#sparse-checkouts)
+        sparse: Vec<String> => checkout.sparse, Fill
+            default "all"
+            flag given {
+                /// Folder that the sandbox has, as in a sparse checkout in git's cone mode; repeatable [default: all]
+                #[arg(
+                    long,
+                    env = "PATCHWRIGHT_SPARSE",
+                    value_name = "FOLDER",
+                    value_delimiter = ',',
+                    help_heading = "Sandbox"
+                )]
+                sparse: Vec<String>
+            }
+            , input "sparse" list "Folders that the sandbox has, as in a sparse checkout in git's cone mode, separated by commas; all when empty.";
 
-        /// the least important findings that are reported, 0 (most important) to 3
-        minimum_priority: Priority => review.minimum_priority, Choose;
-
-        /// the least sure findings that are reported, 0 to 1
-        minimum_confidence: f64 => review.minimum_confidence, Choose;
-
-        /// the least important findings that are comments on lines, 0 to 3; others are folded in the review's
-        /// body
-        inline_priority: Priority => review.inline_priority, Choose;
-
-        /// the same, for how sure they are, 0 to 1
-        inline_confidence: f64 => review.inline_confidence, Choose;
-
-        /// inline comments of one review, 1 to 30
-        max_comments: usize => review.max_comments, Lower;
-
-        /// language of findings and summary, such as `German`
-        language: String => review.language, Choose
-            default "the model's choice";
-
-        /// review drafts too
-        drafts: bool => review.drafts, Choose;
-
-        /// review only pull requests with one of these labels
-        labels: Vec<String> => review.labels, Choose
-            default "all";
-
-        /// never review pull requests with one of these labels
-        skip_labels: Vec<String> => review.skip_labels, Choose;
-
-        /// never review pull requests of these accounts
-        skip_authors: Vec<String> => review.skip_authors, Choose;
-
-        /// what the review says as a whole: `comment`, `request-changes` when findings fail the check,
-        /// `approve` when nothing was found (only the operator may say that)
-        event: ReviewEvent => review.event, Event;
-
-        /// findings at least this important make the check fail: 0 to 3, or `never`
-        fail_on: Threshold => review.fail_on, Choose
-            default "0"
-            own_flags "PATCHWRIGHT_FAIL_ON" &["review --fail-on"]
-            , input "fail-on" parsed "Findings of a review that are at least this important make its check fail: `0` to `3`, or `never`; `0` when empty.";
-
-        /// findings at least this important keep the check from `success`: 0 to 3, or `never`
-        neutral_on: Threshold => review.neutral_on, Choose
-            default "1";
-
-        /// a check of the repository that passes on the base and fails on the head makes the check fail
-        fail_on_checks: bool => review.fail_on_checks, Choose;
-
-        /// offer replacements as suggestions
-        suggestions: bool => review.suggestions, Choose;
-
-        /// have each finding confirmed or withdrawn by the model before anything is posted
-        second_look: bool => review.second_look, Choose
-            own_flags "PATCHWRIGHT_SECOND_LOOK" &["review --second-look", "respond --second-look"]
-            , input "second-look" switch "`false` posts the findings of a review without having the model confirm each first.";
-
-        /// resolve threads of our own when what they were about is gone
-        resolve_threads: bool => review.resolve_threads, Choose;
-
-        /// for `serve`: reviews in 24 hours that nobody asked for, of one pull request of a stranger; see
-        /// [the server](serve.md)
-        per_pull_request: u32 => review.per_pull_request, Operator;
-
-        /// the same, of all pull requests of one stranger in a repository
-        per_author: u32 => review.per_author, Operator;
-
-        /// the same, of all strangers' pull requests in a repository
-        per_day: u32 => review.per_day, Operator;
+        /// files that Git LFS keeps are fetched, to read; otherwise they are pointers; see
+        /// [repositories](repositories.md#git-lfs)
+        lfs: bool => checkout.lfs, Operator
+            flag given {
+                /// Fetch the files that Git LFS keeps, to read
+                #[arg(long, env = "PATCHWRIGHT_LFS", help_heading = "Sandbox")]
+                lfs: bool
+            }
+            , input "lfs" switch "`true` fetches the files that Git LFS keeps, to read.";
     }
 
-    /// The section `respond`.
-    Respond in "respond." (file => file.respond) {
-        /// the name after `@`
-        mention: String as (deserialize_with = "read::file_mention") => respond.mention, Operator
-            , input "mention" mention "The name after `@` that comments are read for; `patchwright` when empty.";
+    /// The section `limits`.
+    Limits in "limits." (file => file.limits) {
+        /// model replies
+        max_turns: u32 => limits.max_turns, Lower
+            least (1)
+            flag given {
+                /// Most model replies
+                #[arg(long, env = "PATCHWRIGHT_MAX_TURNS", value_name = "N", help_heading = "Budget")]
+                max_turns: Option<u32>
+            }
+            , input "max-turns" number "Most turns of the model."
+            , campaign "agent.max-turns";
 
-        /// answers of ours in one thread
-        max_rounds: u32 => respond.max_rounds, Lower;
+        /// dollars
+        max_cost_usd: f64 => limits.max_cost_usd, Lower
+            least (0.0)
+            flag given {
+                /// Most dollars spent on the model
+                #[arg(
+                    long,
+                    env = "PATCHWRIGHT_MAX_COST_USD",
+                    value_name = "DOLLARS",
+                    help_heading = "Budget"
+                )]
+                max_cost_usd: Option<f64>
+            }
+            , input "max-cost-usd" number "Most dollars to spend on the model."
+            , campaign "agent.max-cost-usd";
 
-        /// attempts to repair the checks of one pull request
-        max_ci_rounds: u32 => respond.max_ci_rounds, Lower;
+        /// tokens in all, input and output; input that the provider read from its cache is not counted
+        max_tokens: u64 => limits.max_tokens, Lower
+            least (1)
+            flag given {
+                /// Most tokens, input and output together; input that was read from the provider's cache is not counted
+                #[arg(long, env = "PATCHWRIGHT_MAX_TOKENS", value_name = "N", help_heading = "Budget")]
+                max_tokens: Option<u64>
+            }
+            , input "max-tokens" number "Most tokens, input and output together."
+            , campaign "agent.max-tokens";
+
+        /// wall clock of the run
+        timeout: Duration as (deserialize_with = "read::file_duration") => limits.timeout, Lower
+            least (SECOND)
+            flag given {
+                /// Most wall-clock time of the whole run, such as `90s`, `45m` or `1h`
+                #[arg(
+                    long,
+                    env = "PATCHWRIGHT_TIMEOUT",
+                    value_name = "DURATION",
+                    value_parser = parse_duration,
+                    help_heading = "Budget"
+                )]
+                timeout: Option<Duration>
+            }
+            , input "timeout" duration "Most time for the run, for example `45m`."
+            , campaign "agent.timeout";
+
+        /// one command of the model, one check
+        command_timeout: Duration as (deserialize_with = "read::file_duration")
+            => limits.command_timeout, Lower
+            least (SECOND);
+
+        /// all setup commands
+        setup_timeout: Duration as (deserialize_with = "read::file_duration") => setup_timeout, Lower
+            least (SECOND);
+
+        /// how often failing checks go back to the model
+        verify_rounds: u32 => limits.verify_rounds, Lower;
     }
 
-    /// The section `access`.
-    Access in "access." (file => file.access) {
-        /// the label that starts work
-        label: String => access.label, Operator
-            , input "label" text "The label that starts a run; `patchwright` when empty.";
+    /// The section `container`: bounds of one container.
+    Container in "container." (file => file.container) {
+        /// memory of one container
+        memory: u64 as (deserialize_with = "read::file_size") => container.memory_bytes, Operator;
 
-        /// the account to which an issue is assigned to start work on it
-        assignee: String => access.assignee, Operator
-            default "none: assigning starts nothing"
-            , input "assignee" text "The account to which an issue is assigned to start a run (`issues: types: [assigned]`); none when empty.";
+        /// processors of one container
+        cpus: f64 => container.cpus, Operator;
 
-        /// only these people (who still need write access)
-        allow_users: Vec<String> => access.allow_users, Operator
-            default "everybody with write access"
-            , input "allow-users" list "Logins that may start a run, separated by commas; they need write access too. Everybody with write access when empty.";
+        /// processes of one container
+        pids: u32 => container.pids, Operator;
 
-        /// bots, by exact login
-        allow_bots: Vec<String> => access.allow_bots, Operator
-            , input "allow-bots" list "Exact logins of bots that may start a run, separated by commas.";
-    }
+        /// size of `/tmp` and of the home folder, each
+        tmp: u64 as (deserialize_with = "read::file_size") => container.tmp_bytes, Operator;
 
-    /// The section `tools`.
-    Tools in "tools." (file => file.tools) {
-        /// tools that are neither declared nor run, as patterns; see [below](#tools)
-        disabled: Vec<String> => tools.disabled, Add;
+        /// size of the workspace
+        workspace: u64 as (deserialize_with = "read::file_size")
+            => container.workspace_bytes, Operator;
 
-        /// tools whose output is not shortened for the model, as patterns
-        untruncated: Vec<String> => tools.untruncated, Operator;
+        /// files in the workspace
+        workspace_files: u64 => container.workspace_files, Operator;
 
-        /// with more tools of servers and configuration than this, they are found by searching
-        search_above: usize => tools.search_above, Operator
-            default "30";
+        /// started containers that wait for the next run; see [the sandbox](sandbox.md#warm-starts)
+        warm: usize => warm.count, Operator
+            default "2 where many runs are worked on (`serve`, `worker`, `schedule`, `batch run`), otherwise 0";
 
-        /// commands that the model can call as tools
-        custom: BTreeMap<String, CustomTool> => tools.custom, Operator;
+        /// how long one waits
+        warm_age: Duration as (deserialize_with = "read::file_duration") => warm.age, Operator
+            least (SECOND);
 
-        /// commands that run before or after calls
-        hooks: Vec<Hook> => tools.hooks, Operator;
-
-        /// variables for every command in the sandbox; no secrets
-        shell_env: BTreeMap<String, String> => tools.shell_env, Operator;
-
-        /// [sub-agents](agents.md) that may work at the same time
-        agents: usize => tools.agents, Operator
-            default "0 without agent files, 4 with";
-
-        /// a folder with agent files of your own
-        agent_files: PathBuf => tools.agent_files, Operator;
-
-        /// models that agent files of the repository may choose
-        agent_models: Vec<String> => tools.agent_models, Operator
-            default "only the run's and those in `models`";
-
-        /// offer `js_repl` where the sandbox has Node
-        js_repl: bool => tools.js_repl, Operator
-            default "false";
+        /// the memory limits of all that wait, together
+        warm_memory: u64 as (deserialize_with = "read::file_size") => warm.memory_bytes, Operator;
     }
 }
