@@ -1,6 +1,7 @@
 //! MCP servers: real ones that nobody here wrote and bad ones of our own, in the guest, over HTTP, and in
 //! whole runs.
 
+mod changes;
 mod hostile;
 mod http;
 mod real;

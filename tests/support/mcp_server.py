@@ -48,7 +48,11 @@ def deep(levels):
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
+# These change their tools, or say so, with each call of `go`.
+CHANGING = ("grows", "flaps", "same", "storms", "rewords", "crowds", "mute")
 changed = False
+steps = 0
+lists = 0
 cancelled = []
 
 
@@ -69,6 +73,15 @@ def tools():
         return [tool("go"), *broken, icons]
     if MODE == "changed" and changed:
         return [tool("remove")]
+    if MODE == "grows":
+        return [tool("go"), *(tool(f"more_{n}") for n in range(1, steps + 1))]
+    if MODE == "flaps":
+        return [tool("go"), *([tool("blink")] if steps % 2 else [])]
+    if MODE == "rewords" and steps:
+        needed = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
+        return [tool("go", description="goes\u200b somewhere", inputSchema=needed)]
+    if MODE == "crowds" and steps:
+        return [tool("go"), *(tool(f"more_{n}") for n in range(600))]
     annotations = {"readOnlyHint": True}
     return [tool("go"), tool("remove"), tool("look", annotations=annotations)]
 
@@ -82,7 +95,7 @@ def many(request):
 
 
 def call(request):
-    global changed
+    global changed, steps
     name = request["params"]["name"]
     if MODE == "flood":
         for number in range(50000):
@@ -122,6 +135,12 @@ def call(request):
             changed = True
             send({"method": "notifications/tools/list_changed"})
             answer(request, text("removed"))
+    elif MODE in CHANGING:
+        if name == "go":
+            steps += 1
+            for _ in range(3000 if MODE == "storms" else 1):
+                send({"method": "notifications/tools/list_changed"})
+        answer(request, text(f"{name} at step {steps} after {lists} lists"))
     elif MODE == "big":
         answer(request, text("x" * (9 << 20)))
     elif MODE == "strange":
@@ -144,6 +163,7 @@ def call(request):
 
 
 def serve():
+    global lists
     request = read()
     method = request.get("method")
     if MODE == "silent":
@@ -173,7 +193,11 @@ def serve():
         answer(request, {})
     elif method == "tools/list" and MODE in ("many", "endless"):
         many(request)
+    elif method == "tools/list" and MODE == "mute" and steps:
+        lists += 1
+        refuse(request, -32603, "lost the list")
     elif method == "tools/list":
+        lists += 1
         answer(request, {"tools": tools(), "resultType": "complete", "ttlMs": 0, "cacheScope": "private"})
     elif method == "tools/call":
         call(request)

@@ -95,6 +95,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/second_look.md",
     "task/session.md",
     "task/title.md",
+    "task/tools_changed.md",
     "task/unchanged.md",
     "task/unfinished_reply.md",
     "task/wrap_up.md",
@@ -337,6 +338,11 @@ pub fn skills(listed: &[Skill<'_>], used: &[Skill<'_>]) -> Result<String> {
 /// What the operator wants of every run.
 pub fn standing(text: &str) -> Result<String> {
     render("context/standing.md", context! { text })
+}
+
+/// What the model is told when the tools of servers have changed.
+pub fn tools_changed(new: &[String], gone: &[String]) -> Result<String> {
+    render("task/tools_changed.md", context! { new => list(new), gone => list(gone) })
 }
 
 /// The task: follow this prompt.

@@ -14,6 +14,7 @@ mod fault;
 mod handler;
 pub mod headers;
 pub mod names;
+pub mod offers;
 pub mod open;
 pub mod resources;
 pub mod result;
@@ -21,6 +22,7 @@ pub mod schema;
 pub mod server;
 pub mod text;
 mod tools;
+pub mod updates;
 
 use std::sync::Arc;
 

@@ -17,6 +17,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::connection::{ConnectError, Connection, Way};
+use super::handler::Watch;
 use super::{fault, text};
 use patchwright_guest::tool::ToolError;
 
@@ -212,6 +213,22 @@ impl Server {
         timeout(self.start_limit, looking).await.unwrap_or(false)
     }
 
+    /// It has said that its tools are not what they were, or was started again.
+    pub(super) fn has_other_tools(&self) -> bool {
+        self.watched(|watch| watch.has_other_tools.load(Ordering::Relaxed))
+    }
+
+    /// The same, once: what it has said until now counts as answered.
+    pub(super) fn takes_other_tools(&self) -> bool {
+        self.watched(|watch| watch.has_other_tools.swap(false, Ordering::Relaxed))
+    }
+
+    /// Nothing while the connection is being made.
+    fn watched(&self, ask: impl Fn(&Watch) -> bool) -> bool {
+        let state = self.state.try_lock();
+        state.is_ok_and(|state| state.connection.as_ref().is_some_and(|it| ask(&it.watch)))
+    }
+
     /// Ends it for good.
     pub(super) async fn close(&self) {
         let mut state = self.state.lock().await;
@@ -253,6 +270,8 @@ impl Server {
         let opened = Connection::open(&self.name, &self.way, self.start_limit).await;
         let connection = opened
             .map_err(|trouble| tell(format!("{} has ended, and again: {trouble}", self.words())))?;
+        // A fresh server may offer something else.
+        connection.watch.has_other_tools.store(true, Ordering::Relaxed);
         let connection = Arc::new(connection);
         state.connection = Some(Arc::clone(&connection));
         Ok(connection)
