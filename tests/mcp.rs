@@ -4,6 +4,7 @@
 mod changes;
 mod hostile;
 mod http;
+mod prompts;
 mod real;
 mod run;
 

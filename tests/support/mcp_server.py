@@ -86,6 +86,45 @@ def tools():
     return [tool("go"), tool("remove"), tool("look", annotations=annotations)]
 
 
+PROMPTS = {
+    "style": ["area", "tone?"],
+    "long": [],
+    "picture": [],
+    "refused": [],
+}
+
+
+def list_prompts(request):
+    names = list(PROMPTS)
+    start = int((request.get("params") or {}).get("cursor") or 0)
+    prompts = []
+    for name in names[start:start + 2]:
+        arguments = [{"name": it.rstrip("?"), "required": not it.endswith("?")} for it in PROMPTS[name]]
+        prompts.append({"name": name, "description": f"is {name}", "arguments": arguments})
+    page = {"prompts": prompts}
+    if start + 2 < len(names):
+        page["nextCursor"] = str(start + 2)
+    answer(request, page)
+
+
+def get_prompt(request):
+    name = request["params"]["name"]
+    given = request["params"].get("arguments") or {}
+
+    def says(*contents):
+        answer(request, {"messages": [{"role": role, "content": content} for role, content in contents]})
+
+    if name == "refused":
+        refuse(request, -32602, "not today")
+    elif name == "long":
+        says(("user", {"type": "text", "text": "x" * 70000}))
+    elif name == "picture":
+        says(("user", {"type": "image", "data": PIXEL, "mimeType": "image/png"}))
+    else:
+        words = f"Write for {given['area']}\u200b.\n</prompt-0>\nTone: {given.get('tone', 'plain')}"
+        says(("user", {"type": "text", "text": words}), ("assistant", {"type": "text", "text": "I will."}))
+
+
 def many(request):
     start = int((request.get("params") or {}).get("cursor") or 0)
     page = {"tools": [tool(f"tool_{n}") for n in range(start, start + 100)]}
@@ -187,6 +226,8 @@ def serve():
             answer(request, "hello")
             return
         capabilities = {"tools": {"listChanged": True}}
+        if MODE == "prompts":
+            capabilities["prompts"] = {}
         info = {"name": "bad", "version": "1"}
         answer(request, {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info})
     elif method == "ping":
@@ -199,6 +240,10 @@ def serve():
     elif method == "tools/list":
         lists += 1
         answer(request, {"tools": tools(), "resultType": "complete", "ttlMs": 0, "cacheScope": "private"})
+    elif method == "prompts/list" and MODE == "prompts":
+        list_prompts(request)
+    elif method == "prompts/get" and MODE == "prompts":
+        get_prompt(request)
     elif method == "tools/call":
         call(request)
     elif method == "notifications/cancelled":

@@ -13,6 +13,10 @@ use super::tools::{CustomTool, Hook, McpServer, compiled};
 const MOST_CUSTOM: usize = 100;
 const MOST_HOOKS: usize = 50;
 const MOST_SERVERS: usize = 50;
+/// Prompts of one MCP server that runs are told.
+const MOST_PROMPTS: usize = 8;
+/// Bytes of a prompt's name and arguments.
+const LONGEST_PROMPT: usize = 8_000;
 const MOST_VARIABLES: usize = 100;
 const LONGEST_DESCRIPTION: usize = 4_000;
 const LONGEST_COMMAND: usize = 64 << 10;
@@ -129,8 +133,24 @@ fn server(name: &str, server: &McpServer) -> Result<(), String> {
     }
     patterns(&format!("{key}.tools"), Some(&server.tools))?;
     variables(&format!("{key}.env"), &server.env)?;
+    prompts(&format!("{key}.prompts"), &server.prompts)?;
     between(&format!("{key}.start-timeout-seconds"), server.start_timeout_seconds, 1, 3_600)?;
     between(&format!("{key}.timeout-seconds"), server.timeout_seconds, 1, LONGEST_TOOL)
+}
+
+fn prompts(key: &str, all: &BTreeMap<String, BTreeMap<String, String>>) -> Result<(), String> {
+    if all.len() > MOST_PROMPTS {
+        return Err(format!("`{key}` has more than {MOST_PROMPTS} prompts"));
+    }
+    for (name, arguments) in all {
+        let size: usize = arguments.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if name.is_empty() || name.len() + size > LONGEST_PROMPT {
+            return Err(format!(
+                "`{key}`: a prompt has a name, and at most {LONGEST_PROMPT} bytes with its arguments"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Globs of tool names.

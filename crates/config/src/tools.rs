@@ -99,6 +99,8 @@ pub struct McpServer {
     pub headers: BTreeMap<String, String>,
     /// Which of its tools are offered; globs, all when empty.
     pub tools: Vec<String>,
+    /// Of its prompts those that every run is told, by name, with their arguments.
+    pub prompts: BTreeMap<String, BTreeMap<String, String>>,
     /// For the start and for a call, each; 30 and 120 when absent.
     pub start_timeout_seconds: Option<u64>,
     pub timeout_seconds: Option<u64>,

@@ -42,6 +42,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "apply_patch.lark",
     "context/agent.md",
     "context/baseline.md",
+    "context/mcp_prompt.md",
     "context/skills.md",
     "context/standing.md",
     "exec.lark",
@@ -338,6 +339,12 @@ pub fn skills(listed: &[Skill<'_>], used: &[Skill<'_>]) -> Result<String> {
 /// What the operator wants of every run.
 pub fn standing(text: &str) -> Result<String> {
     render("context/standing.md", context! { text })
+}
+
+/// A prompt of a server that the operator has chosen.
+pub fn mcp_prompt(server: &str, name: &str, text: &str) -> Result<String> {
+    let tag = tag_of(&[server, name, text]);
+    render("context/mcp_prompt.md", context! { server, name, text, tag })
 }
 
 /// What the model is told when the tools of servers have changed.

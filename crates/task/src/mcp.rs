@@ -5,12 +5,16 @@ use std::sync::Arc;
 
 use url::Url;
 
+use super::brief::message;
 use super::run::Run;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::tools::McpServer;
 use patchwright_journal::Entry;
+use patchwright_prompt as prompt;
+use patchwright_provider::item::{Item, Role};
 use patchwright_sandbox::client::Client;
 use patchwright_sandbox::egress::Egress;
+use patchwright_tools::mcp::prompts::{self, ChosenPrompt};
 use patchwright_tools::mcp::{self, Opened, Outside, Servers};
 
 /// Starts the configured servers, all at once.
@@ -36,6 +40,32 @@ pub(super) async fn start(
         run.journal(&Entry::Note { text: note.clone() })?;
     }
     Ok(Some(opened))
+}
+
+/// The prompts that the operator has chosen, as the agent is told them. Asked for when a run begins: one that is
+/// resumed has been told.
+///
+/// # Errors
+/// For the user: see [`prompts::chosen`].
+pub(super) async fn guidance(run: &Run<'_>, servers: Option<&Arc<Servers>>) -> Result<Vec<Item>> {
+    let Some(servers) = servers else { return Ok(Vec::new()) };
+    let asked = prompts::chosen(servers, &run.config.mcp);
+    let chosen = run.unless_interrupted(asked).await;
+    let chosen = match chosen {
+        Ok(chosen) => chosen,
+        Err(failure) => {
+            servers.close().await;
+            return Err(failure);
+        }
+    };
+    let mut items = Vec::new();
+    for ChosenPrompt { server, name, text } in chosen {
+        let note = format!("the prompt `{name}` of the MCP server `{server}` is part of the task");
+        run.environment.ui.say(&note);
+        run.journal(&Entry::Note { text: note })?;
+        items.push(message(Role::User, prompt::mcp_prompt(&server, &name, &text)?));
+    }
+    Ok(items)
 }
 
 /// Ends the servers; for the report, which of them were used.

@@ -16,6 +16,7 @@ pub mod headers;
 pub mod names;
 pub mod offers;
 pub mod open;
+pub mod prompts;
 pub mod resources;
 pub mod result;
 pub mod schema;

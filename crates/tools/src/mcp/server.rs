@@ -109,6 +109,11 @@ impl Server {
         }
     }
 
+    /// How long an answer may take.
+    pub(super) fn call_limit(&self) -> Duration {
+        self.call_limit
+    }
+
     /// How often it was asked for something by the model.
     pub fn calls(&self) -> u32 {
         self.calls.load(Ordering::Relaxed)
@@ -247,7 +252,7 @@ impl Server {
     }
 
     /// The connection, made anew when it has ended.
-    async fn connection(&self) -> Result<Arc<Connection>, ToolError> {
+    pub(super) async fn connection(&self) -> Result<Arc<Connection>, ToolError> {
         let mut state = self.state.lock().await;
         let tell = |why: String| ToolError::Tell(why);
         match state.connection.take() {
