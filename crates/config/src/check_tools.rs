@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::check::{between, entries};
 use super::file::{File, Tools};
-use super::tools::{CustomTool, Hook, McpServer, compiled};
+use super::tools::{CustomTool, Hook, McpAuth, McpServer, compiled};
 
 const MOST_CUSTOM: usize = 100;
 const MOST_HOOKS: usize = 50;
@@ -130,6 +130,21 @@ fn server(name: &str, server: &McpServer) -> Result<(), String> {
     }
     if !server.command.is_empty() && server.url.is_some() {
         return Err(format!("`{key}` has both `command` and `url`; a server has one of them"));
+    }
+    if server.auth.is_some() && server.url.is_none() {
+        return Err(format!("`{key}.auth` is for servers with `url`"));
+    }
+    let has_own = server.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
+    if server.auth.is_some() && has_own {
+        return Err(format!(
+            "`{key}` has both `auth` and a header `Authorization`; a request has one of them"
+        ));
+    }
+    let has_both = |auth: &McpAuth| auth.refresh_token.is_some() && auth.token_file.is_some();
+    if server.auth.as_ref().is_some_and(has_both) {
+        return Err(format!(
+            "`{key}.auth` has both `refresh-token` and `token-file`; there is one refresh token"
+        ));
     }
     patterns(&format!("{key}.tools"), Some(&server.tools))?;
     variables(&format!("{key}.env"), &server.env)?;

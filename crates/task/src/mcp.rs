@@ -14,6 +14,7 @@ use patchwright_prompt as prompt;
 use patchwright_provider::item::{Item, Role};
 use patchwright_sandbox::client::Client;
 use patchwright_sandbox::egress::Egress;
+use patchwright_tools::mcp::open::Reachable;
 use patchwright_tools::mcp::prompts::{self, ChosenPrompt};
 use patchwright_tools::mcp::{self, Opened, Outside, Servers};
 
@@ -32,8 +33,9 @@ pub(super) async fn start(
     }
     let names: Vec<String> = configured.keys().map(|name| format!("`{name}`")).collect();
     run.environment.ui.say(&format!("starting MCP servers: {}", names.join(", ")));
-    let http = |url: &Url| reachable(url, egress);
-    let outside = Outside { client, http: &http, headers: &run.world.mcp_headers };
+    let egress = egress.cloned();
+    let http: Reachable = Arc::new(move |url: &Url| reachable(url, egress.as_ref()));
+    let outside = Outside { client, http, headers: &run.world.mcp_headers };
     let opened = run.unless_interrupted(mcp::open(configured, &outside)).await?;
     for note in &opened.notes {
         run.environment.ui.say(&format!("note: {note}"));
@@ -71,8 +73,9 @@ pub(super) async fn guidance(run: &Run<'_>, servers: Option<&Arc<Servers>>) -> R
 /// Ends the servers; for the report, which of them were used.
 pub(super) async fn finish(servers: Option<&Arc<Servers>>) -> Vec<String> {
     let Some(servers) = servers else { return Vec::new() };
+    let troubles = servers.troubles();
     servers.close().await;
-    servers.used()
+    servers.used().into_iter().chain(troubles).collect()
 }
 
 /// Of the servers of a recorded run those that can be started again without reaching out: the others'

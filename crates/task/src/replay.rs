@@ -29,6 +29,7 @@ use patchwright_provider::item::Item;
 use patchwright_provider::scripted::{Recorded, ScriptedProvider};
 use patchwright_sandbox::client::{CollectLimits, GuestError};
 use patchwright_sandbox::{ImageSpec, PreparedImage, Running, SandboxSpec};
+use patchwright_tools::mcp::open::Reachable;
 use patchwright_tools::mcp::{self, Outside};
 use patchwright_tools::registry::ToolSet;
 use patchwright_tools::services::Services;
@@ -231,8 +232,9 @@ async fn tools(
     running: &Running,
 ) -> Result<(ToolSet, Services)> {
     let inside = super::mcp::inside(&recording.config.mcp);
-    let http = |url: &Url| Err(Failure::internal(format!("a replay asks nobody at `{url}`")));
-    let outside = Outside { client: &running.client, http: &http, headers: &world.mcp_headers };
+    let http: Reachable =
+        Arc::new(|url: &Url| Err(Failure::internal(format!("a replay asks nobody at `{url}`"))));
+    let outside = Outside { client: &running.client, http, headers: &world.mcp_headers };
     let opened = mcp::open(&inside, &outside).await?;
     let mut tools = ToolSet::for_run(&world.model, recording.config.mode, &world.hosted_tools)?;
     if recording.with_agents {

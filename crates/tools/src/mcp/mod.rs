@@ -7,13 +7,15 @@
 //!
 //! A server is foreign and may be hostile: names, descriptions and schemas are cleaned and bounded
 //! before a model sees them ([`names`], [`schema`], [`text`]), results are bounded and marked as foreign,
-//! what a server asks of us is declined ([`handler`]), floods end the connection.
+//! what a server asks of us is declined ([`handler`]), floods end the connection. Tokens for servers over HTTP are
+//! exchanged by [`oauth`].
 
 mod connection;
 mod fault;
 mod handler;
 pub mod headers;
 pub mod names;
+mod oauth;
 pub mod offers;
 pub mod open;
 pub mod prompts;
@@ -29,6 +31,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 
+pub use self::oauth::login;
 pub use self::open::{Opened, Outside, open};
 use self::server::Server;
 
@@ -58,6 +61,17 @@ impl Servers {
             format!("the MCP server `{}` ({what}) was asked {calls} time{plural}", server.name())
         })
         .collect()
+    }
+
+    /// Why there are no tokens for servers that want some, for the report.
+    pub fn troubles(&self) -> Vec<String> {
+        let troubles =
+            self.list.iter().filter_map(|server| Some((server.name(), server.trouble()?)));
+        troubles
+            .map(|(name, why)| {
+                format!("there is no token any more for the MCP server `{name}`: {why}")
+            })
+            .collect()
     }
 
     /// Ends all of them, at once and in bounded time.

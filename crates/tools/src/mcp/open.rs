@@ -10,6 +10,9 @@ use url::Url;
 
 use super::connection::{ConnectError, Way};
 use super::headers::Headers;
+use super::oauth::client::ServerClient;
+use super::oauth::grant::Grant;
+use super::oauth::{Reach, TokenSource};
 use super::offers::{Offers, Started};
 use super::server::Server;
 use super::{Servers, text};
@@ -25,12 +28,15 @@ const CALL_SECONDS: u64 = 120;
 /// Bytes of a server's standard error that are kept.
 const MAX_STDERR: usize = 16 << 10;
 
+/// Makes clients for addresses.
+pub type Reachable = Arc<dyn Fn(&Url) -> Result<reqwest::Client> + Send + Sync>;
+
 /// What servers are reached with.
 pub struct Outside<'a> {
     /// The sandbox, for those that are started there.
     pub client: &'a Client,
     /// A client for an address over HTTP, or why it may not be reached.
-    pub http: &'a (dyn Fn(&Url) -> Result<reqwest::Client> + Sync),
+    pub http: Reachable,
     pub headers: &'a Headers,
 }
 
@@ -108,13 +114,43 @@ fn not_started(name: &str, configured: &McpServer, trouble: &ConnectError) -> Fa
     match &configured.url {
         Some(url) => failure.hint(format!(
             "see whether `{url}` is the address of a streamable HTTP endpoint, and whether \
-             `mcp.{name}.headers` are right"
+             `mcp.{name}.headers` or `mcp.{name}.auth` are right; nobody can log in during a run"
         )),
         None => failure.hint(format!(
             "run `{}` in the sandbox's image to see what is wrong; `mcp.{name}.start-timeout-seconds` \
              gives it more time",
             configured.command.join(" ")
         )),
+    }
+}
+
+/// Where the tokens of a server come from. The first one is had here, before anything is started.
+async fn tokens(
+    name: &str,
+    server: &Url,
+    grant: Grant,
+    outside: &Outside<'_>,
+) -> Result<TokenSource> {
+    let client = (outside.http)(grant.issuer())?;
+    let http = Arc::clone(&outside.http);
+    let reach: Reach = Arc::new(move |url| {
+        let refused = |failure: Failure| {
+            let hints = failure.hints.iter().map(|hint| format!(" ({})", hint.text));
+            format!("{}{}", failure.message, hints.collect::<String>())
+        };
+        http(url).map(drop).map_err(refused)
+    });
+    let tokens = TokenSource::new(name, server, grant, client, reach);
+    match tokens.token(None).await {
+        Ok(_) => Ok(tokens),
+        Err(why) => Err(Failure::sandbox(format!(
+            "there is no access token for the MCP server `{name}`"
+        ))
+        .caused_by(why)
+        .hint(format!(
+            "nobody can log in during a run: `patchwright mcp login {name}` gets a refresh token where \
+             `mcp.{name}.auth` names a `token-file`; `docs/mcp.md` says what else there is"
+        ))),
     }
 }
 
@@ -140,7 +176,7 @@ fn offered(name: &str, server: &McpServer) -> Result<Option<GlobSet>> {
 async fn way(name: &str, server: &McpServer, outside: &Outside<'_>) -> Result<Way> {
     match (server.command.split_first(), &server.url) {
         (Some((program, _)), None) => in_sandbox(name, program, server, outside.client).await,
-        (None, Some(url)) => over_http(name, url, outside),
+        (None, Some(url)) => over_http(name, url, outside).await,
         (Some(_), Some(_)) | (None, None) => {
             Err(Failure::usage(format!("`mcp.{name}` needs either `command` or `url`"))
                 .hint("`command` starts a server in the sandbox, `url` reaches one over HTTP"))
@@ -175,7 +211,7 @@ async fn in_sandbox(name: &str, program: &str, server: &McpServer, client: &Clie
     Ok(Way::Sandbox { client: client.clone(), exec })
 }
 
-fn over_http(name: &str, url: &str, outside: &Outside<'_>) -> Result<Way> {
+async fn over_http(name: &str, url: &str, outside: &Outside<'_>) -> Result<Way> {
     let parsed = Url::parse(url).ok();
     let is_usable = |url: &Url| {
         matches!(url.scheme(), "http" | "https")
@@ -188,7 +224,15 @@ fn over_http(name: &str, url: &str, outside: &Outside<'_>) -> Result<Way> {
         ))
         .hint("write `https://HOST/PATH`, and secrets into `headers`"));
     };
-    let client = (outside.http)(&parsed)?;
+    let http = (outside.http)(&parsed)?;
     let headers = outside.headers.of(name)?;
-    Ok(Way::Http { client, url: Arc::from(parsed.as_str()), headers })
+    let tokens = match outside.headers.grant(name)? {
+        Some(grant) => Some(tokens(name, &parsed, grant, outside).await?),
+        None => None,
+    };
+    Ok(Way::Http {
+        client: ServerClient { http, tokens },
+        url: Arc::from(parsed.as_str()),
+        headers,
+    })
 }

@@ -109,6 +109,14 @@ impl Server {
         }
     }
 
+    /// Why there is no token for it, where it wants one.
+    pub(super) fn trouble(&self) -> Option<String> {
+        match &self.way {
+            Way::Http { client, .. } => client.tokens.as_ref()?.trouble(),
+            Way::Sandbox { .. } => None,
+        }
+    }
+
     /// How long an answer may take.
     pub(super) fn call_limit(&self) -> Duration {
         self.call_limit
