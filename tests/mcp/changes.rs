@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::run::{bad, exec, result, world};
 use crate::support::mcp::named;
-use crate::support::model::{Turn, call, say};
+use crate::support::model::{Turn, call, say, unauthorized};
 use crate::support::world::TestWorld;
 
 fn go() -> Turn {
@@ -126,4 +126,21 @@ fn a_list_that_is_announced_and_not_given_leaves_the_tools_as_they_were() {
     assert_eq!(prompted(&world), 1);
     let said = result(&world, "report.html");
     assert!(said.contains("its tools have changed, and they stay as they were"), "{said}");
+}
+
+#[test]
+fn a_model_that_goes_on_for_another_has_the_new_tools_among_its_own() {
+    let turns = vec![go(), unauthorized(), call("mcp__it__more_1", json!({})), say("Done.")];
+    let world = changing("grows", turns).set("PATCHWRIGHT_FALLBACK_MODEL", "claude-sonnet-5");
+    exec(&world, "gpt-5.3-codex").expect(0);
+    assert_eq!(declared(&world), ["go", "go more_1", "go more_1", "go more_1"]);
+    assert!(world.told().contains("more_1 at step 1"), "{}", world.told());
+    let own = |at: usize| -> Vec<String> {
+        let requests = world.model.requests();
+        let tools = requests[at].body["tools"].as_array().unwrap().iter();
+        let names = tools.filter_map(|tool| tool["name"].as_str());
+        names.filter(|name| !name.starts_with("mcp__")).map(str::to_owned).collect()
+    };
+    assert_ne!(own(1), own(2), "the second model has another profile");
+    assert_eq!(own(2), own(3));
 }

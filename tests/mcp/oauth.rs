@@ -148,6 +148,8 @@ async fn what_cannot_work_is_said_before_anything_is_started_and_without_a_secre
     let folder = guest.folder.path();
     let open_to_all = token_file(folder, "open", "refresh-5d20c1-quiet", 0o644);
     let stale = token_file(folder, "stale", "refresh-stale-40-quiet", 0o600);
+    let plain = Some("http://mcp.example.com/mcp".to_owned());
+    let unencrypted = McpServer { url: plain, ..named_so("https://auth.example.com") };
     let cases = [
         (issuer.at("ok", with("${TEST_STALE}")), 70, "issues no token (invalid_grant"),
         (
@@ -163,6 +165,7 @@ async fn what_cannot_work_is_said_before_anything_is_started_and_without_a_secre
         (issuer.at("html", refreshing()), 70, "did not answer as one does (HTTP 200)"),
         (issuer.at("never", refreshing()), 70, "does not take the tokens that are issued for it"),
         (named_so("http://auth.example.com"), 2, "is not the address of an authorization server"),
+        (unencrypted, 2, "would carry tokens where others can read them"),
         (named_so("nonsense"), 2, "is not the address of an authorization server"),
         (issuer.at("ok", with("literal-quiet")), 2, "holds a secret in the configuration"),
         (issuer.at("ok", with("${TEST_UNSET}")), 2, "`TEST_UNSET`, which is not set"),

@@ -8,6 +8,7 @@
 
 mod checks;
 mod judge;
+mod mcp;
 mod output;
 pub mod session;
 mod tag;
@@ -27,6 +28,7 @@ use patchwright_types::evidence::CheckRun;
 
 pub use checks::{FailedCheck, baseline, check_failed};
 pub use judge::{JudgedAttempt, judge};
+pub use mcp::{mcp_prompt, tools_changed};
 pub use output::{output, output_ahead};
 pub use tag::{fresh_tag, tag_of};
 pub use title::{Asked, title};
@@ -339,17 +341,6 @@ pub fn skills(listed: &[Skill<'_>], used: &[Skill<'_>]) -> Result<String> {
 /// What the operator wants of every run.
 pub fn standing(text: &str) -> Result<String> {
     render("context/standing.md", context! { text })
-}
-
-/// A prompt of a server that the operator has chosen.
-pub fn mcp_prompt(server: &str, name: &str, text: &str) -> Result<String> {
-    let tag = tag_of(&[server, name, text]);
-    render("context/mcp_prompt.md", context! { server, name, text, tag })
-}
-
-/// What the model is told when the tools of servers have changed.
-pub fn tools_changed(new: &[String], gone: &[String]) -> Result<String> {
-    render("task/tools_changed.md", context! { new => list(new), gone => list(gone) })
 }
 
 /// The task: follow this prompt.

@@ -85,6 +85,11 @@ pub(super) fn inside(configured: &BTreeMap<String, McpServer>) -> BTreeMap<Strin
     inside.map(|(name, server)| (name.clone(), server.clone())).collect()
 }
 
+/// For a replay, which asks nobody.
+pub(super) fn nobody() -> Reachable {
+    Arc::new(|url: &Url| Err(Failure::internal(format!("a replay asks nobody at `{url}`"))))
+}
+
 /// A client for an address, when it is allowed.
 fn reachable(url: &Url, egress: Option<&Arc<Egress>>) -> Result<reqwest::Client> {
     let host = url.host_str().unwrap_or_default();

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use url::Url;
 
 use self::lanes::Conductor;
 use super::workspace::{Additions, Workspace};
@@ -29,7 +28,6 @@ use patchwright_provider::item::Item;
 use patchwright_provider::scripted::{Recorded, ScriptedProvider};
 use patchwright_sandbox::client::{CollectLimits, GuestError};
 use patchwright_sandbox::{ImageSpec, PreparedImage, Running, SandboxSpec};
-use patchwright_tools::mcp::open::Reachable;
 use patchwright_tools::mcp::{self, Outside};
 use patchwright_tools::registry::ToolSet;
 use patchwright_tools::services::Services;
@@ -232,8 +230,7 @@ async fn tools(
     running: &Running,
 ) -> Result<(ToolSet, Services)> {
     let inside = super::mcp::inside(&recording.config.mcp);
-    let http: Reachable =
-        Arc::new(|url: &Url| Err(Failure::internal(format!("a replay asks nobody at `{url}`"))));
+    let http = super::mcp::nobody();
     let outside = Outside { client: &running.client, http, headers: &world.mcp_headers };
     let opened = mcp::open(&inside, &outside).await?;
     let mut tools = ToolSet::for_run(&world.model, recording.config.mode, &world.hosted_tools)?;

@@ -11,7 +11,7 @@ use url::Url;
 use super::connection::{ConnectError, Way};
 use super::headers::Headers;
 use super::oauth::client::ServerClient;
-use super::oauth::grant::Grant;
+use super::oauth::grant::{Grant, is_usable};
 use super::oauth::{Reach, TokenSource};
 use super::offers::{Offers, Started};
 use super::server::Server;
@@ -131,6 +131,10 @@ async fn tokens(
     grant: Grant,
     outside: &Outside<'_>,
 ) -> Result<TokenSource> {
+    if !is_usable(server) {
+        let what = format!("`mcp.{name}.url` would carry tokens where others can read them");
+        return Err(Failure::usage(what).hint("write an address with `https`"));
+    }
     let client = (outside.http)(grant.issuer())?;
     let http = Arc::clone(&outside.http);
     let reach: Reach = Arc::new(move |url| {
@@ -227,7 +231,7 @@ async fn over_http(name: &str, url: &str, outside: &Outside<'_>) -> Result<Way> 
     let http = (outside.http)(&parsed)?;
     let headers = outside.headers.of(name)?;
     let tokens = match outside.headers.grant(name)? {
-        Some(grant) => Some(tokens(name, &parsed, grant, outside).await?),
+        Some(grant) => Some(Arc::new(tokens(name, &parsed, grant, outside).await?)),
         None => None,
     };
     Ok(Way::Http {

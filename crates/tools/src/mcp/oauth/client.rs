@@ -26,7 +26,7 @@ const MAX_EVENT: usize = 8 << 20;
 #[derive(Clone)]
 pub(in super::super) struct ServerClient {
     pub(in super::super) http: reqwest::Client,
-    pub(in super::super) tokens: Option<TokenSource>,
+    pub(in super::super) tokens: Option<Arc<TokenSource>>,
 }
 
 impl ServerClient {
@@ -109,8 +109,8 @@ impl StreamableHttpClient for ServerClient {
         };
         let token = self.token().await?;
         let answer = send(token.clone()).await;
-        let taken = Taken::of(&answer);
-        match self.next(token, taken).await? {
+        let verdict = Taken::of(&answer);
+        match self.next(token, verdict).await? {
             Some(next) => refused(send(Some(next)).await),
             None => answer,
         }
@@ -160,8 +160,8 @@ impl StreamableHttpClient for ServerClient {
         };
         let token = self.token().await?;
         let answer = open(token.clone()).await;
-        let taken = Taken::of(&answer);
-        match self.next(token, taken).await? {
+        let verdict = Taken::of(&answer);
+        match self.next(token, verdict).await? {
             Some(next) => refused(open(Some(next)).await),
             None => answer,
         }

@@ -22,7 +22,7 @@ struct Resource {
 
 /// What an issuer says of itself.
 #[derive(Debug, Deserialize)]
-struct Issuer {
+struct AuthorizationServer {
     issuer: String,
     token_endpoint: Option<String>,
     authorization_endpoint: Option<String>,
@@ -119,7 +119,7 @@ async fn resource(client: &reqwest::Client, server: &Url, issuer: &Url) -> Resul
     Ok(own.to_string())
 }
 
-async fn metadata(client: &reqwest::Client, issuer: &Url) -> Result<Issuer, Why> {
+async fn metadata(client: &reqwest::Client, issuer: &Url) -> Result<AuthorizationServer, Why> {
     let path = issuer.path().trim_end_matches('/');
     for path in [
         format!("/.well-known/oauth-authorization-server{path}"),
@@ -128,7 +128,7 @@ async fn metadata(client: &reqwest::Client, issuer: &Url) -> Result<Issuer, Why>
     ] {
         let mut at = issuer.clone();
         at.set_path(&path);
-        let Some(said) = get::<Issuer>(client, &at).await? else { continue };
+        let Some(said) = get::<AuthorizationServer>(client, &at).await? else { continue };
         // Whoever answers for another issuer could have its secrets sent elsewhere.
         if !Url::parse(&said.issuer).is_ok_and(|it| is_same(&it, issuer)) {
             return Err("the authorization server says that it is another issuer".to_owned());

@@ -89,7 +89,7 @@ impl Grant {
 }
 
 /// Tokens and secrets travel encrypted, but on one machine.
-pub(super) fn is_usable(url: &Url) -> bool {
+pub(in super::super) fn is_usable(url: &Url) -> bool {
     let is_local = || matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
     let is_safe = url.scheme() == "https" || (url.scheme() == "http" && is_local());
     is_safe && url.username().is_empty() && url.password().is_none() && url.fragment().is_none()

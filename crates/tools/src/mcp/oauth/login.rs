@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use secrecy::ExposeSecret;
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -19,7 +18,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::discovery::{self, Endpoint, Why};
-use super::grant::Grant;
+use super::grant::{Grant, is_usable};
 use super::{stored, token};
 use crate::mcp::text;
 use patchwright_base::env::Env;
@@ -94,7 +93,9 @@ fn configured(asked: &Login<'_>, env: &Env) -> Result<(Grant, Url, PathBuf)> {
         Failure::usage(format!("`mcp.{name}` has no {what}")).hint(hint.to_owned())
     };
     let url = server.url.as_deref().and_then(|url| Url::parse(url).ok());
-    let address = url.ok_or_else(|| lacks("`url`", "servers with `command` want no login"))?;
+    let address = url.filter(is_usable).ok_or_else(|| {
+        lacks("`url` with `https`", "tokens go to no other, and servers with `command` want none")
+    })?;
     let auth = server.auth.as_ref().ok_or_else(|| {
         lacks(
             "`auth`",

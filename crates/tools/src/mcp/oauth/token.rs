@@ -139,13 +139,12 @@ impl TokenSource {
     }
 
     async fn ask(&self, state: &mut State) -> Result<String, Why> {
-        let endpoint = match &state.endpoint {
-            Some(endpoint) => endpoint.clone(),
-            None => {
-                let (client, issuer) = (&self.client, &self.grant.issuer);
-                let found = discovery::endpoint(client, &self.server, issuer, &*self.reach).await?;
-                state.endpoint.insert(found).clone()
-            }
+        let endpoint = if let Some(endpoint) = &state.endpoint {
+            endpoint.clone()
+        } else {
+            let (client, issuer) = (&self.client, &self.grant.issuer);
+            let found = discovery::endpoint(client, &self.server, issuer, &*self.reach).await?;
+            state.endpoint.insert(found).clone()
         };
         state.asked += 1;
         let stored = match &self.grant.refresh_token {
