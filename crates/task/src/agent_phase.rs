@@ -389,12 +389,8 @@ async fn converse(
             agent.resume(recorded, restored).await
         } else {
             checkpoints.begin_at(phase.start_tree).await?;
-            let mut items = brief.items(run, sandbox)?;
-            // Before the task, which is what is asked for last.
-            let at = items.len().saturating_sub(1);
-            let guidance = mcp::guidance(run, services.servers.as_ref()).await?;
-            items.splice(at..at, guidance);
-            agent.run(items).await
+            let items = brief.items(run, sandbox)?;
+            agent.run(mcp::guided(run, services.servers.as_ref(), items).await?).await
         };
         let mut work =
             check_loop::with_checks(phase, sandbox, &mut agent, recorded, &mut stopped).await?;

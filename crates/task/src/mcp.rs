@@ -44,13 +44,17 @@ pub(super) async fn start(
     Ok(Some(opened))
 }
 
-/// The prompts that the operator has chosen, as the agent is told them. Asked for when a run begins: one that is
-/// resumed has been told.
+/// What the agent is told first, with the prompts that the operator has chosen. They are asked for when a run begins:
+/// one that is resumed has been told.
 ///
 /// # Errors
 /// For the user: see [`prompts::chosen`].
-pub(super) async fn guidance(run: &Run<'_>, servers: Option<&Arc<Servers>>) -> Result<Vec<Item>> {
-    let Some(servers) = servers else { return Ok(Vec::new()) };
+pub(super) async fn guided(
+    run: &Run<'_>,
+    servers: Option<&Arc<Servers>>,
+    mut items: Vec<Item>,
+) -> Result<Vec<Item>> {
+    let Some(servers) = servers else { return Ok(items) };
     let asked = prompts::chosen(servers, &run.config.mcp);
     let chosen = run.unless_interrupted(asked).await;
     let chosen = match chosen {
@@ -60,13 +64,16 @@ pub(super) async fn guidance(run: &Run<'_>, servers: Option<&Arc<Servers>>) -> R
             return Err(failure);
         }
     };
-    let mut items = Vec::new();
+    let mut guidance = Vec::new();
     for ChosenPrompt { server, name, text } in chosen {
         let note = format!("the prompt `{name}` of the MCP server `{server}` is part of the task");
         run.environment.ui.say(&note);
         run.journal(&Entry::Note { text: note })?;
-        items.push(message(Role::User, prompt::mcp_prompt(&server, &name, &text)?));
+        guidance.push(message(Role::User, prompt::mcp_prompt(&server, &name, &text)?));
     }
+    // Before the task, which is what is asked for last.
+    let at = items.len().saturating_sub(1);
+    items.splice(at..at, guidance);
     Ok(items)
 }
 
