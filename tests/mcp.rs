@@ -1,13 +1,18 @@
 //! MCP servers: real ones that nobody here wrote and bad ones of our own, in the guest, over HTTP, and in
 //! whole runs.
 
+mod changes;
 mod hostile;
 mod http;
+mod login;
+mod oauth;
+mod prompts;
 mod real;
 mod run;
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use patchwright_base::clock::Clock;
 use patchwright_base::env::Env;
@@ -28,11 +33,19 @@ use serde_json::Value;
 
 use crate::support::bench::limits;
 
+/// What the operator has in the environment.
+const SECRETS: [(&str, &str); 4] = [
+    ("TEST_TOKEN", "quiet-6f1c77"),
+    ("TEST_REFRESH", "refresh-5d20c1-quiet"),
+    ("TEST_SECRET", "client-secret-9ab3-quiet"),
+    ("TEST_STALE", "refresh-stale-40-quiet"),
+];
+
 /// Starts servers for a guest; HTTP reaches everything.
 async fn open(client: &Client, servers: &BTreeMap<String, McpServer>) -> Result<Opened> {
-    let headers = Headers::look_up(servers, &Env::from_pairs([("TEST_TOKEN", "quiet-6f1c77")]));
-    let http = |_: &url::Url| patchwright_provider::http::client();
-    mcp::open(servers, &Outside { client, http: &http, headers: &headers }).await
+    let headers = Headers::look_up(servers, &Env::from_pairs(SECRETS));
+    let http = Arc::new(|_: &url::Url| patchwright_provider::http::client());
+    mcp::open(servers, &Outside { client, http, headers: &headers }).await
 }
 
 /// The failure of a start.

@@ -16,6 +16,7 @@ pub mod issue;
 pub mod lease;
 pub mod live;
 pub mod man;
+pub mod mcp;
 pub mod replay;
 pub mod respond;
 pub mod retention;
@@ -70,6 +71,7 @@ pub enum Command {
     Demo(demo::Args),
     Doctor(doctor::Args),
     Health(health::Args),
+    Mcp(mcp::Args),
     Init(init::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -96,6 +98,7 @@ impl Command {
             | Command::ApplyPatch(_)
             | Command::Doctor(_)
             | Command::Health(_)
+            | Command::Mcp(_)
             | Command::Init(_)
             | Command::Completions(_)
             | Command::Man(_) => None,
@@ -142,6 +145,7 @@ impl Command {
             | Command::ApplyPatch(_)
             | Command::Doctor(_)
             | Command::Health(_)
+            | Command::Mcp(_)
             | Command::Init(_)
             | Command::Completions(_)
             | Command::Man(_) => (0, false),
@@ -183,6 +187,7 @@ pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
         )),
         Command::Demo(args) => Box::pin(demo::run(args, &env, ui)).await.map(code),
         Command::Doctor(args) => doctor::run(args, &env, ui).await,
+        Command::Mcp(args) => mcp::run(args, &env, ui).await.map(|()| 0),
         Command::Init(args) => init::run(&args, ui),
         Command::Completions(args) => {
             completions::run(&args, ui);

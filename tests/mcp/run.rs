@@ -14,7 +14,7 @@ use crate::support::world::{KEY, Output, TestWorld};
 
 /// A world whose operator has configured servers. Our bad one is in the repository, the real ones are
 /// where a user's tools are.
-fn world(servers: &BTreeMap<String, McpServer>, turns: Vec<Turn>) -> TestWorld {
+pub(super) fn world(servers: &BTreeMap<String, McpServer>, turns: Vec<Turn>) -> TestWorld {
     let world = TestWorld::local(turns);
     let project = project(&world);
     let script = include_str!("../support/mcp_server.py");
@@ -35,7 +35,7 @@ fn world(servers: &BTreeMap<String, McpServer>, turns: Vec<Turn>) -> TestWorld {
 }
 
 /// Our bad server, in the workspace.
-fn bad(mode: &str) -> McpServer {
+pub(super) fn bad(mode: &str) -> McpServer {
     let command = ["python3", "-u", "server.py", mode].map(str::to_owned).to_vec();
     McpServer { command, start_timeout_seconds: Some(120), ..McpServer::default() }
 }
@@ -45,7 +45,7 @@ fn configure(world: &TestWorld, servers: &BTreeMap<String, McpServer>) {
     fs_err::write(world.path("config.yml"), config.to_string()).unwrap();
 }
 
-fn exec(world: &TestWorld, model: &str) -> Output {
+pub(super) fn exec(world: &TestWorld, model: &str) -> Output {
     world.run(&[
         "exec",
         "Do it",
@@ -60,7 +60,7 @@ fn exec(world: &TestWorld, model: &str) -> Output {
     ])
 }
 
-fn result(world: &TestWorld, name: &str) -> String {
+pub(super) fn result(world: &TestWorld, name: &str) -> String {
     fs_err::read_to_string(world.path("out").join(name)).unwrap_or_default()
 }
 

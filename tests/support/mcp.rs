@@ -73,9 +73,19 @@ pub(crate) struct HttpServer {
 
 impl HttpServer {
     /// Our own, which writes down its calls in a file.
-    #[expect(clippy::disallowed_methods, reason = "starts a server")]
     pub(crate) fn own(calls: &Path) -> HttpServer {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/mcp_http_server.py");
+        HttpServer::of("mcp_http_server.py", calls)
+    }
+
+    /// One with an authorization server, which writes down what that is asked.
+    pub(crate) fn oauth(asked: &Path) -> HttpServer {
+        HttpServer::of("oauth_server.py", asked)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "starts a server")]
+    fn of(script: &str, calls: &Path) -> HttpServer {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support");
+        let script = folder.join(script);
         let mut command = Command::new("/usr/bin/python3");
         let child = command.arg("-u").arg(script).arg(calls).stdout(Stdio::piped()).spawn();
         let mut child = child.unwrap();

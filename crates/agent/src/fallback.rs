@@ -99,6 +99,8 @@ impl Agent<'_> {
             tools: std::mem::replace(&mut spec.tools, next.tools),
         };
         spec.fallbacks.others.push_back(former);
+        // Its tools are those of the start.
+        self.declared = 0;
     }
 }
 

@@ -8,6 +8,7 @@
 pub mod budget;
 pub mod checkpoints;
 pub mod compact;
+mod declare;
 pub mod doom_loop;
 pub mod fallback;
 pub mod history;

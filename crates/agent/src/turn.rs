@@ -66,6 +66,10 @@ pub struct Agent<'a> {
     pub(super) result: Option<ResultWanted>,
     /// The last turn of which was told that it has ended.
     told_turn: u32,
+    /// Changes of servers' tools that are in those that are declared.
+    pub(super) declared: u32,
+    /// Which sub-agents there are, as their call says it.
+    pub(super) kinds: Option<String>,
     /// Of a sub-agent: where it is told what to do.
     pub(super) member: Option<Arc<SubAgent>>,
 }
@@ -95,6 +99,8 @@ impl<'a> Agent<'a> {
             crew: None,
             result: None,
             told_turn: 0,
+            declared: 0,
+            kinds: None,
             member: None,
         }
     }
@@ -112,6 +118,7 @@ impl<'a> Agent<'a> {
     #[must_use]
     pub fn with_agents(mut self, company: Option<SubAgentConfig>) -> Agent<'a> {
         self.notes.extend(company.iter().flat_map(|it| it.notes.iter().cloned()));
+        self.kinds = company.as_ref().map(|it| it.list.clone());
         self.crew = company.map(|it| Arc::new(SubAgents::new(&self.spec, &self.purse, it)));
         self
     }
@@ -181,11 +188,12 @@ impl<'a> Agent<'a> {
     /// their outputs; a turn without calls is the last. What comes next is read off the state, so
     /// that a resumed run enters in the middle of a turn.
     pub(super) async fn turns(&mut self) -> StopKind {
-        let remarks = match remarks(&self.spec.tools) {
-            Ok(remarks) => remarks,
-            Err(failure) => return StopKind::Machine(failure),
-        };
         loop {
+            // Which tools there are may differ from turn to turn.
+            let remarks = match remarks(&self.spec.tools) {
+                Ok(remarks) => remarks,
+                Err(failure) => return StopKind::Machine(failure),
+            };
             let next = self.state.next(&remarks);
             // The calls of the turn have been answered by then, so that none is lost with the sandbox.
             if matches!(next, Next::Ask) && self.must_move() {
@@ -240,6 +248,7 @@ impl<'a> Agent<'a> {
                 self.record(&Entry::Added { items: vec![history::note(text)] })?;
             }
         }
+        self.declare_again().await?;
         self.hear()?;
         self.check_budget()?;
         if self.state.is_too_long(self.spec.model) {

@@ -8,11 +8,15 @@ use serde_json::Value;
 
 use super::check::{between, entries};
 use super::file::{File, Tools};
-use super::tools::{CustomTool, Hook, McpServer, compiled};
+use super::tools::{CustomTool, Hook, McpAuth, McpServer, compiled};
 
 const MOST_CUSTOM: usize = 100;
 const MOST_HOOKS: usize = 50;
 const MOST_SERVERS: usize = 50;
+/// Prompts of one MCP server that runs are told.
+const MOST_PROMPTS: usize = 8;
+/// Bytes of a prompt's name and arguments.
+const LONGEST_PROMPT: usize = 8_000;
 const MOST_VARIABLES: usize = 100;
 const LONGEST_DESCRIPTION: usize = 4_000;
 const LONGEST_COMMAND: usize = 64 << 10;
@@ -127,10 +131,41 @@ fn server(name: &str, server: &McpServer) -> Result<(), String> {
     if !server.command.is_empty() && server.url.is_some() {
         return Err(format!("`{key}` has both `command` and `url`; a server has one of them"));
     }
+    if server.auth.is_some() && server.url.is_none() {
+        return Err(format!("`{key}.auth` is for servers with `url`"));
+    }
+    let has_own = server.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
+    if server.auth.is_some() && has_own {
+        return Err(format!(
+            "`{key}` has both `auth` and a header `Authorization`; a request has one of them"
+        ));
+    }
+    let has_both = |auth: &McpAuth| auth.refresh_token.is_some() && auth.token_file.is_some();
+    if server.auth.as_ref().is_some_and(has_both) {
+        return Err(format!(
+            "`{key}.auth` has both `refresh-token` and `token-file`; there is one refresh token"
+        ));
+    }
     patterns(&format!("{key}.tools"), Some(&server.tools))?;
     variables(&format!("{key}.env"), &server.env)?;
+    prompts(&format!("{key}.prompts"), &server.prompts)?;
     between(&format!("{key}.start-timeout-seconds"), server.start_timeout_seconds, 1, 3_600)?;
     between(&format!("{key}.timeout-seconds"), server.timeout_seconds, 1, LONGEST_TOOL)
+}
+
+fn prompts(key: &str, all: &BTreeMap<String, BTreeMap<String, String>>) -> Result<(), String> {
+    if all.len() > MOST_PROMPTS {
+        return Err(format!("`{key}` has more than {MOST_PROMPTS} prompts"));
+    }
+    for (name, arguments) in all {
+        let size: usize = arguments.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if name.is_empty() || name.len() + size > LONGEST_PROMPT {
+            return Err(format!(
+                "`{key}`: a prompt has a name, and at most {LONGEST_PROMPT} bytes with its arguments"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Globs of tool names.

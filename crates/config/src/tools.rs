@@ -97,11 +97,32 @@ pub struct McpServer {
     /// Sent with every request; `${NAME}` stands for an environment variable of Patchwright's own, whose
     /// value is in no journal.
     pub headers: BTreeMap<String, String>,
+    /// How tokens for it are had.
+    pub auth: Option<McpAuth>,
     /// Which of its tools are offered; globs, all when empty.
     pub tools: Vec<String>,
+    /// Of its prompts those that every run is told, by name, with their arguments.
+    pub prompts: BTreeMap<String, BTreeMap<String, String>>,
     /// For the start and for a call, each; 30 and 120 when absent.
     pub start_timeout_seconds: Option<u64>,
     pub timeout_seconds: Option<u64>,
+}
+
+/// Tokens by OAuth 2 for a server over HTTP, from what the operator has: nobody logs in during a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct McpAuth {
+    /// The authorization server, as it names itself.
+    pub issuer: String,
+    /// Under which the client is registered there.
+    pub client_id: String,
+    /// `${NAME}` stands for an environment variable of Patchwright's own.
+    pub client_secret: Option<String>,
+    /// The same; without a refresh token the client's own credentials are used.
+    pub refresh_token: Option<String>,
+    /// A file of the operator's with a refresh token, which is replaced there when the server replaces it.
+    pub token_file: Option<PathBuf>,
+    pub scopes: Vec<String>,
 }
 
 /// A schema, ready to check arguments. It is never looked up anywhere, and its patterns take linear time.

@@ -8,6 +8,7 @@
 
 mod checks;
 mod judge;
+mod mcp;
 mod output;
 pub mod session;
 mod tag;
@@ -27,6 +28,7 @@ use patchwright_types::evidence::CheckRun;
 
 pub use checks::{FailedCheck, baseline, check_failed};
 pub use judge::{JudgedAttempt, judge};
+pub use mcp::{mcp_prompt, tools_changed};
 pub use output::{output, output_ahead};
 pub use tag::{fresh_tag, tag_of};
 pub use title::{Asked, title};
@@ -42,6 +44,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "apply_patch.lark",
     "context/agent.md",
     "context/baseline.md",
+    "context/mcp_prompt.md",
     "context/skills.md",
     "context/standing.md",
     "exec.lark",
@@ -95,6 +98,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/second_look.md",
     "task/session.md",
     "task/title.md",
+    "task/tools_changed.md",
     "task/unchanged.md",
     "task/unfinished_reply.md",
     "task/wrap_up.md",

@@ -389,7 +389,8 @@ async fn converse(
             agent.resume(recorded, restored).await
         } else {
             checkpoints.begin_at(phase.start_tree).await?;
-            agent.run(brief.items(run, sandbox)?).await
+            let items = brief.items(run, sandbox)?;
+            agent.run(mcp::guided(run, services.servers.as_ref(), items).await?).await
         };
         let mut work =
             check_loop::with_checks(phase, sandbox, &mut agent, recorded, &mut stopped).await?;

@@ -19,6 +19,7 @@ use patchwright_tools::host::install_dependencies::InstallDependencies;
 use patchwright_tools::host::web_fetch::WebFetch;
 use patchwright_tools::host::web_search::WebSearch;
 use patchwright_tools::mcp::Opened;
+use patchwright_tools::mcp::updates::ToolUpdates;
 use patchwright_tools::registry::ToolSet;
 use patchwright_tools::requirement::Available;
 use patchwright_tools::services::Services;
@@ -39,11 +40,15 @@ pub(super) async fn equip(
     services.servers = opened.as_ref().map(|opened| Arc::clone(&opened.servers));
     let tools = brief::tools(run)?;
     let present = present(config, client, &tools).await?;
-    let mut extras = extras(&services, opened);
+    let mut extras = extras(&services);
     let search = run.world.search.as_ref();
     let search = search.and_then(|it| WebSearch::new(it, config, &run.world.model));
     extras.extend(search.map(|tool| Arc::new(tool) as Arc<dyn DynamicTool>));
     extras.extend(installing.map(|tool| tool as Arc<dyn DynamicTool>));
+    if let Some(Opened { extras: offered, offers, .. }) = opened {
+        services.updates = Some(Arc::new(ToolUpdates::new(extras.clone(), offers)));
+        extras.extend(offered);
+    }
     let tools = tools.offered(&run.world.model, &config.tools, &present, extras)?;
     environment(config, client).await?;
     for text in tools.notes() {
@@ -67,12 +72,11 @@ pub(super) async fn present(
     Ok(Available { programs, ..Available::of(config) })
 }
 
-/// The tools that only this run has.
-fn extras(services: &Services, servers: Option<Opened>) -> Vec<Arc<dyn DynamicTool>> {
-    let offered = servers.map(|opened| opened.extras).unwrap_or_default();
+/// The tools that only this run has, beside those of servers.
+fn extras(services: &Services) -> Vec<Arc<dyn DynamicTool>> {
     let fetch = services.egress.as_ref().map(|egress| WebFetch::new(egress.hosts()));
     let fetch = fetch.map(|fetch| Arc::new(fetch) as Arc<dyn DynamicTool>);
-    fetch.into_iter().chain(custom::tools(&services.config)).chain(offered).collect()
+    fetch.into_iter().chain(custom::tools(&services.config)).collect()
 }
 
 /// The operator's variables, for every command.

@@ -5,12 +5,17 @@ use std::sync::Arc;
 
 use url::Url;
 
+use super::brief::message;
 use super::run::Run;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::tools::McpServer;
 use patchwright_journal::Entry;
+use patchwright_prompt as prompt;
+use patchwright_provider::item::{Item, Role};
 use patchwright_sandbox::client::Client;
 use patchwright_sandbox::egress::Egress;
+use patchwright_tools::mcp::open::Reachable;
+use patchwright_tools::mcp::prompts::{self, ChosenPrompt};
 use patchwright_tools::mcp::{self, Opened, Outside, Servers};
 
 /// Starts the configured servers, all at once.
@@ -28,8 +33,9 @@ pub(super) async fn start(
     }
     let names: Vec<String> = configured.keys().map(|name| format!("`{name}`")).collect();
     run.environment.ui.say(&format!("starting MCP servers: {}", names.join(", ")));
-    let http = |url: &Url| reachable(url, egress);
-    let outside = Outside { client, http: &http, headers: &run.world.mcp_headers };
+    let egress = egress.cloned();
+    let http: Reachable = Arc::new(move |url: &Url| reachable(url, egress.as_ref()));
+    let outside = Outside { client, http, headers: &run.world.mcp_headers };
     let opened = run.unless_interrupted(mcp::open(configured, &outside)).await?;
     for note in &opened.notes {
         run.environment.ui.say(&format!("note: {note}"));
@@ -38,11 +44,45 @@ pub(super) async fn start(
     Ok(Some(opened))
 }
 
+/// What the agent is told first, with the prompts that the operator has chosen. They are asked for when a run begins:
+/// one that is resumed has been told.
+///
+/// # Errors
+/// For the user: see [`prompts::chosen`].
+pub(super) async fn guided(
+    run: &Run<'_>,
+    servers: Option<&Arc<Servers>>,
+    mut items: Vec<Item>,
+) -> Result<Vec<Item>> {
+    let Some(servers) = servers else { return Ok(items) };
+    let asked = prompts::chosen(servers, &run.config.mcp);
+    let chosen = run.unless_interrupted(asked).await;
+    let chosen = match chosen {
+        Ok(chosen) => chosen,
+        Err(failure) => {
+            servers.close().await;
+            return Err(failure);
+        }
+    };
+    let mut guidance = Vec::new();
+    for ChosenPrompt { server, name, text } in chosen {
+        let note = format!("the prompt `{name}` of the MCP server `{server}` is part of the task");
+        run.environment.ui.say(&note);
+        run.journal(&Entry::Note { text: note })?;
+        guidance.push(message(Role::User, prompt::mcp_prompt(&server, &name, &text)?));
+    }
+    // Before the task, which is what is asked for last.
+    let at = items.len().saturating_sub(1);
+    items.splice(at..at, guidance);
+    Ok(items)
+}
+
 /// Ends the servers; for the report, which of them were used.
 pub(super) async fn finish(servers: Option<&Arc<Servers>>) -> Vec<String> {
     let Some(servers) = servers else { return Vec::new() };
+    let troubles = servers.troubles();
     servers.close().await;
-    servers.used()
+    servers.used().into_iter().chain(troubles).collect()
 }
 
 /// Of the servers of a recorded run those that can be started again without reaching out: the others'
@@ -50,6 +90,11 @@ pub(super) async fn finish(servers: Option<&Arc<Servers>>) -> Vec<String> {
 pub(super) fn inside(configured: &BTreeMap<String, McpServer>) -> BTreeMap<String, McpServer> {
     let inside = configured.iter().filter(|(_, server)| server.url.is_none());
     inside.map(|(name, server)| (name.clone(), server.clone())).collect()
+}
+
+/// For a replay, which asks nobody.
+pub(super) fn nobody() -> Reachable {
+    Arc::new(|url: &Url| Err(Failure::internal(format!("a replay asks nobody at `{url}`"))))
 }
 
 /// A client for an address, when it is allowed.

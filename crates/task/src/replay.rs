@@ -7,7 +7,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use url::Url;
 
 use self::lanes::Conductor;
 use super::workspace::{Additions, Workspace};
@@ -231,8 +230,8 @@ async fn tools(
     running: &Running,
 ) -> Result<(ToolSet, Services)> {
     let inside = super::mcp::inside(&recording.config.mcp);
-    let http = |url: &Url| Err(Failure::internal(format!("a replay asks nobody at `{url}`")));
-    let outside = Outside { client: &running.client, http: &http, headers: &world.mcp_headers };
+    let http = super::mcp::nobody();
+    let outside = Outside { client: &running.client, http, headers: &world.mcp_headers };
     let opened = mcp::open(&inside, &outside).await?;
     let mut tools = ToolSet::for_run(&world.model, recording.config.mode, &world.hosted_tools)?;
     if recording.with_agents {

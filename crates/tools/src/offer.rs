@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::alias::{self, ToolAlias};
 use super::dynamic::DynamicTool;
 use super::profile::{self, Profile, Setting, Shape};
-use super::registry::{ResolvedTool, ToolKind, ToolSet};
+use super::registry::{Base, ResolvedTool, ToolKind, ToolSet};
 use super::requirement::{Available, Requirement};
 use super::rules::Names;
 use super::{dispatch, schema};
@@ -91,13 +91,29 @@ impl ToolSet {
         present: &Available,
         extras: Vec<Arc<dyn DynamicTool>>,
     ) -> Result<ToolSet> {
+        let base = Arc::new(Base { tools: self.clone(), present: present.clone() });
         let above = config.search_above.unwrap_or(SEARCH_ABOVE);
         let disabled = Names::of(&config.disabled);
         let extras = extras.into_iter().filter(|it| !disabled.has(it.name())).collect();
         let search = Search { above, form: SearchForm::of(model) };
         let tools = self.with_optional(model, present)?.with_extras(extras, search)?;
         let tools = tools.without(&config.disabled);
-        Ok(tools.never_blind(model)?.without(&config.disabled))
+        let tools = tools.never_blind(model)?.without(&config.disabled);
+        Ok(ToolSet { base: Some(base), ..tools })
+    }
+
+    /// The same with other tools that only this run has; the calls for sub-agents are to be added again.
+    ///
+    /// # Errors
+    /// As [`ToolSet::offered`].
+    pub fn offered_again(
+        &self,
+        model: &Model,
+        config: &Tools,
+        extras: Vec<Arc<dyn DynamicTool>>,
+    ) -> Result<ToolSet> {
+        let Some(base) = &self.base else { return Ok(self.clone()) };
+        base.tools.clone().offered(model, config, &base.present, extras)
     }
 
     /// With the optional tools whose needs are met, without those that lack something.

@@ -11,6 +11,7 @@ use super::alias::{self, ToolAlias};
 use super::dynamic::DynamicTool;
 use super::host::{self, Tool};
 use super::profile::{self, Profile, Setting};
+use super::requirement::Available;
 use super::scripted::Declared;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Mode;
@@ -44,6 +45,14 @@ pub struct ToolSet {
     pub(super) scripts: Option<Declared>,
     /// What people should know about the tools of this run.
     pub(super) notes: Vec<String>,
+    /// What it was made of, to be made again with other extras.
+    pub(super) base: Option<Arc<Base>>,
+}
+
+/// The tools of a run before those were added that only this run has.
+pub(super) struct Base {
+    pub(super) tools: ToolSet,
+    pub(super) present: Available,
 }
 
 /// A tool that can be called.
@@ -128,6 +137,7 @@ impl ToolSet {
             withdrawn: Vec::new(),
             scripts: None,
             notes: Vec::new(),
+            base: None,
         })
     }
 

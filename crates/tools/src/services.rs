@@ -10,6 +10,7 @@ use crate::checkpoints::Checkpoints;
 use crate::host::code_mode::Scripts;
 use crate::host::js_repl::Kernel;
 use crate::mcp::Servers;
+use crate::mcp::updates::ToolUpdates;
 use crate::rules::Rules;
 use patchwright_config::tools::Tools;
 use patchwright_sandbox::egress::Egress;
@@ -28,6 +29,8 @@ pub struct Services {
     pub scripts: Scripts,
     /// The connected MCP servers.
     pub servers: Option<Arc<Servers>>,
+    /// How their tools are declared again when they change.
+    pub updates: Option<Arc<ToolUpdates>>,
     /// Reads share it, a write has it alone, whichever agent makes the call. It is fair, so calls pass in
     /// the order in which they were made.
     pub gate: RwLock<()>,

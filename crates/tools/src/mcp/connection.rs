@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::handler::{Handler, Watch};
+use super::oauth::client::ServerClient;
 use super::{fault, text};
 use patchwright_base::error::chain;
 use patchwright_guest::protocol::Exec;
@@ -44,7 +45,7 @@ pub(super) enum Way {
     /// Started in the sandbox, spoken to over its standard streams.
     Sandbox { client: Client, exec: Exec },
     /// Over HTTP, by a client that reaches allowed hosts only.
-    Http { client: reqwest::Client, url: Arc<str>, headers: HashMap<HeaderName, HeaderValue> },
+    Http { client: ServerClient, url: Arc<str>, headers: HashMap<HeaderName, HeaderValue> },
 }
 
 /// Why there is no connection.

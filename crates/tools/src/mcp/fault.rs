@@ -37,13 +37,24 @@ pub(super) fn is_http(err: &DynamicTransportError) -> bool {
     err.error.is::<HttpError>()
 }
 
-/// The server does not answer strangers.
+/// The server does not answer strangers, or we have no token for it.
 pub(super) fn asks_who(err: &DynamicTransportError) -> bool {
-    let status = err.error.downcast_ref::<HttpError>().and_then(status);
-    matches!(status, Some(401 | 403))
+    let err = err.error.downcast_ref::<HttpError>();
+    matches!(err.and_then(status), Some(401 | 403)) || matches!(err, Some(HttpError::Io(_)))
+}
+
+/// The server does not take the token, or wants one.
+pub(super) fn is_unauthorized(err: &HttpError) -> bool {
+    status(err) == Some(401)
 }
 
 fn over_http(err: &HttpError) -> String {
+    if let HttpError::InsufficientScope(wanted) = err {
+        let scope = wanted.required_scope.as_deref().map(|scope| text::line(scope, 200));
+        let scope = scope.map(|scope| format!(" (`{}`)", scope.replace('`', "'")));
+        let scope = scope.unwrap_or_default();
+        return format!("its token is not for what was asked{scope}: its scopes decide (HTTP 403)");
+    }
     if let Some(status) = status(err) {
         let why = match status {
             300..=399 => "it sends to another address, which is not followed",
@@ -56,6 +67,8 @@ fn over_http(err: &HttpError) -> String {
         return format!("{why} (HTTP {status})");
     }
     match err {
+        // Of ours: there is no token to be sent.
+        HttpError::Io(err) => text::line(&chain(err), MAX_WHY),
         HttpError::UnexpectedContentType(kind) => {
             let kind = text::line(kind.as_deref().unwrap_or("nothing"), 60).replace('`', "'");
             format!("it did not answer in the way of the protocol, but with `{kind}`")

@@ -27,8 +27,10 @@ const MAX_LOG: usize = 500;
 /// What is noticed of a server besides its answers.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// Its list of tools is not what it was.
+    /// Its list of tools is not what it was when it was connected.
     pub(super) has_changed: AtomicBool,
+    /// The same, until the list has been asked for again.
+    pub(super) has_other_tools: AtomicBool,
     /// It was cut off because it said or asked too much.
     pub(super) has_flooded: AtomicBool,
     notifications: AtomicU32,
@@ -40,6 +42,7 @@ impl Watch {
     pub(super) fn new(connection: CancellationToken) -> Arc<Watch> {
         Arc::new(Watch {
             has_changed: AtomicBool::new(false),
+            has_other_tools: AtomicBool::new(false),
             has_flooded: AtomicBool::new(false),
             notifications: AtomicU32::new(0),
             requests: AtomicU32::new(0),
@@ -97,6 +100,7 @@ impl Service<RoleClient> for Handler {
         match notification {
             ServerNotification::ToolListChangedNotification(_) => {
                 self.watch.has_changed.store(true, Ordering::Relaxed);
+                self.watch.has_other_tools.store(true, Ordering::Relaxed);
             }
             #[expect(deprecated, reason = "servers of all revisions so far log in this way")]
             ServerNotification::LoggingMessageNotification(message) => {

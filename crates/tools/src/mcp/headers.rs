@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use http::{HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 
+use super::oauth::grant::Grant;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::redact;
@@ -23,10 +24,11 @@ const RESERVED: &[&str] =
 #[derive(Clone, Default)]
 pub struct Headers {
     of: BTreeMap<String, Result<HashMap<HeaderName, HeaderValue>, Wrong>>,
+    grants: BTreeMap<String, Result<Grant, Wrong>>,
 }
 
 /// What is wrong with a header: the message and what to do about it.
-type Wrong = (String, String);
+pub(super) type Wrong = (String, String);
 
 impl std::fmt::Debug for Headers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -42,7 +44,13 @@ impl Headers {
             let headers = headers.map(|(header, value)| one(name, header, value, env)).collect();
             (name.clone(), headers)
         };
-        Headers { of: servers.iter().map(of).collect() }
+        let grant = |(name, server): (&String, &McpServer)| {
+            Some((name.clone(), Grant::look_up(name, server.auth.as_ref()?, env)))
+        };
+        Headers {
+            of: servers.iter().map(of).collect(),
+            grants: servers.iter().filter_map(grant).collect(),
+        }
     }
 
     /// The headers of a server.
@@ -57,12 +65,25 @@ impl Headers {
         }
     }
 
-    /// Whether all headers can be sent, before anything is started.
+    /// What tokens of a server are exchanged for, if anything is.
     ///
     /// # Errors
-    /// As [`Headers::of`].
+    /// For the user: a section that cannot work, or a variable that is not set.
+    pub(super) fn grant(&self, server: &str) -> Result<Option<Grant>> {
+        match self.grants.get(server) {
+            None => Ok(None),
+            Some(Ok(grant)) => Ok(Some(grant.clone())),
+            Some(Err((message, hint))) => Err(Failure::usage(message.clone()).hint(hint.clone())),
+        }
+    }
+
+    /// Whether all headers can be sent and all tokens asked for, before anything is started.
+    ///
+    /// # Errors
+    /// As [`Headers::of`] and [`Headers::grant`].
     pub fn check(&self) -> Result<()> {
-        self.of.keys().try_for_each(|server| self.of(server).map(|_| ()))
+        self.of.keys().try_for_each(|server| self.of(server).map(|_| ()))?;
+        self.grants.keys().try_for_each(|server| self.grant(server).map(|_| ()))
     }
 }
 
@@ -98,7 +119,7 @@ fn one(
 }
 
 /// The value with the variables in place, and whether there are any.
-fn expand(key: &str, value: &str, env: &Env) -> Result<(SecretString, bool), Wrong> {
+pub(super) fn expand(key: &str, value: &str, env: &Env) -> Result<(SecretString, bool), Wrong> {
     let mut text = String::new();
     let mut rest = value;
     let mut has_secret = false;

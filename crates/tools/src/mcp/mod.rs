@@ -7,25 +7,31 @@
 //!
 //! A server is foreign and may be hostile: names, descriptions and schemas are cleaned and bounded
 //! before a model sees them ([`names`], [`schema`], [`text`]), results are bounded and marked as foreign,
-//! what a server asks of us is declined ([`handler`]), floods end the connection.
+//! what a server asks of us is declined ([`handler`]), floods end the connection. Tokens for servers over HTTP are
+//! exchanged by [`oauth`].
 
 mod connection;
 mod fault;
 mod handler;
 pub mod headers;
 pub mod names;
+mod oauth;
+pub mod offers;
 pub mod open;
+pub mod prompts;
 pub mod resources;
 pub mod result;
 pub mod schema;
 pub mod server;
 pub mod text;
 mod tools;
+pub mod updates;
 
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 
+pub use self::oauth::login;
 pub use self::open::{Opened, Outside, open};
 use self::server::Server;
 
@@ -55,6 +61,17 @@ impl Servers {
             format!("the MCP server `{}` ({what}) was asked {calls} time{plural}", server.name())
         })
         .collect()
+    }
+
+    /// Why there are no tokens for servers that want some, for the report.
+    pub fn troubles(&self) -> Vec<String> {
+        let troubles =
+            self.list.iter().filter_map(|server| Some((server.name(), server.trouble()?)));
+        troubles
+            .map(|(name, why)| {
+                format!("there is no token any more for the MCP server `{name}`: {why}")
+            })
+            .collect()
     }
 
     /// Ends all of them, at once and in bounded time.

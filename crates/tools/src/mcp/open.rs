@@ -1,19 +1,21 @@
 //! The servers of a run: all started at once, and what they offer as tools.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use rmcp::model::Tool;
 use url::Url;
 
 use super::connection::{ConnectError, Way};
 use super::headers::Headers;
-use super::server::{Listed, MAX_LISTED, Server, Unreadable};
-use super::tools::ServerTool;
-use super::{Servers, names, resources, text};
+use super::oauth::client::ServerClient;
+use super::oauth::grant::{Grant, is_usable};
+use super::oauth::{Reach, TokenSource};
+use super::offers::{Offers, Started};
+use super::server::Server;
+use super::{Servers, text};
 use crate::dynamic::DynamicTool;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::tools::McpServer;
@@ -25,15 +27,16 @@ const START_SECONDS: u64 = 30;
 const CALL_SECONDS: u64 = 120;
 /// Bytes of a server's standard error that are kept.
 const MAX_STDERR: usize = 16 << 10;
-/// Tools of one server that are named because they cannot be read.
-const MAX_UNREADABLE: usize = 10;
+
+/// Makes clients for addresses.
+pub type Reachable = Arc<dyn Fn(&Url) -> Result<reqwest::Client> + Send + Sync>;
 
 /// What servers are reached with.
 pub struct Outside<'a> {
     /// The sandbox, for those that are started there.
     pub client: &'a Client,
     /// A client for an address over HTTP, or why it may not be reached.
-    pub http: &'a (dyn Fn(&Url) -> Result<reqwest::Client> + Sync),
+    pub http: Reachable,
     pub headers: &'a Headers,
 }
 
@@ -44,13 +47,8 @@ pub struct Opened {
     pub extras: Vec<Arc<dyn DynamicTool>>,
     /// For the report: what of them is not offered.
     pub notes: Vec<String>,
-}
-
-/// A server that has started, with what it says that it offers.
-struct Started {
-    server: Arc<Server>,
-    tools: Listed<Tool>,
-    has_resources: bool,
+    /// What they offer, to be asked again.
+    pub offers: Offers,
 }
 
 /// Starts servers and lists what they offer. Either all of them are there afterwards, or none.
@@ -65,9 +63,9 @@ pub async fn open(
     for (name, server) in configured {
         ways.push((name, server, offered(name, server)?, way(name, server, outside).await?));
     }
-    let started = ways.into_iter().map(|(name, server, globs, way)| async move {
-        start(name, server, way).await.map(|started| (started, globs))
-    });
+    let started = ways
+        .into_iter()
+        .map(|(name, server, globs, way)| async move { start(name, server, way, globs).await });
     let mut all = Vec::new();
     let mut first = None;
     for started in join_all(started).await {
@@ -76,77 +74,24 @@ pub async fn open(
             Err(failure) => first = first.or(Some(failure)),
         }
     }
-    let list = all.iter().map(|(started, _)| Arc::clone(&started.server)).collect();
+    let list = all.iter().map(|started| Arc::clone(&started.server)).collect();
     let servers = Arc::new(Servers { list });
     if let Some(failure) = first {
         servers.close().await;
         return Err(failure);
     }
     let mut notes = Vec::new();
-    let mut extras = extras(&mut all, &mut notes);
-    if all.iter().any(|(started, _)| started.has_resources) {
-        extras.extend(resources::tools(&servers)?);
-    }
-    extras.sort_by(|one, other| one.name().cmp(other.name()));
-    Ok(Opened { servers, extras, notes })
+    let mut offers = Offers::new(&servers, all);
+    let extras = offers.extras(&mut notes)?;
+    Ok(Opened { servers, extras, notes, offers })
 }
 
-/// The tools that are offered, under their names.
-fn extras(
-    all: &mut [(Started, Option<GlobSet>)],
-    notes: &mut Vec<String>,
-) -> Vec<Arc<dyn DynamicTool>> {
-    for (started, globs) in all.iter_mut() {
-        let mut seen = BTreeSet::new();
-        let tools = &mut started.tools.items;
-        // Of two with one name a server can only mean one.
-        tools.retain(|tool| seen.insert(tool.name.clone()));
-        tools.retain(|tool| globs.as_ref().is_none_or(|globs| globs.is_match(tool.name.as_ref())));
-        let name = started.server.name();
-        if started.tools.is_cut {
-            notes.push(format!(
-                "the MCP server `{name}` has more than {MAX_LISTED} tools; the rest is not offered"
-            ));
-        }
-        unreadable(name, &started.tools.unreadable, globs.as_ref(), notes);
-        if started.tools.items.is_empty() && globs.is_some() {
-            notes.push(format!("`mcp.{name}.tools` matches none of the server's tools"));
-        }
-    }
-    let pairs = all.iter().flat_map(|(started, _)| {
-        let server = started.server.name();
-        started.tools.items.iter().map(move |tool| (server, tool.name.as_ref()))
-    });
-    let names = names::assign(pairs);
-    let tools = all.iter().flat_map(|(started, _)| {
-        started.tools.items.iter().filter_map(|tool| {
-            let name = names.get(&(started.server.name(), tool.name.as_ref()))?.clone();
-            let server = Arc::clone(&started.server);
-            Some(Arc::new(ServerTool::new(name, tool, server)) as Arc<dyn DynamicTool>)
-        })
-    });
-    tools.collect()
-}
-
-/// Notes about tools that are not written as the protocol says. The others are offered.
-fn unreadable(server: &str, all: &[Unreadable], globs: Option<&GlobSet>, notes: &mut Vec<String>) {
-    let is_wanted = |it: &&Unreadable| globs.is_none_or(|globs| globs.is_match(&it.name));
-    let wanted: Vec<&Unreadable> = all.iter().filter(is_wanted).collect();
-    for tool in wanted.iter().take(MAX_UNREADABLE) {
-        let name = text::line(&tool.name, 64).replace('`', "'");
-        let note = format!(
-            "the tool `{name}` of the MCP server `{server}` is not offered: {}",
-            text::line(&tool.why, 200)
-        );
-        tracing::warn!("{note}");
-        notes.push(note);
-    }
-    if let Some(more @ 1..) = wanted.len().checked_sub(MAX_UNREADABLE) {
-        notes.push(format!("{more} more tools of the MCP server `{server}` are not offered"));
-    }
-}
-
-async fn start(name: &str, configured: &McpServer, way: Way) -> Result<Started> {
+async fn start(
+    name: &str,
+    configured: &McpServer,
+    way: Way,
+    globs: Option<GlobSet>,
+) -> Result<Started> {
     let limit = |seconds: Option<u64>, usual| Duration::from_secs(seconds.unwrap_or(usual).max(1));
     let start_limit = limit(configured.start_timeout_seconds, START_SECONDS);
     let call_limit = limit(configured.timeout_seconds, CALL_SECONDS);
@@ -160,7 +105,7 @@ async fn start(name: &str, configured: &McpServer, way: Way) -> Result<Started> 
         }
     };
     let has_resources = server.has_resources().await;
-    Ok(Started { server: Arc::new(server), tools, has_resources })
+    Ok(Started::new(server, globs, tools, has_resources))
 }
 
 fn not_started(name: &str, configured: &McpServer, trouble: &ConnectError) -> Failure {
@@ -169,13 +114,47 @@ fn not_started(name: &str, configured: &McpServer, trouble: &ConnectError) -> Fa
     match &configured.url {
         Some(url) => failure.hint(format!(
             "see whether `{url}` is the address of a streamable HTTP endpoint, and whether \
-             `mcp.{name}.headers` are right"
+             `mcp.{name}.headers` or `mcp.{name}.auth` are right; nobody can log in during a run"
         )),
         None => failure.hint(format!(
             "run `{}` in the sandbox's image to see what is wrong; `mcp.{name}.start-timeout-seconds` \
              gives it more time",
             configured.command.join(" ")
         )),
+    }
+}
+
+/// Where the tokens of a server come from. The first one is had here, before anything is started.
+async fn tokens(
+    name: &str,
+    server: &Url,
+    grant: Grant,
+    outside: &Outside<'_>,
+) -> Result<TokenSource> {
+    if !is_usable(server) {
+        let what = format!("`mcp.{name}.url` would carry tokens where others can read them");
+        return Err(Failure::usage(what).hint("write an address with `https`"));
+    }
+    let client = (outside.http)(grant.issuer())?;
+    let http = Arc::clone(&outside.http);
+    let reach: Reach = Arc::new(move |url| {
+        let refused = |failure: Failure| {
+            let hints = failure.hints.iter().map(|hint| format!(" ({})", hint.text));
+            format!("{}{}", failure.message, hints.collect::<String>())
+        };
+        http(url).map(drop).map_err(refused)
+    });
+    let tokens = TokenSource::new(name, server, grant, client, reach);
+    match tokens.token(None).await {
+        Ok(_) => Ok(tokens),
+        Err(why) => Err(Failure::sandbox(format!(
+            "there is no access token for the MCP server `{name}`"
+        ))
+        .caused_by(why)
+        .hint(format!(
+            "nobody can log in during a run: `patchwright mcp login {name}` gets a refresh token where \
+             `mcp.{name}.auth` names a `token-file`; `docs/mcp.md` says what else there is"
+        ))),
     }
 }
 
@@ -201,7 +180,7 @@ fn offered(name: &str, server: &McpServer) -> Result<Option<GlobSet>> {
 async fn way(name: &str, server: &McpServer, outside: &Outside<'_>) -> Result<Way> {
     match (server.command.split_first(), &server.url) {
         (Some((program, _)), None) => in_sandbox(name, program, server, outside.client).await,
-        (None, Some(url)) => over_http(name, url, outside),
+        (None, Some(url)) => over_http(name, url, outside).await,
         (Some(_), Some(_)) | (None, None) => {
             Err(Failure::usage(format!("`mcp.{name}` needs either `command` or `url`"))
                 .hint("`command` starts a server in the sandbox, `url` reaches one over HTTP"))
@@ -236,7 +215,7 @@ async fn in_sandbox(name: &str, program: &str, server: &McpServer, client: &Clie
     Ok(Way::Sandbox { client: client.clone(), exec })
 }
 
-fn over_http(name: &str, url: &str, outside: &Outside<'_>) -> Result<Way> {
+async fn over_http(name: &str, url: &str, outside: &Outside<'_>) -> Result<Way> {
     let parsed = Url::parse(url).ok();
     let is_usable = |url: &Url| {
         matches!(url.scheme(), "http" | "https")
@@ -249,7 +228,15 @@ fn over_http(name: &str, url: &str, outside: &Outside<'_>) -> Result<Way> {
         ))
         .hint("write `https://HOST/PATH`, and secrets into `headers`"));
     };
-    let client = (outside.http)(&parsed)?;
+    let http = (outside.http)(&parsed)?;
     let headers = outside.headers.of(name)?;
-    Ok(Way::Http { client, url: Arc::from(parsed.as_str()), headers })
+    let tokens = match outside.headers.grant(name)? {
+        Some(grant) => Some(Arc::new(tokens(name, &parsed, grant, outside).await?)),
+        None => None,
+    };
+    Ok(Way::Http {
+        client: ServerClient { http, tokens },
+        url: Arc::from(parsed.as_str()),
+        headers,
+    })
 }

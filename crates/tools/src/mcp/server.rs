@@ -17,6 +17,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::connection::{ConnectError, Connection, Way};
+use super::handler::Watch;
 use super::{fault, text};
 use patchwright_guest::tool::ToolError;
 
@@ -106,6 +107,19 @@ impl Server {
             Way::Sandbox { .. } => "in the sandbox",
             Way::Http { url, .. } => url,
         }
+    }
+
+    /// Why there is no token for it, where it wants one.
+    pub(super) fn trouble(&self) -> Option<String> {
+        match &self.way {
+            Way::Http { client, .. } => client.tokens.as_ref()?.trouble(),
+            Way::Sandbox { .. } => None,
+        }
+    }
+
+    /// How long an answer may take.
+    pub(super) fn call_limit(&self) -> Duration {
+        self.call_limit
     }
 
     /// How often it was asked for something by the model.
@@ -212,6 +226,22 @@ impl Server {
         timeout(self.start_limit, looking).await.unwrap_or(false)
     }
 
+    /// It has said that its tools are not what they were, or was started again.
+    pub(super) fn has_other_tools(&self) -> bool {
+        self.watched(|watch| watch.has_other_tools.load(Ordering::Relaxed))
+    }
+
+    /// The same, once: what it has said until now counts as answered.
+    pub(super) fn takes_other_tools(&self) -> bool {
+        self.watched(|watch| watch.has_other_tools.swap(false, Ordering::Relaxed))
+    }
+
+    /// Nothing while the connection is being made.
+    fn watched(&self, ask: impl Fn(&Watch) -> bool) -> bool {
+        let state = self.state.try_lock();
+        state.is_ok_and(|state| state.connection.as_ref().is_some_and(|it| ask(&it.watch)))
+    }
+
     /// Ends it for good.
     pub(super) async fn close(&self) {
         let mut state = self.state.lock().await;
@@ -230,7 +260,7 @@ impl Server {
     }
 
     /// The connection, made anew when it has ended.
-    async fn connection(&self) -> Result<Arc<Connection>, ToolError> {
+    pub(super) async fn connection(&self) -> Result<Arc<Connection>, ToolError> {
         let mut state = self.state.lock().await;
         let tell = |why: String| ToolError::Tell(why);
         match state.connection.take() {
@@ -253,6 +283,8 @@ impl Server {
         let opened = Connection::open(&self.name, &self.way, self.start_limit).await;
         let connection = opened
             .map_err(|trouble| tell(format!("{} has ended, and again: {trouble}", self.words())))?;
+        // A fresh server may offer something else.
+        connection.watch.has_other_tools.store(true, Ordering::Relaxed);
         let connection = Arc::new(connection);
         state.connection = Some(Arc::clone(&connection));
         Ok(connection)

@@ -1,0 +1,58 @@
+//! Tools of servers that have changed: declared to the model before it is asked again, and told to it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::history;
+use super::stop::StopKind;
+use super::turn::Agent;
+use patchwright_journal::Entry;
+use patchwright_prompt as prompt;
+use patchwright_tools::registry::ToolSet;
+
+/// Names that the model is told of one kind.
+const MAX_NAMED: usize = 40;
+
+impl Agent<'_> {
+    /// Looks at what servers offer, where one says that it is not what it was. Only for the run's own agent: a
+    /// sub-agent has the tools that it was started with.
+    pub(super) async fn declare_again(&mut self) -> Result<(), StopKind> {
+        let updates = self.spec.services.updates.clone().filter(|_| !self.is_in_crew());
+        let Some(updates) = updates else { return Ok(()) };
+        let looked = {
+            let looking = Arc::clone(&updates);
+            self.bounded(async move { looking.look().await }).await?
+        };
+        let changes = looked.map_err(StopKind::Machine)?;
+        updates.notes().into_iter().for_each(|note| self.note(note));
+        if changes == self.declared {
+            return Ok(());
+        }
+        let (model, config) = (self.spec.model, &self.spec.services.config);
+        let again = self.spec.tools.offered_again(model, config, updates.extras());
+        let mut tools = again.map_err(StopKind::Machine)?;
+        if let Some(kinds) = &self.kinds {
+            let with = tools.with_agents(model, kinds).map_err(StopKind::Machine)?;
+            tools = with.without(&config.disabled);
+        }
+        let told = told(&self.spec.tools, &tools);
+        self.declared = changes;
+        self.spec.tools = tools;
+        self.reopen()?;
+        let Some((new, gone)) = told else { return Ok(()) };
+        let text = prompt::tools_changed(&new, &gone).map_err(StopKind::Machine)?;
+        self.record(&Entry::Added { items: vec![history::note(text)] })
+    }
+}
+
+/// The names that are new, and those that are gone; nothing where only descriptions differ.
+fn told(before: &ToolSet, after: &ToolSet) -> Option<(Vec<String>, Vec<String>)> {
+    let names = |tools: &ToolSet| -> BTreeSet<String> {
+        tools.declared().map(|tool| tool.name.to_string()).collect()
+    };
+    let (before, after) = (names(before), names(after));
+    let some = |names: Vec<&String>| names.into_iter().take(MAX_NAMED).cloned().collect();
+    let new: Vec<String> = some(after.difference(&before).collect());
+    let gone: Vec<String> = some(before.difference(&after).collect());
+    (!new.is_empty() || !gone.is_empty()).then_some((new, gone))
+}

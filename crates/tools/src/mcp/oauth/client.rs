@@ -1,0 +1,169 @@
+//! The HTTP client of servers, with a token where they want one: one that is refused is renewed, and the request,
+//! which was not carried out then, is sent once more.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::stream::BoxStream;
+use http::{HeaderName, HeaderValue};
+use rmcp::model::ClientJsonRpcMessage;
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::Sse;
+
+use super::TokenSource;
+use crate::mcp::fault;
+
+type Fault = StreamableHttpError<reqwest::Error>;
+type Headers = HashMap<HeaderName, HeaderValue>;
+type Events = BoxStream<'static, Result<Sse, SseError>>;
+
+/// Longest event where the library does not say it.
+const MAX_EVENT: usize = 8 << 20;
+
+/// A client for one server.
+#[derive(Clone)]
+pub(in super::super) struct ServerClient {
+    pub(in super::super) http: reqwest::Client,
+    pub(in super::super) tokens: Option<Arc<TokenSource>>,
+}
+
+impl ServerClient {
+    /// The token to send, where one is wanted.
+    async fn token(&self) -> Result<Option<String>, Fault> {
+        let Some(tokens) = &self.tokens else { return Ok(None) };
+        tokens.token(None).await.map(Some).map_err(no_token)
+    }
+
+    /// Another token, where the one that was sent is not taken.
+    async fn next(&self, sent: Option<String>, was: Taken) -> Result<Option<String>, Fault> {
+        let (Some(tokens), Some(sent)) = (&self.tokens, sent) else { return Ok(None) };
+        match was {
+            Taken::No => tokens.token(Some(&sent)).await.map(Some).map_err(no_token),
+            Taken::Yes => {
+                tokens.was_taken().await;
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// What a server thinks of the token that it was sent.
+enum Taken {
+    Yes,
+    No,
+}
+
+impl Taken {
+    fn of<T>(answer: &Result<T, Fault>) -> Taken {
+        if answer.as_ref().is_err_and(fault::is_unauthorized) { Taken::No } else { Taken::Yes }
+    }
+}
+
+/// A fresh token that is not taken either is no matter of its age.
+fn refused<T>(answer: Result<T, Fault>) -> Result<T, Fault> {
+    match Taken::of(&answer) {
+        Taken::Yes => answer,
+        Taken::No => Err(no_token(super::NoToken::not_taken())),
+    }
+}
+
+fn no_token(err: super::NoToken) -> Fault {
+    Fault::Io(std::io::Error::other(err))
+}
+
+impl StreamableHttpClient for ServerClient {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, Fault> {
+        self.post_message_with_max_sse_event_size(uri, message, session, token, headers, MAX_EVENT)
+            .await
+    }
+
+    async fn post_message_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        _token: Option<String>,
+        headers: Headers,
+        most: usize,
+    ) -> Result<StreamableHttpPostResponse, Fault> {
+        let send = |token: Option<String>| {
+            self.http.post_message_with_max_sse_event_size(
+                Arc::clone(&uri),
+                message.clone(),
+                session.clone(),
+                token,
+                headers.clone(),
+                most,
+            )
+        };
+        let token = self.token().await?;
+        let answer = send(token.clone()).await;
+        let verdict = Taken::of(&answer);
+        match self.next(token, verdict).await? {
+            Some(next) => refused(send(Some(next)).await),
+            None => answer,
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session: Arc<str>,
+        _token: Option<String>,
+        headers: Headers,
+    ) -> Result<(), Fault> {
+        let token = self.token().await?;
+        self.http.delete_session(uri, session, token, headers).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<Events, Fault> {
+        self.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, MAX_EVENT)
+            .await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        _token: Option<String>,
+        headers: Headers,
+        most: usize,
+    ) -> Result<Events, Fault> {
+        let open = |token: Option<String>| {
+            self.http.get_stream_with_max_sse_event_size(
+                Arc::clone(&uri),
+                session.clone(),
+                last_event.clone(),
+                token,
+                headers.clone(),
+                most,
+            )
+        };
+        let token = self.token().await?;
+        let answer = open(token.clone()).await;
+        let verdict = Taken::of(&answer);
+        match self.next(token, verdict).await? {
+            Some(next) => refused(open(Some(next)).await),
+            None => answer,
+        }
+    }
+}

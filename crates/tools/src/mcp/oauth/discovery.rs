@@ -1,0 +1,173 @@
+//! Where tokens are issued: what a server says of itself, compared with the issuer of the operator, and what the
+//! issuer says of its endpoints.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use url::Url;
+
+use super::grant::is_usable;
+use super::token::PATIENCE;
+use crate::mcp::text;
+
+/// Bytes of one answer.
+const MAX_ANSWER: usize = 64 << 10;
+
+/// What a server says about who may issue tokens for it.
+#[derive(Debug, Deserialize)]
+struct Resource {
+    resource: String,
+    #[serde(default)]
+    authorization_servers: Vec<String>,
+}
+
+/// What an issuer says of itself.
+#[derive(Debug, Deserialize)]
+struct AuthorizationServer {
+    issuer: String,
+    token_endpoint: Option<String>,
+    authorization_endpoint: Option<String>,
+    code_challenge_methods_supported: Option<Vec<String>>,
+    token_endpoint_auth_methods_supported: Option<Vec<String>>,
+}
+
+/// How a client says who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClientAuthentication {
+    Basic,
+    Post,
+}
+
+/// Where and how tokens of a server are asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Endpoint {
+    pub(super) url: Url,
+    pub(super) authentication: ClientAuthentication,
+    /// What the tokens are for.
+    pub(super) resource: String,
+    /// Where people log in.
+    pub(super) authorization: Option<Url>,
+    /// It takes proof that whoever exchanges a code has asked for it.
+    pub(super) takes_s256: bool,
+}
+
+/// Why it is not known, in a sentence.
+pub(super) type Why = String;
+
+/// Looks for the endpoint. `reach` says which addresses may be asked.
+pub(super) async fn endpoint(
+    client: &reqwest::Client,
+    server: &Url,
+    issuer: &Url,
+    reach: &(dyn Fn(&Url) -> Result<(), Why> + Send + Sync),
+) -> Result<Endpoint, Why> {
+    let resource = resource(client, server, issuer).await?;
+    reach(issuer)?;
+    let metadata = metadata(client, issuer).await?;
+    let named = metadata.token_endpoint.as_deref().and_then(|url| Url::parse(url).ok());
+    let url = named
+        .filter(is_usable)
+        .ok_or("the authorization server names no token endpoint that can be used")?;
+    reach(&url)?;
+    let methods = metadata.token_endpoint_auth_methods_supported.unwrap_or_default();
+    let takes = |method: &str| methods.iter().any(|it| it == method);
+    // Where nothing is said the first one is taken.
+    let authentication =
+        if !methods.is_empty() && !takes("client_secret_basic") && takes("client_secret_post") {
+            ClientAuthentication::Post
+        } else {
+            ClientAuthentication::Basic
+        };
+    let proofs = metadata.code_challenge_methods_supported.unwrap_or_default();
+    let authorization = metadata.authorization_endpoint.and_then(|url| Url::parse(&url).ok());
+    Ok(Endpoint {
+        url,
+        authentication,
+        resource,
+        authorization: authorization.filter(is_usable),
+        takes_s256: proofs.iter().any(|it| it == "S256"),
+    })
+}
+
+/// What the server calls itself. One that says nothing is called by its address.
+async fn resource(client: &reqwest::Client, server: &Url, issuer: &Url) -> Result<String, Why> {
+    let path = server.path().trim_end_matches('/');
+    for path in [path, ""] {
+        let mut at = server.clone();
+        at.set_path(&format!("/.well-known/oauth-protected-resource{path}"));
+        at.set_query(None);
+        let Some(said) = get::<Resource>(client, &at).await? else { continue };
+        let names_us = Url::parse(&said.resource)
+            .is_ok_and(|it| it.origin() == server.origin() && server.path().starts_with(it.path()));
+        if !names_us {
+            return Err("the server says that it is another one than its address does".to_owned());
+        }
+        let is_named = |it: &String| Url::parse(it).is_ok_and(|it| is_same(&it, issuer));
+        if !said.authorization_servers.is_empty()
+            && !said.authorization_servers.iter().any(is_named)
+        {
+            let named: Vec<String> =
+                said.authorization_servers.iter().take(3).map(|it| text::line(it, 200)).collect();
+            return Err(format!(
+                "the server takes tokens of other authorization servers: {}",
+                named.join(", ")
+            ));
+        }
+        return Ok(said.resource);
+    }
+    let mut own = server.clone();
+    own.set_query(None);
+    Ok(own.to_string())
+}
+
+async fn metadata(client: &reqwest::Client, issuer: &Url) -> Result<AuthorizationServer, Why> {
+    let path = issuer.path().trim_end_matches('/');
+    for path in [
+        format!("/.well-known/oauth-authorization-server{path}"),
+        format!("/.well-known/openid-configuration{path}"),
+        format!("{path}/.well-known/openid-configuration"),
+    ] {
+        let mut at = issuer.clone();
+        at.set_path(&path);
+        let Some(said) = get::<AuthorizationServer>(client, &at).await? else { continue };
+        // Whoever answers for another issuer could have its secrets sent elsewhere.
+        if !Url::parse(&said.issuer).is_ok_and(|it| is_same(&it, issuer)) {
+            return Err("the authorization server says that it is another issuer".to_owned());
+        }
+        return Ok(said);
+    }
+    Err("the authorization server does not say where tokens are issued".to_owned())
+}
+
+/// With or without the last slash.
+pub(super) fn is_same(one: &Url, other: &Url) -> bool {
+    one.as_str().trim_end_matches('/') == other.as_str().trim_end_matches('/')
+}
+
+/// A document; `None` where there is none.
+async fn get<T: DeserializeOwned>(client: &reqwest::Client, at: &Url) -> Result<Option<T>, Why> {
+    let host = at.host_str().unwrap_or_default();
+    let answer =
+        client.get(at.clone()).timeout(PATIENCE).header("accept", "application/json").send().await;
+    let answer =
+        answer.map_err(|err| format!("`{host}` cannot be asked: {}", err.without_url()))?;
+    if !answer.status().is_success() {
+        return Ok(None);
+    }
+    let body = bounded(answer).await.map_err(|why| format!("`{host}` {why}"))?;
+    let read = serde_json::from_slice(&body);
+    read.map(Some).map_err(|_| format!("`{host}` does not answer as an authorization server does"))
+}
+
+/// The body of an answer.
+pub(super) async fn bounded(mut answer: reqwest::Response) -> Result<Vec<u8>, Why> {
+    let mut body = Vec::new();
+    while let Some(part) =
+        answer.chunk().await.map_err(|err| format!("broke off: {}", err.without_url()))?
+    {
+        body.extend_from_slice(&part);
+        if body.len() > MAX_ANSWER {
+            return Err(format!("answers with more than {MAX_ANSWER} bytes"));
+        }
+    }
+    Ok(body)
+}

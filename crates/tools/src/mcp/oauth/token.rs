@@ -1,0 +1,284 @@
+//! The access token of one server: asked for when it is needed, and again when it is used up or refused.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use tokio::sync::Mutex;
+use url::{Url, form_urlencoded};
+
+use super::discovery::{self, ClientAuthentication, Endpoint, Why, bounded};
+use super::grant::{Grant, RefreshToken};
+use super::stored::StoredToken;
+use crate::mcp::text;
+use patchwright_base::redact;
+
+/// How long an authorization server may take for an answer.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// Tokens of one server in a run. A server that refuses each of them would have us ask for ever.
+const MAX_TOKENS: u32 = 200;
+/// Tokens in a row that the server refused.
+const MAX_REFUSED: u32 = 3;
+/// A token is renewed so long before its end.
+const EARLY: Duration = Duration::from_secs(30);
+/// Longest explanation of an authorization server, in bytes.
+const MAX_WHY: usize = 300;
+
+/// Says which addresses may be asked.
+pub(in super::super) type Reach = Arc<dyn Fn(&Url) -> Result<(), Why> + Send + Sync>;
+
+/// Where the tokens of a server come from. Clones share the token.
+#[derive(Clone)]
+pub(in super::super) struct TokenSource {
+    name: Arc<str>,
+    server: Url,
+    grant: Grant,
+    client: reqwest::Client,
+    reach: Reach,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    endpoint: Option<Endpoint>,
+    access: Option<Access>,
+    /// The one that took the place of the one in the environment.
+    refresh_token: Option<SecretString>,
+    /// Why there was none when it was asked for last.
+    trouble: Option<String>,
+    asked: u32,
+    refused: u32,
+}
+
+struct Access {
+    token: SecretString,
+    until: Option<Instant>,
+}
+
+/// Why there is no token, for people and models.
+#[derive(Debug)]
+pub(in super::super) struct NoToken(String);
+
+impl fmt::Display for NoToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoToken {}
+
+impl NoToken {
+    pub(super) fn not_taken() -> NoToken {
+        NoToken("the server does not take the tokens that are issued for it".to_owned())
+    }
+}
+
+/// What an authorization server answers.
+#[derive(Deserialize)]
+pub(super) struct Answer {
+    pub(super) access_token: Option<SecretString>,
+    token_type: Option<String>,
+    expires_in: Option<u64>,
+    pub(super) refresh_token: Option<SecretString>,
+    pub(super) error: Option<String>,
+    error_description: Option<String>,
+}
+
+impl TokenSource {
+    pub(in super::super) fn new(
+        name: &str,
+        server: &Url,
+        grant: Grant,
+        client: reqwest::Client,
+        reach: Reach,
+    ) -> TokenSource {
+        let (name, state) = (Arc::from(name), Arc::default());
+        TokenSource { name, server: server.clone(), grant, client, reach, state }
+    }
+
+    /// The token to send. `refused` is one that the server did not take, and is not sent again.
+    ///
+    /// It is asked for to the end even where nobody waits any more: an answer that is not heard may have the only
+    /// refresh token that counts from then on.
+    pub(in super::super) async fn token(&self, refused: Option<&str>) -> Result<String, NoToken> {
+        let (this, refused) = (self.clone(), refused.map(str::to_owned));
+        let asking = tokio::spawn(async move { this.get(refused.as_deref()).await });
+        asking.await.unwrap_or_else(|_| Err(NoToken("asking for it broke off".to_owned())))
+    }
+
+    async fn get(&self, refused: Option<&str>) -> Result<String, NoToken> {
+        let mut state = self.state.lock().await;
+        let is_usable = |access: &&Access| {
+            refused.is_none_or(|refused| access.token.expose_secret() != refused)
+                && access.until.is_none_or(|until| Instant::now() < until)
+        };
+        if let Some(access) = state.access.as_ref().filter(is_usable) {
+            return Ok(access.token.expose_secret().to_owned());
+        }
+        state.refused = if refused.is_some() { state.refused + 1 } else { 0 };
+        if state.asked >= MAX_TOKENS || state.refused > MAX_REFUSED {
+            let none = NoToken::not_taken();
+            state.trouble = Some(none.to_string());
+            return Err(none);
+        }
+        let asked = self.ask(&mut state).await;
+        state.trouble = asked.as_ref().err().cloned();
+        asked.map_err(NoToken)
+    }
+
+    /// Why there is no token now, for the report.
+    pub(in super::super) fn trouble(&self) -> Option<String> {
+        self.state.try_lock().ok()?.trouble.clone()
+    }
+
+    /// A token was taken: earlier refusals count no more.
+    pub(in super::super) async fn was_taken(&self) {
+        self.state.lock().await.refused = 0;
+    }
+
+    async fn ask(&self, state: &mut State) -> Result<String, Why> {
+        let endpoint = if let Some(endpoint) = &state.endpoint {
+            endpoint.clone()
+        } else {
+            let (client, issuer) = (&self.client, &self.grant.issuer);
+            let found = discovery::endpoint(client, &self.server, issuer, &*self.reach).await?;
+            state.endpoint.insert(found).clone()
+        };
+        state.asked += 1;
+        let stored = match &self.grant.refresh_token {
+            RefreshToken::File(file) => Some(StoredToken::open(file).await?),
+            RefreshToken::Given(_) | RefreshToken::None => None,
+        };
+        let refresh_token = match (&stored, &state.refresh_token, &self.grant.refresh_token) {
+            (Some(stored), ..) => Some(stored.token()),
+            (None, Some(replaced), _) => Some(replaced),
+            (None, None, RefreshToken::Given(given)) => Some(given),
+            (None, None, _) => None,
+        };
+        if let Some(token) = refresh_token {
+            redact::learn(&format!("refresh token of the MCP server {}", self.name), token);
+        }
+        let answer = self.exchange(&endpoint, refresh_token).await?;
+        let Some(token) = answer.access_token else {
+            return Err(self.refusal(&answer, refresh_token));
+        };
+        if !answer.token_type.as_deref().is_some_and(|kind| kind.eq_ignore_ascii_case("bearer")) {
+            return Err("the authorization server issues no bearer tokens".to_owned());
+        }
+        redact::learn(&format!("token of the MCP server {}", self.name), &token);
+        if let Some(next) = answer.refresh_token {
+            redact::learn(&format!("refresh token of the MCP server {}", self.name), &next);
+            match stored {
+                Some(stored) if stored.token().expose_secret() == next.expose_secret() => {}
+                Some(stored) => stored.replace(&next)?,
+                None => state.refresh_token = Some(next),
+            }
+        }
+        let lives = answer.expires_in.map(|seconds| Duration::from_secs(seconds.min(86_400)));
+        // Of a short life most is used.
+        let until = lives.map(|lives| Instant::now() + lives.saturating_sub(EARLY.min(lives / 4)));
+        let text = token.expose_secret().to_owned();
+        state.access = Some(Access { token, until });
+        Ok(text)
+    }
+
+    async fn exchange(
+        &self,
+        endpoint: &Endpoint,
+        refresh_token: Option<&SecretString>,
+    ) -> Result<Answer, Why> {
+        let mut asked = match refresh_token {
+            Some(token) => {
+                vec![("grant_type", "refresh_token"), ("refresh_token", token.expose_secret())]
+            }
+            None => vec![("grant_type", "client_credentials")],
+        };
+        let scopes = self.grant.scopes.join(" ");
+        if !scopes.is_empty() {
+            asked.push(("scope", &scopes));
+        }
+        exchange(&self.client, &self.grant, endpoint, &asked).await
+    }
+
+    /// Why there is no token, with the next step.
+    fn refusal(&self, answer: &Answer, sent: Option<&SecretString>) -> Why {
+        let error = text::line(answer.error.as_deref().unwrap_or("no reason"), 60);
+        // Some repeat what they were sent.
+        let secrets = || sent.into_iter().chain(&self.grant.client_secret);
+        let is_clean = |said: &&str| !secrets().any(|it| said.contains(it.expose_secret()));
+        let about = answer.error_description.as_deref().filter(is_clean);
+        let about = about.map(|about| text::line(about, MAX_WHY));
+        let about = about.map(|about| format!(": {about}")).unwrap_or_default();
+        let what = match (error.as_str(), &self.grant.refresh_token) {
+            ("invalid_grant", RefreshToken::Given(_)) => format!(
+                "; the refresh token is used up, has expired or was withdrawn: log in anew and put the new one into \
+                 the variable of `mcp.{}.auth.refresh-token`",
+                self.name
+            ),
+            ("invalid_grant", RefreshToken::File(_)) => format!(
+                "; the refresh token is used up, has expired or was withdrawn: `patchwright mcp login {}` gets another",
+                self.name
+            ),
+            ("invalid_client" | "unauthorized_client", _) => {
+                format!(
+                    "; see whether `client-id` and `client-secret` of `mcp.{}.auth` are right",
+                    self.name
+                )
+            }
+            _ => String::new(),
+        };
+        format!("the authorization server issues no token ({error}{about}){what}")
+    }
+}
+
+/// Asks the token endpoint, as the client that the operator has registered.
+pub(super) async fn exchange(
+    client: &reqwest::Client,
+    grant: &Grant,
+    endpoint: &Endpoint,
+    asked: &[(&str, &str)],
+) -> Result<Answer, Why> {
+    let request = request(client, grant, endpoint, asked);
+    let answer = request.send().await;
+    let answer = answer
+        .map_err(|err| format!("the token endpoint cannot be asked: {}", err.without_url()))?;
+    let status = answer.status();
+    let body = bounded(answer).await.map_err(|why| format!("the token endpoint {why}"))?;
+    serde_json::from_slice(&body).map_err(|_| {
+        format!("the token endpoint did not answer as one does (HTTP {})", status.as_u16())
+    })
+}
+
+fn request(
+    client: &reqwest::Client,
+    grant: &Grant,
+    endpoint: &Endpoint,
+    asked: &[(&str, &str)],
+) -> reqwest::RequestBuilder {
+    let Grant { client_id, client_secret, .. } = grant;
+    let mut form = form_urlencoded::Serializer::new(String::new());
+    form.extend_pairs(asked).append_pair("resource", &endpoint.resource);
+    let mut request = client.post(endpoint.url.clone()).timeout(PATIENCE);
+    match (client_secret, endpoint.authentication) {
+        (Some(secret), ClientAuthentication::Basic) => {
+            let encoded =
+                |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+            let secret = encoded(secret.expose_secret());
+            request = request.basic_auth(encoded(client_id), Some(secret));
+        }
+        (Some(secret), ClientAuthentication::Post) => {
+            form.append_pair("client_id", client_id);
+            form.append_pair("client_secret", secret.expose_secret());
+        }
+        // A public client says its name only.
+        (None, _) => {
+            form.append_pair("client_id", client_id);
+        }
+    }
+    let request = request
+        .header("accept", "application/json")
+        .header("content-type", "application/x-www-form-urlencoded");
+    request.body(form.finish())
+}

@@ -1,0 +1,110 @@
+//! `patchwright mcp login`: the program as an operator runs it, a page that agrees at once, and those that do not.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use super::run::{exec, world};
+use crate::support::mcp::{HttpServer, named};
+use crate::support::model::{call, say};
+use crate::support::world::TestWorld;
+
+const REFRESH: &str = "refresh-5d20c1-quiet";
+
+/// A world whose operator has configured a server, in one mode or another.
+fn configured(world: &TestWorld, server: &HttpServer, mode: &str) {
+    let at = format!("localhost:{}", server.port);
+    let auth = json!({
+        "issuer": format!("http://{at}/issuer/{mode}"), "client-id": "a client",
+        "token-file": world.path("token"), "scopes": ["read", "offline_access"],
+    });
+    let far = json!({"url": format!("http://{at}/mcp/{mode}"), "auth": auth});
+    let allow = [format!("{at}=127.0.0.1")];
+    let config = json!({"mcp": {"far": far}, "network": {"allow": allow}, "verify": ["true"]});
+    fs_err::write(world.path("config.yml"), config.to_string()).unwrap();
+}
+
+/// Runs the login, with somebody who opens the page where there is one. The exit code and what was said.
+fn log_in(world: &TestWorld) -> (i32, String) {
+    let mut command = world.command(&["mcp", "login", "far", "--config", "config.yml"]);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while stderr.read_line(&mut said).unwrap() > 0 {
+        let last = said.lines().last().unwrap_or_default();
+        if last.starts_with("http://") {
+            open_page(last);
+            break;
+        }
+    }
+    stderr.read_to_string(&mut said).unwrap();
+    (child.wait().unwrap().code().unwrap(), said)
+}
+
+/// What a browser does with the address.
+fn open_page(page: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let stray = page.split("redirect_uri=").nth(1).unwrap().split('&').next().unwrap();
+    let stray = stray.replace("%3A", ":").replace("%2F", "/");
+    runtime.block_on(async {
+        let client = patchwright_provider::http::client().unwrap();
+        // Somebody who does not know the state changes nothing.
+        let other = client.get(format!("{stray}?code=evil&state=evil")).send().await.unwrap();
+        assert_eq!(other.status(), 404);
+        let sent = client.get(page).send().await.unwrap();
+        let back = sent.headers()["location"].to_str().unwrap().to_owned();
+        client.get(back).send().await.unwrap();
+    });
+}
+
+#[test]
+fn an_operator_logs_in_and_runs_use_the_token() {
+    let world = world(&named([]), vec![call("mcp__far__go", json!({})), say("Done.")]);
+    let server = HttpServer::oauth(&world.path("asked"));
+    configured(&world, &server, "strict");
+    let output = exec(&world, "gpt-5.3-codex").expect(70);
+    assert!(output.stderr.contains("patchwright mcp login far"), "{}", output.stderr);
+    let (code, said) = log_in(&world);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("logged in; the refresh token is in `"), "{said}");
+    assert!(!said.contains("quiet"), "{said}");
+    let file = world.path("token");
+    assert_eq!(fs_err::read_to_string(&file).unwrap(), format!("{REFRESH}\n"));
+    assert_eq!(fs_err::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let asked = fs_err::read_to_string(world.path("asked")).unwrap();
+    let asked: Vec<Value> = asked.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let resource = format!("http://localhost:{}/mcp/strict", server.port);
+    assert_eq!(
+        (asked[0]["resource"].as_str(), &asked[0]["scope"]),
+        (Some(resource.as_str()), &json!("read offline_access"))
+    );
+    assert_eq!(
+        (asked[1]["resource"].as_str(), &asked[1]["grant_type"]),
+        (Some(resource.as_str()), &json!("authorization_code"))
+    );
+    exec(&world, "gpt-5.3-codex").expect(0);
+    assert!(world.told().contains("call 1 with 1"), "{}", world.told());
+}
+
+#[test]
+fn a_login_that_does_not_work_says_why_and_keeps_nothing() {
+    let world = world(&named([]), vec![say("Never asked.")]);
+    let server = HttpServer::oauth(&world.path("asked"));
+    for (mode, says) in [
+        ("denies", "the page answers `access_denied`"),
+        ("mixed", "the answer is one of another authorization server"),
+        ("proofless", "does not say that it takes proofs"),
+        ("once", "gave no refresh token"),
+        ("liar", "says that it is another issuer"),
+    ] {
+        configured(&world, &server, mode);
+        let (code, said) = log_in(&world);
+        assert_eq!(code, 1, "{mode}: {said}");
+        assert!(said.contains(says) && said.contains("hint: "), "{mode}: {said}");
+        assert!(!world.path("token").exists() && !said.contains("quiet"), "{mode}");
+    }
+    world.run(&["mcp", "login", "near", "--config", "config.yml"]).expect(2);
+    world.model.replace(Vec::new());
+}

@@ -1,0 +1,191 @@
+"""An authorization server, and an MCP server that takes its tokens. The path of the issuer says how it behaves.
+Prints its port. What is asked of the token endpoint is written into the file of the first argument, a line each."""
+import base64
+import hashlib
+import json
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote_plus, urlencode
+
+tokens = {}
+codes = {}
+count = {"issued": 0, "calls": 0}
+REFRESH = "refresh-5d20c1-quiet"
+latest = {"token": REFRESH, "uses": 0}
+SECRET = "client-secret-9ab3-quiet"
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def reply(self, status, body=None, **headers):
+        data = b"" if body is None else (body if isinstance(body, bytes) else json.dumps(body).encode())
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def base(self):
+        return f"http://{self.headers['Host']}"
+
+    def do_GET(self):
+        resource, issuer = "/.well-known/oauth-protected-resource", "/.well-known/oauth-authorization-server"
+        if self.path.startswith(resource + "/mcp"):
+            mode = self.path.rsplit("/", 1)[1]
+            if mode == "unsaid":
+                self.reply(404)
+                return
+            named = "http://elsewhere.test" if mode == "elsewhere" else f"{self.base()}/issuer/{mode}"
+            own = "http://other.test/mcp" if mode == "other" else f"{self.base()}/mcp/{mode}"
+            self.reply(200, {"resource": own, "authorization_servers": [named]})
+        elif self.path.startswith(issuer + "/issuer"):
+            mode = self.path.rsplit("/", 1)[1]
+            if mode == "huge":
+                self.reply(200, b"{" + b" " * (1 << 20))
+                return
+            claims = f"{self.base()}/issuer/{'ok' if mode == 'liar' else mode}"
+            about = {"issuer": claims, "token_endpoint": f"{self.base()}/token/{mode}"}
+            about["authorization_endpoint"] = f"{self.base()}/authorize/{mode}"
+            if mode != "proofless":
+                about["code_challenge_methods_supported"] = ["S256"]
+            if mode == "foreign":
+                about["token_endpoint"] = "http://foreign.test/token"
+            if mode == "post":
+                about["token_endpoint_auth_methods_supported"] = ["client_secret_post"]
+            self.reply(200, about)
+        elif self.path.startswith("/authorize/"):
+            self.authorize()
+        else:
+            self.reply(404)
+
+    def authorize(self):
+        """The page where a person logs in: this one agrees at once."""
+        path, _, query = self.path.partition("?")
+        mode = path.rsplit("/", 1)[1]
+        asked = {name: values[0] for name, values in parse_qs(query).items()}
+        with open(sys.argv[1], "a") as log:
+            log.write(json.dumps(asked) + "\n")
+        fits = asked["response_type"] == "code" and asked["code_challenge_method"] == "S256"
+        if not fits or not asked["redirect_uri"].startswith("http://127.0.0.1:"):
+            self.reply(400)
+            return
+        given = {"state": asked["state"], "iss": f"{self.base()}/issuer/{mode}"}
+        if mode == "denies":
+            given["error"] = "access_denied"
+        elif mode == "mixed":
+            given.update(code="code-81", iss="http://evil.test")
+        else:
+            given["code"] = "code-81"
+            codes["code-81"] = asked
+        self.reply(302, Location=f"{asked['redirect_uri']}?{urlencode(given)}")
+
+    def redeem(self, mode, form):
+        asked = codes.pop(form.get("code"), None)
+        digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        proof = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+        if not asked or proof != asked["code_challenge"] or form["redirect_uri"] != asked["redirect_uri"]:
+            self.reply(400, {"error": "invalid_grant"})
+            return
+        answer = {"access_token": "access-0-quiet-77e1", "token_type": "Bearer", "expires_in": 3600}
+        if mode != "once":
+            answer["refresh_token"] = REFRESH
+        self.reply(200, answer)
+
+    def do_DELETE(self):
+        self.reply(200)
+
+    def do_POST(self):
+        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.path.startswith("/token/"):
+            self.token(self.path.rsplit("/", 1)[1], raw)
+        else:
+            self.serve(self.path.rsplit("/", 1)[1], raw)
+
+    def token(self, mode, raw):
+        form = {name: values[0] for name, values in parse_qs(raw.decode()).items()}
+        basic = self.headers.get("Authorization", "")
+        if basic.startswith("Basic "):
+            who, secret = base64.b64decode(basic[6:]).decode().split(":")
+            form["client_id"], form["client_secret"] = unquote_plus(who), unquote_plus(secret)
+            form["by"] = "basic"
+        with open(sys.argv[1], "a") as asked:
+            asked.write(json.dumps(form) + "\n")
+        if form.get("client_id") != "a client" or form.get("client_secret", SECRET) != SECRET:
+            self.reply(401, {"error": "invalid_client"})
+            return
+        if form["grant_type"] == "authorization_code":
+            self.redeem(mode, form)
+            return
+        if form["grant_type"] == "refresh_token" and not form.get("refresh_token", "").startswith(REFRESH):
+            self.reply(400, {"error": "invalid_grant", "error_description": f"{form.get('refresh_token')} is gone"})
+            return
+        if mode == "strict":
+            # Whoever sends one again has stolen it: then none counts any more.
+            if form.get("refresh_token") != latest["token"]:
+                latest["token"] = None
+                self.reply(400, {"error": "invalid_grant"})
+                return
+            latest["uses"] += 1
+            latest["token"] = f"{REFRESH}-{latest['uses']}"
+        if mode == "revoked" and count["issued"] > 0:
+            self.reply(400, {"error": "invalid_grant", "error_description": "the user withdrew it"})
+            return
+        if mode == "html":
+            self.reply(200, b"<html>")
+            return
+        count["issued"] += 1
+        token = f"access-{count['issued']}-quiet-77e1"
+        tokens[token] = time.time() + (1 if mode == "short" else 3600)
+        answer = {"access_token": token, "token_type": "Bearer", "expires_in": 3600}
+        if mode == "short":
+            answer["expires_in"] = 1
+        if mode == "strict":
+            answer["refresh_token"] = latest["token"]
+        if mode == "rotates":
+            answer["refresh_token"] = f"{REFRESH}-2"
+        if mode == "never":
+            tokens.clear()
+        self.reply(200, answer)
+
+    def serve(self, mode, raw):
+        token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        if token not in tokens:
+            self.reply(401, WWW_Authenticate='Bearer realm="x"')
+            return
+        request = json.loads(raw)
+        if "id" not in request:
+            self.reply(202)
+            return
+        ok = {"jsonrpc": "2.0", "id": request["id"]}
+        method = request["method"]
+        if method == "initialize":
+            version = request["params"]["protocolVersion"]
+            about = {"capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
+            self.reply(200, {**ok, "result": {"protocolVersion": version, **about}})
+        elif method == "tools/list":
+            self.reply(200, {**ok, "result": {"tools": [{"name": "go", "inputSchema": {"type": "object"}}]}})
+        elif method == "tools/call":
+            if mode == "scope":
+                wanted = 'Bearer error="insufficient_scope", scope="files:write"'
+                self.reply(403, WWW_Authenticate=wanted)
+                return
+            count["calls"] += 1
+            words = f"call {count['calls']} with {token.split('-')[1]}"
+            # Whoever calls once with a token has used it up.
+            if mode in ("ok", "rotates", "strict", "revoked"):
+                tokens.pop(token)
+            self.reply(200, {**ok, "result": {"content": [{"type": "text", "text": words}]}})
+        else:
+            self.reply(200, {**ok, "error": {"code": -32601, "message": "no such method"}})
+
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_address[1], flush=True)
+server.serve_forever()
