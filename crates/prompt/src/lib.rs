@@ -8,6 +8,7 @@
 
 mod checks;
 mod judge;
+mod learn;
 mod output;
 pub mod session;
 mod tag;
@@ -27,6 +28,7 @@ use patchwright_types::evidence::CheckRun;
 
 pub use checks::{FailedCheck, baseline, check_failed};
 pub use judge::{JudgedAttempt, judge};
+pub use learn::{SaidByMaintainer, learn};
 pub use output::{output, output_ahead};
 pub use tag::{fresh_tag, tag_of};
 pub use title::{Asked, title};
@@ -85,6 +87,8 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/issue.md",
     "task/judge.md",
     "task/judge_system.md",
+    "task/learn.md",
+    "task/learn_system.md",
     "task/limit_near.md",
     "task/nudge.md",
     "task/output.md",
