@@ -74,7 +74,9 @@ impl Since {
     pub fn before(self, now: DateTime<Utc>) -> Result<DateTime<Utc>> {
         let at = match self {
             Since::Day(day) => Some(day.and_time(NaiveTime::MIN).and_utc()),
-            Since::Ago(ago) => TimeDelta::from_std(ago).ok().and_then(|ago| now.checked_sub_signed(ago)),
+            Since::Ago(ago) => {
+                TimeDelta::from_std(ago).ok().and_then(|ago| now.checked_sub_signed(ago))
+            }
         };
         at.filter(|at| *at < now).ok_or_else(|| {
             Failure::usage("`--since` is not in the past")

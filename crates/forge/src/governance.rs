@@ -6,9 +6,7 @@ use std::path::Path;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use super::{
-    Account, BranchRule, ForgeError, PullRequest, Repository, RepositoryId, Verification,
-};
+use super::{Account, BranchRule, ForgeError, PullRequest, Repository, RepositoryId, Verification};
 use patchwright_git::Oid;
 use patchwright_git::lfs::Pointer;
 

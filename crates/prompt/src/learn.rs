@@ -36,6 +36,7 @@ pub fn learn(
             context! { id, heading, about, text }
         })
         .collect();
-    let values = context! { repository, instructions, lessons => list(lessons), tag, said => values };
+    let values =
+        context! { repository, instructions, lessons => list(lessons), tag, said => values };
     render("task/learn.md", values)
 }

@@ -196,7 +196,8 @@ pub fn body(proposal: &Proposal<'_>) -> String {
         }
     };
     let new = lessons.iter().map(|lesson| {
-        let links = lesson.sources.iter().map(|source| format!("[#{}]({})", source.number, source.url));
+        let links =
+            lesson.sources.iter().map(|source| format!("[#{}]({})", source.number, source.url));
         let links: Vec<String> = links.collect();
         format!("{} ({})", text::inline(&lesson.text), links.join(", "))
     });
@@ -204,9 +205,9 @@ pub fn body(proposal: &Proposal<'_>) -> String {
     list(&mut out, "New", &new.collect::<Vec<_>>());
     list(&mut out, "Proposed before", &inline(earlier));
     list(&mut out, "Contradicted, and taken out", &inline(replaced));
-    let refused = refused.iter().map(|(lesson, why)| {
-        format!("{}: {}", text::inline(lesson), text::inline(why))
-    });
+    let refused = refused
+        .iter()
+        .map(|(lesson, why)| format!("{}: {}", text::inline(lesson), text::inline(why)));
     list(&mut out, "Refused", &refused.collect::<Vec<_>>());
     let _ = write!(
         out,
@@ -221,9 +222,9 @@ pub fn body(proposal: &Proposal<'_>) -> String {
 pub fn read_until(body: &str) -> Option<i64> {
     let lines = patchwright_forge::marker::standing(body).into_iter();
     let words = lines.map(patchwright_forge::marker::words);
-    words.filter(|words| words.first() == Some(&"memory-read")).find_map(|words| {
-        words.iter().find_map(|word| word.strip_prefix("until="))?.parse().ok()
-    })
+    words
+        .filter(|words| words.first() == Some(&"memory-read"))
+        .find_map(|words| words.iter().find_map(|word| word.strip_prefix("until="))?.parse().ok())
 }
 
 /// The result, for the terminal.

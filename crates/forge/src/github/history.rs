@@ -64,9 +64,8 @@ impl GitHubForge {
     ) -> Result<Vec<PullRequest>, ForgeError> {
         let mut found: Vec<PullRequest> = Vec::new();
         for page in 1..=most.div_ceil(PAGE) {
-            let query = format!(
-                "pulls?state=all&sort=updated&direction=desc&per_page={PAGE}&page={page}"
-            );
+            let query =
+                format!("pulls?state=all&sort=updated&direction=desc&per_page={PAGE}&page={page}");
             let call = Call::get(
                 route(repository, &query),
                 format!("the pull requests of `{repository}`"),

@@ -37,23 +37,22 @@ pub(super) struct Known<'a> {
 ///
 /// # Errors
 /// When the model does not answer, or not in the form that it was asked for, or nothing may be spent.
-pub(super) async fn ask(run: &Run<'_>, known: &Known<'_>, said: &[Said]) -> Result<(Answer, Spending)> {
+pub(super) async fn ask(
+    run: &Run<'_>,
+    known: &Known<'_>,
+    said: &[Said],
+) -> Result<(Answer, Spending)> {
     let schema = lessons::schema();
-    if let Some(given) = run.folder.find(|entry| match entry {
-        Entry::Given { result, .. } => Some(result.clone()),
-        _ => None,
-    }) && let Ok(answer) = serde_json::from_value(given)
-    {
+    let mut items = vec![message(Role::User, question(known, said)?)];
+    if let Some(answer) = given(run, &items) {
         return Ok((answer, spent(run)));
     }
-    let question = question(known, said)?;
     run.journal(&Entry::Prompted {
         instructions: prompt::text("task/learn_system.md")?.to_owned(),
         tools: serde_json::json!([]),
-        items: vec![message(Role::User, question.clone())],
+        items: items.clone(),
         profile: None,
     })?;
-    let mut items = vec![message(Role::User, question)];
     let budget = SharedBudget::new(&run.config.limits);
     let mut problems = Vec::new();
     for turn in 1..=ASKED {
@@ -98,6 +97,20 @@ fn question(known: &Known<'_>, said: &[Said]) -> Result<String> {
     prompt::learn(known.repository, &known.instructions.render(""), known.lessons, &told)
 }
 
+/// What was answered to this very question. Where more was said meanwhile, it is another one.
+fn given(run: &Run<'_>, question: &[Item]) -> Option<Answer> {
+    let mut entries = run.folder.recorded.iter().map(|line| &line.entry).rev();
+    let result = entries.find_map(|entry| match entry {
+        Entry::Given { result, .. } => Some(result.clone()),
+        _ => None,
+    })?;
+    let was_asked = entries.find_map(|entry| match entry {
+        Entry::Prompted { items, .. } => Some(items == question),
+        _ => None,
+    });
+    if was_asked == Some(true) { serde_json::from_value(result).ok() } else { None }
+}
+
 /// What a killed attempt has used.
 fn spent(run: &Run<'_>) -> Spending {
     let budget = SharedBudget::new(&run.config.limits);
@@ -135,12 +148,15 @@ async fn reply(
     };
     let time = TIME.min(run.remaining());
     let asked = run.world.provider.reply(&request, &progress);
-    let answered = run
-        .unless_interrupted(async { Ok(tokio::time::timeout(time, asked).await) })
-        .await?;
+    let answered =
+        run.unless_interrupted(async { Ok(tokio::time::timeout(time, asked).await) }).await?;
     let lost = *lost.lock();
     if lost != Usage::default() {
-        record(run, budget, &Entry::Lost { usage: lost, cost_usd: catalogue::cost(model, &lost).0 })?;
+        record(
+            run,
+            budget,
+            &Entry::Lost { usage: lost, cost_usd: catalogue::cost(model, &lost).0 },
+        )?;
     }
     let Ok(answered) = answered else {
         let why = format!("the model did not answer within {} s", time.as_secs());

@@ -173,15 +173,18 @@ impl Collector<'_> {
         };
         let comments = self.forge.comments(&self.repository.id, number, MAX_COMMENTS).await?;
         for comment in comments.iter().filter(|comment| !comment.ours && !comment.left_out) {
-            self.take(number, Written {
-                id: format!("c{}", comment.id),
-                author: &comment.author,
-                body: &comment.body,
-                url: &comment.html_url,
-                at: comment.created_at,
-                place: format!("in the conversation of #{number}{ended}"),
-                about: String::new(),
-            })
+            self.take(
+                number,
+                Written {
+                    id: format!("c{}", comment.id),
+                    author: &comment.author,
+                    body: &comment.body,
+                    url: &comment.html_url,
+                    at: comment.created_at,
+                    place: format!("in the conversation of #{number}{ended}"),
+                    about: String::new(),
+                },
+            )
             .await;
         }
         for review in self.forge.reviews(&self.repository.id, number).await? {
@@ -189,15 +192,18 @@ impl Collector<'_> {
             if review.state == ReviewState::Pending {
                 continue;
             }
-            self.take(number, Written {
-                id: format!("r{}", review.id),
-                author: &review.author,
-                body: &review.body,
-                url: &review.html_url,
-                at,
-                place: format!("in a review of #{number} ({}){ended}", review.state.words()),
-                about: String::new(),
-            })
+            self.take(
+                number,
+                Written {
+                    id: format!("r{}", review.id),
+                    author: &review.author,
+                    body: &review.body,
+                    url: &review.html_url,
+                    at,
+                    place: format!("in a review of #{number} ({}){ended}", review.state.words()),
+                    about: String::new(),
+                },
+            )
             .await;
         }
         for thread in self.forge.threads(&self.repository.id, number).await? {
@@ -232,15 +238,18 @@ impl Collector<'_> {
         }
         let path = text::line(&thread.path);
         for comment in thread.comments.iter().filter(|comment| !comment.ours) {
-            self.take(number, Written {
-                id: format!("d{}", comment.id),
-                author: &comment.author,
-                body: &comment.body,
-                url: &comment.html_url,
-                at: comment.created_at,
-                place: format!("{place}, at `{path}`"),
-                about: about.trim().to_owned(),
-            })
+            self.take(
+                number,
+                Written {
+                    id: format!("d{}", comment.id),
+                    author: &comment.author,
+                    body: &comment.body,
+                    url: &comment.html_url,
+                    at: comment.created_at,
+                    place: format!("{place}, at `{path}`"),
+                    about: about.trim().to_owned(),
+                },
+            )
             .await;
         }
     }
@@ -257,7 +266,17 @@ impl Collector<'_> {
         }
         let (author, url) = (author.login.clone(), url.to_owned());
         let in_words = true;
-        self.collected.said.push(Said { id, number, url, author, place, at, about, text, in_words });
+        self.collected.said.push(Said {
+            id,
+            number,
+            url,
+            author,
+            place,
+            at,
+            about,
+            text,
+            in_words,
+        });
     }
 
     async fn is_maintainer(&mut self, account: &Account) -> bool {
@@ -283,7 +302,8 @@ impl Collector<'_> {
     /// What maintainers changed on the branch after our commit.
     async fn pushed(&mut self, pull: &PullRequest) -> Result<(), ForgeError> {
         let commits = self.forge.pull_request_commits(&self.repository.id, pull.number).await?;
-        let ours = |commit: &PullCommit| commit.message.lines().any(|line| line.starts_with(RUN_TRAILER));
+        let ours =
+            |commit: &PullCommit| commit.message.lines().any(|line| line.starts_with(RUN_TRAILER));
         let Some(first) = commits.iter().position(ours) else { return Ok(()) };
         let mut theirs = Vec::new();
         for commit in commits.iter().skip(first).filter(|commit| !ours(commit)) {
@@ -299,12 +319,8 @@ impl Collector<'_> {
         if theirs.is_empty() {
             return Ok(());
         }
-        let fetched = self.workspace.fetch_head(
-            self.run.world,
-            self.repository,
-            pull.number,
-            &pull.head_sha,
-        );
+        let fetched =
+            self.workspace.fetch_head(self.run.world, self.repository, pull.number, &pull.head_sha);
         if let Err(failure) = fetched.await {
             self.collected.notes.push(failure.message);
             return Ok(());

@@ -93,7 +93,10 @@ pub(super) fn judge(
         }
     }
     if too_many > 0 {
-        judged.refused.push((format!("{too_many} more"), format!("is beyond the {MAX_NEW} that are taken at once")));
+        judged.refused.push((
+            format!("{too_many} more"),
+            format!("is beyond the {MAX_NEW} that are taken at once"),
+        ));
     }
     judged
 }
@@ -143,30 +146,71 @@ fn folded(text: &str) -> String {
 const NEVER: &[(&[&str], &str)] = &[
     (
         &[
-            "secret", "secrets", "password", "passwords", "passphrase", "credential", "credentials", "api key",
-            "api keys", "apikey", "private key", "access token", "github token", "ssh key",
+            "secret",
+            "secrets",
+            "password",
+            "passwords",
+            "passphrase",
+            "credential",
+            "credentials",
+            "api key",
+            "api keys",
+            "apikey",
+            "private key",
+            "access token",
+            "github token",
+            "ssh key",
         ],
         "is about secrets",
     ),
     (
         &[
-            "curl", "wget", "netcat", "download", "upload", "webhook", "network", "internet", "egress",
-            "allow hosts", "proxy", "exfiltrate",
+            "curl",
+            "wget",
+            "netcat",
+            "download",
+            "upload",
+            "webhook",
+            "network",
+            "internet",
+            "egress",
+            "allow hosts",
+            "proxy",
+            "exfiltrate",
         ],
         "is about the network",
     ),
     (
         &[
-            "approve", "approves", "approved", "approval", "lgtm", "auto merge", "automerge", "force push",
-            "merge without", "request changes",
+            "approve",
+            "approves",
+            "approved",
+            "approval",
+            "lgtm",
+            "auto merge",
+            "automerge",
+            "force push",
+            "merge without",
+            "request changes",
         ],
         "is about approving or merging",
     ),
     (
         &[
-            "sandbox", "landlock", "seccomp", "privileged", "sudo", "patchwright yml", "github workflows",
-            "codeowners", "patchwright memory", "agents md", "system prompt", "previous instructions",
-            "protected paths", "no verify",
+            "sandbox",
+            "landlock",
+            "seccomp",
+            "privileged",
+            "sudo",
+            "patchwright yml",
+            "github workflows",
+            "codeowners",
+            "patchwright memory",
+            "agents md",
+            "system prompt",
+            "previous instructions",
+            "protected paths",
+            "no verify",
         ],
         "is about what limits runs",
     ),
@@ -174,15 +218,64 @@ const NEVER: &[(&[&str], &str)] = &[
 
 /// What somebody would leave undone, and what that would be about.
 const SKIPS: &[&str] = &[
-    "skip", "skips", "skipping", "disable", "disables", "disabling", "bypass", "ignore", "ignoring", "suppress",
-    "omit", "silence", "weaken", "turn off", "switch off", "do not run", "don t run", "never run",
-    "without running", "no need to run", "do not report", "don t report", "never report", "stop reporting",
-    "do not flag", "never flag", "remove", "delete",
+    "skip",
+    "skips",
+    "skipping",
+    "disable",
+    "disables",
+    "disabling",
+    "bypass",
+    "ignore",
+    "ignoring",
+    "suppress",
+    "omit",
+    "silence",
+    "weaken",
+    "turn off",
+    "switch off",
+    "do not run",
+    "don t run",
+    "never run",
+    "without running",
+    "no need to run",
+    "do not report",
+    "don t report",
+    "never report",
+    "stop reporting",
+    "do not flag",
+    "never flag",
+    "remove",
+    "delete",
 ];
 const GUARDS: &[&str] = &[
-    "test", "tests", "check", "checks", "ci", "lint", "lints", "linter", "clippy", "hook", "hooks", "review",
-    "reviews", "reviewer", "policy", "policies", "verification", "security", "vulnerability", "vulnerabilities",
-    "findings", "scan", "scanner", "signature", "signatures", "validation", "authentication", "authorization",
+    "test",
+    "tests",
+    "check",
+    "checks",
+    "ci",
+    "lint",
+    "lints",
+    "linter",
+    "clippy",
+    "hook",
+    "hooks",
+    "review",
+    "reviews",
+    "reviewer",
+    "policy",
+    "policies",
+    "verification",
+    "security",
+    "vulnerability",
+    "vulnerabilities",
+    "findings",
+    "scan",
+    "scanner",
+    "signature",
+    "signatures",
+    "validation",
+    "authentication",
+    "authorization",
 ];
 
 /// What a machine can tell of a lesson that must not be proposed.
@@ -191,7 +284,10 @@ fn unacceptable(lesson: &str) -> Option<&'static str> {
     if ["://", "www.", "](", "mailto:"].iter().any(|mark| lower.contains(mark)) {
         return Some("has an address in it");
     }
-    if lower.contains('<') && lower.contains('>') && (lower.contains("<!--") || lower.contains("</")) {
+    if lower.contains('<')
+        && lower.contains('>')
+        && (lower.contains("<!--") || lower.contains("</"))
+    {
         return Some("has markup in it");
     }
     let words = format!(" {} ", folded(lesson));

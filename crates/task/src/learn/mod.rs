@@ -141,7 +141,8 @@ async fn carry_out(
     if found.judged.lessons.is_empty() || run.config.dry_run {
         return Ok(found);
     }
-    let published = propose(run, repository, &workspace, &standing, (&base, &memory), (&mut found, now));
+    let published =
+        propose(run, repository, &workspace, &standing, (&base, &memory), (&mut found, now));
     found.published = run.unless_interrupted(published).await?;
     Ok(found)
 }

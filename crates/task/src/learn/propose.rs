@@ -121,7 +121,8 @@ impl Standing {
 /// # Errors
 /// When the policy refuses it.
 pub(super) fn commit(run: &Run<'_>, workspace: &Workspace, text: &str) -> Result<Oid> {
-    let failed = |err| Failure::refused("the file with the lessons cannot be written").caused_by(err);
+    let failed =
+        |err| Failure::refused("the file with the lessons cannot be written").caused_by(err);
     let (repo, base) = (&workspace.repo, workspace.base);
     let tree = tree::with_file(repo, base, memory::FILE, text.as_bytes()).map_err(failed)?;
     let change = tree::between(repo, base, tree).map_err(failed)?;
@@ -185,7 +186,12 @@ pub(super) async fn publish(
         base_branch: workspace.base_branch.clone(),
         draft: run.config.publish.draft,
     };
-    intend(run, "pull_request", branch, json!({ "title": draft.title, "base": draft.base_branch }))?;
+    intend(
+        run,
+        "pull_request",
+        branch,
+        json!({ "title": draft.title, "base": draft.base_branch }),
+    )?;
     let marker = report::marker(memory::PURPOSE, &run.folder.id);
     let opened = forge.open_or_update(&repository.id, &draft, &marker).await;
     let (pull, operation) = opened.map_err(|err| {
