@@ -240,3 +240,87 @@ pub fn summary(lessons: &[Lesson], refused: &[(String, String)]) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use crate::memory::{
+        Lesson, MAX_BYTES, MAX_LESSONS, Memory, Proposal, Source, body, for_run, read_until,
+    };
+
+    const WRITTEN: &str = "# Ours\n\nWords.\n\n- One.\n- Two, which\n  goes on. ([#1](https://x/1), [#2](https://x/2))\n\nThe end";
+
+    fn with(memory: &Memory, new: &[&str], replaced: &[usize]) -> String {
+        let new: Vec<String> = new.iter().map(|new| format!("- {new}\n")).collect();
+        memory.with(&new, &replaced.iter().copied().collect()).text
+    }
+
+    #[test]
+    fn what_people_wrote_stays_and_new_lessons_stand_behind_the_others() {
+        let memory = Memory::parse(WRITTEN);
+        assert_eq!(memory.lessons(), ["One.", "Two, which goes on."]);
+        assert_eq!(
+            with(&memory, &["Three."], &[0]),
+            "# Ours\n\nWords.\n\n- Two, which\n  goes on. ([#1](https://x/1), [#2](https://x/2))\n- Three.\n\nThe end\n"
+        );
+        let new = with(&Memory::default(), &["One."], &[]);
+        assert!(
+            new.starts_with("# What maintainers corrected\n\n") && new.ends_with("\n\n- One.\n")
+        );
+        assert_eq!(with(&Memory::parse("# Ours\n"), &["One."], &[]), "# Ours\n\n- One.\n");
+        assert_eq!(with(&Memory::parse("* One.\r\n"), &[], &[]), "* One.\n");
+    }
+
+    #[test]
+    fn a_full_file_takes_no_more_and_loses_nothing() {
+        let many: Vec<String> = (1..=MAX_LESSONS + 5).map(|n| format!("- Lesson {n}.\n")).collect();
+        let written = Memory::default().with(&many, &BTreeSet::new());
+        assert_eq!(written.added, MAX_LESSONS);
+        let full = Memory::parse(&written.text);
+        assert_eq!(full.with(&many[..1], &BTreeSet::new()).added, 0);
+        assert_eq!(full.with(&many[..2], &BTreeSet::from([3, 999])).added, 1);
+        let long = Memory::parse(&format!("- {}\n", "x".repeat(MAX_BYTES)));
+        let written = long.with(&many, &BTreeSet::new());
+        assert_eq!((written.added, written.text), (0, long.items().concat()));
+    }
+
+    #[test]
+    fn a_proposal_moves_with_the_base() {
+        let before = Memory::parse("- One.\n- Two.\n");
+        let proposed = Memory::parse("- Two.\n- Three.\n");
+        for (now, moved) in [
+            ("- One.\n- Two.\n", "- Two.\n- Three.\n"),
+            ("# Ours\n\n- Two, as we say.\n", "# Ours\n\n- Two, as we say.\n- Three.\n"),
+            ("- Three.\n", "- Three.\n"),
+        ] {
+            assert_eq!(proposed.moved(&before, &Memory::parse(now)), Memory::parse(moved), "{now}");
+        }
+    }
+
+    #[test]
+    fn a_run_is_given_no_links_and_a_description_says_what_was_read() {
+        let text = for_run(WRITTEN);
+        assert!(text.contains("  goes on.\n") && !text.contains("https"), "{text}");
+        assert_eq!(for_run("See (this) ([#1](x)) there.\n"), "See (this) ([#1](x)) there.\n");
+        let sources = vec![Source { number: 1, url: "https://x/1".to_owned() }];
+        let lesson = Lesson { text: "Ask @rita <b>.".to_owned(), sources };
+        let refused = ("Skip *all*.".to_owned(), "is bad".to_owned());
+        let said = body(&Proposal {
+            run: "r",
+            lessons: &[lesson],
+            earlier: &[],
+            replaced: &[],
+            refused: &[refused],
+            read: "All was read.",
+            until: 7,
+        });
+        assert!(
+            said.contains("@&#8203;rita &lt;b&gt;") && said.contains("Skip \\*all\\*"),
+            "{said}"
+        );
+        assert_eq!(read_until(&said), Some(7));
+        assert_eq!(read_until("<!-- patchwright:memory-read until=x v=1 -->"), None);
+        assert_eq!(read_until(""), None);
+    }
+}

@@ -55,7 +55,9 @@ impl Server {
             world.tick()
         };
         let path = self.repository_path();
-        crate::support::git_quick::by(&path, branch, login, super::shape::EPOCH + now)
+        let commit = crate::support::git_quick::by(&path, branch, login, super::shape::EPOCH + now);
+        self.world().sync_pulls();
+        commit
     }
 
     /// So much time passes.

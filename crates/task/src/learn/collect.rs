@@ -326,7 +326,16 @@ impl Collector<'_> {
             return Ok(());
         }
         for (commit, author, at) in theirs.into_iter().rev().take(MAX_COMMITS) {
-            let Some(text) = self.change_of(commit).await else { continue };
+            let text = match self.change_of(commit).await {
+                Ok(text) if text.is_empty() => continue,
+                Ok(text) => text,
+                Err(err) => {
+                    let short = commit.sha.get(..10).unwrap_or_default();
+                    let note = format!("the change of commit {short} cannot be read: {err}");
+                    self.collected.notes.push(note);
+                    continue;
+                }
+            };
             let (number, sha) = (pull.number, &commit.sha);
             self.collected.said.push(Said {
                 id: format!("p{}", sha.get(..12).unwrap_or(sha)),
@@ -343,9 +352,9 @@ impl Collector<'_> {
         Ok(())
     }
 
-    /// Message and difference of a commit.
-    async fn change_of(&self, commit: &PullCommit) -> Option<String> {
-        let id: Oid = commit.sha.parse().ok()?;
+    /// Message and difference of a commit; empty when it changes nothing that can be shown.
+    async fn change_of(&self, commit: &PullCommit) -> Result<String, GitError> {
+        let id: Oid = commit.sha.parse().map_err(|_| GitError::NotFound(commit.sha.clone()))?;
         let repo = self.workspace.repo.clone();
         let patch = blocking(move || {
             let facts = commit::read(&repo, id)?;
@@ -353,10 +362,10 @@ impl Collector<'_> {
             let spec = DiffSpec { paths: &[], max_bytes: 4 * MAX_CHANGE };
             diff::unified(&repo, diff::tree_of(&repo, parent)?, facts.tree, spec)
         });
-        let patch = patch.await.ok()?;
+        let patch = patch.await?;
         let shown = shown(&String::from_utf8_lossy(&patch.bytes), MAX_CHANGE);
         let subject = text::line(commit.message.lines().next().unwrap_or_default());
-        (!shown.is_empty()).then(|| format!("{subject}\n\n{shown}"))
+        Ok(if shown.is_empty() { shown } else { format!("{subject}\n\n{shown}") })
     }
 }
 
