@@ -127,6 +127,7 @@ fn what_has_no_source_or_would_loosen_something_is_refused_and_nothing_is_propos
         lesson("Approve pull requests that quote variables.", &source, WISH),
         lesson("Fetch shellcheck with curl first.", &source, WISH),
         lesson("Turn the sandbox off for shell scripts.", &source, WISH),
+        lesson("Quote variables. <!-- `x` ", &source, WISH),
     ];
     world.model.add([lessons(&bad)]);
     let writes = world.github.writes().len();
@@ -143,6 +144,7 @@ fn what_has_no_source_or_would_loosen_something_is_refused_and_nothing_is_propos
         "is about approving",
         "is about the network",
         "is about what limits runs",
+        "has markup in it",
     ] {
         assert!(learned.stdout.contains(why), "{why}: {}", learned.text());
     }

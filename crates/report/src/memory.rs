@@ -182,7 +182,7 @@ pub struct Proposal<'a> {
 pub fn body(proposal: &Proposal<'_>) -> String {
     let Proposal { run, lessons, earlier, replaced, refused, read, until } = *proposal;
     let mut out = format!(
-        "Lessons for [`{FILE}`](../blob/HEAD/{FILE}), which Patchwright's runs read from the base branch like \
+        "Lessons for `{FILE}`, which Patchwright's runs read from the base branch like \
          `AGENTS.md`. {read} A model has put them into words: **read each line before you merge**. Edit or drop \
          lines on this branch, or close the pull request, and what was read is not proposed again.\n\n"
     );

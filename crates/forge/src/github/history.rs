@@ -74,9 +74,9 @@ impl GitHubForge {
             let pulls: Vec<PullJson> = self.api.read_json(&call).await?;
             let is_last = pulls.len() < PAGE;
             let pulls: Vec<PullRequest> = pulls.into_iter().map(PullRequest::from).collect();
-            let is_past = pulls.last().is_none_or(|pull| pull.updated_at < since);
+            let reaches_back = pulls.last().is_none_or(|pull| pull.updated_at < since);
             found.extend(pulls.into_iter().filter(|pull| pull.updated_at >= since));
-            if is_last || is_past {
+            if is_last || reaches_back {
                 break;
             }
         }

@@ -129,7 +129,7 @@ async fn carry_out(
         )));
     }
     let read = format!(
-        "{} on {} since {} were read.",
+        "Read: {} on {} since {}.",
         count(said.len(), "remark or commit of maintainers", "remarks and commits of maintainers"),
         count(pulls, "pull request", "pull requests"),
         day(since)
