@@ -134,6 +134,7 @@ impl Memory {
     }
 
     /// What was done to `before` to make this of it, done to `now`, which may have been changed meanwhile.
+    #[must_use]
     pub fn moved(&self, before: &Memory, now: &Memory) -> Memory {
         let (own, before, there) = (self.items(), before.items(), now.items());
         let added = own.iter().filter(|item| !before.contains(item) && !there.contains(item));
@@ -149,7 +150,8 @@ impl Memory {
 
 /// The file for a run: without the links, which lead where the run cannot go.
 pub fn for_run(text: &str) -> String {
-    text.lines().map(|line| format!("{}\n", without_sources(line.trim_end()))).collect()
+    let lines: Vec<&str> = text.lines().map(|line| without_sources(line.trim_end())).collect();
+    lines.join("\n")
 }
 
 /// A line without the links that we have put behind it.
@@ -302,7 +304,7 @@ mod tests {
     fn a_run_is_given_no_links_and_a_description_says_what_was_read() {
         let text = for_run(WRITTEN);
         assert!(text.contains("  goes on.\n") && !text.contains("https"), "{text}");
-        assert_eq!(for_run("See (this) ([#1](x)) there.\n"), "See (this) ([#1](x)) there.\n");
+        assert_eq!(for_run("See (this) ([#1](x)) there.\n"), "See (this) ([#1](x)) there.");
         let sources = vec![Source { number: 1, url: "https://x/1".to_owned() }];
         let lesson = Lesson { text: "Ask @rita <b>.".to_owned(), sources };
         let refused = ("Skip *all*.".to_owned(), "is bad".to_owned());

@@ -302,7 +302,7 @@ fn unacceptable(lesson: &str) -> Option<&'static str> {
     }
     let words = format!(" {} ", folded(lesson));
     let has = |phrase: &&str| words.contains(&format!(" {phrase} "));
-    if let Some((_, why)) = NEVER.iter().find(|(phrases, _)| phrases.iter().any(|it| has(it))) {
+    if let Some((_, why)) = NEVER.iter().find(|(phrases, _)| phrases.iter().any(has)) {
         return Some(why);
     }
     (SKIPS.iter().any(has) && GUARDS.iter().any(has))

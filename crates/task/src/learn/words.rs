@@ -50,7 +50,7 @@ fn without_quotations(text: &str) -> String {
     let kept = text.lines().enumerate().filter(|(at, line)| {
         !quoted.get(*at).copied().unwrap_or_default() && !line.trim_start().starts_with('>')
     });
-    kept.map(|(_, line)| format!("{line}\n")).collect()
+    kept.map(|(_, line)| line).collect::<Vec<_>>().join("\n")
 }
 
 fn quotes(html: &str) -> bool {
