@@ -102,7 +102,7 @@ fn nothing_to_do(env: &Env, ui: Ui, conclusion: &str, why: &str) -> Result<()> {
 async fn work(env: &Env, ui: Ui) -> Result<Reacted> {
     let (config, flags) = configuration(env)?;
     if let Some(request) = learning(env)? {
-        let learned = learn::start(config, &flags.common, request, env, ui).await?;
+        let learned = Box::pin(learn::start(config, &flags.common, request, env, ui)).await?;
         return Ok(Reacted::Learn(Box::new(learned)));
     }
     let decision = match prompted(&config, env)? {
