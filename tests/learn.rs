@@ -25,7 +25,8 @@ fn project() -> GitHub {
 fn with_proposal(github: GitHub, turns: Vec<Turn>) -> (TestWorld, u64) {
     let world = TestWorld::new(github, fix()).set("PATCHWRIGHT_NOW", "2026-01-02T00:00:00Z");
     world.issue().expect(0);
-    let number = world.github.pulls()[0].number;
+    let pulls = world.github.pulls();
+    let number = pulls.iter().find(|pull| pull.author == "patchwright-bot").unwrap().number;
     world.model.add(turns);
     (world, number)
 }
