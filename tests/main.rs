@@ -84,6 +84,7 @@ mod issue; // issue to pull request, whole processes against GitHub and a model
 mod journal; // the journal file: what is written, what is read back, and bad disks
 mod js_repl; // JavaScript in a Node process that stays
 mod kubernetes; // `worker --launch kubernetes`: pods that run, wait, die and outlive their launcher
+mod learn; // what maintainers corrected becomes a file of lessons, proposed, merged, and read by the next run
 mod lfs; // files that Git LFS keeps: fetched from storage, read in the sandbox, pointers in every commit
 mod litellm; // a LiteLLM proxy in between: the same work through its four fronts
 mod local_servers; // servers that people run themselves: lines that work, refusals, templates, certificates

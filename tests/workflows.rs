@@ -18,6 +18,7 @@ const WORKFLOWS: &[&str] = &[
     "workflows/mention.yml",
     "workflows/nightly-batch.yml",
     "workflows/scheduled-prompt.yml",
+    "workflows/learn.yml",
     ".github/workflows/ci.yml",
     ".github/workflows/docs.yml",
     ".github/workflows/release.yml",
@@ -82,10 +83,10 @@ fn the_action_has_the_documented_inputs_and_outputs() {
         |key: &str| -> Vec<String> { action[key].as_object().unwrap().keys().cloned().collect() };
     assert_eq!(
         names("inputs").join(" "),
-        "model fallback-models attempts attempt-models attempts-at-once judge-model base-url effort instructions output-schema sandbox image setup setup-required setup-again \
+        "model fallback-models attempts attempt-models attempts-at-once judge-model base-url effort instructions memory output-schema sandbox image setup setup-required setup-again \
          verify allow-hosts setup-allow max-turns max-cost-usd max-tokens timeout title-pattern fail-on second-look \
          mention label allow-users allow-bots base branch draft labels reviewers code-owners assignees milestone \
-         auto-merge check-run dry-run sign sign-off config state-dir prompt prompt-file post-from"
+         auto-merge check-run dry-run sign sign-off config state-dir prompt prompt-file learn post-from"
     );
     assert_eq!(
         names("outputs").join(" "),

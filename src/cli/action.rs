@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::inputs::{configuration, input};
+use crate::cli::learn;
 use crate::cli::review::post_from;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, FailureKind, Result};
@@ -12,10 +13,12 @@ use patchwright_base::text;
 use patchwright_base::ui::{Ui, Verbosity};
 use patchwright_config::Config;
 use patchwright_config::file::read_file;
+use patchwright_forge::RepositoryId;
 use patchwright_report::annotations::{self, Level};
 use patchwright_report::{job_summary, outputs};
 use patchwright_task::event::payload::{self, ActionEnv};
 use patchwright_task::event::{Decision, EventTask, TriggerConfig, decide};
+use patchwright_task::learn::LearnReport;
 use patchwright_task::react::{self, Reacted};
 use patchwright_task::respond::CommandReport;
 use patchwright_task::review::hand_over::Expected;
@@ -23,7 +26,7 @@ use patchwright_task::review::run::ReviewReport;
 use patchwright_task::run::RunEnvironment;
 use patchwright_task::world::World;
 use patchwright_types::outcome::Conclusion;
-use patchwright_types::task::{PromptRequest, Trigger};
+use patchwright_types::task::{LearnRequest, PromptRequest, Trigger};
 
 pub use crate::cli::inputs::{former_inputs, inputs};
 
@@ -36,7 +39,8 @@ const MAX_PROMPT: usize = 256 << 10;
 /// opened, pushed to or ready starts `review`; a comment with a mention, and failing checks of a pull
 /// request of ours, start `respond`. A `workflow_run` of a fork's pull request starts its review. Other
 /// events are ignored with exit code 0 and a line that says why, as is what turns out to need nothing
-/// done. With the input `prompt` or `prompt-file` any event starts work on that prompt instead. Outputs go
+/// done. With the input `prompt` or `prompt-file` any event starts work on that prompt instead, with `learn` that of
+/// `patchwright learn`. Outputs go
 /// to `GITHUB_OUTPUT`, the report to `GITHUB_STEP_SUMMARY`.
 #[derive(Debug, clap::Args)]
 pub struct Args {}
@@ -97,6 +101,10 @@ fn nothing_to_do(env: &Env, ui: Ui, conclusion: &str, why: &str) -> Result<()> {
 
 async fn work(env: &Env, ui: Ui) -> Result<Reacted> {
     let (config, flags) = configuration(env)?;
+    if let Some(request) = learning(env)? {
+        let learned = Box::pin(learn::start(config, &flags.common, request, env, ui)).await?;
+        return Ok(Reacted::Learn(Box::new(learned)));
+    }
     let decision = match prompted(&config, env)? {
         Some(request) => Decision::Run(EventTask::Prompt(request)),
         None => decide(&event(env)?, &TriggerConfig::of(&config)),
@@ -144,12 +152,41 @@ fn prompted(config: &Config, env: &Env) -> Result<Option<PromptRequest>> {
         let failure = Failure::usage(format!("the prompt is longer than {} KB", MAX_PROMPT >> 10));
         return Err(failure.hint("put what is long into a file of the repository, and name it"));
     }
+    let (repository, trigger) = (repository(env, "exec")?, asker(env)?);
+    Ok(Some(PromptRequest { repository, base: config.publish.base.clone(), prompt, trigger }))
+}
+
+/// What the input `learn` asks for.
+fn learning(env: &Env) -> Result<Option<LearnRequest>> {
+    match input(env, "learn") {
+        None | Some("false") => return Ok(None),
+        Some("true") => {}
+        Some(other) => {
+            return Err(Failure::usage(format!(
+                "input `learn` is neither `true` nor `false`: {other}"
+            )));
+        }
+    }
+    if input(env, "prompt").or(input(env, "prompt-file")).is_some() {
+        return Err(Failure::usage("the inputs `learn` and `prompt` are both set")
+            .hint("use a step for each"));
+    }
+    let (repository, trigger) = (repository(env, "learn")?, asker(env)?);
+    Ok(Some(LearnRequest { repository, since: None, trigger }))
+}
+
+/// The workflow's own repository.
+fn repository(env: &Env, elsewhere: &str) -> Result<RepositoryId> {
     let repository = env.var("GITHUB_REPOSITORY").unwrap_or_default();
-    let repository = repository.parse().map_err(|why: String| {
-        Failure::usage(format!("`GITHUB_REPOSITORY`: {why}")).hint(
-            "`patchwright action` runs inside GitHub Actions; elsewhere use `patchwright exec`",
-        )
-    })?;
+    repository.parse().map_err(|why: String| {
+        Failure::usage(format!("`GITHUB_REPOSITORY`: {why}")).hint(format!(
+            "`patchwright action` runs inside GitHub Actions; elsewhere use `patchwright {elsewhere}`"
+        ))
+    })
+}
+
+/// Who set the workflow off, where somebody did.
+fn asker(env: &Env) -> Result<Option<Trigger>> {
     // Nobody in particular sets a schedule off: its actor is whoever changed the workflow's file last.
     let is_schedule = env.var("GITHUB_EVENT_NAME") == Some("schedule");
     let actor = env.var("GITHUB_ACTOR").filter(|actor| !actor.is_empty());
@@ -158,14 +195,13 @@ fn prompted(config: &Config, env: &Env) -> Result<Option<PromptRequest>> {
     if asker.is_none() && !is_schedule {
         return Err(Failure::usage("`GITHUB_ACTOR` is not set, so nobody is known who may ask"));
     }
-    let trigger = asker.map(|asker| Trigger {
+    Ok(asker.map(|asker| Trigger {
         actor: asker.to_owned(),
         rerun_by: rerun_by.filter(|it| *it != asker).map(str::to_owned),
         label: None,
         at: None,
         snapshot: None,
-    });
-    Ok(Some(PromptRequest { repository, base: config.publish.base.clone(), prompt, trigger }))
+    }))
 }
 
 /// Where a review that was handed over may be posted, by what the event says.
@@ -226,6 +262,16 @@ impl JobReport {
                 let values = [("conclusion", conclusion.word()), ("final-message", &message)];
                 JobReport {
                     outputs: outputs::block(&values),
+                    summary: format!("## Patchwright\n\n{}\n", text::fence(&message, "")),
+                    conclusion,
+                    reason: Some(message.lines().next().unwrap_or_default().to_owned()),
+                    message,
+                }
+            }
+            Reacted::Learn(learned) => {
+                let LearnReport { conclusion, message, published, .. } = *learned;
+                JobReport {
+                    outputs: outputs::of_lessons(conclusion, &message, published.as_ref()),
                     summary: format!("## Patchwright\n\n{}\n", text::fence(&message, "")),
                     conclusion,
                     reason: Some(message.lines().next().unwrap_or_default().to_owned()),

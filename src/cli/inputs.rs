@@ -29,6 +29,10 @@ const OF_THE_ACTION: &[(&str, &str)] = &[
     ),
     ("prompt-file", "A file with the prompt, relative to the workspace."),
     (
+        "learn",
+        "`true` proposes lessons from what maintainers corrected since the last proposal, whatever the event is.",
+    ),
+    (
         "post-from",
         "Folder with the review that another run found but was not allowed to post; it is posted instead of reviewing.",
     ),

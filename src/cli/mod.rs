@@ -13,6 +13,7 @@ pub mod health;
 pub mod init;
 pub mod inputs;
 pub mod issue;
+pub mod learn;
 pub mod lease;
 pub mod live;
 pub mod man;
@@ -57,6 +58,7 @@ pub enum Command {
     Issue(issue::Args),
     Review(review::Args),
     Respond(respond::Args),
+    Learn(learn::Args),
     Exec(exec::Args),
     Acp(acp::Args),
     Batch(batch::Args),
@@ -84,6 +86,7 @@ impl Command {
             Command::Issue(args) => Some(&args.common),
             Command::Review(args) => Some(&args.common),
             Command::Respond(args) => Some(&args.common),
+            Command::Learn(args) => Some(&args.common),
             Command::Exec(args) => Some(&args.common),
             Command::Acp(args) => Some(&args.common),
             Command::Batch(args) => Some(args.common()),
@@ -131,6 +134,7 @@ impl Command {
             Command::Issue(args) => (args.common.verbose, false),
             Command::Review(args) => (args.common.verbose, false),
             Command::Respond(args) => (args.common.verbose, false),
+            Command::Learn(args) => (args.common.verbose, false),
             Command::Exec(args) => (args.common.verbose, false),
             Command::Acp(args) => (args.common.verbose, false),
             Command::Batch(args) => (args.common().verbose, false),
@@ -163,6 +167,7 @@ pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
         Command::Issue(args) => Box::pin(issue::run(args, &env, ui)).await.map(code),
         Command::Review(args) => Box::pin(review::run(args, &env, ui)).await.map(code),
         Command::Respond(args) => Box::pin(respond::run(args, &env, ui)).await.map(code),
+        Command::Learn(args) => Box::pin(learn::run(args, &env, ui)).await.map(code),
         Command::Exec(args) => Box::pin(exec::run(args, &env, ui)).await.map(code),
         Command::Acp(args) => acp::run(args, &env, ui).await.map(|()| 0),
         Command::Batch(args) => batch::run(args, &env, ui).await,

@@ -51,6 +51,17 @@ pub(crate) fn first_commit(
     commit.unwrap().to_string()
 }
 
+/// Makes the last commit of a branch another person's, of that time; returns its id.
+pub(crate) fn by(path: &Path, branch: &str, login: &str, time: i64) -> String {
+    let repository = Repository::open_bare(path).unwrap();
+    let reference = format!("refs/heads/{branch}");
+    let tip = repository.revparse_single(&reference).unwrap().peel_to_commit().unwrap();
+    let email = format!("{login}@users.noreply.github.com");
+    let person = Signature::new(login, &email, &Time::new(time, 0)).unwrap();
+    let person = Some(&person);
+    tip.amend(Some(&reference), person, person, None, None, None).unwrap().to_string()
+}
+
 /// What a repository has at an expression such as `HEAD:path` or a commit: kind, id, size, and the
 /// content of a file.
 #[derive(Clone, Debug)]

@@ -143,6 +143,9 @@ pub struct Config {
     /// The tone of what people read.
     #[serde(default)]
     pub personality: Personality,
+    /// Runs read the file with what maintainers corrected, and may propose what is to be in it.
+    #[serde(default)]
+    pub memory: bool,
     /// What the model may do about the task.
     #[serde(default)]
     pub mode: Mode,

@@ -212,6 +212,11 @@ behaving! {
         /// tone of what people read: `pragmatic`, `friendly` or `none`; see [prompts](prompts.md)
         personality: Personality => personality, Operator;
 
+        /// runs read the lessons in `.github/patchwright-memory.md`, and `learn` proposes some; see
+        /// [memory](memory.md)
+        memory: bool => memory, TurnOff
+            , input "memory" switch "`false` has runs pass over the lessons in `.github/patchwright-memory.md`.";
+
         /// `execute`, or `plan`: read and end with a plan, change nothing
         mode: Mode => mode, Operator
             own_flags "PATCHWRIGHT_MODE" &["exec --mode"];

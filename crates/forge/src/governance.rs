@@ -4,8 +4,9 @@
 use std::path::Path;
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 
-use super::{BranchRule, ForgeError, Repository, RepositoryId, Verification};
+use super::{Account, BranchRule, ForgeError, PullRequest, Repository, RepositoryId, Verification};
 use patchwright_git::Oid;
 use patchwright_git::lfs::Pointer;
 
@@ -14,6 +15,18 @@ use patchwright_git::lfs::Pointer;
 pub struct MissingContent {
     pub sha256: String,
     pub why: String,
+}
+
+/// A commit of a pull request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullCommit {
+    pub sha: String,
+    /// The account that its author's address belongs to. Whoever commits chooses the address.
+    pub author: Option<Account>,
+    /// How many commits it follows; a merge follows several.
+    pub parents: usize,
+    pub message: String,
+    pub committed_at: Option<DateTime<Utc>>,
 }
 
 /// The part of [`Forge`](super::Forge) that a plain one does without.
@@ -128,5 +141,24 @@ pub trait Governance: Send + Sync {
         _rule: &BranchRule,
     ) -> Result<bool, ForgeError> {
         Ok(false)
+    }
+
+    /// The pull requests in which something has happened since then, open or not, the last changed first.
+    async fn pull_requests_since(
+        &self,
+        _repository: &RepositoryId,
+        _since: DateTime<Utc>,
+        _most: usize,
+    ) -> Result<Vec<PullRequest>, ForgeError> {
+        Ok(Vec::new())
+    }
+
+    /// The commits of a pull request, oldest first.
+    async fn pull_request_commits(
+        &self,
+        _repository: &RepositoryId,
+        _number: u64,
+    ) -> Result<Vec<PullCommit>, ForgeError> {
+        Ok(Vec::new())
     }
 }

@@ -33,7 +33,7 @@ pub use self::review::{
     Side, Thread,
 };
 
-pub use self::governance::{Governance, MissingContent};
+pub use self::governance::{Governance, MissingContent, PullCommit};
 pub use self::signed::{BranchRule, Operator, RuleKind, TextRule, Verification};
 
 /// `owner/name`.

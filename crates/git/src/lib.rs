@@ -26,6 +26,7 @@ pub mod lfs;
 pub mod merge;
 pub mod modules;
 mod names;
+mod one_file;
 pub mod packed;
 mod partial;
 pub mod push;

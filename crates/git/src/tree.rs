@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 pub use super::archive::{ArchiveOptions, FetchedCommit, OWNER, archive};
 pub use super::change::{between, build, build_of, restrict};
 use super::names::path_problem;
+pub use super::one_file::with_file;
 use super::repo::Repo;
 use super::{GitError, Oid};
 

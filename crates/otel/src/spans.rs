@@ -185,6 +185,7 @@ impl RunSpans {
             TaskKind::Respond(it) => (&it.repository, Some(it.number)),
             TaskKind::Campaign(it) => (&it.repository, None),
             TaskKind::Prompt(it) => (&it.repository, None),
+            TaskKind::Learn(it) => (&it.repository, None),
             TaskKind::Exec(_) => return Vec::new(),
         };
         let mut about = vec![self.text(names::REPOSITORY, &repository.to_string())];
@@ -376,6 +377,7 @@ fn kind(task: &TaskKind) -> &'static str {
         TaskKind::Campaign(_) => "campaign",
         TaskKind::Exec(_) => "exec",
         TaskKind::Prompt(_) => "prompt",
+        TaskKind::Learn(_) => "learn",
     }
 }
 

@@ -9,6 +9,7 @@
 mod checks;
 mod judge;
 mod mcp;
+mod learn;
 mod output;
 pub mod session;
 mod tag;
@@ -29,6 +30,7 @@ use patchwright_types::evidence::CheckRun;
 pub use checks::{FailedCheck, baseline, check_failed};
 pub use judge::{JudgedAttempt, judge};
 pub use mcp::{mcp_prompt, tools_changed};
+pub use learn::{SaidByMaintainer, learn};
 pub use output::{output, output_ahead};
 pub use tag::{fresh_tag, tag_of};
 pub use title::{Asked, title};
@@ -88,6 +90,8 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/issue.md",
     "task/judge.md",
     "task/judge_system.md",
+    "task/learn.md",
+    "task/learn_system.md",
     "task/limit_near.md",
     "task/nudge.md",
     "task/output.md",

@@ -17,6 +17,7 @@ pub mod hand_over;
 pub mod html;
 pub mod job_summary;
 pub mod markdown;
+pub mod memory;
 mod origin;
 pub mod outputs;
 pub mod plan_md;

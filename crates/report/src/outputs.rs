@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::review::check;
 use super::sections;
-use patchwright_types::outcome::Outcome;
+use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::published::Published;
 use patchwright_types::published::PublishedReview;
 use patchwright_types::reviewed::Reviewed;
@@ -57,6 +57,20 @@ pub fn of_run(outcome: &Outcome, published: Option<&Published>, folder: &Path) -
         ("journal-file", &file("journal.jsonl")),
         ("report-file", &file("report.html")),
         ("cost-usd", &cost),
+    ])
+}
+
+/// All outputs of a run that proposed lessons, or found none.
+pub fn of_lessons(conclusion: Conclusion, message: &str, published: Option<&Published>) -> String {
+    let number = published.map(|p| p.pull_request.to_string()).unwrap_or_default();
+    block(&[
+        ("conclusion", conclusion.word()),
+        ("final-message", message),
+        ("pull-request-number", &number),
+        ("pull-request-url", published.map(|p| p.url.as_str()).unwrap_or_default()),
+        ("pull-request-operation", published.map(|p| p.operation.word()).unwrap_or_default()),
+        ("pull-request-head-sha", published.map(|p| p.head_sha.as_str()).unwrap_or_default()),
+        ("branch", published.map(|p| p.branch.as_str()).unwrap_or_default()),
     ])
 }
 

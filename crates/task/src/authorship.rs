@@ -5,7 +5,7 @@ use patchwright_config::publish::REQUESTER;
 use patchwright_config::{Config, Identity};
 use patchwright_git::commit;
 use patchwright_types::task::{
-    CommandRequest, IssueRequest, PromptRequest, ReviewRequest, TaskKind, Trigger,
+    CommandRequest, IssueRequest, LearnRequest, PromptRequest, ReviewRequest, TaskKind, Trigger,
 };
 
 /// The author of our commits.
@@ -59,6 +59,7 @@ fn trigger(kind: &TaskKind) -> Option<&Trigger> {
         TaskKind::Issue(IssueRequest { trigger, .. })
         | TaskKind::Review(ReviewRequest { trigger, .. })
         | TaskKind::Respond(CommandRequest { trigger, .. })
+        | TaskKind::Learn(LearnRequest { trigger, .. })
         | TaskKind::Prompt(PromptRequest { trigger, .. }) => trigger.as_ref(),
         TaskKind::Campaign(_) | TaskKind::Exec(_) => None,
     }

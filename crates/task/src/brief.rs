@@ -18,6 +18,7 @@ use crate::context::baseline;
 use crate::context::environment::{self, Environment, Found};
 use crate::context::instructions::{self, Instructions};
 use crate::context::map;
+use crate::context::memory;
 use crate::context::pictures::{self, Pictures};
 use crate::context::services;
 use crate::context::setup;
@@ -161,6 +162,11 @@ impl Brief {
             // Without them the map is only shorter.
             subjects: &subjects.unwrap_or_default(),
         })?;
+        if run.config.memory {
+            let before = brief.files.notes.len();
+            memory::add(&mut brief.files, workspace.file_now(patchwright_report::memory::FILE));
+            brief.notes.extend(brief.files.notes[before..].iter().cloned());
+        }
         brief.notes.splice(0..0, notes);
         brief.notes.extend(run.submodules.notes());
         brief.notes.extend(run.contents.notes());

@@ -193,6 +193,7 @@ fn key(task: &Task, at: Option<&Path>) -> String {
         (TaskKind::Prompt(it), _) => {
             format!("prompt-{}-{:?}-{}", it.repository, it.base, it.prompt)
         }
+        (TaskKind::Learn(it), _) => format!("learn-{}", it.repository),
         (TaskKind::Exec(_), Some(at)) => format!("exec-{}", at.display()),
         (TaskKind::Exec(it), None) => {
             let place =
@@ -315,6 +316,7 @@ fn is_same_work(recorded: &TaskKind, asked: &TaskKind) -> bool {
             PromptRequest { trigger: None, ..a.clone() }
                 == PromptRequest { trigger: None, ..b.clone() }
         }
+        (TaskKind::Learn(a), TaskKind::Learn(b)) => a.repository == b.repository,
         (a, b) => a == b,
     }
 }

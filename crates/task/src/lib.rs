@@ -30,6 +30,7 @@ mod fork;
 mod guard;
 mod install;
 mod job;
+pub mod learn;
 mod lfs;
 pub mod live;
 mod lock_files;

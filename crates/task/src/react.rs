@@ -1,6 +1,7 @@
 //! From what was decided about an event to the work that it asks for. Called by `patchwright action`
 //! for the event of its workflow, and by the webhook server for each delivery.
 
+use super::learn::LearnReport;
 use super::pipeline::{self, RunReport};
 use super::respond::{self, CommandReport};
 use super::review::{self, run::ReviewReport};
@@ -19,6 +20,7 @@ pub enum Reacted {
     Issue(Box<RunReport>),
     Review(Box<ReviewReport>),
     Respond(CommandReport),
+    Learn(Box<LearnReport>),
     /// Nothing was done, for this reason.
     Ignored(String),
 }
@@ -29,6 +31,7 @@ impl Reacted {
             Reacted::Issue(ended) => ended.outcome.conclusion,
             Reacted::Review(ended) => ended.reviewed.conclusion,
             Reacted::Respond(responded) => responded.conclusion,
+            Reacted::Learn(learned) => learned.conclusion,
             Reacted::Ignored(_) => Conclusion::NothingToDo,
         }
     }
@@ -45,6 +48,10 @@ impl Reacted {
                 url.or_else(|| ended.reviewed.reason.clone()).unwrap_or_default()
             }
             Reacted::Respond(responded) => responded.message.clone(),
+            Reacted::Learn(learned) => match &learned.published {
+                Some(published) => published.url.clone(),
+                None => learned.message.clone(),
+            },
             Reacted::Ignored(why) => why.clone(),
         };
         text.lines().next().unwrap_or_default().to_owned()

@@ -357,6 +357,7 @@ fn looked_at<'a>(task: &'a Task, base: &'a str) -> &'a str {
         | TaskKind::Respond(_)
         | TaskKind::Campaign(_)
         | TaskKind::Exec(_)
+        | TaskKind::Learn(_)
         | TaskKind::Prompt(_) => base,
     }
 }

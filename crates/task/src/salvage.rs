@@ -19,7 +19,8 @@ use patchwright_types::outcome::Outcome;
 use patchwright_types::published::Published;
 use patchwright_types::reviewed::Reviewed;
 use patchwright_types::task::{
-    CampaignRequest, CommandRequest, IssueRequest, PromptRequest, ReviewRequest, TaskKind,
+    CampaignRequest, CommandRequest, IssueRequest, LearnRequest, PromptRequest, ReviewRequest,
+    TaskKind,
 };
 
 /// Rule of the remarks about files that a patch does not have.
@@ -169,6 +170,7 @@ pub(super) fn known_pages(run: &Run<'_>, outcome: &Outcome, page: Option<&str>) 
             (Some(repository), Some(*number))
         }
         TaskKind::Campaign(CampaignRequest { repository, .. })
+        | TaskKind::Learn(LearnRequest { repository, .. })
         | TaskKind::Prompt(PromptRequest { repository, .. }) => (Some(repository), None),
         TaskKind::Exec(_) => (None, None),
     };

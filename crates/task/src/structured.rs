@@ -111,7 +111,7 @@ fn given(lines: &[Line]) -> Option<(&Value, &str)> {
 }
 
 /// The result in an answer; what is wrong with it otherwise.
-fn read(schema: &Value, answer: &str) -> std::result::Result<Value, Vec<String>> {
+pub(super) fn read(schema: &Value, answer: &str) -> std::result::Result<Value, Vec<String>> {
     if answer.len() > MAX_BYTES {
         return Err(vec![format!("it has {} bytes; at most {MAX_BYTES} are taken", answer.len())]);
     }

@@ -38,7 +38,7 @@ pub enum Event<'a> {
         run: &'a str,
         /// Of the program.
         version: &'a str,
-        /// `issue`, `review`, `respond`, `exec`, `prompt`.
+        /// `issue`, `review`, `respond`, `exec`, `prompt`, `learn`.
         task: &'static str,
         /// What it is about: `acme/web#7`, or the beginning of the prompt.
         subject: String,

@@ -25,6 +25,7 @@ pub enum TaskKind {
     Campaign(CampaignRequest),
     Exec(ExecRequest),
     Prompt(PromptRequest),
+    Learn(LearnRequest),
 }
 
 /// Solve an issue and open a pull request.
@@ -116,6 +117,17 @@ pub struct PromptRequest {
     pub trigger: Option<Trigger>,
 }
 
+/// Propose what maintainers corrected as lessons, in a file of the repository.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LearnRequest {
+    pub repository: RepositoryId,
+    /// What was said before is not read; the last proposal, or so many days, decide when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<chrono::DateTime<chrono::Utc>>,
+    /// Who set it off; absent where nobody in particular did, as for a schedule.
+    pub trigger: Option<Trigger>,
+}
+
 macro_rules! kinds {
     ($($kind:ident($request:ident)),*) => {
         $(impl From<$request> for TaskKind {
@@ -132,7 +144,8 @@ kinds!(
     Respond(CommandRequest),
     Campaign(CampaignRequest),
     Exec(ExecRequest),
-    Prompt(PromptRequest)
+    Prompt(PromptRequest),
+    Learn(LearnRequest)
 );
 
 impl TaskKind {
@@ -145,6 +158,7 @@ impl TaskKind {
             TaskKind::Campaign(_) => "campaign",
             TaskKind::Exec(_) => "exec",
             TaskKind::Prompt(_) => "prompt",
+            TaskKind::Learn(_) => "learn",
         }
     }
 
@@ -157,6 +171,7 @@ impl TaskKind {
                 format!("{repository}#{number}")
             }
             TaskKind::Campaign(request) => format!("{}: {}", request.campaign, request.repository),
+            TaskKind::Learn(LearnRequest { repository, .. }) => repository.to_string(),
             TaskKind::Exec(ExecRequest { prompt, .. }) => prompt.chars().take(60).collect(),
             TaskKind::Prompt(PromptRequest { repository, prompt, .. }) => {
                 let first = prompt.lines().map(str::trim).find(|line| !line.is_empty());

@@ -20,6 +20,8 @@ pub enum Use {
     PrReviewForks,
     /// A prompt of yours is followed once a week
     ScheduledPrompt,
+    /// What maintainers corrected is proposed as lessons once a week
+    Learn,
 }
 
 /// A secret that a workflow names.
@@ -40,6 +42,7 @@ impl Use {
             Use::PrReview => "pr-review.yml",
             Use::PrReviewForks => "pr-review-forks.yml",
             Use::ScheduledPrompt => "scheduled-prompt.yml",
+            Use::Learn => "learn.yml",
         }
     }
 
@@ -52,6 +55,7 @@ impl Use {
             Use::PrReview => include_str!("../../../workflows/pr-review.yml"),
             Use::PrReviewForks => include_str!("../../../workflows/pr-review-forks.yml"),
             Use::ScheduledPrompt => include_str!("../../../workflows/scheduled-prompt.yml"),
+            Use::Learn => include_str!("../../../workflows/learn.yml"),
         }
     }
 
@@ -61,7 +65,14 @@ impl Use {
     }
 
     pub(super) fn opens_pull_requests(self) -> bool {
-        matches!(self, Use::IssueToPr | Use::Mention | Use::ScheduledPrompt | Use::NightlyBatch)
+        match self {
+            Use::IssueToPr
+            | Use::Mention
+            | Use::ScheduledPrompt
+            | Use::NightlyBatch
+            | Use::Learn => true,
+            Use::PrReview | Use::PrReviewForks => false,
+        }
     }
 
     /// What a person has to do for this use alone.
@@ -77,7 +88,7 @@ impl Use {
             Use::PrReview => {
                 &["To make the review count, require its check in the rules of the default branch"]
             }
-            Use::PrReviewForks => &[],
+            Use::PrReviewForks | Use::Learn => &[],
             Use::ScheduledPrompt => &["Write what is to be done in .github/prompts/weekly.md"],
         }
     }

@@ -46,6 +46,25 @@ impl Server {
         git.commit(&name, branch, "Somebody's commit", &entries(files))
     }
 
+    /// The same by somebody who has an account, at this moment.
+    pub(crate) fn push_by(&self, login: &str, branch: &str, files: &[(&str, &str)]) -> String {
+        self.push(branch, files);
+        let now = {
+            let mut world = self.world();
+            world.add_user(login);
+            world.tick()
+        };
+        let path = self.repository_path();
+        let commit = crate::support::git_quick::by(&path, branch, login, super::shape::EPOCH + now);
+        self.world().sync_pulls();
+        commit
+    }
+
+    /// So much time passes.
+    pub(crate) fn pass(&self, seconds: i64) {
+        self.world().seconds += seconds;
+    }
+
     /// Renames the first repository; the old name redirects.
     pub(crate) fn rename(&self, name: &str) {
         let git = self.git();

@@ -9,7 +9,7 @@ use super::openapi::{description, merge};
 use super::world::{Comment, Issue, Reaction, Repository, Token, TokenKind, World};
 
 /// 2026-01-01T00:00:00Z
-const EPOCH: i64 = 1_767_225_600;
+pub(crate) const EPOCH: i64 = 1_767_225_600;
 
 pub(crate) fn time(seconds: i64) -> Value {
     let time = DateTime::from_timestamp(EPOCH + seconds, 0).unwrap();

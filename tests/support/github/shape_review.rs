@@ -126,7 +126,7 @@ pub(crate) fn diff_entry(
     value
 }
 
-pub(crate) fn commit(base: &Base, repository: &Repository, sha: &str) -> Value {
+pub(crate) fn commit(world: &World, base: &Base, repository: &Repository, sha: &str) -> Value {
     let name = repository.full_name();
     let format = "--format=%an%x00%ae%x00%aI%x00%cn%x00%ce%x00%cI%x00%T%x00%P%x00%B";
     let shown = git::run(&repository.path, &["show", "-s", format, sha]).unwrap_or_default();
@@ -134,6 +134,8 @@ pub(crate) fn commit(base: &Base, repository: &Repository, sha: &str) -> Value {
     let part = |index: usize| parts.get(index).copied().unwrap_or_default();
     let person = |at: usize| json!({"name": part(at), "email": part(at + 1), "date": part(at + 2)});
     let url = |sha: &str| base.api(&format!("repos/{name}/commits/{sha}"));
+    // The account is the one that has the address.
+    let account = part(1).strip_suffix("@users.noreply.github.com");
     let parents = part(7).split_whitespace().map(|sha| json!({"sha": sha, "url": url(sha)}));
     made_of(
         "commit",
@@ -147,7 +149,7 @@ pub(crate) fn commit(base: &Base, repository: &Repository, sha: &str) -> Value {
                 "url": base.api(&format!("repos/{name}/git/commits/{sha}")), "comment_count": 0,
                 "verification": super::governance::verification(&repository.path, sha),
             },
-            "author": null, "committer": null, "parents": parents.collect::<Vec<_>>(),
+            "author": user(world, account), "committer": null, "parents": parents.collect::<Vec<_>>(),
         }),
     )
 }

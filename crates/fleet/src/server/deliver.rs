@@ -259,6 +259,7 @@ async fn ended(
             (Some(ended.reviewed.run.clone()), ended.reviewed.spending.cost_usd)
         }
         Reacted::Respond(responded) => (Some(responded.run.clone()), responded.cost_usd),
+        Reacted::Learn(learned) => (Some(learned.run.clone()), learned.cost_usd),
         Reacted::Ignored(why) => return Ok(DeliveryOutcome::ignored(why.as_str())),
     };
     let text = format!("{word}: {}", reacted.line());

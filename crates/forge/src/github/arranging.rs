@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use http::Method;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -13,7 +14,8 @@ use super::http::Call;
 use super::wire::{User, lenient};
 use super::{GitHubForge, PULLS_WRITE, route};
 use crate::{
-    BranchRule, ForgeError, Governance, MissingContent, Repository, RepositoryId, Verification,
+    BranchRule, ForgeError, Governance, MissingContent, PullCommit, PullRequest, Repository,
+    RepositoryId, Verification,
 };
 use patchwright_git::Oid;
 use patchwright_git::lfs::Pointer;
@@ -137,6 +139,23 @@ impl GitHubForge {
 
 #[async_trait]
 impl Governance for GitHubForge {
+    async fn pull_requests_since(
+        &self,
+        repository: &RepositoryId,
+        since: DateTime<Utc>,
+        most: usize,
+    ) -> Result<Vec<PullRequest>, ForgeError> {
+        self.changed_pulls(repository, since, most).await
+    }
+
+    async fn pull_request_commits(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+    ) -> Result<Vec<PullCommit>, ForgeError> {
+        self.commits_of_pull(repository, number).await
+    }
+
     async fn fork(
         &self,
         upstream: &Repository,

@@ -22,6 +22,7 @@ mod forks;
 mod gate;
 mod git;
 mod graphql;
+mod history;
 mod housekeeping;
 mod http;
 mod issues;

@@ -8,6 +8,7 @@ pub mod hidden;
 pub mod instructions;
 pub mod log;
 pub mod map;
+pub mod memory;
 pub mod pictures;
 pub mod references;
 pub mod services;

@@ -18,7 +18,7 @@ pub(super) fn answer(
             let from = request.query("sha").unwrap_or(&repository.default_branch);
             let from = known(repository, from)?;
             let list = git::run(&repository.path, &["rev-list", "--max-count=1000", &from])?;
-            let items = list.lines().map(|sha| commit(&request.base, repository, sha));
+            let items = list.lines().map(|sha| commit(world, &request.base, repository, sha));
             Some(request.page(Some(repository), items.collect()))
         }
         ("GET", ["commits", name @ ..]) => {
@@ -26,7 +26,7 @@ pub(super) fn answer(
             let Some(sha) = known(repository, &name) else {
                 return Some(Answer::problem(422, &format!("No commit found for SHA: {name}")));
             };
-            Some(Answer::new(200, commit(&request.base, repository, &sha)))
+            Some(Answer::new(200, commit(world, &request.base, repository, &sha)))
         }
         ("GET", ["compare", names @ ..]) => compare(world, request, place, &names.join("/")),
         _ => None,
@@ -88,7 +88,7 @@ fn compare(world: &World, request: &Request, place: usize, names: &str) -> Optio
         _ => "diverged",
     };
     let diff = diff::between(&repository.path, &parted, &head, 3);
-    let shown = |sha: &String| commit(&request.base, repository, sha);
+    let shown = |sha: &String| commit(world, &request.base, repository, sha);
     let files = diff.files.iter().take(300);
     let files: Vec<Value> =
         files.map(|file| diff_entry(world, &request.base, repository, &head, file)).collect();

@@ -24,7 +24,7 @@ pub(super) fn answer(
             repository.pulls.get(&number)?;
             let commits = world.commits(place, number).into_iter();
             // No more than 250 are listed.
-            let items = commits.take(250).map(|sha| commit(&request.base, repository, &sha));
+            let items = commits.take(250).map(|sha| commit(world, &request.base, repository, &sha));
             request.page(Some(repository), items.collect())
         }
         ("PUT", ["pulls", number, "merge"]) => {
@@ -99,13 +99,27 @@ fn list(world: &World, request: &Request, place: usize) -> Answer {
         })
         .map(|(number, _)| *number)
         .collect();
+    if request.query("sort") == Some("updated") {
+        numbers.sort_by_key(|number| (last_activity(repository, *number), *number));
+    }
     if request.query("direction") != Some("asc") && !request.stale {
         numbers.reverse();
     }
-    let shown = numbers.into_iter();
-    let items = shown
-        .map(|number| shape::pull(world, &request.base, repository, number, "pull-request-simple"));
+    let items = numbers.into_iter().map(|number| {
+        let form = "pull-request-simple";
+        let mut pull = shape::pull(world, &request.base, repository, number, form);
+        pull["updated_at"] = shape::time(last_activity(repository, number));
+        pull
+    });
     request.page(Some(repository), items.collect())
+}
+
+/// Comments and reviews are activity, too.
+fn last_activity(repository: &super::Repository, number: u64) -> i64 {
+    let comments = repository.comments.iter().filter(|comment| comment.issue == number);
+    let said = comments.map(|comment| comment.created);
+    let reviews = repository.pulls[&number].reviews.iter().filter_map(|review| review.submitted);
+    said.chain(reviews).fold(repository.issues[&number].updated, i64::max)
 }
 
 fn custom(text: &str) -> Answer {

@@ -1,0 +1,275 @@
+//! What maintainers corrected becomes a file of the repository, proposed by a pull request.
+//!
+//! [`learn`] is the whole flow: may they, what was said since the last proposal, what does a model make of it, which
+//! of that may be proposed, one pull request. The model has no tools and writes no file; runs know nothing of a
+//! lesson before a person has merged it.
+
+mod ask;
+mod collect;
+mod lessons;
+mod propose;
+mod words;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use self::ask::Known;
+use self::collect::{Collected, Said};
+use self::lessons::Judged;
+use self::propose::Standing;
+use crate::admit::{self, AdmittedPrompt};
+use crate::context::instructions::{self, Instructions};
+use crate::run::{Run, RunEnvironment, Start};
+use crate::workspace::Workspace;
+use crate::world::World;
+use crate::{fork, guard, salvage};
+use patchwright_base::error::{Failure, Result};
+use patchwright_config::Config;
+use patchwright_forge::Repository;
+use patchwright_report::memory::{self, Memory};
+use patchwright_types::events::{Event, Object};
+use patchwright_types::outcome::{Conclusion, Outcome, Provenance, Spending};
+use patchwright_types::published::Published;
+use patchwright_types::task::{LearnRequest, PromptRequest};
+
+/// How far back is read when nothing was proposed since.
+const DAYS: i64 = 90;
+/// Files that are looked at for instructions.
+const MAX_PATHS: usize = 500_000;
+
+/// The result.
+#[derive(Debug)]
+pub struct LearnReport {
+    pub conclusion: Conclusion,
+    /// For the terminal: the lessons, or why there are none.
+    pub message: String,
+    pub run: String,
+    pub cost_usd: f64,
+    pub published: Option<Published>,
+}
+
+/// Reads what maintainers said, and proposes lessons.
+///
+/// # Errors
+/// A [`Failure`] when nothing could be found out or proposed, and when there is nothing to propose.
+pub async fn learn(
+    world: &World,
+    config: Config,
+    request: LearnRequest,
+    environment: RunEnvironment,
+) -> Result<LearnReport> {
+    let start = Start::new(world, config, environment);
+    let base = start.config.publish.base.clone();
+    let LearnRequest { repository, trigger, .. } = request.clone();
+    let asked = PromptRequest { repository, base, prompt: String::new(), trigger };
+    let admitted = admit::admit_prompt(world, &start.config, asked).await?;
+    let run = start.run(request.clone(), None)?;
+    // No sandbox is ever started, so none was left running.
+    run.resume_or_begin()?;
+    let result = Box::pin(carry_out(&run, &admitted, request.since)).await;
+    match run.or_interruption(result) {
+        Ok(found) => end(&run, found),
+        Err(failure) => {
+            if failure.kind == patchwright_base::error::FailureKind::NothingToDo {
+                run.folder.finish();
+            }
+            Err(failure)
+        }
+    }
+}
+
+/// What a run has found out.
+struct Found {
+    judged: Judged,
+    /// In a sentence.
+    read: String,
+    spending: Spending,
+    published: Option<Published>,
+}
+
+async fn carry_out(
+    run: &Run<'_>,
+    admitted: &AdmittedPrompt,
+    since: Option<DateTime<Utc>>,
+) -> Result<Found> {
+    let repository = &admitted.repository;
+    let workspace = run.unless_interrupted(admitted.open(run)).await?;
+    let rules = workspace.rules(run.world, &run.config, repository);
+    let rules = run.unless_interrupted(rules).await?;
+    let run = &run.configured(&rules).await?;
+    if !run.config.memory {
+        return Err(Failure::nothing_to_do(format!("`memory` is off for `{}`", repository.id))
+            .hint("switch it on in the configuration to have lessons proposed"));
+    }
+    let head = if run.config.dry_run {
+        repository.clone()
+    } else {
+        run.unless_interrupted(fork::head(run, repository, &workspace)).await?
+    };
+    let looked = Standing::look(run, repository, &workspace, head);
+    let standing = run.unless_interrupted(looked).await?;
+    if !run.config.dry_run {
+        let guarded = guard::check(run, &standing.head, guard::Branch::Ours(&standing.branch));
+        run.unless_interrupted(guarded).await?;
+    }
+    let now = run.world.clock.now();
+    let since = since.unwrap_or_else(|| {
+        let earliest = now - TimeDelta::days(DAYS);
+        standing.read_until.map_or(earliest, |until| until.max(earliest))
+    });
+    let ui = run.environment.ui;
+    ui.say(&format!("reading what was said in `{}` since {}", repository.id, day(since)));
+    let collected = collect::collect(run, repository, &workspace, since).await?;
+    collected.notes.iter().for_each(|note| ui.say(&format!("note: {note}")));
+    let Collected { said, pulls, .. } = collected;
+    if said.is_empty() {
+        return Err(Failure::nothing_to_do(format!(
+            "no maintainer has corrected anything of ours in `{}` since {}",
+            repository.id,
+            day(since)
+        )));
+    }
+    let read = format!(
+        "Read: {} on {} since {}.",
+        count(said.len(), "remark or commit of maintainers", "remarks and commits of maintainers"),
+        count(pulls, "pull request", "pull requests"),
+        day(since)
+    );
+    ui.say(&format!("{read} Asking `{}` for lessons", run.config.model));
+    let (base, memory) = standing.memory(&workspace).await?;
+    let (judged, spending) = think(run, repository, &workspace, &memory, &said).await?;
+    let mut found = Found { judged, read, spending, published: None };
+    if found.judged.lessons.is_empty() || run.config.dry_run {
+        return Ok(found);
+    }
+    let published =
+        propose(run, repository, &workspace, &standing, (&base, &memory), (&mut found, now));
+    found.published = run.unless_interrupted(published).await?;
+    Ok(found)
+}
+
+async fn think(
+    run: &Run<'_>,
+    repository: &Repository,
+    workspace: &Workspace,
+    memory: &Memory,
+    said: &[Said],
+) -> Result<(Judged, Spending)> {
+    let (name, lessons) = (repository.id.to_string(), memory.lessons());
+    let instructions = instructions_of(workspace).await?;
+    let known = Known { repository: &name, instructions: &instructions, lessons: &lessons };
+    let (answer, spending) = ask::ask(run, &known, said).await?;
+    Ok((lessons::judge(answer, said, &lessons, &run.world.redactor), spending))
+}
+
+/// What the repository tells coding agents already.
+async fn instructions_of(workspace: &Workspace) -> Result<Instructions> {
+    let paths = workspace.paths(MAX_PATHS).await?;
+    let paths = paths.iter().map(String::as_str);
+    Ok(instructions::instructions(paths, &|path| workspace.file_now(path)))
+}
+
+/// Makes the file, and the pull request. Where there is no room for a lesson, nothing was proposed.
+async fn propose(
+    run: &Run<'_>,
+    repository: &Repository,
+    workspace: &Workspace,
+    standing: &Standing,
+    (base, memory): (&Memory, &Memory),
+    (found, now): (&mut Found, DateTime<Utc>),
+) -> Result<Option<Published>> {
+    let Judged { lessons, replaced, refused } = &mut found.judged;
+    let items: Vec<String> = lessons.iter().map(memory::Lesson::item).collect();
+    let written = memory.with(&items, replaced);
+    for lesson in lessons.split_off(written.added) {
+        refused.push((lesson.text, "has no room in the file, whose other lessons stay".to_owned()));
+    }
+    if lessons.is_empty() {
+        return Ok(None);
+    }
+    let (before, after) = (base.lessons(), Memory::parse(&written.text).lessons());
+    let is_new = |lesson: &&String| lessons.iter().any(|new| new.text == **lesson);
+    let earlier = after.iter().filter(|lesson| !before.contains(lesson) && !is_new(lesson));
+    let gone = before.iter().filter(|lesson| !after.contains(lesson));
+    let body = memory::body(&memory::Proposal {
+        run: &run.folder.id,
+        lessons,
+        earlier: &earlier.cloned().collect::<Vec<_>>(),
+        replaced: &gone.cloned().collect::<Vec<_>>(),
+        refused,
+        read: &found.read,
+        until: now.timestamp(),
+    });
+    let commit = propose::commit(run, workspace, &written.text)?;
+    propose::publish(run, repository, workspace, standing, (commit, body)).await.map(Some)
+}
+
+/// Says how it ended, and closes the journal.
+fn end(run: &Run<'_>, found: Found) -> Result<LearnReport> {
+    let Found { judged, read, spending, published } = found;
+    let Judged { lessons, refused, .. } = judged;
+    let conclusion = if lessons.is_empty() { Conclusion::NothingToDo } else { Conclusion::Done };
+    let mut message = memory::summary(&lessons, &refused);
+    let reason = lessons.is_empty().then(|| format!("{read} There is no new lesson in them"));
+    if let Some(reason) = &reason {
+        message = format!("{reason}\n{message}");
+    }
+    let message = run.world.redactor.redact(message.trim());
+    let ui = run.environment.ui;
+    if let Some(published) = &published {
+        ui.say(&format!(
+            "pull request #{}: {} ({})",
+            published.pull_request,
+            published.url,
+            published.operation.word()
+        ));
+        run.tell(&Event::Published {
+            object: Object::PullRequest,
+            url: Some(&published.url),
+            number: Some(published.pull_request),
+            operation: Some(published.operation),
+        });
+    }
+    let cost_usd = spending.cost_usd;
+    let outcome = outcome(run, conclusion, (reason, message.clone()), spending);
+    salvage::write_report(run, &outcome, published.as_ref());
+    run.tell_files();
+    run.tell(&Event::Result(Box::new(salvage::result(run, &outcome, published.as_ref()))));
+    run.end(&outcome)?;
+    let run = run.folder.id.clone();
+    Ok(LearnReport { conclusion, message, run, cost_usd, published })
+}
+
+fn outcome(
+    run: &Run<'_>,
+    conclusion: Conclusion,
+    (reason, final_message): (Option<String>, String),
+    spending: Spending,
+) -> Outcome {
+    Outcome {
+        run: run.folder.id.clone(),
+        conclusion,
+        reason,
+        final_message,
+        output: None,
+        plan: patchwright_types::plan::Plan::default(),
+        change: None,
+        evidence: crate::verify::compare(Vec::new(), Vec::new(), ""),
+        judgement: patchwright_policy::Judgement::default(),
+        spending: Spending { wall_seconds: run.started.elapsed().as_secs_f64(), ..spending },
+        provenance: Provenance {
+            tool: format!("patchwright {}", patchwright_base::VERSION),
+            model: run.config.model.clone(),
+            run_url: run.environment.run_url.clone(),
+            ..Provenance::default()
+        },
+        attempts: patchwright_types::attempts::Attempts::default(),
+    }
+}
+
+fn day(time: DateTime<Utc>) -> String {
+    time.format("%Y-%m-%d").to_string()
+}
+
+fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}

@@ -1,0 +1,247 @@
+//! The pull request with the lessons: one branch, one pull request, which the next proposal brings up to date for
+//! as long as it is open. A person merges it: auto-merge is never turned on, whatever is configured.
+
+use std::iter;
+
+use chrono::{DateTime, Utc};
+use serde_json::json;
+
+use crate::branch::{BranchLookup, BranchState};
+use crate::event::OWN_BRANCHES;
+use crate::run::Run;
+use crate::settle::BlobsOf;
+use crate::signing::Signer;
+use crate::workspace::{RUN_TRAILER, Workspace};
+use crate::{admit, authorship, failures, title};
+use patchwright_base::error::{Failure, Result};
+use patchwright_forge::{Operation, PullRequest, PullRequestDraft, Repository};
+use patchwright_git::{Oid, commit, tree};
+use patchwright_journal::Entry;
+use patchwright_policy as policy;
+use patchwright_report::memory::{self, Memory};
+use patchwright_report::{self as report, commit_message};
+use patchwright_types::published::Published;
+
+/// The title, and the subject of the commit.
+const TITLE: &str = "Remember what maintainers corrected";
+
+/// Where lessons are proposed, and what was proposed there before.
+pub(super) struct Standing {
+    pub branch: String,
+    /// Where the branch is pushed to.
+    pub head: Repository,
+    tip: Option<Oid>,
+    /// The open proposal.
+    pub open: Option<PullRequest>,
+    /// Until when the last proposal had read, whatever became of it.
+    pub read_until: Option<DateTime<Utc>>,
+}
+
+impl Standing {
+    /// Looks before anything is paid for.
+    ///
+    /// # Errors
+    /// When people have committed to the branch, which is then theirs.
+    pub(super) async fn look(
+        run: &Run<'_>,
+        repository: &Repository,
+        workspace: &Workspace,
+        head: Repository,
+    ) -> Result<Standing> {
+        let forge = run.world.forge()?.as_ref();
+        let branch = format!("{OWN_BRANCHES}{}", memory::PURPOSE);
+        let viewer = forge.viewer().await.map_err(Failure::from)?;
+        let pulls = forge.pull_requests_from(&repository.id, &head.id, &branch).await;
+        let ours = |pull: &PullRequest| {
+            admit::is_us(viewer.as_ref(), &pull.author)
+                && report::is_described(&pull.body, memory::PURPOSE)
+        };
+        let pulls: Vec<PullRequest> =
+            pulls.map_err(Failure::from)?.into_iter().filter(ours).collect();
+        let now = run.world.clock.now();
+        let read_until = pulls.iter().map(|pull| {
+            let said = memory::read_until(&pull.body);
+            let said = said.and_then(|seconds| DateTime::from_timestamp(seconds, 0));
+            // Whoever may write can edit the description, but not the time at which it was opened.
+            said.filter(|said| *said <= now).unwrap_or(pull.created_at)
+        });
+        let read_until = read_until.max();
+        let lookup = BranchLookup {
+            forge,
+            repository: &head,
+            upstream: &repository.id,
+            repo: &workspace.repo,
+            base: workspace.base,
+            base_branch: &workspace.base_branch,
+            email: run.config.identity.committer_email(),
+        };
+        let state = lookup.state(&branch).await;
+        let state =
+            state.map_err(|err| failures::of_forge(format!("cannot look at `{branch}`"), err))?;
+        let open = pulls.into_iter().find(|pull| pull.open);
+        let tip = match (state, &open) {
+            (BranchState::Absent, _) => None,
+            (BranchState::Ours { tip, .. }, _) => Some(tip),
+            (BranchState::Theirs { .. }, Some(pull)) => {
+                return Err(Failure::nothing_to_do(format!(
+                    "somebody has committed to the proposal #{}, which is left alone",
+                    pull.number
+                ))
+                .hint("merge or close it; the next run proposes what was said since"));
+            }
+            (BranchState::Theirs { .. }, None) => {
+                return Err(Failure::refused(format!("`{branch}` has commits that are not ours"))
+                    .hint("delete or rename that branch"));
+            }
+        };
+        Ok(Standing { branch, head, tip, open, read_until })
+    }
+
+    /// The file with what an open proposal has added to it; what was proposed and not merged, people did not want.
+    pub(super) async fn memory(&self, workspace: &Workspace) -> Result<(Memory, Memory)> {
+        let file = async |at: Oid| -> Result<Memory> {
+            let text = workspace.at(at).text_file(memory::FILE).await?;
+            Ok(Memory::parse(&text.unwrap_or_default()))
+        };
+        let base = file(workspace.base).await?;
+        let (Some(tip), Some(_)) = (self.tip, &self.open) else { return Ok((base.clone(), base)) };
+        let facts = commit::read(&workspace.repo, tip)
+            .map_err(|err| Failure::forge("the proposal cannot be read").caused_by(err))?;
+        let before = match facts.parents.first().filter(|parent| workspace.has(**parent)) {
+            Some(parent) => file(*parent).await?,
+            None => base.clone(),
+        };
+        let proposed = file(tip).await?.moved(&before, &base);
+        Ok((base, proposed))
+    }
+}
+
+/// The commit of the file on the base.
+///
+/// # Errors
+/// When the policy refuses it.
+pub(super) fn commit(run: &Run<'_>, workspace: &Workspace, text: &str) -> Result<Oid> {
+    let failed =
+        |err| Failure::refused("the file with the lessons cannot be written").caused_by(err);
+    let (repo, base) = (&workspace.repo, workspace.base);
+    let tree = tree::with_file(repo, base, memory::FILE, text.as_bytes()).map_err(failed)?;
+    let change = tree::between(repo, base, tree).map_err(failed)?;
+    let redactor = &run.world.redactor;
+    let judgement = policy::check(&run.config.policy, &change, &BlobsOf(repo), redactor, &[]);
+    let held = judgement.held_back.iter().map(|held| format!("it is held back ({})", held.rule));
+    let broken = judgement.violations.iter().map(|violation| violation.message.clone());
+    let against: Vec<String> = broken.chain(held).collect();
+    if !against.is_empty() {
+        return Err(Failure::refused(format!(
+            "the policy does not let `{}` be proposed: {}",
+            memory::FILE,
+            against.join("; ")
+        ))
+        .hint("allow that path in the section `policy`, or switch `memory` off"));
+    }
+    let message = commit_message::commit_message(&title_of(run), "", &[]);
+    let spec = commit::CommitSpec {
+        author: authorship::author(&run.config),
+        committer: authorship::committer(&run.config),
+        message: run.world.redactor.redact(&message),
+        trailers: iter::once(format!("{RUN_TRAILER}{}", run.folder.id))
+            .chain(authorship::trailers(&run.config, None))
+            .collect(),
+        time: run.world.clock.now(),
+    };
+    commit::create(repo, base, tree, &spec)
+        .map_err(|err| Failure::internal("the commit cannot be made").caused_by(err))
+}
+
+fn title_of(run: &Run<'_>) -> String {
+    title::fitting(&run.config, TITLE)
+}
+
+/// Pushes the branch, and opens or updates the pull request.
+///
+/// # Errors
+/// When the forge does not take one of them.
+pub(super) async fn publish(
+    run: &Run<'_>,
+    repository: &Repository,
+    workspace: &Workspace,
+    standing: &Standing,
+    (commit, body): (Oid, String),
+) -> Result<Published> {
+    let Standing { branch, head, tip, .. } = standing;
+    let forge = run.world.forge()?;
+    let signed = Signer::of(run)?.signed(head, &workspace.repo, commit.into()).await;
+    let commit = signed.map_err(|err| failures::of_forge("the commit cannot be signed", err))?.tip;
+    intend(run, "push", branch, json!({ "commit": commit, "expected": tip }))?;
+    forge
+        .push(head, workspace.repo.path(), commit.into(), branch, *tip)
+        .await
+        .map_err(|err| failures::of_forge(format!("cannot push to `{branch}`"), err))?;
+    done(run, "push", branch, json!({ "commit": commit }))?;
+    let draft = PullRequestDraft {
+        title: title_of(run),
+        body: run.world.redactor.redact(&body),
+        head_repository: head.id.clone(),
+        head_branch: branch.clone(),
+        base_branch: workspace.base_branch.clone(),
+        draft: run.config.publish.draft,
+    };
+    intend(
+        run,
+        "pull_request",
+        branch,
+        json!({ "title": draft.title, "base": draft.base_branch }),
+    )?;
+    let marker = report::marker(memory::PURPOSE, &run.folder.id);
+    let opened = forge.open_or_update(&repository.id, &draft, &marker).await;
+    let (pull, operation) = opened.map_err(|err| {
+        let named = draft.named_from(&repository.id);
+        let link = forge.compare_url(repository, &draft.base_branch, &named);
+        Failure::from(err).hint(format!("the branch is pushed; open it by hand: {link}"))
+    })?;
+    done(run, "pull_request", branch, json!({ "number": pull.number, "operation": operation }))?;
+    ask_people(run, repository, &pull, operation).await;
+    Ok(Published {
+        branch: branch.clone(),
+        head_sha: commit.to_string(),
+        pull_request: pull.number,
+        url: pull.html_url,
+        operation,
+        draft: pull.draft,
+    })
+}
+
+/// The labels and reviewers of every pull request of ours. Without them it is still good.
+async fn ask_people(
+    run: &Run<'_>,
+    repository: &Repository,
+    pull: &PullRequest,
+    operation: Operation,
+) {
+    let Ok(forge) = run.world.forge() else { return };
+    let (id, wanted) = (&repository.id, &run.config.publish);
+    let say = |text: String| run.environment.ui.say(&run.world.redactor.redact(&text));
+    if !wanted.labels.is_empty()
+        && let Err(err) = forge.add_labels(id, pull.number, &wanted.labels).await
+    {
+        say(format!("the labels could not be added: {err}"));
+    }
+    if operation == Operation::Created && !wanted.reviewers.is_empty() {
+        match forge.request_reviewers(id, pull.number, &wanted.reviewers).await {
+            Ok(left) if left.is_empty() => {}
+            Ok(left) => say(format!("could not be asked for a review: {}", left.join(", "))),
+            Err(err) => say(format!("no review could be asked for: {err}")),
+        }
+    }
+    if wanted.auto_merge {
+        say("auto-merge was left off: a person is to read what runs will be told".to_owned());
+    }
+}
+
+fn intend(run: &Run<'_>, effect: &str, key: &str, detail: serde_json::Value) -> Result<()> {
+    run.journal(&Entry::EffectIntended { effect: effect.to_owned(), key: key.to_owned(), detail })
+}
+
+fn done(run: &Run<'_>, effect: &str, key: &str, detail: serde_json::Value) -> Result<()> {
+    run.journal(&Entry::EffectDone { effect: effect.to_owned(), key: key.to_owned(), detail })
+}
