@@ -23,6 +23,7 @@ pub mod review;
 pub mod schedule;
 pub mod serve;
 pub mod tools;
+pub mod triage;
 pub mod version;
 pub mod watch;
 pub mod worker;
@@ -56,6 +57,7 @@ pub enum Command {
     Issue(issue::Args),
     Review(review::Args),
     Respond(respond::Args),
+    Triage(triage::Args),
     Exec(exec::Args),
     Acp(acp::Args),
     Batch(batch::Args),
@@ -82,6 +84,7 @@ impl Command {
             Command::Issue(args) => Some(&args.common),
             Command::Review(args) => Some(&args.common),
             Command::Respond(args) => Some(&args.common),
+            Command::Triage(args) => Some(&args.common),
             Command::Exec(args) => Some(&args.common),
             Command::Acp(args) => Some(&args.common),
             Command::Batch(args) => Some(args.common()),
@@ -128,6 +131,7 @@ impl Command {
             Command::Issue(args) => (args.common.verbose, false),
             Command::Review(args) => (args.common.verbose, false),
             Command::Respond(args) => (args.common.verbose, false),
+            Command::Triage(args) => (args.common.verbose, false),
             Command::Exec(args) => (args.common.verbose, false),
             Command::Acp(args) => (args.common.verbose, false),
             Command::Batch(args) => (args.common().verbose, false),
@@ -159,6 +163,7 @@ pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
         Command::Issue(args) => Box::pin(issue::run(args, &env, ui)).await.map(code),
         Command::Review(args) => Box::pin(review::run(args, &env, ui)).await.map(code),
         Command::Respond(args) => Box::pin(respond::run(args, &env, ui)).await.map(code),
+        Command::Triage(args) => Box::pin(triage::run(args, &env, ui)).await.map(code),
         Command::Exec(args) => Box::pin(exec::run(args, &env, ui)).await.map(code),
         Command::Acp(args) => acp::run(args, &env, ui).await.map(|()| 0),
         Command::Batch(args) => batch::run(args, &env, ui).await,

@@ -47,6 +47,8 @@ pub(super) fn check(file: &File) -> Result<(), String> {
     entries("review.labels", review.labels.as_deref())?;
     entries("review.skip-labels", review.skip_labels.as_deref())?;
     entries("review.skip-authors", review.skip_authors.as_deref())?;
+    entries("triage.labels", file.triage.labels.as_deref())?;
+    entries("triage.skip-labels", file.triage.skip_labels.as_deref())?;
     for (key, confidence) in [
         ("review.minimum-confidence", review.minimum_confidence),
         ("review.inline-confidence", review.inline_confidence),

@@ -183,6 +183,7 @@ impl RunSpans {
             TaskKind::Issue(it) => (&it.repository, Some(it.number)),
             TaskKind::Review(it) => (&it.repository, Some(it.number)),
             TaskKind::Respond(it) => (&it.repository, Some(it.number)),
+            TaskKind::Triage(it) => (&it.repository, Some(it.number)),
             TaskKind::Campaign(it) => (&it.repository, None),
             TaskKind::Prompt(it) => (&it.repository, None),
             TaskKind::Exec(_) => return Vec::new(),
@@ -374,6 +375,7 @@ fn kind(task: &TaskKind) -> &'static str {
         TaskKind::Review(_) => "review",
         TaskKind::Respond(_) => "respond",
         TaskKind::Campaign(_) => "campaign",
+        TaskKind::Triage(_) => "triage",
         TaskKind::Exec(_) => "exec",
         TaskKind::Prompt(_) => "prompt",
     }

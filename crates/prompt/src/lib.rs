@@ -12,6 +12,7 @@ mod output;
 pub mod session;
 mod tag;
 mod title;
+mod triage;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -30,6 +31,7 @@ pub use judge::{JudgedAttempt, judge};
 pub use output::{output, output_ahead};
 pub use tag::{fresh_tag, tag_of};
 pub use title::{Asked, title};
+pub use triage::{TriageCandidate, TriageTask, triage_task};
 
 macro_rules! embedded {
     ($($name:literal),* $(,)?) => {
@@ -50,6 +52,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "mode/describe.md",
     "mode/plan.md",
     "mode/report.md",
+    "mode/triage.md",
     "system/agent.md",
     "system/claude.md",
     "system/codex.md",
@@ -95,6 +98,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/second_look.md",
     "task/session.md",
     "task/title.md",
+    "task/triage.md",
     "task/unchanged.md",
     "task/unfinished_reply.md",
     "task/wrap_up.md",

@@ -60,6 +60,6 @@ fn trigger(kind: &TaskKind) -> Option<&Trigger> {
         | TaskKind::Review(ReviewRequest { trigger, .. })
         | TaskKind::Respond(CommandRequest { trigger, .. })
         | TaskKind::Prompt(PromptRequest { trigger, .. }) => trigger.as_ref(),
-        TaskKind::Campaign(_) | TaskKind::Exec(_) => None,
+        TaskKind::Campaign(_) | TaskKind::Exec(_) | TaskKind::Triage(_) => None,
     }
 }

@@ -55,6 +55,7 @@ mod structured;
 mod submodules;
 mod tell;
 pub mod title;
+pub mod triage;
 pub mod verify;
 pub mod workspace;
 pub mod world;

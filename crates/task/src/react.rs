@@ -5,6 +5,7 @@ use super::pipeline::{self, RunReport};
 use super::respond::{self, CommandReport};
 use super::review::{self, run::ReviewReport};
 use super::run::RunEnvironment;
+use super::triage::{self, TriageReport};
 use crate::event::{Decision, Event, EventTask, HeadBranch};
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
@@ -19,6 +20,7 @@ pub enum Reacted {
     Issue(Box<RunReport>),
     Review(Box<ReviewReport>),
     Respond(CommandReport),
+    Triage(Box<TriageReport>),
     /// Nothing was done, for this reason.
     Ignored(String),
 }
@@ -29,6 +31,7 @@ impl Reacted {
             Reacted::Issue(ended) => ended.outcome.conclusion,
             Reacted::Review(ended) => ended.reviewed.conclusion,
             Reacted::Respond(responded) => responded.conclusion,
+            Reacted::Triage(ended) => ended.triaged.conclusion,
             Reacted::Ignored(_) => Conclusion::NothingToDo,
         }
     }
@@ -45,6 +48,10 @@ impl Reacted {
                 url.or_else(|| ended.reviewed.reason.clone()).unwrap_or_default()
             }
             Reacted::Respond(responded) => responded.message.clone(),
+            Reacted::Triage(ended) => {
+                let reason = || ended.triaged.reason.clone().unwrap_or_default();
+                ended.comment_url.clone().unwrap_or_else(reason)
+            }
             Reacted::Ignored(why) => why.clone(),
         };
         text.lines().next().unwrap_or_default().to_owned()
@@ -77,6 +84,10 @@ pub async fn react(
         EventTask::Review(request) => {
             let running = review::run::review(world, config, request, environment);
             Reacted::Review(Box::new(Box::pin(running).await?))
+        }
+        EventTask::Triage(request) => {
+            let running = triage::triage(world, config, request, environment);
+            Reacted::Triage(Box::new(Box::pin(running).await?))
         }
         EventTask::Respond(request) => {
             Reacted::Respond(Box::pin(respond::respond(world, config, request, environment)).await?)
@@ -155,6 +166,7 @@ pub fn own_act(event: &Event, viewer: Option<&Account>) -> Option<String> {
         }
         Event::IssueLabeled(event) => bot && is_viewer(&event.sender),
         Event::IssueAssigned(event) => bot && is_viewer(&event.sender),
+        Event::IssueOpened(event) => bot && is_viewer(&event.sender),
         Event::Commented(event) => bot && is_viewer(&event.author),
         // Failing checks of our own pushes are to be repaired.
         Event::Checked(_) | Event::Dispatch(_) | Event::Other { .. } => false,

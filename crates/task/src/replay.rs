@@ -358,7 +358,8 @@ fn looked_at<'a>(task: &'a Task, base: &'a str) -> &'a str {
         | TaskKind::Respond(_)
         | TaskKind::Campaign(_)
         | TaskKind::Exec(_)
-        | TaskKind::Prompt(_) => base,
+        | TaskKind::Prompt(_)
+        | TaskKind::Triage(_) => base,
     }
 }
 

@@ -25,6 +25,7 @@ pub enum TaskKind {
     Campaign(CampaignRequest),
     Exec(ExecRequest),
     Prompt(PromptRequest),
+    Triage(TriageRequest),
 }
 
 /// Solve an issue and open a pull request.
@@ -116,6 +117,18 @@ pub struct PromptRequest {
     pub trigger: Option<Trigger>,
 }
 
+/// Say what a new issue is about: labels, duplicates, what is missing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TriageRequest {
+    pub repository: RepositoryId,
+    pub number: u64,
+    /// Who has to be allowed, where anybody has to: whoever runs a workflow again.
+    pub trigger: Option<Trigger>,
+    /// Once more, even if nothing has changed since.
+    #[serde(default)]
+    pub full: bool,
+}
+
 macro_rules! kinds {
     ($($kind:ident($request:ident)),*) => {
         $(impl From<$request> for TaskKind {
@@ -132,7 +145,8 @@ kinds!(
     Respond(CommandRequest),
     Campaign(CampaignRequest),
     Exec(ExecRequest),
-    Prompt(PromptRequest)
+    Prompt(PromptRequest),
+    Triage(TriageRequest)
 );
 
 impl TaskKind {
@@ -145,6 +159,7 @@ impl TaskKind {
             TaskKind::Campaign(_) => "campaign",
             TaskKind::Exec(_) => "exec",
             TaskKind::Prompt(_) => "prompt",
+            TaskKind::Triage(_) => "triage",
         }
     }
 
@@ -153,7 +168,8 @@ impl TaskKind {
         match self {
             TaskKind::Issue(IssueRequest { repository, number, .. })
             | TaskKind::Review(ReviewRequest { repository, number, .. })
-            | TaskKind::Respond(CommandRequest { repository, number, .. }) => {
+            | TaskKind::Respond(CommandRequest { repository, number, .. })
+            | TaskKind::Triage(TriageRequest { repository, number, .. }) => {
                 format!("{repository}#{number}")
             }
             TaskKind::Campaign(request) => format!("{}: {}", request.campaign, request.repository),

@@ -24,6 +24,7 @@ mod git;
 mod graphql;
 mod housekeeping;
 mod http;
+mod issue_search;
 mod issues;
 mod layers;
 mod lfs;
