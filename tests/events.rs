@@ -193,7 +193,7 @@ fn event_of_a_label_is_not_that_of_opening_with_it() {
             ),
         }
         actors: 
-        Ignored("event `issues.opened` sets nothing off")
+        Ignored("event `issues.opened` sets nothing off: `triage.enabled` is not set")
     "#]],
     );
 }

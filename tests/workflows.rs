@@ -13,6 +13,7 @@ use serde_json::Value;
 
 const WORKFLOWS: &[&str] = &[
     "workflows/issue-to-pr.yml",
+    "workflows/issue-triage.yml",
     "workflows/pr-review.yml",
     "workflows/pr-review-forks.yml",
     "workflows/mention.yml",

@@ -174,10 +174,8 @@ fn every_variable_is_documented_and_every_documented_one_is_read() {
     // Examples of names that operators choose for the secrets of their endpoints.
     let of_operators = ["PATCHWRIGHT_GATEWAY".to_owned(), "PATCHWRIGHT_SEARCH_KEY".to_owned()];
     let is_example = |name: &String| of_workflows.contains(name) || of_operators.contains(name);
-    let unknown: Vec<_> = documented
-        .difference(&read)
-        .filter(|name| !is_free(name) && !is_example(name))
-        .collect();
+    let unknown: Vec<_> =
+        documented.difference(&read).filter(|name| !is_free(name) && !is_example(name)).collect();
     assert!(unknown.is_empty(), "documented, and read nowhere: {unknown:?}");
     let silent: Vec<_> =
         read.difference(&documented).filter(|name| !of_tests.contains(name)).collect();

@@ -77,7 +77,8 @@ pub fn shown(triaged: &Triaged, run_url: Option<&str>) -> String {
     questions(&mut out, triaged);
     if !triaged.dropped.is_empty() {
         let count = triaged.dropped.len();
-        let _ = writeln!(out, "*Not shown: {count} of the model's answers, which it may not give.*\n");
+        let _ =
+            writeln!(out, "*Not shown: {count} of the model's answers, which it may not give.*\n");
     }
     let _ = writeln!(out, "{}\n", sections::BY_MODEL);
     let link = run_url.filter(|url| is_plain_url(url)).map(|url| format!(" · [run]({url})"));
@@ -154,9 +155,10 @@ pub fn lines(triaged: &Triaged) -> Vec<String> {
         };
         format!("label `{}` ({state}): {}", plain(&label.name), plain(&label.reason))
     });
-    let duplicates = triaged.duplicates.iter().map(|found| {
-        format!("perhaps a duplicate of #{}: {}", found.number, plain(&found.reason))
-    });
+    let duplicates = triaged
+        .duplicates
+        .iter()
+        .map(|found| format!("perhaps a duplicate of #{}: {}", found.number, plain(&found.reason)));
     let questions = triaged.questions.iter().map(|it| format!("missing: {}", plain(it)));
     let dropped = triaged.dropped.iter().map(|it| format!("not taken: {}", plain(it)));
     labels.chain(duplicates).chain(questions).chain(dropped).collect()
@@ -176,7 +178,9 @@ mod tests {
         let line = memory.line();
         assert_eq!(line.matches("-->").count(), 1, "{line}");
         assert_eq!(Memory::read(&format!("words\n\n{line}\n")), memory);
-        for other in ["", "words", &format!("{line}\n\nwords"), "<!-- patchwright:triage-state v=1 x -->"] {
+        for other in
+            ["", "words", &format!("{line}\n\nwords"), "<!-- patchwright:triage-state v=1 x -->"]
+        {
             assert_eq!(Memory::read(other), Memory::default(), "{other}");
         }
         let long = Memory { labels: vec!["x".repeat(20_000)], ..memory };

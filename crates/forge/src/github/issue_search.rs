@@ -44,9 +44,7 @@ impl Tracker for GitHubForge {
         );
         let found: Vec<LabelJson> = self.api.list(&call, limit).await?;
         let named = found.into_iter().filter(|label| !label.name.is_empty());
-        Ok(named
-            .map(|LabelJson { name, description }| Label { name, description })
-            .collect())
+        Ok(named.map(|LabelJson { name, description }| Label { name, description }).collect())
     }
 
     async fn issues_about(
@@ -90,7 +88,8 @@ fn query(repository: &RepositoryId, words: &[String], least: Match) -> Option<St
     };
     while !words.is_empty() {
         let asked = words.join(between);
-        let asked = if least == Match::Any && words.len() > 1 { format!("({asked})") } else { asked };
+        let asked =
+            if least == Match::Any && words.len() > 1 { format!("({asked})") } else { asked };
         let query = format!("repo:{repository} is:issue {asked}");
         if query.chars().count() <= LONGEST_QUERY {
             return Some(query);

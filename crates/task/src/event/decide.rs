@@ -3,13 +3,14 @@
 
 use super::mention;
 use super::{
-    Checked, Commented, Dispatch, Event, IssueAssigned, IssueLabeled, IssueOpened, PullRequestChanged,
+    Checked, Commented, Dispatch, Event, IssueAssigned, IssueLabeled, IssueOpened,
+    PullRequestChanged,
 };
 use patchwright_config::Config;
 use patchwright_forge::{Account, PullRequest, RepositoryId, marker};
 use patchwright_types::command::Command;
 use patchwright_types::task::{
-    CommandRequest, IssueRequest, PromptRequest, ReviewRequest, Trigger, TriageRequest,
+    CommandRequest, IssueRequest, PromptRequest, ReviewRequest, TriageRequest, Trigger,
 };
 
 /// Branches of ours begin with this, unless the operator names one.
@@ -183,7 +184,9 @@ fn assigned(event: &IssueAssigned, config: &TriggerConfig) -> Result<EventTask, 
 fn opened(event: &IssueOpened, config: &TriggerConfig) -> Result<EventTask, String> {
     let IssueOpened { repository, number, action, author, .. } = event;
     if !config.triages {
-        return Err(format!("event `issues.{action}` sets nothing off: `triage.enabled` is not set"));
+        return Err(format!(
+            "event `issues.{action}` sets nothing off: `triage.enabled` is not set"
+        ));
     }
     if !event.open || event.locked {
         let state = if event.open { "locked" } else { "closed" };

@@ -46,7 +46,8 @@ pub(super) fn schema() -> Value {
     let text = |about: &str| json!({"type": "string", "description": about});
     let list = |item: &Value| json!({"type": "array", "items": item});
     let object = |fields: Value| {
-        let required: Vec<&String> = fields.as_object().into_iter().flat_map(|it| it.keys()).collect();
+        let required: Vec<&String> =
+            fields.as_object().into_iter().flat_map(|it| it.keys()).collect();
         json!({
             "type": "object", "required": required, "properties": fields, "additionalProperties": false,
         })
@@ -104,7 +105,8 @@ fn chosen_labels(
 ) -> Vec<ProposedLabel> {
     let mut labels: Vec<ProposedLabel> = Vec::new();
     for ChosenLabel { name, reason } in chosen {
-        let Some((name, _)) = offer.labels.iter().find(|(offered, _)| is_same(offered, &name)) else {
+        let Some((name, _)) = offer.labels.iter().find(|(offered, _)| is_same(offered, &name))
+        else {
             dropped.push(format!("the label `{}` is none of those to choose from", short(&name)));
             continue;
         };

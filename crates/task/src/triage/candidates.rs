@@ -22,11 +22,12 @@ const MAX_SHOWN: usize = 1_500;
 const MAX_TITLE: usize = 200;
 /// Words that nearly every issue has.
 const COMMON: &[&str] = &[
-    "about", "after", "all", "and", "any", "are", "because", "been", "before", "but", "can", "cannot", "could",
-    "does", "doesn", "don", "error", "for", "from", "get", "has", "have", "how", "into", "isn", "issue", "its",
-    "not", "off", "only", "out", "please", "problem", "should", "some", "that", "the", "then", "there", "this",
-    "use", "using", "was", "were", "when", "where", "which", "while", "why", "will", "with", "without", "won",
-    "work", "working", "works", "would", "wrong", "you", "your",
+    "about", "after", "all", "and", "any", "are", "because", "been", "before", "but", "can",
+    "cannot", "could", "does", "doesn", "don", "error", "for", "from", "get", "has", "have", "how",
+    "into", "isn", "issue", "its", "not", "off", "only", "out", "please", "problem", "should",
+    "some", "that", "the", "then", "there", "this", "use", "using", "was", "were", "when", "where",
+    "which", "while", "why", "will", "with", "without", "won", "work", "working", "works", "would",
+    "wrong", "you", "your",
 ];
 
 /// Searches. Without an answer of the forge nothing is known of duplicates, which is noted and ends nothing.
@@ -45,7 +46,8 @@ pub(super) async fn find(
     let mut found: Vec<Issue> = Vec::new();
     for (words, least) in searches.into_iter().filter(|(words, _)| !words.is_empty()) {
         let id = &admitted.repository.id;
-        match forge.issues_about(id, &words[..words.len().min(MAX_WORDS)], least, MAX_RESULTS).await {
+        match forge.issues_about(id, &words[..words.len().min(MAX_WORDS)], least, MAX_RESULTS).await
+        {
             Ok(issues) => found.extend(issues),
             Err(err) => {
                 let why = text::line(&err.to_string());
@@ -81,7 +83,8 @@ fn title_words(title: &str) -> Vec<String> {
 fn names(text: &str) -> Vec<String> {
     let is_name = |word: &&str| {
         let inside = word.chars().skip(1);
-        let is_mixed = inside.clone().any(char::is_uppercase) && word.chars().any(char::is_lowercase);
+        let is_mixed =
+            inside.clone().any(char::is_uppercase) && word.chars().any(char::is_lowercase);
         let has_digit = word.chars().any(char::is_alphabetic) && word.chars().any(char::is_numeric);
         (6..=40).contains(&word.chars().count()) && (is_mixed || has_digit)
     };

@@ -41,9 +41,11 @@ pub(super) async fn offered(
     let all = forge.labels(&admitted.repository.id, MAX_READ).await.map_err(Failure::from)?;
     let named = &run.config.triage.labels;
     for name in named.iter().filter(|name| !all.iter().any(|label| is_same(&label.name, name))) {
-        notes.push(format!("the repository has no label `{}` of `triage.labels`", text::line(name)));
+        notes
+            .push(format!("the repository has no label `{}` of `triage.labels`", text::line(name)));
     }
-    let automation = if named.is_empty() { Automation::of(rules).await? } else { Automation::default() };
+    let automation =
+        if named.is_empty() { Automation::of(rules).await? } else { Automation::default() };
     let is_offered = |label: &Label| {
         let name = label.name.as_str();
         let is_named = named.iter().any(|it| is_same(it, name));

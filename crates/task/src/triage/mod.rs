@@ -96,7 +96,8 @@ async fn work(
     let run = &as_the_repository_says(run.configured(&rules).await?)?;
     let checkout = Checkout { workspace, rules }.sparse(run).await?;
     progress.phase("Looking for issues like it");
-    let offer = run.unless_interrupted(Offer::of(run, admitted, checkout.rules.workspace())).await?;
+    let offer =
+        run.unless_interrupted(Offer::of(run, admitted, checkout.rules.workspace())).await?;
     let told = brief::tell(run, admitted, &offer, checkout.rules.workspace()).await?;
     let job = Job::triage(&told, &checkout, prompt::text("mode/triage.md")?);
     let finished = Box::pin(pipeline::carry_out(run, &job, progress)).await?;

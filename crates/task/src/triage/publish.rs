@@ -44,7 +44,8 @@ pub(super) async fn publish(
 
 /// The forge would make a label that is gone by now, so they are looked at once more.
 async fn label(run: &Run<'_>, admitted: &AdmittedTriage, triaged: &mut Triaged) -> Result<()> {
-    let wanted = |triaged: &Triaged| triaged.labels.iter().any(|it| it.state == LabelState::Proposed);
+    let wanted =
+        |triaged: &Triaged| triaged.labels.iter().any(|it| it.state == LabelState::Proposed);
     if !wanted(triaged) {
         return Ok(());
     }
