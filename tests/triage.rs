@@ -148,7 +148,8 @@ fn an_issue_gets_labels_and_one_comment() {
         label `bug` (added): It crashes.
         perhaps a duplicate of #3: The same call.
         missing: Which version do you use?
-    "#]].assert_eq(&output.text());
+    "#]]
+    .assert_eq(&output.text());
     assert_eq!(world.github.branches().len(), 1, "nothing is pushed");
     let writes = world.github.writes();
     assert_eq!(writes.len(), 2, "{writes:?}");

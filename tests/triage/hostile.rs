@@ -25,16 +25,8 @@ fn words_of_a_model_neither_call_nor_act_on_the_page() {
     let world = TestWorld::new(tracker(), answer(&believing(storm)));
     triage(&world, &[]).expect(0);
     let comment = the_comment(&world);
-    for part in [
-        "@everyone",
-        "@acme",
-        "<img",
-        "<script",
-        "</details",
-        "](javascript",
-        "](https://evil",
-        "\n# ",
-    ] {
+    for part in ["@everyone", "@acme", "<img", "<script", "</details", "](javascript", "![", "\n# "]
+    {
         assert!(!comment.contains(part), "{part}: {comment}");
     }
     // Markers are those that we have written, at the end.
@@ -86,12 +78,16 @@ fn a_comment_that_looks_like_ours_is_neither_believed_nor_edited() {
 #[test]
 fn a_title_is_words_for_the_search_and_no_query() {
     let title = "repo:acme/secret is:pr OR NOT \"crash\" empty";
+    // The token sees both repositories.
     let github = GitHub::new()
+        .repository("acme/app", super::FILES)
+        .issue("acme/app", 3, "Crash on an empty address", "`host ''` ends with a crash.")
+        .by("olga")
+        .issue("acme/app", 7, title, "It crashes.")
+        .by("rita")
         .repository("acme/secret", &[("a", "b")])
         .issue("acme/secret", 5, "crash empty secret", "secret")
         .by("olga");
-    // A token that sees both.
-    let github = with_tracker(github).with_issue(|issue| issue.title = title.to_owned());
     let mut answered = good();
     answered["duplicates"] = json!([{"number": 5, "reason": "x"}]);
     let world = TestWorld::new(github, answer(&answered));
@@ -105,13 +101,4 @@ fn a_title_is_words_for_the_search_and_no_query() {
         .filter(|path| path.contains("search/issues"))
         .collect();
     assert!(!searches.is_empty() && searches.len() <= 3, "{searches:?}");
-}
-
-fn with_tracker(github: GitHub) -> GitHub {
-    github
-        .repository("acme/app", super::FILES)
-        .issue("acme/app", 3, "Crash on an empty address", "`host ''` ends with a crash.")
-        .by("olga")
-        .issue("acme/app", 7, "crash", "It crashes.")
-        .by("rita")
 }

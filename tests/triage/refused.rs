@@ -22,7 +22,7 @@ fn issues_that_are_over_or_no_issues_are_left_alone() {
     refused(tracker().with_issue(|issue| issue.locked = true), 10, "acme/app#7 is locked");
     refused(
         tracker().with_issue(|issue| issue.deleted = true),
-        69,
+        60,
         "deleted, or issues are turned off",
     );
     refused(tracker().with(|it| it.has_issues = false), 60, "issues are turned off");

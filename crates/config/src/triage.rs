@@ -34,7 +34,7 @@ impl Default for Triage {
             max_turns: 20,
             max_tokens: 400_000,
             max_cost_usd: 0.5,
-            timeout: Duration::from_secs(10 * 60),
+            timeout: Duration::from_mins(10),
         }
     }
 }

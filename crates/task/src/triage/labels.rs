@@ -93,7 +93,7 @@ struct Automation {
 impl Automation {
     async fn of(rules: &Workspace) -> Result<Automation> {
         let mut found = Automation::default();
-        let listed = rules.list(WORKFLOWS).await.unwrap_or_default();
+        let listed = rules.list(WORKFLOWS).await?;
         for entry in listed.iter().take(MAX_FILES) {
             found.workflows.extend(read(rules, &format!("{WORKFLOWS}/{}", entry.name)).await?);
         }

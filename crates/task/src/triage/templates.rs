@@ -15,7 +15,7 @@ const MAX_FILES: usize = 20;
 
 /// Path and text of each.
 pub(super) async fn read(rules: &Workspace) -> Result<Vec<(String, String)>> {
-    let listed = rules.list(FOLDER).await.unwrap_or_default();
+    let listed = rules.list(FOLDER).await?;
     let is_template = |name: &str| {
         let is_text = [".md", ".yml", ".yaml"].iter().any(|end| name.to_lowercase().ends_with(end));
         // It has links, and asks nothing.
