@@ -1,11 +1,7 @@
 //! Issues that are not triaged, and a forge that says no: each is said, and nothing is written.
 
-use serde_json::json;
-
 use super::{answer, good, the_comment, tracker, triage};
-use crate::resume::meanwhile;
 use crate::support::github::GitHub;
-use crate::support::model::call;
 use crate::support::world::TestWorld;
 
 fn refused(github: GitHub, code: i32, said: &str) {
@@ -63,15 +59,4 @@ fn a_token_that_may_not_label_is_said_and_the_answer_is_kept() {
     assert_eq!(world.model.requests().len(), 1);
     assert_eq!(world.github.labels(7), ["bug"]);
     assert!(the_comment(&world).contains("Which version"), "{}", the_comment(&world));
-}
-
-#[test]
-fn an_issue_that_is_closed_meanwhile_gets_nothing() {
-    let looks = call("shell_command", json!({"command": "sleep 2"}));
-    let turns = [looks].into_iter().chain(answer(&good()));
-    let world = TestWorld::new(tracker(), turns);
-    let close = || world.github.change(|it| it.issues.get_mut(&7).unwrap().open = false);
-    let output = meanwhile(&world, &["triage", "acme/app#7"], close).expect(10);
-    assert!(output.stderr.contains("acme/app#7 is closed"), "{}", output.text());
-    assert_eq!(world.github.writes(), Vec::<String>::new());
 }
