@@ -186,15 +186,33 @@ fn event_of_a_label_is_not_that_of_opening_with_it() {
         &fixture("issues.opened"),
         &env(),
         expect![[r#"
-        Other {
-            name: "issues",
-            action: Some(
-                "opened",
-            ),
-        }
-        actors: 
-        Ignored("event `issues.opened` sets nothing off")
-    "#]],
+            IssueOpened(
+                IssueOpened {
+                    repository: RepositoryId {
+                        owner: "acme",
+                        name: "app",
+                    },
+                    number: 7,
+                    action: "opened",
+                    author: Account {
+                        login: "rita",
+                        is_bot: false,
+                    },
+                    sender: Account {
+                        login: "alice",
+                        is_bot: false,
+                    },
+                    rerun_by: None,
+                    open: true,
+                    locked: false,
+                    at: Some(
+                        2026-01-02T08:30:00Z,
+                    ),
+                },
+            )
+            actors: 
+            Ignored("event `issues.opened` sets nothing off: `triage.enabled` is not set")
+        "#]],
     );
 }
 

@@ -110,7 +110,7 @@ fn a_folder_that_cannot_be_written_is_named() {
 }
 
 /// A world with a repository in the folder `app`.
-fn repository() -> TestWorld {
+pub(crate) fn repository() -> TestWorld {
     let world = TestWorld::local([]);
     let git = Command::new("git").args(["init", "-q", "app"]).current_dir(world.path("")).status();
     assert!(git.unwrap().success());
@@ -118,7 +118,7 @@ fn repository() -> TestWorld {
 }
 
 /// `patchwright init` in a folder of the world.
-fn init(world: &TestWorld, folder: &str, args: &[&str]) -> Output {
+pub(crate) fn init(world: &TestWorld, folder: &str, args: &[&str]) -> Output {
     let mut command = world.command(&["init"]);
     world.wait(command.args(args).current_dir(world.path(folder)).spawn().unwrap())
 }

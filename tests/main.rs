@@ -141,6 +141,7 @@ mod text_models; // models without tool calls, from the command line and in the 
 mod tidy; // the sources against the project's own rules
 mod tool_system; // custom tools, hooks, search, faults, numbers: the tool system in whole runs
 mod tools_cli; // `patchwright tools`: declarations as sent
+mod triage; // `patchwright triage`: labels, duplicates and questions on a new issue; hostile issues; what starts it
 mod unprepared; // real projects with real bugs: setup and checks found, dependencies through the relay, the fix and nothing else
 mod upgrades; // newer state and older programs, runs across an upgrade, names that settings had before
 mod verification; // the repository's checks in whole runs: found, run, read test by test, told and judged

@@ -715,7 +715,8 @@ fn what_sets_off_is_what_the_operator_says_and_what_he_leaves_open_is_the_reposi
     };
     let said = of("access: {label: fix-it, allow-bots: [\"renovate[bot]\"]}\n\
                    respond: {mention: helper}\npublish: {branch: bot/work}\n\
-                   review: {drafts: false, labels: [ready], skip-labels: [wip], skip-authors: [bob]}\n");
+                   review: {drafts: false, labels: [ready], skip-labels: [wip], skip-authors: [bob]}\n\
+                   triage: {enabled: true}\n");
     let expected = TriggerConfig {
         label: "fix-it".to_owned(),
         assignee: None,
@@ -726,6 +727,7 @@ fn what_sets_off_is_what_the_operator_says_and_what_he_leaves_open_is_the_reposi
         review_labels: Some(vec!["ready".to_owned()]),
         skip_labels: vec!["wip".to_owned()],
         skip_authors: vec!["bob".to_owned()],
+        triages: true,
     };
     assert_eq!(said, expected);
     assert_eq!(of("{}\n"), config());

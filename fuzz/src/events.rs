@@ -45,6 +45,7 @@ pub fn check(data: &[u8]) {
 fn repository(event: &Event) -> Option<String> {
     match event {
         Event::IssueLabeled(event) => Some(event.repository.to_string()),
+        Event::IssueOpened(event) => Some(event.repository.to_string()),
         Event::IssueAssigned(event) => Some(event.repository.to_string()),
         Event::PullRequest(event) => Some(event.repository.to_string()),
         Event::Commented(event) => Some(event.repository.to_string()),

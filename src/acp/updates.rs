@@ -78,6 +78,7 @@ impl Updates {
             | Event::Result(_)
             | Event::ReviewResult(_)
             | Event::CommandResult(_)
+            | Event::TriageResult(_)
             | Event::Failure { .. } => Vec::new(),
         }
     }

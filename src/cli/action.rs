@@ -37,7 +37,7 @@ const MAX_PROMPT: usize = 256 << 10;
 ///
 /// A label on an issue, or a dispatch with an issue's number, starts `issue`; a pull request that is
 /// opened, pushed to or ready starts `review`; a comment with a mention, and failing checks of a pull
-/// request of ours, start `respond`. A `workflow_run` of a fork's pull request starts its review. Other
+/// request of ours, start `respond`; where `triage` is on, an issue that is opened or edited starts `triage`. A `workflow_run` of a fork's pull request starts its review. Other
 /// events are ignored with exit code 0 and a line that says why, as is what turns out to need nothing
 /// done. With the input `prompt` or `prompt-file` any event starts work on that prompt instead, with `learn` that of
 /// `patchwright learn`. Outputs go
@@ -219,7 +219,12 @@ fn expected(decision: &Decision) -> Option<Expected> {
             head: review.head.clone(),
             source: None,
         }),
-        Decision::Run(EventTask::Issue(_) | EventTask::Respond(_) | EventTask::Prompt(_))
+        Decision::Run(
+            EventTask::Issue(_)
+            | EventTask::Respond(_)
+            | EventTask::Prompt(_)
+            | EventTask::Triage(_),
+        )
         | Decision::Ignored(_) => None,
     }
 }
@@ -255,6 +260,17 @@ impl JobReport {
                     conclusion: reviewed.conclusion,
                     reason: reviewed.reason.clone(),
                     message: reviewed.summary.clone(),
+                }
+            }
+            Reacted::Triage(ended) => {
+                let triaged = &ended.triaged;
+                let result = serde_json::to_string(triaged).unwrap_or_default();
+                JobReport {
+                    outputs: outputs::of_triage(triaged, &result, &ended.folder),
+                    summary: ended.shown.clone(),
+                    conclusion: triaged.conclusion,
+                    reason: triaged.reason.clone(),
+                    message: triaged.summary.clone(),
                 }
             }
             Reacted::Respond(responded) => {

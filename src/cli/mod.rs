@@ -25,6 +25,7 @@ pub mod review;
 pub mod schedule;
 pub mod serve;
 pub mod tools;
+pub mod triage;
 pub mod version;
 pub mod watch;
 pub mod worker;
@@ -59,6 +60,7 @@ pub enum Command {
     Review(review::Args),
     Respond(respond::Args),
     Learn(learn::Args),
+    Triage(triage::Args),
     Exec(exec::Args),
     Acp(acp::Args),
     Batch(batch::Args),
@@ -87,6 +89,7 @@ impl Command {
             Command::Review(args) => Some(&args.common),
             Command::Respond(args) => Some(&args.common),
             Command::Learn(args) => Some(&args.common),
+            Command::Triage(args) => Some(&args.common),
             Command::Exec(args) => Some(&args.common),
             Command::Acp(args) => Some(&args.common),
             Command::Batch(args) => Some(args.common()),
@@ -135,6 +138,7 @@ impl Command {
             Command::Review(args) => (args.common.verbose, false),
             Command::Respond(args) => (args.common.verbose, false),
             Command::Learn(args) => (args.common.verbose, false),
+            Command::Triage(args) => (args.common.verbose, false),
             Command::Exec(args) => (args.common.verbose, false),
             Command::Acp(args) => (args.common.verbose, false),
             Command::Batch(args) => (args.common().verbose, false),
@@ -168,6 +172,7 @@ pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
         Command::Review(args) => Box::pin(review::run(args, &env, ui)).await.map(code),
         Command::Respond(args) => Box::pin(respond::run(args, &env, ui)).await.map(code),
         Command::Learn(args) => Box::pin(learn::run(args, &env, ui)).await.map(code),
+        Command::Triage(args) => Box::pin(triage::run(args, &env, ui)).await.map(code),
         Command::Exec(args) => Box::pin(exec::run(args, &env, ui)).await.map(code),
         Command::Acp(args) => acp::run(args, &env, ui).await.map(|()| 0),
         Command::Batch(args) => batch::run(args, &env, ui).await,

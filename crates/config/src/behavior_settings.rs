@@ -147,6 +147,45 @@ macro_rules! behaving {
                 max_ci_rounds: u32 => respond.max_ci_rounds, Lower;
             }
 
+            /// The section `triage`.
+            Triage in "triage." (file => file.triage) {
+                /// triage issues when they are opened or edited; see [triage](triage.md)
+                enabled: bool => triage.enabled, TurnOff
+                    , input "triage" switch "`true` triages issues that are opened or edited: labels, duplicates, what is missing.";
+
+                /// the labels that may be put on issues, of those that the repository has
+                labels: Vec<String> => triage.labels, Operator
+                    default "all but those that set something off"
+                    , input "triage-labels" list "The labels that triage may put on, separated by commas; when empty, all that the repository has but those that set something off.";
+
+                /// labels that triage never puts on
+                skip_labels: Vec<String> => triage.skip_labels, Add;
+
+                /// say what was found in one comment on the issue
+                comment: bool => triage.comment, TurnOff;
+
+                /// how often one issue is triaged, counting edits; with `comment: false` nothing counts them
+                max_runs: u32 => triage.max_runs, Lower
+                    least (1);
+
+                /// turns of a triage; this and the next three count where they are lower than `limits` and no flag or
+                /// input says otherwise
+                max_turns: u32 => triage.max_turns, Lower
+                    least (1);
+
+                /// tokens of a triage
+                max_tokens: u64 => triage.max_tokens, Lower
+                    least (1);
+
+                /// dollars of a triage
+                max_cost_usd: f64 => triage.max_cost_usd, Lower
+                    least (0.0);
+
+                /// wall clock of a triage
+                timeout: Duration as (deserialize_with = "read::file_duration") => triage.timeout, Lower
+                    least (SECOND);
+            }
+
             /// The section `access`.
             Access in "access." (file => file.access) {
                 /// the label that starts work

@@ -44,9 +44,7 @@ pub(super) fn check(file: &File) -> Result<(), String> {
     globs("review.paths", review.paths.as_deref())?;
     globs("review.ignore-paths", review.ignore_paths.as_deref())?;
     instructions(review.instructions.as_deref().unwrap_or_default())?;
-    entries("review.labels", review.labels.as_deref())?;
-    entries("review.skip-labels", review.skip_labels.as_deref())?;
-    entries("review.skip-authors", review.skip_authors.as_deref())?;
+    lists(file)?;
     for (key, confidence) in [
         ("review.minimum-confidence", review.minimum_confidence),
         ("review.inline-confidence", review.inline_confidence),
@@ -81,6 +79,21 @@ pub(super) fn check(file: &File) -> Result<(), String> {
     }
     between("respond.max-rounds", respond.max_rounds, 1, 100)?;
     between("respond.max-ci-rounds", respond.max_ci_rounds, 0, 20)
+}
+
+/// Lists of names.
+fn lists(file: &File) -> Result<(), String> {
+    let review = &file.review;
+    for (key, listed) in [
+        ("review.labels", &review.labels),
+        ("review.skip-labels", &review.skip_labels),
+        ("review.skip-authors", &review.skip_authors),
+        ("triage.labels", &file.triage.labels),
+        ("triage.skip-labels", &file.triage.skip_labels),
+    ] {
+        entries(key, listed.as_deref())?;
+    }
+    Ok(())
 }
 
 /// What titles, branches, commits and pull requests are like.

@@ -9,6 +9,7 @@ use patchwright_base::error::{Failure, Result};
 pub use crate::read::parse_size;
 pub use crate::settings::{
     Access, Container, File, Identity, Limits, Network, Policy, Publish, Respond, Review, Tools,
+    Triage,
 };
 
 /// Where the repository keeps its configuration.

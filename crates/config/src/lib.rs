@@ -24,6 +24,7 @@ pub mod rules;
 pub mod settings;
 pub mod table;
 pub mod tools;
+pub mod triage;
 pub mod web_search;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,6 +138,8 @@ pub struct Config {
     pub review: review::Review,
     #[serde(default)]
     pub respond: review::Respond,
+    #[serde(default)]
+    pub triage: triage::Triage,
     /// What the operator wants of every run.
     #[serde(default)]
     pub instructions: Option<String>,

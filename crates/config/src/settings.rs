@@ -59,6 +59,7 @@ behaving! {
         commits: Commits,
         review: Review,
         respond: Respond,
+        triage: Triage,
         access: Access,
         network: Network,
         tools: Tools,

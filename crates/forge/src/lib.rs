@@ -14,6 +14,7 @@ pub mod marker;
 mod review;
 pub mod seal;
 mod signed;
+mod tracker;
 mod transfer;
 
 use std::path::Path;
@@ -35,6 +36,7 @@ pub use self::review::{
 
 pub use self::governance::{Governance, MissingContent, PullCommit};
 pub use self::signed::{BranchRule, Operator, RuleKind, TextRule, Verification};
+pub use self::tracker::{Label, Match, Tracker};
 
 /// `owner/name`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
@@ -265,7 +267,7 @@ pub struct Picture {
 
 /// The place where issues and pull requests live. All text that goes out has been redacted before.
 #[async_trait]
-pub trait Forge: Governance + Send + Sync {
+pub trait Forge: Governance + Tracker + Send + Sync {
     /// The account that we act as. Without it, nothing that is there counts as ours.
     async fn viewer(&self) -> Result<Option<Account>, ForgeError>;
 

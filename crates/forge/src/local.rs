@@ -130,6 +130,8 @@ fn ourselves() -> Account {
 
 impl crate::Governance for LocalForge {}
 
+impl crate::Tracker for LocalForge {}
+
 #[async_trait]
 impl Forge for LocalForge {
     async fn viewer(&self) -> Result<Option<Account>, ForgeError> {

@@ -8,12 +8,13 @@
 
 mod checks;
 mod judge;
-mod mcp;
 mod learn;
+mod mcp;
 mod output;
 pub mod session;
 mod tag;
 mod title;
+mod triage;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -29,11 +30,12 @@ use patchwright_types::evidence::CheckRun;
 
 pub use checks::{FailedCheck, baseline, check_failed};
 pub use judge::{JudgedAttempt, judge};
-pub use mcp::{mcp_prompt, tools_changed};
 pub use learn::{SaidByMaintainer, learn};
+pub use mcp::{mcp_prompt, tools_changed};
 pub use output::{output, output_ahead};
 pub use tag::{fresh_tag, tag_of};
 pub use title::{Asked, title};
+pub use triage::{TriageCandidate, TriageTask, triage_task};
 
 macro_rules! embedded {
     ($($name:literal),* $(,)?) => {
@@ -55,6 +57,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "mode/describe.md",
     "mode/plan.md",
     "mode/report.md",
+    "mode/triage.md",
     "system/agent.md",
     "system/claude.md",
     "system/codex.md",
@@ -103,6 +106,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/session.md",
     "task/title.md",
     "task/tools_changed.md",
+    "task/triage.md",
     "task/unchanged.md",
     "task/unfinished_reply.md",
     "task/wrap_up.md",

@@ -30,6 +30,7 @@ pub mod sections;
 pub mod session;
 pub mod setup;
 pub mod template;
+pub mod triage;
 pub mod watch;
 
 use patchwright_forge::marker;

@@ -10,6 +10,7 @@ use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::published::Published;
 use patchwright_types::published::PublishedReview;
 use patchwright_types::reviewed::Reviewed;
+use patchwright_types::triaged::Triaged;
 
 /// Longest value; GitHub takes 1 MB for all outputs of a job together.
 const LONGEST: usize = 64 << 10;
@@ -113,6 +114,23 @@ pub fn of_review(
         ("journal-file", &file("journal.jsonl")),
         ("report-file", &file("report.html")),
         ("cost-usd", &cost),
+    ])
+}
+
+/// All outputs of a triage that came to an end; `result` is its form for programs.
+pub fn of_triage(triaged: &Triaged, result: &str, folder: &Path) -> String {
+    let file = |name: &str| {
+        let path = folder.join(name);
+        if path.exists() { path.display().to_string() } else { String::new() }
+    };
+    block(&[
+        ("conclusion", triaged.conclusion.word()),
+        ("final-message", &triaged.summary),
+        ("output", if result.len() <= LONGEST { result } else { "" }),
+        ("output-file", &file("triage.json")),
+        ("journal-file", &file("journal.jsonl")),
+        ("report-file", &file("report.html")),
+        ("cost-usd", &sections::dollars_output(&triaged.spending)),
     ])
 }
 

@@ -104,7 +104,11 @@ impl AdmittedPrompt {
     }
 }
 
-async fn at_base(run: &Run<'_>, repository: &Repository, base: Option<&str>) -> Result<Workspace> {
+pub(super) async fn at_base(
+    run: &Run<'_>,
+    repository: &Repository,
+    base: Option<&str>,
+) -> Result<Workspace> {
     let base = base.unwrap_or(&repository.default_branch);
     // A repository says in its own file what is sparse, which is in the clone; an operator says it before.
     let folders = &run.config.checkout.sparse;

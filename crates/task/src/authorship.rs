@@ -61,6 +61,6 @@ fn trigger(kind: &TaskKind) -> Option<&Trigger> {
         | TaskKind::Respond(CommandRequest { trigger, .. })
         | TaskKind::Learn(LearnRequest { trigger, .. })
         | TaskKind::Prompt(PromptRequest { trigger, .. }) => trigger.as_ref(),
-        TaskKind::Campaign(_) | TaskKind::Exec(_) => None,
+        TaskKind::Campaign(_) | TaskKind::Exec(_) | TaskKind::Triage(_) => None,
     }
 }

@@ -382,6 +382,7 @@ impl Subject<'_> {
         let checks = checks.commands.as_slice();
         match *self {
             Subject::Issue(issue) => issue_text(run, issue, checks),
+            Subject::Triage(told) => Ok((told.text.clone(), told.notes.clone())),
             Subject::Exec(request) => Ok((prompt::exec_task(&request.prompt, checks)?, Vec::new())),
             Subject::Prompt(request) => {
                 Ok((prompt::exec_task(&request.prompt, checks)?, Vec::new()))
@@ -425,7 +426,7 @@ impl Subject<'_> {
             Subject::Command(command, _) => {
                 (&command.repository, command.request.number, &command.snapshot)
             }
-            Subject::Exec(_) | Subject::Prompt(_) | Subject::Campaign(_) => {
+            Subject::Exec(_) | Subject::Prompt(_) | Subject::Campaign(_) | Subject::Triage(_) => {
                 return Ok(Pictures::default());
             }
         };

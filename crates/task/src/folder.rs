@@ -185,6 +185,7 @@ fn key(task: &Task, at: Option<&Path>) -> String {
         (TaskKind::Respond(it), _) => {
             format!("respond-{}-{}-{:?}-{:?}", it.repository, it.number, it.place, it.command)
         }
+        (TaskKind::Triage(it), _) => format!("triage-{}-{}", it.repository, it.number),
         (TaskKind::Campaign(it), _) => {
             let repository = it.repository.to_string();
             let repository = it.repository_id.as_ref().unwrap_or(&repository);
@@ -303,6 +304,9 @@ fn is_same_work(recorded: &TaskKind, asked: &TaskKind) -> bool {
         (TaskKind::Review(a), TaskKind::Review(b)) => {
             ReviewRequest { trigger: None, ..a.clone() }
                 == ReviewRequest { trigger: None, ..b.clone() }
+        }
+        (TaskKind::Triage(a), TaskKind::Triage(b)) => {
+            a.repository == b.repository && a.number == b.number
         }
         // What is not in the campaign's id does not decide about the work.
         (TaskKind::Campaign(a), TaskKind::Campaign(b)) => {

@@ -41,6 +41,14 @@ pub(super) enum Subject<'a> {
     Prompt(&'a PromptRequest),
     Campaign(&'a CampaignRequest),
     Command(&'a AdmittedCommand, &'a Instruction<'a>),
+    Triage(&'a ToldTask),
+}
+
+/// A task that is in words already, and what was left out of them.
+#[derive(Clone, Debug)]
+pub(super) struct ToldTask {
+    pub text: String,
+    pub notes: Vec<String>,
 }
 
 /// Which commit the checks run on before the model works.
@@ -102,6 +110,16 @@ impl<'a> Job<'a> {
         let job = Job::new(Subject::Campaign(request), checkout, baseline);
         let has_result = request.answer;
         Ok(Job { mode_text, has_result, commit_title: request.title.as_deref(), ..job })
+    }
+
+    /// Of an issue that is sorted, not solved.
+    pub(super) fn triage(
+        told: &'a ToldTask,
+        checkout: &'a Checkout,
+        mode_text: &'static str,
+    ) -> Job<'a> {
+        let job = Job::new(Subject::Triage(told), checkout, Baseline::None);
+        Job { has_result: true, answer_suffices: true, mode_text: Some(mode_text), ..job }
     }
 
     pub(super) fn command(

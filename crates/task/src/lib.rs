@@ -56,6 +56,7 @@ mod structured;
 mod submodules;
 mod tell;
 pub mod title;
+pub mod triage;
 pub mod verify;
 pub mod workspace;
 pub mod world;

@@ -6,6 +6,7 @@ use super::pipeline::{self, RunReport};
 use super::respond::{self, CommandReport};
 use super::review::{self, run::ReviewReport};
 use super::run::RunEnvironment;
+use super::triage::{self, TriageReport};
 use crate::event::{Decision, Event, EventTask, HeadBranch};
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
@@ -21,6 +22,7 @@ pub enum Reacted {
     Review(Box<ReviewReport>),
     Respond(CommandReport),
     Learn(Box<LearnReport>),
+    Triage(Box<TriageReport>),
     /// Nothing was done, for this reason.
     Ignored(String),
 }
@@ -32,6 +34,7 @@ impl Reacted {
             Reacted::Review(ended) => ended.reviewed.conclusion,
             Reacted::Respond(responded) => responded.conclusion,
             Reacted::Learn(learned) => learned.conclusion,
+            Reacted::Triage(ended) => ended.triaged.conclusion,
             Reacted::Ignored(_) => Conclusion::NothingToDo,
         }
     }
@@ -52,6 +55,10 @@ impl Reacted {
                 Some(published) => published.url.clone(),
                 None => learned.message.clone(),
             },
+            Reacted::Triage(ended) => {
+                let reason = || ended.triaged.reason.clone().unwrap_or_default();
+                ended.comment_url.clone().unwrap_or_else(reason)
+            }
             Reacted::Ignored(why) => why.clone(),
         };
         text.lines().next().unwrap_or_default().to_owned()
@@ -84,6 +91,10 @@ pub async fn react(
         EventTask::Review(request) => {
             let running = review::run::review(world, config, request, environment);
             Reacted::Review(Box::new(Box::pin(running).await?))
+        }
+        EventTask::Triage(request) => {
+            let running = triage::triage(world, config, request, environment);
+            Reacted::Triage(Box::new(Box::pin(running).await?))
         }
         EventTask::Respond(request) => {
             Reacted::Respond(Box::pin(respond::respond(world, config, request, environment)).await?)
@@ -162,6 +173,7 @@ pub fn own_act(event: &Event, viewer: Option<&Account>) -> Option<String> {
         }
         Event::IssueLabeled(event) => bot && is_viewer(&event.sender),
         Event::IssueAssigned(event) => bot && is_viewer(&event.sender),
+        Event::IssueOpened(event) => bot && is_viewer(&event.sender),
         Event::Commented(event) => bot && is_viewer(&event.author),
         // Failing checks of our own pushes are to be repaired.
         Event::Checked(_) | Event::Dispatch(_) | Event::Other { .. } => false,

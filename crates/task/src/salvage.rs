@@ -20,7 +20,7 @@ use patchwright_types::published::Published;
 use patchwright_types::reviewed::Reviewed;
 use patchwright_types::task::{
     CampaignRequest, CommandRequest, IssueRequest, LearnRequest, PromptRequest, ReviewRequest,
-    TaskKind,
+    TaskKind, TriageRequest,
 };
 
 /// Rule of the remarks about files that a patch does not have.
@@ -166,7 +166,8 @@ pub(super) fn known_pages(run: &Run<'_>, outcome: &Outcome, page: Option<&str>) 
     let (repository, number) = match &run.task.kind {
         TaskKind::Issue(IssueRequest { repository, number, .. })
         | TaskKind::Review(ReviewRequest { repository, number, .. })
-        | TaskKind::Respond(CommandRequest { repository, number, .. }) => {
+        | TaskKind::Respond(CommandRequest { repository, number, .. })
+        | TaskKind::Triage(TriageRequest { repository, number, .. }) => {
             (Some(repository), Some(*number))
         }
         TaskKind::Campaign(CampaignRequest { repository, .. })
@@ -184,7 +185,7 @@ pub(super) fn known_pages(run: &Run<'_>, outcome: &Outcome, page: Option<&str>) 
     html::Pages { repository: known.find_map(below), number, ..html::Pages::default() }
 }
 
-fn write_last(run: &Run<'_>, name: &str, text: &str) {
+pub(super) fn write_last(run: &Run<'_>, name: &str, text: &str) {
     let text = run.world.redactor.redact(text);
     if let Err(failure) = run.folder.write(name, text.as_bytes()) {
         run.environment.ui.say(&failure.to_string());

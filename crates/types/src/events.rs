@@ -18,6 +18,7 @@ use crate::outcome::{Conclusion, Provenance, Spending};
 use crate::plan::{Plan, StepStatus};
 use crate::published::{Published, PublishedReview};
 use crate::reviewed::Reviewed;
+use crate::triaged::Triaged;
 use patchwright_base::ui::StreamEvent;
 use patchwright_forge::Operation;
 use patchwright_policy::Judgement;
@@ -38,7 +39,7 @@ pub enum Event<'a> {
         run: &'a str,
         /// Of the program.
         version: &'a str,
-        /// `issue`, `review`, `respond`, `exec`, `prompt`, `learn`.
+        /// `issue`, `review`, `respond`, `exec`, `prompt`, `learn`, `triage`.
         task: &'static str,
         /// What it is about: `acme/web#7`, or the beginning of the prompt.
         subject: String,
@@ -196,6 +197,9 @@ pub enum Event<'a> {
     /// The end of a command of a comment. Comes last.
     #[serde(rename = "result")]
     CommandResult(Box<CommandResult<'a>>),
+    /// The end of a triage. Comes last.
+    #[serde(rename = "result")]
+    TriageResult(Box<TriageResult<'a>>),
     /// The command ended without a result. Comes last.
     Failure {
         /// The word for the exit code: `usage_error`, `forge_error`, `interrupted`, …
@@ -357,6 +361,17 @@ pub struct CommandResult<'a> {
     /// What the agent has used, where one worked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spending: Option<&'a Spending>,
+    pub folder: &'a Path,
+}
+
+/// A triage in a form for programs: `triage.json`, and the last line of `--json`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct TriageResult<'a> {
+    #[serde(flatten)]
+    pub triaged: &'a Triaged,
+    /// The address of the comment, where one was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment_url: Option<&'a str>,
     pub folder: &'a Path,
 }
 

@@ -1,5 +1,5 @@
 //! Plain data that several parts of the program speak of: a [`task`] with its limits, the [`plan`], how a
-//! run ([`outcome`]) or a review ([`reviewed`]) ended, the [`evidence`], how
+//! run ([`outcome`]) or a review ([`reviewed`]) or a triage ([`triaged`]) ended, the [`evidence`], how
 //! dependencies were installed ([`setup`]), what was [`published`], the rows
 //! of a [`campaign`], several [`attempts`] side by side, and the [`events`] of `--json`.
 
@@ -15,3 +15,4 @@ pub mod published;
 pub mod reviewed;
 pub mod setup;
 pub mod task;
+pub mod triaged;

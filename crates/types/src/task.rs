@@ -26,6 +26,7 @@ pub enum TaskKind {
     Exec(ExecRequest),
     Prompt(PromptRequest),
     Learn(LearnRequest),
+    Triage(TriageRequest),
 }
 
 /// Solve an issue and open a pull request.
@@ -128,6 +129,18 @@ pub struct LearnRequest {
     pub trigger: Option<Trigger>,
 }
 
+/// Say what a new issue is about: labels, duplicates, what is missing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TriageRequest {
+    pub repository: RepositoryId,
+    pub number: u64,
+    /// Who has to be allowed, where anybody has to: whoever runs a workflow again.
+    pub trigger: Option<Trigger>,
+    /// Once more, even if nothing has changed since.
+    #[serde(default)]
+    pub full: bool,
+}
+
 macro_rules! kinds {
     ($($kind:ident($request:ident)),*) => {
         $(impl From<$request> for TaskKind {
@@ -145,7 +158,8 @@ kinds!(
     Campaign(CampaignRequest),
     Exec(ExecRequest),
     Prompt(PromptRequest),
-    Learn(LearnRequest)
+    Learn(LearnRequest),
+    Triage(TriageRequest)
 );
 
 impl TaskKind {
@@ -159,6 +173,7 @@ impl TaskKind {
             TaskKind::Exec(_) => "exec",
             TaskKind::Prompt(_) => "prompt",
             TaskKind::Learn(_) => "learn",
+            TaskKind::Triage(_) => "triage",
         }
     }
 
@@ -167,7 +182,8 @@ impl TaskKind {
         match self {
             TaskKind::Issue(IssueRequest { repository, number, .. })
             | TaskKind::Review(ReviewRequest { repository, number, .. })
-            | TaskKind::Respond(CommandRequest { repository, number, .. }) => {
+            | TaskKind::Respond(CommandRequest { repository, number, .. })
+            | TaskKind::Triage(TriageRequest { repository, number, .. }) => {
                 format!("{repository}#{number}")
             }
             TaskKind::Campaign(request) => format!("{}: {}", request.campaign, request.repository),

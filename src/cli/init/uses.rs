@@ -10,6 +10,8 @@ pub enum Use {
     /// A label on an issue starts work on it, which ends in a pull request
     #[value(name = "issue-to-pr")]
     IssueToPr,
+    /// Issues get labels, and their authors are asked for what is missing
+    IssueTriage,
     /// A mention in a comment is answered or done
     Mention,
     /// A campaign over many repositories each night
@@ -37,6 +39,7 @@ impl Use {
     pub fn file(self) -> &'static str {
         match self {
             Use::IssueToPr => "issue-to-pr.yml",
+            Use::IssueTriage => "issue-triage.yml",
             Use::Mention => "mention.yml",
             Use::NightlyBatch => "nightly-batch.yml",
             Use::PrReview => "pr-review.yml",
@@ -50,6 +53,7 @@ impl Use {
     pub fn content(self) -> &'static str {
         match self {
             Use::IssueToPr => include_str!("../../../workflows/issue-to-pr.yml"),
+            Use::IssueTriage => include_str!("../../../workflows/issue-triage.yml"),
             Use::Mention => include_str!("../../../workflows/mention.yml"),
             Use::NightlyBatch => include_str!("../../../workflows/nightly-batch.yml"),
             Use::PrReview => include_str!("../../../workflows/pr-review.yml"),
@@ -81,6 +85,9 @@ impl Use {
             Use::IssueToPr => {
                 &["Make the label, and put it on an issue: gh label create patchwright"]
             }
+            Use::IssueTriage => &[
+                "Say in issue-triage.yml which labels an issue may get: `gh label list` shows those that there are",
+            ],
             Use::Mention => &["Write `@patchwright help` in a comment on an issue"],
             Use::NightlyBatch => &[
                 "Describe the campaign in campaigns/nightly.yml: `docs/campaigns.md` has the keys",

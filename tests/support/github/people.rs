@@ -275,6 +275,11 @@ impl Server {
         world.add_job(0, &sha, name, conclusion, log)
     }
 
+    /// The token gets the permission that it lacked.
+    pub(crate) fn permit(&self, permission: &'static str) {
+        self.world().tokens.get_mut(super::builder::TOKEN).unwrap().lacks.remove(permission);
+    }
+
     /// The token may not write any more, or may again: what was granted at the start of a run is gone.
     pub(crate) fn set_token_read_only(&self, read_only: bool) {
         let mut world = self.world();

@@ -23,6 +23,7 @@ mod reactions;
 mod repositories;
 mod reviews;
 mod search;
+mod search_issues;
 
 /// A request that the description knows.
 pub(crate) struct Request {

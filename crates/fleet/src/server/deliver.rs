@@ -215,6 +215,7 @@ fn at(event: &Event) -> Option<DateTime<Utc>> {
     match event {
         Event::IssueLabeled(event) => event.at,
         Event::IssueAssigned(event) => event.at,
+        Event::IssueOpened(event) => event.at,
         Event::PullRequest(event) => event.at,
         Event::Commented(event) => event.at,
         Event::Checked(event) => event.at,
@@ -260,6 +261,9 @@ async fn ended(
         }
         Reacted::Respond(responded) => (Some(responded.run.clone()), responded.cost_usd),
         Reacted::Learn(learned) => (Some(learned.run.clone()), learned.cost_usd),
+        Reacted::Triage(ended) => {
+            (Some(ended.triaged.run.clone()), ended.triaged.spending.cost_usd)
+        }
         Reacted::Ignored(why) => return Ok(DeliveryOutcome::ignored(why.as_str())),
     };
     let text = format!("{word}: {}", reacted.line());

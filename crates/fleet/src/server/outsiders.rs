@@ -8,7 +8,7 @@ use patchwright_config::Config;
 use patchwright_forge::{Forge, PullRequest, RepositoryId, Role};
 use patchwright_report as report;
 use patchwright_task::event::{Decision, EventTask};
-use patchwright_types::task::ReviewRequest;
+use patchwright_types::task::{ReviewRequest, TriageRequest};
 
 /// Why a review is not begun; `None` for one that is, and for everything that somebody asked for.
 ///
@@ -20,6 +20,9 @@ pub(super) async fn refusal(
     config: &Config,
     decision: &Decision,
 ) -> Result<Option<String>> {
+    if let Decision::Run(EventTask::Triage(triage)) = decision {
+        return triage_refusal(fleet, forge, config, triage).await;
+    }
     let Decision::Run(EventTask::Review(review)) = decision else { return Ok(None) };
     let ReviewRequest { repository, number, trigger: None, head, .. } = review else {
         return Ok(None);
@@ -41,12 +44,7 @@ pub(super) async fn refusal(
         author: &pull.author.login,
         head: &pull.head_sha,
     };
-    let caps = ReviewCaps {
-        per_pull_request: config.review.per_pull_request,
-        per_author: config.review.per_author,
-        per_day: config.review.per_day,
-    };
-    match fleet.store.begin_review(&wish, &caps).await? {
+    match fleet.store.begin_review(&wish, &caps(config)).await? {
         ReviewSlot::Free => Ok(None),
         ReviewSlot::Full { limit, is_first } => {
             if is_first && !pull.draft {
@@ -55,6 +53,38 @@ pub(super) async fn refusal(
             Ok(Some(format!("`review.{limit}` is reached for 24 hours")))
         }
     }
+}
+
+fn caps(config: &Config) -> ReviewCaps {
+    ReviewCaps {
+        per_pull_request: config.review.per_pull_request,
+        per_author: config.review.per_author,
+        per_day: config.review.per_day,
+    }
+}
+
+/// Anybody can open issues, and edit their own: triages of strangers' issues are counted as reviews are.
+async fn triage_refusal(
+    fleet: &Fleet,
+    forge: &dyn Forge,
+    config: &Config,
+    triage: &TriageRequest,
+) -> Result<Option<String>> {
+    let TriageRequest { repository, number, trigger: None, .. } = triage else { return Ok(None) };
+    let issue = forge.issue(repository, *number).await.map_err(Failure::from)?;
+    let role = forge.role(repository, &issue.author.login).await;
+    if role.is_ok_and(|role| role >= Role::Write) {
+        return Ok(None);
+    }
+    let (name, head) = (repository.to_string(), format!("triage at {}", issue.updated_at));
+    let author = &issue.author.login;
+    let wish = PaidReview { repository: &name, number: *number, author, head: &head };
+    Ok(match fleet.store.begin_review(&wish, &caps(config)).await? {
+        ReviewSlot::Free => None,
+        ReviewSlot::Full { limit, .. } => {
+            Some(format!("`review.{limit}` is reached for 24 hours, in which triages count too"))
+        }
+    })
 }
 
 /// A word on the pull request, once. Nothing depends on it.

@@ -25,6 +25,7 @@ mod graphql;
 mod history;
 mod housekeeping;
 mod http;
+mod issue_search;
 mod issues;
 mod layers;
 mod lfs;

@@ -84,9 +84,11 @@ async fn selected(
         finished.iter().map(|(number, finished)| (*number, &finished.outcome)).collect();
     let drafts = match job.subject {
         Subject::Campaign(_) => Drafts::Dropped,
-        Subject::Issue(_) | Subject::Exec(_) | Subject::Prompt(_) | Subject::Command(..) => {
-            Drafts::Published
-        }
+        Subject::Issue(_)
+        | Subject::Exec(_)
+        | Subject::Prompt(_)
+        | Subject::Command(..)
+        | Subject::Triage(_) => Drafts::Published,
     };
     let Some(Choice { mut chosen, tied, mut why }) = choose::choose(&outcomes, drafts) else {
         return Ok(attempts);

@@ -48,7 +48,7 @@ pub(super) fn wanted(run: &Run<'_>, job: &Job<'_>) -> Option<u32> {
         Subject::Issue(_) | Subject::Exec(_) | Subject::Prompt(_) | Subject::Campaign(_) => {
             run.config.mode == Mode::Execute
         }
-        Subject::Command(..) => false,
+        Subject::Command(..) | Subject::Triage(_) => false,
     };
     if is_of_one.is_some() || (begun == 0 && !may_have_several) {
         return None;

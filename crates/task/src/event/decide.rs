@@ -2,12 +2,15 @@
 //! [`super::access`], and what the repository's own configuration says of the task, later.
 
 use super::mention;
-use super::{Checked, Commented, Dispatch, Event, IssueAssigned, IssueLabeled, PullRequestChanged};
+use super::{
+    Checked, Commented, Dispatch, Event, IssueAssigned, IssueLabeled, IssueOpened,
+    PullRequestChanged,
+};
 use patchwright_config::Config;
 use patchwright_forge::{Account, PullRequest, RepositoryId, marker};
 use patchwright_types::command::Command;
 use patchwright_types::task::{
-    CommandRequest, IssueRequest, PromptRequest, ReviewRequest, Trigger,
+    CommandRequest, IssueRequest, PromptRequest, ReviewRequest, TriageRequest, Trigger,
 };
 
 /// Branches of ours begin with this, unless the operator names one.
@@ -48,6 +51,8 @@ pub struct TriggerConfig {
     pub review_labels: Option<Vec<String>>,
     pub skip_labels: Vec<String>,
     pub skip_authors: Vec<String>,
+    /// Issues that are opened or edited are triaged.
+    pub triages: bool,
 }
 
 impl TriggerConfig {
@@ -64,6 +69,7 @@ impl TriggerConfig {
             review_labels: said("review.labels").then(|| config.review.labels.clone()),
             skip_labels: config.review.skip_labels.clone(),
             skip_authors: config.review.skip_authors.clone(),
+            triages: config.triage.enabled,
         }
     }
 }
@@ -95,6 +101,7 @@ pub enum EventTask {
     Respond(CommandRequest),
     /// The workflow of the event says itself what to do.
     Prompt(PromptRequest),
+    Triage(TriageRequest),
 }
 
 /// What follows from an event.
@@ -119,6 +126,7 @@ pub fn decide(event: &Event, config: &TriggerConfig) -> Decision {
     let decided = match event {
         Event::IssueLabeled(event) => issue(event, config),
         Event::IssueAssigned(event) => assigned(event, config),
+        Event::IssueOpened(event) => opened(event, config),
         Event::PullRequest(event) => pull_request(event, config),
         Event::Commented(event) => comment(event, config),
         Event::Checked(event) => return checked(event, config).unwrap_or_else(Decision::Ignored),
@@ -169,6 +177,29 @@ fn assigned(event: &IssueAssigned, config: &TriggerConfig) -> Result<EventTask, 
             snapshot: Some(event.snapshot.clone()),
             ..by(&event.sender, event.rerun_by.as_ref())
         }),
+    }))
+}
+
+/// The author needs no access to be sorted; whoever runs the workflow again does.
+fn opened(event: &IssueOpened, config: &TriggerConfig) -> Result<EventTask, String> {
+    let IssueOpened { repository, number, action, author, .. } = event;
+    if !config.triages {
+        return Err(format!(
+            "event `issues.{action}` sets nothing off: `triage.enabled` is not set"
+        ));
+    }
+    if !event.open || event.locked {
+        let state = if event.open { "locked" } else { "closed" };
+        return Err(format!("issue #{number} is {state}"));
+    }
+    if author.is_machine() && !config.allow_bots.iter().any(|bot| author.has_login(bot)) {
+        return Err(format!("issue #{number} is by the bot `{}`", author.login));
+    }
+    Ok(EventTask::Triage(TriageRequest {
+        repository: repository.clone(),
+        number: *number,
+        trigger: needed(None, event.rerun_by.as_ref()).map(|it| Trigger { at: event.at, ..it }),
+        full: false,
     }))
 }
 

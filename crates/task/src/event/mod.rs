@@ -28,6 +28,8 @@ pub use self::decide::{
 pub enum Event {
     /// A label was put on an issue. Several labels at once are several events.
     IssueLabeled(IssueLabeled),
+    /// An issue was opened, edited or opened again.
+    IssueOpened(IssueOpened),
     /// An issue was assigned to somebody. Several people at once are several events.
     IssueAssigned(IssueAssigned),
     /// A pull request came, changed or got a label.
@@ -57,6 +59,23 @@ pub struct IssueLabeled {
     pub locked: bool,
     /// Title and body as they stood then.
     pub snapshot: IssueSnapshot,
+    pub at: Option<DateTime<Utc>>,
+}
+
+/// An issue that is new, or says something else than before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IssueOpened {
+    pub repository: RepositoryId,
+    pub number: u64,
+    /// `opened`, `edited` or `reopened`.
+    pub action: String,
+    pub author: Account,
+    /// Who opened or edited it.
+    pub sender: Account,
+    /// Who started the workflow again, when that was somebody else.
+    pub rerun_by: Option<Account>,
+    pub open: bool,
+    pub locked: bool,
     pub at: Option<DateTime<Utc>>,
 }
 
@@ -162,11 +181,13 @@ pub struct Dispatch {
 
 impl Event {
     /// Everybody who has to be allowed for this event to set something off. A review that nobody asks
-    /// for has no power, so a pull request needs nobody's, unless somebody put a label on it.
+    /// for has no power, so a pull request needs nobody's, unless somebody put a label on it. Neither does an
+    /// issue that is sorted.
     pub fn actors(&self) -> Vec<&Account> {
         let (actor, rerun_by) = match self {
             Event::IssueLabeled(event) => (Some(&event.sender), &event.rerun_by),
             Event::IssueAssigned(event) => (Some(&event.sender), &event.rerun_by),
+            Event::IssueOpened(event) => (None, &event.rerun_by),
             Event::PullRequest(event) => {
                 (event.label.is_some().then_some(&event.sender), &event.rerun_by)
             }

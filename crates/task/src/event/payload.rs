@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::pull_payload::{self, Ended, Pull, Said};
-use super::{Dispatch, Event, IssueAssigned, IssueLabeled};
+use super::{Dispatch, Event, IssueAssigned, IssueLabeled, IssueOpened};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{Account, RepositoryId};
 use patchwright_types::task::IssueSnapshot;
@@ -77,6 +77,8 @@ pub(super) struct Issue {
     state: Option<String>,
     #[serde(default)]
     locked: Option<bool>,
+    #[serde(default)]
+    user: Option<User>,
     #[serde(default)]
     updated_at: Option<DateTime<Utc>>,
     #[serde(default)]
@@ -210,9 +212,11 @@ fn issue_event(payload: Payload, repository: RepositoryId, env: &ActionEnv) -> R
         |what: &str| Failure::usage(format!("the payload of event `issues` has no `{what}`"));
     let other =
         Event::Other { name: "issues".to_owned(), action: payload.action.as_deref().map(short) };
-    let is_assigned = match payload.action.as_deref() {
-        Some("labeled") => false,
-        Some("assigned") => true,
+    let action = payload.action.clone().unwrap_or_default();
+    let is_assigned = match action.as_str() {
+        "labeled" => false,
+        "assigned" => true,
+        "opened" | "edited" | "reopened" => return opened(payload, repository, env, other),
         _ => return Ok(other),
     };
     let issue = payload.issue.ok_or_else(|| missing("issue"))?;
@@ -250,6 +254,32 @@ fn issue_event(payload: Payload, repository: RepositoryId, env: &ActionEnv) -> R
         locked: issue.locked.unwrap_or(false),
         snapshot,
         at,
+    }))
+}
+
+/// An issue that is new, or says something else than before; `other` when it is none.
+fn opened(
+    payload: Payload,
+    repository: RepositoryId,
+    env: &ActionEnv,
+    other: Event,
+) -> Result<Event> {
+    let issue = payload
+        .issue
+        .ok_or_else(|| Failure::usage("the payload of event `issues` has no `issue`"))?;
+    if issue.pull_request.is_some() {
+        return Ok(other);
+    }
+    Ok(Event::IssueOpened(IssueOpened {
+        repository,
+        number: issue.number,
+        action: short(payload.action.as_deref().unwrap_or_default()),
+        author: account(issue.user),
+        sender: account(payload.sender),
+        rerun_by: rerun_by(env),
+        open: issue.state.as_deref() == Some("open"),
+        locked: issue.locked.unwrap_or(false),
+        at: issue.updated_at,
     }))
 }
 

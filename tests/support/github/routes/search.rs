@@ -18,6 +18,10 @@ pub(super) fn answer(world: &World, request: &Request, what: &str) -> Option<Ans
     }
     let items = match what {
         "repositories" => repositories(world, request, &query),
+        "issues" => match super::search_issues::found(world, request, &query) {
+            Ok(items) => items,
+            Err(answer) => return Some(answer),
+        },
         "code" => match code(world, request, &query) {
             Ok(items) => items,
             Err(answer) => return Some(answer),
@@ -41,6 +45,9 @@ fn page(request: &Request, mut items: Vec<Value>) -> Answer {
     if answer.status == 200 {
         answer.body =
             json!({"total_count": total, "incomplete_results": false, "items": answer.body});
+        if request.segments.last().is_some_and(|what| what == "issues") {
+            answer.body["search_type"] = json!("lexical");
+        }
     }
     answer
 }
@@ -91,7 +98,7 @@ fn code_item(world: &World, request: &Request, repository: &Repository, path: &s
     })
 }
 
-fn invalid(code: &str, text: Option<&str>) -> Answer {
+pub(super) fn invalid(code: &str, text: Option<&str>) -> Answer {
     let mut error = json!({"field": "q", "code": code});
     if let Some(text) = text {
         error["message"] = json!(text);
@@ -100,9 +107,11 @@ fn invalid(code: &str, text: Option<&str>) -> Answer {
 }
 
 /// A query: qualifiers with their values and whether they are denied, and words.
-struct Query {
-    terms: Vec<(String, String, bool)>,
-    words: Vec<String>,
+pub(super) struct Query {
+    pub(super) terms: Vec<(String, String, bool)>,
+    pub(super) words: Vec<String>,
+    /// One of the words is enough.
+    pub(super) any: bool,
 }
 
 /// What is a qualifier here; anything else with a colon is a word.
@@ -131,7 +140,8 @@ impl Query {
         if text.chars().count() > 256 {
             return Err(invalid("invalid", Some("The search is longer than 256 characters.")));
         }
-        let mut query = Query { terms: Vec::new(), words: Vec::new() };
+        let any = text.split_whitespace().any(|token| token == "OR");
+        let mut query = Query { terms: Vec::new(), words: Vec::new(), any };
         let mut operators = 0;
         for token in tokens(text) {
             if ["AND", "OR", "NOT"].contains(&token.as_str()) {
@@ -156,7 +166,7 @@ impl Query {
         Ok(query)
     }
 
-    fn values(&self, name: &str, denied: bool) -> Vec<&str> {
+    pub(super) fn values(&self, name: &str, denied: bool) -> Vec<&str> {
         let terms = self.terms.iter().filter(|term| term.0 == name && term.2 == denied);
         terms.map(|term| term.1.as_str()).collect()
     }
@@ -182,7 +192,7 @@ impl Query {
     }
 
     /// Several owners or repositories are alternatives.
-    fn owner_fits(&self, one: &Repository) -> bool {
+    pub(super) fn owner_fits(&self, one: &Repository) -> bool {
         let owner = one.owner.to_lowercase();
         let name = one.full_name().to_lowercase();
         let is = |term: &&(String, String, bool)| match term.0.as_str() {
