@@ -11,6 +11,7 @@ mod judge;
 mod learn;
 mod mcp;
 mod output;
+mod review;
 pub mod session;
 mod tag;
 mod title;
@@ -25,14 +26,13 @@ use patchwright_base::error::{Failure, Result};
 use patchwright_config::{Mode, Personality};
 use patchwright_provider::ToolDeclaration;
 use patchwright_provider::catalogue::Model;
-use patchwright_review::finding::Finding;
-use patchwright_types::evidence::CheckRun;
 
 pub use checks::{FailedCheck, baseline, check_failed};
 pub use judge::{JudgedAttempt, judge};
 pub use learn::{SaidByMaintainer, learn};
 pub use mcp::{mcp_prompt, tools_changed};
 pub use output::{output, output_ahead};
+pub use review::{QuestionedFinding, ReviewCheck, ReviewTask, review_task, second_look};
 pub use tag::{fresh_tag, tag_of};
 pub use title::{Asked, title};
 pub use triage::{TriageCandidate, TriageTask, triage_task};
@@ -372,117 +372,6 @@ pub struct CampaignTask<'a> {
 pub fn campaign_task(task: &CampaignTask<'_>) -> Result<String> {
     let CampaignTask { repository, base_branch, prompt, checks } = *task;
     render("task/campaign.md", context! { repository, base_branch, prompt, checks => list(checks) })
-}
-
-/// What the model is told about a pull request. What comes from people and from the repository is
-/// sanitised.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ReviewTask<'a> {
-    /// `owner/name`.
-    pub repository: &'a str,
-    pub number: u64,
-    /// Commits, shortened.
-    pub base: &'a str,
-    pub head: &'a str,
-    /// The commit that was reviewed before; empty when all is new.
-    pub since: &'a str,
-    pub language: &'a str,
-    /// Globs and what to look at in the files that they match.
-    pub instructions: &'a [(String, String)],
-    /// Between tags of its own, as `context::thread` makes it.
-    pub thread: &'a str,
-    /// What the commits of the pull request say; empty when they are not known.
-    pub commits: &'a str,
-    /// Threads that others began on the change, between tags of their own; empty when there are none.
-    pub threads: &'a str,
-    /// Earlier findings with their answers; empty when there are none.
-    pub earlier: &'a str,
-    pub checks: &'a [ReviewCheck<'a>],
-    /// Number of files under review, and of other changed files.
-    pub files: usize,
-    pub left_out: usize,
-    /// The files under review, a line each.
-    pub list: &'a str,
-    /// Files whose difference is in `diff`, and those whose is not.
-    pub shown: usize,
-    pub unread: usize,
-    pub diff: &'a str,
-}
-
-/// A finding that its reviewer is to look at once more.
-#[derive(Clone, Copy, Debug)]
-pub struct QuestionedFinding<'a> {
-    /// As `report_finding` has numbered it.
-    pub number: usize,
-    pub finding: &'a Finding,
-    /// In words.
-    pub place: &'a str,
-}
-
-/// What a reviewer is asked before its findings are published. `tag` is from [`tag_of`], made for the
-/// texts of the findings.
-///
-/// # Errors
-/// When the template is damaged, which is a defect.
-pub fn second_look(findings: &[QuestionedFinding<'_>], tag: &str) -> Result<String> {
-    let findings = findings.iter().map(|questioned| {
-        let QuestionedFinding { number, finding, place } = *questioned;
-        context! {
-            number,
-            place,
-            priority => finding.priority.number(),
-            confidence => finding.confidence,
-            shown => finding.shown(),
-            title => finding.title.as_str(),
-            body => finding.body.as_str(),
-            quote => finding.quote.as_str(),
-        }
-    });
-    render("task/second_look.md", context! { findings => findings.collect::<Vec<Value>>(), tag })
-}
-
-/// A check on both sides of a change, for a reviewer.
-#[derive(Clone, Copy, Debug)]
-pub struct ReviewCheck<'a> {
-    pub command: &'a str,
-    pub before: Option<&'a CheckRun>,
-    pub after: Option<&'a CheckRun>,
-}
-
-/// The task: review this pull request. `tag` is from [`tag_of`] or [`fresh_tag`], made for all texts
-/// that stand between tags here.
-pub fn review_task(task: &ReviewTask<'_>, tag: &str) -> Result<String> {
-    let went = |run: Option<&CheckRun>| match run {
-        Some(run) if run.passed() => "passed".to_owned(),
-        Some(run) if run.is_flaky() => "failed once and passed once".to_owned(),
-        Some(run) => format!("failed ({})", checks::verdict(run)),
-        None => "not run".to_owned(),
-    };
-    let checks = task.checks.iter().enumerate().map(|(at, check)| {
-        let failed = check.after.filter(|run| !run.passed());
-        context! {
-            number => at + 1,
-            command => check.command,
-            before => went(check.before),
-            after => went(check.after),
-            tail => failed.map_or("", |run| run.tail.as_str()),
-        }
-    });
-    let instructions = task
-        .instructions
-        .iter()
-        .map(|(paths, text)| context! { paths => paths.as_str(), text => text.as_str() });
-    let ReviewTask { repository, number, base, head, since, language, thread, earlier, .. } = *task;
-    let ReviewTask { files, left_out, list, shown, unread, diff, commits, threads, .. } = *task;
-    let (checks, instructions): (Vec<Value>, Vec<Value>) =
-        (checks.collect(), instructions.collect());
-    render(
-        "task/review.md",
-        context! {
-            repository, number, base, head, since, language, thread, earlier, checks, instructions,
-            files, left_out, list, shown, unread, diff, commits, threads, tag,
-        },
-    )
 }
 
 fn list(texts: &[String]) -> Value {
