@@ -352,9 +352,8 @@ impl Recording {
 /// The commit that the model worked on: of a review the head.
 fn looked_at<'a>(task: &'a Task, base: &'a str) -> &'a str {
     match &task.kind {
-        TaskKind::Review(ReviewRequest { head: Some(head), .. }) => head,
-        TaskKind::Review(_)
-        | TaskKind::Issue(_)
+        TaskKind::Review(ReviewRequest { head, .. }) => head.as_deref().unwrap_or(base),
+        TaskKind::Issue(_)
         | TaskKind::Respond(_)
         | TaskKind::Campaign(_)
         | TaskKind::Exec(_)
