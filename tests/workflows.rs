@@ -85,9 +85,9 @@ fn the_action_has_the_documented_inputs_and_outputs() {
     assert_eq!(
         names("inputs").join(" "),
         "model fallback-models attempts attempt-models attempts-at-once judge-model base-url effort instructions memory output-schema sandbox image setup setup-required setup-again \
-         verify allow-hosts setup-allow max-turns max-cost-usd max-tokens timeout title-pattern fail-on second-look \
+         verify allow-hosts setup-allow submodules sparse lfs max-turns max-cost-usd max-tokens timeout title-pattern fail-on second-look \
          mention triage triage-labels label assignee allow-users allow-bots base branch draft labels reviewers code-owners assignees milestone \
-         auto-merge check-run dry-run sign sign-off config state-dir prompt prompt-file learn post-from"
+         auto-merge check-run fork dry-run sign sign-off config state-dir prompt prompt-file learn post-from"
     );
     assert_eq!(
         names("outputs").join(" "),

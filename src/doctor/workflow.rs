@@ -157,11 +157,13 @@ fn missing(name: &str, scope: &str, without: Option<&str>) -> Finding {
     }
 }
 
-/// It follows a prompt of its author, and says nothing on issues.
+/// It follows a prompt of its author, or proposes lessons, and says nothing on issues.
 fn has_prompt(job: &Value) -> bool {
     let steps = job["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
     let is_given = |step: &Value| {
-        ["prompt", "prompt-file"].iter().any(|input| step["with"][*input].as_str().is_some())
+        ["prompt", "prompt-file", "learn"]
+            .iter()
+            .any(|input| step["with"][*input].as_str().is_some())
     };
     steps.iter().any(is_given)
 }

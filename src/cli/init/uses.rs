@@ -75,7 +75,7 @@ impl Use {
             | Use::ScheduledPrompt
             | Use::NightlyBatch
             | Use::Learn => true,
-            Use::PrReview | Use::PrReviewForks => false,
+            Use::IssueTriage | Use::PrReview | Use::PrReviewForks => false,
         }
     }
 
