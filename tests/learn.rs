@@ -33,7 +33,7 @@ fn with_proposal(github: GitHub, turns: Vec<Turn>) -> (TestWorld, u64) {
 
 /// A reply with lessons.
 fn lessons(all: &[Value]) -> Turn {
-    say(&json!({ "lessons": all }).to_string())
+    say(json!({ "lessons": all }).to_string())
 }
 
 fn lesson(text: &str, sources: &[String], wish: &str) -> Value {

@@ -54,7 +54,7 @@ fn good() -> Value {
 }
 
 fn answer(answer: &Value) -> Vec<Turn> {
-    vec![say(&answer.to_string())]
+    vec![say(answer.to_string())]
 }
 
 fn world(answered: &Value) -> TestWorld {
@@ -153,7 +153,12 @@ fn an_issue_gets_labels_and_one_comment() {
     assert_eq!(world.github.branches().len(), 1, "nothing is pushed");
     let writes = world.github.writes();
     assert_eq!(writes.len(), 2, "{writes:?}");
-    // What the model was told.
+}
+
+#[test]
+fn the_model_is_told_what_it_may_choose_from() {
+    let world = world(&good());
+    triage(&world, &[]).expect(0);
     let told = world.told();
     for part in ["Which version?", "#3 (open): Crash on an empty address", "- good first issue"] {
         assert!(told.contains(part), "{part}: {told}");

@@ -276,23 +276,12 @@ impl JobReport {
             Reacted::Respond(responded) => {
                 let CommandReport { conclusion, message, .. } = responded;
                 let values = [("conclusion", conclusion.word()), ("final-message", &message)];
-                JobReport {
-                    outputs: outputs::block(&values),
-                    summary: format!("## Patchwright\n\n{}\n", text::fence(&message, "")),
-                    conclusion,
-                    reason: Some(message.lines().next().unwrap_or_default().to_owned()),
-                    message,
-                }
+                JobReport::said(conclusion, outputs::block(&values), message)
             }
             Reacted::Learn(learned) => {
                 let LearnReport { conclusion, message, published, .. } = *learned;
-                JobReport {
-                    outputs: outputs::of_lessons(conclusion, &message, published.as_ref()),
-                    summary: format!("## Patchwright\n\n{}\n", text::fence(&message, "")),
-                    conclusion,
-                    reason: Some(message.lines().next().unwrap_or_default().to_owned()),
-                    message,
-                }
+                let outputs = outputs::of_lessons(conclusion, &message, published.as_ref());
+                JobReport::said(conclusion, outputs, message)
             }
             Reacted::Ignored(why) => JobReport {
                 conclusion: Conclusion::NothingToDo,
@@ -301,6 +290,17 @@ impl JobReport {
                 summary: String::new(),
                 message: why,
             },
+        }
+    }
+
+    /// Of a run whose message is all there is to show.
+    fn said(conclusion: Conclusion, outputs: String, message: String) -> JobReport {
+        JobReport {
+            outputs,
+            summary: format!("## Patchwright\n\n{}\n", text::fence(&message, "")),
+            conclusion,
+            reason: Some(message.lines().next().unwrap_or_default().to_owned()),
+            message,
         }
     }
 }

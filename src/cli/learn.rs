@@ -91,7 +91,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     let now = Clock::new(env)?.now();
     let since = args.since.map(|since| since.before(now)).transpose()?;
     let request = LearnRequest { repository: args.repository, since, trigger: None };
-    let learned = start(config, &args.common, request, env, ui).await?;
+    let learned = Box::pin(start(config, &args.common, request, env, ui)).await?;
     ui.data(&learned.message);
     Ok(learned.conclusion)
 }

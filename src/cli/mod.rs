@@ -178,7 +178,7 @@ pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
         Command::Batch(args) => batch::run(args, &env, ui).await,
         Command::Schedule(args) => schedule::run(args, &env, ui).await,
         Command::Serve(args) => Box::pin(serve::run(args, &env, ui)).await,
-        Command::Worker(args) => worker::run(args, &env, ui).await,
+        Command::Worker(args) => Box::pin(worker::run(args, &env, ui)).await,
         Command::Action(args) => action::run(args, &env, ui).await,
         Command::Replay(args) => replay::run(args, &env, ui).await,
         Command::Watch(args) => watch::run(args, &env, ui).await.map(|()| 0),
