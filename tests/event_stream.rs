@@ -231,6 +231,15 @@ fn a_review() -> Vec<Value> {
     lines
 }
 
+/// A new issue is sorted.
+fn a_triage() -> Vec<Value> {
+    let world = crate::triage::world(&crate::triage::good());
+    let lines = whole(&world.run(&["triage", "acme/app#7", "--json"]).expect(0), "result");
+    assert_eq!(of(&lines, "published")[0]["object"], "comment");
+    assert_eq!(lines.last().unwrap()["labels"][0]["name"], "bug");
+    lines
+}
+
 /// A question in a comment.
 fn an_answer() -> Vec<Value> {
     let world = TestWorld::new(crate::respond::with_pull(), [say("It adds.")]);
@@ -274,6 +283,7 @@ fn every_line_is_in_the_schema_and_every_kind_in_the_schema_is_printed() {
         with_agents(),
         an_issue(),
         a_review(),
+        a_triage(),
         an_answer(),
         failures(),
     ];

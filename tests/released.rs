@@ -130,6 +130,7 @@ const VALUES: &[&str] = &[
     "[{type: web_search}]",
     "[{paths: [a], text: b}]",
     "[{when: before, command: c}]",
+    "{provider: true}",
     "{m: {}}",
     "{m: {command: [a]}}",
     "{m: {description: d, command: c}}",

@@ -44,7 +44,7 @@ fn tracker() -> GitHub {
 }
 
 /// What a model answers that does its work.
-fn good() -> Value {
+pub(crate) fn good() -> Value {
     json!({
         "summary": "`host` fails for an empty string.",
         "labels": [{"name": "Bug", "reason": "It crashes."}],
@@ -57,7 +57,7 @@ fn answer(answer: &Value) -> Vec<Turn> {
     vec![say(answer.to_string())]
 }
 
-fn world(answered: &Value) -> TestWorld {
+pub(crate) fn world(answered: &Value) -> TestWorld {
     TestWorld::new(tracker(), answer(answered))
 }
 

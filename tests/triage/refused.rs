@@ -1,7 +1,9 @@
 //! Issues that are not triaged, and a forge that says no: each is said, and nothing is written.
 
 use super::{answer, good, the_comment, tracker, triage};
+use crate::resume::wait_for;
 use crate::support::github::GitHub;
+use crate::support::model::limited;
 use crate::support::world::TestWorld;
 
 fn refused(github: GitHub, code: i32, said: &str) {
@@ -31,6 +33,20 @@ fn issues_that_are_over_or_no_issues_are_left_alone() {
     let elsewhere = elsewhere.issue("acme/app", 7, "Moved", "Gone.");
     let moved = elsewhere.with_issue(|issue| issue.transferred_to = Some((id.get(), 1)));
     refused(moved, 60, "was transferred to `acme/other#1`");
+}
+
+#[test]
+fn an_issue_that_is_closed_while_the_model_reads_gets_nothing() {
+    let mut turns = vec![limited(20)];
+    turns.extend(answer(&good()));
+    let world = TestWorld::new(tracker(), turns);
+    let child = world.spawn(&["triage", "acme/app#7"]);
+    wait_for(|| !world.model.requests().is_empty());
+    world.github.change(|repository| repository.issues.get_mut(&7).unwrap().open = false);
+    let output = world.wait(child).expect(10);
+    assert!(output.stderr.contains("closed"), "{}", output.text());
+    assert_eq!(world.github.writes(), Vec::<String>::new());
+    assert_eq!(world.model.requests().len(), 2);
 }
 
 #[test]
