@@ -2,6 +2,7 @@
 //! repositories of every kind.
 #![expect(clippy::disallowed_methods, reason = "runs shells and git")]
 
+use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 
@@ -41,8 +42,11 @@ fn offered(script: &str, words: &str) -> Vec<String> {
          _patchwright patchwright \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD - 1]}}\"\n\
          printf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
     );
+    // In a file: it is longer than an argument may be.
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(ask.as_bytes()).unwrap();
     let mut bash = Command::new("bash");
-    let output = bash.args(["--noprofile", "--norc", "-c", &ask]).output().unwrap();
+    let output = bash.args(["--noprofile", "--norc"]).arg(file.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }

@@ -68,6 +68,16 @@ impl Workflow {
         types.filter_map(Value::as_array).flatten().any(|kind| kind == "labeled")
     }
 
+    /// Whether labels on issues start it: where it does not say what does, everything does.
+    fn hears_labels_of_issues(&self) -> bool {
+        let types = self.on.get("issues").and_then(|event| event.get("types"));
+        let hears = types.is_none_or(|types| match types {
+            Value::Array(types) => types.iter().any(|kind| kind == "labeled"),
+            only => only == "labeled",
+        });
+        self.has_event("issues") && hears
+    }
+
     /// The jobs that run Patchwright.
     pub(super) fn ours(&self) -> impl Iterator<Item = &Value> {
         self.jobs.values().filter(|job| runs_patchwright(job))
@@ -113,6 +123,9 @@ fn permissions(name: &str, workflow: &Workflow) -> Vec<Finding> {
     for job in workflow.ours().filter(|job| !only_reads(job)) {
         let needed = if has_prompt(job) {
             vec![("contents", None), ("pull-requests", None)]
+        } else if !workflow.hears_labels_of_issues() && gives(job, &["triage"]) {
+            // It sorts new issues; no label starts work in it.
+            vec![("issues", None)]
         } else {
             needed(workflow)
         };
@@ -159,12 +172,14 @@ fn missing(name: &str, scope: &str, without: Option<&str>) -> Finding {
 
 /// It follows a prompt of its author, or proposes lessons, and says nothing on issues.
 fn has_prompt(job: &Value) -> bool {
+    gives(job, &["prompt", "prompt-file", "learn"])
+}
+
+/// A step has one of these inputs.
+fn gives(job: &Value, inputs: &[&str]) -> bool {
     let steps = job["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let is_given = |step: &Value| {
-        ["prompt", "prompt-file", "learn"]
-            .iter()
-            .any(|input| step["with"][*input].as_str().is_some())
-    };
+    let is_given =
+        |step: &Value| inputs.iter().any(|input| step["with"][*input].as_str().is_some());
     steps.iter().any(is_given)
 }
 
@@ -186,7 +201,7 @@ fn runs_patchwright(job: &Value) -> bool {
 }
 
 fn label_condition(name: &str, workflow: &Workflow, text: &str) -> Option<Finding> {
-    if !workflow.has_event("issues") || text.contains("github.event.label.name") {
+    if !workflow.hears_labels_of_issues() || text.contains("github.event.label.name") {
         return None;
     }
     Some(Finding::note(
@@ -274,6 +289,7 @@ mod tests {
             (good.replace("    permissions: { contents: write, issues: write, pull-requests: write }\n", ""), "not spelled out"),
             (good.replace("    concurrency: { group: x, cancel-in-progress: false }\n", ""), "no `concurrency:`"),
             (good.replace("    if: github.event.label.name == 'patchwright'\n", ""), "every label"),
+            (good.replace("    if: github.event.label.name == 'patchwright'\n", "").replace("{ types: [labeled] }", "{}"), "every label"),
             (good.replace("- run: patchwright action", "- uses: patchwright/patchwright@v1"), "not pinned"),
             ("on: pull_request_target\njobs: { a: { steps: [ { run: 'git checkout ${{ github.event.pull_request.head.sha }}' } ] } }".to_owned(), "runs with secrets"),
             ("on: [".to_owned(), "not valid YAML"),
