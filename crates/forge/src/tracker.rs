@@ -26,7 +26,7 @@ pub trait Tracker: Send + Sync {
     }
 
     /// Issues of this repository that have words in common, the best first, open and closed, at most `limit`.
-    /// They are words and no query: what a search would take for an operator or a qualifier is none.
+    /// Plain words: the operators and qualifiers of the search syntax have no meaning in them.
     async fn issues_about(
         &self,
         _repository: &RepositoryId,

@@ -11,7 +11,7 @@ use super::{GitError, Oid, display_path};
 /// arguments give the same tree.
 ///
 /// # Errors
-/// When the path is none that git takes, or something that is no folder is on the way to it.
+/// When git does not allow the path, or a part of it is a file and not a folder.
 pub fn with_file(repo: &Repo, commit: Oid, path: &str, content: &[u8]) -> Result<Oid, GitError> {
     if let Some(why) = path_problem(path) {
         return Err(GitError::Unacceptable(format!("`{}` {why}", display_path(path))));

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::catalogue::Model;
-use self::item::{Item, StopReason, Usage};
+use self::item::{Content, Item, StopReason, Usage};
 use self::shared_limits::SharedLimits;
 use patchwright_base::error::{Failure, Outage, OutageCause, Service};
 
@@ -171,6 +171,21 @@ pub struct Reply {
     /// The provider's own id of the reply or request, for support tickets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+}
+
+impl Reply {
+    /// All that the model said or refused with, as one text: a structured output can come in several parts.
+    pub fn text(&self) -> String {
+        let said = self.items.iter().filter_map(|item| match item {
+            Item::Message(message) => Some(message),
+            _ => None,
+        });
+        let parts = said.flat_map(|message| &message.content).filter_map(|part| match part {
+            Content::Text { text } | Content::Refusal { text } => Some(text.as_str()),
+            Content::Image { .. } => None,
+        });
+        parts.collect()
+    }
 }
 
 /// Why there is no reply. Each kind has one right reaction, so the kinds are what callers match on.

@@ -107,14 +107,15 @@ pub(super) async fn run(command: &[String], limit: Duration, env: &Env) -> Resul
         // The rest of the bytes is of no interest, and dropping the child kills it.
         return Err(refused(format!("it did not end within {} s", limit.as_secs_f64())));
     };
+    // First: nobody reads the rest, so writing it fails and the command with it.
+    if printed.len() > MOST {
+        return Err(refused("it printed too much"));
+    }
     let status = status.map_err(|err| refused(format!("it cannot be waited for: {err}")))?;
     if !status.success() {
         let said = String::from_utf8_lossy(&said);
         let said: String = said.trim().chars().take(SAID).collect();
         return Err(refused(format!("it failed ({status}): {said}")));
-    }
-    if printed.len() > MOST {
-        return Err(refused("it printed too much"));
     }
     String::from_utf8(printed).map_err(|_| refused("it printed something else than text"))
 }

@@ -20,7 +20,7 @@ use patchwright_git::diff::{self, DiffSpec};
 use patchwright_git::{GitError, blocking};
 use patchwright_prompt::{self as prompt, JudgedAttempt};
 use patchwright_provider::catalogue::{self, Model, StructuredOutput};
-use patchwright_provider::item::{Content, Item, Role, Usage};
+use patchwright_provider::item::{Item, Role, Usage};
 use patchwright_provider::output::as_sent;
 use patchwright_provider::{OutputFormat, Progress, Provider, Reply, Request, ToolChoice};
 use patchwright_types::attempts::JudgeReport;
@@ -93,7 +93,7 @@ pub(super) async fn ask(
     match answer {
         Ok(reply) => {
             judged.usage += budget::plausible(reply.usage);
-            take(&mut judged, &said(&reply));
+            take(&mut judged, &reply.text());
         }
         Err(why) => judged.report.said = why,
     }
@@ -131,19 +131,6 @@ fn read(said: &str) -> Option<Answer> {
     let inner = said.strip_prefix("```json").or_else(|| said.strip_prefix("```"));
     let inner = inner.and_then(|inner| inner.trim_end().strip_suffix("```")).unwrap_or(said);
     serde_json::from_str(inner.trim()).ok()
-}
-
-fn said(reply: &Reply) -> String {
-    let mut out = String::new();
-    for item in &reply.items {
-        let Item::Message(message) = item else { continue };
-        for content in &message.content {
-            if let Content::Text { text } | Content::Refusal { text } = content {
-                out.push_str(text);
-            }
-        }
-    }
-    out
 }
 
 async fn answer(

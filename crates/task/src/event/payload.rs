@@ -257,7 +257,7 @@ fn issue_event(payload: Payload, repository: RepositoryId, env: &ActionEnv) -> R
     }))
 }
 
-/// An issue that is new, or says something else than before; `other` when it is none.
+/// An issue that is new or was edited; `other` when the event is about something else.
 fn opened(
     payload: Payload,
     repository: RepositoryId,

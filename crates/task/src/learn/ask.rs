@@ -16,7 +16,7 @@ use patchwright_base::text;
 use patchwright_journal::Entry;
 use patchwright_prompt::{self as prompt, SaidByMaintainer};
 use patchwright_provider::catalogue::{self, StructuredOutput};
-use patchwright_provider::item::{Content, Item, Role, Usage};
+use patchwright_provider::item::{Item, Role, Usage};
 use patchwright_provider::output::as_sent;
 use patchwright_provider::{OutputFormat, Progress, Reply, Request, ToolChoice};
 use patchwright_types::outcome::Spending;
@@ -63,7 +63,7 @@ pub(super) async fn ask(
                 .hint("raise the limit, or read less with `--since`"));
         }
         let reply = reply(run, &items, &schema, &budget, turn).await?;
-        let answer = words_of(&reply);
+        let answer = reply.text();
         match structured::read(&schema, &answer) {
             Ok(value) => {
                 let answer = serde_json::from_value(value.clone())
@@ -176,17 +176,4 @@ fn record(run: &Run<'_>, budget: &SharedBudget, entry: &Entry) -> Result<()> {
     run.journal(entry)?;
     budget.count(entry);
     Ok(())
-}
-
-fn words_of(reply: &Reply) -> String {
-    let mut out = String::new();
-    for item in &reply.items {
-        let Item::Message(message) = item else { continue };
-        for content in &message.content {
-            if let Content::Text { text } | Content::Refusal { text } = content {
-                out.push_str(text);
-            }
-        }
-    }
-    out
 }

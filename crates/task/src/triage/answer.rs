@@ -107,7 +107,8 @@ fn chosen_labels(
     for ChosenLabel { name, reason } in chosen {
         let Some((name, _)) = offer.labels.iter().find(|(offered, _)| is_same(offered, &name))
         else {
-            dropped.push(format!("the label `{}` is none of those to choose from", short(&name)));
+            dropped
+                .push(format!("the label `{}` was not among those to choose from", short(&name)));
             continue;
         };
         if labels.len() == MAX_LABELS || labels.iter().any(|it| it.name == *name) {
@@ -132,7 +133,7 @@ fn chosen_issues(
     let mut found: Vec<Duplicate> = Vec::new();
     for ChosenIssue { number, reason } in chosen {
         let Some(candidate) = offer.candidates.iter().find(|it| it.number == number) else {
-            dropped.push(format!("#{number} is none of the issues that the search had found"));
+            dropped.push(format!("issue #{number} was not among those that the search found"));
             continue;
         };
         if found.len() == MAX_DUPLICATES || found.iter().any(|it| it.number == number) {

@@ -143,7 +143,7 @@ pub(super) fn is_same(one: &Url, other: &Url) -> bool {
     one.as_str().trim_end_matches('/') == other.as_str().trim_end_matches('/')
 }
 
-/// A document; `None` where there is none.
+/// A metadata document; `None` when the server does not have it.
 async fn get<T: DeserializeOwned>(client: &reqwest::Client, at: &Url) -> Result<Option<T>, Why> {
     let host = at.host_str().unwrap_or_default();
     let answer =
