@@ -129,7 +129,7 @@ pub fn address(text: &str, parent: Option<&Url>) -> Result<Url, String> {
     if let Some((host, path)) = of_ssh(text) {
         return over_https(host, path, parent);
     }
-    let url = Url::parse(text).map_err(|_| "its address is none of the web".to_owned())?;
+    let url = Url::parse(text).map_err(|_| "its address is not a URL".to_owned())?;
     let is_as_parent = parent.is_some_and(|parent| parent.origin() == url.origin());
     if url.scheme() != "https" && !(url.scheme() == "http" && is_as_parent) {
         return Err(format!("it is reached by `{}`, not by `https`", url.scheme()));

@@ -10,7 +10,7 @@ use patchwright_base::error::{Failure, Result};
 use patchwright_config::publish::Fork;
 use patchwright_forge::{Account, ForgeError, PullRequest, Repository};
 
-/// Where to push to. A fork is made where there is none, and has the commit that the work begins with.
+/// The repository to push to. A fork is made when it does not exist yet, and is brought up to the base commit.
 ///
 /// # Errors
 /// When nothing could be pushed at the end.

@@ -78,7 +78,7 @@ impl GitHubForge {
             return Err(ForgeError::Malformed {
                 host: self.api.host(),
                 message: format!(
-                    "asked for a fork of `{}`, it told of `{}`, which is none",
+                    "asked for a fork of `{}`, it answered with `{}`, which is not a fork of it",
                     upstream.id, found.repository.full_name
                 ),
             });

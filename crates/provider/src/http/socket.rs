@@ -75,7 +75,7 @@ enum Ended {
     Old,
 }
 
-/// What is looked at in an error before it is decoded.
+/// The fields of an error event that decide how it is handled.
 #[derive(Deserialize)]
 struct ErrorEvent {
     r#type: String,
@@ -117,7 +117,7 @@ impl Sockets {
 }
 
 impl HttpProvider {
-    /// One attempt over a WebSocket; `None` where there is none, and the request has to be sent without.
+    /// One attempt over a WebSocket; `None` when no WebSocket can be used, and the request has to be sent over HTTP.
     pub(super) async fn over_socket(
         &self,
         account: &Account,

@@ -124,7 +124,7 @@ pub(super) async fn run(command: &[String], limit: Duration, env: &Env) -> Resul
 async fn bounded(stream: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(stream) = stream {
-        // What was read before an error is what there is.
+        // After a read error the bytes that were read so far are used.
         let _ = stream.take(MOST as u64 + 1).read_to_end(&mut bytes).await;
     }
     bytes
