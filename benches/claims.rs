@@ -2,7 +2,8 @@
 //! and a limit for each organisation: on a PostgreSQL with its own settings, and on SQLite.
 //! `cargo bench --bench claims`.
 //!
-//! A claim is timed as the worker sees it: everything that the database does, and the way there and back.
+//! Timed as the worker sees it: everything that the database does, and the way there and back. PostgreSQL also says
+//! how long it has planned and worked itself.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints and may fail")]
 #![allow(clippy::disallowed_methods, reason = "it starts a server")]
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
@@ -18,7 +19,8 @@ use std::time::{Duration, Instant};
 
 use patchwright_fleet::store::Store;
 use patchwright_types::campaign::{JobEnd, JobKind, Lease};
-use support::postgres::postgres_as_it_comes;
+use sqlx::{Connection, PgConnection};
+use support::postgres::postgres_that_counts;
 use support::queue::fill;
 
 const KINDS: &[JobKind] = &[JobKind::Target, JobKind::Publish, JobKind::Delivery];
@@ -31,21 +33,38 @@ const CLIENTS: usize = 16;
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
     let folder = tempfile::tempdir().unwrap();
-    measure("SQLite", &format!("sqlite:{}", folder.path().join("fleet.db").display())).await;
-    if let Some(server) = postgres_as_it_comes().await {
-        measure("PostgreSQL", &server.database().await).await;
+    let url = format!("sqlite:{}", folder.path().join("fleet.db").display());
+    measure("SQLite", &url, None).await;
+    if let Some(server) = postgres_that_counts().await {
+        let url = server.database().await;
+        let mut counter = PgConnection::connect(&url).await.unwrap();
+        sqlx::raw_sql("CREATE EXTENSION pg_stat_statements").execute(&mut counter).await.unwrap();
+        measure("PostgreSQL", &url, Some(counter)).await;
     }
 }
 
-async fn measure(name: &str, url: &str) {
+/// Milliseconds that the server has planned and worked, by its own count.
+async fn server_time(counter: Option<&mut PgConnection>) -> Option<f64> {
+    let select = "SELECT SUM(total_plan_time + total_exec_time) FROM pg_stat_statements";
+    sqlx::query_scalar(select).fetch_one(counter?).await.unwrap()
+}
+
+async fn measure(name: &str, url: &str, mut counter: Option<PgConnection>) {
     Store::open(url).await.unwrap().close().await;
     fill(url).await;
     let store = Store::open(url).await.unwrap();
     let (mut claims, mut renewals, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+    let mut leases = Vec::new();
+    let before = server_time(counter.as_mut()).await;
     for _ in 0..ALONE {
-        let lease = timed(&mut claims, claim(&store, "alone")).await;
-        timed(&mut renewals, async { store.renew(&lease).await.unwrap() }).await;
-        timed(&mut ends, async { store.end_job(&lease, &JobEnd::Done).await.unwrap() }).await;
+        leases.push(timed(&mut claims, claim(&store, "alone")).await);
+    }
+    if let (Some(before), Some(after)) = (before, server_time(counter.as_mut()).await) {
+        println!("{name}: {:.2} ms of database time for a claim", (after - before) / ALONE as f64);
+    }
+    for lease in &leases {
+        timed(&mut renewals, async { store.renew(lease).await.unwrap() }).await;
+        timed(&mut ends, async { store.end_job(lease, &JobEnd::Done).await.unwrap() }).await;
     }
     let begun = Instant::now();
     let clients: Vec<_> = (0..CLIENTS)

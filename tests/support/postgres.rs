@@ -48,6 +48,17 @@ pub(crate) async fn postgres_as_it_comes() -> Option<Postgres> {
     postgres_with(&[], "trust").await
 }
 
+/// The same, which also counts how long it plans and carries out each statement (`pg_stat_statements`).
+pub(crate) async fn postgres_that_counts() -> Option<Postgres> {
+    let settings = [
+        "-c",
+        "shared_preload_libraries=pg_stat_statements",
+        "-c",
+        "pg_stat_statements.track_planning=on",
+    ];
+    postgres_with(&settings, "trust").await
+}
+
 async fn postgres_with(settings: &[&str], asks: &str) -> Option<Postgres> {
     match start(settings, asks).await {
         Ok(server) => Some(server),

@@ -4,7 +4,7 @@
 
 pub(crate) const CAMPAIGNS: [&str; 3] = ["tidy-a", "tidy-b", "tidy-c"];
 
-/// Fills a database whose schema is there, in the database's own words, and lets it count its rows.
+/// Fills a database whose schema is there, in the database's own words.
 pub(crate) async fn fill(url: &str) {
     sqlx::any::install_default_drivers();
     let pool = sqlx::any::AnyPoolOptions::new().max_connections(1).connect(url).await.unwrap();
@@ -49,7 +49,10 @@ pub(crate) async fn fill(url: &str) {
          WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
          SELECT '{id}', 'acme/app-' || i FROM n UNION ALL SELECT '{id}', 'id:R_' || i FROM n"
     ));
-    statements.push("ANALYZE".to_owned());
+    if !url.starts_with("sqlite") {
+        // As its autovacuum does after a while. SQLite counts nothing by itself.
+        statements.push("ANALYZE".to_owned());
+    }
     for text in statements {
         sqlx::query(sqlx::AssertSqlSafe(text)).execute(&pool).await.unwrap();
     }

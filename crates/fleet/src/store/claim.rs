@@ -17,10 +17,10 @@
 
 mod statements;
 
-use sqlx::AssertSqlSafe;
 use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, AssertSqlSafe};
 
-use super::db::{Dialect, SharedLock, Write, get, meaningless, word};
+use super::db::{SharedLock, Write, get, meaningless, word};
 use super::outages::is_paused;
 use super::targets::set_state;
 use super::{Store, StoreResult};
@@ -128,20 +128,33 @@ impl Store {
     }
 
     async fn find(&self, kinds: &[JobKind], campaign: Option<&str>) -> StoreResult<Vec<Found>> {
-        let mut look = match self.inner.dialect {
-            Dialect::Sqlite | Dialect::Simulated => self.begin(None).await?,
-            Dialect::Postgres => self.begin(Some(FIND_BEGINS)).await?,
+        let rows = if self.inner.dialect.is_file() {
+            // A statement of SQLite sees one state without a transaction.
+            self.look(&mut *self.connection().await?, kinds, campaign).await?
+        } else {
+            let mut look = self.begin(Some(FIND_BEGINS)).await?;
+            let rows = self.look(&mut look, kinds, campaign).await?;
+            look.commit().await?;
+            rows
         };
-        let row = sqlx::query(self.inner.dialect.now()).fetch_one(&mut *look).await?;
+        rows.iter().map(found_of).collect()
+    }
+
+    async fn look(
+        &self,
+        db: &mut AnyConnection,
+        kinds: &[JobKind],
+        campaign: Option<&str>,
+    ) -> StoreResult<Vec<AnyRow>> {
+        let row = sqlx::query(self.inner.dialect.now()).fetch_one(&mut *db).await?;
         let now: Millis = get(&row, "now")?;
-        let query = sqlx::query(AssertSqlSafe(find(kinds, campaign.is_some()))).bind(now);
+        let select = find(kinds, campaign.is_some(), self.inner.dialect);
+        let query = sqlx::query(AssertSqlSafe(select)).bind(now);
         let query = match campaign {
             Some(campaign) => query.bind(campaign),
             None => query,
         };
-        let rows = query.fetch_all(&mut *look).await?;
-        look.commit().await?;
-        rows.iter().map(found_of).collect()
+        Ok(query.fetch_all(db).await?)
     }
 
     async fn try_group(&self, owner: &str, found: &Found, length: Millis) -> StoreResult<Tried> {

@@ -33,6 +33,9 @@ const BETA: HeaderValue = HeaderValue::from_static("responses_websockets=2026-02
 /// A server closes a connection after an hour.
 const AGE: Duration = Duration::from_mins(50);
 
+/// A conversation that was silent for so long is over, or pays for one whole request more.
+const IDLE: Duration = Duration::from_mins(10);
+
 /// How long the upgrade may take.
 const OPENING: Duration = Duration::from_secs(20);
 
@@ -59,6 +62,7 @@ impl std::fmt::Debug for Sockets {
 struct Socket {
     stream: WebSocketStream<Upgraded>,
     opened: Instant,
+    used: Instant,
     /// The reply that the server keeps for this connection.
     last: Option<String>,
 }
@@ -110,9 +114,22 @@ impl Sockets {
         }
     }
 
-    fn take(&self, conversation: &str) -> Option<Socket> {
-        let socket = self.open.lock().remove(conversation)?;
-        (socket.opened.elapsed() < AGE).then_some(socket)
+    fn take(&self, conversation: &str, idle: Duration) -> Option<Socket> {
+        self.open.lock().remove(conversation).filter(|socket| socket.is_usable(idle))
+    }
+
+    /// Keeps a connection for the next turn. Nobody says when a conversation ends, so those of others that have
+    /// been silent are closed here: a worker has thousands of conversations.
+    fn keep(&self, conversation: &str, socket: Socket, idle: Duration) {
+        let mut open = self.open.lock();
+        open.retain(|_, socket| socket.is_usable(idle));
+        open.insert(conversation.to_owned(), socket);
+    }
+}
+
+impl Socket {
+    fn is_usable(&self, idle: Duration) -> bool {
+        self.opened.elapsed() < AGE && self.used.elapsed() < idle
     }
 }
 
@@ -131,7 +148,8 @@ impl HttpProvider {
             return None;
         }
         let request = prepared.request;
-        let mut kept = sockets.take(request.cache_key);
+        let idle = self.policy.real(IDLE);
+        let mut kept = sockets.take(request.cache_key, idle);
         // A kept connection may have been closed meanwhile, or have lost its memory: then a fresh one gets
         // everything. Only what goes wrong there counts.
         loop {
@@ -148,7 +166,8 @@ impl HttpProvider {
             match ended {
                 Ok(reply) => {
                     socket.last.clone_from(&reply.id);
-                    sockets.open.lock().insert(request.cache_key.to_owned(), socket);
+                    socket.used = Instant::now();
+                    sockets.keep(request.cache_key, socket, idle);
                     return Some(Ok(reply));
                 }
                 Err(Ended::Forgotten) if socket.last.is_some() => {
@@ -216,7 +235,8 @@ impl HttpProvider {
             .max_message_size(Some(wire::MAX_STREAM))
             .max_frame_size(Some(wire::MAX_STREAM));
         let stream = WebSocketStream::from_raw_socket(raw, Role::Client, Some(config)).await;
-        Ok(Some(Socket { stream, opened: Instant::now(), last: None }))
+        let now = Instant::now();
+        Ok(Some(Socket { stream, opened: now, used: now, last: None }))
     }
 
     /// Sends a turn and reads its answer.
