@@ -18,6 +18,7 @@ mod support {
     pub(crate) mod git_quick;
     pub(crate) mod git_repo;
     pub(crate) mod github;
+    pub(crate) mod listening;
     pub(crate) mod model;
 }
 

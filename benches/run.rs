@@ -14,6 +14,7 @@
 #[path = "../tests/support"]
 mod support {
     pub(crate) mod git_repo;
+    pub(crate) mod listening;
     pub(crate) mod model;
 }
 

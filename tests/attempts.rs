@@ -1,6 +1,8 @@
 //! Several attempts at the same work: which one is kept and why, what is stopped and not begun, what all of them may
 //! cost, and that one change is published. Judges are in a file of their own, and so are runs that are killed.
 
+#[path = "attempts/containers.rs"]
+mod containers;
 #[path = "attempts/judge.rs"]
 mod judge;
 #[path = "attempts/killed.rs"]
@@ -92,6 +94,7 @@ fn the_attempt_whose_checks_pass_is_kept() {
     let output = world.issue().expect(0);
     let result = kept(&world, &output, 2);
     assert_eq!(ends(&world), ["ended failed", "ended passed", "not_started "]);
+    assert!(output.stderr.contains(", 1 file +1 −1, "), "{}", output.text());
     assert_eq!(published(&world), FIXED);
     assert_eq!((world.model.requests().len(), world.model.unused()), (4, 0));
     assert_eq!(result["spending"]["turns"], 4);

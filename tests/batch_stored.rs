@@ -208,3 +208,28 @@ fn old_runs_and_unused_clones_are_given_back_and_nothing_else() {
     assert_eq!(sweep(state, written + day * 92, kept).unwrap(), 0);
     assert_eq!(sweep(&state.join("nowhere"), written, kept).unwrap(), 0);
 }
+
+#[test]
+fn the_attempts_of_a_run_count_as_its_own_files_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path();
+    let now = SystemTime::now();
+    let day = Duration::from_hours(24);
+    for (run, days) in [("one", 3), ("other", 2)] {
+        for (path, bytes) in [("journal.jsonl", 10), ("attempts/1/journal.jsonl", 1_000)] {
+            let path = state.join("runs").join(run).join(path);
+            fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+            fs_err::write(&path, vec![b'x'; bytes]).unwrap();
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            file.set_modified(now - day * days).unwrap();
+        }
+    }
+    let mirrors = CacheLimits { bytes: 1_500, idle: day };
+    let kept = RetentionLimits { ended: day * 30, unfinished: day * 90, bytes: 2_020, mirrors };
+    assert_eq!(sweep(state, now, kept).unwrap(), 0);
+    // A link out of the folder counts as the link that it is.
+    std::os::unix::fs::symlink("/usr", state.join("runs/one/attempts/usr")).unwrap();
+    assert_eq!(sweep(state, now, RetentionLimits { bytes: 2_100, ..kept }).unwrap(), 0);
+    assert_eq!(sweep(state, now, RetentionLimits { bytes: 2_000, ..kept }).unwrap(), 1);
+    assert!(!state.join("runs/one").exists() && state.join("runs/other").exists());
+}

@@ -1,6 +1,12 @@
 //! What maintainers corrected becomes a file of lessons: collected from GitHub, put into words by a model, proposed
 //! by one pull request, merged by a person, and read by the next run from the base branch alone.
 
+mod asked;
+mod killed;
+mod pushed;
+
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use patchwright_forge::Role;
@@ -42,6 +48,15 @@ fn lesson(text: &str, sources: &[String], wish: &str) -> Value {
 
 fn learn(world: &TestWorld, more: &[&str]) -> Output {
     world.run(&[&["learn", "acme/app"], more].concat())
+}
+
+/// The folder of the only run of `learn`; the others worked on issues.
+fn run(world: &TestWorld) -> Option<PathBuf> {
+    let is_it = |run: &PathBuf| {
+        let journal = fs_err::read_to_string(run.join("journal.jsonl")).unwrap_or_default();
+        journal.lines().next().is_some_and(|first| first.contains("\"kind\":\"learn\""))
+    };
+    world.runs().into_iter().find(is_it)
 }
 
 /// A file on a branch; empty without it.
@@ -293,14 +308,20 @@ fn a_dry_run_prints_and_writes_nothing_and_a_token_that_may_not_is_said() {
 
 #[test]
 fn an_answer_that_is_no_list_is_asked_for_once_more() {
-    let (world, pull) = with_proposal(project(), Vec::new());
+    let (mut world, pull) = with_proposal(project(), Vec::new());
+    // The run that is resumed asks its question from the beginning again.
+    world.model = world.model.allow_rewrites();
     world.github.post_comment(pull, "rita", WISH);
     world.model.add([say("I have no lessons."), lessons(&[])]);
     let learned = learn(&world, &[]).expect(10);
     assert!(learned.stdout.contains("There is no new lesson"), "{}", learned.text());
     world.model.add([say("None."), say("{\"lessons\": [{}]}")]);
-    let learned = learn(&world, &[]).expect(50);
+    let learned = learn(&world, &["--since", "2026-01-01"]).expect(50);
     assert!(learned.stderr.contains("the model's answer cannot be used"), "{}", learned.text());
+    // The same command asks anew: what came to nothing does not stand in its way.
+    world.model.add([lessons(&[])]);
+    learn(&world, &["--since", "2026-01-01"]).expect(10);
+    assert_eq!(world.model.unused(), 0);
 }
 
 /// What runs are given of the file.

@@ -122,7 +122,8 @@ fn each_protocol_is_asked_in_its_own_way_and_stdout_is_the_result() {
 fn a_result_that_does_not_fit_is_asked_for_once_more() {
     let turns = vec![say("It is calc."), say("{\"name\": \"calc\"}"), say(ANSWER)];
     let world = world("gpt-5.3-codex", &plain(), turns);
-    world.run(COMMAND).expect(0);
+    let output = world.run(COMMAND).expect(0);
+    assert!(output.stderr.contains("asking for the result as json"), "{}", output.text());
     let requests = world.model.requests();
     assert_eq!(requests.len(), 3);
     let said = String::from_utf8_lossy(&requests[2].raw).into_owned();
@@ -147,8 +148,9 @@ fn a_result_that_never_fits_is_an_error_and_no_result() {
 #[test]
 fn a_result_that_is_given_unasked_is_taken() {
     let world = world("gpt-5.3-codex", &plain(), vec![say(ANSWER)]);
-    world.run(COMMAND).expect(0);
+    let output = world.run(COMMAND).expect(0);
     assert_eq!(world.model.requests().len(), 1);
+    assert!(!output.stderr.contains("asking for the result"), "{}", output.text());
 }
 
 #[test]

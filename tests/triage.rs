@@ -141,7 +141,6 @@ fn an_issue_gets_labels_and_one_comment() {
         looking for issues like it
         preparing the sandbox
         working on it
-        asking for the result as json
         publishing
         labels: bug
         comment: GITHUB/acme/app/issues/7#issuecomment-1009

@@ -168,7 +168,8 @@ fn what_a_run_that_was_cut_short_left_is_there_for_the_next_one_on_the_same_issu
     let [restore] = &using("actions/cache/restore@")[..] else { panic!("one step restores") };
     let [save] = &using("actions/cache/save@")[..] else { panic!("one step saves") };
     let condition = save["if"].as_str().unwrap();
-    for part in ["always()", "inputs.state-dir == ''", "steps.run.outcome != 'success'"] {
+    let learns = "(steps.run.outcome != 'success' || inputs.learn == 'true')";
+    for part in ["always()", "inputs.state-dir == ''", learns] {
         assert!(condition.contains(part), "{condition}");
     }
     assert_eq!(restore["with"]["path"], save["with"]["path"]);

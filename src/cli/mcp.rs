@@ -7,7 +7,7 @@ use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_provider::http;
-use patchwright_tools::mcp::login::{self, Login};
+use patchwright_tools::mcp::login::{self, LoggedIn, Login};
 
 /// Log in at an MCP server, so that runs can use it
 #[derive(Debug, clap::Args)]
@@ -24,7 +24,8 @@ pub enum Command {
 /// Log in at a server over HTTP and keep the refresh token in its `token-file`
 ///
 /// Prints the address of a page. Whoever logs in there is sent back to a port of this machine; the token then goes
-/// into the file that `mcp.NAME.auth.token-file` names, and runs use it from there.
+/// into the file that `mcp.NAME.auth.token-file` names, and runs use it from there. Without `client-id` a client is
+/// registered first, where the authorization server lets it.
 #[derive(Debug, clap::Args)]
 pub struct LoginArgs {
     /// Name of the server in `mcp`
@@ -53,7 +54,10 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<()> {
     let client = http::client()?;
     let asked = Login { name: &args.name, server, client: &client, port: args.port };
     let show = |page: &url::Url| ui.say(&format!("open this page and log in:\n{page}"));
-    let file = login::login(&asked, env, &show).await?;
+    let LoggedIn { file, registered } = login::login(&asked, env, &show).await?;
+    if let Some(id) = registered {
+        ui.say(&format!("registered as the client `{}`", id.replace('`', "'")));
+    }
     ui.say(&format!("logged in; the refresh token is in `{}`", file.display()));
     Ok(())
 }

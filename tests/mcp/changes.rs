@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::run::{bad, exec, result, world};
+use crate::support::git_repo::git;
 use crate::support::mcp::named;
-use crate::support::model::{Turn, call, say, unauthorized};
+use crate::support::model::{ModelServer, Turn, call, say, unauthorized};
 use crate::support::world::TestWorld;
 
 fn go() -> Turn {
@@ -143,4 +144,83 @@ fn a_model_that_goes_on_for_another_has_the_new_tools_among_its_own() {
     };
     assert_ne!(own(1), own(2), "the second model has another profile");
     assert_eq!(own(2), own(3));
+}
+
+/// A world whose agents are told apart by a word of their task, with a server that gets a tool with every call of `go`.
+fn company(scripts: Vec<(&'static str, Vec<Turn>)>, files: &[(&str, &str)]) -> TestWorld {
+    let mut world = world(&named([("it", bad("grows"))]), Vec::new());
+    world.model = ModelServer::by_word(scripts).allow_rewrites();
+    let project = world.path("project");
+    fs_err::create_dir_all(project.join(".agents/agents")).unwrap();
+    for (name, text) in files {
+        fs_err::write(project.join(".agents/agents").join(name), text).unwrap();
+    }
+    git(&project, &["add", "."]);
+    git(&project, &["commit", "--quiet", "--allow-empty", "--message", "Agents"]);
+    let text = fs_err::read_to_string(world.path("config.yml")).unwrap();
+    let mut config: Value = serde_json::from_str(&text).unwrap();
+    config["tools"] = json!({"agents": 2});
+    fs_err::write(world.path("config.yml"), config.to_string()).unwrap();
+    let url = world.model.url();
+    world.set("OPENAI_BASE_URL", url)
+}
+
+/// The servers' tools that the requests about a word declare.
+fn declared_to(world: &TestWorld, word: &str) -> Vec<String> {
+    let names = |body: &Value| -> String {
+        let tools = body["tools"].as_array().unwrap().iter();
+        let names = tools.filter_map(|tool| tool["name"].as_str());
+        names.filter_map(|name| name.strip_prefix("mcp__it__")).collect::<Vec<_>>().join(" ")
+    };
+    world.model.requests_about(word).iter().map(|request| names(&request.body)).collect()
+}
+
+fn spawn(message: &str, kind: Option<&str>) -> Turn {
+    let mut args = json!({"message": message});
+    if let Some(kind) = kind {
+        args["agent_type"] = json!(kind);
+    }
+    call("spawn_agent", args)
+}
+
+fn wait(id: &str) -> Turn {
+    call("wait", json!({"ids": [id], "timeout_ms": 60_000}))
+}
+
+#[test]
+fn a_sub_agent_follows_a_server_as_the_run_does_and_no_further_than_its_kind() {
+    let narrow = "---\nname: narrow\ndescription: looks\ntools: [Read, mcp__it__go]\n---\nLook.\n";
+    let wide = "---\nname: wide\ndescription: goes\ntools: [Read, 'mcp__it__*']\n---\nGo.\n";
+    let scripts = vec![
+        ("first-part", vec![go(), call("mcp__it__more_1", json!({})), say("One.")]),
+        ("second-part", vec![go(), go(), say("Two.")]),
+        ("third-part", vec![go(), call("mcp__it__more_4", json!({})), say("Three.")]),
+        (
+            "Do it",
+            vec![
+                spawn("the first-part of it", None),
+                wait("agent-1"),
+                spawn("the second-part of it", Some("narrow")),
+                wait("agent-2"),
+                spawn("the third-part of it", Some("wide")),
+                wait("agent-3"),
+                say("Done."),
+            ],
+        ),
+    ];
+    let world = company(scripts, &[("narrow.md", narrow), ("wide.md", wide)]);
+    exec(&world, "gpt-5.3-codex").expect(0);
+    assert_eq!(declared_to(&world, "first-part"), ["go", "go more_1", "go more_1"]);
+    assert_eq!(declared_to(&world, "second-part"), ["go", "go", "go"]);
+    assert!(declared_to(&world, "third-part")[1].ends_with("more_3 more_4"));
+    let told = world.told();
+    assert!(told.contains("New: `mcp__it__more_1`."), "{told}");
+    assert!(told.contains("more_1 at step 1") && told.contains("more_4 at step 4"), "{told}");
+    // Whoever noticed it, it is in the report.
+    let report = result(&world, "report.html");
+    assert!(report.contains("changed its tools during the run: 1 new"), "{report}");
+    let journal = world.path("out/journal.jsonl").display().to_string();
+    let project = world.path("project").display().to_string();
+    let replayed = world.run(&["replay", &journal, "--repo", &project]).expect(0);
+    assert!(replayed.text().contains("same tree"), "{}", replayed.text());
 }

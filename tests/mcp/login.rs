@@ -15,11 +15,19 @@ const REFRESH: &str = "refresh-5d20c1-quiet";
 
 /// A world whose operator has configured a server, in one mode or another.
 fn configured(world: &TestWorld, server: &HttpServer, mode: &str) {
+    configured_as(world, server, mode, "a client");
+}
+
+/// The same as another client; as none when it is empty.
+fn configured_as(world: &TestWorld, server: &HttpServer, mode: &str, client: &str) {
     let at = format!("localhost:{}", server.port);
-    let auth = json!({
-        "issuer": format!("http://{at}/issuer/{mode}"), "client-id": "a client",
+    let mut auth = json!({
+        "issuer": format!("http://{at}/issuer/{mode}"),
         "token-file": world.path("token"), "scopes": ["read", "offline_access"],
     });
+    if !client.is_empty() {
+        auth["client-id"] = json!(client);
+    }
     let far = json!({"url": format!("http://{at}/mcp/{mode}"), "auth": auth});
     let allow = [format!("{at}=127.0.0.1")];
     let config = json!({"mcp": {"far": far}, "network": {"allow": allow}, "verify": ["true"]});
@@ -107,4 +115,94 @@ fn a_login_that_does_not_work_says_why_and_keeps_nothing() {
     }
     world.run(&["mcp", "login", "near", "--config", "config.yml"]).expect(2);
     world.model.replace(Vec::new());
+}
+
+fn asked(world: &TestWorld) -> Vec<Value> {
+    let asked = fs_err::read_to_string(world.path("asked")).unwrap();
+    asked.lines().map(|it| serde_json::from_str(it).unwrap()).collect()
+}
+
+fn kept(world: &TestWorld) -> Value {
+    serde_json::from_str(&fs_err::read_to_string(world.path("token")).unwrap()).unwrap()
+}
+
+#[test]
+fn a_client_is_registered_where_the_operator_has_none_and_runs_are_that_client() {
+    let turns =
+        vec![call("mcp__far__go", json!({})), call("mcp__far__go", json!({})), say("Done.")];
+    let world = world(&named([]), turns);
+    let server = HttpServer::oauth(&world.path("asked"));
+    configured_as(&world, &server, "registers", "");
+    let (code, said) = log_in(&world);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("registered as the client `made-1`"), "{said}");
+    assert!(!said.contains("quiet"), "{said}");
+    let registered = asked(&world).remove(0);
+    let back = registered["redirect_uris"][0].as_str().unwrap().to_owned();
+    assert!(back.starts_with("http://127.0.0.1:") && back.ends_with("/callback"), "{back}");
+    let expected = json!({
+        "client_name": "Patchwright", "redirect_uris": [back], "response_types": ["code"],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "token_endpoint_auth_method": "none", "scope": "read offline_access",
+    });
+    assert_eq!(registered, expected);
+    let issuer = format!("http://localhost:{}/issuer/registers", server.port);
+    let file =
+        |token: &str| json!({"issuer": issuer, "client-id": "made-1", "refresh-token": token});
+    assert_eq!(kept(&world), file(REFRESH));
+    let mode = fs_err::metadata(world.path("token")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // The client stays with the tokens that take the first one's place.
+    exec(&world, "gpt-5.3-codex").expect(0);
+    let exchanged = asked(&world).split_off(3);
+    assert_eq!(exchanged.len(), 2, "{exchanged:?}");
+    for form in &exchanged {
+        assert_eq!((&form["client_id"], &form["client_secret"]), (&json!("made-1"), &Value::Null));
+    }
+    assert_eq!(kept(&world), file(&format!("{REFRESH}-2")));
+    assert!(world.holds("refresh-5d20c1").is_empty());
+}
+
+#[test]
+fn a_token_is_not_used_as_another_client_or_elsewhere() {
+    let world = world(&named([]), Vec::new());
+    let server = HttpServer::oauth(&world.path("asked"));
+    configured_as(&world, &server, "registers", "");
+    assert_eq!(log_in(&world).0, 0);
+    let (before, file) = (asked(&world).len(), kept(&world));
+    for (mode, client, says) in [
+        ("strict", "", "by another authorization server than `issuer`"),
+        ("registers", "another", "to another client than `client-id`"),
+    ] {
+        configured_as(&world, &server, mode, client);
+        let output = exec(&world, "gpt-5.3-codex").expect(70);
+        assert!(output.stderr.contains(says), "{}", output.stderr);
+        assert!(output.stderr.contains("`patchwright mcp login far`"), "{}", output.stderr);
+    }
+    // A token that somebody put there is for a client that somebody has to name.
+    fs_err::write(world.path("token"), format!("{REFRESH}\n")).unwrap();
+    configured_as(&world, &server, "registers", "");
+    let output = exec(&world, "gpt-5.3-codex").expect(70);
+    assert!(output.stderr.contains("has no `client-id`, and there is none"), "{}", output.stderr);
+    assert_eq!(asked(&world).len(), before, "no token was sent anywhere");
+    assert_eq!(file["refresh-token"], json!(REFRESH));
+}
+
+#[test]
+fn a_client_that_cannot_be_registered_is_told_why() {
+    let world = world(&named([]), Vec::new());
+    let server = HttpServer::oauth(&world.path("asked"));
+    for (mode, says) in [
+        ("strict", "registers no clients by itself"),
+        ("registers-nobody", "registers no client (invalid_client_metadata: not you)"),
+        ("registers-secrets", "registers clients with a secret only (`client_secret_basic`)"),
+        ("registers-nameless", "registered a client without an id"),
+        ("registers-page", "did not answer as one does (HTTP 200)"),
+    ] {
+        configured_as(&world, &server, mode, "");
+        let (code, said) = log_in(&world);
+        assert_eq!(code, 1, "{mode}: {said}");
+        assert!(said.contains(says) && said.contains("hint: "), "{mode}: {said}");
+        assert!(!said.contains("open this page") && !world.path("token").exists(), "{mode}");
+    }
 }

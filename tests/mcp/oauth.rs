@@ -120,6 +120,21 @@ async fn a_client_has_tokens_by_its_own_secret_in_the_way_that_the_issuer_takes(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_place_that_a_refusal_names_comes_before_the_well_known_one() {
+    let guest = Guest::start().await;
+    let issuer = Issuer::start(guest.folder.path());
+    // The second one names a place of another host, which nobody asks.
+    for mode in ["named", "away"] {
+        let servers = named([("it", issuer.at(mode, refreshing()))]);
+        let opened = open(&guest.client, &servers).await.unwrap();
+        call(&guest.client, &opened, "mcp__it__go", json!({})).await.unwrap();
+        opened.servers.close().await;
+        let resource = issuer.server.at(&format!("/mcp/{mode}")).url.unwrap();
+        assert_eq!(issuer.asked().pop().unwrap()["resource"], json!(resource), "{mode}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_has_run_out_is_not_sent() {
     let guest = Guest::start().await;
     let issuer = Issuer::start(guest.folder.path());
@@ -159,6 +174,8 @@ async fn what_cannot_work_is_said_before_anything_is_started_and_without_a_secre
         ),
         (issuer.at("elsewhere", refreshing()), 70, "takes tokens of other authorization servers"),
         (issuer.at("other", refreshing()), 70, "says that it is another one"),
+        (issuer.at("astray", refreshing()), 70, "says that it is another one"),
+        (issuer.at("sibling", refreshing()), 70, "says that it is another one"),
         (issuer.at("liar", refreshing()), 70, "says that it is another issuer"),
         (issuer.at("foreign", refreshing()), 70, "names no token endpoint that can be used"),
         (issuer.at("huge", refreshing()), 70, "more than 65536 bytes"),
@@ -288,4 +305,36 @@ fn a_run_uses_the_operators_token_and_no_secret_is_left_anywhere() {
         assert!(!told.contains(secret) && !written.contains(secret));
         assert!(!output.text().contains(secret), "{}", output.text());
     }
+}
+
+/// Each process reads the file, has its token replaced and writes the new one; without a lock between them one would send
+/// what the other has used up, and then no token counts any more.
+#[test]
+fn two_processes_at_once_lose_no_token_that_is_replaced() {
+    let turns = vec![say("Done."), say("Done.")];
+    let world = world(&named([]), turns);
+    let server = HttpServer::oauth(&world.path("asked"));
+    let file = token_file(&world.path("."), "token", REFRESH, 0o600);
+    let at = format!("localhost:{}", server.port);
+    let auth = json!({
+        "issuer": format!("http://{at}/issuer/meets"), "client-id": "a client", "token-file": file,
+    });
+    let far = json!({"url": format!("http://{at}/mcp/meets"), "auth": auth});
+    let allow = [format!("{at}=127.0.0.1")];
+    let config = json!({"mcp": {"far": far}, "network": {"allow": allow}, "verify": ["true"]});
+    fs_err::write(world.path("config.yml"), config.to_string()).unwrap();
+    let start = |task: &str, out: &str| {
+        let args = ["exec", task, "--repo", "project", "--out", out];
+        let more = ["--config", "config.yml", "--model", "gpt-5.3-codex"];
+        world.spawn(&[args.as_slice(), &more].concat())
+    };
+    let both = [start("Do one thing", "one"), start("Do another thing", "other")];
+    for child in both {
+        world.wait(child).expect(0);
+    }
+    let asked = fs_err::read_to_string(world.path("asked")).unwrap();
+    let asked = asked.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let used: Vec<Value> = asked.map(|it| it["refresh_token"].clone()).collect();
+    assert_eq!(used, [json!(REFRESH), json!(format!("{REFRESH}-1"))]);
+    assert_eq!(fs_err::read_to_string(&file).unwrap(), format!("{REFRESH}-2\n"));
 }

@@ -2,7 +2,6 @@
 //! GitHub of the other tests: signs nothing itself, but checks what an App signs as GitHub does.
 
 use parking_lot::Mutex;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -12,6 +11,8 @@ use axum::http::{HeaderMap, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use serde_json::{Value, json};
+
+use crate::support::listening::{Listening, Port};
 
 pub(crate) const KEY: &str = include_str!("../fixtures/serve/app.pem");
 const PUBLIC: &str = include_str!("../fixtures/serve/app.pub.pem");
@@ -40,8 +41,7 @@ pub(crate) struct Seen {
 
 pub(crate) struct Front {
     pub(crate) seen: Arc<Mutex<Seen>>,
-    address: SocketAddr,
-    _runtime: tokio::runtime::Runtime,
+    listening: Listening,
 }
 
 #[derive(Clone)]
@@ -53,24 +53,18 @@ struct Behind {
 
 impl Front {
     pub(crate) fn of(api: &str) -> Front {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
         let seen = Arc::new(Mutex::new(Seen::default()));
         let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
         let behind =
             Behind { api: api.to_owned(), seen: seen.clone(), client: client.build().unwrap() };
-        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
-        let address = listener.local_addr().unwrap();
         let app = Router::new().fallback(serve).with_state(behind);
-        runtime.spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Front { seen, address, _runtime: runtime }
+        let listening =
+            Port::take().serve(async |listener| axum::serve(listener, app).await.unwrap());
+        Front { seen, listening }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.listening.address)
     }
 
     pub(crate) fn assert_no_mistakes(&self) {

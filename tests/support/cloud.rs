@@ -7,7 +7,6 @@
 //! credentials flow" and "Managed identities", GitHub's "OIDC reference".
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::sync::Arc;
 
 use axum::Router;
@@ -20,8 +19,8 @@ use chrono::{DateTime, Duration, Utc};
 use parking_lot::Mutex;
 use patchwright_base::clock::Clock;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 
+use super::listening::{Listening, Port};
 use super::sigv4::{self, Received};
 
 pub(crate) const ROLE: &str = "arn:aws:iam::123456789012:role/patchwright";
@@ -38,10 +37,8 @@ pub(crate) const STATIC_KEY: &str = "AKIASTATICEXAMPLE000";
 
 /// The running services.
 pub(crate) struct Cloud {
-    address: std::net::SocketAddr,
     shared: Arc<Shared>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    listening: Listening,
 }
 
 #[derive(Default)]
@@ -79,35 +76,20 @@ pub(crate) struct Records {
 impl Cloud {
     /// Starts them, with the root of a model server behind.
     pub(crate) fn start(model: &str) -> Cloud {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        listener.set_nonblocking(true).unwrap();
         let shared = Arc::new(Shared {
             model: model.to_owned(),
             client: patchwright_provider::http::client().unwrap(),
             public: public_key(),
             ..Shared::default()
         });
-        let (stop, stopped) = oneshot::channel::<()>();
-        let state = shared.clone();
-        let thread = std::thread::spawn(move || {
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async move {
-                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                let app = Router::new().fallback(answer).with_state(state);
-                tokio::select! {
-                    served = axum::serve(listener, app) => served.unwrap(),
-                    _ = stopped => {}
-                }
-            });
-            runtime.shutdown_background();
-        });
-        Cloud { address, shared, stop: Some(stop), thread: Some(thread) }
+        let app = Router::new().fallback(answer).with_state(shared.clone());
+        let listening =
+            Port::take().serve(async |listener| axum::serve(listener, app).await.unwrap());
+        Cloud { shared, listening }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.listening.address)
     }
 
     /// What was asked so far.
@@ -137,15 +119,6 @@ impl Cloud {
             ("ACTIONS_ID_TOKEN_REQUEST_URL", format!("{}/actions?api-version=2.0", self.url())),
             ("ACTIONS_ID_TOKEN_REQUEST_TOKEN", REQUEST_TOKEN.to_owned()),
         ]
-    }
-}
-
-impl Drop for Cloud {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

@@ -4,7 +4,6 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::collections::HashMap;
-use std::net::TcpListener;
 use std::sync::Arc;
 
 use axum::Router;
@@ -21,6 +20,8 @@ use opentelemetry_proto::tonic::metrics::v1::{Metric, metric};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use parking_lot::Mutex;
 use prost::Message;
+
+use super::listening::{Listening, Port};
 
 /// How the collector behaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,33 +49,21 @@ struct Seen {
 
 /// The server, which is gone with this.
 pub(crate) struct Collector {
-    pub(crate) port: u16,
     seen: Arc<Mutex<Seen>>,
-    runtime: Option<tokio::runtime::Runtime>,
+    listening: Listening,
 }
 
 impl Collector {
     pub(crate) fn start(manner: Manner) -> Collector {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        listener.set_nonblocking(true).unwrap();
         let seen: Arc<Mutex<Seen>> = Arc::default();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
-        let state = (manner, Arc::clone(&seen));
-        runtime.spawn(async move {
-            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-            let app = Router::new().fallback(take).with_state(state);
-            axum::serve(listener, app).await.unwrap();
-        });
-        Collector { port, seen, runtime: Some(runtime) }
+        let app = Router::new().fallback(take).with_state((manner, Arc::clone(&seen)));
+        let listening =
+            Port::take().serve(async |listener| axum::serve(listener, app).await.unwrap());
+        Collector { seen, listening }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        format!("http://{}", self.listening.address)
     }
 
     pub(crate) fn spans(&self) -> Vec<Span> {
@@ -134,14 +123,6 @@ impl Collector {
             branch(root, &spans, 0, &mut lines);
         }
         lines
-    }
-}
-
-impl Drop for Collector {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
     }
 }
 

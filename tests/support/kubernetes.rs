@@ -20,6 +20,8 @@ use axum::http::{HeaderMap, Method, Response, StatusCode, Uri};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
+use super::listening::{Listening, Port};
+
 pub(crate) const NAMESPACE: &str = "agents";
 const TOKEN: &str = "service-account-token-9c2e4f";
 
@@ -46,9 +48,7 @@ pub(crate) enum Meets {
 /// The server. Dropping it ends its pods, and fails the test on requests that were not as they should be.
 pub(crate) struct Kubernetes {
     shared: Shared,
-    address: std::net::SocketAddr,
-    stop: Option<tokio::sync::oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    listening: Listening,
     folder: tempfile::TempDir,
 }
 
@@ -88,9 +88,6 @@ impl Kubernetes {
     /// Pods get `secret` from the Secret of any name. None of `hidden` may stand in an object.
     pub(crate) fn start(secret: &[(&str, &str)], hidden: &[&str]) -> Kubernetes {
         let folder = tempfile::tempdir().unwrap();
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let address = listener.local_addr().unwrap();
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let shared = Arc::new(Mutex::new(World {
             jobs: BTreeMap::new(),
@@ -114,30 +111,21 @@ impl Kubernetes {
             hidden: hidden.iter().map(|text| (*text).to_owned()).collect(),
             folder: folder.path().to_owned(),
         }));
-        let (stop, mut stopped) = tokio::sync::oneshot::channel::<()>();
         let state = Arc::clone(&shared);
-        let thread = std::thread::spawn(move || {
-            let runtime =
-                tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-            let runtime = runtime.unwrap();
-            runtime.block_on(async move {
-                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                let app = Router::new().fallback(serve).with_state(Arc::clone(&state));
-                let kubelet = async {
-                    loop {
-                        tokio::time::sleep(Duration::from_millis(30)).await;
-                        state.lock().look_after_pods();
-                    }
-                };
-                tokio::select! {
-                    served = async { axum::serve(listener, app).await } => served.unwrap(),
-                    () = kubelet => {}
-                    _ = &mut stopped => {}
+        let listening = Port::take().serve_by(2, async move |listener| {
+            let app = Router::new().fallback(serve).with_state(Arc::clone(&state));
+            let kubelet = async {
+                loop {
+                    tokio::time::sleep(Duration::from_millis(30)).await;
+                    state.lock().look_after_pods();
                 }
-            });
-            runtime.shutdown_background();
+            };
+            tokio::select! {
+                served = async { axum::serve(listener, app).await } => served.unwrap(),
+                () = kubelet => {}
+            }
         });
-        Kubernetes { shared, address, stop: Some(stop), thread: Some(thread), folder }
+        Kubernetes { shared, listening, folder }
     }
 
     /// A kubeconfig that leads here.
@@ -147,7 +135,7 @@ impl Kubernetes {
             "apiVersion: v1\nkind: Config\ncurrent-context: test\nclusters:\n- name: test\n  cluster: {{server: \
              'http://{}'}}\nusers:\n- name: test\n  user: {{token: {TOKEN}}}\ncontexts:\n- name: test\n  context: \
              {{cluster: test, user: test, namespace: elsewhere}}\n",
-            self.address
+            self.listening.address
         );
         fs_err::write(&path, text).unwrap();
         path.display().to_string()
@@ -225,10 +213,7 @@ impl Kubernetes {
 
 impl Drop for Kubernetes {
     fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.listening.end();
         let mut world = self.shared.lock();
         for child in world.processes.values_mut() {
             let _ = child.kill();

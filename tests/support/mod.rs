@@ -18,6 +18,7 @@ pub(crate) mod guest;
 pub(crate) mod history;
 pub(crate) mod kubernetes;
 pub(crate) mod leaks;
+pub(crate) mod listening;
 pub(crate) mod mcp;
 pub mod model;
 pub(crate) mod outside;

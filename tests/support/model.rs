@@ -20,7 +20,6 @@ mod validate;
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +31,6 @@ use axum::response::Response;
 use futures_util::stream;
 use patchwright_provider::item::Wire;
 use serde_json::Value;
-use tokio::sync::oneshot;
 
 #[allow(unused_imports, reason = "each test file uses its own part")]
 pub use self::conversation::Said;
@@ -47,6 +45,7 @@ pub use self::turn::{
     refuse, say, stall, unauthorized,
 };
 use self::validate::Validator;
+use super::listening::{Listening, Port};
 
 /// A request as it arrived.
 #[derive(Clone, Debug)]
@@ -97,10 +96,8 @@ impl Recorded {
 
 /// The running server. Dropping it fails the test if a request broke a rule.
 pub struct ModelServer {
-    address: SocketAddr,
     shared: Arc<Shared>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    listening: Listening,
 }
 
 struct Shared {
@@ -161,9 +158,6 @@ impl ModelServer {
     fn serve(script: Script) -> ModelServer {
         // Not while a client with a short patience waits.
         validate::prepare();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        listener.set_nonblocking(true).unwrap();
         let shared = Arc::new(Shared {
             script: Mutex::new(script),
             is_down: false.into(),
@@ -171,24 +165,13 @@ impl ModelServer {
             requests: Mutex::default(),
             validator: Mutex::default(),
         });
-        let (stop, stopped) = oneshot::channel::<()>();
-        let state = shared.clone();
-        let thread = std::thread::spawn(move || {
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async move {
-                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                let app = Router::new().fallback(answer).with_state(state);
-                let app = app.into_make_service_with_connect_info::<Connection>();
-                let listener = Watched { listener, sockets: Sockets::default() };
-                tokio::select! {
-                    served = axum::serve(listener, app) => served.unwrap(),
-                    _ = stopped => {}
-                }
-            });
-            runtime.shutdown_background();
+        let app = Router::new().fallback(answer).with_state(shared.clone());
+        let listening = Port::take().serve(async |listener| {
+            let app = app.into_make_service_with_connect_info::<Connection>();
+            let listener = Watched { listener, sockets: Sockets::default() };
+            axum::serve(listener, app).await.unwrap();
         });
-        ModelServer { address, shared, stop: Some(stop), thread: Some(thread) }
+        ModelServer { shared, listening }
     }
 
     /// The base URL of the OpenAI wires, ending in `/v1`.
@@ -198,7 +181,7 @@ impl ModelServer {
 
     /// The base URL of the other wires, without a version.
     pub fn root(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.listening.address)
     }
 
     /// More turns, after those that are left.
@@ -233,7 +216,7 @@ impl ModelServer {
     /// Asks over a connection of its own, which is accepted after all that were opened before.
     fn is_idle(&self) -> bool {
         use std::io::{Read as _, Write as _};
-        let mut stream = std::net::TcpStream::connect(self.address).unwrap();
+        let mut stream = std::net::TcpStream::connect(self.listening.address).unwrap();
         let request = format!("GET {IDLE} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let mut text = String::new();
@@ -302,10 +285,7 @@ impl ModelServer {
 
 impl Drop for ModelServer {
     fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.listening.end();
         if std::thread::panicking() {
             return;
         }

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import sys
+import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote_plus, urlencode
@@ -12,7 +13,12 @@ tokens = {}
 codes = {}
 count = {"issued": 0, "calls": 0}
 REFRESH = "refresh-5d20c1-quiet"
+STRICT = ("strict", "meets", "registers")
 latest = {"token": REFRESH, "uses": 0}
+# Clients that registered themselves, with the only address that each comes back to.
+clients = {}
+# Processes that have read the metadata, where the first one that asks for a token waits for another.
+met = threading.Semaphore(0)
 SECRET = "client-secret-9ab3-quiet"
 
 
@@ -37,13 +43,19 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         resource, issuer = "/.well-known/oauth-protected-resource", "/.well-known/oauth-authorization-server"
-        if self.path.startswith(resource + "/mcp"):
+        if self.path.startswith((resource + "/mcp", "/metadata/")):
             mode = self.path.rsplit("/", 1)[1]
+            is_well_known = self.path.startswith(resource)
             if mode == "unsaid":
                 self.reply(404)
                 return
-            named = "http://elsewhere.test" if mode == "elsewhere" else f"{self.base()}/issuer/{mode}"
-            own = "http://other.test/mcp" if mode == "other" else f"{self.base()}/mcp/{mode}"
+            named = f"{self.base()}/issuer/{mode}"
+            # What such a server names comes before the well-known place, whose words would be refused.
+            if mode == "elsewhere" or (is_well_known and mode in ("named", "astray")):
+                named = "http://elsewhere.test"
+            own = "http://other.test/mcp" if mode in ("other", "astray") else f"{self.base()}/mcp/{mode}"
+            if mode == "sibling":
+                own = f"{self.base()}/mcp/sib"
             self.reply(200, {"resource": own, "authorization_servers": [named]})
         elif self.path.startswith(issuer + "/issuer"):
             mode = self.path.rsplit("/", 1)[1]
@@ -57,6 +69,10 @@ class Handler(BaseHTTPRequestHandler):
                 about["code_challenge_methods_supported"] = ["S256"]
             if mode == "foreign":
                 about["token_endpoint"] = "http://foreign.test/token"
+            if mode.startswith("registers"):
+                about["registration_endpoint"] = f"{self.base()}/register/{mode}"
+            if mode == "meets":
+                met.release()
             if mode == "post":
                 about["token_endpoint_auth_methods_supported"] = ["client_secret_post"]
             self.reply(200, about)
@@ -73,7 +89,8 @@ class Handler(BaseHTTPRequestHandler):
         with open(sys.argv[1], "a") as log:
             log.write(json.dumps(asked) + "\n")
         fits = asked["response_type"] == "code" and asked["code_challenge_method"] == "S256"
-        if not fits or not asked["redirect_uri"].startswith("http://127.0.0.1:"):
+        known = asked["client_id"] == "a client" or clients.get(asked["client_id"]) == asked["redirect_uri"]
+        if not fits or not known or not asked["redirect_uri"].startswith("http://127.0.0.1:"):
             self.reply(400)
             return
         given = {"state": asked["state"], "iss": f"{self.base()}/issuer/{mode}"}
@@ -95,7 +112,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         answer = {"access_token": "access-0-quiet-77e1", "token_type": "Bearer", "expires_in": 3600}
         if mode != "once":
-            answer["refresh_token"] = REFRESH
+            answer["refresh_token"] = latest["token"] = REFRESH
         self.reply(200, answer)
 
     def do_DELETE(self):
@@ -105,8 +122,28 @@ class Handler(BaseHTTPRequestHandler):
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if self.path.startswith("/token/"):
             self.token(self.path.rsplit("/", 1)[1], raw)
+        elif self.path.startswith("/register/"):
+            self.register(self.path.rsplit("/", 1)[1], raw)
         else:
             self.serve(self.path.rsplit("/", 1)[1], raw)
+
+    def register(self, mode, raw):
+        about = json.loads(raw)
+        with open(sys.argv[1], "a") as asked:
+            asked.write(json.dumps(about) + "\n")
+        if mode == "registers-nobody":
+            self.reply(400, {"error": "invalid_client_metadata", "error_description": "not\u200b you"})
+        elif mode == "registers-secrets":
+            given = {"client_id": "made-0", "client_secret": "s", "token_endpoint_auth_method": "client_secret_basic"}
+            self.reply(201, {**about, **given})
+        elif mode == "registers-nameless":
+            self.reply(201, about)
+        elif mode == "registers-page":
+            self.reply(200, b"<html>")
+        else:
+            made = f"made-{len(clients) + 1}"
+            clients[made] = about["redirect_uris"][0]
+            self.reply(201, {**about, "client_id": made})
 
     def token(self, mode, raw):
         form = {name: values[0] for name, values in parse_qs(raw.decode()).items()}
@@ -117,7 +154,8 @@ class Handler(BaseHTTPRequestHandler):
             form["by"] = "basic"
         with open(sys.argv[1], "a") as asked:
             asked.write(json.dumps(form) + "\n")
-        if form.get("client_id") != "a client" or form.get("client_secret", SECRET) != SECRET:
+        known = form.get("client_id") == "a client" or form.get("client_id") in clients
+        if not known or form.get("client_secret", SECRET) != SECRET:
             self.reply(401, {"error": "invalid_client"})
             return
         if form["grant_type"] == "authorization_code":
@@ -126,7 +164,11 @@ class Handler(BaseHTTPRequestHandler):
         if form["grant_type"] == "refresh_token" and not form.get("refresh_token", "").startswith(REFRESH):
             self.reply(400, {"error": "invalid_grant", "error_description": f"{form.get('refresh_token')} is gone"})
             return
-        if mode == "strict":
+        if mode == "meets" and latest["uses"] == 0:
+            # Until another process is about to ask for one, too.
+            met.acquire(timeout=60)
+            met.acquire(timeout=60)
+        if mode in STRICT:
             # Whoever sends one again has stolen it: then none counts any more.
             if form.get("refresh_token") != latest["token"]:
                 latest["token"] = None
@@ -146,7 +188,7 @@ class Handler(BaseHTTPRequestHandler):
         answer = {"access_token": token, "token_type": "Bearer", "expires_in": 3600}
         if mode == "short":
             answer["expires_in"] = 1
-        if mode == "strict":
+        if mode in STRICT:
             answer["refresh_token"] = latest["token"]
         if mode == "rotates":
             answer["refresh_token"] = f"{REFRESH}-2"
@@ -157,7 +199,9 @@ class Handler(BaseHTTPRequestHandler):
     def serve(self, mode, raw):
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
         if token not in tokens:
-            self.reply(401, WWW_Authenticate='Bearer realm="x"')
+            named = {"named": self.base(), "astray": self.base(), "away": "http://foreign.test"}.get(mode)
+            named = f', resource_metadata="{named}/metadata/{mode}"' if named else ""
+            self.reply(401, WWW_Authenticate=f'Bearer realm="x"{named}')
             return
         request = json.loads(raw)
         if "id" not in request:
@@ -179,7 +223,7 @@ class Handler(BaseHTTPRequestHandler):
             count["calls"] += 1
             words = f"call {count['calls']} with {token.split('-')[1]}"
             # Whoever calls once with a token has used it up.
-            if mode in ("ok", "rotates", "strict", "revoked"):
+            if mode in ("ok", "rotates", "strict", "revoked", "registers"):
                 tokens.pop(token)
             self.reply(200, {**ok, "result": {"content": [{"type": "text", "text": words}]}})
         else:

@@ -2,7 +2,6 @@
 //! it on), one of no known make, and those that are broken in the ways in which such services are.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use axum::Router;
@@ -12,58 +11,33 @@ use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Response};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
+
+use super::listening::{Listening, Port};
 
 /// Brave's subscription.
 pub(crate) const KEY: &str = "BSA-search-key-77ad02";
 
 pub(crate) struct SearchServer {
-    address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    listening: Listening,
 }
 
 impl SearchServer {
     pub(crate) fn start() -> SearchServer {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        listener.set_nonblocking(true).unwrap();
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-        let state = asked.clone();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let thread = std::thread::spawn(move || {
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async move {
-                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                let app = Router::new().fallback(answer).with_state(state);
-                tokio::select! {
-                    served = axum::serve(listener, app) => served.unwrap(),
-                    _ = stopped => {}
-                }
-            });
-            runtime.shutdown_background();
-        });
-        SearchServer { address, asked, stop: Some(stop), thread: Some(thread) }
+        let app = Router::new().fallback(answer).with_state(asked.clone());
+        let listening =
+            Port::take().serve(async |listener| axum::serve(listener, app).await.unwrap());
+        SearchServer { asked, listening }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://{}/{path}", self.address)
+        format!("http://{}/{path}", self.listening.address)
     }
 
     /// What was searched for.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().clone()
-    }
-}
-
-impl Drop for SearchServer {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

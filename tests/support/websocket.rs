@@ -5,7 +5,6 @@
 //!
 //! [`Ill`] is what it does wrong. Source of its behaviour: OpenAI's guide "WebSocket mode".
 
-use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use futures_util::{SinkExt, StreamExt};
@@ -13,10 +12,11 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
+
+use super::listening::{Listening, Port};
 
 /// What it does wrong, once each, in this order: one for each connection or message that it is about.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,10 +42,8 @@ pub(crate) enum Ill {
 }
 
 pub(crate) struct SocketServer {
-    address: SocketAddr,
     shared: Arc<Shared>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    listening: Listening,
 }
 
 struct Shared {
@@ -60,9 +58,6 @@ struct Shared {
 impl SocketServer {
     /// In front of the model server at this root.
     pub(crate) fn start(model: &str, key: &str, ills: &[Ill]) -> SocketServer {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        listener.set_nonblocking(true).unwrap();
         let shared = Arc::new(Shared {
             model: model.replace("http://", ""),
             client: patchwright_provider::http::client().unwrap(),
@@ -70,43 +65,22 @@ impl SocketServer {
             log: Mutex::default(),
             key: key.to_owned(),
         });
-        let (stop, mut stopped) = oneshot::channel::<()>();
         let state = shared.clone();
-        let thread = std::thread::spawn(move || {
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async move {
-                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                loop {
-                    tokio::select! {
-                        Ok((stream, _)) = listener.accept() => {
-                            tokio::spawn(serve(state.clone(), stream));
-                        }
-                        _ = &mut stopped => break,
-                    }
-                }
-            });
-            runtime.shutdown_background();
+        let listening = Port::take().serve(async move |listener| {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(state.clone(), stream));
+            }
         });
-        SocketServer { address, shared, stop: Some(stop), thread: Some(thread) }
+        SocketServer { shared, listening }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}/v1", self.address)
+        format!("http://{}/v1", self.listening.address)
     }
 
     /// What happened: `upgrade`, `refused 404`, `turn 3` (items that were sent), `turn 2 onto`, `request`.
     pub(crate) fn log(&self) -> Vec<String> {
         self.shared.log.lock().clone()
-    }
-}
-
-impl Drop for SocketServer {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

@@ -14,22 +14,24 @@ use patchwright_tools::registry::ToolSet;
 const MAX_NAMED: usize = 40;
 
 impl Agent<'_> {
-    /// Looks at what servers offer, where one says that it is not what it was. Only for the run's own agent: a
-    /// sub-agent has the tools that it was started with.
+    /// Looks at what servers offer, where one says that it is not what it was. A sub-agent has no more of it than its
+    /// kind has.
     pub(super) async fn declare_again(&mut self) -> Result<(), StopKind> {
-        let updates = self.spec.services.updates.clone().filter(|_| !self.is_in_crew());
-        let Some(updates) = updates else { return Ok(()) };
+        let Some(updates) = self.spec.services.updates.clone() else { return Ok(()) };
         let looked = {
             let looking = Arc::clone(&updates);
             self.bounded(async move { looking.look().await }).await?
         };
         let changes = looked.map_err(StopKind::Machine)?;
-        updates.notes().into_iter().for_each(|note| self.note(note));
+        // A sub-agent has no report; what it leaves here the run's own agent takes.
+        if !self.is_in_crew() {
+            updates.notes().into_iter().for_each(|note| self.note(note));
+        }
         if changes == self.declared {
             return Ok(());
         }
         let (model, config) = (self.spec.model, &self.spec.services.config);
-        let again = self.spec.tools.offered_again(model, config, updates.extras());
+        let again = self.spec.tools.offered_again(config, updates.extras());
         let mut tools = again.map_err(StopKind::Machine)?;
         if let Some(kinds) = &self.kinds {
             let with = tools.with_agents(model, kinds).map_err(StopKind::Machine)?;

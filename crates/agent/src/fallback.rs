@@ -57,8 +57,7 @@ impl Agent<'_> {
         let Some(why) = cause(stop).filter(|_| self.spec.fallbacks.is_left()) else {
             return Ok(false);
         };
-        let words = why.split_whitespace().collect::<Vec<_>>().join(" ");
-        let why: String = words.chars().filter(|c| !c.is_control()).take(MAX_REASON).collect();
+        let why = reason(&why);
         let from = self.spec.model.slug.clone();
         self.exchange();
         self.spec.fallbacks.tried += 1;
@@ -108,13 +107,25 @@ impl Agent<'_> {
 fn cause(stop: &StopKind) -> Option<String> {
     match stop {
         StopKind::Refused | StopKind::Filtered => Some(stop.sentence()),
-        StopKind::Provider(
-            err @ (ProviderError::RateLimited { .. }
+        StopKind::Provider(err) if is_of_provider(err) => Some(err.to_string()),
+        _ => None,
+    }
+}
+
+/// It says something about the provider or the key, so a model of another one may answer.
+pub fn is_of_provider(err: &ProviderError) -> bool {
+    matches!(
+        err,
+        ProviderError::RateLimited { .. }
             | ProviderError::Quota { .. }
             | ProviderError::Authentication { .. }
             | ProviderError::SignIn { .. }
-            | ProviderError::Unavailable { .. }),
-        ) => Some(err.to_string()),
-        _ => None,
-    }
+            | ProviderError::Unavailable { .. }
+    )
+}
+
+/// A reason on one line, cut.
+pub fn reason(why: &str) -> String {
+    let words = why.split_whitespace().collect::<Vec<_>>().join(" ");
+    words.chars().filter(|c| !c.is_control()).take(MAX_REASON).collect()
 }

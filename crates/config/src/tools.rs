@@ -114,13 +114,14 @@ pub struct McpServer {
 pub struct McpAuth {
     /// The authorization server, as it names itself.
     pub issuer: String,
-    /// Under which the client is registered there.
+    /// Under which the client is registered there; empty where `patchwright mcp login` registers one.
     pub client_id: String,
     /// `${NAME}` stands for an environment variable of Patchwright's own.
     pub client_secret: Option<String>,
     /// The same; without a refresh token the client's own credentials are used.
     pub refresh_token: Option<String>,
-    /// A file of the operator's with a refresh token, which is replaced there when the server replaces it.
+    /// A file of the operator's with a refresh token, which is replaced there when the server replaces it. A client that
+    /// was registered for it is there, too.
     pub token_file: Option<PathBuf>,
     pub scopes: Vec<String>,
 }

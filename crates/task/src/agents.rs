@@ -263,7 +263,8 @@ impl Making<'_> {
 
     fn offered(&self, model: &Model, tools: ToolSet) -> Result<ToolSet> {
         let extras = self.tools.extras();
-        tools.offered(model, &self.run.config.tools, &self.present, extras)
+        let tools = tools.offered(model, &self.run.config.tools, &self.present, extras)?;
+        Ok(tools.without(&[install::TOOL.to_owned()]))
     }
 
     fn finished(&self, name: &str, model: &Model, tools: ToolSet) -> Result<Kind> {

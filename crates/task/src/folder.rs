@@ -373,6 +373,17 @@ fn create_private(path: &Path) -> Result<()> {
         .map_err(|err| unwritable(path, err))
 }
 
+/// A file's name for what is known of a task's work.
+pub(super) fn name_of(task: &Task) -> String {
+    key(task, None)
+}
+
+/// As [`write_atomically`], in a folder that is made where it is absent, for the user alone.
+pub(super) fn write_privately(path: &Path, content: &[u8]) -> Result<()> {
+    create_private(path.parent().unwrap_or_else(|| Path::new(".")))?;
+    write_atomically(path, content)
+}
+
 /// Writes beside the target and renames, so that a crash leaves the old file or the new one.
 pub fn write_atomically(path: &Path, content: &[u8]) -> Result<()> {
     use std::io::Write;

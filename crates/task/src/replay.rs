@@ -1,6 +1,7 @@
 //! A run again, offline: the recorded model replies, real tools in a fresh sandbox, and the tree that
 //! comes out compared with the recorded one.
 
+mod harness;
 mod lanes;
 
 use std::path::Path;
@@ -13,7 +14,7 @@ use super::workspace::{Additions, Workspace};
 use super::{equip, fallbacks, recorded_tools};
 use crate::world::World;
 use patchwright_agent::fallback::{Fallbacks, ModelSetup};
-use patchwright_agent::{Agent, AgentSpec, Happening, StopKind, Stopped, history};
+use patchwright_agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
@@ -22,7 +23,6 @@ use patchwright_config::{Config, SandboxChoice};
 use patchwright_git::clone::{Repo, fetch, mirror};
 use patchwright_git::{Oid, blocking};
 use patchwright_journal::{self as journal, Entry, Journal, Line};
-use patchwright_prompt as prompt;
 use patchwright_provider::Provider;
 use patchwright_provider::item::Item;
 use patchwright_provider::scripted::{Recorded, ScriptedProvider};
@@ -203,7 +203,7 @@ async fn converse(
         cancel: CancellationToken::new(),
         progress: &progress,
         services: &services,
-        expects_change: was_asked_for_change(&recording.lines),
+        expects_change: harness::was_asked_for_change(&recording.lines),
         fallbacks,
     })
     .with_agents(company);
@@ -295,6 +295,9 @@ impl Recording {
         let Some(Entry::RunStarted { run, config, task, .. }) = started else {
             return Err(unusable("it has no beginning"));
         };
+        if let TaskKind::Learn(_) = task.kind {
+            return Err(harness::without_tools(path));
+        }
         let opened = find(&|entry| matches!(entry, Entry::WorkspaceOpened { .. }));
         let Some(Entry::WorkspaceOpened { base, branch, image, repository, env, paths, is_set_up }) =
             opened
@@ -335,7 +338,7 @@ impl Recording {
             opening: items.clone(),
             requests: lines.iter().flat_map(|line| line.entry.requests()).collect(),
             with_agents,
-            rounds: rounds(&lines),
+            rounds: harness::rounds(&lines),
             tree: tree.clone(),
             lines,
         })
@@ -360,33 +363,6 @@ fn looked_at<'a>(task: &'a Task, base: &'a str) -> &'a str {
         | TaskKind::Prompt(_)
         | TaskKind::Triage(_) => base,
     }
-}
-
-/// The model had ended without a change, and was told so.
-fn was_asked_for_change(lines: &[Line]) -> bool {
-    let Ok(unchanged) = prompt::text("task/unchanged.md") else { return false };
-    let is_it = |item: &Item| *item == history::note(unchanged);
-    lines
-        .iter()
-        .any(|line| matches!(&line.entry, Entry::Added { items } if items.iter().any(is_it)))
-}
-
-/// Items that follow checks of the loop were said by the harness; all others the agent says itself.
-fn rounds(lines: &[Line]) -> Vec<Vec<Item>> {
-    let mut rounds = Vec::new();
-    let mut is_checked = false;
-    for line in lines {
-        match &line.entry {
-            Entry::Checked { when, .. } if when == "loop" => is_checked = true,
-            Entry::Added { items } if is_checked => {
-                rounds.push(items.clone());
-                is_checked = false;
-            }
-            Entry::Note { .. } => {}
-            _ => is_checked = false,
-        }
-    }
-    rounds
 }
 
 fn lost(error: GuestError) -> Failure {

@@ -11,6 +11,7 @@ use fs_err as fs;
 use tokio_util::sync::CancellationToken;
 
 use super::folder::settled;
+use super::learn::read;
 use patchwright_base::clock::Clock;
 use patchwright_git::cache;
 use patchwright_journal as journal;
@@ -108,16 +109,25 @@ fn runs(state: &Path, now: SystemTime) -> std::io::Result<Vec<Folder>> {
         // A folder without a journal was not begun properly; its own time counts.
         let journal = path.join(journal::FILE);
         let age = age(&journal, now).or_else(|| age(&path, now)).unwrap_or_default();
-        let files = names(&path)?;
-        let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|data| data.len());
-        folders.push(Folder { bytes: bytes.sum(), path, age, is_unfinished });
+        folders.push(Folder { bytes: bytes(&path)?, path, age, is_unfinished });
     }
     Ok(folders)
 }
 
-/// Locks and pointers of work that nobody will come back to.
+/// Bytes of all files in a folder and below it: a run of several attempts has a folder for each.
+fn bytes(folder: &Path) -> std::io::Result<u64> {
+    let mut total = 0;
+    for path in names(folder)? {
+        // What links lead to is elsewhere.
+        let Ok(data) = path.symlink_metadata() else { continue };
+        total += if data.is_dir() { bytes(&path)? } else { data.len() };
+    }
+    Ok(total)
+}
+
+/// Locks and pointers of work that nobody will come back to, and what was read for lessons long ago.
 fn sweep_small(state: &Path, now: SystemTime, kept: Duration) -> std::io::Result<()> {
-    for folder in ["locks", "unfinished"] {
+    for folder in ["locks", "unfinished", read::FOLDER] {
         for path in names(&state.join(folder))? {
             if age(&path, now).is_some_and(|age| age >= kept) && is_free(&path) {
                 fs::remove_file(&path)?;

@@ -61,13 +61,13 @@ pub(super) async fn take(
     if !matches!(stopped.reason, StopKind::Finished) || stopped.needs_input().is_some() {
         return Ok(Output::NotWanted);
     }
-    phase.progress.phase("Asking for the result as JSON");
     let words = stopped.final_message.clone();
-    // A model that gave it unasked is not asked again.
-    let mut problems = match read(schema, &words) {
-        Ok(result) => return note(phase, result, words),
-        Err(_) => Vec::new(),
-    };
+    // A model that gave it unasked is not asked.
+    if let Ok(result) = read(schema, &words) {
+        return note(phase, result, words);
+    }
+    phase.progress.phase("Asking for the result as JSON");
+    let mut problems = Vec::new();
     for _ in 0..ASKED {
         let question = prompt::output(&format!("{schema:#}"), &problems)?;
         let question = vec![message(Role::User, question)];

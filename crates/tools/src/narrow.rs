@@ -2,8 +2,10 @@
 //! agent programs; what they stand for is looked up like the name of a call, so a name never gives more than
 //! the tools that there are.
 
+use std::sync::Arc;
+
 use super::alias;
-use super::registry::{ResolvedTool, ToolSet};
+use super::registry::{Kept, ResolvedTool, ToolSet};
 use patchwright_guest::tool::Power;
 
 /// Words for several tools, in other programs' agent files.
@@ -43,7 +45,9 @@ pub fn narrowed(all: &ToolSet, names: &[String]) -> (ToolSet, Vec<String>) {
         }
         kept.extend(found);
     }
-    (all.keeping(|known| kept.contains(&known.tool.as_ref())), unknown)
+    let mut tools = all.keeping(|known| kept.contains(&known.tool.as_ref()));
+    tools.taken.kept = Kept::Named(Arc::from(names));
+    (tools, unknown)
 }
 
 /// The tools that show and search files and can do nothing else.

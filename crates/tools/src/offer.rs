@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::alias::{self, ToolAlias};
 use super::dynamic::DynamicTool;
 use super::profile::{self, Profile, Setting, Shape};
-use super::registry::{Base, ResolvedTool, ToolKind, ToolSet};
+use super::registry::{Base, Kept, ResolvedTool, ToolKind, ToolSet};
 use super::requirement::{Available, Requirement};
 use super::rules::Names;
-use super::{dispatch, schema};
+use super::{dispatch, narrow, schema};
 use patchwright_base::error::Result;
 use patchwright_config::Mode;
 use patchwright_config::tools::Tools;
@@ -91,7 +91,7 @@ impl ToolSet {
         present: &Available,
         extras: Vec<Arc<dyn DynamicTool>>,
     ) -> Result<ToolSet> {
-        let base = Arc::new(Base { tools: self.clone(), present: present.clone() });
+        let base = Base { tools: self.clone(), present: present.clone(), model: model.clone() };
         let above = config.search_above.unwrap_or(SEARCH_ABOVE);
         let disabled = Names::of(&config.disabled);
         let extras = extras.into_iter().filter(|it| !disabled.has(it.name())).collect();
@@ -99,21 +99,31 @@ impl ToolSet {
         let tools = self.with_optional(model, present)?.with_extras(extras, search)?;
         let tools = tools.without(&config.disabled);
         let tools = tools.never_blind(model)?.without(&config.disabled);
-        Ok(ToolSet { base: Some(base), ..tools })
+        Ok(ToolSet { base: Some(Arc::new(base)), ..tools })
     }
 
-    /// The same with other tools that only this run has; the calls for sub-agents are to be added again.
+    /// The same with other tools that only this run has, of which no more are taken in than the set was narrowed to; the
+    /// calls for sub-agents are to be added again.
     ///
     /// # Errors
     /// As [`ToolSet::offered`].
     pub fn offered_again(
         &self,
-        model: &Model,
         config: &Tools,
         extras: Vec<Arc<dyn DynamicTool>>,
     ) -> Result<ToolSet> {
         let Some(base) = &self.base else { return Ok(self.clone()) };
-        base.tools.clone().offered(model, config, &base.present, extras)
+        if let Kept::These = self.taken.kept {
+            return Ok(self.clone());
+        }
+        let all = base.tools.clone().offered(&base.model, config, &base.present, extras)?;
+        let all = all.without(&self.taken.off);
+        let tools = match &self.taken.kept {
+            Kept::All | Kept::These => all,
+            Kept::Named(names) => narrow::narrowed(&all, names).0,
+        };
+        // A conversation with calls has to have tools; a call of one that has gone says so.
+        Ok(if tools.declarations().is_empty() { self.clone() } else { tools })
     }
 
     /// With the optional tools whose needs are met, without those that lack something.
@@ -155,6 +165,9 @@ impl ToolSet {
         if globs.is_empty() {
             return self;
         }
+        let news: Vec<String> =
+            globs.iter().filter(|glob| !self.taken.off.contains(glob)).cloned().collect();
+        self.taken.off.extend(news);
         let names = Names::of(globs);
         let why = || "it is switched off".to_owned();
         // A tool may be understood under several names.

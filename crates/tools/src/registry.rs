@@ -47,12 +47,34 @@ pub struct ToolSet {
     pub(super) notes: Vec<String>,
     /// What it was made of, to be made again with other extras.
     pub(super) base: Option<Arc<Base>>,
+    /// What was taken away of that, to be taken away again.
+    pub(super) taken: Taken,
+}
+
+/// What was taken away from the tools that were offered.
+#[derive(Clone, Default)]
+pub(super) struct Taken {
+    /// Globs of names that were switched off.
+    pub(super) off: Vec<String>,
+    pub(super) kept: Kept,
+}
+
+/// Which of the tools were kept.
+#[derive(Clone, Default)]
+pub(super) enum Kept {
+    #[default]
+    All,
+    /// Those that these names stand for.
+    Named(Arc<[String]>),
+    /// Chosen in a way that says nothing about other tools: the set stays as it is.
+    These,
 }
 
 /// The tools of a run before those were added that only this run has.
 pub(super) struct Base {
     pub(super) tools: ToolSet,
     pub(super) present: Available,
+    pub(super) model: Model,
 }
 
 /// A tool that can be called.
@@ -138,6 +160,7 @@ impl ToolSet {
             scripts: None,
             notes: Vec::new(),
             base: None,
+            taken: Taken::default(),
         })
     }
 
@@ -181,6 +204,7 @@ impl ToolSet {
     #[must_use]
     pub fn keeping(&self, keep: impl Fn(&ResolvedTool) -> bool) -> ToolSet {
         let mut tools = self.clone();
+        tools.taken.kept = Kept::These;
         // Scripts are how such a model calls tools, whichever it has.
         let is_way = |known: &ResolvedTool| self.scripts.is_some() && known.is_script();
         tools.known.retain(|known| is_way(known) || (keep(known) && !known.is_script()));

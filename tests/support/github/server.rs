@@ -22,6 +22,7 @@ use super::routes::{self, Answer, Request};
 use super::shape::Base;
 use super::world::{Token, World};
 use crate::support::git_http;
+use crate::support::listening::{Listening, Port};
 
 /// A request that arrived, and what was answered.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,9 +40,9 @@ pub(super) type Shared = Arc<Mutex<World>>;
 /// told names a private place.
 pub(crate) struct Server {
     pub(super) world: Shared,
-    address: SocketAddr,
-    stop: Option<tokio::sync::oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    listening: Listening,
+    /// The other origin, where logs are.
+    logs: Listening,
 }
 
 impl Server {
@@ -49,37 +50,24 @@ impl Server {
     pub(super) fn start(world: World) -> Server {
         let mut world = world;
         world.sync_git();
-        let (listener, address) = listen();
-        let (logs_listener, logs_address) = listen();
-        world.logs_address = Some(logs_address);
+        let (port, logs) = (Port::take(), Port::take());
+        world.logs_address = Some(logs.address);
         let git = git_http::router(world.git.clone());
         let world: Shared = Arc::new(Mutex::new(world));
         let git = git.layer(axum::middleware::from_fn_with_state(world.clone(), follow_branches));
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let shared = world.clone();
-        let thread = std::thread::spawn(move || {
-            let runtime =
-                tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-            runtime.unwrap().block_on(async move {
-                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                let logs_listener = tokio::net::TcpListener::from_std(logs_listener).unwrap();
-                let logs = Router::new().fallback(serve_log).with_state(shared.clone());
-                let api = Router::new().fallback(serve).with_state((shared.clone(), address));
-                let batch = axum::routing::post(super::lfs::batch);
-                let lfs = Router::new().route("/{owner}/{name}/info/lfs/objects/batch", batch);
-                let app = git.merge(lfs.with_state(shared.clone())).merge(api);
-                tokio::select! {
-                    result = axum::serve(listener, app) => result.unwrap(),
-                    result = axum::serve(logs_listener, logs) => result.unwrap(),
-                    _ = stopped => {}
-                }
-            });
-        });
-        Server { world, address, stop: Some(stop), thread: Some(thread) }
+        let api = Router::new().fallback(serve).with_state((world.clone(), port.address));
+        let batch = axum::routing::post(super::lfs::batch);
+        let lfs = Router::new().route("/{owner}/{name}/info/lfs/objects/batch", batch);
+        let app = git.merge(lfs.with_state(world.clone())).merge(api);
+        let log = Router::new().fallback(serve_log).with_state(world.clone());
+        let listening =
+            port.serve_by(2, async |listener| axum::serve(listener, app).await.unwrap());
+        let logs = logs.serve(async |listener| axum::serve(listener, log).await.unwrap());
+        Server { world, listening, logs }
     }
 
     pub(crate) fn server_url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.listening.address)
     }
 
     pub(crate) fn api_url(&self) -> String {
@@ -123,10 +111,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.listening.end();
+        self.logs.end();
         let violations = self.take_violations();
         let told = self.told_of_private_places();
         if !std::thread::panicking() {
@@ -134,14 +120,6 @@ impl Drop for Server {
             assert!(told.is_empty(), "everybody can read a private place:\n{}", told.join("\n"));
         }
     }
-}
-
-/// A free port of the loopback.
-fn listen() -> (std::net::TcpListener, SocketAddr) {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let address = listener.local_addr().unwrap();
-    (listener, address)
 }
 
 /// Git shows `refs/pull/N/head` as of now, before and after what it was asked.

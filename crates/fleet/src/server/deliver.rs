@@ -176,7 +176,8 @@ async fn handle(
         Ok(decision) => decision,
         Err(why) => return Ok(DeliveryOutcome::ignored(why)),
     };
-    if let Some(why) = outsiders::refusal(fleet, forge.as_ref(), &config, &decision).await? {
+    let wanted = (&decision, delivery.guid.as_str());
+    if let Some(why) = outsiders::refusal(fleet, forge.as_ref(), &config, wanted).await? {
         return Ok(DeliveryOutcome::ignored(why));
     }
     // An issue that is opened with a label gives two events within seconds; the second must not

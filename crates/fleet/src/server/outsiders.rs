@@ -10,7 +10,8 @@ use patchwright_report as report;
 use patchwright_task::event::{Decision, EventTask};
 use patchwright_types::task::{ReviewRequest, TriageRequest};
 
-/// Why a review is not begun; `None` for one that is, and for everything that somebody asked for.
+/// Why a review or a triage is not begun; `None` for one that is, and for everything that somebody asked for. `delivery`
+/// is the id of what set it off.
 ///
 /// # Errors
 /// When GitHub or the store does not answer: the job is tried again.
@@ -18,10 +19,10 @@ pub(super) async fn refusal(
     fleet: &Fleet,
     forge: &dyn Forge,
     config: &Config,
-    decision: &Decision,
+    (decision, delivery): (&Decision, &str),
 ) -> Result<Option<String>> {
     if let Decision::Run(EventTask::Triage(triage)) = decision {
-        return triage_refusal(fleet, forge, config, triage).await;
+        return triage_refusal(fleet, forge, config, (triage, delivery)).await;
     }
     let Decision::Run(EventTask::Review(review)) = decision else { return Ok(None) };
     let ReviewRequest { repository, number, trigger: None, head, .. } = review else {
@@ -64,11 +65,14 @@ fn caps(config: &Config) -> ReviewCaps {
 }
 
 /// Anybody can open issues, and edit their own: triages of strangers' issues are counted as reviews are.
+///
+/// Each delivery counts once, however often it is worked on. The time of the issue's last change would not do: labels that
+/// a triage has set before it was cut off are such a change.
 async fn triage_refusal(
     fleet: &Fleet,
     forge: &dyn Forge,
     config: &Config,
-    triage: &TriageRequest,
+    (triage, delivery): (&TriageRequest, &str),
 ) -> Result<Option<String>> {
     let TriageRequest { repository, number, trigger: None, .. } = triage else { return Ok(None) };
     let issue = forge.issue(repository, *number).await.map_err(Failure::from)?;
@@ -76,7 +80,7 @@ async fn triage_refusal(
     if role.is_ok_and(|role| role >= Role::Write) {
         return Ok(None);
     }
-    let (name, head) = (repository.to_string(), format!("triage at {}", issue.updated_at));
+    let (name, head) = (repository.to_string(), format!("triage by {delivery}"));
     let author = &issue.author.login;
     let wish = PaidReview { repository: &name, number: *number, author, head: &head };
     Ok(match fleet.store.begin_review(&wish, &caps(config)).await? {

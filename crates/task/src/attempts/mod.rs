@@ -151,7 +151,10 @@ fn words(report: &AttemptReport) -> String {
     match (end, conclusion) {
         (AttemptEnd::Ended, Some(conclusion)) => {
             let word = conclusion.word();
-            format!("{word}, checks: {checks}, {files} files +{added} −{removed}, ${cost_usd:.4}")
+            let plural = if *files == 1 { "" } else { "s" };
+            format!(
+                "{word}, checks: {checks}, {files} file{plural} +{added} −{removed}, ${cost_usd:.4}"
+            )
         }
         (end, _) => {
             let why = report.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();

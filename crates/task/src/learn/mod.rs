@@ -8,6 +8,7 @@ mod ask;
 mod collect;
 mod lessons;
 mod propose;
+pub(crate) mod read;
 mod words;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -16,6 +17,7 @@ use self::ask::Known;
 use self::collect::{Collected, Said};
 use self::lessons::Judged;
 use self::propose::Standing;
+use self::read::Fruitless;
 use crate::admit::{self, AdmittedPrompt};
 use crate::context::instructions::{self, Instructions};
 use crate::run::{Run, RunEnvironment, Start};
@@ -112,13 +114,50 @@ async fn carry_out(
         run.unless_interrupted(guarded).await?;
     }
     let now = run.world.clock.now();
-    let since = since.unwrap_or_else(|| {
-        let earliest = now - TimeDelta::days(DAYS);
-        standing.read_until.map_or(earliest, |until| until.max(earliest))
+    let Window { said, read } =
+        window(run, repository, &workspace, since, standing.read_until).await?;
+    let (base, memory) = standing.memory(&workspace).await?;
+    let (judged, spending) = think(run, repository, &workspace, &memory, &said).await?;
+    let mut found = Found { judged, read, spending, published: None };
+    if run.config.dry_run {
+        return Ok(found);
+    }
+    if !found.judged.lessons.is_empty() {
+        let published =
+            propose(run, repository, &workspace, &standing, (&base, &memory), (&mut found, now));
+        found.published = run.unless_interrupted(published).await?;
+    }
+    if found.published.is_none() {
+        Fruitless::remember(run, &said);
+    }
+    Ok(found)
+}
+
+/// What is to be learned from.
+struct Window {
+    said: Vec<Said>,
+    /// In a sentence.
+    read: String,
+}
+
+/// What was said since the operator's moment, or since the last proposal.
+///
+/// # Errors
+/// When nothing was said, or nothing that no lesson was found in before.
+async fn window(
+    run: &Run<'_>,
+    repository: &Repository,
+    workspace: &Workspace,
+    asked: Option<DateTime<Utc>>,
+    read_until: Option<DateTime<Utc>>,
+) -> Result<Window> {
+    let since = asked.unwrap_or_else(|| {
+        let earliest = run.world.clock.now() - TimeDelta::days(DAYS);
+        read_until.map_or(earliest, |until| until.max(earliest))
     });
     let ui = run.environment.ui;
     ui.say(&format!("reading what was said in `{}` since {}", repository.id, day(since)));
-    let collected = collect::collect(run, repository, &workspace, since).await?;
+    let collected = collect::collect(run, repository, workspace, since).await?;
     collected.notes.iter().for_each(|note| ui.say(&format!("note: {note}")));
     let Collected { said, pulls, .. } = collected;
     if said.is_empty() {
@@ -128,6 +167,15 @@ async fn carry_out(
             day(since)
         )));
     }
+    // Whoever says since when wants it read.
+    if let Some(known) = Fruitless::covers(run, &said).filter(|_| asked.is_none()) {
+        return Err(Failure::nothing_to_do(format!(
+            "no maintainer has said anything in `{}` since {}, when no lesson came of what was read",
+            repository.id,
+            day(known.at)
+        ))
+        .hint(format!("`--since {}` has all of it read again", day(since))));
+    }
     let read = format!(
         "Read: {} on {} since {}.",
         count(said.len(), "remark or commit of maintainers", "remarks and commits of maintainers"),
@@ -135,16 +183,7 @@ async fn carry_out(
         day(since)
     );
     ui.say(&format!("{read} Asking `{}` for lessons", run.config.model));
-    let (base, memory) = standing.memory(&workspace).await?;
-    let (judged, spending) = think(run, repository, &workspace, &memory, &said).await?;
-    let mut found = Found { judged, read, spending, published: None };
-    if found.judged.lessons.is_empty() || run.config.dry_run {
-        return Ok(found);
-    }
-    let published =
-        propose(run, repository, &workspace, &standing, (&base, &memory), (&mut found, now));
-    found.published = run.unless_interrupted(published).await?;
-    Ok(found)
+    Ok(Window { said, read })
 }
 
 async fn think(

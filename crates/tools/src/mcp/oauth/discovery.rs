@@ -1,24 +1,16 @@
-//! Where tokens are issued: what a server says of itself, compared with the issuer of the operator, and what the
-//! issuer says of its endpoints.
+//! Where tokens are issued: what the issuer of the operator says of its endpoints. [`resource`] compares it with what a
+//! server says of itself.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
 use super::grant::is_usable;
+use super::resource;
 use super::token::PATIENCE;
-use crate::mcp::text;
 
 /// Bytes of one answer.
 const MAX_ANSWER: usize = 64 << 10;
-
-/// What a server says about who may issue tokens for it.
-#[derive(Debug, Deserialize)]
-struct Resource {
-    resource: String,
-    #[serde(default)]
-    authorization_servers: Vec<String>,
-}
 
 /// What an issuer says of itself.
 #[derive(Debug, Deserialize)]
@@ -26,6 +18,7 @@ struct AuthorizationServer {
     issuer: String,
     token_endpoint: Option<String>,
     authorization_endpoint: Option<String>,
+    registration_endpoint: Option<String>,
     code_challenge_methods_supported: Option<Vec<String>>,
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
 }
@@ -46,6 +39,8 @@ pub(super) struct Endpoint {
     pub(super) resource: String,
     /// Where people log in.
     pub(super) authorization: Option<Url>,
+    /// Where clients register themselves.
+    pub(super) registration: Option<Url>,
     /// It takes proof that whoever exchanges a code has asked for it.
     pub(super) takes_s256: bool,
 }
@@ -60,12 +55,12 @@ pub(super) async fn endpoint(
     issuer: &Url,
     reach: &(dyn Fn(&Url) -> Result<(), Why> + Send + Sync),
 ) -> Result<Endpoint, Why> {
-    let resource = resource(client, server, issuer).await?;
+    let resource = resource::resource(client, server, issuer).await?;
     reach(issuer)?;
     let metadata = metadata(client, issuer).await?;
-    let named = metadata.token_endpoint.as_deref().and_then(|url| Url::parse(url).ok());
-    let url = named
-        .filter(is_usable)
+    let usable =
+        |named: Option<String>| named.and_then(|url| Url::parse(&url).ok()).filter(is_usable);
+    let url = usable(metadata.token_endpoint)
         .ok_or("the authorization server names no token endpoint that can be used")?;
     reach(&url)?;
     let methods = metadata.token_endpoint_auth_methods_supported.unwrap_or_default();
@@ -78,45 +73,14 @@ pub(super) async fn endpoint(
             ClientAuthentication::Basic
         };
     let proofs = metadata.code_challenge_methods_supported.unwrap_or_default();
-    let authorization = metadata.authorization_endpoint.and_then(|url| Url::parse(&url).ok());
     Ok(Endpoint {
         url,
         authentication,
         resource,
-        authorization: authorization.filter(is_usable),
+        authorization: usable(metadata.authorization_endpoint),
+        registration: usable(metadata.registration_endpoint),
         takes_s256: proofs.iter().any(|it| it == "S256"),
     })
-}
-
-/// What the server calls itself. One that says nothing is called by its address.
-async fn resource(client: &reqwest::Client, server: &Url, issuer: &Url) -> Result<String, Why> {
-    let path = server.path().trim_end_matches('/');
-    for path in [path, ""] {
-        let mut at = server.clone();
-        at.set_path(&format!("/.well-known/oauth-protected-resource{path}"));
-        at.set_query(None);
-        let Some(said) = get::<Resource>(client, &at).await? else { continue };
-        let names_us = Url::parse(&said.resource)
-            .is_ok_and(|it| it.origin() == server.origin() && server.path().starts_with(it.path()));
-        if !names_us {
-            return Err("the server says that it is another one than its address does".to_owned());
-        }
-        let is_named = |it: &String| Url::parse(it).is_ok_and(|it| is_same(&it, issuer));
-        if !said.authorization_servers.is_empty()
-            && !said.authorization_servers.iter().any(is_named)
-        {
-            let named: Vec<String> =
-                said.authorization_servers.iter().take(3).map(|it| text::line(it, 200)).collect();
-            return Err(format!(
-                "the server takes tokens of other authorization servers: {}",
-                named.join(", ")
-            ));
-        }
-        return Ok(said.resource);
-    }
-    let mut own = server.clone();
-    own.set_query(None);
-    Ok(own.to_string())
 }
 
 async fn metadata(client: &reqwest::Client, issuer: &Url) -> Result<AuthorizationServer, Why> {
@@ -144,7 +108,10 @@ pub(super) fn is_same(one: &Url, other: &Url) -> bool {
 }
 
 /// A metadata document; `None` when the server does not have it.
-async fn get<T: DeserializeOwned>(client: &reqwest::Client, at: &Url) -> Result<Option<T>, Why> {
+pub(super) async fn get<T: DeserializeOwned>(
+    client: &reqwest::Client,
+    at: &Url,
+) -> Result<Option<T>, Why> {
     let host = at.host_str().unwrap_or_default();
     let answer =
         client.get(at.clone()).timeout(PATIENCE).header("accept", "application/json").send().await;

@@ -13,10 +13,18 @@ use patchwright_config::tools::McpAuth;
 #[derive(Clone)]
 pub(in super::super) struct Grant {
     pub(super) issuer: Url,
-    pub(super) client_id: String,
-    pub(super) client_secret: Option<SecretString>,
+    /// `None` where it is registered at the login, and kept in the token file.
+    pub(super) client: Option<Credentials>,
     pub(super) refresh_token: RefreshToken,
     pub(super) scopes: Vec<String>,
+}
+
+/// The client that asks for tokens.
+#[derive(Clone)]
+pub(super) struct Credentials {
+    pub(super) id: String,
+    /// A public client has none.
+    pub(super) secret: Option<SecretString>,
 }
 
 /// Where the token is that is exchanged for others.
@@ -79,12 +87,17 @@ impl Grant {
                     .to_owned(),
             ));
         }
-        if auth.client_id.is_empty() {
-            let hint = "write the id under which the client is registered there".to_owned();
+        let is_registered_later =
+            client_secret.is_none() && matches!(refresh_token, RefreshToken::File(_));
+        if auth.client_id.is_empty() && !is_registered_later {
+            let hint = "write the id under which the client is registered there; only with a `token-file` and without a \
+                        secret can `patchwright mcp login` register one"
+                .to_owned();
             return Err((format!("{} is missing", key("client-id")), hint));
         }
-        let (client_id, scopes) = (auth.client_id.clone(), auth.scopes.clone());
-        Ok(Grant { issuer, client_id, client_secret, refresh_token, scopes })
+        let client = (!auth.client_id.is_empty())
+            .then(|| Credentials { id: auth.client_id.clone(), secret: client_secret });
+        Ok(Grant { issuer, client, refresh_token, scopes: auth.scopes.clone() })
     }
 }
 

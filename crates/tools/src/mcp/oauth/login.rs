@@ -18,8 +18,9 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::discovery::{self, Endpoint, Why};
-use super::grant::{Grant, is_usable};
-use super::{stored, token};
+use super::grant::{Credentials, Grant, is_usable};
+use super::stored::{self, Kept, Registered};
+use super::{registration, token};
 use crate::mcp::text;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
@@ -41,49 +42,85 @@ pub struct Login<'a> {
     pub port: u16,
 }
 
-/// Logs in, by way of the page that `show` is given, and puts the refresh token into the operator's file.
+/// Somebody who is logged in.
+pub struct LoggedIn {
+    /// Where the refresh token is.
+    pub file: PathBuf,
+    /// The id of the client that was registered for it; `None` for the operator's.
+    pub registered: Option<String>,
+}
+
+/// Logs in, by way of the page that `show` is given, and puts the refresh token into the operator's file. Registers a
+/// client where the configuration names none.
 ///
 /// # Errors
 /// For the user: what is missing in the configuration, or why there is no token.
-pub async fn login(asked: &Login<'_>, env: &Env, show: &dyn Fn(&Url)) -> Result<PathBuf> {
+pub async fn login(asked: &Login<'_>, env: &Env, show: &dyn Fn(&Url)) -> Result<LoggedIn> {
     let name = asked.name;
     let (grant, address, file) = configured(asked, env)?;
-    let failed = |why: Why| {
+    let kept = kept(asked, &grant, &address, show).await.map_err(|why| {
         Failure::machine(format!("nobody is logged in at the MCP server `{name}`"))
             .caused_by(anyhow::anyhow!("{why}"))
             .hint(format!("see whether `mcp.{name}.auth` is right, and log in again"))
-    };
-    let found = discovery::endpoint(asked.client, &address, grant.issuer(), &|_| Ok(())).await;
-    let endpoint = found.map_err(failed)?;
+    })?;
+    redact::learn(&format!("refresh token of the MCP server {name}"), &kept.token);
+    stored::keep(&file, &kept).await.map_err(|why| {
+        Failure::machine(format!("the login at the MCP server `{name}` could not be kept"))
+            .caused_by(anyhow::anyhow!("{why}"))
+            .hint(format!("make room for `mcp.{name}.auth.token-file`, and log in again"))
+    })?;
+    Ok(LoggedIn { file, registered: kept.registered.map(|it| it.id) })
+}
+
+/// What is to be kept of a login.
+async fn kept(
+    asked: &Login<'_>,
+    grant: &Grant,
+    address: &Url,
+    show: &dyn Fn(&Url),
+) -> std::result::Result<Kept, Why> {
+    let endpoint = discovery::endpoint(asked.client, address, &grant.issuer, &|_| Ok(())).await?;
+    let page = usable_page(&endpoint)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, asked.port)).await;
-    let listener = listener.map_err(|err| failed(format!("the port cannot be used: {err}")))?;
-    let local = listener.local_addr().map_err(|err| failed(err.to_string()))?;
-    let back = format!("http://127.0.0.1:{}/callback", local.port());
+    let listener = listener.map_err(|err| format!("the port cannot be used: {err}"))?;
+    let port = listener.local_addr().map_err(|err| err.to_string())?.port();
+    let back = format!("http://127.0.0.1:{port}/callback");
+    let (client, registered) = client(asked.client, grant, &endpoint, &back).await?;
     let (state, verifier) = (random(), random());
-    show(&page(&endpoint, &grant, &back, (&state, &verifier)).map_err(failed)?);
-    let code = timeout(PATIENCE, code(&listener, &state, grant.issuer())).await;
-    let code = code.unwrap_or_else(|_| Err("nobody came back from the page".to_owned()));
-    let code = code.map_err(failed)?;
+    show(&filled(page, &endpoint, &client.id, &grant.scopes, &back, (&state, &verifier)));
+    let code = timeout(PATIENCE, code(&listener, &state, &grant.issuer)).await;
+    let code = code.unwrap_or_else(|_| Err("nobody came back from the page".to_owned()))?;
     let exchanged = [
         ("grant_type", "authorization_code"),
         ("code", code.as_str()),
         ("redirect_uri", back.as_str()),
         ("code_verifier", verifier.as_str()),
     ];
-    let answer = token::exchange(asked.client, &grant, &endpoint, &exchanged).await;
-    let answer = answer.map_err(failed)?;
+    let answer = token::exchange(asked.client, &client, &endpoint, &exchanged).await?;
     if let Some(error) = answer.error.filter(|_| answer.access_token.is_none()) {
         let error = text::line(&error, 60);
-        return Err(failed(format!("the authorization server issues no token ({error})")));
+        return Err(format!("the authorization server issues no token ({error})"));
     }
-    let Some(refresh_token) = answer.refresh_token else {
-        let why = "the authorization server gave no refresh token, and without one a run cannot renew its tokens; \
-                   many give one for the scope `offline_access`";
-        return Err(failed(why.to_owned()));
-    };
-    redact::learn(&format!("refresh token of the MCP server {name}"), &refresh_token);
-    stored::keep(&file, &refresh_token).await.map_err(failed)?;
-    Ok(file)
+    let token = answer.refresh_token.ok_or(
+        "the authorization server gave no refresh token, and without one a run cannot renew its tokens; many give one \
+         for the scope `offline_access`",
+    )?;
+    Ok(Kept { token, registered })
+}
+
+/// The operator's client, or one that is registered now.
+async fn client(
+    http: &reqwest::Client,
+    grant: &Grant,
+    endpoint: &Endpoint,
+    back: &str,
+) -> std::result::Result<(Credentials, Option<Registered>), Why> {
+    if let Some(own) = &grant.client {
+        return Ok((own.clone(), None));
+    }
+    let id = registration::register(http, endpoint, back, &grant.scopes).await?;
+    let registered = Registered { issuer: grant.issuer.to_string(), id: id.clone() };
+    Ok((Credentials { id, secret: None }, Some(registered)))
 }
 
 /// What the configuration has for it.
@@ -97,10 +134,7 @@ fn configured(asked: &Login<'_>, env: &Env) -> Result<(Grant, Url, PathBuf)> {
         lacks("`url` with `https`", "tokens go to no other, and servers with `command` want none")
     })?;
     let auth = server.auth.as_ref().ok_or_else(|| {
-        lacks(
-            "`auth`",
-            "name its `issuer`, `client-id` and a `token-file`; `docs/mcp.md` has an example",
-        )
+        lacks("`auth`", "name its `issuer` and a `token-file`; `docs/mcp.md` has an example")
     })?;
     let file = auth.token_file.clone().ok_or_else(|| {
         lacks("`auth.token-file`", "name the file where the refresh token is to be kept")
@@ -110,14 +144,9 @@ fn configured(asked: &Login<'_>, env: &Env) -> Result<(Grant, Url, PathBuf)> {
     Ok((grant, address, file))
 }
 
-/// The page where a person logs in.
-fn page(
-    endpoint: &Endpoint,
-    grant: &Grant,
-    back: &str,
-    (state, verifier): (&str, &str),
-) -> std::result::Result<Url, Why> {
-    let mut page = endpoint
+/// The page where a person logs in, where a login can come to something.
+fn usable_page(endpoint: &Endpoint) -> std::result::Result<Url, Why> {
+    let page = endpoint
         .authorization
         .clone()
         .ok_or("the authorization server names no page to log in that can be used")?;
@@ -126,21 +155,33 @@ fn page(
                     others could use what it answers"
             .to_owned());
     }
+    Ok(page)
+}
+
+/// The page with what it is asked for.
+fn filled(
+    mut page: Url,
+    endpoint: &Endpoint,
+    client: &str,
+    scopes: &[String],
+    back: &str,
+    (state, verifier): (&str, &str),
+) -> Url {
     let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier));
     let mut query = page.query_pairs_mut();
     query
         .append_pair("response_type", "code")
-        .append_pair("client_id", &grant.client_id)
+        .append_pair("client_id", client)
         .append_pair("redirect_uri", back)
         .append_pair("state", state)
         .append_pair("code_challenge", &challenge)
         .append_pair("code_challenge_method", "S256")
         .append_pair("resource", &endpoint.resource);
-    if !grant.scopes.is_empty() {
-        query.append_pair("scope", &grant.scopes.join(" "));
+    if !scopes.is_empty() {
+        query.append_pair("scope", &scopes.join(" "));
     }
     drop(query);
-    Ok(page)
+    page
 }
 
 /// 256 bits that nobody can guess.

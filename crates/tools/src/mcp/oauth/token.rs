@@ -1,6 +1,7 @@
 //! The access token of one server: asked for when it is needed, and again when it is used up or refused.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,8 +10,8 @@ use serde::Deserialize;
 use tokio::sync::Mutex;
 use url::{Url, form_urlencoded};
 
-use super::discovery::{self, ClientAuthentication, Endpoint, Why, bounded};
-use super::grant::{Grant, RefreshToken};
+use super::discovery::{self, ClientAuthentication, Endpoint, Why, bounded, is_same};
+use super::grant::{Credentials, Grant, RefreshToken};
 use super::stored::StoredToken;
 use crate::mcp::text;
 use patchwright_base::redact;
@@ -160,9 +161,10 @@ impl TokenSource {
         if let Some(token) = refresh_token {
             redact::learn(&format!("refresh token of the MCP server {}", self.name), token);
         }
-        let answer = self.exchange(&endpoint, refresh_token).await?;
+        let client = self.credentials(stored.as_ref())?;
+        let answer = self.exchange(&endpoint, &client, refresh_token).await?;
         let Some(token) = answer.access_token else {
-            return Err(self.refusal(&answer, refresh_token));
+            return Err(self.refusal(&answer, &client, refresh_token));
         };
         if !answer.token_type.as_deref().is_some_and(|kind| kind.eq_ignore_ascii_case("bearer")) {
             return Err("the authorization server issues no bearer tokens".to_owned());
@@ -184,9 +186,38 @@ impl TokenSource {
         Ok(text)
     }
 
+    /// The operator's client, or the one that was registered for the token in the file, which goes to its own issuer only.
+    fn credentials(&self, stored: Option<&StoredToken>) -> Result<Credentials, Why> {
+        let registered = stored.and_then(|stored| Some((stored.path(), stored.registered()?)));
+        let (name, own) = (&self.name, self.grant.client.as_ref());
+        let other = |file: &Path, whose: &str| {
+            Err(format!(
+                "the token in `{}` was issued {whose}: `patchwright mcp login {name}` gets another",
+                file.display()
+            ))
+        };
+        match (own, registered) {
+            (_, Some((file, known)))
+                if !Url::parse(&known.issuer).is_ok_and(|it| is_same(&it, &self.grant.issuer)) =>
+            {
+                other(file, "by another authorization server than `issuer`")
+            }
+            (Some(own), Some((file, known))) if own.id != known.id => {
+                other(file, "to another client than `client-id`")
+            }
+            (Some(own), _) => Ok(own.clone()),
+            (None, Some((_, known))) => Ok(Credentials { id: known.id.clone(), secret: None }),
+            (None, None) => Err(format!(
+                "`mcp.{name}.auth` has no `client-id`, and there is none in the token file: `patchwright mcp login {name}` \
+                 registers a client where the authorization server lets it"
+            )),
+        }
+    }
+
     async fn exchange(
         &self,
         endpoint: &Endpoint,
+        client: &Credentials,
         refresh_token: Option<&SecretString>,
     ) -> Result<Answer, Why> {
         let mut asked = match refresh_token {
@@ -199,14 +230,14 @@ impl TokenSource {
         if !scopes.is_empty() {
             asked.push(("scope", &scopes));
         }
-        exchange(&self.client, &self.grant, endpoint, &asked).await
+        exchange(&self.client, client, endpoint, &asked).await
     }
 
     /// Why there is no token, with the next step.
-    fn refusal(&self, answer: &Answer, sent: Option<&SecretString>) -> Why {
+    fn refusal(&self, answer: &Answer, client: &Credentials, sent: Option<&SecretString>) -> Why {
         let error = text::line(answer.error.as_deref().unwrap_or("no reason"), 60);
         // Some repeat what they were sent.
-        let secrets = || sent.into_iter().chain(&self.grant.client_secret);
+        let secrets = || sent.into_iter().chain(&client.secret);
         let is_clean = |said: &&str| !secrets().any(|it| said.contains(it.expose_secret()));
         let about = answer.error_description.as_deref().filter(is_clean);
         let about = about.map(|about| text::line(about, MAX_WHY));
@@ -221,6 +252,9 @@ impl TokenSource {
                 "; the refresh token is used up, has expired or was withdrawn: `patchwright mcp login {}` gets another",
                 self.name
             ),
+            ("invalid_client" | "unauthorized_client", _) if self.grant.client.is_none() => {
+                format!("; `patchwright mcp login {}` registers a client anew", self.name)
+            }
             ("invalid_client" | "unauthorized_client", _) => {
                 format!(
                     "; see whether `client-id` and `client-secret` of `mcp.{}.auth` are right",
@@ -233,14 +267,14 @@ impl TokenSource {
     }
 }
 
-/// Asks the token endpoint, as the client that the operator has registered.
+/// Asks the token endpoint, as a client that it knows.
 pub(super) async fn exchange(
-    client: &reqwest::Client,
-    grant: &Grant,
+    http: &reqwest::Client,
+    client: &Credentials,
     endpoint: &Endpoint,
     asked: &[(&str, &str)],
 ) -> Result<Answer, Why> {
-    let request = request(client, grant, endpoint, asked);
+    let request = request(http, client, endpoint, asked);
     let answer = request.send().await;
     let answer = answer
         .map_err(|err| format!("the token endpoint cannot be asked: {}", err.without_url()))?;
@@ -252,29 +286,28 @@ pub(super) async fn exchange(
 }
 
 fn request(
-    client: &reqwest::Client,
-    grant: &Grant,
+    http: &reqwest::Client,
+    Credentials { id, secret }: &Credentials,
     endpoint: &Endpoint,
     asked: &[(&str, &str)],
 ) -> reqwest::RequestBuilder {
-    let Grant { client_id, client_secret, .. } = grant;
     let mut form = form_urlencoded::Serializer::new(String::new());
     form.extend_pairs(asked).append_pair("resource", &endpoint.resource);
-    let mut request = client.post(endpoint.url.clone()).timeout(PATIENCE);
-    match (client_secret, endpoint.authentication) {
+    let mut request = http.post(endpoint.url.clone()).timeout(PATIENCE);
+    match (secret, endpoint.authentication) {
         (Some(secret), ClientAuthentication::Basic) => {
             let encoded =
                 |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
             let secret = encoded(secret.expose_secret());
-            request = request.basic_auth(encoded(client_id), Some(secret));
+            request = request.basic_auth(encoded(id), Some(secret));
         }
         (Some(secret), ClientAuthentication::Post) => {
-            form.append_pair("client_id", client_id);
+            form.append_pair("client_id", id);
             form.append_pair("client_secret", secret.expose_secret());
         }
         // A public client says its name only.
         (None, _) => {
-            form.append_pair("client_id", client_id);
+            form.append_pair("client_id", id);
         }
     }
     let request = request

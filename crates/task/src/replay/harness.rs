@@ -1,0 +1,46 @@
+//! What a recorded run's model was told by the harness, besides what the agent tells it by itself, and runs that have
+//! nothing to replay. Pure.
+
+use std::path::Path;
+
+use patchwright_agent::history;
+use patchwright_base::error::Failure;
+use patchwright_journal::{Entry, Line};
+use patchwright_prompt as prompt;
+use patchwright_provider::item::Item;
+
+/// The model had ended without a change, and was told so.
+pub(super) fn was_asked_for_change(lines: &[Line]) -> bool {
+    let Ok(unchanged) = prompt::text("task/unchanged.md") else { return false };
+    let is_it = |item: &Item| *item == history::note(unchanged);
+    lines
+        .iter()
+        .any(|line| matches!(&line.entry, Entry::Added { items } if items.iter().any(is_it)))
+}
+
+/// Items that follow checks of the loop were said by the harness; all others the agent says itself.
+pub(super) fn rounds(lines: &[Line]) -> Vec<Vec<Item>> {
+    let mut rounds = Vec::new();
+    let mut is_checked = false;
+    for line in lines {
+        match &line.entry {
+            Entry::Checked { when, .. } if when == "loop" => is_checked = true,
+            Entry::Added { items } if is_checked => {
+                rounds.push(items.clone());
+                is_checked = false;
+            }
+            Entry::Note { .. } => {}
+            _ => is_checked = false,
+        }
+    }
+    rounds
+}
+
+/// Why a run of `learn` cannot be replayed.
+pub(super) fn without_tools(path: &Path) -> Failure {
+    Failure::usage(format!(
+        "`{}` cannot be replayed: a run of `learn` calls no tools",
+        path.display()
+    ))
+    .hint("`patchwright watch` shows what the model was asked and said")
+}

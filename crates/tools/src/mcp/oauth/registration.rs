@@ -1,0 +1,105 @@
+//! Registering a client at the login, where the operator names none ([RFC 7591]): a public one, which proves by PKCE that
+//! it is the one that asked, and comes back to this machine.
+//!
+//! Each login registers one: its redirect address has the port of this login, and not every authorization server lets
+//! another port count for the same address ([RFC 8252], section 7.3). What is registered holds as long as the server keeps
+//! it; a run never registers anything.
+//!
+//! [RFC 7591]: https://www.rfc-editor.org/rfc/rfc7591
+//! [RFC 8252]: https://www.rfc-editor.org/rfc/rfc8252
+
+use serde::Deserialize;
+use serde_json::json;
+use url::Url;
+
+use super::discovery::{Endpoint, Why, bounded};
+use super::token::PATIENCE;
+use crate::mcp::text;
+
+/// What people see on the page where they log in.
+const NAME: &str = "Patchwright";
+/// Longest id of a client, in bytes.
+const MAX_ID: usize = 1 << 10;
+/// Longest explanation of an authorization server, in bytes.
+const MAX_WHY: usize = 300;
+
+/// What an authorization server answers.
+#[derive(Deserialize)]
+struct Answer {
+    client_id: Option<String>,
+    token_endpoint_auth_method: Option<String>,
+    error: Option<String>,
+    error_description: Option<String>,
+}
+
+/// Registers a client that comes back to `back`; its id.
+///
+/// # Errors
+/// In a sentence, why there is none.
+pub(super) async fn register(
+    http: &reqwest::Client,
+    endpoint: &Endpoint,
+    back: &str,
+    scopes: &[String],
+) -> Result<String, Why> {
+    let at = endpoint.registration.as_ref().ok_or(
+        "`auth` has no `client-id`, and the authorization server registers no clients by itself: register one there and \
+         write its id",
+    )?;
+    let answer = ask(http, at, back, scopes).await?;
+    if let Some(error) = &answer.error {
+        let about = answer.error_description.as_deref().map(|it| text::line(it, MAX_WHY));
+        let about = about.map(|about| format!(": {about}")).unwrap_or_default();
+        return Err(format!(
+            "the authorization server registers no client ({}{about})",
+            text::line(error, 60)
+        ));
+    }
+    // A server may register something else than what it was asked for.
+    if let Some(other) = answer.token_endpoint_auth_method.as_deref().filter(|it| *it != "none") {
+        return Err(format!(
+            "the authorization server registers clients with a secret only (`{}`): register one there, and set \
+             `client-id` and `client-secret`",
+            text::line(other, 60)
+        ));
+    }
+    let is_id = |id: &String| {
+        !id.is_empty() && id.len() <= MAX_ID && id.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+    };
+    let no_id = || "the authorization server registered a client without an id".to_owned();
+    answer.client_id.filter(is_id).ok_or_else(no_id)
+}
+
+async fn ask(
+    http: &reqwest::Client,
+    at: &Url,
+    back: &str,
+    scopes: &[String],
+) -> Result<Answer, Why> {
+    let mut about = json!({
+        "client_name": NAME,
+        "redirect_uris": [back],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": "none",
+    });
+    if !scopes.is_empty() {
+        about["scope"] = json!(scopes.join(" "));
+    }
+    let asked = http
+        .post(at.clone())
+        .timeout(PATIENCE)
+        .header("accept", "application/json")
+        .header("content-type", "application/json")
+        .body(about.to_string());
+    let answer = asked.send().await.map_err(|err| {
+        format!("the registration endpoint cannot be asked: {}", err.without_url())
+    })?;
+    let status = answer.status();
+    let strange = || {
+        format!("the registration endpoint did not answer as one does (HTTP {})", status.as_u16())
+    };
+    let body = bounded(answer).await.map_err(|why| format!("the registration endpoint {why}"))?;
+    let answer: Answer = serde_json::from_slice(&body).map_err(|_| strange())?;
+    if status.is_success() || answer.error.is_some() { Ok(answer) } else { Err(strange()) }
+}
