@@ -133,8 +133,9 @@ fn github_merges_what_has_passed_its_checks_where_it_may() {
     let checked = "verify: [sh test.sh]\n";
     let (merge, tip, said) = merges(repositories(1), checked);
     assert_eq!(merge, Some(("SQUASH".to_owned(), tip)), "{said}");
-    let (merge, _, said) = merges(repositories(1), "");
-    assert!(merge.is_none() && said.contains("no check shows that it works"), "{said}");
+    let draft = format!("  published: [{{repositories: '*/*', as: draft}}]\n{checked}");
+    let (merge, _, said) = merges(repositories(1), &draft);
+    assert!(merge.is_none() && said.contains("left off: it is a draft"), "{said}");
     let forbidden = repositories(1).with(|it| it.governance.no_auto_merge = true);
     let (merge, _, said) = merges(forbidden, checked);
     assert!(merge.is_none() && said.contains("does not allow auto-merge"), "{said}");

@@ -47,6 +47,7 @@ async fn a_hundred_workers_that_lose_their_server_at_once_come_back_in_turn() {
     // A renewal that falls into the time without a server is in time when the server is back.
     let crowd = Crowd { lease: 40_000, ..CROWD };
     let (seen, _) = crowd.work_through(&db.url, server.crash(Duration::from_secs(3))).await;
+    assert!(server.log().contains("received immediate shutdown request"), "{}", server.log());
     // Whoever asks a server that is away is told so. It costs nobody a job.
     let troubles = seen.troubles.lock().clone();
     let is_told = |it: &String| it.contains("the database does not answer");

@@ -24,16 +24,18 @@ pub(super) fn sign(key: &RsaKeyPair, text: &[u8]) -> Result<Signature, Error> {
 fn pkcs1(key: &RsaKeypair) -> Option<Vec<u8>> {
     let number = |of: &Mpint| of.as_positive_bytes().map(BigUint::from_bytes_be);
     let private = &key.private;
-    let (n, e, d) = (number(&key.public.n)?, number(&key.public.e)?, number(&private.d)?);
-    let (p, q, inverse) = (number(&private.p)?, number(&private.q)?, number(&private.iqmp)?);
+    let [modulus, public] = [number(&key.public.n)?, number(&key.public.e)?];
+    let [secret, inverse] = [number(&private.d)?, number(&private.iqmp)?];
+    let primes = [number(&private.p)?, number(&private.q)?];
     let one = BigUint::from(1_u8);
-    if p <= one || q <= one {
+    if primes.iter().any(|prime| *prime <= one) {
         return None;
     }
-    let (of_p, of_q) = (&d % (&p - &one), &d % (&q - &one));
+    let [of_first, of_second] = primes.each_ref().map(|prime| &secret % (prime - &one));
+    let [first, second] = primes;
     let version = BigUint::default();
-    let all = [version, n, e, d, p, q, of_p, of_q, inverse];
-    let content: Vec<u8> = all.iter().flat_map(|number| integer(number)).collect();
+    let all = [version, modulus, public, secret, first, second, of_first, of_second, inverse];
+    let content: Vec<u8> = all.iter().flat_map(integer).collect();
     Some(tagged(0x30, content))
 }
 
