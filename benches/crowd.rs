@@ -19,7 +19,8 @@ use support::postgres::postgres_as_it_comes;
 async fn main() {
     let Some(server) = postgres_as_it_comes().await else { return };
     let url = server.database_of_a_user().await;
-    let crowd = Crowd { workers: 100, killed: 33, jobs: 10_000, short: Duration::ZERO };
+    let crowd =
+        Crowd { workers: 100, killed: 33, jobs: 10_000, short: Duration::ZERO, lease: 16_000 };
     let (seen, took) = crowd.work(&url).await;
     let (troubles, done) = (seen.troubles.lock(), seen.done.lock());
     println!(

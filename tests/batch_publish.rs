@@ -3,6 +3,7 @@
 #![allow(clippy::too_many_lines, reason = "tables of situations")]
 
 mod closing;
+mod extras;
 mod hostile;
 mod identity;
 mod pace;

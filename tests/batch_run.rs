@@ -24,7 +24,7 @@ publish:
 /// How long anything here may take before it counts as hanging.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-fn repositories(count: usize) -> GitHub {
+pub(crate) fn repositories(count: usize) -> GitHub {
     GitHub::new().organization("acme").repositories(count, |number| {
         let readme = format!("# calc {number}\n");
         let files = FILES.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));

@@ -31,10 +31,17 @@ pub(crate) fn ending(last: &str) -> Vec<Turn> {
 
 /// A key of OpenSSH: its private and public part.
 pub(crate) fn key(kind: &str, passphrase: &str) -> (String, String) {
+    key_of(&["-t", kind], passphrase)
+}
+
+/// The same, with what says kind and size to `ssh-keygen`.
+fn key_of(kind: &[&str], passphrase: &str) -> (String, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key");
     let made = Command::new("ssh-keygen")
-        .args(["-q", "-t", kind, "-N", passphrase, "-C", "test", "-f"])
+        .arg("-q")
+        .args(kind)
+        .args(["-N", passphrase, "-C", "test", "-f"])
         .arg(&path)
         .output()
         .unwrap();
@@ -95,6 +102,24 @@ fn a_commit_is_signed_with_an_operators_key() {
 }
 
 #[test]
+fn rsa_keys_sign_too() {
+    // By git, which asks `ssh-keygen -Y verify`; GitHub's double asks it as well.
+    for (bits, passphrase) in [("2048", ""), ("4096", "open sesame 2026")] {
+        let kind = ["-t", "rsa", "-b", bits];
+        let (private, public) = key_of(&kind, passphrase);
+        let world = signing(github().signing_key(EMAIL, &public), &private)
+            .set("PATCHWRIGHT_SIGNING_KEY_PASSPHRASE", passphrase);
+        let output = world.issue().expect(0);
+        let reason = world.github.verification_of(BRANCH)["reason"].clone();
+        assert_eq!(reason, "valid", "{bits}: {}", output.text());
+        let path = world.github.repository_path();
+        assert!(verified_by_git(&path, BRANCH, &public), "{bits}");
+        let (_, other) = key_of(&kind, "");
+        assert!(!verified_by_git(&path, BRANCH, &other), "{bits}");
+    }
+}
+
+#[test]
 fn keys_come_from_files_with_passphrases_and_in_one_line() {
     let (private, public) = key("ed25519", "open sesame 2026");
     let world = signing(github().signing_key(EMAIL, &public), &private.replace('\n', "\\n"))
@@ -115,13 +140,15 @@ fn keys_come_from_files_with_passphrases_and_in_one_line() {
 #[test]
 fn a_key_that_cannot_sign_is_said_before_anything_is_asked() {
     let (locked, public) = key("ed25519", "open sesame 2026");
-    let (rsa, _) = key("rsa", "");
+    let (short, _) = key_of(&["-t", "rsa", "-b", "1024"], "");
+    let (other, _) = key_of(&["-t", "ecdsa", "-b", "256"], "");
     let cases = [
         ("", "", "there is no key", "PATCHWRIGHT_SIGNING_KEY_FILE"),
         (locked.as_str(), "", "has a passphrase", "PATCHWRIGHT_SIGNING_KEY_PASSPHRASE"),
         (locked.as_str(), "wrong words 1", "is not the passphrase", "ssh-keygen -y"),
         (public.as_str(), "", "is the public part", "without `.pub`"),
-        (rsa.as_str(), "", "of the kind `ssh-rsa`", "ssh-keygen -t ed25519"),
+        (short.as_str(), "", "the RSA key of `PATCHWRIGHT_SIGNING_KEY` cannot", "2048 bits"),
+        (other.as_str(), "", "neither of the kind Ed25519 nor RSA", "ssh-keygen -t ed25519"),
         ("canary-4711-of-a-key", "", "is not a private key", "BEGIN OPENSSH PRIVATE KEY"),
     ];
     for (private, passphrase, said, hint) in cases {

@@ -132,6 +132,7 @@ mod services; // servers beside the sandbox, as CI has them
 mod sessions; // commands that go on after their call: terminals, pipes, signals, bounds, survivors
 mod settings; // the table of settings: every key from every source, applied or refused by name
 mod setup_again; // dependencies that the model adds, installed on its request
+mod setup_at_once; // runs that need the same setup at the same time
 mod shared_limits; // a rate limit that one worker is told holds the others
 mod sparse; // sparse checkouts: what the sandbox has, and that everything else is in the commit as it was
 mod stops; // budgets, failures and crashes of the agent loop

@@ -1,10 +1,12 @@
 //! Telemetry at a collector: the real program, and a collector that takes only what the protocol allows.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 
 use expect_test::expect;
 use serde_json::json;
 
+use crate::batch_run::{CAMPAIGN, batch, fixed, repositories, write};
 use crate::exec::project;
 use crate::support::collector::{Collector, Manner, attribute, body, points};
 use crate::support::github::GitHub;
@@ -201,7 +203,7 @@ fn settings_that_cannot_be_followed_are_said_and_the_run_goes_on() {
     let collector = Collector::start(Manner::Well);
     for (name, value, said) in [
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "`OTEL_EXPORTER_OTLP_PROTOCOL` is `grpc`"),
-        ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "gzip", "no traces over OTLP"),
+        ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "zstd", "no traces over OTLP"),
         ("OTEL_LOGS_EXPORTER", "console", "only `otlp` and `none` are known"),
     ] {
         let output = observed(&collector, fix()).set(name, value).issue().expect(0);
@@ -257,6 +259,49 @@ fn the_log_is_sent_where_it_is_wanted() {
     let retry = logs.iter().find(|record| body(record) == "retrying").expect("what was said");
     assert_eq!(retry.severity_text, "WARN");
     assert!(logs.iter().all(|record| record.observed_time_unix_nano > 0), "{logs:?}");
+    // It belongs to the span of the run.
+    let spans = collector.spans();
+    let run = spans.iter().find(|span| span.name == "run issue").unwrap();
+    assert_eq!((&retry.trace_id, &retry.span_id), (&run.trace_id, &run.span_id));
+}
+
+#[test]
+fn what_is_logged_of_several_runs_belongs_to_each_of_them() {
+    let collector = Collector::start(Manner::Well);
+    // The first request of every conversation is refused once.
+    let model = ModelServer::conversations(|_| [vec![overloaded()], fixed()].concat());
+    let world = TestWorld::asking(repositories(2), model)
+        .unset("PATCHWRIGHT_NOW")
+        .set("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url());
+    write(&world, CAMPAIGN);
+    batch(&world, &["run", "--hold"]).expect(0);
+    collector.check(None);
+    let (spans, logs) = (collector.spans(), collector.logs());
+    let runs: BTreeSet<_> = spans
+        .iter()
+        .filter(|span| span.name == "run campaign")
+        .map(|run| (run.trace_id.clone(), run.span_id.clone()))
+        .collect();
+    let retried: BTreeSet<_> = logs
+        .iter()
+        .filter(|record| body(record) == "retrying")
+        .map(|record| (record.trace_id.clone(), record.span_id.clone()))
+        .collect();
+    assert_eq!(runs.len(), 2);
+    assert_eq!(retried, runs);
+}
+
+#[test]
+fn requests_are_compressed_where_that_is_asked_for() {
+    for (asked, is_compressed) in [("gzip", true), ("none", false)] {
+        let collector = Collector::start(Manner::Well);
+        observed(&collector, fix()).set("OTEL_EXPORTER_OTLP_COMPRESSION", asked).issue().expect(0);
+        collector.check(None);
+        let (compressed, all) = collector.compressed();
+        assert!(all >= 2, "{all}");
+        assert_eq!(compressed, if is_compressed { all } else { 0 }, "{asked}");
+        assert!(collector.spans().iter().any(|span| span.name == "run issue"), "{asked}");
+    }
 }
 
 #[test]

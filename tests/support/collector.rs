@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::collections::HashMap;
+use std::io::Read;
 use std::sync::Arc;
 
 use axum::Router;
@@ -44,6 +45,8 @@ struct Seen {
     headers: Vec<HeaderMap>,
     paths: Vec<String>,
     raw: Vec<Bytes>,
+    /// Bodies that came compressed.
+    compressed: usize,
     violations: Vec<String>,
 }
 
@@ -90,6 +93,12 @@ impl Collector {
 
     pub(crate) fn paths(&self) -> Vec<String> {
         self.seen.lock().paths.clone()
+    }
+
+    /// Bodies that came compressed, of how many.
+    pub(crate) fn compressed(&self) -> (usize, usize) {
+        let seen = self.seen.lock();
+        (seen.compressed, seen.raw.len())
     }
 
     /// Whether a text was in anything that arrived.
@@ -153,6 +162,14 @@ async fn take(
         Manner::Well => {}
     }
     let mut seen = seen.lock();
+    let (body, is_compressed) = match plain(&headers, body) {
+        Ok(plain) => plain,
+        Err(why) => {
+            seen.violations.push(why);
+            return StatusCode::UNSUPPORTED_MEDIA_TYPE.into_response();
+        }
+    };
+    seen.compressed += usize::from(is_compressed);
     if let Err(why) = seen.note(uri.path(), &headers, &body) {
         seen.violations.push(why);
         return StatusCode::BAD_REQUEST.into_response();
@@ -161,6 +178,21 @@ async fn take(
     seen.raw.push(body);
     // An answer without a count of what was refused is empty.
     ([("content-type", "application/x-protobuf")], Bytes::new()).into_response()
+}
+
+/// A body as it was before compression, and whether it was compressed: `gzip` is what the protocol has.
+fn plain(headers: &HeaderMap, body: Bytes) -> Result<(Bytes, bool), String> {
+    let encoding = headers.get("content-encoding").map(|it| it.to_str().unwrap_or_default());
+    match encoding {
+        None => Ok((body, false)),
+        Some("gzip") => {
+            let mut plain = Vec::new();
+            let mut decoder = flate2::read::GzDecoder::new(&*body);
+            decoder.read_to_end(&mut plain).map_err(|err| format!("gzip: {err}"))?;
+            Ok((plain.into(), true))
+        }
+        Some(other) => Err(format!("content encoding `{other}`")),
+    }
 }
 
 impl Seen {

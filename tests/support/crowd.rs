@@ -13,7 +13,6 @@ use patchwright_fleet::store::Store;
 use patchwright_types::campaign::{JobEnd, JobKind, NewJob};
 use tokio_util::task::AbortOnDropHandle;
 
-const LEASE: i64 = 16_000;
 /// Of one job in thirty the lease has to be renewed.
 const LONG: Duration = Duration::from_secs(9);
 
@@ -26,6 +25,8 @@ pub(crate) struct Crowd {
     pub(crate) jobs: usize,
     /// How long a job takes that is not long.
     pub(crate) short: Duration,
+    /// Milliseconds.
+    pub(crate) lease: i64,
 }
 
 /// What the workers saw together.
@@ -53,21 +54,23 @@ async fn listen(store: Store, seen: Arc<Seen>) {
 }
 
 /// Claims jobs and ends them, until nothing is left. A job is nothing but time.
-async fn work(url: String, worker: usize, seen: Arc<Seen>, short: Duration) {
+async fn work(url: String, worker: usize, seen: Arc<Seen>, Crowd { short, lease, .. }: Crowd) {
     spread(&Env::from_pairs([("DATABASE_URL", url.as_str())])).await;
     let store = Store::open(&url).await.unwrap();
     seen.here.fetch_add(1, Ordering::Relaxed);
     let _ear = AbortOnDropHandle::new(tokio::spawn(listen(store.clone(), Arc::clone(&seen))));
     let owner = format!("worker {worker}");
     loop {
-        let claimed = match store.claim(&owner, &[JobKind::Delivery], LEASE).await {
+        let claimed = match store.claim(&owner, &[JobKind::Delivery], lease).await {
             Ok(claimed) => claimed,
             Err(err) => {
                 seen.troubles.lock().push(format!("a claim: {err}"));
+                // As a worker does ([`patchwright_fleet::batch::worker`]).
+                tokio::time::sleep(Duration::from_secs(1)).await;
                 continue;
             }
         };
-        let Some((job, lease)) = claimed else {
+        let Some((job, held)) = claimed else {
             match store.outlook(&[JobKind::Delivery]).await {
                 Ok(left) if left.waiting + left.running == 0 => break,
                 Ok(_) => {}
@@ -78,7 +81,7 @@ async fn work(url: String, worker: usize, seen: Arc<Seen>, short: Duration) {
         };
         seen.claimed.fetch_add(1, Ordering::Relaxed);
         let number: usize = job.subject.parse().unwrap();
-        let held = HeldJob::start(store.clone(), job, lease);
+        let held = HeldJob::start(store.clone(), job, held);
         tokio::time::sleep(if number.is_multiple_of(30) { LONG } else { short }).await;
         if held.lost().is_cancelled() {
             seen.troubles.lock().push(format!("job {number} was renewed too late"));
@@ -94,6 +97,15 @@ async fn work(url: String, worker: usize, seen: Arc<Seen>, short: Duration) {
 impl Crowd {
     /// Queues the jobs and has them done. Returns what was seen, and how long it took.
     pub(crate) async fn work(self, url: &str) -> (Arc<Seen>, Duration) {
+        self.work_through(url, std::future::ready(())).await
+    }
+
+    /// The same, and this happens when all are at work and a third of the jobs were claimed.
+    pub(crate) async fn work_through(
+        self,
+        url: &str,
+        event: impl Future<Output = ()>,
+    ) -> (Arc<Seen>, Duration) {
         let store = Store::open(url).await.unwrap();
         for number in 0..self.jobs {
             assert!(store.enqueue(&job(number)).await.unwrap());
@@ -101,8 +113,7 @@ impl Crowd {
         store.close().await;
         let seen = Arc::new(Seen::default());
         let begun = Instant::now();
-        let one =
-            |worker| tokio::spawn(work(url.to_owned(), worker, Arc::clone(&seen), self.short));
+        let one = |worker| tokio::spawn(work(url.to_owned(), worker, Arc::clone(&seen), self));
         let mut workers: Vec<_> = (0..self.workers).map(one).collect();
         // They die in the middle, with whatever they hold.
         let at_work = || {
@@ -115,6 +126,7 @@ impl Crowd {
         for victim in workers.drain(..self.killed) {
             victim.abort();
         }
+        event.await;
         for worker in workers {
             worker.await.unwrap();
         }

@@ -9,20 +9,30 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tempfile::TempDir;
 
 pub(crate) const PASSWORD: &str = "correct-horse-battery";
 
 /// A running server. Dropping it stops it.
 pub(crate) struct Postgres {
-    process: Process,
-    folder: TempDir,
+    process: Mutex<Process>,
+    installed: Installed,
+    port: u16,
     next: AtomicU32,
 }
 
 struct Process {
     port: u16,
     child: Child,
+}
+
+/// What a server is started from.
+struct Installed {
+    programs: PathBuf,
+    user: Option<(u32, u32)>,
+    settings: Vec<String>,
+    folder: TempDir,
 }
 
 impl Drop for Process {
@@ -93,7 +103,7 @@ impl Postgres {
             sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&pool).await.unwrap();
         }
         pool.close().await;
-        format!("postgres://worker_{number}@127.0.0.1:{}/fleet_{number}", self.process.port)
+        format!("postgres://worker_{number}@127.0.0.1:{}/fleet_{number}", self.port)
     }
 
     /// How many connections it has refused because it had no more of them, by its own log.
@@ -105,6 +115,19 @@ impl Postgres {
             .sum()
     }
 
+    /// Ends as in an accident, with all its connections, and comes back at the same address after a while.
+    pub(crate) async fn crash(&self, away: Duration) {
+        {
+            let mut process = self.process.lock();
+            let pid = rustix::process::Pid::from_child(&process.child);
+            // Its immediate shutdown: <https://www.postgresql.org/docs/current/server-shutdown.html>.
+            rustix::process::kill_process(pid, rustix::process::Signal::QUIT).unwrap();
+            process.child.wait().unwrap();
+        }
+        tokio::time::sleep(away).await;
+        *self.process.lock() = self.installed.serve(self.port).unwrap();
+    }
+
     /// One of the programs that came with it.
     pub(crate) fn program(name: &str) -> PathBuf {
         programs().unwrap().join(name)
@@ -112,24 +135,25 @@ impl Postgres {
 
     /// What it has said so far.
     pub(crate) fn log(&self) -> String {
-        fs_err::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+        fs_err::read_to_string(self.installed.log()).unwrap_or_default()
     }
 
     /// The address of a database, with any password.
     pub(crate) fn address(&self, name: &str, password: &str) -> String {
-        self.process.address(name, password)
+        address(self.port, name, password)
     }
 }
 
-impl Process {
-    fn address(&self, name: &str, password: &str) -> String {
-        format!("postgres://fleet:{password}@127.0.0.1:{}/{name}", self.port)
-    }
+fn address(port: u16, name: &str, password: &str) -> String {
+    format!("postgres://fleet:{password}@127.0.0.1:{port}/{name}")
+}
 
+impl Process {
     /// Waits until it answers; not when it has ended or is too slow.
     async fn answers(&mut self) -> bool {
         for _ in 0..300 {
-            if let Ok(pool) = sqlx::PgPool::connect(&self.address("postgres", PASSWORD)).await {
+            if let Ok(pool) = sqlx::PgPool::connect(&address(self.port, "postgres", PASSWORD)).await
+            {
                 pool.close().await;
                 return true;
             }
@@ -167,38 +191,41 @@ async fn start(settings: &[&str], asks: &str) -> Result<Postgres, String> {
     if !made.status.success() {
         return Err(format!("initdb: {}", String::from_utf8_lossy(&made.stderr)));
     }
-    let log = folder.path().join("log");
+    let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+    let installed = Installed { programs, user, settings, folder };
     for _ in 0..5 {
-        let mut process = serve(&programs, user, &data, &log, settings)?;
+        // Free a moment ago: it takes no socket.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut process = installed.serve(port)?;
         if process.answers().await {
-            return Ok(Postgres { process, folder, next: AtomicU32::new(0) });
+            let (process, next) = (Mutex::new(process), AtomicU32::new(0));
+            return Ok(Postgres { process, installed, port, next });
         }
     }
-    let log = fs_err::read_to_string(log).unwrap_or_default();
+    let log = fs_err::read_to_string(installed.log()).unwrap_or_default();
     Err(format!("the server does not answer: {log}"))
 }
 
-/// Starts it on a port that was free a moment ago: it takes no socket.
-fn serve(
-    programs: &Path,
-    user: Option<(u32, u32)>,
-    data: &Path,
-    log: &Path,
-    settings: &[&str],
-) -> Result<Process, String> {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let child = as_user(&programs.join("postgres"), user)
-        .arg("-D")
-        .arg(data)
-        .args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-p"])
-        .arg(port.to_string())
-        .args(settings)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(fs_err::File::create(log).unwrap().into_file())
-        .spawn()
-        .map_err(|err| err.to_string())?;
-    Ok(Process { port, child })
+impl Installed {
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    fn serve(&self, port: u16) -> Result<Process, String> {
+        let log = fs_err::OpenOptions::new().create(true).append(true).open(self.log()).unwrap();
+        let child = as_user(&self.programs.join("postgres"), self.user)
+            .arg("-D")
+            .arg(self.folder.path().join("data"))
+            .args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-p"])
+            .arg(port.to_string())
+            .args(&self.settings)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log.into_file())
+            .spawn()
+            .map_err(|err| err.to_string())?;
+        Ok(Process { port, child })
+    }
 }
 
 /// Runs as that user, and dies with us however we die.

@@ -78,7 +78,8 @@ macro_rules! publishing {
                         #[arg(long, env = "PATCHWRIGHT_CODE_OWNERS", value_name = "N")]
                         code_owners: Option<usize>
                     }
-                    , input "code-owners" number "Most owners of the changed files, by the repository's CODEOWNERS, who are asked for a review too; none when empty.";
+                    , input "code-owners" number "Most owners of the changed files, by the repository's CODEOWNERS, who are asked for a review too; none when empty."
+                    , campaign "publish.code-owners";
 
                 /// logins that the pull request is assigned to
                 assignees: Vec<String> => publish.assignees, Fill
@@ -92,7 +93,8 @@ macro_rules! publishing {
                         )]
                         assignees: Vec<String>
                     }
-                    , input "assignees" list "Logins to assign the pull request to, separated by commas.";
+                    , input "assignees" list "Logins to assign the pull request to, separated by commas."
+                    , campaign "publish.assignees";
 
                 /// title of the open milestone that the pull request gets
                 milestone: String => publish.milestone, Fill
@@ -102,7 +104,8 @@ macro_rules! publishing {
                         #[arg(long, env = "PATCHWRIGHT_MILESTONE", value_name = "TITLE")]
                         milestone: Option<String>
                     }
-                    , input "milestone" text "Title of the open milestone that the pull request gets.";
+                    , input "milestone" text "Title of the open milestone that the pull request gets."
+                    , campaign "publish.milestone";
 
                 /// merge the pull request when its requirements are met, where the repository allows auto-merge; never a
                 /// draft, nor what somebody should look at first
@@ -112,10 +115,12 @@ macro_rules! publishing {
                         #[arg(long, env = "PATCHWRIGHT_AUTO_MERGE")]
                         auto_merge: bool
                     }
-                    , input "auto-merge" switch "`true` has GitHub merge a pull request when its requirements are met; drafts never.";
+                    , input "auto-merge" switch "`true` has GitHub merge a pull request when its requirements are met; drafts never."
+                    , campaign "publish.auto-merge";
 
                 /// how that is merged: `merge`, `squash` or `rebase`
-                merge_method: MergeMethod => publish.merge_method, Choose;
+                merge_method: MergeMethod => publish.merge_method, Choose
+                    , campaign "publish.merge-method";
 
                 /// tell the evidence in a check of the commit as well
                 check_run: bool => publish.check_run, Choose

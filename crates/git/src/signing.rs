@@ -5,8 +5,12 @@
 //! forge has signed is written here from the text that it says it has signed, and only when that gives the id
 //! that it says the commit has: nothing of its answer is believed beyond what the id proves.
 
+mod rsa;
+
+use aws_lc_rs::signature::RsaKeyPair;
 use secrecy::{ExposeSecret, SecretString};
-use ssh_key::{Algorithm, HashAlg, LineEnding, PrivateKey};
+use ssh_key::private::KeypairData;
+use ssh_key::{Algorithm, HashAlg, LineEnding, PrivateKey, SshSig};
 
 use super::repo::Repo;
 use super::{GitError, Oid};
@@ -29,6 +33,8 @@ const LARGEST_KEY: u64 = 64 << 10;
 /// An operator's key, unlocked. It is shown to nobody.
 pub struct SigningKey {
     key: PrivateKey,
+    /// When it is of that kind.
+    rsa: Option<RsaKeyPair>,
 }
 
 impl std::fmt::Debug for SigningKey {
@@ -54,14 +60,16 @@ impl SigningKey {
         };
         redact::learn(name, &text);
         let key = unlocked(name, &text, env.secret(PASSPHRASE).as_ref())?;
-        if key.algorithm() != Algorithm::Ed25519 {
-            let failure = Failure::usage(format!(
-                "the key of `{name}` is of the kind `{}`, with which nothing can be signed here",
-                key.algorithm()
-            ));
-            return Err(failure.hint(MAKE_ONE));
-        }
-        Ok(SigningKey { key })
+        let rsa = match (key.algorithm(), key.key_data()) {
+            (Algorithm::Ed25519, _) => None,
+            (_, KeypairData::Rsa(parts)) => Some(rsa::ready(parts).ok_or_else(|| {
+                Failure::usage(format!("the RSA key of `{name}` cannot be used"))
+                    .hint("it has to have 2048 bits or more, and 8192 at most")
+                    .hint(MAKE_ONE)
+            })?),
+            (kind, _) => return Err(other_kind(name, &format!("of the kind `{kind}`"))),
+        };
+        Ok(SigningKey { key, rsa })
     }
 
     /// `SHA256:…`, by which people compare keys.
@@ -87,14 +95,31 @@ impl SigningKey {
         let unsignable = |err: ssh_key::Error| {
             GitError::Unacceptable(format!("commit {} cannot be signed: {err}", commit.short()))
         };
-        let signature = self.key.sign(NAMESPACE, HashAlg::Sha512, text.as_bytes());
+        let signature = self.signature(text.as_bytes());
         let signature = signature.and_then(|signature| signature.to_pem(LineEnding::LF));
         write(repo, &text, signature.map_err(unsignable)?.trim_end())
     }
 }
 
+impl SigningKey {
+    fn signature(&self, text: &[u8]) -> std::result::Result<SshSig, ssh_key::Error> {
+        let Some(key) = &self.rsa else {
+            return self.key.sign(NAMESPACE, HashAlg::Sha512, text);
+        };
+        let signed = SshSig::signed_data(NAMESPACE, HashAlg::Sha512, text)?;
+        let public = self.key.public_key().key_data().clone();
+        SshSig::new(public, NAMESPACE, HashAlg::Sha512, rsa::sign(key, &signed)?)
+    }
+}
+
 const MAKE_ONE: &str = "make one with `ssh-keygen -t ed25519`, and add its public part to the account as a \
                         signing key";
+
+fn other_kind(name: &str, kind: &str) -> Failure {
+    Failure::usage(format!("the key of `{name}` is {kind}: nothing can be signed with it here"))
+        .hint("Ed25519 and RSA can sign")
+        .hint(MAKE_ONE)
+}
 
 fn read(path: &str) -> Result<SecretString> {
     let cannot = |err: std::io::Error| {
@@ -119,10 +144,13 @@ fn unlocked(
         return Err(Failure::usage(format!("`{name}` is the public part of a key"))
             .hint("the private part is in the file of the same name without `.pub`"));
     }
-    let key = PrivateKey::from_openssh(&text).map_err(|_| {
-        Failure::usage(format!("`{name}` is not a private key of OpenSSH"))
+    let key = PrivateKey::from_openssh(&text).map_err(|err| match err {
+        ssh_key::Error::AlgorithmUnknown | ssh_key::Error::AlgorithmUnsupported { .. } => {
+            other_kind(name, "neither of the kind Ed25519 nor RSA")
+        }
+        _ => Failure::usage(format!("`{name}` is not a private key of OpenSSH"))
             .hint("it begins with `-----BEGIN OPENSSH PRIVATE KEY-----`")
-            .hint(MAKE_ONE)
+            .hint(MAKE_ONE),
     })?;
     if !key.is_encrypted() {
         return Ok(key);

@@ -23,7 +23,7 @@ use std::time::Duration;
 use opentelemetry::Context;
 use opentelemetry::metrics::MeterProvider as _;
 use opentelemetry::propagation::TextMapPropagator;
-use opentelemetry::trace::TracerProvider as _;
+use opentelemetry::trace::{SpanContext, TraceContextExt, TracerProvider as _};
 use opentelemetry_otlp::{
     ExporterBuildError, LogExporter, MetricExporter, SpanExporter, WithHttpConfig,
 };
@@ -53,6 +53,16 @@ pub const FAREWELL: Duration = Duration::from_secs(3);
 const SCOPE: &str = "patchwright";
 
 static CURRENT: OnceLock<Telemetry> = OnceLock::new();
+
+tokio::task_local! {
+    /// The run that this task works for.
+    static RUN: String;
+}
+
+/// Does the work of a run: what is logged in it belongs to the run's span.
+pub async fn within<T>(run: &str, work: impl Future<Output = T>) -> T {
+    RUN.scope(run.to_owned(), work).await
+}
 
 /// The telemetry of this process.
 pub struct Telemetry {
@@ -125,6 +135,17 @@ impl Telemetry {
     pub fn log_layer(&self) -> Option<LogLayer> {
         let provider = self.logs.as_ref()?;
         Some(LogLayer::new(provider, self.redactor))
+    }
+
+    /// The span that something belongs to that happens now, in this task: that of its run, or of the only run that is
+    /// at work, or of whoever has started us.
+    fn here(&self) -> Option<SpanContext> {
+        let runs = self.runs.lock();
+        let of_task = RUN.try_with(|run| runs.get(run)).ok().flatten();
+        let only = || if runs.len() == 1 { runs.values().next() } else { None };
+        let context = of_task.or_else(only).or(self.parent.as_ref())?;
+        let span = context.span().span_context().clone();
+        span.is_valid().then_some(span)
     }
 
     /// Makes spans and metrics of what the journal of one run says, or of that of one `attempt` of several. `model` is
@@ -220,7 +241,6 @@ fn resource(env: &Env) -> Resource {
 
 /// The W3C trace context that whoever started us has left in the environment.
 fn parent(env: &Env) -> Option<Context> {
-    use opentelemetry::trace::TraceContextExt;
     let variables = [("traceparent", "TRACEPARENT"), ("tracestate", "TRACESTATE")];
     let carrier: HashMap<String, String> = variables
         .into_iter()

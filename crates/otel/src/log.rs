@@ -1,4 +1,4 @@
-//! The program's log as log records. Every text passes the redactor, as on its way to stderr.
+//! The program's log as log records, each with the span of the run that it is about. Every text passes the redactor, as on its way to stderr.
 
 use std::fmt::Debug;
 
@@ -9,6 +9,7 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
+use crate::Telemetry;
 use patchwright_base::redact::Redactor;
 
 /// The most of one field that is sent, in characters.
@@ -39,6 +40,9 @@ impl<S: Subscriber> Layer<S> for LogLayer {
         record.set_severity_text(metadata.level().as_str());
         record.set_severity_number(severity(*metadata.level()));
         event.record(&mut Fields { record: &mut record, redactor: self.redactor });
+        if let Some(span) = crate::current().and_then(Telemetry::here) {
+            record.set_trace_context(span.trace_id(), span.span_id(), Some(span.trace_flags()));
+        }
         self.logger.emit(record);
     }
 }

@@ -81,11 +81,15 @@ fn wants(env: &Env, signal: Signal) -> Result<bool, String> {
     }
     if let Some((protocol, name)) = of("PROTOCOL").filter(|(it, _)| it != "http/protobuf") {
         return Err(format!(
-            "`{name}` is `{protocol}`, and only `http/protobuf` is sent (collectors take it at port 4318)"
+            "`{name}` is `{protocol}`, and only `http/protobuf` is sent: set it to that, and the address to the \
+             collector's port for HTTP, which is 4318 as a rule"
         ));
     }
-    if let Some((compression, name)) = of("COMPRESSION").filter(|(it, _)| it != "none") {
-        return Err(format!("`{name}` is `{compression}`, and only `none` is known; leave it out"));
+    let is_known = |word: &str| ["gzip", "none"].contains(&word);
+    if let Some((compression, name)) = of("COMPRESSION").filter(|(it, _)| !is_known(it)) {
+        return Err(format!(
+            "`{name}` is `{compression}`, and only `gzip` and `none` are known; leave it out"
+        ));
     }
     Ok(true)
 }

@@ -16,6 +16,7 @@ pub mod packed;
 pub mod services;
 pub mod setup;
 mod streams;
+mod turn;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -206,7 +206,8 @@ impl<'a> Phase<'a> {
 /// Works in a fresh sandbox that holds `tree` (the workspace's, packed) and collects what came of it,
 /// whatever ended the work.
 pub async fn work(phase: &Phase<'_>, tree: Packed, brief: Brief) -> Result<AgentResult> {
-    work_on(phase, tree, brief, None).await
+    let work = Box::pin(work_on(phase, tree, brief, None));
+    patchwright_otel::within(&phase.run.folder.id, work).await
 }
 
 /// The same for a review, whose sandbox is thrown away.
@@ -216,7 +217,8 @@ pub async fn review(
     brief: Brief,
     desk: &ReviewContext<'_>,
 ) -> Result<AgentResult> {
-    work_on(phase, tree, brief, Some(desk)).await
+    let work = Box::pin(work_on(phase, tree, brief, Some(desk)));
+    patchwright_otel::within(&phase.run.folder.id, work).await
 }
 
 async fn work_on(

@@ -1,8 +1,9 @@
 //! What a pull request gets beside its text: labels, people, a milestone, a check, a merge by GitHub itself.
-//! Without them it is still good, so whatever fails here is only said.
+//! Without them it is still good, so whatever fails here is only said. Campaigns do the same, with [`Extras`].
 
 use super::publish::{Origin, Proposal};
 use super::run::Run;
+use patchwright_config::publish::Publish;
 use patchwright_forge::{Account, Forge, ForgeError, Operation, PullRequest, RepositoryId, Role};
 use patchwright_git::Oid;
 use patchwright_policy::owners::{self, Owners};
@@ -31,70 +32,208 @@ pub(super) async fn decorate(
 ) {
     let Ok(forge) = run.world.forge() else { return };
     let Opened { pull, operation, head } = opened;
-    let say = |text: String| run.environment.ui.say(&run.world.redactor.redact(&text));
-    let (id, number, wanted) = (&origin.repository().id, pull.number, &run.config.publish);
-    if !wanted.labels.is_empty()
-        && let Err(err) = forge.add_labels(id, number, &wanted.labels).await
-    {
-        say(format!("the labels could not be added: {err}"));
-    }
-    let mut reviewers = wanted.reviewers.clone();
+    let say = |text: &String| run.environment.ui.say(&run.world.redactor.redact(text));
+    let (id, wanted) = (&origin.repository().id, &run.config.publish);
+    let extras =
+        Extras { forge: forge.as_ref(), repository: id, number: pull.number, head, wanted };
+    let mut told = Told::all();
     // Each request is a message to people: an update sends none to owners.
-    if operation == Operation::Created {
-        reviewers.extend(code_owners(run, forge.as_ref(), id, proposal).await);
-    }
-    if !reviewers.is_empty() {
-        let asked = forge.request_reviewers(id, number, &reviewers).await;
-        let words = ("could not be asked for a review", "no review could be asked for");
-        said(words, asked).into_iter().for_each(&say);
-    }
-    if !wanted.assignees.is_empty() {
-        let assigned = forge.assign(id, number, &wanted.assignees).await;
-        let words = ("could not be assigned", "nobody could be assigned");
-        said(words, assigned).into_iter().for_each(&say);
-    }
-    if let Some(title) = &wanted.milestone {
-        match forge.set_milestone(id, number, title).await {
-            Ok(true) => {}
-            Ok(false) => say(format!("there is no open milestone `{title}`")),
-            Err(err) => say(format!("the milestone could not be set: {err}")),
+    let owners = match (operation, &proposal.outcome.change) {
+        (Operation::Created, Some(change)) if wanted.code_owners > 0 => {
+            let text = owners::PLACES.iter().find_map(|path| proposal.workspace.file_now(path));
+            let paths = change.files.iter().map(|file| file.path.as_str());
+            text.map(|text| owners_of(&text, paths)).unwrap_or_default()
         }
-    }
+        _ => Vec::new(),
+    };
+    let arranged = async {
+        extras.label(&wanted.labels, &mut told).await?;
+        extras.ask(&wanted.reviewers, &owners, &mut told).await?;
+        extras.arrange(&mut told).await
+    };
+    // Nothing is more than told.
+    let _ = arranged.await;
+    told.said.iter().for_each(say);
     if wanted.check_run {
         let url = run.environment.run_url.as_deref();
         let mut check = evidence_check::check(proposal.outcome, &head.to_string(), url);
         check.summary = run.world.redactor.redact(&check.summary);
         if let Err(err) = forge.put_check(id, &check).await {
-            say(format!("the check could not be written: {err}"));
+            say(&format!("the check could not be written: {err}"));
         }
     }
-    if wanted.auto_merge
-        && let Some(why) = not_by_itself(pull, proposal.outcome)
-    {
-        say(format!("auto-merge was left off: {why}"));
-    } else if wanted.auto_merge {
-        let method = wanted.merge_method.word();
-        if let Err(err) = forge.merge_when_ready(id, number, &head.to_string(), method).await {
-            say(format!("auto-merge could not be turned on: {err}"));
+    let mut told = Told::all();
+    let _ = extras.merge(not_by_itself(pull.draft, proposal.outcome), &mut told).await;
+    told.said.iter().for_each(say);
+}
+
+/// What did not work and does no harm, for people.
+pub struct Told {
+    pub said: Vec<String>,
+    /// What does harm, and ends the work.
+    ends: fn(&ForgeError) -> bool,
+}
+
+impl Told {
+    /// Nothing does harm.
+    pub fn all() -> Told {
+        Told::but(|_| false)
+    }
+
+    /// All but these errors.
+    pub fn but(ends: fn(&ForgeError) -> bool) -> Told {
+        Told { said: Vec::new(), ends }
+    }
+
+    fn take<T>(
+        &mut self,
+        failed: &str,
+        result: Result<T, ForgeError>,
+    ) -> Result<Option<T>, ForgeError> {
+        match result {
+            Err(err) if (self.ends)(&err) => Err(err),
+            Err(err) => {
+                self.said.push(format!("{failed}: {err}"));
+                Ok(None)
+            }
+            Ok(value) => Ok(Some(value)),
         }
+    }
+
+    /// Who was left out, or why all were.
+    fn people(
+        &mut self,
+        (left_out, failed): (&str, &str),
+        result: Result<Vec<String>, ForgeError>,
+    ) -> Result<(), ForgeError> {
+        let names = self.take(failed, result)?.unwrap_or_default();
+        if !names.is_empty() {
+            self.said.push(format!("{left_out}: {}", names.join(", ")));
+        }
+        Ok(())
     }
 }
 
-/// Who was left out, or why all were.
-fn said(
-    (left_out, failed): (&str, &str),
-    result: Result<Vec<String>, ForgeError>,
-) -> Option<String> {
-    match result {
-        Ok(names) if names.is_empty() => None,
-        Ok(names) => Some(format!("{left_out}: {}", names.join(", "))),
-        Err(err) => Some(format!("{failed}: {err}")),
+/// A pull request that is there, and what its operator wants it to have. Each part may be done again: GitHub takes what
+/// is there already for what was asked.
+#[derive(Clone, Copy)]
+pub struct Extras<'a> {
+    pub forge: &'a dyn Forge,
+    pub repository: &'a RepositoryId,
+    pub number: u64,
+    /// The commit that was pushed.
+    pub head: Oid,
+    pub wanted: &'a Publish,
+}
+
+impl Extras<'_> {
+    /// # Errors
+    /// What ends the work.
+    pub async fn label(self, labels: &[String], told: &mut Told) -> Result<(), ForgeError> {
+        if !labels.is_empty() {
+            let added = self.forge.add_labels(self.repository, self.number, labels).await;
+            told.take("the labels could not be added", added)?;
+        }
+        Ok(())
     }
+
+    /// Asks these reviewers, and of the owners of the changed files those who may write and are neither the author
+    /// nor asked already, at most as many as the configuration says.
+    ///
+    /// # Errors
+    /// What ends the work.
+    pub async fn ask(
+        self,
+        reviewers: &[String],
+        owners: &[String],
+        told: &mut Told,
+    ) -> Result<(), ForgeError> {
+        let mut all = reviewers.to_vec();
+        all.extend(self.free(reviewers, owners).await);
+        if !all.is_empty() {
+            let asked = self.forge.request_reviewers(self.repository, self.number, &all).await;
+            told.people(
+                ("could not be asked for a review", "no review could be asked for"),
+                asked,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Assignees and the milestone.
+    ///
+    /// # Errors
+    /// What ends the work.
+    pub async fn arrange(self, told: &mut Told) -> Result<(), ForgeError> {
+        let Extras { forge, repository: id, number, wanted, .. } = self;
+        if !wanted.assignees.is_empty() {
+            let assigned = forge.assign(id, number, &wanted.assignees).await;
+            told.people(("could not be assigned", "nobody could be assigned"), assigned)?;
+        }
+        if let Some(title) = &wanted.milestone {
+            let set = forge.set_milestone(id, number, title).await;
+            if told.take("the milestone could not be set", set)? == Some(false) {
+                told.said.push(format!("there is no open milestone `{title}`"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Has GitHub merge it when it may, unless a person has to: then this says why.
+    ///
+    /// # Errors
+    /// What ends the work.
+    pub async fn merge(self, by_people: Option<&str>, told: &mut Told) -> Result<(), ForgeError> {
+        if !self.wanted.auto_merge {
+            return Ok(());
+        }
+        if let Some(why) = by_people {
+            told.said.push(format!("auto-merge was left off: {why}"));
+            return Ok(());
+        }
+        let (head, method) = (self.head.to_string(), self.wanted.merge_method.word());
+        let on = self.forge.merge_when_ready(self.repository, self.number, &head, method).await;
+        told.take("auto-merge could not be turned on", on).map(|_| ())
+    }
+
+    async fn free(self, asked: &[String], owners: &[String]) -> Vec<String> {
+        let most = self.wanted.code_owners.min(MOST_OWNERS);
+        if most == 0 || owners.is_empty() {
+            return Vec::new();
+        }
+        let viewer = self.forge.viewer().await.ok().flatten();
+        let is_free = |owner: &&String| {
+            !asked.iter().any(|login| login.eq_ignore_ascii_case(owner))
+                && !viewer.as_ref().is_some_and(|us| us.is_same(&Account::of(owner)))
+        };
+        let mut found = Vec::new();
+        for owner in owners.iter().filter(is_free).take(most * LOOKED_AT) {
+            // What a team may do cannot be asked with most tokens; the request for its review says.
+            let may = owner.contains('/')
+                || self
+                    .forge
+                    .role(self.repository, owner)
+                    .await
+                    .is_ok_and(|role| role >= Role::Write);
+            if may {
+                found.push(owner.clone());
+            }
+            if found.len() == most {
+                break;
+            }
+        }
+        found
+    }
+}
+
+/// The owners of files by the text of a `CODEOWNERS`, those of most files first.
+pub fn owners_of<'a>(text: &[u8], paths: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    Owners::parse(&String::from_utf8_lossy(text)).of_all(paths)
 }
 
 /// Why a person has to merge it.
-fn not_by_itself(pull: &PullRequest, outcome: &Outcome) -> Option<&'static str> {
-    if pull.draft {
+pub fn not_by_itself(is_draft: bool, outcome: &Outcome) -> Option<&'static str> {
+    if is_draft {
         Some("it is a draft")
     } else if outcome.conclusion != Conclusion::Done {
         Some("the run was not completed")
@@ -105,42 +244,4 @@ fn not_by_itself(pull: &PullRequest, outcome: &Outcome) -> Option<&'static str> 
     } else {
         None
     }
-}
-
-/// The owners of the changed files, by the base branch's own file, who may write and are neither the author nor
-/// asked already, at most as many as the configuration says.
-async fn code_owners(
-    run: &Run<'_>,
-    forge: &dyn Forge,
-    id: &RepositoryId,
-    proposal: &Proposal<'_>,
-) -> Vec<String> {
-    let most = run.config.publish.code_owners.min(MOST_OWNERS);
-    let Some(change) = proposal.outcome.change.as_ref().filter(|_| most > 0) else {
-        return Vec::new();
-    };
-    let workspace = proposal.workspace;
-    let text = owners::PLACES.iter().find_map(|path| workspace.file_now(path));
-    let Some(text) = text else { return Vec::new() };
-    let owners = Owners::parse(&String::from_utf8_lossy(&text));
-    let asked = &run.config.publish.reviewers;
-    let viewer = forge.viewer().await.ok().flatten();
-    let is_free = |owner: &String| {
-        !asked.iter().any(|login| login.eq_ignore_ascii_case(owner))
-            && !viewer.as_ref().is_some_and(|us| us.is_same(&Account::of(owner)))
-    };
-    let all = owners.of_all(change.files.iter().map(|file| file.path.as_str()));
-    let mut found = Vec::new();
-    for owner in all.into_iter().filter(is_free).take(most * LOOKED_AT) {
-        // What a team may do cannot be asked with most tokens; the request for its review says.
-        let may = owner.contains('/')
-            || forge.role(id, &owner).await.is_ok_and(|role| role >= Role::Write);
-        if may {
-            found.push(owner);
-        }
-        if found.len() == most {
-            break;
-        }
-    }
-    found
 }

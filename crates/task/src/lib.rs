@@ -18,7 +18,7 @@ pub mod checks;
 mod commit_tree;
 pub mod context;
 mod decide;
-mod decorate;
+pub mod decorate;
 pub mod demo;
 mod equip;
 pub mod event;

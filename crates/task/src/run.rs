@@ -251,7 +251,7 @@ impl Run<'_> {
         tokio::select! {
             biased;
             () = self.environment.cancel.cancelled() => Err(interruption(&self.environment)),
-            done = work => done,
+            done = patchwright_otel::within(&self.folder.id, work) => done,
         }
     }
 

@@ -10,7 +10,8 @@ use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
-use patchwright_fleet::batch::campaign::{self, Campaign};
+use patchwright_config::publish::Publish;
+use patchwright_fleet::batch::campaign::{self, Campaign, CampaignMode};
 use patchwright_fleet::batch::fleet::Fleet;
 use patchwright_fleet::batch::plan::{self, Estimate, MOST_SHARDS, Plan, PlannedTarget};
 
@@ -64,7 +65,8 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     } else if ui.json {
         tell_json(&campaign, &plan, ui);
     } else {
-        ui.data(&table(&campaign, &plan));
+        let wanted = campaign.overlay(fleet.config.clone(), "", "")?.publish;
+        ui.data(&table(&campaign, &plan, &wanted));
     }
     Ok(if work.is_empty() { FailureKind::NothingToDo.exit_code() } else { 0 })
 }
@@ -104,7 +106,7 @@ fn word(planned: &PlannedTarget) -> &'static str {
 }
 
 /// What is worked on, line by line; what is not, by its reason; what it costs.
-fn table(campaign: &Campaign, plan: &Plan) -> String {
+fn table(campaign: &Campaign, plan: &Plan, wanted: &Publish) -> String {
     let mut text = format!("campaign {} ({})\n", campaign.name, campaign.id());
     let work: Vec<&PlannedTarget> = plan.work().collect();
     let _ = writeln!(text, "\nto work on: {}", work.len());
@@ -121,7 +123,36 @@ fn table(campaign: &Campaign, plan: &Plan) -> String {
     grouped(&mut text, "finished", plan, |planned| planned.finished.as_deref());
     grouped(&mut text, "skipped", plan, |planned| planned.target.skipped.as_deref());
     text.push_str(&words(&plan.estimate));
+    if campaign.mode == CampaignMode::Pr
+        && let Some(extras) = extras(wanted)
+    {
+        let _ = write!(text, "\neach pull request: {extras}");
+    }
     text
+}
+
+/// What pull requests get beside their text.
+fn extras(wanted: &Publish) -> Option<String> {
+    let mut extras = Vec::new();
+    if !wanted.labels.is_empty() {
+        extras.push(format!("label {}", wanted.labels.join(", ")));
+    }
+    let mut asked = wanted.reviewers.clone();
+    if wanted.code_owners > 0 {
+        asked.push(format!("up to {} owners of the changed files", wanted.code_owners));
+    }
+    if !asked.is_empty() {
+        extras.push(format!("reviews by {}", asked.join(" and ")));
+    }
+    if !wanted.assignees.is_empty() {
+        extras.push(format!("assigned to {}", wanted.assignees.join(", ")));
+    }
+    extras.extend(wanted.milestone.as_ref().map(|title| format!("milestone {title}")));
+    if wanted.auto_merge {
+        let method = wanted.merge_method.word().to_lowercase();
+        extras.push(format!("merged by GitHub ({method}) once its checks have passed"));
+    }
+    (!extras.is_empty()).then(|| extras.join("; "))
 }
 
 fn row(planned: &PlannedTarget) -> [String; 4] {

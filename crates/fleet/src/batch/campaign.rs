@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::{reader, template};
 use patchwright_base::error::Result;
+use patchwright_config::publish::MergeMethod;
 
 /// A campaign: one change, review or question for many repositories.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -180,6 +181,22 @@ pub struct Publish {
     pub labels: Vec<String>,
     /// Logins.
     pub reviewers: Vec<String>,
+    /// Most owners of the changed files, by the repository's `CODEOWNERS`, who are asked for a review too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code_owners: Option<usize>,
+    /// Logins.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub assignees: Vec<String>,
+    /// The title of an open milestone; a repository without one does without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub milestone: Option<String>,
+    /// GitHub merges what is no draft and has passed its checks, where the repository allows that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auto_merge: Option<bool>,
+    /// `merge` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", regex(pattern = r"^(merge|squash|rebase)$"))]
+    pub merge_method: Option<MergeMethod>,
     /// How pull requests are opened; the first rule that matches decides, and without one they are
     /// ready for review.
     pub published: Vec<PublishRule>,

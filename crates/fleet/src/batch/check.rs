@@ -246,11 +246,17 @@ impl SpecErrors {
                 self.say(&format!("publish.labels.{at}"), why);
             }
         }
-        for (at, login) in publish.reviewers.iter().enumerate() {
-            if !is_login(login.strip_prefix('@').unwrap_or(login)) {
-                let why = format!("is `{login}`; it must be a login, such as `octocat`");
-                self.say(&format!("publish.reviewers.{at}"), why);
+        for (list, logins) in [("reviewers", &publish.reviewers), ("assignees", &publish.assignees)]
+        {
+            for (at, login) in logins.iter().enumerate() {
+                if !is_login(login.strip_prefix('@').unwrap_or(login)) {
+                    let why = format!("is `{login}`; it must be a login, such as `octocat`");
+                    self.say(&format!("publish.{list}.{at}"), why);
+                }
             }
+        }
+        if publish.milestone.as_ref().is_some_and(|title| title.trim().is_empty()) {
+            self.say("publish.milestone", "is empty; leave it out for none");
         }
         for (at, rule) in publish.published.iter().enumerate() {
             self.glob(&format!("publish.published.{at}.repositories"), &rule.repositories);

@@ -127,6 +127,12 @@ fn publish_seconds(
     if whole.publish.reviewers.is_empty() {
         whole.publish.reviewers.clone_from(&own.reviewers);
     }
+    if whole.publish.assignees.is_empty() {
+        whole.publish.assignees.clone_from(&own.assignees);
+    }
+    whole.publish.code_owners = whole.publish.code_owners.or(Some(own.code_owners));
+    whole.publish.milestone = whole.publish.milestone.or_else(|| own.milestone.clone());
+    whole.publish.auto_merge = whole.publish.auto_merge.or(Some(own.auto_merge));
     let spec = serde_json::to_value(&whole)
         .map_err(|err| Failure::internal("the campaign cannot be written").caused_by(err))?;
     let is_published = |planned: &&&PlannedTarget| {

@@ -24,7 +24,8 @@ impl Campaign {
         // A campaign has a branch of its own, also when its file names none.
         said.publish.branch = Some(self.branch());
         said.publish.draft = (self.published(repository) == PublishAs::Draft).then_some(true);
-        for login in said.publish.reviewers.iter_mut().flatten() {
+        let publish = &mut said.publish;
+        for login in publish.reviewers.iter_mut().chain(&mut publish.assignees).flatten() {
             *login = login.trim_start_matches('@').to_owned();
         }
         merge::lay(&mut config, said, Source::Campaign);

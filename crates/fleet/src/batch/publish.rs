@@ -6,6 +6,7 @@
 //! step looks before it writes, and nothing is written with a lost lease. The model is never asked.
 
 mod choice;
+mod decorate;
 mod place;
 pub(super) mod publish_error;
 mod vetted;
@@ -194,9 +195,9 @@ impl<'a> Publisher<'a> {
                 PublishChoice::End { state, reason, pull } => {
                     return Ok(End::Settled { state, reason, pull });
                 }
-                PublishChoice::Keep => return self.open_pull(&place).await,
+                PublishChoice::Keep { tip } => return self.open_pull(&place, tip).await,
                 PublishChoice::Push { expected } => match self.push(&place, expected).await {
-                    Ok(()) => return self.open_pull(&place).await,
+                    Ok(tip) => return self.open_pull(&place, tip).await,
                     // The branch moved between the look and the push, so decide again.
                     Err(err @ ForgeError::Moved { .. }) => moved = Some(err),
                     Err(err) => return Err(err.into()),
@@ -216,7 +217,7 @@ impl<'a> Publisher<'a> {
         &self,
         place: &RepositorySnapshot,
         expected: Option<Oid>,
-    ) -> Result<(), ForgeError> {
+    ) -> Result<Oid, ForgeError> {
         let branch = self.campaign.branch();
         let work = self.target.id.to_string();
         let signer = Signer {
@@ -227,10 +228,11 @@ impl<'a> Publisher<'a> {
         };
         let (from, commit) = (place.repo.path(), place.vetted.commit);
         let commits = signer.signed(&place.repository, &place.repo, commit.into()).await?;
-        self.forge.push(&place.repository, from, commits, &branch, expected).await.map(|_| ())
+        let tip = commits.tip;
+        self.forge.push(&place.repository, from, commits, &branch, expected).await.map(|_| tip)
     }
 
-    async fn open_pull(&self, place: &RepositorySnapshot) -> PublishResult<End> {
+    async fn open_pull(&self, place: &RepositorySnapshot, head: Oid) -> PublishResult<End> {
         let id = &place.repository.id;
         let draft = PullRequestDraft {
             title: place.vetted.title.clone(),
@@ -260,43 +262,10 @@ impl<'a> Publisher<'a> {
                 Err(err) => said.push(not_fatal(err)?),
             }
         }
-        self.decorate(place, &pull, operation, &mut said).await?;
+        said.extend(self.decorate(place, &pull, operation, head).await?);
         self.supersede(&pull).await?;
         let said = (!said.is_empty()).then(|| said.join("; "));
         Ok(End::Published { pull: Box::new(pull), operation, said })
-    }
-
-    /// Labels and reviewers: nice to have, never worth failing for.
-    async fn decorate(
-        &self,
-        place: &RepositorySnapshot,
-        pull: &PullRequest,
-        operation: Operation,
-        said: &mut Vec<String>,
-    ) -> PublishResult<()> {
-        let (id, vetted) = (&place.repository.id, &place.vetted);
-        let has =
-            |label: &&String| pull.labels.iter().any(|there| there.eq_ignore_ascii_case(label));
-        let missing: Vec<String> =
-            vetted.labels.iter().filter(|label| !has(label)).cloned().collect();
-        if !missing.is_empty()
-            && let Err(err) = self.forge.add_labels(id, pull.number, &missing).await
-        {
-            said.push(format!("the labels could not be added: {}", not_fatal(err)?));
-        }
-        // An update must not request the same reviewers again: each request sends a notification.
-        let reviewers = &vetted.reviewers;
-        if reviewers.is_empty() || operation == Operation::Updated {
-            return Ok(());
-        }
-        match self.forge.request_reviewers(id, pull.number, reviewers).await {
-            Ok(left_out) if left_out.is_empty() => {}
-            Ok(left_out) => {
-                said.push(format!("could not be asked for a review: {}", left_out.join(", ")));
-            }
-            Err(err) => said.push(format!("no review could be asked for: {}", not_fatal(err)?)),
-        }
-        Ok(())
     }
 
     /// All targets of the repository in campaigns of this name.
@@ -327,10 +296,7 @@ impl<'a> Publisher<'a> {
 
 /// What may fail without harm; a lost lease and a limit may not.
 fn not_fatal(err: ForgeError) -> PublishResult<String> {
-    match err {
-        err @ (ForgeError::Fenced { .. } | ForgeError::RateLimited { .. }) => Err(err.into()),
-        err => Ok(err.to_string()),
-    }
+    if decorate::is_fatal(&err) { Err(err.into()) } else { Ok(err.to_string()) }
 }
 
 /// Writes down how it ended.

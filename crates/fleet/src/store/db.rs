@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use sqlx::any::AnyRow;
-use sqlx::pool::PoolConnection;
-use sqlx::{Any, AnyConnection, AssertSqlSafe, Row, Transaction};
+use sqlx::{Any, AnyConnection, AssertSqlSafe, Row};
 use tokio::sync::MutexGuard;
 use tokio::time::timeout;
 
+use super::lent::{Lent, Tx};
 use super::news::CHANNEL;
 use super::{Inner, Store, StoreError, StoreResult};
 use patchwright_types::campaign::Millis;
@@ -97,7 +97,7 @@ impl SharedLock {
 /// A write transaction. Events are written last, at [`Write::commit`]; dropped without it, nothing
 /// was written.
 pub(super) struct Write<'a> {
-    tx: Transaction<'static, Any>,
+    tx: Tx,
     /// The store's time when the transaction began.
     pub(super) now: Millis,
     pub(super) dialect: Dialect,
@@ -110,7 +110,7 @@ pub(super) struct Write<'a> {
 
 /// A connection for one statement, with SQLite's turn to write.
 pub(super) struct Turn<'a> {
-    connection: PoolConnection<Any>,
+    connection: Lent,
     _gate: Option<MutexGuard<'a, ()>>,
 }
 

@@ -20,12 +20,7 @@ impl From<Error> for StoreError {
                     .map_or_else(|| postgres(&code, &message), |code| sqlite(code, &message))
             }
             Error::PoolTimedOut => {
-                StoreError::Unavailable(
-                    "no connection could be had in ten seconds; a PostgreSQL that says \"too many \
-                     clients\" in its log needs a larger `max_connections`, PgBouncer before it, or \
-                     fewer workers"
-                        .to_owned(),
-                )
+                StoreError::Unavailable("no connection was free in time".to_owned())
             }
             Error::Io(_)
             | Error::Tls(_)
@@ -91,6 +86,9 @@ fn postgres(code: &str, message: &str) -> StoreError {
         return StoreError::Unavailable(format!("the server only reads just now: {message}"));
     }
     match code.get(..2).unwrap_or_default() {
+        _ if code == "53300" => StoreError::Unavailable(format!(
+            "{message}; it needs a larger `max_connections`, PgBouncer before it, or fewer workers"
+        )),
         // Connection, not admitted, no more connections, stopped by the operator, another transaction.
         "08" | "28" | "53" | "57" | "40" => StoreError::Unavailable(message.to_owned()),
         "3D" | "3F" | "42" | "25" => {

@@ -11,6 +11,7 @@ mod abandoned;
 mod campaigns;
 mod changesets;
 mod claim;
+mod crowd;
 mod db;
 mod deliveries;
 mod events;
@@ -19,6 +20,7 @@ mod handover;
 mod import;
 mod jobs;
 mod leases;
+mod lent;
 mod migrate;
 mod news;
 mod open;
@@ -61,13 +63,12 @@ pub use reviews::{PaidReview, ReviewCaps, ReviewSlot};
 pub use runs::{EndedRun, MOST_EXAMINED, PAGE, RunCursor, RunDay, RunPage, RunRow, RunSearch};
 pub use selections::{ID, SelectedNames};
 pub use simulated::StoreSize;
-use sqlx::AnyPool;
 pub use standing::Standing;
 pub use targets::Closing;
 
 use crate::store::db::{Dialect, get};
+use crate::store::lent::Pool;
 use crate::store::news::News;
-use crate::store::pool::Turns;
 use patchwright_types::campaign::Millis;
 
 /// Why the store did not do it.
@@ -111,9 +112,7 @@ pub struct Store {
 }
 
 struct Inner {
-    pool: AnyPool,
-    /// With the processes that share a server.
-    turns: Option<Turns>,
+    pool: Pool,
     dialect: Dialect,
     /// SQLite's writers of this process, one at a time.
     gate: tokio::sync::Mutex<()>,

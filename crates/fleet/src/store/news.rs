@@ -13,8 +13,9 @@ use sqlx::postgres::PgListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::crowd::{CROWD, percent};
 use super::db::Write;
-use super::pool::{CROWD, percent};
+use super::lent::Pool;
 use super::{Store, StoreError, StoreResult};
 
 /// The channel; without a payload it is news, with one it is somebody's test of the way.
@@ -75,15 +76,14 @@ impl Store {
         if self.fullness().await? >= BEGIN {
             return Ok(Deaf::Crowded);
         }
-        let mut listener = PgListener::connect(server.expose_secret()).await?;
-        listener.listen(CHANNEL).await?;
+        let mut listener = self.listener(server).await?;
         // A pooler takes LISTEN like any statement, and then lends the connection to somebody else.
         let test = format!("test {:016x}", rand::random::<u64>());
         let query = sqlx::query("SELECT pg_notify($1, $2)").bind(CHANNEL).bind(test.as_str());
         query.execute(&mut *self.connection().await?).await?;
         let arrives = async {
-            while listener.recv().await?.payload() != test {}
-            Ok::<(), sqlx::Error>(())
+            while listener.try_recv().await?.ok_or_else(lost)?.payload() != test {}
+            StoreResult::Ok(())
         };
         match timeout(ARRIVES, arrives).await {
             Ok(heard) => heard?,
@@ -104,12 +104,27 @@ impl Store {
             match told? {
                 Some(told) if !told.payload().is_empty() => {}
                 Some(_) => self.inner.news.tell(),
-                None => {
-                    return Err(StoreError::Unavailable("the connection was lost".to_owned()));
-                }
+                None => return Err(lost()),
             }
         }
     }
+
+    /// A connection of its own that listens, made while this process makes no other one. Once it is lost it is not
+    /// made again by itself: everybody who listens has lost it at the same moment.
+    async fn listener(&self, server: &SecretString) -> StoreResult<PgListener> {
+        let _door = match &self.inner.pool {
+            Pool::Server(server) => Some(server.door().await?),
+            Pool::File(_) => None,
+        };
+        let mut listener = PgListener::connect(server.expose_secret()).await?;
+        listener.eager_reconnect(false);
+        listener.listen(CHANNEL).await?;
+        Ok(listener)
+    }
+}
+
+fn lost() -> StoreError {
+    StoreError::Unavailable("the connection was lost".to_owned())
 }
 
 impl Write<'_> {

@@ -3,7 +3,6 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use secrecy::SecretString;
 use sqlx::any::AnyPoolOptions;
@@ -11,15 +10,14 @@ use sqlx::{AnyConnection, AnyPool, Connection};
 use url::Url;
 
 use super::db::{Dialect, PATIENCE};
+use super::lent::Pool;
 use super::migrate::{Migrated, version};
 use super::news::News;
-use super::{Inner, Store, StoreError, StoreResult, fault, pool};
+use super::pool::Server;
+use super::{Inner, Store, StoreError, StoreResult, fault};
 
 /// An SQLite file that is checked page by page at every opening; of a larger one only what is read.
 const CHECKED: u64 = 64 << 20;
-
-/// Between two attempts at a server that is just starting.
-const STARTING: Duration = Duration::from_millis(500);
 
 /// The database that an address names.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,9 +126,8 @@ impl Store {
 
     /// Closes every connection; of an SQLite file, everything is in the one file afterwards.
     pub async fn close(&self) {
-        if self.inner.dialect.is_file() {
-            let emptied =
-                sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.inner.pool).await;
+        if let Pool::File(pool) = &self.inner.pool {
+            let emptied = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(pool).await;
             if let Err(err) = emptied {
                 tracing::warn!(%err, "the write-ahead log could not be emptied");
             }
@@ -151,8 +148,7 @@ impl Store {
 
 async fn open_file(path: &Path, name: &str) -> StoreResult<(Store, Option<Migrated>)> {
     let inner = Inner {
-        pool: file(path).await?,
-        turns: None,
+        pool: Pool::File(file(path).await?),
         dialect: Dialect::Sqlite,
         gate: tokio::sync::Mutex::default(),
         name: name.to_owned(),
@@ -164,22 +160,18 @@ async fn open_file(path: &Path, name: &str) -> StoreResult<(Store, Option<Migrat
     Ok((store, migrated))
 }
 
-/// The first connection looks at everything that has to be known, and is given up before another one is made: of
-/// many workers that start, each needs one at a time.
+/// What is looked at first needs one connection, which is given up where the server is not roomy: of many workers that
+/// start, each needs one at a time.
 async fn open_server(url: &Url, name: &str) -> StoreResult<(Store, Option<Migrated>)> {
-    let mut first = connect(url).await?;
-    let (pool, turns) = pool::server(url, &mut first).await?;
-    let found = version(&mut first, Dialect::Postgres).await?;
-    first.close().await?;
     let inner = Inner {
-        pool,
-        turns: Some(turns),
+        pool: Pool::Server(Server::new(url)),
         dialect: Dialect::Postgres,
         gate: tokio::sync::Mutex::default(),
         name: name.to_owned(),
         news: News::new(Some(SecretString::from(url.to_string()))),
     };
     let store = Store { inner: Arc::new(inner) };
+    let found = version(&mut *store.connection().await?, Dialect::Postgres).await?;
     let migrated = store.migrate(found, None).await?;
     Ok((store, migrated))
 }
@@ -255,30 +247,4 @@ async fn set_up(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
         sqlx::query(pragma).execute(&mut *connection).await?;
     }
     Ok(())
-}
-
-/// Waits for a server that is just starting, and says why it cannot be reached.
-async fn connect(url: &Url) -> StoreResult<AnyConnection> {
-    let begin = Instant::now();
-    loop {
-        let left = PATIENCE.saturating_sub(begin.elapsed());
-        let connected = tokio::time::timeout(left, AnyConnection::connect(url.as_str())).await;
-        let err = match connected {
-            Ok(Ok(connection)) => return Ok(connection),
-            Ok(Err(err)) => err,
-            Err(_) => {
-                return Err(StoreError::Unavailable("it did not answer in ten seconds".to_owned()));
-            }
-        };
-        // In Compose, workers often start before the database accepts connections.
-        let starting = match &err {
-            sqlx::Error::Io(err) => err.kind() == std::io::ErrorKind::ConnectionRefused,
-            sqlx::Error::Database(err) => err.is_transient_in_connect_phase(),
-            _ => false,
-        };
-        if !starting || begin.elapsed() + STARTING > PATIENCE {
-            return Err(err.into());
-        }
-        tokio::time::sleep(STARTING).await;
-    }
 }

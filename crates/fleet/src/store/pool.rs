@@ -4,276 +4,335 @@
 //! - A process makes one connection at a time, gives up what it does not use, and holds none while its runs run.
 //! - Whoever makes a connection looks how full the server is. While it is roomy, a connection stays as long as it is
 //!   used; otherwise it is given up after a [`TURN`], and the next one is made after a random while, longer when the
-//!   server is fuller, and several times as long as the last one was there: on a slow machine that is what counts. So those that came first keep theirs, and the others take turns on what is left: nobody learns
-//!   that the server is full by being refused.
-//! - Workers that are started together do not connect together ([`crate::batch::fleet::spread`]).
+//!   server is fuller, and several times as long as the last one was there: on a slow machine that is what counts. So
+//!   those that came first keep theirs, and the others take turns on what is left: nobody learns that the server is
+//!   full by being refused.
+//! - Workers that are started together do not connect together ([`crate::batch::fleet::spread`]), and neither do those
+//!   that have lost a server together, or wait together for one that starts: each comes back after a random while.
+//!
+//! A pool that asks a server again every few milliseconds while it cannot be reached, as sqlx's does, would bring all of
+//! them back in the moment in which it can: so these connections are made here, one attempt to a turn.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rand::RngExt;
-use sqlx::any::AnyPoolOptions;
-use sqlx::pool::PoolConnection;
-use sqlx::{Any, AnyConnection, AnyPool, Transaction};
-use tokio::sync::{MutexGuard, Notify};
+use parking_lot::Mutex;
+use secrecy::{ExposeSecret, SecretString};
+use sqlx::{AnyConnection, Connection};
+use tokio::sync::{MutexGuard, Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use url::Url;
 
-use super::db::{PATIENCE, get};
-use super::{Store, StoreError, StoreResult};
+use super::crowd::{Crowd, Fullness, TURN};
+use super::db::PATIENCE;
+use super::{StoreError, StoreResult};
 
 /// One that claims, one that renews, one for what jobs write.
-const MOST: u32 = 3;
+const MOST: usize = 3;
 
 /// A connection that nothing was asked on for so long is closed.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// How long a connection to a server that is not roomy is kept.
-const TURN: Duration = Duration::from_millis(250);
-
-/// The next wait is so many times as long as the last connection took to be made and was there, within limits: a lease
-/// has to be renewed in time.
-const REST: u32 = 3;
-const LONGEST_REST: Duration = Duration::from_millis(2_500);
-
 /// Between two looks whether a connection of our own has become free.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How many connections the server has, of how many that anybody may use. Counted by `datid`, which everybody may see.
-pub(super) const CROWD: &str = "SELECT CAST(COUNT(*) AS BIGINT) AS used,
-        CAST(current_setting('max_connections') AS BIGINT)
-            - CAST(current_setting('superuser_reserved_connections') AS BIGINT) AS most
-     FROM pg_stat_activity WHERE datid IS NOT NULL";
-
-/// What is known of a server that is shared.
-#[derive(Debug, Default)]
-struct Crowd {
-    /// How full it was when it was looked at last, in percent.
-    percent: AtomicU8,
-    /// Milliseconds that the last connection took to be made, and those that one was there that was given up.
-    made_in: AtomicU64,
-    held_for: AtomicU64,
-}
-
-/// What follows from that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fullness {
-    Roomy,
-    Crowded,
-    Full,
-}
-
-impl Crowd {
-    /// # Errors
-    /// When the server does not say it.
-    async fn look(&self, connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
-        let row = sqlx::query(CROWD).fetch_one(connection).await?;
-        let number = |name| get::<i64>(&row, name).unwrap_or_default();
-        self.percent.store(percent(number("used"), number("most")), Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn fullness(&self) -> Fullness {
-        match self.percent.load(Ordering::Relaxed) {
-            ..40 => Fullness::Roomy,
-            40..75 => Fullness::Crowded,
-            75.. => Fullness::Full,
-        }
-    }
-
-    /// The wait before the next connection is made.
-    fn wait(&self) -> Duration {
-        let least = match self.fullness() {
-            Fullness::Roomy => return Duration::ZERO,
-            Fullness::Crowded => 2 * TURN,
-            Fullness::Full => 4 * TURN,
-        };
-        let number = |of: &AtomicU64| Duration::from_millis(of.load(Ordering::Relaxed));
-        let cost = number(&self.made_in).saturating_add(number(&self.held_for));
-        let rest = cost.saturating_mul(REST).clamp(least, LONGEST_REST);
-        rest.mul_f64(rand::rng().random_range(0.5..=1.5))
-    }
-}
-
-/// `used` of `most`, at most a hundred; a server that does not say how many it takes is full.
-pub(super) fn percent(used: i64, most: i64) -> u8 {
-    let percent = used.saturating_mul(100).checked_div(most).unwrap_or(100).clamp(0, 100);
-    u8::try_from(percent).unwrap_or(100)
-}
-
-impl Fullness {
-    /// How long a connection may have existed that is kept for the next statement.
-    fn keeps(self) -> Duration {
-        match self {
-            Fullness::Roomy => Duration::MAX,
-            Fullness::Crowded => TURN,
-            Fullness::Full => Duration::ZERO,
-        }
-    }
-}
-
-/// The right to take a connection out of the pool, and since when one is made when none was there.
-struct Door<'a> {
-    makes: Option<Instant>,
-    _held: MutexGuard<'a, ()>,
-}
-
-/// How a process takes turns with others on a server.
-pub(super) struct Turns {
-    crowd: Arc<Crowd>,
-    /// Held while a connection is made.
-    door: tokio::sync::Mutex<()>,
+/// What a process has of a server.
+pub(super) struct Server {
+    shared: Arc<Shared>,
     tidier: JoinHandle<()>,
 }
 
-impl Drop for Turns {
+impl Drop for Server {
     fn drop(&mut self) {
         self.tidier.abort();
     }
 }
 
-/// The pool for a server, whose first connection looks how full it is and may be used for anything.
-///
-/// Connections are made when they are needed; should a server have no more of them in spite of everything, it is asked
-/// again, at growing distances, until [`PATIENCE`] is over.
-pub(super) async fn server(url: &Url, first: &mut AnyConnection) -> StoreResult<(AnyPool, Turns)> {
-    let crowd = Arc::new(Crowd::default());
-    crowd.look(first).await?;
-    let (of_connect, of_release) = (Arc::clone(&crowd), Arc::clone(&crowd));
-    let released = Arc::new(Notify::new());
-    let tells = Arc::clone(&released);
-    let options = AnyPoolOptions::new()
-        .max_connections(MOST)
-        .min_connections(0)
-        .idle_timeout(IDLE)
-        .acquire_timeout(PATIENCE)
-        .after_connect(move |connection, _| {
-            let crowd = Arc::clone(&of_connect);
-            Box::pin(async move { crowd.look(connection).await })
-        })
-        .after_release(move |_, released| {
-            let fullness = of_release.fullness();
-            if fullness != Fullness::Roomy {
-                tells.notify_one();
-            }
-            let keeps = released.age < fullness.keeps();
-            if !keeps {
-                of_release.held_for.store(millis(released.age), Ordering::Relaxed);
-            }
-            Box::pin(std::future::ready(Ok(keeps)))
+struct Shared {
+    url: SecretString,
+    crowd: Crowd,
+    /// Made and not lent, the one that was used last at the end.
+    spare: Mutex<Vec<Spare>>,
+    room: Arc<Semaphore>,
+    /// Held while a connection is made.
+    door: tokio::sync::Mutex<()>,
+    /// Something was put into `spare`.
+    released: Notify,
+    is_closed: AtomicBool,
+}
+
+struct Made {
+    connection: AnyConnection,
+    at: Instant,
+}
+
+struct Spare {
+    made: Made,
+    since: Instant,
+}
+
+/// A connection, and the right to have it. Dropping it gives both back.
+pub(super) struct Lent {
+    made: Option<Made>,
+    /// A transaction was begun and has not ended.
+    in_transaction: bool,
+    permit: Option<OwnedSemaphorePermit>,
+    shared: Arc<Shared>,
+}
+
+impl Server {
+    /// Connects to nothing yet.
+    pub(super) fn new(url: &Url) -> Server {
+        let shared = Arc::new(Shared {
+            url: SecretString::from(url.to_string()),
+            crowd: Crowd::default(),
+            spare: Mutex::default(),
+            room: Arc::new(Semaphore::new(MOST)),
+            door: tokio::sync::Mutex::default(),
+            released: Notify::new(),
+            is_closed: AtomicBool::new(false),
         });
-    let pool = options.connect_lazy(url.as_str())?;
-    let tidier = tokio::spawn(tidy(pool.clone(), Arc::clone(&crowd), released));
-    Ok((pool, Turns { crowd, door: tokio::sync::Mutex::default(), tidier }))
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Closes connections that lie idle at the end of their turn.
-async fn tidy(pool: AnyPool, crowd: Arc<Crowd>, released: Arc<Notify>) {
-    loop {
-        released.notified().await;
-        tokio::time::sleep(TURN).await;
-        while crowd.fullness() != Fullness::Roomy
-            && let Some(idle) = pool.try_acquire()
-        {
-            // It is gone either way.
-            let _ = idle.close().await;
-        }
-    }
-}
-
-impl Store {
-    /// How full a server is now, in percent; a file always has room.
-    pub(super) async fn fullness(&self) -> StoreResult<u8> {
-        let Some(turns) = &self.inner.turns else { return Ok(0) };
-        turns.crowd.look(&mut *self.connection().await?).await?;
-        Ok(turns.crowd.percent.load(Ordering::Relaxed))
+        let tidier = tokio::spawn(tidy(Arc::clone(&shared)));
+        Server { shared, tidier }
     }
 
-    /// A connection for some statements, with whatever wait its server needs.
-    pub(super) async fn connection(&self) -> StoreResult<PoolConnection<Any>> {
-        let door = self.door().await?;
-        let acquired = self.inner.pool.acquire().await?;
-        self.through(door.as_ref());
-        Ok(acquired)
+    pub(super) fn crowd(&self) -> &Crowd {
+        &self.shared.crowd
     }
 
-    /// Begins a transaction, with this statement where it is not a plain `BEGIN`.
-    pub(super) async fn begin(
-        &self,
-        statement: Option<&'static str>,
-    ) -> StoreResult<Transaction<'static, Any>> {
-        let door = self.door().await?;
-        let pool = &self.inner.pool;
-        let begun = match statement {
-            Some(statement) => pool.begin_with(statement).await?,
-            None => pool.begin().await?,
+    /// A connection that answers, with whatever wait the server needs, at most [`PATIENCE`].
+    ///
+    /// # Errors
+    /// What the server said, or why it cannot be reached.
+    pub(super) async fn lend(&self) -> StoreResult<Lent> {
+        let shared = &self.shared;
+        let until = Instant::now() + PATIENCE;
+        let permit = timeout(PATIENCE, Arc::clone(&shared.room).acquire_owned()).await;
+        let permit = permit.map_err(|_| nothing_free())?.map_err(|_| closed())?;
+        let made = match shared.spare().await {
+            Some(made) => made,
+            None => shared.make(until).await?,
         };
-        self.through(door.as_ref());
-        Ok(begun)
+        let shared = Arc::clone(shared);
+        Ok(Lent { made: Some(made), in_transaction: false, permit: Some(permit), shared })
     }
 
-    fn through(&self, door: Option<&Door<'_>>) {
-        if let (Some(turns), Some(Door { makes: Some(begun), .. })) = (&self.inner.turns, door) {
-            turns.crowd.made_in.store(millis(begun.elapsed()), Ordering::Relaxed);
-        }
+    /// While this is held, this process makes no other connection.
+    pub(super) async fn door(&self) -> StoreResult<MutexGuard<'_, ()>> {
+        timeout(PATIENCE, self.shared.door.lock()).await.map_err(|_| nothing_free())
     }
 
-    /// Waits until a connection may be taken out of the pool, which is to be done before what is returned is dropped.
-    async fn door(&self) -> StoreResult<Option<Door<'_>>> {
-        let Some(turns) = &self.inner.turns else { return Ok(None) };
-        let nothing_free = |_| StoreError::Unavailable("no connection was free in time".to_owned());
-        let door = timeout(PATIENCE, turns.door.lock()).await.map_err(nothing_free)?;
-        let until = Instant::now() + turns.crowd.wait();
-        while self.inner.pool.num_idle() == 0 && Instant::now() < until {
-            tokio::time::sleep(LOOK).await;
+    /// Waits for what is lent, and closes every connection.
+    pub(super) async fn close(&self) {
+        self.shared.is_closed.store(true, Ordering::Relaxed);
+        let all = u32::try_from(MOST).unwrap_or(u32::MAX);
+        if let Ok(Ok(all)) = timeout(PATIENCE, self.shared.room.acquire_many(all)).await {
+            all.forget();
         }
-        let makes = (self.inner.pool.num_idle() == 0).then(Instant::now);
-        Ok(Some(Door { makes, _held: door }))
+        self.shared.room.close();
+        let spare = std::mem::take(&mut *self.shared.spare.lock());
+        for Spare { made, .. } in spare {
+            made.close().await;
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::Ordering;
-    use std::time::Duration;
+fn nothing_free() -> StoreError {
+    StoreError::Unavailable("no connection was free in time".to_owned())
+}
 
-    use crate::store::pool::{Crowd, Fullness, percent};
+fn closed() -> StoreError {
+    StoreError::Unavailable("it was closed".to_owned())
+}
 
-    fn at(used: i64, most: i64) -> Crowd {
-        let crowd = Crowd::default();
-        crowd.percent.store(percent(used, most), Ordering::Relaxed);
-        crowd
+impl Made {
+    /// Says goodbye, as far as the server listens.
+    async fn close(self) {
+        // It is gone either way.
+        let _ = timeout(IDLE, self.connection.close()).await;
     }
+}
 
-    #[test]
-    fn the_fuller_a_server_is_the_shorter_are_turns_and_the_longer_are_waits() {
-        let of = |used| at(used, 97).fullness();
-        assert_eq!([of(0), of(38)], [Fullness::Roomy; 2]);
-        assert_eq!([of(39), of(72)], [Fullness::Crowded; 2]);
-        assert_eq!([of(73), of(120), at(5, 0).fullness()], [Fullness::Full; 3]);
-        let all = [Fullness::Roomy, Fullness::Crowded, Fullness::Full];
-        assert!(all.is_sorted_by_key(|fullness| std::cmp::Reverse(fullness.keeps())));
-        assert_eq!(at(10, 97).wait(), Duration::ZERO);
-        for _ in 0..100 {
-            let (crowded, full) = (at(50, 97).wait(), at(90, 97).wait());
-            assert!(crowded >= Duration::from_millis(250) && full >= Duration::from_millis(500));
-            assert!(crowded < Duration::from_secs(1) && full < Duration::from_secs(2));
+impl Shared {
+    /// One that was made earlier, and still answers.
+    async fn spare(&self) -> Option<Made> {
+        loop {
+            // By itself: a guard in the condition below would be held over the wait.
+            let spare = self.spare.lock().pop();
+            let mut made = spare?.made;
+            if let Ok(Ok(())) = timeout(PATIENCE, made.connection.ping()).await {
+                return Some(made);
+            }
+            self.crowd.lost();
         }
     }
 
-    #[test]
-    fn who_was_slow_rests_longer_and_never_too_long() {
-        let crowd = at(50, 97);
-        crowd.made_in.store(400, Ordering::Relaxed);
-        crowd.held_for.store(300, Ordering::Relaxed);
-        assert!((0..100).all(|_| crowd.wait() >= Duration::from_millis(1_050)));
-        crowd.held_for.store(u64::MAX, Ordering::Relaxed);
-        assert!((0..100).all(|_| crowd.wait() < Duration::from_secs(4)));
+    /// Waits for our turn, and makes one; or takes one that has become free meanwhile.
+    async fn make(&self, until: Instant) -> StoreResult<Made> {
+        let left = || until.saturating_duration_since(Instant::now());
+        let _door = timeout(left(), self.door.lock()).await.map_err(|_| nothing_free())?;
+        let turn = Instant::now() + self.crowd.wait();
+        let mut failed = None;
+        loop {
+            if let Some(made) = self.spare().await {
+                return Ok(made);
+            }
+            let turn = self.crowd.returns().map_or(turn, |returns| returns.max(turn));
+            if Instant::now() < turn {
+                if left().is_zero() {
+                    return Err(failed.unwrap_or_else(nothing_free));
+                }
+                tokio::time::sleep(LOOK).await;
+                continue;
+            }
+            match timeout(left(), self.connect()).await {
+                Ok(Ok(made)) => return Ok(made),
+                Ok(Err(err)) => {
+                    let again = is_away(&err);
+                    if again {
+                        self.crowd.away(is_full(&err));
+                    }
+                    if !again || left().is_zero() {
+                        return Err(err.into());
+                    }
+                    failed = Some(err.into());
+                }
+                Err(_) => {
+                    self.crowd.away(false);
+                    let silent = || "it did not answer in ten seconds".to_owned();
+                    return Err(failed.unwrap_or_else(|| StoreError::Unavailable(silent())));
+                }
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<Made, sqlx::Error> {
+        let begun = Instant::now();
+        let mut connection = AnyConnection::connect(self.url.expose_secret()).await?;
+        self.crowd.look(&mut connection).await?;
+        self.crowd.made(begun.elapsed());
+        Ok(Made { connection, at: Instant::now() })
+    }
+
+    /// Keeps a connection for the next statement, or gives it up.
+    async fn take_back(&self, mut made: Made, in_transaction: bool) {
+        // A statement whose answer nobody waited for is still under way.
+        let settled = async {
+            if in_transaction {
+                sqlx::raw_sql("ROLLBACK").execute(&mut made.connection).await.map(|_| ())
+            } else {
+                made.connection.ping().await
+            }
+        };
+        match timeout(PATIENCE, settled).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return self.crowd.lost(),
+            // It waits for a lock of somebody else, and the server ends it when it finds us gone.
+            Err(_) => return,
+        }
+        let age = made.at.elapsed();
+        if self.is_closed.load(Ordering::Relaxed) || age >= self.crowd.fullness().keeps() {
+            self.crowd.gave_up(age);
+            made.close().await;
+            return;
+        }
+        self.spare.lock().push(Spare { made, since: Instant::now() });
+        self.released.notify_one();
+    }
+
+    /// Those that have lain idle for too long.
+    fn stale(&self) -> Vec<Made> {
+        let most = if self.crowd.fullness() == Fullness::Roomy { IDLE } else { TURN };
+        let mut spare = self.spare.lock();
+        let stale = spare.extract_if(.., |spare| spare.since.elapsed() >= most);
+        stale.map(|spare| spare.made).collect()
+    }
+}
+
+/// Closes what lies idle at the end of its turn.
+async fn tidy(shared: Arc<Shared>) {
+    loop {
+        shared.released.notified().await;
+        while !shared.spare.lock().is_empty() {
+            tokio::time::sleep(TURN).await;
+            for made in shared.stale() {
+                made.close().await;
+            }
+        }
+    }
+}
+
+/// It is not there, starts, stops, or has no more connections: in Compose, workers often start before the database
+/// accepts connections.
+fn is_away(err: &sqlx::Error) -> bool {
+    use std::io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, UnexpectedEof,
+    };
+    match err {
+        sqlx::Error::Io(err) => matches!(
+            err.kind(),
+            BrokenPipe | ConnectionAborted | ConnectionRefused | ConnectionReset | UnexpectedEof
+        ),
+        // The operator stops it: <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
+        sqlx::Error::Database(err) => {
+            err.is_transient_in_connect_phase()
+                || err.code().is_some_and(|code| code.starts_with("57P"))
+        }
+        _ => false,
+    }
+}
+
+/// `too_many_connections`.
+fn is_full(err: &sqlx::Error) -> bool {
+    let code = err.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.is_some_and(|code| code == "53300")
+}
+
+impl Lent {
+    /// Begins a transaction with these statements. Dropped before [`Lent::commit`], nothing was written.
+    pub(super) async fn begin(&mut self, statements: &'static str) -> Result<(), sqlx::Error> {
+        self.in_transaction = true;
+        sqlx::raw_sql(statements).execute(&mut **self).await.map(|_| ())
+    }
+
+    pub(super) async fn commit(mut self) -> Result<(), sqlx::Error> {
+        sqlx::raw_sql("COMMIT").execute(&mut *self).await?;
+        self.in_transaction = false;
+        Ok(())
+    }
+}
+
+impl Deref for Lent {
+    type Target = AnyConnection;
+
+    fn deref(&self) -> &AnyConnection {
+        &self.made.as_ref().expect(LENT).connection
+    }
+}
+
+impl DerefMut for Lent {
+    fn deref_mut(&mut self) -> &mut AnyConnection {
+        &mut self.made.as_mut().expect(LENT).connection
+    }
+}
+
+/// Only dropping takes it out.
+const LENT: &str = "a connection is there while it is lent";
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let Some(made) = self.made.take() else { return };
+        let (shared, permit) = (Arc::clone(&self.shared), self.permit.take());
+        let in_transaction = self.in_transaction;
+        // Without a runtime the process ends, and the connection with it.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                shared.take_back(made, in_transaction).await;
+                drop(permit);
+            });
+        }
     }
 }

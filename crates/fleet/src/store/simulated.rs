@@ -12,6 +12,7 @@ use sqlx::AssertSqlSafe;
 use sqlx::any::AnyPoolOptions;
 
 use super::db::{Dialect, get};
+use super::lent::Pool;
 use super::news::News;
 use super::open::encode;
 use super::{Inner, Store, StoreError, StoreResult};
@@ -55,8 +56,8 @@ impl Store {
         let pool = pool.connect(&format!("sqlite://{}?mode=rwc", encode(text))).await?;
         let store = |dialect| {
             let (gate, news) = (tokio::sync::Mutex::default(), News::new(None));
-            let (pool, name) = (pool.clone(), name.clone());
-            Store { inner: Arc::new(Inner { pool, turns: None, dialect, gate, name, news }) }
+            let (pool, name) = (Pool::File(pool.clone()), name.clone());
+            Store { inner: Arc::new(Inner { pool, dialect, gate, name, news }) }
         };
         // The schema asks for the time, so it comes before the clock.
         store(Dialect::Sqlite).migrate(0, None).await?;

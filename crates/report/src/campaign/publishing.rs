@@ -49,9 +49,23 @@ pub(super) fn mode(spec: &Value) -> &str {
 
 /// What the file says is written for one change.
 fn configured(spec: &Value) -> u32 {
-    let given = |name: &str| spec["publish"][name].as_array().is_some_and(|list| !list.is_empty());
+    let given = |name: &str| match &spec["publish"][name] {
+        Value::Array(list) => !list.is_empty(),
+        Value::Number(most) => most.as_u64() != Some(0),
+        Value::Bool(is_on) => *is_on,
+        Value::String(text) => !text.is_empty(),
+        Value::Null | Value::Object(_) => false,
+    };
+    // Reviewers and owners are asked in one request.
+    let extras = [
+        given("labels"),
+        given("reviewers") || given("code-owners"),
+        given("assignees"),
+        given("milestone"),
+        given("auto-merge"),
+    ];
     match mode(spec) {
-        "pr" => FOR_PULL + u32::from(given("labels")) + u32::from(given("reviewers")),
+        "pr" => FOR_PULL + extras.into_iter().map(u32::from).sum::<u32>(),
         "review" => FOR_REVIEW,
         _ => 0,
     }

@@ -21,7 +21,6 @@ mod setup;
 mod signs;
 mod sweep;
 mod takedown;
-mod turn;
 mod warm;
 
 use parking_lot::Mutex;

@@ -16,10 +16,10 @@ use super::configuration::{Network, Shape, Task};
 use super::disk::until_filled;
 use super::pull::Image;
 use super::takedown::Container;
-use super::turn::Turn;
 use super::{CALL, DockerSandbox, HOME, owner};
 use crate::client::Client;
 use crate::setup::{self, Failed, Kept, SetupRun};
+use crate::turn::Turn;
 use crate::{ContainerLimits, ImageSpec, PreparedImage, SandboxError, Stop, image};
 use patchwright_guest::protocol::Exec;
 

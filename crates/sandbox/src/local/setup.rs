@@ -12,6 +12,7 @@ use sha1::{Digest, Sha1};
 
 use super::{LocalSandbox, folders};
 use crate::setup::{self, Failed, Kept, SetupRun};
+use crate::turn::Turn;
 use crate::{ContainerLimits, ImageSpec, PreparedImage, SandboxError, SandboxSpec};
 
 /// What a sandbox in which setup commands run is for.
@@ -27,9 +28,19 @@ pub(super) async fn prepare(
     spec: &ImageSpec<'_>,
 ) -> Result<PreparedImage, SandboxError> {
     let all = sandbox.base.join("setup");
-    let (whole, partly) = (all.join(key(spec)), all.join(format!("{}.{}", key(spec), spec.run)));
-    let known = [&whole, &partly].into_iter().find(|template| is_complete(template));
-    if let Some(template) = known.filter(|it| **it == whole || !spec.setup_required) {
+    let (shared, own) = (key(spec), format!("{}.{}", key(spec), spec.run));
+    let (whole, partly) = (all.join(&shared), all.join(&own));
+    let known = || {
+        let known = [&whole, &partly].into_iter().find(|template| is_complete(template));
+        known.filter(|it| **it == whole || !spec.setup_required)
+    };
+    if let Some(template) = known() {
+        return Ok(prepared(template, read_runs(template), true));
+    }
+    let name = if spec.is_for_this_run { &own } else { &shared };
+    let _turn = Turn::wait(&sandbox.base, name, spec.setup_timeout).await;
+    // Whoever had the turn before has made it, as a rule.
+    if let Some(template) = known() {
         return Ok(prepared(template, read_runs(template), true));
     }
     let bare = SandboxSpec {

@@ -17,7 +17,7 @@ pub enum PublishChoice {
     /// The branch is written; `expected` is what it has to point to now.
     Push { expected: Option<Oid> },
     /// The branch is as it should be.
-    Keep,
+    Keep { tip: Oid },
     /// Nothing is written.
     End { state: TargetState, reason: String, pull: Option<(u64, String)> },
 }
@@ -75,7 +75,7 @@ pub fn decide(
             // which is not worth a force push.
             let is_same = facts.tree == tree && facts.parents == [base];
             if *tip == commit || is_same {
-                return Ok(PublishChoice::Keep);
+                return Ok(PublishChoice::Keep { tip: *tip });
             }
             if conflict == Conflict::Skip {
                 let reason = "the branch is there already, and `conflict: skip` leaves it alone";
@@ -231,7 +231,7 @@ mod tests {
     fn said(state: &BranchState, pulls: &BranchPulls, conflict: Conflict) -> String {
         match decide(state, pulls, (oid('e'), oid('b')), oid('c'), conflict) {
             Err(_) => "conflict".to_owned(),
-            Ok(PublishChoice::Keep) => "keep".to_owned(),
+            Ok(PublishChoice::Keep { .. }) => "keep".to_owned(),
             Ok(PublishChoice::Push { expected: None }) => "create".to_owned(),
             Ok(PublishChoice::Push { expected: Some(tip) }) => {
                 format!("replace {}", &tip.to_string()[..1])

@@ -14,12 +14,12 @@ use patchwright_git::clone::Repo;
 use patchwright_git::commit::{self, CommitSpec};
 use patchwright_git::tree::{self, Change};
 use patchwright_git::{GitError, Oid};
-use patchwright_policy::{self as policy, Judgement};
+use patchwright_policy::{self as policy, Judgement, owners};
 use patchwright_report::{self as report, MAX_BODY, commit_message, markdown, pr_body, template};
 use patchwright_task::campaign::ChangeReport;
 use patchwright_task::settle::BlobsOf;
 use patchwright_task::workspace::RUN_TRAILER;
-use patchwright_task::{authorship, title};
+use patchwright_task::{authorship, decorate, title};
 use patchwright_types::campaign::{Changeset, ErrorClass};
 use patchwright_types::outcome::Conclusion;
 
@@ -51,6 +51,10 @@ pub(super) struct VettedChange {
     pub draft: bool,
     pub labels: Vec<String>,
     pub reviewers: Vec<String>,
+    /// Of the changed files, by the base; empty when none is to be asked.
+    pub owners: Vec<String>,
+    /// Why a person has to merge it.
+    pub by_people: Option<&'static str>,
     /// Our committer, by which our commits are known.
     pub email: String,
     /// With the repository's own file laid over it.
@@ -105,6 +109,8 @@ impl StoredChange {
         let commit = commit::create(repo, self.base, facts.tree, &spec)?;
         let draft = self.wants_draft(told.as_ref(), &judgement);
         let marker = report::marker("pull-request", &run);
+        let owners = self.owners(repo, &change)?;
+        let by_people = by_people(told.as_ref(), &judgement);
         let body =
             self.body(repo, told, change, judgement, &marker).map_err(|err| configuration(&err))?;
         Ok(VettedChange {
@@ -116,6 +122,8 @@ impl StoredChange {
             draft,
             labels: self.config.publish.labels.clone(),
             reviewers: self.config.publish.reviewers.clone(),
+            owners,
+            by_people,
             email: self.config.identity.committer_email().to_owned(),
             config: self.config,
         })
@@ -196,6 +204,20 @@ impl StoredChange {
         self.changeset.draft || self.config.publish.draft || judgement.wants_draft() || said
     }
 
+    /// The owners of the changed files, by the file that the base has.
+    fn owners(&self, repo: &Repo, change: &Change) -> PublishResult<Vec<String>> {
+        if self.config.publish.code_owners == 0 {
+            return Ok(Vec::new());
+        }
+        for path in owners::PLACES {
+            if let Some(text) = tree::file_at(repo, self.base, path)? {
+                let paths = change.files.iter().map(|file| file.path.as_str());
+                return Ok(decorate::owners_of(&text, paths));
+            }
+        }
+        Ok(Vec::new())
+    }
+
     fn title(&self) -> Result<String, Failure> {
         let (id, base) = (self.repository.id.to_string(), &self.base_branch);
         let title = self.campaign.title_for(&id, base)?;
@@ -253,6 +275,16 @@ impl StoredChange {
             held_back_patch: held_back_patch.as_deref(),
             marker,
         })
+    }
+}
+
+/// Why nobody but a person may merge it: by what the run says of its checks, and by what is seen in the change here.
+fn by_people(told: Option<&ChangeReport>, judgement: &Judgement) -> Option<&'static str> {
+    let Some(told) = told else { return Some("nothing says how its checks went") };
+    if judgement.flags.is_empty() {
+        decorate::not_by_itself(false, &told.outcome)
+    } else {
+        Some("there is something in it that somebody should look at")
     }
 }
 

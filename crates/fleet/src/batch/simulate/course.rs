@@ -340,7 +340,13 @@ impl<'a> Course<'a> {
             CampaignMode::Pr => {
                 super::requests::WRITES_OF_A_PULL
                     + u32::from(!publish.labels.is_empty())
-                    + u32::from(!publish.reviewers.is_empty())
+                    + u32::from(
+                        !publish.reviewers.is_empty()
+                            || publish.code_owners.is_some_and(|most| most > 0),
+                    )
+                    + u32::from(!publish.assignees.is_empty())
+                    + u32::from(publish.milestone.is_some())
+                    + u32::from(publish.auto_merge == Some(true))
             }
         }
     }

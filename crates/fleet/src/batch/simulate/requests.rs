@@ -7,7 +7,8 @@ pub const GIT_OF_A_RUN: u32 = 4;
 /// REST requests of publishing, its writes among them; git requests, the push among them.
 pub const REST_OF_A_PULL: u32 = 5;
 pub const GIT_OF_A_PULL: u32 = 3;
-/// Writes that wait for their turn: the push and the pull request; labels and reviewers are one more each.
+/// Writes that wait for their turn: the push and the pull request; labels, reviewers with owners, assignees,
+/// the milestone and auto-merge are one more each.
 pub const WRITES_OF_A_PULL: u32 = 2;
 /// The review, its sticky comment, its check.
 pub(super) const WRITES_OF_A_REVIEW: u32 = 3;

@@ -1,4 +1,4 @@
-//! One setup of a kind at a time on a machine: workers that need the same image wait for the first to have made it,
+//! One setup of a kind at a time on a machine: runs that need the same result wait for the first to have made it,
 //! instead of installing the same beside each other.
 
 use std::fs::{File, TryLockError};
@@ -11,14 +11,14 @@ use tokio::time::Instant;
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Nobody else with the same state folder has this turn while it is held.
-pub(super) struct Turn {
+pub(crate) struct Turn {
     #[expect(dead_code, reason = "open, it holds the lock")]
     file: File,
 }
 
 impl Turn {
     /// Waits for the turn, at most so long. Without it the same work may be done twice, and comes to the same.
-    pub(super) async fn wait(state: &Path, key: &str, most: Duration) -> Option<Turn> {
+    pub(crate) async fn wait(state: &Path, key: &str, most: Duration) -> Option<Turn> {
         let folder = state.join("locks");
         let opened = fs_err::create_dir_all(&folder).and_then(|()| {
             let mut options = fs_err::OpenOptions::new();
