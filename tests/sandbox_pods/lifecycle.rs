@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use patchwright_sandbox::client::{CollectLimits, CollectedKind, Pipe};
 use patchwright_sandbox::{Sandbox, SandboxSpec};
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{connected, pods};
 use crate::egress::Sink;
@@ -86,17 +88,30 @@ async fn large_trees_go_in_and_come_out_as_they_were() {
     packed(&tree(24)).upload(&running.client).await.unwrap();
     let script = "for f in big/*; do cp $f copy-${f#big/}; done; cat big/* | sha256sum";
     let before = sh(&running, script).await;
-    let (client, again) = (running.client.clone(), packed(&tree(8)));
-    let upload = tokio::spawn(async move { again.restore(&client, Vec::new()).await });
-    let collected = running.client.collect(Default::default()).await.unwrap();
-    upload.await.unwrap().unwrap();
+    // Beside it a command that reads as it writes: neither may wait for the other.
+    let client = running.client.clone();
+    let echo = tokio::spawn(async move {
+        let argv = ["cat".to_owned()].to_vec();
+        let exec = patchwright_guest::protocol::Exec { argv, ..crate::support::guest::sh("") };
+        let Pipe { mut stdin, mut stdout, ended } = client.pipe(exec).await.unwrap();
+        let (sent, mut came) = (vec![7; 12 << 20], Vec::new());
+        let writing = async {
+            stdin.write_all(&sent).await.unwrap();
+            drop(stdin);
+        };
+        tokio::join!(writing, async { stdout.read_to_end(&mut came).await.unwrap() });
+        ended.await.unwrap().unwrap();
+        came == sent
+    });
+    let collected = running.client.collect(CollectLimits::default()).await.unwrap();
+    assert!(echo.await.unwrap());
     let mut copies: Vec<_> =
         collected.files.iter().filter(|file| file.path.starts_with("copy-")).collect();
     copies.sort_by(|a, b| a.path.cmp(&b.path));
     assert_eq!(copies.len(), 24);
     let mut hash = sha2::Sha256::default();
     for copy in copies {
-        let patchwright_sandbox::client::CollectedKind::File { content, .. } = &copy.kind else {
+        let CollectedKind::File { content, .. } = &copy.kind else {
             panic!("{} is no file", copy.path)
         };
         sha2::Digest::update(&mut hash, content);

@@ -14,11 +14,14 @@ async fn pods_in_use_are_left_alone_and_silent_ones_are_removed() {
     let Some(pods) = pods().await else { return };
     let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let other = connected(&pods.server, folders[0].path(), None).await;
-    let pulse = Pulse { every: Duration::from_secs(1), counts: Duration::from_secs(4) };
+    let pulse = Pulse { every: Duration::from_millis(500), counts: Duration::from_mins(2) };
     let beating = connected(&pods.server, folders[1].path(), None).await.with_pulse(pulse);
     let running = beating.start(&spec(&pods.run, IMAGE)).await.unwrap();
-    // Longer than one sign of life counts: they are renewed.
-    tokio::time::sleep(Duration::from_secs(6)).await;
+    let first = pods.server.world().made[0]["metadata"]["annotations"]["patchwright/alive"].clone();
+    pods.server.until("a sign of life", |world| {
+        let now = &world.pods[&running.id]["metadata"]["annotations"]["patchwright/alive"];
+        *now != first && now.is_string()
+    });
     assert_eq!(other.sweep(None).await.unwrap(), Vec::<String>::new());
     assert_eq!(beating.sweep(None).await.unwrap(), Vec::<String>::new());
     assert_eq!(sh(&running, "echo x").await, "x");

@@ -367,6 +367,21 @@ pub async fn sandbox(
     })
 }
 
+/// Why no sandbox can be started at this moment, when that is nobody's here: Docker or the API server does not answer.
+pub async fn sandbox_is_away(config: &Config, env: &Env, state: &Path) -> Option<String> {
+    match config.sandbox {
+        SandboxChoice::Docker => {
+            let asked = DockerSandbox::connect(env.var("DOCKER_HOST")).await;
+            asked.err().map(|err| err.to_string())
+        }
+        SandboxChoice::Kubernetes => match pods(config, env, state).await {
+            Ok(sandbox) => sandbox.version().await.err().map(|err| err.to_string()),
+            Err(failure) => Some(failure.message),
+        },
+        SandboxChoice::Local => None,
+    }
+}
+
 /// Sandboxes as pods. `POD_NAME`, `POD_NAMESPACE` and `POD_UID` say which pod this process runs in, where it does.
 ///
 /// # Errors
