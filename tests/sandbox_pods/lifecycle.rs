@@ -70,8 +70,9 @@ async fn works_over_the_older_protocol_and_with_nothing_but_busybox() {
 /// A tar with so many bytes that nothing compresses, in files of a megabyte.
 fn tree(megabytes: usize) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
+    let mut content: Vec<u8> = (0..1 << 20).map(|_| rand::random()).collect();
     for number in 0..megabytes {
-        let content: Vec<u8> = (0..1 << 20).map(|_| rand::random()).collect();
+        content[0] = u8::try_from(number).unwrap();
         let mut header = tar::Header::new_ustar();
         header.set_mode(0o644);
         header.set_size(content.len() as u64);

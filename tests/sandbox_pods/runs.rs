@@ -134,14 +134,16 @@ fn without_a_cluster_or_with_a_bad_template_nothing_begins() {
     let absent =
         world.run(&[&args[..], &["--sandbox-pod-template", "none.yaml"]].concat()).expect(2);
     assert!(absent.stderr.contains("`none.yaml` cannot be read"), "{}", absent.text());
-    let world = world.set("KUBECONFIG", world.path("none").display().to_string());
+    let none = world.path("none").display().to_string();
+    let world = world.set("KUBECONFIG", none);
     let kubeconfig = world.run(&args).expect(2);
     assert!(kubeconfig.stderr.contains("there is no Kubernetes cluster"), "{}", kubeconfig.text());
     // A server that does not answer.
     let text = "apiVersion: v1\nkind: Config\ncurrent-context: t\nclusters: [{name: t, cluster: {server: 'http://127.0.0.1:9'}}]\n\
                 users: [{name: t, user: {token: x}}]\ncontexts: [{name: t, context: {cluster: t, user: t}}]\n";
-    fs_err::write(world.path("kubeconfig"), text).unwrap();
-    let world = world.set("KUBECONFIG", world.path("kubeconfig").display().to_string());
+    let file = world.path("kubeconfig").display().to_string();
+    fs_err::write(&file, text).unwrap();
+    let world = world.set("KUBECONFIG", file);
     let silent = world.run(&args).expect(70);
     assert!(silent.stderr.contains("the Kubernetes API does not answer"), "{}", silent.text());
 }

@@ -11,6 +11,7 @@ use super::manifest::{COMPONENT, OWNER};
 /// and that loosen nothing. All others have to be as they were asked for.
 const PLACE: &[&str] = &[
     "affinity",
+    "imagePullSecrets",
     "nodeName",
     "nodeSelector",
     "overhead",
@@ -25,7 +26,10 @@ const PLACE: &[&str] = &[
     "topologySpreadConstraints",
 ];
 /// The same for a container.
-const OF_CONTAINER: &[&str] = &["terminationMessagePath", "terminationMessagePolicy"];
+const OF_CONTAINER: &[&str] =
+    &["resizePolicy", "terminationMessagePath", "terminationMessagePolicy"];
+/// The policy by which the registry is asked each time.
+const ALWAYS: &str = "Always";
 /// Lists whose entries are told apart by this field.
 const NAMED: &[(&str, &str)] = &[
     ("containers", "name"),
@@ -44,6 +48,12 @@ pub(super) fn differences(asked: &Value, made: &Value) -> Vec<String> {
         }
     }
     object("", &asked["spec"], &made["spec"], &mut found);
+    // A service account gives its pull secrets to pods that have none. An image that everybody may have needs none, and
+    // with them a repository would get what is somebody else's.
+    let is_public = asked["spec"]["containers"][0]["imagePullPolicy"] == ALWAYS;
+    if is_public && !is_nothing(&made["spec"]["imagePullSecrets"]) {
+        found.push("`imagePullSecrets` are given to an image that has to be public".to_owned());
+    }
     found
 }
 
@@ -105,7 +115,10 @@ fn entries(path: &str, key: &str, asked: &Value, made: &Value, found: &mut Vec<S
 /// Whether two values mean the same: a server writes quantities in its own way.
 fn same(name: &str, asked: &Value, made: &Value) -> bool {
     let is_quantity = matches!(name, "cpu" | "memory" | "ephemeral-storage" | "sizeLimit");
+    // Clusters may ask for this of all pods, and it takes nothing away.
+    let is_stricter = name == "imagePullPolicy" && made == ALWAYS;
     asked == made
+        || is_stricter
         || (is_quantity
             && milli(asked).is_some_and(|asked| milli(made).is_some_and(|made| made == asked)))
 }
@@ -187,6 +200,8 @@ mod tests {
         made["spec"]["serviceAccount"] = json!("default");
         made["spec"]["priority"] = json!(0);
         made["spec"]["tolerations"] = json!([{"key": "node.kubernetes.io/not-ready"}]);
+        made["spec"]["imagePullSecrets"] = json!([{"name": "of-the-service-account"}]);
+        made["spec"]["containers"][0]["imagePullPolicy"] = json!("Always");
         made["spec"]["containers"][0]["terminationMessagePath"] = json!("/dev/termination-log");
         made["spec"]["containers"][0]["resources"]["limits"]["memory"] = json!("4Gi");
         made["spec"]["containers"][0]["resources"]["limits"]["cpu"] = json!("2");
@@ -197,6 +212,19 @@ mod tests {
     #[test]
     fn what_a_server_completes_is_fine() {
         assert_eq!(after(|_| ()), "");
+    }
+
+    #[test]
+    fn an_image_for_everybody_is_pulled_without_secrets() {
+        let mut asked = asked();
+        asked["spec"]["containers"][0]["imagePullPolicy"] = json!("Always");
+        let mut made = asked.clone();
+        assert!(differences(&asked, &made).is_empty());
+        made["spec"]["imagePullSecrets"] = json!([{"name": "of-the-service-account"}]);
+        assert_eq!(
+            differences(&asked, &made),
+            ["`imagePullSecrets` are given to an image that has to be public"]
+        );
     }
 
     #[test]
