@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use patchwright_sandbox::client::{CollectLimits, CollectedKind, Pipe};
-use patchwright_sandbox::{Sandbox, SandboxSpec};
+use patchwright_sandbox::{PreparedImage, Sandbox, SandboxSpec};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -30,7 +30,7 @@ async fn commands_run_locked_in_and_the_guest_is_not_theirs() {
         ),
         ("grep -c CapEff:.0000000000000000 /proc/self/status", "1"),
         ("grep NoNewPrivs /proc/self/status | tr -dc 01", "1"),
-        ("env | grep -c KUBERNETES; echo $CI; echo $USER", "0\ntrue\nagent"),
+        ("env | grep -c KUBERNETES; echo $CI; echo $USER", "0\n1\nagent"),
         ("ls /sys/class/net", "lo"),
         ("echo x > /tmp/x && echo y > ~/y && cat /tmp/x ~/y", "x\ny"),
         ("ulimit -c; ulimit -n", "0\n4096"),
@@ -129,7 +129,7 @@ async fn allowed_hosts_are_reached_through_the_stream_and_no_others() {
     let running = pods.sandbox.start(&spec).await.unwrap();
     let get = |host: &str| {
         format!(
-            "python3 -c \"import urllib.request as r; print(r.urlopen('http://{host}:{}/x', timeout=20).read().decode())\" \
+            "python3 -c \"import urllib.request as r; print(r.urlopen('http://{host}:{}/x', timeout=20).read().decode().strip())\" \
              2>&1 | tail -n 1",
             sink.port
         )
@@ -155,10 +155,7 @@ async fn the_template_decides_where_pods_run() {
     running.stop().await.unwrap();
     let public = SandboxSpec {
         env: BTreeMap::new(),
-        image: patchwright_sandbox::PreparedImage {
-            reference: format!("public {IMAGE}"),
-            ..Default::default()
-        },
+        image: PreparedImage { reference: format!("public {IMAGE}"), ..PreparedImage::default() },
         ..spec(&pods.run, IMAGE)
     };
     let running = sandbox.start(&public).await.unwrap();

@@ -9,6 +9,9 @@ use crate::sandboxes::{sh, spec};
 use crate::support::docker::IMAGE;
 use crate::support::pods::Fate;
 
+/// What a webhook does to a pod.
+type Change = fn(&mut Value);
+
 /// Why there is no sandbox, and what to do; nothing is left of it.
 async fn refusal(pods: &Pods) -> String {
     let Err(err) = pods.start().await else { panic!("it started") };
@@ -25,7 +28,6 @@ fn said(err: SandboxError) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_a_webhook_changed_is_not_used() {
     let Some(pods) = pods().await else { return };
-    type Change = fn(&mut Value);
     let changes: [(Change, &str); 5] = [
         (
             |pod| {

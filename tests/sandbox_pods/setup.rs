@@ -43,7 +43,7 @@ async fn what_setup_leaves_is_in_every_later_pod_and_its_secrets_are_not() {
         "cat link ~/.cache/home; ls -A ~; stat -c %u deps; echo ${PATH%%:*}; echo x > deps/dep",
     )
     .await;
-    assert_eq!(seen, "dep\nhome\n.cache\n10000\n/pw/workspace/bin");
+    assert_eq!(seen, "dep\nhome\n.cache\n.profile\n10000\n/pw/workspace/bin");
     running.stop().await.unwrap();
     pods.assert_nothing_left();
     assert!(!pods.server.world().made.iter().any(|pod| pod.to_string().contains("hunter2")));

@@ -27,7 +27,7 @@ use patchwright_guest::programs;
 const LOOK: Duration = Duration::from_millis(300);
 /// How long the guest may take to arrive, and to say hello.
 const BRING: Duration = Duration::from_mins(3);
-const HELLO: Duration = Duration::from_secs(60);
+const HELLO: Duration = Duration::from_mins(1);
 /// How long a small command may take.
 const SHORT: Duration = Duration::from_secs(30);
 /// Longest list of variables that an image may have, in bytes.

@@ -133,7 +133,9 @@ pub(super) async fn exec(
     Ok((Session { shared, _sending: sending }, reader, stdin))
 }
 
-/// Runs a program to its end, within a time, and gives it these bytes; its output up to `most` bytes.
+/// Runs a program to its end, within a time, and gives it these bytes; its output up to so many bytes. The program has to
+/// know itself where its input ends: the older protocol has no other end of it than that of the connection, with which
+/// everything is over.
 ///
 /// # Errors
 /// In words: it did not start, failed, took too long, or the connection broke.
@@ -150,7 +152,6 @@ pub(super) async fn run(
     let feeding = async {
         // A program that ends before it has read everything says so by its exit code.
         let _ = stdin.write_all(input).await;
-        let _ = stdin.shutdown().await;
     };
     let mut reader = reader.take(limits.1);
     let reading = async {
@@ -160,6 +161,7 @@ pub(super) async fn run(
     };
     let both = async { tokio::join!(feeding, reading).1 };
     let read = within(limits.0, both).await;
+    drop(stdin);
     let words = session.last_words();
     match (read, session.ended()) {
         (Err(_), _) => Err(format!("it had not ended after {} s{words}", limits.0.as_secs())),
@@ -287,7 +289,8 @@ fn remember(words: &mut Vec<u8>, message: &[u8]) {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Status {
-    status: String,
+    #[serde(rename = "status")]
+    word: String,
     reason: String,
     message: String,
     details: Details,
@@ -310,7 +313,7 @@ fn how(status: &[u8]) -> Ended {
     let Ok(status) = serde_json::from_slice::<Status>(status) else {
         return Ended::Otherwise("the API server says what cannot be read".to_owned());
     };
-    if status.status == "Success" {
+    if status.word == "Success" {
         return Ended::Code(0);
     }
     let code = status.details.causes.iter().find(|cause| cause.reason == "ExitCode");

@@ -174,8 +174,10 @@ async fn keep(client: &Client, place: &Path, about: &About, most: u64) -> Result
     fs_err::create_dir(&fresh).map_err(failed)?;
     let folders = [WORKSPACE, HOME].map(|folder| folder.trim_start_matches('/'));
     let packed = async {
-        let Pipe { stdin, mut stdout, ended } =
-            client.pipe(tar(&["-cf", "-", folders[0], folders[1]])).await.map_err(gone)?;
+        let Pipe { stdin, mut stdout, ended } = client
+            .pipe(tar(&["-cf", "-", folders[0], folders[1]]))
+            .await
+            .map_err(|err| gone(&err))?;
         drop(stdin);
         let file = tokio::fs::File::create(fresh.join(LEFT)).await.map_err(failed)?;
         let mut file = tokio::io::BufWriter::with_capacity(1 << 20, file);
@@ -212,7 +214,8 @@ pub(super) async fn put_back(client: &Client, place: &Path) -> Result<(), Sandbo
         cause: err,
     };
     let mut file = tokio::fs::File::open(place.join(LEFT)).await.map_err(failed)?;
-    let Pipe { mut stdin, stdout, ended } = client.pipe(tar(&["-xpf", "-"])).await.map_err(gone)?;
+    let Pipe { mut stdin, stdout, ended } =
+        client.pipe(tar(&["-xpf", "-"])).await.map_err(|err| gone(&err))?;
     drop(stdout);
     // A program that ends early says why by its exit code.
     let _ = tokio::io::copy(&mut file, &mut stdin).await;
@@ -232,7 +235,7 @@ fn finished(
         GuestError::Failed(why) => {
             SandboxError::Other(format!("`tar` of the image cannot {verb} what setup left: {why}"))
         }
-        other => gone(other),
+        other => gone(&other),
     })?;
     if ended.exit_code == 0 && !ended.timed_out {
         return Ok(());
@@ -244,7 +247,7 @@ fn finished(
     )))
 }
 
-fn gone(err: GuestError) -> SandboxError {
+fn gone(err: &GuestError) -> SandboxError {
     SandboxError::Gone(err.to_string())
 }
 
@@ -272,8 +275,8 @@ pub(super) fn exact(asked: &Reference, image_id: Option<&str>) -> Reference {
         image::split(&whole).0.to_owned()
     };
     let is_same = id.contains("@sha256:") && repository(id) == repository(&asked.image);
-    let is_name = image::check_name(id).is_ok();
-    let image = if is_same && is_name { id.to_owned() } else { asked.image.clone() };
+    let can_be_asked_for = image::check_name(id).is_ok();
+    let image = if is_same && can_be_asked_for { id.to_owned() } else { asked.image.clone() };
     Reference { image, ..asked.clone() }
 }
 

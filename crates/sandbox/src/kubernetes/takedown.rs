@@ -165,10 +165,7 @@ pub(super) fn path(cluster: &Cluster, name: &str) -> String {
 async fn remove(cluster: &Cluster, name: &str, uid: &str) -> Result<(), SandboxError> {
     let mut waits = RETRIES.iter();
     loop {
-        let err = match delete(cluster, name, json!({"uid": uid})).await {
-            Ok(_) => return Ok(()),
-            Err(err) => err,
-        };
+        let Err(err) = delete(cluster, name, json!({"uid": uid})).await else { return Ok(()) };
         match waits.next() {
             Some(wait) => tokio::time::sleep(*wait).await,
             None => return Err(refused(&format!("remove the pod `{name}`"), &err)),
