@@ -283,13 +283,13 @@ fn with_a_repository_configuration_that_is_not_valid() {
         exit 2
         --- stderr
         error: configuration `.github/patchwright.yml` is not valid
-          cause: error: line 3 column 1: unknown field `nonsense`, expected one of model, fallback-models, attempts, attempt-models, attempts-at-once, judge-model, base-url, effort, wire, profile, instructions, personality, memory, mode, output-schema, hosted-tools, stateful, web-search, models, endpoints, image, images, setup, setup-required, setup-again, services, verify, mcp, checkout, limits, container, policy, publish, commits, review, respond, triage, access, network, tools, identity
+          cause: error: line 3 column 1: unknown field `nonsense`, expected one of model, fallback-models, attempts, attempt-models, attempts-at-once, judge-model, base-url, effort, wire, profile, instructions, personality, memory, mode, output-schema, hosted-tools, stateful, web-search, models, endpoints, sandbox-pod-template, image, images, setup, setup-required, setup-again, services, verify, mcp, checkout, limits, container, policy, publish, commits, review, respond, triage, access, network, tools, identity
          --> <input>:3:1
           |
         1 | verify:
         2 |   - sh test.sh
         3 | nonsense: 1
-          | ^ unknown field `nonsense`, expected one of model, fallback-models, attempts, attempt-models, attempts-at-once, judge-model, base-url, effort, wire, profile, instructions, personality, memory, mode, output-schema, hosted-tools, stateful, web-search, models, endpoints, image, images, setup, setup-required, setup-again, services, verify, mcp, checkout, limits, container, policy, publish, commits, review, respond, triage, access, network, tools, identity
+          | ^ unknown field `nonsense`, expected one of model, fallback-models, attempts, attempt-models, attempts-at-once, judge-model, base-url, effort, wire, profile, instructions, personality, memory, mode, output-schema, hosted-tools, stateful, web-search, models, endpoints, sandbox-pod-template, image, images, setup, setup-required, setup-again, services, verify, mcp, checkout, limits, container, policy, publish, commits, review, respond, triage, access, network, tools, identity
 
         hint: every key is described in `docs/configuration.md`
     "#]].assert_eq(&output.text());

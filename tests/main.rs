@@ -124,6 +124,7 @@ mod review; // pull request to review: scope, tools, outcomes, whole processes a
 mod review_config; // the sections `review` and `respond`: what they may say, and who may say it
 mod review_post; // reviews on GitHub: posted once, brought up to date, handed over
 mod review_reports; // every word of a review, and its files for programs
+mod sandbox_pods; // sandboxes as pods: a cluster of ours that runs them as containers, and whole runs in it
 mod sandboxes; // real containers: what they enforce, how they start, end and are swept
 mod schedule; // campaigns at their times: missed, doubled, broken, interrupted, on two machines
 mod scripted; // scripted models, and replies from a journal

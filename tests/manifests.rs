@@ -37,11 +37,17 @@ fn manifests_are_what_kubernetes_knows() {
     for (name, object) in &objects {
         let wrong = schema::check(object);
         assert!(wrong.is_empty(), "{name}: {wrong:#?}");
-        assert_eq!(object["metadata"]["namespace"], "patchwright", "{name}");
+        let kind = object["kind"].as_str().unwrap();
+        // Sandboxes are alone in theirs.
+        let is_of_sandboxes = ["sandboxes.yaml", "sandbox-template.yaml"].contains(&name.as_str());
+        let namespace = if is_of_sandboxes { "patchwright-sandboxes" } else { "patchwright" };
+        let place = if kind == "Namespace" { "name" } else { "namespace" };
+        assert_eq!(object["metadata"][place], namespace, "{name}");
         kinds.insert(object["kind"].as_str().unwrap());
     }
     let all = [
         "Deployment",
+        "Namespace",
         "NetworkPolicy",
         "PodDisruptionBudget",
         "PodTemplate",
@@ -78,8 +84,8 @@ fn containers_of_ours_are_hardened_and_have_no_secret_in_their_text() {
             continue;
         };
         let mut soft = schema::softness(spec);
-        // The launcher is the one that talks to the API server.
-        if name == "launcher.yaml" {
+        // These talk to the API server.
+        if ["launcher.yaml", "sandbox-worker.yaml"].contains(&name.as_str()) {
             soft.retain(|what| what != "it has a service account's token");
         }
         assert!(soft.is_empty(), "{name}: {soft:?}");
@@ -95,7 +101,7 @@ fn containers_of_ours_are_hardened_and_have_no_secret_in_their_text() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 3);
+    assert_eq!(seen, 4);
 }
 
 /// The templates of pods, each with the name of its file.
@@ -140,15 +146,19 @@ fn what_selects_pods_finds_some_and_ports_have_the_names_that_are_asked_for() {
             assert!(pods.iter().all(has), "{name}: no port {wanted}");
         }
     }
-    assert_eq!(selected, 7);
+    assert_eq!(selected, 9);
 }
 
 #[test]
 fn every_container_is_bounded_and_says_when_it_is_ready() {
     let objects = objects();
     let templates = templates(&objects);
-    assert_eq!(templates.len(), 5);
+    assert_eq!(templates.len(), 8);
     for (name, pod) in templates {
+        // Its limits are settings of Patchwright.
+        if name == "sandbox-template.yaml" {
+            continue;
+        }
         let spec = &pod["spec"];
         let ours = spec["containers"].as_array().unwrap();
         let beside = spec["initContainers"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -197,6 +207,34 @@ fn what_breaks_out_reaches_no_metadata_service() {
                 if block["ipBlock"]["cidr"] == "0.0.0.0/0" { "169.254." } else { "fd00:ec2::254" }
             ));
         }
+    }
+}
+
+#[test]
+fn sandboxes_are_closed_and_worker_and_role_fit_together() {
+    let objects = objects();
+    let of = |file: &str, kind: &str| {
+        let found = objects.iter().find(|(name, one)| name == file && one["kind"] == kind);
+        found.unwrap_or_else(|| panic!("{file}: no {kind}")).1.clone()
+    };
+    let policy = of("sandboxes.yaml", "NetworkPolicy");
+    let closed = serde_json::json!({
+        "podSelector": {}, "policyTypes": ["Ingress", "Egress"], "ingress": [], "egress": [],
+    });
+    assert_eq!(policy["spec"], closed);
+    let level = &of("sandboxes.yaml", "Namespace")["metadata"]["labels"];
+    assert_eq!(level["pod-security.kubernetes.io/enforce"], "restricted");
+    let account = of("sandbox-worker.yaml", "ServiceAccount")["metadata"]["name"].clone();
+    let binding = of("sandboxes.yaml", "RoleBinding");
+    assert_eq!(binding["subjects"][0]["name"], account);
+    let worker = of("sandbox-worker.yaml", "Deployment");
+    assert_eq!(worker["spec"]["template"]["spec"]["serviceAccountName"], account);
+    let launched = of("pod-template-sandboxes.yaml", "PodTemplate");
+    assert_eq!(launched["template"]["spec"]["serviceAccountName"], account);
+    // What a sandbox may never be given by who makes it.
+    let rights = serde_json::to_string(&of("sandboxes.yaml", "Role")["rules"]).unwrap();
+    for resource in ["secrets", "configmaps", "serviceaccounts", "nodes", "*"] {
+        assert!(!rights.contains(resource), "{resource}");
     }
 }
 

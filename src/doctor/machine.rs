@@ -1,6 +1,6 @@
 //! This machine: the sandbox and what it can enforce, the state folder.
 
-use super::{Finding, database, model, sandboxes};
+use super::{Finding, database, model, pods, sandboxes};
 use patchwright_base::env::Env;
 use patchwright_base::error::Hint;
 use patchwright_config::flags::Common;
@@ -26,6 +26,9 @@ pub async fn check(config: &Config, common: &Common, env: &Env) -> Vec<Finding> 
     findings.extend(docker(config, env).await);
     if config.sandbox == SandboxChoice::Docker {
         findings.extend(sandboxes::setup_network(&config.setup_hosts));
+    }
+    if let Some(state) = state.as_deref().filter(|_| config.sandbox == SandboxChoice::Kubernetes) {
+        findings.extend(pods::check(config, env, state).await);
     }
     if let Some(state) = state {
         findings.extend(database::check(env, &state).await);

@@ -6,6 +6,7 @@ mod database;
 pub mod forge;
 pub mod machine;
 mod model;
+mod pods;
 pub mod sandboxes;
 pub mod workflow;
 

@@ -23,6 +23,7 @@ pub(crate) mod mcp;
 pub mod model;
 pub(crate) mod outside;
 pub(crate) mod packages;
+pub(crate) mod pods;
 pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod queue;

@@ -1,5 +1,6 @@
 //! The flags of settings, and what they say. The flags themselves stand in [`crate::settings`].
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -70,6 +71,13 @@ macro_rules! given_as_it_is {
 }
 
 given_as_it_is!(u32, u64, usize, f64, Duration, SandboxChoice, Mode, Signing, Submodules);
+
+impl Given<PathBuf> for Option<PathBuf> {
+    /// An empty variable says nothing.
+    fn given(&self) -> Option<PathBuf> {
+        self.clone().filter(|path| !path.as_os_str().is_empty())
+    }
+}
 
 impl Given<Fork> for Option<Fork> {
     fn given(&self) -> Option<Fork> {

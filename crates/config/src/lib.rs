@@ -29,6 +29,7 @@ pub mod web_search;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -85,6 +86,9 @@ pub struct Config {
     #[serde(default)]
     pub endpoints: BTreeMap<String, EndpointSettings>,
     pub sandbox: SandboxChoice,
+    /// The file with the template of sandbox pods.
+    #[serde(default)]
+    pub sandbox_pod_template: Option<PathBuf>,
     pub image: Option<String>,
     /// Globs of images that repositories may name; see [`patchwright_sandbox::image::permission`].
     #[serde(default)]
@@ -276,6 +280,8 @@ pub enum SandboxChoice {
     Docker,
     /// No container: Landlock and seccomp on this machine.
     Local,
+    /// A hardened pod of a Kubernetes cluster.
+    Kubernetes,
 }
 
 /// The tone of what people read; nothing else depends on it.

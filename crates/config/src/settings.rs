@@ -247,14 +247,25 @@ behaving! {
         /// [identity](identity.md)
         endpoints: BTreeMap<String, EndpointSettings> => endpoints, Operator;
 
-        /// where commands run: `docker` or `local`
+        /// where commands run: `docker`, `kubernetes` or `local`
         sandbox: SandboxChoice as (skip) => sandbox, Operator
             flag given {
                 /// Where commands run
                 #[arg(long, env = "PATCHWRIGHT_SANDBOX", value_name = "KIND", help_heading = "Sandbox")]
                 sandbox: Option<SandboxChoice>
             }
-            , input "sandbox" choice "`docker` or `local`.";
+            , input "sandbox" choice "`docker`, `kubernetes` or `local`.";
+
+        /// a file with a `PodTemplate`: namespace, nodes, runtime and reservations of sandboxes that are pods; see
+        /// [the sandbox](sandbox.md#pods)
+        sandbox_pod_template: PathBuf => sandbox_pod_template, Operator
+            default "the namespace of the kubeconfig, and nothing else"
+            flag given {
+                /// File with a `PodTemplate` of Kubernetes for `--sandbox kubernetes`
+                #[arg(long, env = "PATCHWRIGHT_SANDBOX_POD_TEMPLATE", value_name = "FILE",
+                    help_heading = "Sandbox")]
+                sandbox_pod_template: Option<PathBuf>
+            };
 
         /// container image
         image: String => image, Fill

@@ -1,8 +1,8 @@
 //! The program that runs inside the sandbox.
 //!
 //! `serve` answers the host over standard input and output, `launch` runs one command below itself,
-//! `script` evaluates a script of the model, `idle` is a container's main process. Under the name of one of
-//! the `programs` it is that program. It knows nothing of forges, models or credentials.
+//! `script` evaluates a script of the model, `idle` is a container's main process, `probe` prints which addresses
+//! answer. Under the name of one of the `programs` it is that program. It knows nothing of forges, models or credentials.
 
 mod script;
 
@@ -15,6 +15,7 @@ use rustix::process::WaitOptions;
 
 use patchwright_guest::confine::Bounds;
 use patchwright_guest::launch::{self, Streams};
+use patchwright_guest::probe;
 use patchwright_guest::programs;
 use patchwright_guest::quota::Budget;
 use patchwright_guest::script::SCRIPT;
@@ -29,6 +30,7 @@ const USAGE: &str = "usage:
   patchwright-guest launch -- COMMAND [ARGUMENT]…
   patchwright-guest script
   patchwright-guest idle
+  patchwright-guest probe ADDRESS:PORT…
   patchwright-guest --version";
 
 fn main() -> ExitCode {
@@ -58,6 +60,10 @@ fn main() -> ExitCode {
             Err(err) => fail(&err),
         },
         [_, "idle"] => idle(),
+        [_, "probe", addresses @ ..] => {
+            probe::answering(addresses).iter().for_each(|address| print(address));
+            ExitCode::SUCCESS
+        }
         [_, "--version"] => {
             print(concat!("patchwright-guest ", env!("CARGO_PKG_VERSION")));
             ExitCode::SUCCESS

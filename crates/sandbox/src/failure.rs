@@ -43,9 +43,11 @@ impl From<SandboxError> for Failure {
             }
             SandboxError::DiskFull(_) => Some("free some space on Docker's disk".to_owned()),
             SandboxError::HardeningMismatch(_) => Some(
-                "the Docker daemon changes what containers are started with; see `docs/sandbox.md`"
+                "the Docker daemon, or an admission webhook of the cluster, changes what containers are started \
+                 with; see `docs/sandbox.md`"
                     .to_owned(),
             ),
+            SandboxError::Kubernetes { hint, .. } => hint.clone(),
             SandboxError::Gone(_) => Some("run the same command again to go on".to_owned()),
             SandboxError::Folder { .. } | SandboxError::Other(_) => None,
         };

@@ -1,7 +1,7 @@
 //! Where commands run.
 //!
-//! [`Sandbox`] is a seam with two shipping implementations: Docker ([`docker`]) and the local one
-//! ([`local`]: the same guest, confined by Landlock and seccomp). Both end in a [`Running`] sandbox
+//! [`Sandbox`] is a seam with three shipping implementations: Docker ([`docker`]), pods ([`kubernetes`]) and the local
+//! one ([`local`]: the same guest, confined by Landlock and seccomp). All end in a [`Running`] sandbox
 //! whose [`Client`] speaks to the guest in it.
 
 pub mod client;
@@ -9,8 +9,10 @@ pub mod collected;
 mod connection;
 pub mod docker;
 pub mod egress;
+mod environment;
 mod failure;
 pub mod image;
+pub mod kubernetes;
 pub mod local;
 pub mod packed;
 pub mod services;
@@ -38,7 +40,7 @@ use crate::setup::SetupRun;
 /// Starts places to work in.
 #[async_trait]
 pub trait Sandbox: Send + Sync {
-    /// `docker` or `local`.
+    /// `docker`, `kubernetes` or `local`.
     fn name(&self) -> &'static str;
 
     /// Makes the image ready that `spec` asks for: pulls it when absent, runs setup commands once
@@ -120,7 +122,8 @@ impl<'a> ImageSpec<'a> {
 /// An image that exists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreparedImage {
-    /// What Docker is given: a name, or the id of a cached setup image.
+    /// What the sandbox is given: for Docker a name, or the id of a cached setup image; for pods a name, or the folder
+    /// with what setup left.
     pub reference: String,
     /// For the report: name and digest.
     pub description: String,
@@ -197,7 +200,7 @@ impl Default for ContainerLimits {
 /// finds what was not stopped.
 pub struct Running {
     pub client: Client,
-    /// Container id, or the folder of the local sandbox.
+    /// Container id, name of the pod, or the folder of the local sandbox.
     pub id: String,
     /// Absolute path of the workspace as commands in it see it.
     pub workspace: String,
@@ -236,6 +239,9 @@ pub trait Stop: Send + Sync {
 pub enum SandboxError {
     #[error("Docker does not answer at `{host}`: {message}")]
     NoDocker { host: String, message: String },
+    /// The Kubernetes API, or what the cluster made of a pod, with the next step where there is one.
+    #[error("{message}")]
+    Kubernetes { message: String, hint: Option<String> },
     #[error("image `{image}` is not there and could not be pulled: {message}")]
     NoImage { image: String, message: String },
     #[error("setup command `{command}` failed with exit code {exit_code}")]

@@ -27,6 +27,7 @@ use patchwright_provider::item::Wire;
 use patchwright_provider::{Provider, ToolDeclaration};
 use patchwright_sandbox::Sandbox;
 use patchwright_sandbox::docker::DockerSandbox;
+use patchwright_sandbox::kubernetes::{KubernetesSandbox, OwnPod, PodSettings};
 use patchwright_sandbox::local::LocalSandbox;
 use patchwright_tools::host::web_search::SearchEngine;
 use patchwright_tools::mcp::headers::Headers;
@@ -361,8 +362,42 @@ pub async fn sandbox(
             let docker = DockerSandbox::connect(env.var("DOCKER_HOST")).await?.in_state(state);
             Arc::new(docker.with_warm(config.warm.or(warm)))
         }
+        SandboxChoice::Kubernetes => Arc::new(pods(config, env, state).await?),
         SandboxChoice::Local => Arc::new(LocalSandbox::new(state.to_owned())),
     })
+}
+
+/// Why no sandbox can be started at this moment, when that is nobody's here: Docker or the API server does not answer.
+pub async fn sandbox_is_away(config: &Config, env: &Env, state: &Path) -> Option<String> {
+    match config.sandbox {
+        SandboxChoice::Docker => {
+            let asked = DockerSandbox::connect(env.var("DOCKER_HOST")).await;
+            asked.err().map(|err| err.to_string())
+        }
+        SandboxChoice::Kubernetes => match pods(config, env, state).await {
+            Ok(sandbox) => sandbox.version().await.err().map(|err| err.to_string()),
+            Err(failure) => Some(failure.message),
+        },
+        SandboxChoice::Local => None,
+    }
+}
+
+/// Sandboxes as pods. `POD_NAME`, `POD_NAMESPACE` and `POD_UID` say which pod this process runs in, where it does.
+///
+/// # Errors
+/// When the template cannot be used, or there is no cluster.
+pub async fn pods(config: &Config, env: &Env, state: &Path) -> Result<KubernetesSandbox> {
+    let word = |name: &str| env.var(name).filter(|value| !value.is_empty()).map(str::to_owned);
+    let own_pod = word("POD_NAME").zip(word("POD_UID")).zip(word("POD_NAMESPACE"));
+    let own_pod = own_pod.map(|((name, uid), namespace)| OwnPod { name, uid, namespace });
+    KubernetesSandbox::connect(PodSettings {
+        kubeconfig: env.var("KUBECONFIG").filter(|files| !files.is_empty()),
+        template: config.sandbox_pod_template.as_deref(),
+        state,
+        own_pod: own_pod.as_ref(),
+        time_scale: env.time_scale(),
+    })
+    .await
 }
 
 /// The state folder, writable.

@@ -14,7 +14,6 @@ mod carry;
 mod manifest;
 mod observe;
 mod orphans;
-mod pod;
 mod template;
 
 use std::collections::BTreeSet;

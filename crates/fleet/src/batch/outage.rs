@@ -20,7 +20,6 @@ use patchwright_base::ui::Ui;
 use patchwright_provider::shared_limits::SharedLimits;
 use patchwright_provider::{OnProgress, Provider, ProviderError, Reply, Request};
 use patchwright_report::campaign as report;
-use patchwright_sandbox::docker::DockerSandbox;
 use patchwright_task::world::World;
 use patchwright_types::campaign::Millis;
 
@@ -53,8 +52,8 @@ struct Known {
     /// Outages that people were told of.
     told: BTreeSet<(Service, String)>,
     looked: Option<Instant>,
-    /// When Docker is asked again.
-    docker: Option<Instant>,
+    /// When Docker, or the API server, is asked again.
+    sandbox: Option<Instant>,
     /// Until when GitHub takes nothing of our token, as it said itself.
     limited: Option<Instant>,
 }
@@ -238,27 +237,31 @@ impl Outages {
         SharedLimits::new(ask, tell)
     }
 
-    /// Docker on this machine does not answer: no other run can begin here.
-    pub fn docker_is_away(&self, why: &str) {
+    /// Docker on this machine, or the cluster of its sandboxes, does not answer: no other run can begin here.
+    pub fn sandbox_is_away(&self, why: &str) {
         let mut known = self.known.lock();
-        if known.docker.replace(Instant::now() + AGAIN.mul_f64(self.scale)).is_none() {
+        if known.sandbox.replace(Instant::now() + AGAIN.mul_f64(self.scale)).is_none() {
             let why = self.redactor.redact(why);
             self.ui.failure(&format!("{why}; no run is begun here until it does"));
         }
     }
 
-    /// Whether runs can begin on this machine, as far as Docker is concerned. Asks it once in a while when
-    /// it did not answer before.
-    pub async fn has_sandbox(&self, host: Option<&str>) -> bool {
-        let Some(due) = self.known.lock().docker else { return true };
+    /// Whether runs can begin on this machine, as far as `who` is concerned, Docker or the API server. Asks once in a
+    /// while when it did not answer before; what is wrong then comes of `asking`.
+    pub async fn has_sandbox(
+        &self,
+        who: &str,
+        asking: impl Future<Output = Option<String>>,
+    ) -> bool {
+        let Some(due) = self.known.lock().sandbox else { return true };
         if Instant::now() < due {
             return false;
         }
-        let answers = DockerSandbox::connect(host).await.is_ok();
+        let answers = asking.await.is_none();
         let again = Instant::now() + AGAIN.mul_f64(self.scale);
-        self.known.lock().docker = (!answers).then_some(again);
+        self.known.lock().sandbox = (!answers).then_some(again);
         if answers {
-            self.ui.say("Docker answers again");
+            self.ui.say(&format!("{who} answers again"));
         }
         answers
     }

@@ -30,6 +30,8 @@ use super::launch::Launcher;
 use super::lease::HeldJob;
 use crate::store::{StoreError, StoreResult};
 use patchwright_base::error::Result;
+use patchwright_config::SandboxChoice;
+use patchwright_task::world;
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, Job, JobEnd, JobKind, Lease, Millis,
 };
@@ -204,8 +206,11 @@ impl Worker<'_> {
             // Those that an earlier launcher left count as well.
             (launcher.works(), here.max(launcher.pods()))
         } else {
-            let docker = self.fleet.env.var("DOCKER_HOST");
-            (self.fleet.outages.has_sandbox(docker).await, here)
+            let Fleet { config, env, state, outages, .. } = self.fleet;
+            let asking = world::sandbox_is_away(config, env, state);
+            let is_docker = config.sandbox == SandboxChoice::Docker;
+            let who = if is_docker { "Docker" } else { "the Kubernetes API" };
+            (outages.has_sandbox(who, asking).await, here)
         };
         let has_room = |kind: &JobKind| match kind {
             // More publishers would only wait for each other at the token's pace.

@@ -13,6 +13,7 @@ use super::owner;
 use super::pull::Image;
 use super::{GUEST, HOME, Seccomp, USER, VOLUME, WORKSPACE};
 use crate::egress::Egress;
+use crate::environment::{self, Place};
 use crate::services::Service;
 use crate::{ContainerLimits, PreparedImage, SandboxError};
 use patchwright_guest::enforced::{self, Bound, Enforced, Home};
@@ -222,59 +223,19 @@ pub(super) fn as_i64(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Variables of an image that its toolchain needs. Everything else that an image sets is taken out.
-const INHERITED: &[&str] = &[
-    "PATH",
-    "LANG",
-    "LANGUAGE",
-    "TZ",
-    "GOTOOLCHAIN",
-    "BUNDLE_APP_CONFIG",
-    "BUNDLE_SILENCE_ROOT_WARNING",
-    "MAVEN_CONFIG",
-];
-const INHERITED_PREFIXES: &[&str] = &["LC_"];
-const INHERITED_SUFFIXES: &[&str] = &["_HOME", "_VERSION", "_PATH", "PATH", "_ROOT", "_DIR"];
-/// Never inherited, whatever else the name says.
-const SECRET_WORDS: &[&str] = &["TOKEN", "SECRET", "PASSW", "CREDENTIAL", "AUTH", "KEY"];
-const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
 /// The environment: the image's toolchain variables, ours, then those of the task. A name without
 /// `=` takes a variable of the image out.
 fn environment(shape: &Shape<'_>, user: &str) -> Vec<String> {
-    let mut set: BTreeMap<String, Option<String>> = BTreeMap::new();
-    for variable in shape.image.config.env.iter().flatten() {
-        let (name, value) = variable.split_once('=').unwrap_or((variable, ""));
-        set.insert(name.to_owned(), is_inherited(name).then(|| value.to_owned()));
-    }
-    set.entry("PATH".to_owned()).or_insert_with(|| Some(DEFAULT_PATH.to_owned()));
-    // The same for setup and work: what setup installs for its user is there later.
-    set.insert("HOME".to_owned(), Some(HOME.to_owned()));
-    set.insert("USER".to_owned(), Some(user.to_owned()));
-    let prepared = shape.prepared.map(|prepared| &prepared.env);
-    for (name, value) in prepared.into_iter().flatten().chain(shape.env) {
-        set.insert(name.clone(), Some(value.clone()));
-    }
-    if let (Some(prepared), Some(Some(path))) = (shape.prepared, set.get("PATH"))
-        && let Some(path) = prepared.path(WORKSPACE, path)
-    {
-        set.insert("PATH".to_owned(), Some(path));
-    }
+    let of_image = shape.image.config.env.iter().flatten();
+    let of_image = of_image.map(|variable| variable.split_once('=').unwrap_or((variable, "")));
+    let place = Place { home: HOME, user, workspace: WORKSPACE };
+    let set = environment::of_commands(of_image, place, shape.prepared, shape.env);
     set.into_iter()
         .map(|(name, value)| match value {
             Some(value) => format!("{name}={value}"),
             None => name,
         })
         .collect()
-}
-
-fn is_inherited(name: &str) -> bool {
-    let upper = name.to_ascii_uppercase();
-    let is_secret = SECRET_WORDS.iter().any(|word| upper.contains(word));
-    let is_known = INHERITED.contains(&name)
-        || INHERITED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-        || INHERITED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
-    is_known && !is_secret
 }
 
 /// What a working container enforces, for the report.

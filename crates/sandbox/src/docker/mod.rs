@@ -13,7 +13,7 @@ mod configuration;
 mod disk;
 mod hardening;
 mod heartbeat;
-mod owner;
+pub(crate) mod owner;
 mod pull;
 mod seccomp;
 mod services;

@@ -31,7 +31,7 @@ const DEADLINE: &str = "patchwright.deadline";
 pub(super) const LIFETIME: Duration = Duration::from_hours(24);
 
 /// This process, which owns containers.
-pub(super) struct Owner {
+pub(crate) struct Owner {
     id: String,
     pulse: Pulse,
     /// Where owners of this machine have their locks.
@@ -43,7 +43,7 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    pub(super) fn new(pulse: Pulse) -> Owner {
+    pub(crate) fn new(pulse: Pulse) -> Owner {
         let id = format!("{:032x}", rand::random::<u128>());
         Owner {
             id,
@@ -55,7 +55,7 @@ impl Owner {
     }
 
     /// Another one, with a lock below the state folder.
-    pub(super) fn in_state(&self, state: &Path) -> Owner {
+    pub(crate) fn in_state(&self, state: &Path) -> Owner {
         Owner { locks: Some(state.join("owners")), ..Owner::new(self.pulse) }
     }
 
@@ -63,7 +63,7 @@ impl Owner {
         Owner { locks: self.locks.clone(), ..Owner::new(pulse) }
     }
 
-    pub(super) fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
@@ -81,7 +81,7 @@ impl Owner {
     }
 
     /// Without it leftovers of this process only wait longer.
-    fn hold_lock(&self) {
+    pub(crate) fn hold_lock(&self) {
         let Some(folder) = &self.locks else { return };
         let mut held = self.lock.lock();
         if held.is_some() {
@@ -102,7 +102,7 @@ impl Owner {
     }
 
     /// The lock files of the state folder whose owners have ended, by name.
-    pub(super) fn ended(&self) -> HashMap<String, PathBuf> {
+    pub(crate) fn ended(&self) -> HashMap<String, PathBuf> {
         let entries = self.locks.as_ref().and_then(|folder| fs_err::read_dir(folder).ok());
         let names = entries.into_iter().flatten().flatten().filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
@@ -113,7 +113,7 @@ impl Owner {
     }
 
     /// Whether somebody holds this owner's lock in our state folder.
-    pub(super) fn holds_lock(&self, id: &str) -> bool {
+    pub(crate) fn holds_lock(&self, id: &str) -> bool {
         let path = self.locks.as_ref().map(|folder| folder.join(id));
         path.is_some_and(|path| path.exists() && !is_free(&path))
     }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::text;
+use patchwright_sandbox::kubernetes::pod::{PodEnd, PodState, PodTrouble, TroubleKind, said};
 use patchwright_types::campaign::{Job, JobEnd, Lease, Millis};
 
-use super::pod::{PodEnd, PodState, PodTrouble, TroubleKind, said};
 use super::{Launcher, handed_over, job_name, patience, scaled};
 use crate::batch::fleet::Fleet;
 use crate::batch::lease::HeldJob;

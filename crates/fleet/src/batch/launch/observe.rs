@@ -16,12 +16,13 @@ use tokio_util::codec::{FramedRead, LinesCodec};
 use tokio_util::io::StreamReader;
 
 use super::api::{ApiError, Cluster};
-use super::manifest::of_fleet;
-use super::pod::{Pod, PodState};
+use super::manifest::{JOB, of_fleet};
 use super::refusal;
+use super::template::CONTAINER;
 use crate::batch::fleet::Fleet;
 use patchwright_base::error::Result;
 use patchwright_base::ui::Ui;
+use patchwright_sandbox::kubernetes::pod::{Pod, PodState};
 
 /// The longest line of a watch: one pod.
 const LONGEST: usize = 4 << 20;
@@ -108,8 +109,8 @@ impl View {
     fn states(&self) -> Pods {
         let mut states = HashMap::<String, PodState>::new();
         for pod in self.pods.values() {
-            let Some(job) = pod.job() else { continue };
-            let state = pod.state();
+            let Some(job) = pod.label(JOB) else { continue };
+            let state = pod.state(CONTAINER);
             let is_better = states.get(job).is_none_or(|known| rank(&state) > rank(known));
             if is_better {
                 states.insert(job.to_owned(), state);

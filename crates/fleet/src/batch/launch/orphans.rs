@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::carry::{Standing, ended, standing};
 use super::manifest::{lease_of, of_fleet};
-use super::pod::PodState;
 use super::{Inner, Launcher, patience};
 use crate::batch::fleet::Fleet;
 use crate::store::StoreResult;
+use patchwright_sandbox::kubernetes::pod::{PodEnd, PodState};
 use patchwright_types::campaign::{Job, JobKind, Lease};
 
 /// Between two looks, and the time that a launcher that lives has for its own Jobs.
@@ -75,7 +75,7 @@ enum Care {
     /// Its job is over.
     Remove,
     /// Its pod is gone, and the job is still the pod's.
-    Bury(super::pod::PodEnd),
+    Bury(PodEnd),
 }
 
 async fn what_to_do(fleet: &Fleet, lease: &Lease, pod: Option<&PodState>) -> StoreResult<Care> {

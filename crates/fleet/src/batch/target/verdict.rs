@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use super::TargetAttempt;
 use crate::batch::campaign::PublishAs;
+use crate::batch::fleet::Fleet;
 use crate::batch::{owner, pace, publish, stored};
 use crate::store::StoreError;
 use patchwright_base::error::{Failure, Outage};
 use patchwright_base::text;
-use patchwright_config::SandboxChoice;
-use patchwright_sandbox::docker::DockerSandbox;
 use patchwright_task::campaign::{RetryDecision, StoredChange, TargetError, TargetResult};
-use patchwright_task::review;
+use patchwright_task::{review, world};
 use patchwright_types::campaign::{
     Changeset, ErrorClass, JobEnd, Millis, NewJob, Target, TargetState,
 };
@@ -193,7 +192,7 @@ impl TargetAttempt<'_> {
                 None => Ok(self.verdict_on(*class, failure, RetryDecision::Retry(None))),
             },
             RetryDecision::Retry(_)
-                if *class == ErrorClass::Sandbox && self.docker_is_away().await =>
+                if *class == ErrorClass::Sandbox && self.sandbox_is_away().await =>
             {
                 Ok(put_back(*class, failure, self.fleet.outages.again()))
             }
@@ -233,18 +232,12 @@ impl TargetAttempt<'_> {
         Ok(of_review(ended))
     }
 
-    /// Docker on this machine does not answer, which is not this repository's fault.
-    async fn docker_is_away(&self) -> bool {
-        if self.fleet.config.sandbox != SandboxChoice::Docker {
-            return false;
-        }
-        match DockerSandbox::connect(self.fleet.env.var("DOCKER_HOST")).await {
-            Ok(_) => false,
-            Err(err) => {
-                self.fleet.outages.docker_is_away(&err.to_string());
-                true
-            }
-        }
+    /// Docker on this machine, or the cluster of its sandboxes, does not answer, which is not this repository's fault.
+    async fn sandbox_is_away(&self) -> bool {
+        let Fleet { config, env, state, .. } = &self.fleet;
+        let Some(why) = world::sandbox_is_away(config, env, state).await else { return false };
+        self.fleet.outages.sandbox_is_away(&why);
+        true
     }
 
     fn verdict_on(

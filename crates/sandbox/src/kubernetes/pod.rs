@@ -2,13 +2,11 @@
 
 use serde::Deserialize;
 
-use super::manifest::JOB;
-use super::template::CONTAINER;
 use patchwright_base::text;
 
 /// How a pod stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum PodState {
+pub enum PodState {
     /// It does not run yet; the trouble that keeps it from it, if there is one.
     Waiting(Option<PodTrouble>),
     Running,
@@ -18,14 +16,14 @@ pub(super) enum PodState {
 
 /// Why a pod does not begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PodTrouble {
-    pub(super) kind: TroubleKind,
+pub struct PodTrouble {
+    pub kind: TroubleKind,
     /// In words.
-    pub(super) why: String,
+    pub why: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TroubleKind {
+pub enum TroubleKind {
     /// No node has room for it, or may have it; one may be on its way.
     Unschedulable,
     /// Its image does not come.
@@ -36,15 +34,15 @@ pub(super) enum TroubleKind {
 
 /// How a pod ended that did not do its work.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PodEnd {
-    pub(super) why: String,
+pub struct PodEnd {
+    pub why: String,
     /// The cluster took it away, for reasons that are none of the run's.
-    pub(super) disrupted: bool,
+    pub disrupted: bool,
 }
 
 /// The parts of a `Pod` that matter here.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct Pod {
+pub struct Pod {
     #[serde(default)]
     metadata: Metadata,
     #[serde(default)]
@@ -57,6 +55,7 @@ struct Metadata {
     name: String,
     labels: std::collections::BTreeMap<String, String>,
     resource_version: String,
+    deletion_timestamp: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -83,6 +82,8 @@ struct Condition {
 #[serde(rename_all = "camelCase", default)]
 struct ContainerStatus {
     name: String,
+    #[serde(rename = "imageID")]
+    image_id: String,
     state: ContainerState,
 }
 
@@ -90,6 +91,7 @@ struct ContainerStatus {
 #[serde(rename_all = "camelCase", default)]
 struct ContainerState {
     waiting: Option<Detail>,
+    running: Option<serde::de::IgnoredAny>,
     terminated: Option<Detail>,
 }
 
@@ -102,35 +104,59 @@ struct Detail {
 }
 
 impl Pod {
-    /// The name of its Job.
-    pub(super) fn job(&self) -> Option<&str> {
-        self.metadata.labels.get(JOB).map(String::as_str)
+    /// The value of one of its labels.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.metadata.labels.get(name).map(String::as_str)
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.metadata.name
     }
 
-    pub(super) fn version(&self) -> &str {
+    pub fn version(&self) -> &str {
         &self.metadata.resource_version
     }
 
-    pub(super) fn state(&self) -> PodState {
+    /// Somebody has asked for its removal.
+    pub fn is_being_removed(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+
+    /// One of its containers runs, also one that only prepares the others.
+    pub fn runs(&self, container: &str) -> bool {
+        let status = &self.status;
+        let all = status.init_container_statuses.iter().chain(&status.container_statuses);
+        all.filter(|one| one.name == container).any(|one| one.state.running.is_some())
+    }
+
+    /// The memory of one of its containers was not enough, and the kernel has ended it.
+    pub fn ran_out_of_memory(&self, container: &str) -> bool {
+        self.ended(container).is_some_and(|ended| ended.reason == "OOMKilled")
+    }
+
+    /// The image of one of its containers, as the node has it: a name with a digest, or an id of the node's own.
+    pub fn image_id(&self, container: &str) -> Option<&str> {
+        let run = self.status.container_statuses.iter().find(|one| one.name == container)?;
+        Some(run.image_id.as_str()).filter(|id| !id.is_empty())
+    }
+
+    /// How the pod stands whose work is done in this container.
+    pub fn state(&self, container: &str) -> PodState {
         match self.status.phase.as_str() {
-            "Running" => match self.run_that_ended() {
+            "Running" => match self.ended(container) {
                 // A side-car that does not end keeps the phase as it is.
                 Some(ended) if ended.exit_code == 0 => PodState::Succeeded,
-                Some(_) => PodState::Failed(self.end()),
+                Some(_) => PodState::Failed(self.end(container)),
                 None => PodState::Running,
             },
             "Succeeded" => PodState::Succeeded,
-            "Failed" => PodState::Failed(self.end()),
+            "Failed" => PodState::Failed(self.end(container)),
             _ => PodState::Waiting(self.trouble()),
         }
     }
 
-    fn run_that_ended(&self) -> Option<&Detail> {
-        let run = self.status.container_statuses.iter().find(|one| one.name == CONTAINER)?;
+    fn ended(&self, container: &str) -> Option<&Detail> {
+        let run = self.status.container_statuses.iter().find(|one| one.name == container)?;
         run.state.terminated.as_ref()
     }
 
@@ -173,7 +199,7 @@ impl Pod {
         trouble(TroubleKind::Unschedulable, format!("no node takes the pod ({why})"))
     }
 
-    fn end(&self) -> PodEnd {
+    fn end(&self, container: &str) -> PodEnd {
         let status = &self.status;
         // Eviction by the API, drains, preemption and node pressure all leave this condition
         // (https://kubernetes.io/docs/concepts/workloads/pods/disruptions/).
@@ -190,7 +216,7 @@ impl Pod {
             let why = said(&status.reason, &status.message);
             return PodEnd { why: format!("the pod was evicted ({why})"), disrupted: true };
         }
-        if let Some(ended) = self.run_that_ended() {
+        if let Some(ended) = self.ended(container) {
             let why = if ended.reason == "OOMKilled" {
                 "the run was killed because it needs more memory than its pod may have".to_owned()
             } else {
@@ -206,7 +232,7 @@ impl Pod {
 }
 
 /// Reason and message of others in one line.
-pub(super) fn said(reason: &str, message: &str) -> String {
+pub fn said(reason: &str, message: &str) -> String {
     let (reason, message) = (text::line(reason), text::line(message));
     match (reason.is_empty(), message.is_empty()) {
         (true, true) => "it does not say why".to_owned(),
@@ -220,11 +246,11 @@ pub(super) fn said(reason: &str, message: &str) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::batch::launch::pod::{Pod, PodState};
+    use crate::kubernetes::pod::{Pod, PodState};
 
     fn state(status: impl Into<Value>) -> PodState {
         let status: Value = status.into();
-        serde_json::from_value::<Pod>(json!({"status": status})).unwrap().state()
+        serde_json::from_value::<Pod>(json!({"status": status})).unwrap().state("patchwright")
     }
 
     #[test]

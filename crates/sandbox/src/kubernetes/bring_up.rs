@@ -1,0 +1,320 @@
+//! From nothing to a serving guest: create, compare, look at the network, bring the guest in, attach. Whatever fails on
+//! the way, the pod is removed.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use http::{Method, StatusCode};
+use serde_json::Value;
+use tokio::time::Instant as Moment;
+
+use super::api::ApiError;
+use super::exec::{self, exec};
+use super::manifest::{self, BRINGER, GUEST_FOLDER, HOME, Shape, WORKSPACE};
+use super::pod::{Pod, PodState, TroubleKind};
+use super::reference::Reference;
+use super::refusal::refused;
+use super::takedown::{self, SandboxPod};
+use super::template::{CONTAINER, NETWORK, OPEN};
+use super::{KubernetesSandbox, hardening, network, setup};
+use crate::client::Client;
+use crate::environment::{self, Place};
+use crate::{ContainerLimits, PreparedImage, SandboxError, Stop, guest_binary};
+use patchwright_guest::enforced::Enforced;
+use patchwright_guest::programs;
+
+/// Between two looks at a pod that begins.
+const LOOK: Duration = Duration::from_millis(300);
+/// How long the guest may take to arrive, and to say hello.
+const BRING: Duration = Duration::from_mins(3);
+const HELLO: Duration = Duration::from_mins(1);
+/// How long a small command may take.
+const SHORT: Duration = Duration::from_secs(30);
+/// Longest list of variables that an image may have, in bytes.
+const ENVIRONMENT: u64 = 256 << 10;
+/// Writes the guest and the links to it; `$0` is the folder, `$1` the size, the rest are names. `head` needs no end of
+/// the stream, which the older protocol cannot tell. The name comes last, and lets the container go on.
+const BRING_SCRIPT: &str = "set -e; umask 022; cd \"$0\"; size=$1; shift; head -c \"$size\" >part; \
+    test \"$(wc -c <part)\" -eq \"$size\"; chmod 0755 part; mkdir bin; \
+    for name; do ln -s ../patchwright-guest \"bin/$name\"; done; mv part patchwright-guest";
+/// Starts the guest; `$0` is the workspace, `$1` the home folder, the rest the command. Limits that the shell can set.
+const SERVE_SCRIPT: &str = "ulimit -c 0; ulimit -n 4096; home=$1; shift; \
+    mkdir -p \"$0\" \"$home\" && chmod 0755 \"$0\" && chmod 0700 \"$home\" && cd \"$0\" && exec env -i \"$@\"";
+
+/// A pod to be made, and what its guest is told.
+pub(super) struct Order {
+    pub(super) image: Reference,
+    pub(super) run: String,
+    pub(super) purpose: &'static str,
+    pub(super) env: BTreeMap<String, String>,
+    pub(super) prepared: PreparedImage,
+    pub(super) limits: ContainerLimits,
+    /// Setup leaves, or has left, files in the home folder.
+    pub(super) has_home: bool,
+    pub(super) has_relay: bool,
+}
+
+/// A pod with a serving guest.
+pub(super) struct Up {
+    pub(super) pod: SandboxPod,
+    pub(super) client: Client,
+    pub(super) enforced: Vec<Enforced>,
+    /// The image as the node has it.
+    pub(super) exact: Reference,
+}
+
+impl KubernetesSandbox {
+    pub(super) async fn bring_up(&self, order: &Order) -> Result<Up, SandboxError> {
+        self.owner.hold_lock();
+        let name = manifest::name(&order.run, order.purpose);
+        let counts = self.pulse.counts.as_secs();
+        let shape = Shape {
+            name: &name,
+            namespace: self.cluster.namespace(),
+            image: &order.image.image,
+            is_public: order.image.is_public,
+            has_home: order.has_home,
+            run: &order.run,
+            purpose: order.purpose,
+            limits: &order.limits,
+            template: &self.template,
+            owner: self.owner.id(),
+            own_pod: self.own_pod.as_ref(),
+            beat: (self.cluster.now(), counts),
+        };
+        let asked = manifest::pod(&shape);
+        self.closed(&asked).await?;
+        let made = self.create(&asked).await?;
+        let mut pod = SandboxPod::new(&self.cluster, &made, order.limits.memory_bytes, self.pulse);
+        match Box::pin(self.start(order, &asked, &made, &mut pod)).await {
+            Ok((client, reached, exact)) => {
+                pod.keep();
+                let enforced = manifest::enforced(&shape, network::report(&reached));
+                Ok(Up { pod, client, enforced, exact })
+            }
+            Err(err) => {
+                if let Err(left) = pod.remove().await {
+                    tracing::warn!(%left, "cannot remove a pod that did not start");
+                }
+                Err(err)
+            }
+        }
+    }
+
+    /// A policy closes the network of the pod, before there is one.
+    async fn closed(&self, asked: &Value) -> Result<(), SandboxError> {
+        let unclosed = network::unclosed(&self.cluster, asked).await;
+        let unclosed = unclosed.map_err(|err| refused("list network policies", &err))?;
+        match unclosed.filter(|_| !self.template.is_open) {
+            None => Ok(()),
+            Some(why) => Err(SandboxError::Kubernetes {
+                message: format!("sandbox pods would have a network: {why}"),
+                hint: Some(
+                    "`docs/kubernetes/sandboxes.yaml` has a NetworkPolicy that takes it away"
+                        .to_owned(),
+                ),
+            }),
+        }
+    }
+
+    /// Makes the pod. An answer that is lost is asked for again; the name is ours alone.
+    async fn create(&self, asked: &Value) -> Result<Value, SandboxError> {
+        // Strict: a field that is misspelt in the template would be dropped without a word.
+        let path = format!(
+            "/api/v1/namespaces/{}/pods?fieldManager=patchwright&fieldValidation=Strict",
+            self.cluster.namespace()
+        );
+        let name = asked["metadata"]["name"].as_str().unwrap_or_default();
+        let made = match self.cluster.ask(Method::POST, &path, Some(asked)).await {
+            Err(err) if err.is(StatusCode::CONFLICT) => {
+                let there = takedown::raw(&self.cluster, name).await;
+                there.and_then(|there| there.ok_or(err))
+            }
+            made => made,
+        };
+        made.map_err(|err| refused("make a sandbox pod", &err))
+    }
+
+    async fn start(
+        &self,
+        order: &Order,
+        asked: &Value,
+        made: &Value,
+        pod: &mut SandboxPod,
+    ) -> Result<(Client, Vec<String>, Reference), SandboxError> {
+        as_asked(asked, made)?;
+        self.until(pod, |pod| pod.runs(BRINGER)).await?;
+        self.bring_guest(pod).await?;
+        let running = self.until(pod, |pod| pod.runs(CONTAINER)).await?;
+        let made = takedown::raw(&self.cluster, &pod.name).await;
+        let made = made.map_err(|err| refused("look at a sandbox pod", &err))?.unwrap_or_default();
+        as_asked(asked, &made)?;
+        let environment = self.environment(pod).await?;
+        let reached = self.reached(pod, &environment).await?;
+        let client = self.attach(order, pod, &environment).await?;
+        Ok((client, reached, setup::exact(&order.image, running.image_id(CONTAINER))))
+    }
+
+    /// Waits until the pod is so.
+    async fn until(
+        &self,
+        pod: &SandboxPod,
+        is_so: impl Fn(&Pod) -> bool,
+    ) -> Result<Pod, SandboxError> {
+        let deadline = Moment::now() + self.waits.start;
+        let mut troubled: Option<Instant> = None;
+        loop {
+            let why = match takedown::read(&self.cluster, &pod.name).await {
+                Ok(Some(found)) if is_so(&found) => return Ok(found),
+                Ok(Some(found)) => self.patient(&found, &mut troubled)?,
+                Ok(None) => return Err(ended("somebody removed the pod before it began")),
+                Err(err @ ApiError::Answer { status: 400..429, .. }) => {
+                    return Err(refused("look at a sandbox pod", &err));
+                }
+                // It may be away for a while.
+                Err(err) => err.to_string(),
+            };
+            if Moment::now() >= deadline {
+                let after = self.waits.start.as_secs();
+                return Err(ended(&format!("the pod had not begun after {after} s: {why}")));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// What keeps the pod from beginning, as long as one may wait for it.
+    fn patient(&self, pod: &Pod, since: &mut Option<Instant>) -> Result<String, SandboxError> {
+        match pod.state(CONTAINER) {
+            PodState::Waiting(Some(trouble)) => {
+                let most = match trouble.kind {
+                    TroubleKind::Unschedulable => self.waits.node,
+                    TroubleKind::Image | TroubleKind::Configuration => self.waits.image,
+                };
+                if since.get_or_insert_with(Instant::now).elapsed() < most {
+                    return Ok(trouble.why);
+                }
+                let hint = match trouble.kind {
+                    TroubleKind::Unschedulable => {
+                        "give the cluster room, or the template other nodes and smaller requests"
+                    }
+                    TroubleKind::Image => {
+                        "name an image that the nodes can pull, with `--image`; the template can have \
+                         `imagePullSecrets`"
+                    }
+                    TroubleKind::Configuration => {
+                        "the image needs a shell (`sh`), and the cluster the runtime that the template names"
+                    }
+                };
+                Err(SandboxError::Kubernetes { message: trouble.why, hint: Some(hint.to_owned()) })
+            }
+            PodState::Waiting(None) | PodState::Running => {
+                *since = None;
+                Ok("it waits".to_owned())
+            }
+            PodState::Succeeded => Err(ended("the pod ended before it began")),
+            PodState::Failed(end) => Err(ended(&end.why)),
+        }
+    }
+
+    /// Sends the guest into the first container, which then ends. That may be faster than the answer that all went well,
+    /// so what counts is that the next one begins.
+    async fn bring_guest(&self, pod: &SandboxPod) -> Result<(), SandboxError> {
+        let guest = guest_binary();
+        let size = guest.len().to_string();
+        let mut argv = vec!["sh", "-c", BRING_SCRIPT, GUEST_FOLDER, &size];
+        argv.extend(programs::NAMES);
+        let place = (pod.name.as_str(), BRINGER);
+        let brought = exec::run(&self.cluster, place, &argv, &guest, (BRING, 0)).await;
+        let Err(why) = brought else { return Ok(()) };
+        let found = takedown::read(&self.cluster, &pod.name).await;
+        if found.is_ok_and(|found| found.is_some_and(|found| !found.runs(BRINGER))) {
+            return Ok(());
+        }
+        Err(ended(&format!("the guest cannot be brought into the pod: {why}")))
+    }
+
+    /// The variables of the container.
+    async fn environment(&self, pod: &SandboxPod) -> Result<Vec<(String, String)>, SandboxError> {
+        let argv = ["cat", "/proc/self/environ"];
+        let place = (pod.name.as_str(), CONTAINER);
+        let read = exec::run(&self.cluster, place, &argv, &[], (SHORT, ENVIRONMENT)).await;
+        let read = read.map_err(|why| ended(&format!("no program can be started in it: {why}")))?;
+        let variables = read.split(|byte| *byte == 0).filter_map(|variable| {
+            let (name, value) = std::str::from_utf8(variable).ok()?.split_once('=')?;
+            Some((name.to_owned(), value.to_owned()))
+        });
+        Ok(variables.collect())
+    }
+
+    /// What the pod reaches, which has to be nothing.
+    async fn reached(
+        &self,
+        pod: &SandboxPod,
+        environment: &[(String, String)],
+    ) -> Result<Vec<String>, SandboxError> {
+        let looked =
+            network::reached(&self.cluster, &pod.name, environment, self.waits.policy).await;
+        let reached =
+            looked.map_err(|why| ended(&format!("its network cannot be looked at: {why}")))?;
+        if reached.is_empty() || self.template.is_open {
+            return Ok(reached);
+        }
+        Err(SandboxError::Kubernetes {
+            message: format!(
+                "a sandbox pod reaches {} although a NetworkPolicy forbids it: the cluster's network plug-in does not \
+                 enforce policies",
+                reached.join(", ")
+            ),
+            hint: Some(format!(
+                "use a plug-in that does; a template with the annotation `{NETWORK}: {OPEN}` lets commands of the model \
+                 reach whatever pods of this cluster reach"
+            )),
+        })
+    }
+
+    /// Starts the guest, with nothing of the image's variables but what its toolchain needs.
+    async fn attach(
+        &self,
+        order: &Order,
+        pod: &mut SandboxPod,
+        environment: &[(String, String)],
+    ) -> Result<Client, SandboxError> {
+        let of_image = environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let place = Place { home: HOME, user: "agent", workspace: WORKSPACE };
+        let set = environment::of_commands(of_image, place, Some(&order.prepared), &order.env);
+        let set = set.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?)));
+        let set: Vec<String> = set.collect();
+        let guest = format!("{GUEST_FOLDER}/patchwright-guest");
+        let (bytes, files) =
+            (order.limits.workspace_bytes.to_string(), order.limits.workspace_files.to_string());
+        let mut argv = vec!["sh", "-c", SERVE_SCRIPT, WORKSPACE, HOME];
+        argv.extend(set.iter().map(String::as_str));
+        argv.extend([guest.as_str(), "serve", "--workspace", WORKSPACE]);
+        argv.extend(["--max-bytes", &bytes, "--max-files", &files]);
+        argv.extend(order.has_relay.then_some("--relay"));
+        argv.extend(order.has_home.then_some("--watch-home"));
+        let started = exec(&self.cluster, &pod.name, CONTAINER, &argv).await;
+        let (session, reader, stdin) =
+            started.map_err(|err| refused("start the guest in a sandbox pod", &err))?;
+        pod.session = Some(session);
+        match Client::connect(reader, stdin, HELLO).await {
+            Ok(client) => Ok(client),
+            Err(err) => {
+                let reason = pod.autopsy().await.unwrap_or_default();
+                Err(SandboxError::Gone(format!("the guest did not start: {err}; {reason}")))
+            }
+        }
+    }
+}
+
+fn as_asked(asked: &Value, made: &Value) -> Result<(), SandboxError> {
+    let found = hardening::differences(asked, made);
+    if found.is_empty() { Ok(()) } else { Err(SandboxError::HardeningMismatch(found.join("; "))) }
+}
+
+fn ended(why: &str) -> SandboxError {
+    SandboxError::Kubernetes {
+        message: format!("the sandbox pod did not start: {why}"),
+        hint: None,
+    }
+}

@@ -1,0 +1,45 @@
+//! What the API server's no means to people who run this.
+
+use super::api::ApiError;
+use crate::SandboxError;
+
+/// The manifest that gives the rights.
+pub(super) const MANIFEST: &str = "docs/kubernetes/sandboxes.yaml";
+
+/// An error for people: what was being done, the server's words, and what to do.
+pub(super) fn refused(doing: &str, err: &ApiError) -> SandboxError {
+    SandboxError::Kubernetes { message: format!("cannot {doing}: {err}"), hint: hint(err) }
+}
+
+fn hint(err: &ApiError) -> Option<String> {
+    let ApiError::Answer { status, message, .. } = err else {
+        return match err {
+            ApiError::Unreachable(_) => {
+                Some("`patchwright doctor --sandbox kubernetes` checks the connection".to_owned())
+            }
+            ApiError::Answer { .. } | ApiError::Unreadable(_) => None,
+        };
+    };
+    // All of these are 403 (https://kubernetes.io/docs/reference/access-authn-authz/), so the words decide.
+    let has = |words: &str| message.contains(words);
+    Some(match status {
+        401 => "the token of the service account, or of the kubeconfig, is not accepted any more".to_owned(),
+        403 if has("exceeded quota") => {
+            "raise the ResourceQuota of the namespace, or run less at once; `container.memory` and the requests of \
+             the template decide what one sandbox counts for"
+                .to_owned()
+        }
+        403 if has("violates PodSecurity") => {
+            "a sandbox keeps to the level `restricted`; what is said of it comes from the template or from a webhook"
+                .to_owned()
+        }
+        403 if has("cannot ") => format!("give the right that is named, as the Role of `{MANIFEST}` does"),
+        404 if has("namespaces") => "make the namespace, or name another one in the template".to_owned(),
+        _ if has("admission webhook") => {
+            "an admission webhook of the cluster refuses it: exempt the namespace, or give the template what it asks for"
+                .to_owned()
+        }
+        400 | 422 => "is the template of sandbox pods as this cluster understands it?".to_owned(),
+        _ => return None,
+    })
+}

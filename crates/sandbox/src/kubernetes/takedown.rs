@@ -1,0 +1,207 @@
+//! A pod of ours: shows that it is in use, ends it, and tells afterwards what it died of.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::Pulse;
+use super::api::{ApiError, Cluster};
+use super::exec::{Ended, Session};
+use super::manifest::BEAT;
+use super::pod::{Pod, PodState};
+use super::refusal::refused;
+use super::template::CONTAINER;
+use crate::{SandboxError, Stop};
+
+/// Waits between attempts to remove.
+const RETRIES: &[Duration] = &[Duration::from_millis(500), Duration::from_secs(3)];
+/// How often, and how far apart, it is asked what became of a pod whose stream broke: its node reports a moment later.
+const ASKED: u32 = 10;
+const APART: Duration = Duration::from_millis(500);
+
+/// A pod of ours that exists. Dropped before [`SandboxPod::keep`], it is removed in the background: no way out of
+/// starting one leaves it behind.
+pub(super) struct SandboxPod {
+    pub(super) cluster: Cluster,
+    pub(super) name: String,
+    uid: String,
+    memory_bytes: u64,
+    /// The exec in which the guest runs, once it does.
+    pub(super) session: Option<Session>,
+    beating: Option<AbortOnDropHandle<()>>,
+    is_kept: bool,
+}
+
+impl SandboxPod {
+    /// `made` is the pod as the server has it.
+    pub(super) fn new(
+        cluster: &Cluster,
+        made: &Value,
+        memory_bytes: u64,
+        pulse: Pulse,
+    ) -> SandboxPod {
+        let word = |name: &str| made["metadata"][name].as_str().unwrap_or_default().to_owned();
+        let (name, uid) = (word("name"), word("uid"));
+        let beating = tokio::spawn(beat(cluster.clone(), name.clone(), pulse));
+        SandboxPod {
+            cluster: cluster.clone(),
+            name,
+            uid,
+            memory_bytes,
+            session: None,
+            beating: Some(AbortOnDropHandle::new(beating)),
+            is_kept: false,
+        }
+    }
+
+    /// From now on only [`Stop::stop`] or the sweep removes it.
+    pub(super) fn keep(&mut self) {
+        self.is_kept = true;
+    }
+
+    pub(super) async fn remove(mut self) -> Result<(), SandboxError> {
+        self.keep();
+        drop(self.beating.take());
+        remove(&self.cluster, &self.name, &self.uid).await
+    }
+
+    /// Why it died; `None` when it lives, as far as the server knows.
+    async fn cause_of_death(&self) -> Option<String> {
+        let pod = match read(&self.cluster, &self.name).await {
+            Ok(Some(pod)) => pod,
+            Ok(None) => return Some("somebody removed the pod".to_owned()),
+            Err(err) => return Some(err.to_string()),
+        };
+        if pod.ran_out_of_memory(CONTAINER) {
+            return Some(format!("out of memory (limit {} MiB)", self.memory_bytes >> 20));
+        }
+        match pod.state(CONTAINER) {
+            PodState::Failed(end) => Some(end.why),
+            PodState::Succeeded => Some("the pod has ended".to_owned()),
+            PodState::Running | PodState::Waiting(_) if pod.is_being_removed() => {
+                Some("somebody removes the pod".to_owned())
+            }
+            PodState::Running | PodState::Waiting(_) => None,
+        }
+    }
+}
+
+impl Drop for SandboxPod {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if self.is_kept {
+            return;
+        }
+        let (cluster, name, uid) =
+            (self.cluster.clone(), std::mem::take(&mut self.name), std::mem::take(&mut self.uid));
+        runtime.spawn(async move {
+            if let Err(err) = remove(&cluster, &name, &uid).await {
+                tracing::warn!(pod = name, %err, "cannot remove an unfinished pod");
+            }
+        });
+    }
+}
+
+#[async_trait]
+impl Stop for SandboxPod {
+    async fn stop(self: Box<Self>) -> Result<(), SandboxError> {
+        self.remove().await
+    }
+
+    async fn autopsy(&self) -> Option<String> {
+        let session = self.session.as_ref()?;
+        for _ in 0..ASKED {
+            if let Some(reason) = self.cause_of_death().await {
+                return Some(reason);
+            }
+            if session.ended().is_none() && session.broken().is_none() {
+                return None;
+            }
+            tokio::time::sleep(APART).await;
+        }
+        Some(match (session.ended(), session.broken()) {
+            (Some(Ended::Code(137)), _) => {
+                "the guest was killed (137): a command killed everything, or memory ran out"
+                    .to_owned()
+            }
+            (Some(Ended::Code(code)), _) => {
+                format!("the guest ended with exit code {code}{}", session.last_words())
+            }
+            (Some(Ended::Otherwise(why)), _) => format!("the guest ended: {why}"),
+            (None, why) => {
+                let why = why.unwrap_or_default();
+                format!("the connection to the pod broke ({why}), and with it the guest ended")
+            }
+        })
+    }
+}
+
+/// A pod; `None` when there is none of this name.
+pub(super) async fn read(cluster: &Cluster, name: &str) -> Result<Option<Pod>, ApiError> {
+    let Some(pod) = raw(cluster, name).await? else { return Ok(None) };
+    serde_json::from_value(pod).map(Some).map_err(|err| ApiError::Unreadable(err.to_string()))
+}
+
+/// The same as the server describes it.
+pub(super) async fn raw(cluster: &Cluster, name: &str) -> Result<Option<Value>, ApiError> {
+    match cluster.ask(Method::GET, &path(cluster, name), None).await {
+        Ok(pod) => Ok(Some(pod)),
+        Err(err) if err.is(StatusCode::NOT_FOUND) => Ok(None),
+        Err(err) => Err(err),
+    }
+}
+
+pub(super) fn path(cluster: &Cluster, name: &str) -> String {
+    format!("/api/v1/namespaces/{}/pods/{name}", cluster.namespace())
+}
+
+/// Removes this pod, and no later one of its name. One that is already gone is a success.
+///
+/// # Errors
+/// When it is still there after all attempts.
+async fn remove(cluster: &Cluster, name: &str, uid: &str) -> Result<(), SandboxError> {
+    let mut waits = RETRIES.iter();
+    loop {
+        let Err(err) = delete(cluster, name, json!({"uid": uid})).await else { return Ok(()) };
+        match waits.next() {
+            Some(wait) => tokio::time::sleep(*wait).await,
+            None => return Err(refused(&format!("remove the pod `{name}`"), &err)),
+        }
+    }
+}
+
+/// Removes a pod that is as these preconditions say; whether there was one.
+pub(super) async fn delete(
+    cluster: &Cluster,
+    name: &str,
+    preconditions: Value,
+) -> Result<bool, ApiError> {
+    let options = json!({
+        "apiVersion": "v1", "kind": "DeleteOptions",
+        "gracePeriodSeconds": 1, "preconditions": preconditions,
+    });
+    match cluster.ask(Method::DELETE, &path(cluster, name), Some(&options)).await {
+        Ok(_) => Ok(true),
+        Err(err) if err.is(StatusCode::NOT_FOUND) || err.is(StatusCode::CONFLICT) => Ok(false),
+        Err(err) => Err(err),
+    }
+}
+
+/// Shows that the pod is in use, until that is over. The server's clock counts, so that no two machines have to agree
+/// on the time.
+async fn beat(cluster: Cluster, name: String, pulse: Pulse) {
+    loop {
+        tokio::time::sleep(pulse.every).await;
+        let now = cluster.now().to_string();
+        let patch = json!({"metadata": {"annotations": {BEAT: now}}});
+        match cluster.ask(Method::PATCH, &path(&cluster, &name), Some(&patch)).await {
+            Ok(_) => {}
+            Err(err) if err.is(StatusCode::NOT_FOUND) => return,
+            // The last one counts for a while.
+            Err(err) => tracing::warn!(pod = name, %err, "cannot show that a sandbox is in use"),
+        }
+    }
+}

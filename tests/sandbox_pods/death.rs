@@ -1,0 +1,83 @@
+//! Pods that end in the middle: what they died of, in words.
+
+use patchwright_sandbox::Running;
+
+use super::{Pods, pods};
+use crate::sandboxes::{sh, try_sh};
+
+/// Starts a sandbox, lets something happen to its pod, and asks why a command was lost.
+async fn autopsy(pods: &Pods, happens: impl FnOnce(&Running)) -> String {
+    let running = pods.start().await.unwrap();
+    assert_eq!(sh(&running, "echo x").await, "x");
+    let client = running.client.clone();
+    let lost = tokio::spawn(async move {
+        let exec = crate::support::guest::sh("sleep 60");
+        client.exec(exec).await
+    });
+    happens(&running);
+    assert!(lost.await.unwrap().is_err());
+    let why = running.autopsy().await.unwrap_or_default();
+    running.stop().await.unwrap();
+    pods.assert_nothing_left();
+    why
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_ended_says_what_of() {
+    let Some(pods) = pods().await else { return };
+    let server = &pods.server;
+    let memory = autopsy(&pods, |running| server.kill_for_memory(&running.id)).await;
+    assert_eq!(memory, "out of memory (limit 256 MiB)");
+    let evicted = autopsy(&pods, |running| server.evict(&running.id)).await;
+    assert_eq!(
+        evicted,
+        "the pod was evicted (Evicted: The node was low on resource: ephemeral-storage.)"
+    );
+    let overdue = autopsy(&pods, |running| server.overdue(&running.id)).await;
+    assert!(overdue.contains("DeadlineExceeded"), "{overdue}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_breaks_ends_the_sandbox_with_that_reason() {
+    let Some(pods) = pods().await else { return };
+    let broken = autopsy(&pods, |_| pods.server.break_streams()).await;
+    assert!(broken.starts_with("the connection to the pod broke ("), "{broken}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_that_a_command_ends_is_named() {
+    let Some(pods) = pods().await else { return };
+    let running = pods.start().await.unwrap();
+    assert_eq!(sh(&running, "echo x").await, "x");
+    #[expect(clippy::disallowed_methods, reason = "what no command of the sandbox can do")]
+    let kill = std::process::Command::new("docker")
+        .args(["exec", "--user", "10000", &pods.server.container(&running.id)])
+        .args(["sh", "-c", "kill -9 -1"])
+        .status();
+    // It ends itself as well.
+    drop(kill);
+    assert!(try_sh(&running, "true").await.is_err());
+    let why = running.autopsy().await.unwrap();
+    assert!(why.contains("137"), "{why}");
+    running.stop().await.unwrap();
+}
+
+/// A server that is away for a while ends no sandbox by itself: its streams go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_away_for_a_moment_is_waited_for() {
+    let Some(pods) = pods().await else { return };
+    let running = pods.start().await.unwrap();
+    pods.server.world().is_away = true;
+    assert_eq!(sh(&running, "echo x").await, "x");
+    let shared = std::sync::Arc::clone(&pods.sandbox);
+    let spec = crate::sandboxes::spec(&pods.run, crate::support::docker::IMAGE);
+    let second =
+        tokio::spawn(async move { patchwright_sandbox::Sandbox::start(&*shared, &spec).await });
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    pods.server.world().is_away = false;
+    let second = second.await.unwrap().unwrap();
+    assert_eq!(sh(&second, "echo y").await, "y");
+    second.stop().await.unwrap();
+    running.stop().await.unwrap();
+    pods.assert_nothing_left();
+}

@@ -1,0 +1,161 @@
+//! Pods that are not used, and what is said when there can be none.
+
+use axum::http::Method;
+use patchwright_sandbox::{Sandbox, SandboxError};
+use serde_json::{Value, json};
+
+use super::{Pods, connected, pods};
+use crate::sandboxes::{sh, spec};
+use crate::support::docker::IMAGE;
+use crate::support::pods::Fate;
+
+/// What a webhook does to a pod.
+type Change = fn(&mut Value);
+
+/// Why there is no sandbox, and what to do; nothing is left of it.
+async fn refusal(pods: &Pods) -> String {
+    let Err(err) = pods.start().await else { panic!("it started") };
+    pods.assert_nothing_left();
+    said(err)
+}
+
+fn said(err: SandboxError) -> String {
+    let failure = patchwright_base::error::Failure::from(err);
+    let hints: Vec<String> = failure.hints.iter().map(ToString::to_string).collect();
+    format!("{} | {}", failure.message, hints.join(" | "))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_a_webhook_changed_is_not_used() {
+    let Some(pods) = pods().await else { return };
+    let changes: [(Change, &str); 5] = [
+        (
+            |pod| {
+                pod["spec"]["containers"]
+                    .as_array_mut()
+                    .unwrap()
+                    .push(json!({"name": "istio-proxy", "image": "a"}))
+            },
+            "`containers` has \"istio-proxy\" besides",
+        ),
+        (|pod| pod["spec"]["hostNetwork"] = json!(true), "`hostNetwork` is true instead of absent"),
+        (
+            |pod| pod["spec"]["containers"][0]["env"] = json!([{"name": "TOKEN", "value": "x"}]),
+            "`containers[\"sandbox\"].env`",
+        ),
+        (
+            |pod| pod["spec"]["containers"][0]["securityContext"]["runAsUser"] = json!(0),
+            "securityContext.runAsUser` is 0 instead of 10000",
+        ),
+        (
+            |pod| pod["metadata"]["labels"]["app.kubernetes.io/component"] = json!("other"),
+            "the label `app.kubernetes.io/component` is \"other\"",
+        ),
+    ];
+    for (change, expected) in changes {
+        pods.server.world().webhook = Some(Box::new(change));
+        let said = refusal(&pods).await;
+        assert!(said.contains(expected) && said.contains("admission webhook"), "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_policy_there_is_no_pod() {
+    let Some(pods) = pods().await else { return };
+    let closed = pods.server.world().policies.clone();
+    pods.server.world().policies.clear();
+    let without = refusal(&pods).await;
+    assert!(
+        without.contains("no NetworkPolicy of the namespace takes away their egress"),
+        "{without}"
+    );
+    assert!(without.contains("docs/kubernetes/sandboxes.yaml"), "{without}");
+    let open = json!({"metadata": {"name": "everything"}, "spec": {"podSelector": {},
+        "policyTypes": ["Egress"], "egress": [{}]}});
+    pods.server.world().policies = [closed, vec![open]].concat();
+    let besides = refusal(&pods).await;
+    assert!(besides.contains("`everything` selects them too, and allows egress"), "{besides}");
+    assert!(pods.server.world().made.is_empty());
+}
+
+/// The control for what `network: none` rests on: where the network is there, it is seen.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_that_nobody_enforces_is_found_out() {
+    let Some(pods) = pods().await else { return };
+    pods.server.world().enforces = false;
+    let said = refusal(&pods).await;
+    assert!(said.contains("although a NetworkPolicy forbids it"), "{said}");
+    assert!(said.contains("open-to-everything-the-cluster-reaches"), "{said}");
+    // Unless the operator says that it is meant.
+    let template = "apiVersion: v1\nkind: PodTemplate\nmetadata:\n  annotations:\n    patchwright/sandbox-network: \
+                    open-to-everything-the-cluster-reaches\n";
+    let sandbox = connected(&pods.server, pods.state.path(), Some(template)).await;
+    let running = sandbox.start(&spec(&pods.run, IMAGE)).await.unwrap();
+    assert!(running.enforced.iter().any(|one| one.to_string() == "network: present"));
+    assert_eq!(sh(&running, "ls /sys/class/net | wc -l").await, "2");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_server_refuses_comes_with_what_to_do() {
+    let Some(pods) = pods().await else { return };
+    for (code, message, expected) in [
+        (403, "exceeded quota: compute", "raise the ResourceQuota"),
+        (403, "violates PodSecurity \"restricted:latest\": x", "level `restricted`"),
+        (400, "admission webhook \"policy.test\" denied the request: no", "exempt the namespace"),
+        (404, "namespaces \"agents\" not found", "make the namespace"),
+        (401, "Unauthorized", "the token of the service account"),
+        (422, "Pod is invalid", "is the template"),
+    ] {
+        pods.server.meets(&Method::POST, "/pods", code, message, 1);
+        let said = refusal(&pods).await;
+        assert!(said.contains(message) && said.contains(expected), "{said}");
+    }
+    for (right, doing) in [
+        ("get pods/exec", "the guest cannot be brought into the pod"),
+        ("create pods", "cannot make a sandbox pod"),
+        ("list networkpolicies", "cannot list network policies"),
+    ] {
+        pods.server.forbid(right);
+        let said = refusal(&pods).await;
+        let (verb, resource) = right.split_once(' ').unwrap();
+        assert!(said.contains(doing), "{said}");
+        assert!(said.contains(&format!("cannot {verb} resource \"{resource}\"")), "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_does_not_begin_says_why() {
+    let Some(pods) = pods().await else { return };
+    let waits = |reason: &str, message: &str| {
+        json!({"phase": "Pending", "initContainerStatuses": [{"name": "guest",
+            "state": {"waiting": {"reason": reason, "message": message}}}]})
+    };
+    for (status, expected, hint) in [
+        (
+            waits("ImagePullBackOff", "Back-off pulling image: not found"),
+            "the image of the container `guest` cannot be had (ImagePullBackOff: Back-off pulling image: not found)",
+            "`imagePullSecrets`",
+        ),
+        (
+            waits("CreateContainerError", "exec: \"sh\": not found"),
+            "the container `guest` cannot be started",
+            "needs a shell",
+        ),
+        (
+            json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
+                "reason": "Unschedulable", "message": "0/3 nodes are available: 3 Insufficient memory."}]}),
+            "no node takes the pod (Unschedulable: 0/3 nodes are available",
+            "smaller requests",
+        ),
+        (
+            json!({"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no"}),
+            "the sandbox pod did not start: the pod failed (UnexpectedAdmissionError: no)",
+            "",
+        ),
+    ] {
+        pods.server.world().fate = Fate::Waits(status);
+        let said = refusal(&pods).await;
+        assert!(said.contains(expected) && said.contains(hint), "{said}");
+    }
+}

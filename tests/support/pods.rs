@@ -1,0 +1,282 @@
+//! A Kubernetes API server of our own that runs pods as containers of the real Docker: with the pod's users, limits,
+//! volumes and network, its first containers one after the other, and `exec` over WebSockets.
+//!
+//! Requests are checked: the token, the rights that `docs/kubernetes/sandboxes.yaml` gives, the schema of each object, and
+//! the level `restricted`. Answers are as the API's documents describe. What it is not: a scheduler, a network plug-in
+//! (a closed pod has no network at all), or anybody's cluster.
+#![allow(dead_code, reason = "each test uses a part")]
+
+mod exec;
+mod kubelet;
+mod routes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::http::Method;
+use parking_lot::{Mutex, MutexGuard};
+use serde_json::{Value, json};
+
+use crate::support::docker::socket;
+
+pub(crate) const NAMESPACE: &str = "patchwright-sandboxes";
+const TOKEN: &str = "service-account-token-5f1d07";
+
+/// What happens to pods that are made.
+#[derive(Clone, Debug)]
+pub(crate) enum Fate {
+    Runs,
+    /// They wait, with this status.
+    Waits(Value),
+}
+
+/// What changes a pod on its way in, as admission webhooks do.
+type Webhook = Box<dyn Fn(&mut Value) + Send>;
+
+/// The server. Dropping it removes its pods, and fails the test on requests that were not as they should be.
+pub(crate) struct PodServer {
+    shared: Shared,
+    address: std::net::SocketAddr,
+    stop: Option<tokio::sync::oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+    folder: tempfile::TempDir,
+}
+
+type Shared = Arc<Mutex<World>>;
+
+pub(crate) struct World {
+    pub(crate) pods: BTreeMap<String, Value>,
+    pub(crate) policies: Vec<Value>,
+    /// The network plug-in does what policies say.
+    pub(crate) enforces: bool,
+    pub(crate) fate: Fate,
+    pub(crate) webhook: Option<Webhook>,
+    /// What requests of this method and path meet instead of their answer, once each.
+    meets: Vec<(Method, String, u16, String)>,
+    rights: BTreeSet<String>,
+    pub(crate) used: BTreeSet<String>,
+    /// Every pod that was ever made, as it was sent.
+    pub(crate) made: Vec<Value>,
+    pub(crate) requests: Vec<String>,
+    violations: Vec<String>,
+    /// Servers before 1.30 know no other protocol than the fourth.
+    pub(crate) is_old: bool,
+    /// Each new number ends all streams.
+    streams: tokio::sync::watch::Sender<u64>,
+    /// Nobody answers.
+    pub(crate) is_away: bool,
+    version: u64,
+    /// Part of the names of its containers.
+    id: String,
+    port: u16,
+    folder: std::path::PathBuf,
+}
+
+impl PodServer {
+    pub(crate) fn start() -> PodServer {
+        let folder = tempfile::tempdir().unwrap();
+        // Containers that have a network find it at the bridge's address.
+        let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let policies = manifests().into_iter().filter(|one| one["kind"] == "NetworkPolicy");
+        let shared = Arc::new(Mutex::new(World {
+            pods: BTreeMap::new(),
+            policies: policies.collect(),
+            enforces: true,
+            fate: Fate::Runs,
+            webhook: None,
+            meets: Vec::new(),
+            rights: rights(),
+            used: BTreeSet::new(),
+            made: Vec::new(),
+            requests: Vec::new(),
+            violations: Vec::new(),
+            is_old: false,
+            streams: tokio::sync::watch::Sender::new(0),
+            is_away: false,
+            version: 100,
+            id: hex::encode(rand::random::<[u8; 4]>()),
+            port: address.port(),
+            folder: folder.path().to_owned(),
+        }));
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let state = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || {
+            let mut runtime = tokio::runtime::Builder::new_multi_thread();
+            let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
+            runtime.block_on(async move {
+                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+                let app = Router::new().fallback(routes::serve).with_state(state);
+                tokio::select! {
+                    served = async { axum::serve(listener, app).await } => served.unwrap(),
+                    _ = stopped => {}
+                }
+            });
+            runtime.shutdown_background();
+        });
+        PodServer { shared, address, stop: Some(stop), thread: Some(thread), folder }
+    }
+
+    /// A kubeconfig that leads here.
+    pub(crate) fn kubeconfig(&self) -> String {
+        let path = self.folder.path().join("kubeconfig");
+        let port = self.address.port();
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: test\nclusters:\n- name: test\n  cluster: {{server: \
+             'http://127.0.0.1:{port}'}}\nusers:\n- name: test\n  user: {{token: {TOKEN}}}\ncontexts:\n- name: test\n  \
+             context: {{cluster: test, user: test, namespace: {NAMESPACE}}}\n",
+        );
+        fs_err::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
+        self.shared.lock()
+    }
+
+    /// The next requests of this method whose path has this text are answered so.
+    pub(crate) fn meets(
+        &self,
+        method: &Method,
+        path: &str,
+        code: u16,
+        message: &str,
+        times: usize,
+    ) {
+        let mut world = self.world();
+        for _ in 0..times {
+            let meets = (method.clone(), path.to_owned(), code, message.to_owned());
+            world.meets.push(meets);
+        }
+    }
+
+    /// Ends all streams, as a restart of the server does.
+    pub(crate) fn break_streams(&self) {
+        self.world().streams.send_modify(|number| *number += 1);
+    }
+
+    /// Takes a right away.
+    pub(crate) fn forbid(&self, right: &str) {
+        assert!(self.world().rights.remove(right), "{right}");
+    }
+
+    /// The names of its pods.
+    pub(crate) fn pods(&self) -> Vec<String> {
+        self.world().pods.keys().cloned().collect()
+    }
+
+    /// The container in which commands of a pod run.
+    pub(crate) fn container(&self, pod: &str) -> String {
+        kubelet::container(&self.world(), pod, "sandbox")
+    }
+
+    /// Ends a pod as a node does that is short of something.
+    pub(crate) fn evict(&self, pod: &str) {
+        self.fails(
+            pod,
+            &json!({"phase": "Failed", "reason": "Evicted",
+            "message": "The node was low on resource: ephemeral-storage."}),
+        );
+    }
+
+    /// The kernel ends what runs in it, because it has too much memory.
+    pub(crate) fn kill_for_memory(&self, pod: &str) {
+        let state = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
+        let container = kubelet::container_status("sandbox", "", &state);
+        self.fails(pod, &json!({"phase": "Failed", "containerStatuses": [container]}));
+    }
+
+    /// Its time is up.
+    pub(crate) fn overdue(&self, pod: &str) {
+        self.fails(
+            pod,
+            &json!({"phase": "Failed", "reason": "DeadlineExceeded",
+            "message": "Pod was active on the node longer than the specified deadline"}),
+        );
+    }
+
+    fn fails(&self, pod: &str, status: &Value) {
+        let mut world = self.world();
+        world.put_status(pod, status.clone());
+        kubelet::remove_containers(&world, pod);
+    }
+
+    /// Waits until something is so in its world.
+    #[track_caller]
+    pub(crate) fn until(&self, what: &str, so: impl Fn(&World) -> bool) {
+        let began = Instant::now();
+        while !so(&self.world()) {
+            let world = || format!("{:#?}", self.world().requests);
+            assert!(began.elapsed() < Duration::from_mins(2), "{what} never came: {}", world());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for PodServer {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let world = self.shared.lock();
+        for pod in world.pods.keys() {
+            kubelet::remove_containers(&world, pod);
+        }
+        if !std::thread::panicking() {
+            let violations = &world.violations;
+            assert!(
+                violations.is_empty(),
+                "Kubernetes would not have it:\n{}",
+                violations.join("\n")
+            );
+        }
+    }
+}
+
+impl World {
+    fn put_status(&mut self, pod: &str, status: Value) {
+        self.version += 1;
+        let version = self.version.to_string();
+        let Some(pod) = self.pods.get_mut(pod) else { return };
+        // What has failed stays so.
+        if pod["status"]["phase"] != "Failed" {
+            pod["status"] = status;
+            pod["metadata"]["resourceVersion"] = json!(version);
+        }
+    }
+}
+
+/// The objects of `docs/kubernetes/sandboxes.yaml`.
+pub(crate) fn manifests() -> Vec<Value> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/kubernetes/sandboxes.yaml");
+    let text = fs_err::read_to_string(path).unwrap();
+    text.split("\n---\n").map(|one| serde_saphyr::from_str::<Value>(one).unwrap()).collect()
+}
+
+/// What the Role allows, as `verb resource`.
+pub(crate) fn rights() -> BTreeSet<String> {
+    let role = manifests().into_iter().find(|one| one["kind"] == "Role").unwrap();
+    let words = |value: &Value| -> Vec<String> {
+        value.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
+    };
+    let mut rights = BTreeSet::new();
+    for rule in role["rules"].as_array().unwrap() {
+        for resource in words(&rule["resources"]) {
+            rights.extend(words(&rule["verbs"]).iter().map(|verb| format!("{verb} {resource}")));
+        }
+    }
+    rights
+}
+
+/// The Docker command line.
+#[expect(clippy::disallowed_methods, reason = "pods are containers")]
+fn docker(args: &[String]) -> tokio::process::Command {
+    let mut command = tokio::process::Command::new("docker");
+    command.args(["--host", &format!("unix://{}", socket())]).args(args);
+    command.kill_on_drop(true);
+    command
+}

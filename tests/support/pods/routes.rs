@@ -1,0 +1,273 @@
+//! The addresses of the API that sandboxes use.
+
+use std::collections::BTreeMap;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::Response;
+use serde_json::{Value, json};
+
+use super::{Fate, NAMESPACE, Shared, TOKEN, World, exec, kubelet};
+use crate::support::kubernetes::schema;
+
+fn status(code: u16, reason: &str, message: &str) -> Response<Body> {
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": if code < 300 { "Success" } else { "Failure" },
+        "message": message, "reason": reason, "code": code,
+    });
+    answer(code, &body)
+}
+
+fn answer(code: u16, body: &Value) -> Response<Body> {
+    let response = Response::builder().status(code).header("content-type", "application/json");
+    response.body(Body::from(body.to_string())).unwrap()
+}
+
+pub(super) async fn serve(State(shared): State<Shared>, request: Request) -> Response<Body> {
+    if shared.lock().is_away {
+        return status(
+            503,
+            "ServiceUnavailable",
+            "the server is currently unable to handle the request",
+        );
+    }
+    let (path, method) = (request.uri().path().to_owned(), request.method().clone());
+    {
+        let mut world = shared.lock();
+        world.requests.push(format!("{method} {}", request.uri()));
+        let token = request.headers().get("authorization");
+        if token.is_none_or(|value| *value != format!("Bearer {TOKEN}")) {
+            return status(401, "Unauthorized", "Unauthorized");
+        }
+        let met = world.meets.iter().position(|one| one.0 == method && path.contains(&one.1));
+        if let Some((_, _, code, message)) = met.map(|at| world.meets.remove(at)) {
+            return status(code, "Forbidden", &message);
+        }
+    }
+    let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+    match segments[..] {
+        ["version"] => answer(200, &json!({"major": "1", "minor": "33", "gitVersion": "v1.33.2"})),
+        ["apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews"] => {
+            let body = read(request).await;
+            review(&shared.lock(), &serde_json::from_slice(&body).unwrap())
+        }
+        ["apis", "networking.k8s.io", "v1", "namespaces", NAMESPACE, "networkpolicies"] => {
+            let mut world = shared.lock();
+            match allowed(&mut world, "list networkpolicies") {
+                None => answer(200, &json!({"kind": "NetworkPolicyList", "items": world.policies})),
+                Some(refusal) => refusal,
+            }
+        }
+        ["api", "v1", "namespaces", NAMESPACE, "pods", name, "exec"] => {
+            exec_in(&shared, name, request)
+        }
+        ["api", "v1", "namespaces", NAMESPACE, "pods", ref name @ ..] if name.len() < 2 => {
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            let body = read(request).await;
+            pods(&shared, method.as_str(), name.first().copied(), &query, &body)
+        }
+        _ => {
+            shared.lock().violations.push(format!("{method} {path} is no address of the API"));
+            status(404, "NotFound", "the server could not find the requested resource")
+        }
+    }
+}
+
+async fn read(request: Request) -> Bytes {
+    axum::body::to_bytes(request.into_body(), 16 << 20).await.unwrap()
+}
+
+/// The refusal of what the Role does not allow.
+fn allowed(world: &mut World, right: &str) -> Option<Response<Body>> {
+    if world.rights.contains(right) {
+        world.used.insert(right.to_owned());
+        return None;
+    }
+    let (verb, resource) = right.split_once(' ').unwrap();
+    let why = format!(
+        "{resource} is forbidden: User \"worker\" cannot {verb} resource \"{resource}\" in API group \"\" in the \
+         namespace \"{NAMESPACE}\""
+    );
+    Some(status(403, "Forbidden", &why))
+}
+
+fn review(world: &World, review: &Value) -> Response<Body> {
+    let asked = &review["spec"]["resourceAttributes"];
+    let word = |name: &str| asked[name].as_str().unwrap_or_default().to_owned();
+    let sub = word("subresource");
+    let dash = if sub.is_empty() { "" } else { "/" };
+    let right = format!("{} {}{dash}{sub}", word("verb"), word("resource"));
+    let is_allowed = word("namespace") == NAMESPACE && world.rights.contains(&right);
+    answer(201, &json!({"kind": "SelfSubjectAccessReview", "status": {"allowed": is_allowed}}))
+}
+
+fn exec_in(shared: &Shared, name: &str, request: Request) -> Response<Body> {
+    let mut world = shared.lock();
+    if let Some(refusal) = allowed(&mut world, "get pods/exec") {
+        return refusal;
+    }
+    let Some(pod) = world.pods.get(name) else {
+        return status(404, "NotFound", &format!("pods \"{name}\" not found"));
+    };
+    let query = request.uri().query().unwrap_or_default();
+    let container =
+        url::form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "container");
+    let container = container.unwrap().1.into_owned();
+    let lists = ["initContainerStatuses", "containerStatuses"];
+    let runs = lists.into_iter().any(|list| {
+        let all = pod["status"][list].as_array().into_iter().flatten();
+        all.into_iter()
+            .any(|one| one["name"] == container.as_str() && one["state"]["running"].is_object())
+    });
+    if !runs {
+        return status(500, "InternalError", &format!("container not found (\"{container}\")"));
+    }
+    let (name, streams) = (kubelet::container(&world, name, &container), world.streams.subscribe());
+    exec::upgrade(request, &name, world.is_old, streams)
+}
+
+fn pods(
+    shared: &Shared,
+    method: &str,
+    name: Option<&str>,
+    query: &str,
+    body: &Bytes,
+) -> Response<Body> {
+    let mut world = shared.lock();
+    let query: BTreeMap<String, String> =
+        url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+    let verb = match (method, name) {
+        ("POST", None) => "create",
+        ("GET", None) => "list",
+        ("GET", Some(_)) => "get",
+        ("PATCH", Some(_)) => "patch",
+        ("DELETE", Some(_)) => "delete",
+        _ => return status(405, "MethodNotAllowed", "the server does not allow this method"),
+    };
+    if let Some(refusal) = allowed(&mut world, &format!("{verb} pods")) {
+        return refusal;
+    }
+    let name = name.unwrap_or_default();
+    if verb != "create" && verb != "list" && !world.pods.contains_key(name) {
+        return status(404, "NotFound", &format!("pods \"{name}\" not found"));
+    }
+    match verb {
+        "create" => create(shared, &mut world, &query, body),
+        "list" => list(&world, &query),
+        "get" => answer(200, &world.pods[name]),
+        "patch" => patch(&mut world, name, body),
+        _ => delete(shared, &mut world, name, body),
+    }
+}
+
+fn create(
+    shared: &Shared,
+    world: &mut World,
+    query: &BTreeMap<String, String>,
+    body: &Bytes,
+) -> Response<Body> {
+    let mut pod: Value = serde_json::from_slice(body).unwrap();
+    if query.get("fieldValidation").map(String::as_str) != Some("Strict") {
+        world.violations.push("misspelt fields would be dropped in silence".to_owned());
+    }
+    let wrong = schema::check(&pod);
+    if !wrong.is_empty() {
+        return status(422, "Invalid", &format!("Pod is invalid: {}", wrong.join(", ")));
+    }
+    let mut soft = schema::softness(&pod["spec"]);
+    let first =
+        json!({"automountServiceAccountToken": false, "containers": pod["spec"]["initContainers"]});
+    soft.extend(schema::softness(&first));
+    if !soft.is_empty() {
+        return status(
+            403,
+            "Forbidden",
+            &format!("violates PodSecurity \"restricted:latest\": {}", soft.join(", ")),
+        );
+    }
+    let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
+    if world.pods.contains_key(&name) {
+        return status(409, "AlreadyExists", &format!("pods \"{name}\" already exists"));
+    }
+    world.made.push(pod.clone());
+    complete(world, &mut pod);
+    if let Some(webhook) = &world.webhook {
+        webhook(&mut pod);
+    }
+    if let Fate::Waits(waits) = &world.fate {
+        pod["status"] = waits.clone();
+        world.pods.insert(name, pod.clone());
+    } else {
+        world.pods.insert(name.clone(), pod.clone());
+        tokio::spawn(kubelet::run(shared.clone(), name));
+    }
+    answer(201, &pod)
+}
+
+/// What the server fills in.
+fn complete(world: &mut World, pod: &mut Value) {
+    world.version += 1;
+    let metadata = &mut pod["metadata"];
+    metadata["uid"] = json!(format!("0b0c0d0e-0000-4000-8000-{:012}", world.version));
+    metadata["namespace"] = json!(NAMESPACE);
+    metadata["resourceVersion"] = json!(world.version.to_string());
+    metadata["creationTimestamp"] = json!("2026-11-20T12:00:00Z");
+    let spec = &mut pod["spec"];
+    spec["schedulerName"] = json!("default-scheduler");
+    spec["serviceAccountName"] = json!("default");
+    spec["serviceAccount"] = json!("default");
+    spec["priority"] = json!(0);
+    spec["preemptionPolicy"] = json!("PreemptLowerPriority");
+    spec["tolerations"] = json!([{"key": "node.kubernetes.io/not-ready", "operator": "Exists",
+        "effect": "NoExecute", "tolerationSeconds": 300}]);
+    for list in ["containers", "initContainers"] {
+        for container in spec[list].as_array_mut().unwrap() {
+            container["terminationMessagePath"] = json!("/dev/termination-log");
+            if container["terminationMessagePolicy"].is_null() {
+                container["terminationMessagePolicy"] = json!("File");
+            }
+        }
+    }
+    pod["status"] = json!({"phase": "Pending"});
+}
+
+fn list(world: &World, query: &BTreeMap<String, String>) -> Response<Body> {
+    let (name, value) = query["labelSelector"].split_once('=').unwrap();
+    let has = |pod: &&Value| pod["metadata"]["labels"][name] == value;
+    let items: Vec<&Value> = world.pods.values().filter(has).collect();
+    let metadata = json!({"resourceVersion": world.version.to_string()});
+    answer(
+        200,
+        &json!({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items}),
+    )
+}
+
+/// A JSON merge patch, of annotations alone.
+fn patch(world: &mut World, name: &str, body: &Bytes) -> Response<Body> {
+    let patch: Value = serde_json::from_slice(body).unwrap();
+    world.version += 1;
+    let version = world.version.to_string();
+    let pod = world.pods.get_mut(name).unwrap();
+    for (key, value) in patch["metadata"]["annotations"].as_object().unwrap() {
+        pod["metadata"]["annotations"][key] = value.clone();
+    }
+    pod["metadata"]["resourceVersion"] = json!(version);
+    answer(200, pod)
+}
+
+fn delete(shared: &Shared, world: &mut World, name: &str, body: &Bytes) -> Response<Body> {
+    let options: Value = serde_json::from_slice(body).unwrap();
+    world.violations.extend(schema::check(&options));
+    let metadata = &world.pods[name]["metadata"];
+    for part in ["uid", "resourceVersion"] {
+        let wanted = &options["preconditions"][part];
+        if !wanted.is_null() && *wanted != metadata[part] {
+            return status(409, "Conflict", "the precondition is not met");
+        }
+    }
+    let pod = world.pods.get_mut(name).unwrap();
+    pod["metadata"]["deletionTimestamp"] = json!("2026-11-20T12:00:00Z");
+    let pod = pod.clone();
+    kubelet::remove(shared, world, name);
+    answer(200, &pod)
+}
