@@ -166,13 +166,13 @@ fn company(scripts: Vec<(&'static str, Vec<Turn>)>, files: &[(&str, &str)]) -> T
 }
 
 /// The servers' tools that the requests about a word declare.
-fn declared_to(world: &TestWorld, word: &str) -> Vec<String> {
+fn declared_to(world: &TestWorld, task: &str) -> Vec<String> {
     let names = |body: &Value| -> String {
         let tools = body["tools"].as_array().unwrap().iter();
         let names = tools.filter_map(|tool| tool["name"].as_str());
         names.filter_map(|name| name.strip_prefix("mcp__it__")).collect::<Vec<_>>().join(" ")
     };
-    world.model.requests_about(word).iter().map(|request| names(&request.body)).collect()
+    world.model.requests_about(task).iter().map(|request| names(&request.body)).collect()
 }
 
 fn spawn(message: &str, kind: Option<&str>) -> Turn {
