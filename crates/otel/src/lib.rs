@@ -60,8 +60,8 @@ tokio::task_local! {
 }
 
 /// Does the work of a run: what is logged in it belongs to the run's span.
-pub async fn within<T>(run: &str, work: impl Future<Output = T>) -> T {
-    RUN.scope(run.to_owned(), work).await
+pub fn within<T>(run: &str, work: impl Future<Output = T>) -> impl Future<Output = T> {
+    RUN.scope(run.to_owned(), work)
 }
 
 /// The telemetry of this process.

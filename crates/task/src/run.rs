@@ -248,10 +248,11 @@ impl Run<'_> {
     /// Work that ends with the first signal. What it leaves half done, the next run finds: containers
     /// are swept, and writes to the forge are looked up before they are repeated.
     pub async fn unless_interrupted<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let work = Box::pin(patchwright_otel::within(&self.folder.id, work));
         tokio::select! {
             biased;
             () = self.environment.cancel.cancelled() => Err(interruption(&self.environment)),
-            done = patchwright_otel::within(&self.folder.id, work) => done,
+            done = work => done,
         }
     }
 
