@@ -213,7 +213,7 @@ fn old_runs_and_unused_clones_are_given_back_and_nothing_else() {
 fn the_attempts_of_a_run_count_as_its_own_files_do() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path();
-    let now = SystemTime::now();
+    let now = SystemTime::from(chrono::DateTime::from_timestamp(1_790_000_000, 0).unwrap());
     let day = Duration::from_hours(24);
     for (run, days) in [("one", 3), ("other", 2)] {
         for (path, bytes) in [("journal.jsonl", 10), ("attempts/1/journal.jsonl", 1_000)] {
