@@ -61,7 +61,9 @@ fn main() -> ExitCode {
         },
         [_, "idle"] => idle(),
         [_, "probe", addresses @ ..] => {
-            probe::answering(addresses).iter().for_each(|address| print(address));
+            for address in probe::answering(addresses) {
+                print(&address);
+            }
             ExitCode::SUCCESS
         }
         [_, "--version"] => {

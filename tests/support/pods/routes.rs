@@ -115,9 +115,8 @@ fn exec_in(shared: &Shared, name: &str, request: Request) -> Response<Body> {
     let container = container.unwrap().1.into_owned();
     let lists = ["initContainerStatuses", "containerStatuses"];
     let runs = lists.into_iter().any(|list| {
-        let all = pod["status"][list].as_array().into_iter().flatten();
-        all.into_iter()
-            .any(|one| one["name"] == container.as_str() && one["state"]["running"].is_object())
+        let mut all = pod["status"][list].as_array().into_iter().flatten();
+        all.any(|one| one["name"] == container.as_str() && one["state"]["running"].is_object())
     });
     if !runs {
         return status(500, "InternalError", &format!("container not found (\"{container}\")"));

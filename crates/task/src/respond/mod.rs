@@ -119,7 +119,7 @@ async fn carry_out(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<Answer> 
         Command::Ask { words } => ask::ask(run, admitted, &words).await,
         Command::Describe { words } => describe::describe(run, admitted, &words).await,
         Command::Plan { words } => plan::plan(run, admitted, &words).await,
-        Command::Approve { hash } => approve::approve(run, admitted, &hash).await,
+        Command::Approve { hash } => Box::pin(approve::approve(run, admitted, &hash)).await,
         Command::Fix { words } => fix::fix(run, admitted, &words).await,
         Command::FixCi => ci::fix_ci(run, admitted).await,
         Command::Rebase { onto } => rebase::rebase(run, admitted, onto.as_deref()).await,
