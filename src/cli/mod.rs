@@ -180,7 +180,7 @@ pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
         Command::Serve(args) => Box::pin(serve::run(args, &env, ui)).await,
         Command::Worker(args) => Box::pin(worker::run(args, &env, ui)).await,
         Command::Action(args) => action::run(args, &env, ui).await,
-        Command::Replay(args) => replay::run(args, &env, ui).await,
+        Command::Replay(args) => Box::pin(replay::run(args, &env, ui)).await,
         Command::Watch(args) => watch::run(args, &env, ui).await.map(|()| 0),
         Command::Health(args) => health::run(args, ui).await.map(|()| 0),
         Command::Tools(args) => {
