@@ -278,6 +278,10 @@ mod tests {
         ] {
             assert!(found.contains(expected), "{expected}: {found}");
         }
+    }
+
+    #[test]
+    fn sees_what_was_added_and_taken_away() {
         let found = after(|pod| {
             let list = pod["spec"]["containers"].as_array_mut().unwrap();
             list.push(json!({"name": "istio-proxy"}));
