@@ -175,7 +175,7 @@ pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
         Command::Triage(args) => Box::pin(triage::run(args, &env, ui)).await.map(code),
         Command::Exec(args) => Box::pin(exec::run(args, &env, ui)).await.map(code),
         Command::Acp(args) => acp::run(args, &env, ui).await.map(|()| 0),
-        Command::Batch(args) => batch::run(args, &env, ui).await,
+        Command::Batch(args) => Box::pin(batch::run(args, &env, ui)).await,
         Command::Schedule(args) => schedule::run(args, &env, ui).await,
         Command::Serve(args) => Box::pin(serve::run(args, &env, ui)).await,
         Command::Worker(args) => Box::pin(worker::run(args, &env, ui)).await,

@@ -34,7 +34,7 @@ async fn a_pod_that_a_webhook_changed_is_not_used() {
                 pod["spec"]["containers"]
                     .as_array_mut()
                     .unwrap()
-                    .push(json!({"name": "istio-proxy", "image": "a"}))
+                    .push(json!({"name": "istio-proxy", "image": "a"}));
             },
             "`containers` has \"istio-proxy\" besides",
         ),

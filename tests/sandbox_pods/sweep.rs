@@ -42,7 +42,7 @@ async fn pods_in_use_are_left_alone_and_silent_ones_are_removed() {
         // It has beaten in between.
         silence();
     }
-    assert_eq!(removed, [name.clone()]);
+    assert_eq!(removed, std::slice::from_ref(&name));
     assert!(running.autopsy().await.is_none_or(|why| why.contains("remove")));
     running.stop().await.unwrap();
     pods.assert_nothing_left();
@@ -53,7 +53,8 @@ async fn the_pods_of_one_run_are_removed_by_its_name() {
     let Some(pods) = pods().await else { return };
     let (mine, other) = (pods.start().await.unwrap(), format!("{}-other", pods.run));
     let others = pods.sandbox.start(&spec(&other, IMAGE)).await.unwrap();
-    assert_eq!(pods.sandbox.sweep(Some(&pods.run)).await.unwrap(), [mine.id.clone()]);
+    let swept = pods.sandbox.sweep(Some(&pods.run)).await.unwrap();
+    assert_eq!(swept, std::slice::from_ref(&mine.id));
     assert_eq!(sh(&others, "echo x").await, "x");
     mine.stop().await.unwrap();
     others.stop().await.unwrap();

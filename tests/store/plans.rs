@@ -121,7 +121,8 @@ async fn sqlite_reads_all_jobs_for_none_of_them() {
         let rows = sqlx::query(AssertSqlSafe(text)).fetch_all(&mut connection).await.unwrap();
         let lines: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
         // What a wrong clock has queued is looked for among all that is queued.
-        let is_ahead = statement.sql.contains("j.state = 'queued' AND j.updated_at > $1 + 60000 AND");
+        let is_ahead =
+            statement.sql.contains("j.state = 'queued' AND j.updated_at > $1 + 60000 AND");
         let by_time = lines.iter().any(|line| line.contains("jobs_queued_ahead (updated_at>?)"));
         assert_eq!(is_ahead, by_time, "{}: {lines:#?}", statement.name);
         for line in lines {

@@ -1,5 +1,5 @@
 //! A Kubernetes API server of our own that runs pods as containers of the real Docker: with the pod's users, limits,
-//! volumes and network, its first containers one after the other, and `exec` over WebSockets.
+//! volumes and network, its first containers one after the other, and `exec` over `WebSocket`s.
 //!
 //! Requests are checked: the token, the rights that `docs/kubernetes/sandboxes.yaml` gives, the schema of each object, and
 //! the level `restricted`. Answers are as the API's documents describe. What it is not: a scheduler, a network plug-in

@@ -93,11 +93,11 @@ fn allowed(world: &mut World, right: &str) -> Option<Response<Body>> {
 
 fn review(world: &World, review: &Value) -> Response<Body> {
     let asked = &review["spec"]["resourceAttributes"];
-    let word = |name: &str| asked[name].as_str().unwrap_or_default().to_owned();
-    let sub = word("subresource");
+    let text = |name: &str| asked[name].as_str().unwrap_or_default().to_owned();
+    let sub = text("subresource");
     let dash = if sub.is_empty() { "" } else { "/" };
-    let right = format!("{} {}{dash}{sub}", word("verb"), word("resource"));
-    let is_allowed = word("namespace") == NAMESPACE && world.rights.contains(&right);
+    let right = format!("{} {}{dash}{sub}", text("verb"), text("resource"));
+    let is_allowed = text("namespace") == NAMESPACE && world.rights.contains(&right);
     answer(201, &json!({"kind": "SelfSubjectAccessReview", "status": {"allowed": is_allowed}}))
 }
 
