@@ -160,8 +160,8 @@ async fn open_file(path: &Path, name: &str) -> StoreResult<(Store, Option<Migrat
     Ok((store, migrated))
 }
 
-/// What is looked at first needs one connection, which is given up where the server is not roomy: of many workers that
-/// start, each needs one at a time.
+/// Opening uses a single connection, and gives it up afterwards where the server is not roomy: many workers that start
+/// together need no more than one each.
 async fn open_server(url: &Url, name: &str) -> StoreResult<(Store, Option<Migrated>)> {
     let inner = Inner {
         pool: Pool::Server(Server::new(url)),

@@ -272,7 +272,7 @@ async fn read(body: Body) -> Result<Vec<u8>, ApiError> {
 /// Reads what came as JSON.
 ///
 /// # Errors
-/// When it is none of this form.
+/// When it is not JSON, or lacks what `T` needs.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     serde_json::from_slice(bytes).map_err(|err| ApiError::Unreadable(text::line(&err.to_string())))
 }

@@ -124,7 +124,7 @@ fn same(name: &str, asked: &Value, made: &Value) -> bool {
 }
 
 /// A quantity in thousandths (<https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>);
-/// `None` for what is none, or has a fraction of that.
+/// `None` when it is not a quantity, or not a whole number of thousandths.
 fn milli(quantity: &Value) -> Option<i128> {
     const UNITS: &[(&str, i128)] = &[
         ("Ki", 1000 << 10),

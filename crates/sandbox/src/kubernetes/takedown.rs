@@ -139,7 +139,7 @@ impl Stop for SandboxPod {
     }
 }
 
-/// A pod; `None` when there is none of this name.
+/// The pod of this name; `None` when it does not exist.
 pub(super) async fn read(cluster: &Cluster, name: &str) -> Result<Option<Pod>, ApiError> {
     let Some(pod) = raw(cluster, name).await? else { return Ok(None) };
     serde_json::from_value(pod).map(Some).map_err(|err| ApiError::Unreadable(err.to_string()))

@@ -265,7 +265,7 @@ fn question(known: &Known<'_>, said: &[Said]) -> Result<String> {
 }
 
 impl Asking<'_> {
-    /// One reply; why there is none, where another model may have one.
+    /// One reply, or why this model gave none and the next one may be asked.
     async fn reply(
         &self,
         asked: &AskedModel<'_>,

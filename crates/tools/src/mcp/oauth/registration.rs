@@ -35,7 +35,7 @@ struct Answer {
 /// Registers a client that comes back to `back`; its id.
 ///
 /// # Errors
-/// In a sentence, why there is none.
+/// Why the client was not registered, in one sentence.
 pub(super) async fn register(
     http: &reqwest::Client,
     endpoint: &Endpoint,
