@@ -24,12 +24,13 @@ async fn main() {
     let (seen, took) = crowd.work(&url).await;
     let (troubles, done) = (seen.troubles.lock(), seen.done.lock());
     println!(
-        "{} jobs in {:.1} s: {:.0} a second; {} done twice, {} refused connections, {} troubles: {:?}",
+        "{} jobs in {:.1} s: {:.0} a second; {} done twice, {} refused connections, {} deadlocks, {} troubles: {:?}",
         done.len(),
         took.as_secs_f64(),
         done.len() as f64 / took.as_secs_f64(),
         done.values().filter(|times| **times > 1).count(),
         server.refused(),
+        server.log().matches("deadlock detected").count(),
         troubles.len(),
         troubles.iter().take(5).collect::<Vec<_>>(),
     );

@@ -12,6 +12,7 @@ use crate::support::postgres::{Postgres, postgres};
 mod crowd; // a hundred workers, and a third of them dies
 mod full; // a disk without room
 mod jobs; // who gets which job, and who may write what belongs to it
+mod lanes; // a lane of which somebody has a row
 mod lists; // what pages are made of, and leases that are ended
 mod open; // databases that are new, old, other, damaged, locked, away
 mod outages; // services that fail for every job

@@ -2,8 +2,11 @@
 //!
 //! 1. Without any lock: which groups of jobs (campaign, kind, priority) have room, and the first job of
 //!    each. When there is none, nothing was written and nobody was disturbed.
-//! 2. In a transaction: the first job of the best group that nobody else is taking just now.
+//! 2. The first job of the best group that nobody else is taking just now.
 //! 3. Its lane, and the new lease.
+//!
+//! On PostgreSQL they are one transaction, of which each statement sees what was written before it: beginning
+//! and ending another would cost as much as a step. SQLite's single writer is kept waiting by the last two only.
 //!
 //! No lock is of the whole database. What must hold exactly is counted under a lock that only those wait
 //! for who would count the same: the limits of a campaign (concurrency, organisation, budget) under one
@@ -21,6 +24,7 @@ use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe};
 
 use super::db::{SharedLock, Write, get, meaningless, word};
+use super::migrate::{check_version, known};
 use super::outages::is_paused;
 use super::targets::set_state;
 use super::{Store, StoreResult};
@@ -28,13 +32,18 @@ use patchwright_base::error::Service;
 use patchwright_types::campaign::{ErrorClass, Job, JobKind, Lease, Millis, TargetState};
 
 pub use statements::{Bound, HotStatement};
+use statements::{
+    CLAIM_BEGINS, Group, LANE, LANE_LOCKED, OUTAGES, find, hot, next_due, pick, take,
+};
 pub(super) use statements::{FENCE, LIVE, renew};
-use statements::{FIND_BEGINS, Group, LANE, OUTAGES, find, hot, next_due, pick, take};
 
 /// How often a claim looks again when others were faster at all that it saw.
 const LOOKS: usize = 4;
 /// Milliseconds after which another probe of a service is let through, when the last one has said nothing.
 pub(crate) const PROBE: Millis = 120_000;
+
+/// Asked together with the time when a claim begins.
+const SCHEMA_VERSION: &str = ", (SELECT MAX(version) FROM patchwright_schema) AS version";
 
 /// A group that may give a job.
 struct Found {
@@ -52,6 +61,12 @@ struct Found {
     outage: bool,
 }
 
+/// What may be taken, and the transaction that it is taken in where that has begun.
+struct Look<'a> {
+    found: Vec<Found>,
+    write: Option<Write<'a>>,
+}
+
 /// What became of a try at one group.
 enum Tried {
     Taken(Job, Lease),
@@ -59,6 +74,8 @@ enum Tried {
     Buried,
     /// Others were faster.
     Gone,
+    /// Somebody else counts for the same campaign just now. Nothing was locked.
+    Busy,
 }
 
 impl Store {
@@ -85,23 +102,37 @@ impl Store {
         campaign: Option<&str>,
         length: Millis,
     ) -> StoreResult<Option<(Job, Lease)>> {
-        self.check_version().await?;
         let mut looks = 0;
         while looks < LOOKS {
-            let found = self.find(kinds, campaign).await?;
-            if found.is_empty() {
-                return Ok(None);
-            }
+            let Look { found, mut write } = self.find(kinds, campaign).await?;
             let mut buried = false;
-            for found in &found {
-                match self.try_group(owner, found, length).await? {
-                    Tried::Taken(job, lease) => return Ok(Some((job, lease))),
+            for (place, group) in found.iter().enumerate() {
+                let mut trying = match write.take() {
+                    Some(write) => write,
+                    None => self.write_claim().await?,
+                };
+                // Whoever counts for the same campaign has its lock; another group that is as good is better than a wait.
+                let is_last =
+                    found.get(place + 1).is_none_or(|next| next.priority < group.priority);
+                match try_group(&mut trying, owner, group, is_last, length).await? {
+                    Tried::Taken(job, lease) => {
+                        trying.commit().await?;
+                        return Ok(Some((job, lease)));
+                    }
                     Tried::Buried => {
+                        trying.commit().await?;
                         buried = true;
                         break;
                     }
-                    Tried::Gone => {}
+                    Tried::Busy => write = Some(trying),
+                    Tried::Gone => trying.roll_back().await?,
                 }
+            }
+            if let Some(write) = write {
+                write.roll_back().await?;
+            }
+            if found.is_empty() {
+                return Ok(None);
             }
             // A dead job is progress: there are never more looks than dead jobs and `LOOKS`.
             looks += usize::from(!buried);
@@ -127,86 +158,111 @@ impl Store {
         hot(self.inner.dialect)
     }
 
-    async fn find(&self, kinds: &[JobKind], campaign: Option<&str>) -> StoreResult<Vec<Found>> {
-        let rows = if self.inner.dialect.is_file() {
-            // A statement of SQLite sees one state without a transaction.
-            self.look(&mut *self.connection().await?, kinds, campaign).await?
-        } else {
-            let mut look = self.begin(Some(FIND_BEGINS)).await?;
-            let rows = self.look(&mut look, kinds, campaign).await?;
-            look.commit().await?;
-            rows
-        };
-        rows.iter().map(found_of).collect()
+    /// The groups that may give a job, best first.
+    async fn find(&self, kinds: &[JobKind], campaign: Option<&str>) -> StoreResult<Look<'_>> {
+        if self.inner.dialect.is_file() {
+            let mut connection = self.connection().await?;
+            check_version(&mut connection).await?;
+            let now = self.inner.dialect.read_clock(&mut connection).await?;
+            let found = self.look(&mut connection, now, kinds, campaign).await?;
+            return Ok(Look { found, write: None });
+        }
+        let mut write = self.write_claim().await?;
+        let now = write.now;
+        let found = self.look(write.db(), now, kinds, campaign).await?;
+        Ok(Look { found, write: Some(write) })
+    }
+
+    async fn write_claim(&self) -> StoreResult<Write<'_>> {
+        let (write, row) = self.write_after(CLAIM_BEGINS, SCHEMA_VERSION).await?;
+        if let Some(row) = row {
+            known(get(&row, "version")?)?;
+        }
+        Ok(write)
     }
 
     async fn look(
         &self,
         db: &mut AnyConnection,
+        now: Millis,
         kinds: &[JobKind],
         campaign: Option<&str>,
-    ) -> StoreResult<Vec<AnyRow>> {
-        let row = sqlx::query(self.inner.dialect.now()).fetch_one(&mut *db).await?;
-        let now: Millis = get(&row, "now")?;
+    ) -> StoreResult<Vec<Found>> {
         let select = find(kinds, campaign.is_some(), self.inner.dialect);
         let query = sqlx::query(AssertSqlSafe(select)).bind(now);
         let query = match campaign {
             Some(campaign) => query.bind(campaign),
             None => query,
         };
-        Ok(query.fetch_all(db).await?)
+        query.fetch_all(db).await?.iter().map(found_of).collect()
     }
+}
 
-    async fn try_group(&self, owner: &str, found: &Found, length: Millis) -> StoreResult<Tried> {
-        let mut write = self.write().await?;
-        if found.limited {
-            write.lock(SharedLock::Campaign, &found.campaign).await?;
-        }
-        let of_campaign = !found.campaign.is_empty();
-        let select = pick(found.group, of_campaign, found.limited, write.dialect);
-        let query =
-            sqlx::query(AssertSqlSafe(select)).bind(write.now).bind(found.campaign.as_str());
-        let query = match found.group {
-            Group::Stray => query.bind(found.job),
-            Group::Whole => query.bind(found.kind.word()).bind(found.priority),
-            Group::Apart => {
-                query.bind(found.kind.word()).bind(found.priority).bind(found.part.as_str())
-            }
-        };
-        let Some(row) = query.fetch_optional(write.db()).await? else { return Ok(Tried::Gone) };
-        let job = job_of(&row)?;
-        let lane: Option<String> = get(&row, "lane")?;
-        if let Some(lane) = lane
-            && !lane_is_free(&mut write, found.group, job.id, &lane).await?
-        {
-            return Ok(Tried::Gone);
-        }
-        // An attempt counts when it begins, so a worker that dies in each attempt cannot claim
-        // the job for ever.
-        if job.attempt > job.max_attempts {
-            bury(&mut write, &job).await?;
-            write.commit().await?;
-            return Ok(Tried::Buried);
-        }
-        if found.outage && !probe(&mut write, &job).await? {
-            return Ok(Tried::Gone);
-        }
-        // A new epoch makes every write of the previous holder fail, even if it only was slow.
-        let epoch: i64 = get::<i64>(&row, "epoch")? + 1;
-        let update = sqlx::query(AssertSqlSafe(take(write.dialect)));
-        update
-            .bind(job.attempt)
-            .bind(epoch)
-            .bind(owner)
-            .bind(length)
-            .bind(length)
-            .bind(job.id)
-            .execute(write.db())
-            .await?;
-        write.commit().await?;
-        let lease = Lease { job: job.id, epoch, owner: owner.to_owned(), length };
-        Ok(Tried::Taken(job, lease))
+/// Takes the first job of a group. What is locked stays so until the transaction ends.
+async fn try_group(
+    write: &mut Write<'_>,
+    owner: &str,
+    found: &Found,
+    wait: bool,
+    length: Millis,
+) -> StoreResult<Tried> {
+    if found.limited && !lock_campaign(write, &found.campaign, wait).await? {
+        return Ok(Tried::Busy);
     }
+    let Some(row) = first_of(write, found).await? else { return Ok(Tried::Gone) };
+    let job = job_of(&row)?;
+    let lane: Option<String> = get(&row, "lane")?;
+    if let Some(lane) = lane
+        && !lane_is_free(write, found.group, job.id, &lane).await?
+    {
+        return Ok(Tried::Gone);
+    }
+    // An attempt counts when it begins, so a worker that dies in each attempt cannot claim
+    // the job for ever.
+    if job.attempt > job.max_attempts {
+        bury(write, &job).await?;
+        return Ok(Tried::Buried);
+    }
+    if found.outage && !probe(write, &job).await? {
+        return Ok(Tried::Gone);
+    }
+    // A new epoch makes every write of the previous holder fail, even if it only was slow.
+    let epoch: i64 = get::<i64>(&row, "epoch")? + 1;
+    let update = sqlx::query(AssertSqlSafe(take(write.dialect)));
+    update
+        .bind(job.attempt)
+        .bind(epoch)
+        .bind(owner)
+        .bind(length)
+        .bind(length)
+        .bind(job.id)
+        .execute(write.db())
+        .await?;
+    let lease = Lease { job: job.id, epoch, owner: owner.to_owned(), length };
+    Ok(Tried::Taken(job, lease))
+}
+
+/// False when somebody else has it and we are not to wait.
+async fn lock_campaign(write: &mut Write<'_>, campaign: &str, wait: bool) -> StoreResult<bool> {
+    if !wait {
+        return write.try_lock(SharedLock::Campaign, campaign).await;
+    }
+    write.lock(SharedLock::Campaign, campaign).await?;
+    Ok(true)
+}
+
+/// The first job of a group that nobody else is taking, locked.
+async fn first_of(write: &mut Write<'_>, found: &Found) -> StoreResult<Option<AnyRow>> {
+    let select = pick(found.group, !found.campaign.is_empty(), found.limited, write.dialect);
+    let query = sqlx::query(AssertSqlSafe(select)).bind(write.now).bind(found.campaign.as_str());
+    let query = match found.group {
+        Group::Stray => query.bind(found.job),
+        Group::Whole => query.bind(found.kind.word()).bind(found.priority),
+        Group::Apart => {
+            query.bind(found.kind.word()).bind(found.priority).bind(found.part.as_str())
+        }
+    };
+    Ok(query.fetch_optional(write.db()).await?)
 }
 
 fn found_of(row: &AnyRow) -> StoreResult<Found> {
@@ -228,6 +284,9 @@ fn found_of(row: &AnyRow) -> StoreResult<Found> {
 /// The job was picked by a look from before the lane was locked, and a job of the same lane may have been
 /// taken since. One whose lease has run out is locked as well: its holder may be renewing it at this
 /// moment, and both would hold the lane.
+///
+/// Rows of the lane are not waited for: somebody may have one and wait for the lane. That need not be a row that
+/// they take: one that was taken between their look and their lock stays locked although they pass it over.
 async fn lane_is_free(
     write: &mut Write<'_>,
     group: Group,
@@ -250,13 +309,16 @@ async fn lane_is_free(
     if !locked {
         return Ok(false);
     }
-    let rows = sqlx::query(write.lock_rows(LANE)).bind(lane).bind(job);
-    let rows = rows.fetch_all(write.db()).await?;
-    if rows.is_empty() {
+    let running = sqlx::query(LANE).bind(lane).bind(job).fetch_all(write.db()).await?.len();
+    if running == 0 {
         return Ok(true);
     }
+    let ours = sqlx::query(LANE_LOCKED).bind(lane).bind(job).fetch_all(write.db()).await?;
+    if ours.len() < running {
+        return Ok(false);
+    }
     write.look_again().await?;
-    for row in &rows {
+    for row in &ours {
         let (until, length): (Millis, Millis) = (get(row, "lease_until")?, get(row, "lease_ms")?);
         if until > write.now && until <= write.now.saturating_add(length).saturating_add(60_000) {
             return Ok(false);

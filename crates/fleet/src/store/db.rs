@@ -8,9 +8,10 @@ use sqlx::{Any, AnyConnection, AssertSqlSafe, Row};
 use tokio::sync::MutexGuard;
 use tokio::time::timeout;
 
-use super::lent::{Lent, Tx};
+use super::lent::{Lent, Pool, Tx};
 use super::news::CHANNEL;
 use super::{Inner, Store, StoreError, StoreResult};
+use patchwright_base::clock::Clock;
 use patchwright_types::campaign::Millis;
 
 /// How long we wait for a lock or a connection.
@@ -34,12 +35,17 @@ impl Dialect {
         }
     }
 
-    /// Now, in milliseconds, by the database's clock; not the transaction's beginning.
-    pub(super) fn now(self) -> AssertSqlSafe<String> {
-        AssertSqlSafe(format!("SELECT {} AS now", self.time()))
+    /// The time in milliseconds by the database's clock, because workers on several machines compare leases by it; not
+    /// the transaction's beginning. A file is of this machine, whose clock need not be asked for in SQL.
+    pub(super) async fn read_clock(self, db: &mut AnyConnection) -> StoreResult<Millis> {
+        if self == Dialect::Sqlite {
+            return Ok(Clock::default().now().timestamp_millis());
+        }
+        let now = sqlx::query(AssertSqlSafe(format!("SELECT {} AS now", self.time())));
+        get(&now.fetch_one(db).await?, "now")
     }
 
-    /// The same, within a statement.
+    /// The same clock within a statement.
     pub(super) fn time(self) -> &'static str {
         match self {
             Dialect::Sqlite => "CAST(unixepoch('now', 'subsec') * 1000 AS INTEGER)",
@@ -147,26 +153,36 @@ impl Store {
 
     /// Begins to write.
     pub(super) async fn write(&self) -> StoreResult<Write<'_>> {
-        let inner: &Inner = &self.inner;
+        Ok(self.write_after("BEGIN", "").await?.0)
+    }
+
+    /// Begins to write: on a server with these statements, and in the same message with a question for the time and
+    /// these further columns, whose row is returned.
+    pub(super) async fn write_after(
+        &self,
+        begin: &'static str,
+        columns: &'static str,
+    ) -> StoreResult<(Write<'_>, Option<AnyRow>)> {
         let gate = self.gate().await?;
-        let tx = match inner.dialect {
-            // A plain BEGIN takes the write lock at the first write and can fail there, after reads
-            // that the write depends on.
-            Dialect::Sqlite | Dialect::Simulated => self.begin(Some("BEGIN IMMEDIATE")).await?,
-            Dialect::Postgres => self.begin(None).await?,
+        let dialect = self.inner.dialect;
+        let (tx, now, row) = match &self.inner.pool {
+            Pool::File(pool) => {
+                // A plain BEGIN takes the write lock at the first write and can fail there, after reads that the write
+                // depends on.
+                let mut tx = pool.begin_with("BEGIN IMMEDIATE").await?;
+                let now = dialect.read_clock(&mut tx).await?;
+                (Tx::File(tx), now, None)
+            }
+            Pool::Server(server) => {
+                let mut lent = server.lend().await?;
+                let now = dialect.time();
+                let row = lent.begin(format!("{begin}; SELECT {now} AS now{columns}")).await?;
+                (Tx::Server(lent), get(&row, "now")?, Some(row))
+            }
         };
-        let mut write = Write {
-            tx,
-            now: 0,
-            dialect: inner.dialect,
-            events: Vec::new(),
-            has_news: false,
-            store: inner,
-            _gate: gate,
-        };
-        // The database's clock, because workers on several machines compare leases by it.
-        write.now = write.time().await?;
-        Ok(write)
+        let (events, store) = (Vec::new(), &*self.inner);
+        let write = Write { tx, now, dialect, events, has_news: false, store, _gate: gate };
+        Ok((write, row))
     }
 }
 
@@ -175,17 +191,12 @@ impl Write<'_> {
         &mut self.tx
     }
 
-    async fn time(&mut self) -> StoreResult<Millis> {
-        let now = self.dialect.now();
-        get(&sqlx::query(now).fetch_one(self.db()).await?, "now")
-    }
-
     /// Nobody else does this until the transaction ends. Takes the time again, which may have passed.
     pub(super) async fn alone(&mut self, what: ExclusiveLock) -> StoreResult<()> {
         if self.dialect == Dialect::Postgres {
             let lock = sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(what as i64);
             lock.execute(self.db()).await?;
-            self.now = self.time().await?;
+            self.look_again().await?;
         }
         Ok(())
     }
@@ -212,7 +223,7 @@ impl Write<'_> {
 
     /// Takes the time again.
     pub(super) async fn look_again(&mut self) -> StoreResult<()> {
-        self.now = self.time().await?;
+        self.now = self.dialect.read_clock(&mut self.tx).await?;
         Ok(())
     }
 
@@ -236,6 +247,11 @@ impl Write<'_> {
             text: text.map(clean),
         };
         self.events.push(said);
+    }
+
+    /// Writes nothing, and has no lock any more when this returns.
+    pub(super) async fn roll_back(self) -> StoreResult<()> {
+        self.tx.roll_back().await
     }
 
     pub(super) async fn commit(mut self) -> StoreResult<()> {

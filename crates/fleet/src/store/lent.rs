@@ -51,28 +51,21 @@ impl Store {
             Pool::Server(server) => Lent::Server(server.lend().await?),
         })
     }
-
-    /// Begins a transaction, with these statements where it is not a plain `BEGIN`.
-    pub(super) async fn begin(&self, statements: Option<&'static str>) -> StoreResult<Tx> {
-        Ok(match &self.inner.pool {
-            Pool::File(pool) => Tx::File(match statements {
-                Some(statements) => pool.begin_with(statements).await?,
-                None => pool.begin().await?,
-            }),
-            Pool::Server(server) => {
-                let mut lent = server.lend().await?;
-                lent.begin(statements.unwrap_or("BEGIN")).await?;
-                Tx::Server(lent)
-            }
-        })
-    }
 }
 
 impl Tx {
     pub(super) async fn commit(self) -> StoreResult<()> {
         match self {
             Tx::File(tx) => tx.commit().await?,
-            Tx::Server(lent) => lent.commit().await?,
+            Tx::Server(lent) => lent.end("COMMIT").await?,
+        }
+        Ok(())
+    }
+
+    pub(super) async fn roll_back(self) -> StoreResult<()> {
+        match self {
+            Tx::File(tx) => tx.rollback().await?,
+            Tx::Server(lent) => lent.end("ROLLBACK").await?,
         }
         Ok(())
     }

@@ -116,13 +116,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Newer`] when it is not.
     pub async fn check_version(&self) -> StoreResult<()> {
-        let row = sqlx::query("SELECT MAX(version) AS version FROM patchwright_schema");
-        let found: Option<i64> =
-            get(&row.fetch_one(&mut *self.connection().await?).await?, "version")?;
-        match found {
-            Some(found) if found > VERSION => Err(newer(found)),
-            _ => Ok(()),
-        }
+        check_version(&mut *self.connection().await?).await
     }
 
     async fn back_up(&self, file: &Path, version: i64) -> StoreResult<PathBuf> {
@@ -172,6 +166,19 @@ pub(super) async fn version(db: &mut AnyConnection, dialect: Dialect) -> StoreRe
                 "this database belongs to something else: it has a table `{name}` and no version of ours"
             )))
         })
+}
+
+pub(super) async fn check_version(db: &mut AnyConnection) -> StoreResult<()> {
+    let row = sqlx::query("SELECT MAX(version) AS version FROM patchwright_schema");
+    known(get(&row.fetch_one(db).await?, "version")?)
+}
+
+/// The newest version that a database names is one that this program knows.
+pub(super) fn known(found: Option<i64>) -> StoreResult<()> {
+    match found {
+        Some(found) if found > VERSION => Err(newer(found)),
+        _ => Ok(()),
+    }
 }
 
 fn newer(found: i64) -> StoreError {

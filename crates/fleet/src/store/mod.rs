@@ -66,7 +66,7 @@ pub use simulated::StoreSize;
 pub use standing::Standing;
 pub use targets::Closing;
 
-use crate::store::db::{Dialect, get};
+use crate::store::db::Dialect;
 use crate::store::lent::Pool;
 use crate::store::news::News;
 use patchwright_types::campaign::Millis;
@@ -131,7 +131,6 @@ impl Store {
     /// The store's time: PostgreSQL's own clock, so that machines need not agree; this machine's for
     /// SQLite.
     pub async fn now(&self) -> StoreResult<Millis> {
-        let now = sqlx::query(self.inner.dialect.now());
-        get(&now.fetch_one(&mut *self.connection().await?).await?, "now")
+        self.inner.dialect.read_clock(&mut *self.connection().await?).await
     }
 }

@@ -224,6 +224,8 @@ async fn file(path: &Path) -> StoreResult<AnyPool> {
         }
     }
     let options = AnyPoolOptions::new().max_connections(6).acquire_timeout(PATIENCE * 2);
+    // A file does not go away as a server does.
+    let options = options.test_before_acquire(false);
     let options = options.after_connect(|connection, _| Box::pin(set_up(connection)));
     // When a statement fails because the disk is full, SQLite rolls back by itself; sqlx does not know, and
     // such a connection would refuse to begin another transaction for ever.

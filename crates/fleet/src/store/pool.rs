@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
-use sqlx::{AnyConnection, Connection};
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, AssertSqlSafe, Connection};
 use tokio::sync::{MutexGuard, Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -35,6 +36,9 @@ const MOST: usize = 3;
 
 /// A connection that nothing was asked on for so long is closed.
 const IDLE: Duration = Duration::from_secs(5);
+
+/// A connection that was of use so short a while ago is not asked whether it still answers.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// Between two looks whether a connection of our own has become free.
 const LOOK: Duration = Duration::from_millis(10);
@@ -162,7 +166,10 @@ impl Shared {
         loop {
             // By itself: a guard in the condition below would be held over the wait.
             let spare = self.spare.lock().pop();
-            let mut made = spare?.made;
+            let Spare { mut made, since } = spare?;
+            if since.elapsed() < FRESH {
+                return Some(made);
+            }
             if let Ok(Ok(())) = timeout(PATIENCE, made.connection.ping()).await {
                 return Some(made);
             }
@@ -233,12 +240,21 @@ impl Shared {
             // It waits for a lock of somebody else, and the server ends it when it finds us gone.
             Err(_) => return,
         }
-        let age = made.at.elapsed();
-        if self.is_closed.load(Ordering::Relaxed) || age >= self.crowd.fullness().keeps() {
-            self.crowd.gave_up(age);
+        if self.keeps(&made) {
+            self.keep(made);
+        } else {
+            self.crowd.gave_up(made.at.elapsed());
             made.close().await;
-            return;
         }
+    }
+
+    fn keeps(&self, made: &Made) -> bool {
+        let age = made.at.elapsed();
+        !self.is_closed.load(Ordering::Relaxed) && age < self.crowd.fullness().keeps()
+    }
+
+    /// For the next statement.
+    fn keep(&self, made: Made) {
         self.spare.lock().push(Spare { made, since: Instant::now() });
         self.released.notify_one();
     }
@@ -292,15 +308,22 @@ fn is_full(err: &sqlx::Error) -> bool {
 }
 
 impl Lent {
-    /// Begins a transaction with these statements. Dropped before [`Lent::commit`], nothing was written.
-    pub(super) async fn begin(&mut self, statements: &'static str) -> Result<(), sqlx::Error> {
+    /// Begins a transaction with these statements, of which the last one asks for a row. Dropped before [`Lent::end`],
+    /// nothing was written.
+    pub(super) async fn begin(&mut self, statements: String) -> Result<AnyRow, sqlx::Error> {
         self.in_transaction = true;
-        sqlx::raw_sql(statements).execute(&mut **self).await.map(|_| ())
+        let statements = sqlx::raw_sql(AssertSqlSafe(statements));
+        statements.fetch_all(&mut **self).await?.pop().ok_or(sqlx::Error::RowNotFound)
     }
 
-    pub(super) async fn commit(mut self) -> Result<(), sqlx::Error> {
-        sqlx::raw_sql("COMMIT").execute(&mut *self).await?;
+    /// Ends the transaction by this word. Everything was answered then, so that the connection can be lent again at
+    /// once.
+    pub(super) async fn end(mut self, word: &'static str) -> Result<(), sqlx::Error> {
+        sqlx::raw_sql(word).execute(&mut *self).await?;
         self.in_transaction = false;
+        if let Some(made) = self.made.take_if(|made| self.shared.keeps(made)) {
+            self.shared.keep(made);
+        }
         Ok(())
     }
 }

@@ -88,12 +88,12 @@ fn money_left(held: &str) -> String {
     )
 }
 
-/// How [`find`] begins on PostgreSQL, which takes what it expects of walks along an index for far too much,
-/// and then compiles the statement: that takes a hundred times as long as its work. Planning it takes twice as
+/// How a claim begins on PostgreSQL, which takes what it expects of walks along an index for far too much,
+/// and then compiles the statement: that takes a hundred times as long as its work. Planning [`find`] takes twice as
 /// long as its work, and comes to the same whatever the time is, so it is planned once for each connection. For this
 /// transaction only, as everything that has to go through a pooler.
-pub(crate) const FIND_BEGINS: &str =
-    "BEGIN READ ONLY; SET LOCAL jit = off; SET LOCAL plan_cache_mode = force_generic_plan";
+pub(crate) const CLAIM_BEGINS: &str =
+    "BEGIN; SET LOCAL jit = off; SET LOCAL plan_cache_mode = force_generic_plan";
 
 /// The groups that may give a job now, with the first job of each, best first. `$1` is now, `$2` the
 /// campaign when only its jobs are wanted.
@@ -319,9 +319,13 @@ pub(crate) fn bound_of(group: Group) -> &'static [Bound] {
     }
 }
 
-/// The others that hold the lane `$1`, locked: none of them is renewed while one is taken.
+/// The jobs beside `$2` that hold the lane `$1`.
 pub(crate) const LANE: &str = "SELECT lease_until, lease_ms FROM jobs
      WHERE lane = $1 AND id <> $2 AND state = 'running'";
+
+/// Those of them that nobody has locked, locked: none of them is renewed while one is taken.
+pub(crate) const LANE_LOCKED: &str = "SELECT lease_until, lease_ms FROM jobs
+     WHERE lane = $1 AND id <> $2 AND state = 'running' FOR UPDATE SKIP LOCKED";
 
 /// Gives the job to its new holder.
 pub(crate) fn take(dialect: Dialect) -> String {
@@ -374,7 +378,7 @@ pub(crate) fn next_due(kinds: &[JobKind]) -> String {
 /// All of them, for those who look at what the database makes of them.
 pub(crate) fn hot(dialect: Dialect) -> Vec<HotStatement> {
     let all = JobKind::ALL;
-    let begin = (dialect == Dialect::Postgres).then_some(FIND_BEGINS);
+    let begin = (dialect == Dialect::Postgres).then_some(CLAIM_BEGINS);
     let mut hot = vec![
         HotStatement { name: "room", begin, sql: find(all, false, dialect), bound: &[Bound::Now] },
         HotStatement {
@@ -385,13 +389,13 @@ pub(crate) fn hot(dialect: Dialect) -> Vec<HotStatement> {
         },
         HotStatement {
             name: "lane",
-            begin: None,
-            sql: format!("{LANE}{}", dialect.for_update()),
+            begin,
+            sql: LANE.to_owned(),
             bound: &[Bound::Lane, Bound::Job],
         },
         HotStatement {
             name: "take",
-            begin: None,
+            begin,
             sql: take(dialect),
             bound: &[
                 Bound::Attempt,
@@ -422,12 +426,17 @@ pub(crate) fn hot(dialect: Dialect) -> Vec<HotStatement> {
         },
         HotStatement { name: "next due", begin: None, sql: next_due(all), bound: &[Bound::Now] },
     ];
+    if dialect == Dialect::Postgres {
+        let (name, sql, bound) =
+            ("lane locked", LANE_LOCKED.to_owned(), &[Bound::Lane, Bound::Job]);
+        hot.push(HotStatement { name, begin, sql, bound });
+    }
     for (name, group) in
         [("claim", Group::Whole), ("claim apart", Group::Apart), ("claim a stray", Group::Stray)]
     {
         for limited in [false, true] {
             let sql = pick(group, true, limited, dialect);
-            hot.push(HotStatement { name, begin: None, sql, bound: bound_of(group) });
+            hot.push(HotStatement { name, begin, sql, bound: bound_of(group) });
         }
     }
     hot
