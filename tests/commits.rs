@@ -13,6 +13,10 @@ mod titles;
 use std::path::Path;
 use std::process::Command;
 
+use patchwright_base::env::Env;
+use patchwright_git::repo::Repo;
+use patchwright_git::signing::SigningKey;
+
 use crate::support::git_http::git;
 use crate::support::github::GitHub;
 use crate::support::model::{Turn, say};
@@ -102,20 +106,42 @@ fn a_commit_is_signed_with_an_operators_key() {
 }
 
 #[test]
-fn rsa_keys_sign_too() {
+fn keys_of_other_kinds_sign_too() {
     // By git, which asks `ssh-keygen -Y verify`; GitHub's double asks it as well.
-    for (bits, passphrase) in [("2048", ""), ("4096", "open sesame 2026")] {
-        let kind = ["-t", "rsa", "-b", bits];
+    let kinds = [
+        ("rsa", "2048", ""),
+        ("rsa", "4096", "open sesame 2026"),
+        ("ecdsa", "256", ""),
+        ("ecdsa", "384", "open sesame 2026"),
+    ];
+    for (kind, bits, passphrase) in kinds {
+        let kind = ["-t", kind, "-b", bits];
         let (private, public) = key_of(&kind, passphrase);
         let world = signing(github().signing_key(EMAIL, &public), &private)
             .set("PATCHWRIGHT_SIGNING_KEY_PASSPHRASE", passphrase);
         let output = world.issue().expect(0);
         let reason = world.github.verification_of(BRANCH)["reason"].clone();
-        assert_eq!(reason, "valid", "{bits}: {}", output.text());
+        assert_eq!(reason, "valid", "{kind:?}: {}", output.text());
         let path = world.github.repository_path();
-        assert!(verified_by_git(&path, BRANCH, &public), "{bits}");
+        assert!(verified_by_git(&path, BRANCH, &public), "{kind:?}");
         let (_, other) = key_of(&kind, "");
-        assert!(!verified_by_git(&path, BRANCH, &other), "{bits}");
+        assert!(!verified_by_git(&path, BRANCH, &other), "{kind:?}");
+    }
+}
+
+/// A run that is resumed signs again, and must come to the commit that it has pushed.
+#[test]
+fn the_same_commit_signed_twice_is_the_same_commit() {
+    let world = TestWorld::new(github(), fix());
+    let repository = Repo::open(&world.github.repository_path()).unwrap();
+    let commit = shown(&world, "main", "%H").parse().unwrap();
+    for kind in [vec!["-t", "ed25519"], vec!["-t", "rsa"], vec!["-t", "ecdsa", "-b", "384"]] {
+        let (private, _) = key_of(&kind, "");
+        let env = Env::from_pairs([("PATCHWRIGHT_SIGNING_KEY", private.as_str())]);
+        let signed =
+            [(); 2].map(|()| SigningKey::of(&env).unwrap().sign(&repository, commit).unwrap());
+        assert_eq!(signed[0], signed[1], "{kind:?}");
+        assert_ne!(signed[0], commit, "{kind:?}");
     }
 }
 
@@ -141,14 +167,14 @@ fn keys_come_from_files_with_passphrases_and_in_one_line() {
 fn a_key_that_cannot_sign_is_said_before_anything_is_asked() {
     let (locked, public) = key("ed25519", "open sesame 2026");
     let (short, _) = key_of(&["-t", "rsa", "-b", "1024"], "");
-    let (other, _) = key_of(&["-t", "ecdsa", "-b", "256"], "");
+    let (other, _) = key_of(&["-t", "ecdsa", "-b", "521"], "");
     let cases = [
         ("", "", "there is no key", "PATCHWRIGHT_SIGNING_KEY_FILE"),
         (locked.as_str(), "", "has a passphrase", "PATCHWRIGHT_SIGNING_KEY_PASSPHRASE"),
         (locked.as_str(), "wrong words 1", "is not the passphrase", "ssh-keygen -y"),
         (public.as_str(), "", "is the public part", "without `.pub`"),
         (short.as_str(), "", "the RSA key of `PATCHWRIGHT_SIGNING_KEY` cannot", "2048 bits"),
-        (other.as_str(), "", "neither of the kind Ed25519 nor RSA", "ssh-keygen -t ed25519"),
+        (other.as_str(), "", "of no kind that is known here", "ssh-keygen -t ed25519"),
         ("canary-4711-of-a-key", "", "is not a private key", "BEGIN OPENSSH PRIVATE KEY"),
     ];
     for (private, passphrase, said, hint) in cases {

@@ -1,6 +1,7 @@
 //! Real containers through the real guest: what they enforce, how they start, end and are swept.
 
 mod boundary;
+mod campaign;
 mod engine;
 mod engines;
 mod images;

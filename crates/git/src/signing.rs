@@ -61,7 +61,7 @@ impl SigningKey {
         redact::learn(name, &text);
         let key = unlocked(name, &text, env.secret(PASSPHRASE).as_ref())?;
         let rsa = match (key.algorithm(), key.key_data()) {
-            (Algorithm::Ed25519, _) => None,
+            (Algorithm::Ed25519 | Algorithm::Ecdsa { .. }, _) => None,
             (_, KeypairData::Rsa(parts)) => Some(rsa::ready(parts).ok_or_else(|| {
                 Failure::usage(format!("the RSA key of `{name}` cannot be used"))
                     .hint("it has to have 2048 bits or more, and 8192 at most")
@@ -117,7 +117,7 @@ const MAKE_ONE: &str = "make one with `ssh-keygen -t ed25519`, and add its publi
 
 fn other_kind(name: &str, kind: &str) -> Failure {
     Failure::usage(format!("the key of `{name}` is {kind}: nothing can be signed with it here"))
-        .hint("Ed25519 and RSA can sign")
+        .hint("Ed25519, RSA, and ECDSA of 256 and 384 bits can sign")
         .hint(MAKE_ONE)
 }
 
@@ -146,7 +146,7 @@ fn unlocked(
     }
     let key = PrivateKey::from_openssh(&text).map_err(|err| match err {
         ssh_key::Error::AlgorithmUnknown | ssh_key::Error::AlgorithmUnsupported { .. } => {
-            other_kind(name, "neither of the kind Ed25519 nor RSA")
+            other_kind(name, "of no kind that is known here")
         }
         _ => Failure::usage(format!("`{name}` is not a private key of OpenSSH"))
             .hint("it begins with `-----BEGIN OPENSSH PRIVATE KEY-----`")
