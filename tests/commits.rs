@@ -174,7 +174,7 @@ fn a_key_that_cannot_sign_is_said_before_anything_is_asked() {
         (locked.as_str(), "wrong words 1", "is not the passphrase", "ssh-keygen -y"),
         (public.as_str(), "", "is the public part", "without `.pub`"),
         (short.as_str(), "", "the RSA key of `PATCHWRIGHT_SIGNING_KEY` cannot", "2048 bits"),
-        (other.as_str(), "", "of no kind that is known here", "ssh-keygen -t ed25519"),
+        (other.as_str(), "", "of the kind `ecdsa-sha2-nistp521`", "ssh-keygen -t ed25519"),
         ("canary-4711-of-a-key", "", "is not a private key", "BEGIN OPENSSH PRIVATE KEY"),
     ];
     for (private, passphrase, said, hint) in cases {

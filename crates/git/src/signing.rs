@@ -9,6 +9,7 @@ mod rsa;
 
 use aws_lc_rs::signature::RsaKeyPair;
 use secrecy::{ExposeSecret, SecretString};
+use ssh_key::EcdsaCurve::{NistP256, NistP384};
 use ssh_key::private::KeypairData;
 use ssh_key::{Algorithm, HashAlg, LineEnding, PrivateKey, SshSig};
 
@@ -61,7 +62,7 @@ impl SigningKey {
         redact::learn(name, &text);
         let key = unlocked(name, &text, env.secret(PASSPHRASE).as_ref())?;
         let rsa = match (key.algorithm(), key.key_data()) {
-            (Algorithm::Ed25519 | Algorithm::Ecdsa { .. }, _) => None,
+            (Algorithm::Ed25519 | Algorithm::Ecdsa { curve: NistP256 | NistP384 }, _) => None,
             (_, KeypairData::Rsa(parts)) => Some(rsa::ready(parts).ok_or_else(|| {
                 Failure::usage(format!("the RSA key of `{name}` cannot be used"))
                     .hint("it has to have 2048 bits or more, and 8192 at most")
