@@ -116,9 +116,12 @@ impl SigningKey {
 const MAKE_ONE: &str = "make one with `ssh-keygen -t ed25519`, and add its public part to the account as a \
                         signing key";
 
+const CAN_SIGN: &str = "keys of Ed25519, of RSA, and of ECDSA with 256 or 384 bits can sign";
+const BEGINS: &str = "-----BEGIN OPENSSH PRIVATE KEY-----";
+
 fn other_kind(name: &str, kind: &str) -> Failure {
     Failure::usage(format!("the key of `{name}` is {kind}: nothing can be signed with it here"))
-        .hint("Ed25519, RSA, and ECDSA of 256 and 384 bits can sign")
+        .hint(CAN_SIGN)
         .hint(MAKE_ONE)
 }
 
@@ -149,8 +152,15 @@ fn unlocked(
         ssh_key::Error::AlgorithmUnknown | ssh_key::Error::AlgorithmUnsupported { .. } => {
             other_kind(name, "of no kind that is known here")
         }
+        // Among these are one of 256 ECDSA keys, whose number is stored with fewer bytes than the parser takes.
+        _ if text.starts_with(BEGINS) => {
+            Failure::usage(format!("the private key of `{name}` cannot be read"))
+                .hint("`ssh-keygen -y -f FILE` says whether it is whole")
+                .hint(CAN_SIGN)
+                .hint(MAKE_ONE)
+        }
         _ => Failure::usage(format!("`{name}` is not a private key of OpenSSH"))
-            .hint("it begins with `-----BEGIN OPENSSH PRIVATE KEY-----`")
+            .hint(format!("it begins with `{BEGINS}`"))
             .hint(MAKE_ONE),
     })?;
     if !key.is_encrypted() {
