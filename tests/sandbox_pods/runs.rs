@@ -2,25 +2,10 @@
 
 use serde_json::json;
 
+use super::{in_pods, server};
 use crate::exec::project;
-use crate::support::docker::{IMAGE, docker};
 use crate::support::model::{Turn, call, say};
-use crate::support::pods::PodServer;
 use crate::support::world::{TestWorld, fix, github};
-
-/// `None` when there is no Docker to run pods in.
-fn server() -> Option<PodServer> {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(docker())?;
-    Some(PodServer::start())
-}
-
-fn in_pods(world: TestWorld, server: &PodServer) -> TestWorld {
-    world
-        .set("KUBECONFIG", server.kubeconfig())
-        .set("PATCHWRIGHT_SANDBOX", "kubernetes")
-        .set("PATCHWRIGHT_IMAGE", IMAGE)
-}
 
 #[test]
 fn an_issue_becomes_a_pull_request() {

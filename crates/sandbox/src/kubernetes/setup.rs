@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::KubernetesSandbox;
-use super::bring_up::Order;
+use super::bring_up::{Order, lost};
 use super::manifest::{HOME, WORKSPACE};
 use super::reference::Reference;
 use crate::client::{Client, GuestError, Pipe};
@@ -53,6 +53,7 @@ impl KubernetesSandbox {
             return Err(SandboxError::Kubernetes {
                 message: "setup in a pod cannot reach every host: a sandbox has no network but the relay's".to_owned(),
                 hint: Some("name the hosts that it needs with `--setup-allow`, or prepare an image with `--image`".to_owned()),
+                trouble: None,
             });
         }
         let all = self.state.join("setup");
@@ -76,6 +77,7 @@ impl KubernetesSandbox {
                 workspace_bytes: spec.setup_bytes,
                 ..ContainerLimits::default()
             },
+            services: Vec::new(),
             has_home: true,
             has_relay: spec.setup_egress.is_some(),
         };
@@ -88,11 +90,14 @@ impl KubernetesSandbox {
             Err(SandboxError::Gone(_)) => crate::Stop::autopsy(&up.pod).await,
             _ => None,
         };
+        let gone = |err: &str, reason: &str| lost(&up.pod, format!("{err}; {reason}"));
+        let made = match (made, &reason) {
+            (Err(SandboxError::Gone(err)), Some(reason)) => Err(gone(&err, reason)),
+            (made, _) => made,
+        };
         let stopped = up.pod.remove().await;
         match (made, reason) {
-            (Err(SandboxError::Gone(err)), Some(reason)) => {
-                Err(SandboxError::Gone(format!("{err}; {reason}")))
-            }
+            (Err(err), Some(_)) => Err(err),
             (made, _) => {
                 let made = made?;
                 stopped?;

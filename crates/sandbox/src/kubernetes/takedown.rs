@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use http::{Method, StatusCode};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -12,9 +13,9 @@ use super::api::{ApiError, Cluster};
 use super::exec::{Ended, Session};
 use super::manifest::BEAT;
 use super::pod::{Pod, PodState};
-use super::refusal::refused;
+use super::refusal::{refused, trouble};
 use super::template::CONTAINER;
-use crate::{SandboxError, Stop};
+use crate::{EngineTrouble, SandboxError, Stop};
 
 /// Waits between attempts to remove.
 const RETRIES: &[Duration] = &[Duration::from_millis(500), Duration::from_secs(3)];
@@ -33,6 +34,8 @@ pub(super) struct SandboxPod {
     pub(super) session: Option<Session>,
     beating: Option<AbortOnDropHandle<()>>,
     is_kept: bool,
+    /// What the last autopsy came to.
+    trouble: Mutex<Option<EngineTrouble>>,
 }
 
 impl SandboxPod {
@@ -54,6 +57,7 @@ impl SandboxPod {
             session: None,
             beating: Some(AbortOnDropHandle::new(beating)),
             is_kept: false,
+            trouble: Mutex::default(),
         }
     }
 
@@ -68,24 +72,47 @@ impl SandboxPod {
         remove(&self.cluster, &self.name, &self.uid).await
     }
 
-    /// Why it died; `None` when it lives, as far as the server knows.
-    async fn cause_of_death(&self) -> Option<String> {
+    /// Why it died, and what of that is not its own doing; `None` when it lives, as far as the server knows.
+    async fn cause_of_death(&self) -> Option<(String, Option<EngineTrouble>)> {
+        let taken = Some(EngineTrouble::TookAway);
         let pod = match read(&self.cluster, &self.name).await {
             Ok(Some(pod)) => pod,
-            Ok(None) => return Some("somebody removed the pod".to_owned()),
-            Err(err) => return Some(err.to_string()),
+            Ok(None) => return Some(("somebody removed the pod".to_owned(), taken)),
+            Err(err) => return Some((err.to_string(), trouble(&err))),
         };
         if pod.ran_out_of_memory(CONTAINER) {
-            return Some(format!("out of memory (limit {} MiB)", self.memory_bytes >> 20));
+            let limit = self.memory_bytes >> 20;
+            return Some((format!("out of memory (limit {limit} MiB)"), None));
         }
         match pod.state(CONTAINER) {
-            PodState::Failed(end) => Some(end.why),
-            PodState::Succeeded => Some("the pod has ended".to_owned()),
+            PodState::Failed(end) => Some((end.why, taken.filter(|_| end.disrupted))),
+            PodState::Succeeded => Some(("the pod has ended".to_owned(), None)),
             PodState::Running | PodState::Waiting(_) if pod.is_being_removed() => {
-                Some("somebody removes the pod".to_owned())
+                Some(("somebody removes the pod".to_owned(), taken))
             }
             PodState::Running | PodState::Waiting(_) => None,
         }
+    }
+
+    /// Why the guest has ended whose pod is as it should be.
+    fn end_of_guest(session: &Session) -> (String, Option<EngineTrouble>) {
+        let why = match (session.ended(), session.broken()) {
+            (Some(Ended::Code(137)), _) => {
+                "the guest was killed (137): a command killed everything, or memory ran out"
+                    .to_owned()
+            }
+            (Some(Ended::Code(code)), _) => {
+                format!("the guest ended with exit code {code}{}", session.last_words())
+            }
+            (Some(Ended::Otherwise(why)), _) => format!("the guest ended: {why}"),
+            (None, why) => {
+                let why = why.unwrap_or_default();
+                let why =
+                    format!("the connection to the pod broke ({why}), and with it the guest ended");
+                return (why, Some(EngineTrouble::TookAway));
+            }
+        };
+        (why, None)
     }
 }
 
@@ -114,7 +141,8 @@ impl Stop for SandboxPod {
     async fn autopsy(&self) -> Option<String> {
         let session = self.session.as_ref()?;
         for _ in 0..ASKED {
-            if let Some(reason) = self.cause_of_death().await {
+            if let Some((reason, trouble)) = self.cause_of_death().await {
+                *self.trouble.lock() = trouble;
                 return Some(reason);
             }
             if session.ended().is_none() && session.broken().is_none() {
@@ -122,20 +150,13 @@ impl Stop for SandboxPod {
             }
             tokio::time::sleep(APART).await;
         }
-        Some(match (session.ended(), session.broken()) {
-            (Some(Ended::Code(137)), _) => {
-                "the guest was killed (137): a command killed everything, or memory ran out"
-                    .to_owned()
-            }
-            (Some(Ended::Code(code)), _) => {
-                format!("the guest ended with exit code {code}{}", session.last_words())
-            }
-            (Some(Ended::Otherwise(why)), _) => format!("the guest ended: {why}"),
-            (None, why) => {
-                let why = why.unwrap_or_default();
-                format!("the connection to the pod broke ({why}), and with it the guest ended")
-            }
-        })
+        let (reason, trouble) = SandboxPod::end_of_guest(session);
+        *self.trouble.lock() = trouble;
+        Some(reason)
+    }
+
+    fn trouble(&self) -> Option<EngineTrouble> {
+        *self.trouble.lock()
     }
 }
 
