@@ -79,7 +79,7 @@ fn doctor_says_what_is_there_and_what_is_missing() {
     let fine = world.run(&["doctor"]);
     for line in [
         "ok    kubernetes: v1.33.2, the namespace `patchwright-sandboxes` of 127.0.0.1:",
-        "ok    kubernetes rights: pods, exec and network policies",
+        "ok    kubernetes rights: pods, exec, logs and network policies",
         "ok    kubernetes network: a NetworkPolicy takes it away",
     ] {
         assert!(fine.stdout.contains(line), "{line}: {}", fine.text());

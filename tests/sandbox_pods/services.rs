@@ -186,7 +186,7 @@ async fn services_run_as_their_images_say_where_the_operator_and_the_namespace_l
     running.stop().await.unwrap();
     pods.assert_nothing_left();
     let world = pods.server.world();
-    let pod = &world.made[1]["spec"];
+    let pod = &world.made[0]["spec"];
     assert_eq!(schema::softness_at("baseline", pod), Vec::<String>::new());
     let context = &pod["containers"][1]["securityContext"];
     assert_eq!((&context["runAsUser"], &context["runAsNonRoot"]), (&json!(null), &json!(false)));
