@@ -5,11 +5,12 @@ use std::process::Child;
 use std::time::Duration;
 
 use axum::http::Method;
+use patchwright_sandbox::Sandbox;
 use serde_json::json;
 
 use super::{TURNS, WORKERS, paid, start, stored, until};
 use crate::batch_run::{CAMPAIGN, batch, counted, pulls, shell, states, write};
-use crate::sandbox_pods::{in_pods, server};
+use crate::sandbox_pods::{connected, in_pods, server};
 use crate::support::github::GitHub;
 use crate::support::model::{ModelServer, custom, say};
 use crate::support::pods::{Fate, PodServer};
@@ -70,6 +71,12 @@ fn done(world: &TestWorld, server: &PodServer, workers: Vec<Child>) {
     }
     let paid = paid(world, REPOSITORIES);
     assert!(paid.values().all(|requests| *requests == TURNS), "{paid:?}\n{}", logs(world));
+    // A server that is away keeps a worker from removing pods, and it may have ended before it was back.
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let sandbox = connected(server, &world.path("state"), None).await;
+        sandbox.sweep(None).await.unwrap();
+    });
     server.until("the end of all pods", |world| world.pods.is_empty());
 }
 

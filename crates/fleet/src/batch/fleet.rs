@@ -69,7 +69,8 @@ impl Fleet {
     /// attempt counts.
     pub(crate) async fn sandbox_failed(&self, held: &HeldJob) -> Option<Millis> {
         let Fleet { config, env, state, .. } = self;
-        self.outages.sandbox_failed(held, world::sandbox_is_away(config, env, state)).await
+        let asking = Box::pin(world::sandbox_is_away(config, env, state));
+        self.outages.sandbox_failed(held, asking).await
     }
 
     /// Opens the store (`DATABASE_URL`, else `fleet.db` in the state folder) and GitHub. Neither GitHub

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::KubernetesSandbox;
-use super::bring_up::{Order, lost};
+use super::bring_up::Order;
 use super::manifest::{HOME, WORKSPACE};
 use super::reference::Reference;
 use crate::client::{Client, GuestError, Pipe};
@@ -86,23 +86,9 @@ impl KubernetesSandbox {
             egress.relay(&up.client);
         }
         let made = self.run_setup(&up.client, spec, (&whole, &own), &up.exact).await;
-        let reason = match &made {
-            Err(SandboxError::Gone(_)) => crate::Stop::autopsy(&up.pod).await,
-            _ => None,
-        };
-        let gone = |err: &str, reason: &str| lost(&up.pod, format!("{err}; {reason}"));
-        let made = match (made, &reason) {
-            (Err(SandboxError::Gone(err)), Some(reason)) => Err(gone(&err, reason)),
-            (made, _) => made,
-        };
-        let stopped = up.pod.remove().await;
-        match (made, reason) {
-            (Err(err), Some(_)) => Err(err),
-            (made, _) => {
-                let made = made?;
-                stopped?;
-                Ok(made)
-            }
+        match made {
+            Ok(made) => up.pod.remove().await.map(|()| made),
+            Err(err) => Err(KubernetesSandbox::unusable(up, err).await),
         }
     }
 

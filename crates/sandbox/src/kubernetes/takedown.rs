@@ -19,6 +19,10 @@ use crate::{EngineTrouble, SandboxError, Stop};
 
 /// Waits between attempts to remove.
 const RETRIES: &[Duration] = &[Duration::from_millis(500), Duration::from_secs(3)];
+/// Between attempts to remove a pod whose server was away, and how many there are: for a day, after which the cluster has
+/// ended it.
+const LATER: Duration = Duration::from_secs(10);
+const LATER_TIMES: u32 = 8640;
 /// How often, and how far apart, it is asked what became of a pod whose stream broke: its node reports a moment later.
 const ASKED: u32 = 10;
 const APART: Duration = Duration::from_millis(500);
@@ -69,7 +73,8 @@ impl SandboxPod {
     pub(super) async fn remove(mut self) -> Result<(), SandboxError> {
         self.keep();
         drop(self.beating.take());
-        remove(&self.cluster, &self.name, &self.uid).await
+        let (cluster, name, uid) = (self.cluster.clone(), self.name.clone(), self.uid.clone());
+        remove_or_later(cluster, name, uid).await
     }
 
     /// Why it died, and what of that is not its own doing; `None` when it lives, as far as the server knows.
@@ -125,8 +130,8 @@ impl Drop for SandboxPod {
         let (cluster, name, uid) =
             (self.cluster.clone(), std::mem::take(&mut self.name), std::mem::take(&mut self.uid));
         runtime.spawn(async move {
-            if let Err(err) = remove(&cluster, &name, &uid).await {
-                tracing::warn!(pod = name, %err, "cannot remove an unfinished pod");
+            if let Err(err) = remove_or_later(cluster, name, uid).await {
+                tracing::warn!(%err, "cannot remove an unfinished pod yet");
             }
         });
     }
@@ -177,6 +182,28 @@ pub(super) async fn raw(cluster: &Cluster, name: &str) -> Result<Option<Value>, 
 
 pub(super) fn path(cluster: &Cluster, name: &str) -> String {
     format!("/api/v1/namespaces/{}/pods/{name}", cluster.namespace())
+}
+
+/// The same as [`remove`]. What a server that is away keeps from it is done in the background when it is back: a pod that
+/// stays takes room, and counts for the quota. Should this process end before, the next sweep finds the pod.
+async fn remove_or_later(cluster: Cluster, name: String, uid: String) -> Result<(), SandboxError> {
+    let removed = remove(&cluster, &name, &uid).await;
+    if removed.as_ref().is_err_and(|err| err.trouble() == Some(EngineTrouble::Away)) {
+        tokio::spawn(async move {
+            for _ in 0..LATER_TIMES {
+                tokio::time::sleep(LATER).await;
+                match delete(&cluster, &name, json!({"uid": uid})).await {
+                    Err(err) if trouble(&err) == Some(EngineTrouble::Away) => {}
+                    Ok(_) => return,
+                    Err(err) => {
+                        tracing::warn!(pod = name, %err, "cannot remove a pod");
+                        return;
+                    }
+                }
+            }
+        });
+    }
+    removed
 }
 
 /// Removes this pod, and no later one of its name. One that is already gone is a success.
