@@ -124,11 +124,12 @@ fn a_campaign_waits_for_quota_and_room() {
     let world = world(&server);
     let quota = "pods \"x\" is forbidden: exceeded quota: compute, requested: limits.memory=4Gi, used: limits.memory=8Gi, \
                  limited: limits.memory=8Gi";
-    server.meets(&Method::POST, "/pods", 403, quota, 12);
+    server.meets(&Method::POST, "/pods", 403, quota, 6);
     let workers = workers(&world);
     until("the notice", || logs(&world).contains("one at a time until there are sandboxes again"));
     assert!(logs(&world).contains("exceeded quota: compute"), "{}", logs(&world));
-    until("the end of the quota", || logs(&world).contains("there are sandboxes again"));
+    let again = |line: &str| line == "there are sandboxes again";
+    until("the end of the quota", || logs(&world).lines().any(again));
 
     let waits = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
         "reason": "Unschedulable", "message": "0/3 nodes are available: 3 Insufficient memory."}]});
