@@ -169,7 +169,10 @@ async fn the_template_decides_where_pods_run() {
     assert_eq!(first["spec"]["runtimeClassName"], "gvisor");
     assert_eq!(first["spec"]["imagePullSecrets"], json!([{"name": "ours"}]));
     let requests = &first["spec"]["containers"][0]["resources"]["requests"];
-    assert_eq!(*requests, json!({"cpu": "100m", "memory": "64Mi"}));
+    assert_eq!(
+        *requests,
+        json!({"cpu": "100m", "memory": "64Mi", "ephemeral-storage": "1073741824"})
+    );
     assert_eq!(first["spec"]["containers"][0]["imagePullPolicy"], "IfNotPresent");
     // An image that a repository names among many is not given to it because a node has it, or we have a key.
     assert_eq!(second["spec"]["containers"][0]["imagePullPolicy"], "Always");
