@@ -4,6 +4,7 @@
 //! of two hundred repositories.
 
 mod held_back; // what waits, and what need not
+mod pods; // clusters that give no sandboxes
 
 use std::collections::BTreeMap;
 use std::process::{Child, Stdio};

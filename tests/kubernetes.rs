@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use axum::http::Method;
 use serde_json::{Value, json};
 
+use crate::support::cluster::{rights, schema};
 use crate::support::github::GitHub;
-use crate::support::kubernetes::{Fate, Kubernetes, Meets, NAMESPACE, rights, schema};
+use crate::support::kubernetes::{Fate, Kubernetes, Meets, NAMESPACE};
 use crate::support::model::{ModelServer, Turn, call, custom, say};
 use crate::support::postgres::{PASSWORD, Postgres, postgres};
 use crate::support::process::Process;
@@ -195,7 +196,7 @@ fn a_quota_that_leaves_no_room_is_said_and_every_right_of_the_role_is_needed() {
     };
     // The one right that only a lost answer needs.
     let used = cluster.kubernetes.world().used.clone();
-    let unused: BTreeSet<String> = rights().difference(&used).cloned().collect();
+    let unused: BTreeSet<String> = rights("launcher.yaml").difference(&used).cloned().collect();
     assert!(unused.is_subset(&["get jobs".to_owned()].into()), "{unused:?}");
 }
 

@@ -5,6 +5,7 @@ mod death;
 mod lifecycle;
 mod refusals;
 mod runs;
+mod services;
 mod setup;
 mod sweep;
 
@@ -16,6 +17,7 @@ use patchwright_sandbox::{Running, Sandbox, SandboxError};
 use crate::sandboxes::spec;
 use crate::support::docker::{IMAGE, docker, fresh_run};
 use crate::support::pods::PodServer;
+use crate::support::world::TestWorld;
 
 /// A cluster, and a process that makes sandboxes in it.
 pub(crate) struct Pods {
@@ -31,6 +33,21 @@ pub(crate) async fn pods() -> Option<Pods> {
     let (server, state) = (PodServer::start(), tempfile::tempdir().unwrap());
     let sandbox = Arc::new(connected(&server, state.path(), None).await);
     Some(Pods { server, sandbox, run: fresh_run(), state })
+}
+
+/// A cluster for processes of their own; `None` when there is no Docker.
+pub(crate) fn server() -> Option<PodServer> {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(docker())?;
+    Some(PodServer::start())
+}
+
+/// Has the sandboxes of a world's processes made there.
+pub(crate) fn in_pods(world: TestWorld, server: &PodServer) -> TestWorld {
+    world
+        .set("KUBECONFIG", server.kubeconfig())
+        .set("PATCHWRIGHT_SANDBOX", "kubernetes")
+        .set("PATCHWRIGHT_IMAGE", IMAGE)
 }
 
 /// Another process with this state folder, and this template.

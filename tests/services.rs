@@ -113,10 +113,19 @@ async fn left(run: &str) -> Vec<String> {
 
 #[test]
 fn a_database_that_ci_has_is_there_fresh_for_each_sandbox_and_without_a_way_out() {
-    let Some(world) = world([sh("python3 look.py"), sh(FIX), say("The total is right now.")])
-    else {
-        return;
-    };
+    let Some(world) = world(turns()) else { return };
+    let run = a_database_is_there(&world);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    assert_eq!(runtime.block_on(left(&run)), Vec::<String>::new());
+}
+
+/// The model looks around, and mends the project.
+pub(crate) fn turns() -> Vec<Turn> {
+    vec![sh("python3 look.py"), sh(FIX), say("The total is right now.")]
+}
+
+/// A run whose tests need the database of the repository's CI; its id.
+pub(crate) fn a_database_is_there(world: &TestWorld) -> String {
     let files = [
         (".github/workflows/ci.yml", WORKFLOW),
         ("app.py", APP),
@@ -124,9 +133,9 @@ fn a_database_that_ci_has_is_there_fresh_for_each_sandbox_and_without_a_way_out(
         ("look.py", LOOK),
         ("test_app.py", TEST),
     ];
-    project(&world, &files);
-    let output = exec(&world, &[]).expect(0);
-    let result = result(&world);
+    project(world, &files);
+    let output = exec(world, &[]).expect(0);
+    let result = result(world);
     assert_eq!(states(&result), [("db".to_owned(), None)], "{}\n{result:#}", output.text());
     let told = world.told();
     assert!(
@@ -137,10 +146,8 @@ fn a_database_that_ci_has_is_there_fresh_for_each_sandbox_and_without_a_way_out(
     assert_eq!(result["checks"], "passed", "{result:#}");
     let row = &result["evidence"]["rows"][0];
     assert_eq!((&row["base"]["exit_code"], &row["head"]["exit_code"]), (&json!(1), &json!(0)));
-    assert_eq!(patched(&world), ["app.py"]);
-    let run = result["run"].as_str().unwrap().to_owned();
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    assert_eq!(runtime.block_on(left(&run)), Vec::<String>::new());
+    assert_eq!(patched(world), ["app.py"]);
+    result["run"].as_str().unwrap().to_owned()
 }
 
 #[test]

@@ -40,7 +40,7 @@ async fn rights(sandbox: &KubernetesSandbox) -> Finding {
     };
     let missing: Vec<&Right> = rights.iter().filter(|right| !right.is_given).collect();
     if missing.is_empty() {
-        return Finding::fine(what, "pods, exec and network policies");
+        return Finding::fine(what, "pods, exec, logs and network policies");
     }
     let names: Vec<String> = missing.iter().map(|right| format!("`{}`", right.name)).collect();
     let message = format!("not allowed: {}", names.join(", "));

@@ -62,6 +62,18 @@ async fn a_guest_that_a_command_ends_is_named() {
     running.stop().await.unwrap();
 }
 
+/// It would count for the quota, and nobody else removes what a living process has made.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_could_not_be_removed_is_removed_when_the_server_is_back() {
+    let Some(pods) = pods().await else { return };
+    let running = pods.start().await.unwrap();
+    pods.server.world().is_away = true;
+    let err = running.stop().await.unwrap_err();
+    assert!(err.to_string().contains("cannot remove the pod"), "{err}");
+    pods.server.world().is_away = false;
+    pods.assert_nothing_left();
+}
+
 /// A server that is away for a while ends no sandbox by itself: its streams go on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_away_for_a_moment_is_waited_for() {

@@ -10,10 +10,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::{connected, pods};
 use crate::egress::Sink;
 use crate::sandboxes::{sh, spec};
+use crate::support::cluster::{rights, schema};
 use crate::support::docker::{BUSYBOX, IMAGE};
 use crate::support::guest::packed;
-use crate::support::kubernetes::schema;
-use crate::support::pods::rights;
+use crate::support::pods::MANIFEST;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_run_locked_in_and_the_guest_is_not_theirs() {
@@ -26,7 +26,7 @@ async fn commands_run_locked_in_and_the_guest_is_not_theirs() {
         ("echo no > /pw-guest/patchwright-guest; rm -rf /pw-guest/bin; echo $?", "1"),
         (
             "touch /pw-guest/x; mv /pw-guest/patchwright-guest /tmp; ls /pw-guest",
-            "bin\npatchwright-guest",
+            "bin\ngo\npatchwright-guest",
         ),
         ("grep -c CapEff:.0000000000000000 /proc/self/status", "1"),
         ("grep NoNewPrivs /proc/self/status | tr -dc 01", "1"),
@@ -54,7 +54,7 @@ async fn commands_run_locked_in_and_the_guest_is_not_theirs() {
     pods.assert_nothing_left();
     let world = pods.server.world();
     assert_eq!(schema::softness(&world.made[0]["spec"]), Vec::<String>::new());
-    assert!(world.used.is_subset(&rights()));
+    assert!(world.used.is_subset(&rights(MANIFEST)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -169,7 +169,10 @@ async fn the_template_decides_where_pods_run() {
     assert_eq!(first["spec"]["runtimeClassName"], "gvisor");
     assert_eq!(first["spec"]["imagePullSecrets"], json!([{"name": "ours"}]));
     let requests = &first["spec"]["containers"][0]["resources"]["requests"];
-    assert_eq!(*requests, json!({"cpu": "100m", "memory": "64Mi"}));
+    assert_eq!(
+        *requests,
+        json!({"cpu": "100m", "memory": "64Mi", "ephemeral-storage": "1073741824"})
+    );
     assert_eq!(first["spec"]["containers"][0]["imagePullPolicy"], "IfNotPresent");
     // An image that a repository names among many is not given to it because a node has it, or we have a key.
     assert_eq!(second["spec"]["containers"][0]["imagePullPolicy"], "Always");

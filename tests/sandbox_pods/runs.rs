@@ -2,25 +2,10 @@
 
 use serde_json::json;
 
+use super::{in_pods, server};
 use crate::exec::project;
-use crate::support::docker::{IMAGE, docker};
 use crate::support::model::{Turn, call, say};
-use crate::support::pods::PodServer;
 use crate::support::world::{TestWorld, fix, github};
-
-/// `None` when there is no Docker to run pods in.
-fn server() -> Option<PodServer> {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(docker())?;
-    Some(PodServer::start())
-}
-
-fn in_pods(world: TestWorld, server: &PodServer) -> TestWorld {
-    world
-        .set("KUBECONFIG", server.kubeconfig())
-        .set("PATCHWRIGHT_SANDBOX", "kubernetes")
-        .set("PATCHWRIGHT_IMAGE", IMAGE)
-}
 
 #[test]
 fn an_issue_becomes_a_pull_request() {
@@ -94,7 +79,7 @@ fn doctor_says_what_is_there_and_what_is_missing() {
     let fine = world.run(&["doctor"]);
     for line in [
         "ok    kubernetes: v1.33.2, the namespace `patchwright-sandboxes` of 127.0.0.1:",
-        "ok    kubernetes rights: pods, exec and network policies",
+        "ok    kubernetes rights: pods, exec, logs and network policies",
         "ok    kubernetes network: a NetworkPolicy takes it away",
     ] {
         assert!(fine.stdout.contains(line), "{line}: {}", fine.text());

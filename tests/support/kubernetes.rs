@@ -6,8 +6,6 @@
 #![expect(clippy::disallowed_methods, reason = "pods are processes")]
 #![allow(dead_code, reason = "each test uses a part")]
 
-pub(crate) mod schema;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -20,6 +18,7 @@ use axum::http::{HeaderMap, Method, Response, StatusCode, Uri};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
+use super::cluster::{self, answer, schema, status};
 use super::listening::{Listening, Port};
 
 pub(crate) const NAMESPACE: &str = "agents";
@@ -102,7 +101,7 @@ impl Kubernetes {
             webhook: None,
             meets: Vec::new(),
             used: BTreeSet::new(),
-            rights: rights(),
+            rights: cluster::rights("launcher.yaml"),
             made: Vec::new(),
             requests: Vec::new(),
             violations: Vec::new(),
@@ -130,15 +129,7 @@ impl Kubernetes {
 
     /// A kubeconfig that leads here.
     pub(crate) fn kubeconfig(&self) -> String {
-        let path = self.folder.path().join("kubeconfig");
-        let text = format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: test\nclusters:\n- name: test\n  cluster: {{server: \
-             'http://{}'}}\nusers:\n- name: test\n  user: {{token: {TOKEN}}}\ncontexts:\n- name: test\n  context: \
-             {{cluster: test, user: test, namespace: elsewhere}}\n",
-            self.listening.address
-        );
-        fs_err::write(&path, text).unwrap();
-        path.display().to_string()
+        cluster::kubeconfig(self.folder.path(), self.listening.address.port(), TOKEN, "elsewhere")
     }
 
     pub(crate) fn world(&self) -> MutexGuard<'_, World> {
@@ -219,35 +210,8 @@ impl Drop for Kubernetes {
             let _ = child.kill();
             let _ = child.wait();
         }
-        if !std::thread::panicking() {
-            let violations = &world.violations;
-            assert!(
-                violations.is_empty(),
-                "Kubernetes would not have it:\n{}",
-                violations.join("\n")
-            );
-        }
+        cluster::no_violations(&world.violations);
     }
-}
-
-/// What the Role of the launcher allows, as `verb resource`.
-pub(crate) fn rights() -> BTreeSet<String> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/kubernetes/launcher.yaml");
-    let text = fs_err::read_to_string(path).unwrap();
-    let documents = text.split("\n---\n").map(|one| serde_saphyr::from_str::<Value>(one).unwrap());
-    let role = documents.into_iter().find(|one| one["kind"] == "Role").unwrap();
-    let mut rights = BTreeSet::new();
-    let words = |value: &Value| -> Vec<String> {
-        value.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
-    };
-    for rule in role["rules"].as_array().unwrap() {
-        for resource in words(&rule["resources"]) {
-            for verb in words(&rule["verbs"]) {
-                rights.insert(format!("{verb} {resource}"));
-            }
-        }
-    }
-    rights
 }
 
 fn terminated(state: &Value) -> Value {
@@ -378,29 +342,13 @@ impl World {
         logs
     }
 
-    fn judge(&mut self, job: &Value) {
-        let text = job.to_string();
+    /// No secret stands in what is sent.
+    fn judge(&mut self, body: &Bytes) {
+        let text = String::from_utf8_lossy(body);
         for hidden in self.hidden.iter().filter(|hidden| text.contains(hidden.as_str())) {
             self.violations.push(format!("a secret stands in a Job: {hidden}"));
         }
-        self.violations.extend(schema::check(job));
     }
-}
-
-fn status(code: u16, reason: &str, message: &str) -> Response<Body> {
-    let body = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": if code < 300 { "Success" } else { "Failure" },
-        "message": message, "reason": reason, "code": code,
-    });
-    answer(code, &body)
-}
-
-fn answer(code: u16, body: &Value) -> Response<Body> {
-    Response::builder()
-        .status(code)
-        .header("content-type", "application/json")
-        .body(Body::from(body.to_string()))
-        .unwrap()
 }
 
 async fn serve(
@@ -410,14 +358,11 @@ async fn serve(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response<Body> {
-    let query: BTreeMap<String, String> =
-        url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes())
-            .into_owned()
-            .collect();
+    let query = cluster::query(&uri);
     let mut world = shared.lock();
     world.requests.push(format!("{method} {uri}"));
-    if headers.get("authorization").is_none_or(|value| *value != format!("Bearer {TOKEN}")) {
-        return status(401, "Unauthorized", "Unauthorized");
+    if let Some(refusal) = cluster::unknown(&headers, TOKEN) {
+        return refusal;
     }
     let met =
         world.meets.iter().position(|(of, path, _)| *of == method && uri.path().contains(path));
@@ -464,15 +409,12 @@ fn route(
         ("DELETE", Some(_), _) => "delete",
         _ => return status(405, "MethodNotAllowed", "the server does not allow this method"),
     };
-    let right = format!("{verb} {resource}");
-    if !world.rights.contains(&right) {
-        let why = format!(
-            "{resource} is forbidden: User \"launcher\" cannot {verb} resource \"{resource}\""
-        );
-        world.violations.push(why.clone());
-        return status(403, "Forbidden", &why);
+    let (right, who) = (format!("{verb} {resource}"), ("launcher", NAMESPACE));
+    let refusal = cluster::forbidden(&world.rights, &mut world.used, who, &right);
+    if let Some(refusal) = refusal {
+        world.violations.push(format!("`{right}` is not allowed"));
+        return refusal;
     }
-    world.used.insert(right);
     match (verb, resource) {
         ("create", _) => create(world, query, body),
         ("get", _) => world.jobs.get(name.unwrap()).map_or_else(
@@ -495,15 +437,11 @@ fn route(
 }
 
 fn create(world: &mut World, query: &BTreeMap<String, String>, body: &Bytes) -> Response<Body> {
-    let mut job: Value = serde_json::from_slice(body).unwrap();
-    if query.get("fieldValidation").map(String::as_str) != Some("Strict") {
-        world.violations.push("misspelt fields would be dropped in silence".to_owned());
-    }
-    world.judge(&job);
-    let wrong = schema::check(&job);
-    if !wrong.is_empty() {
-        return status(422, "Invalid", &format!("Job is invalid: {}", wrong.join(", ")));
-    }
+    world.judge(body);
+    let mut job = match cluster::sent(query, body, &mut world.violations) {
+        Ok(job) => job,
+        Err(refusal) => return refusal,
+    };
     let name = job["metadata"]["name"].as_str().unwrap().to_owned();
     if world.jobs.contains_key(&name) {
         return status(409, "AlreadyExists", &format!("jobs.batch \"{name}\" already exists"));

@@ -21,7 +21,16 @@ pub(crate) struct Port {
 impl Port {
     /// A free one of the loopback.
     pub(crate) fn take() -> Port {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        Port::of("127.0.0.1:0")
+    }
+
+    /// A free one of all this machine's addresses: containers find it at the bridge's.
+    pub(crate) fn take_everywhere() -> Port {
+        Port::of("0.0.0.0:0")
+    }
+
+    fn of(address: &str) -> Port {
+        let listener = std::net::TcpListener::bind(address).unwrap();
         listener.set_nonblocking(true).unwrap();
         Port { address: listener.local_addr().unwrap(), listener }
     }

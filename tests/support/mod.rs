@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod browser;
 pub(crate) mod client_hello;
 pub(crate) mod cloud;
+pub(crate) mod cluster;
 pub(crate) mod collector;
 pub(crate) mod crowd;
 pub(crate) mod docker;

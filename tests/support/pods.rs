@@ -19,8 +19,12 @@ use axum::http::Method;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
-use crate::support::docker::socket;
+use super::cluster;
+use super::docker::socket;
+use super::listening::{Listening, Port};
 
+/// Namespace, policy and Role.
+pub(crate) const MANIFEST: &str = "sandboxes.yaml";
 pub(crate) const NAMESPACE: &str = "patchwright-sandboxes";
 const TOKEN: &str = "service-account-token-5f1d07";
 
@@ -38,9 +42,7 @@ type Webhook = Box<dyn Fn(&mut Value) + Send>;
 /// The server. Dropping it removes its pods, and fails the test on requests that were not as they should be.
 pub(crate) struct PodServer {
     shared: Shared,
-    address: std::net::SocketAddr,
-    stop: Option<tokio::sync::oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    listening: Listening,
     folder: tempfile::TempDir,
 }
 
@@ -63,6 +65,8 @@ pub(crate) struct World {
     violations: Vec<String>,
     /// Servers before 1.30 know no other protocol than the fourth.
     pub(crate) is_old: bool,
+    /// The namespace asks for no more than the level `baseline`.
+    pub(crate) is_baseline: bool,
     /// Each new number ends all streams.
     streams: tokio::sync::watch::Sender<u64>,
     /// Nobody answers.
@@ -77,11 +81,9 @@ pub(crate) struct World {
 impl PodServer {
     pub(crate) fn start() -> PodServer {
         let folder = tempfile::tempdir().unwrap();
-        // Containers that have a network find it at the bridge's address.
-        let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let address = listener.local_addr().unwrap();
-        let policies = manifests().into_iter().filter(|one| one["kind"] == "NetworkPolicy");
+        let port = Port::take_everywhere();
+        let policies =
+            cluster::manifests(MANIFEST).into_iter().filter(|one| one["kind"] == "NetworkPolicy");
         let shared = Arc::new(Mutex::new(World {
             pods: BTreeMap::new(),
             policies: policies.collect(),
@@ -89,48 +91,32 @@ impl PodServer {
             fate: Fate::Runs,
             webhook: None,
             meets: Vec::new(),
-            rights: rights(),
+            rights: cluster::rights(MANIFEST),
             used: BTreeSet::new(),
             made: Vec::new(),
             requests: Vec::new(),
             violations: Vec::new(),
             is_old: false,
+            is_baseline: false,
             streams: tokio::sync::watch::Sender::new(0),
             is_away: false,
             version: 100,
             id: hex::encode(rand::random::<[u8; 4]>()),
-            port: address.port(),
+            port: port.address.port(),
             folder: folder.path().to_owned(),
         }));
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let state = Arc::clone(&shared);
-        let thread = std::thread::spawn(move || {
-            let mut runtime = tokio::runtime::Builder::new_multi_thread();
-            let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
-            runtime.block_on(async move {
-                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                let app = Router::new().fallback(routes::serve).with_state(state);
-                tokio::select! {
-                    served = async { axum::serve(listener, app).await } => served.unwrap(),
-                    _ = stopped => {}
-                }
-            });
-            runtime.shutdown_background();
+        let listening = port.serve_by(2, async move |listener| {
+            let app = Router::new().fallback(routes::serve).with_state(state);
+            axum::serve(listener, app).await.unwrap();
         });
-        PodServer { shared, address, stop: Some(stop), thread: Some(thread), folder }
+        PodServer { shared, listening, folder }
     }
 
     /// A kubeconfig that leads here.
     pub(crate) fn kubeconfig(&self) -> String {
-        let path = self.folder.path().join("kubeconfig");
-        let port = self.address.port();
-        let text = format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: test\nclusters:\n- name: test\n  cluster: {{server: \
-             'http://127.0.0.1:{port}'}}\nusers:\n- name: test\n  user: {{token: {TOKEN}}}\ncontexts:\n- name: test\n  \
-             context: {{cluster: test, user: test, namespace: {NAMESPACE}}}\n",
-        );
-        fs_err::write(&path, text).unwrap();
-        path.display().to_string()
+        let port = self.listening.address.port();
+        cluster::kubeconfig(self.folder.path(), port, TOKEN, NAMESPACE)
     }
 
     pub(crate) fn world(&self) -> MutexGuard<'_, World> {
@@ -218,22 +204,12 @@ impl PodServer {
 
 impl Drop for PodServer {
     fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.listening.end();
         let world = self.shared.lock();
         for pod in world.pods.keys() {
             kubelet::remove_containers(&world, pod);
         }
-        if !std::thread::panicking() {
-            let violations = &world.violations;
-            assert!(
-                violations.is_empty(),
-                "Kubernetes would not have it:\n{}",
-                violations.join("\n")
-            );
-        }
+        cluster::no_violations(&world.violations);
     }
 }
 
@@ -248,28 +224,6 @@ impl World {
             pod["metadata"]["resourceVersion"] = json!(version);
         }
     }
-}
-
-/// The objects of `docs/kubernetes/sandboxes.yaml`.
-pub(crate) fn manifests() -> Vec<Value> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/kubernetes/sandboxes.yaml");
-    let text = fs_err::read_to_string(path).unwrap();
-    text.split("\n---\n").map(|one| serde_saphyr::from_str::<Value>(one).unwrap()).collect()
-}
-
-/// What the Role allows, as `verb resource`.
-pub(crate) fn rights() -> BTreeSet<String> {
-    let role = manifests().into_iter().find(|one| one["kind"] == "Role").unwrap();
-    let words = |value: &Value| -> Vec<String> {
-        value.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
-    };
-    let mut rights = BTreeSet::new();
-    for rule in role["rules"].as_array().unwrap() {
-        for resource in words(&rule["resources"]) {
-            rights.extend(words(&rule["verbs"]).iter().map(|verb| format!("{verb} {resource}")));
-        }
-    }
-    rights
 }
 
 /// The Docker command line.

@@ -36,6 +36,16 @@ pub struct Service {
 }
 
 impl Service {
+    /// The TCP ports among [`Service::ports`].
+    pub fn own_ports(&self) -> Vec<u16> {
+        let port = |text: &String| {
+            let (port, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
+            let (_, inside) = port.split_once(':').unwrap_or((port, port));
+            inside.parse().ok().filter(|_| protocol == "tcp")
+        };
+        self.ports.iter().filter_map(port).collect()
+    }
+
     /// Why there can be no such service, in a few words.
     ///
     /// # Errors

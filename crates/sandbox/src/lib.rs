@@ -218,6 +218,11 @@ impl Running {
         self.stopper.autopsy().await
     }
 
+    /// What the last autopsy came to, when the sandbox died of nothing of its own.
+    pub fn trouble(&self) -> Option<EngineTrouble> {
+        self.stopper.trouble()
+    }
+
     /// Ends the guest and removes container and volumes. Failing to remove is reported, not fatal.
     pub async fn stop(self) -> Result<(), SandboxError> {
         let Running { client, stopper, .. } = self;
@@ -232,6 +237,21 @@ pub trait Stop: Send + Sync {
     async fn stop(self: Box<Self>) -> Result<(), SandboxError>;
     /// Why the sandbox died, when it did (`out of memory`, `removed`), asked after a lost stream.
     async fn autopsy(&self) -> Option<String>;
+    /// What the last autopsy came to, when the sandbox died of nothing of its own.
+    fn trouble(&self) -> Option<EngineTrouble> {
+        None
+    }
+}
+
+/// What kept a sandbox from being there, or ended it, that is nothing of its run's: others have it as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineTrouble {
+    /// Docker or the API server does not answer.
+    Away,
+    /// The cluster answers, and gives no sandbox to anybody: a quota, no room, a right or a policy that is missing.
+    Refuses,
+    /// The cluster took the sandbox away, or the connection to it broke.
+    TookAway,
 }
 
 /// Why there is no sandbox, or no longer.
@@ -241,7 +261,7 @@ pub enum SandboxError {
     NoDocker { host: String, message: String },
     /// The Kubernetes API, or what the cluster made of a pod, with the next step where there is one.
     #[error("{message}")]
-    Kubernetes { message: String, hint: Option<String> },
+    Kubernetes { message: String, hint: Option<String>, trouble: Option<EngineTrouble> },
     #[error("image `{image}` is not there and could not be pulled: {message}")]
     NoImage { image: String, message: String },
     #[error("setup command `{command}` failed with exit code {exit_code}")]
@@ -267,4 +287,22 @@ pub enum SandboxError {
     Folder { verb: String, path: String, cause: std::io::Error },
     #[error("{0}")]
     Other(String),
+}
+
+impl SandboxError {
+    /// What of it is nothing of the run's.
+    pub fn trouble(&self) -> Option<EngineTrouble> {
+        match self {
+            SandboxError::NoDocker { .. } => Some(EngineTrouble::Away),
+            SandboxError::Kubernetes { trouble, .. } => *trouble,
+            SandboxError::NoImage { .. }
+            | SandboxError::Setup { .. }
+            | SandboxError::SetupTime { .. }
+            | SandboxError::HardeningMismatch(_)
+            | SandboxError::Gone(_)
+            | SandboxError::DiskFull(_)
+            | SandboxError::Folder { .. }
+            | SandboxError::Other(_) => None,
+        }
+    }
 }

@@ -1,5 +1,5 @@
 //! Servers beside a sandbox: databases, queues. Each is a container of its own, and shares nothing with the
-//! sandbox but a network that has no way out; see [`crate::docker`].
+//! sandbox but a network that has no way out; see [`crate::docker`] and [`crate::kubernetes`].
 
 use std::collections::BTreeMap;
 
@@ -19,6 +19,8 @@ pub struct Service {
     pub env: BTreeMap<String, String>,
     /// A shell command in its container that succeeds as soon as it is ready.
     pub health: Option<String>,
+    /// TCP ports that its configuration says it listens on.
+    pub ports: Vec<u16>,
 }
 
 /// What became of a service when a sandbox started.
@@ -27,7 +29,7 @@ pub struct ServiceState {
     pub name: String,
     /// Name and digest of the image; only the name when the image could not be found.
     pub image: String,
-    /// TCP ports that the image says it listens on.
+    /// TCP ports that its image or its configuration says it listens on, or that it was seen to listen on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<u16>,
     /// Why it is not there; `None` for one that is ready.
@@ -53,13 +55,18 @@ impl ServiceState {
 /// TCP ports that somebody listens on. Source: `proc_pid_net(5)`, `/proc/net/tcp` and `tcp6`: the second
 /// column is the local address in hexadecimal digits, the fourth the state, of which `0A` is listening.
 pub(crate) fn listening(table: &str) -> Vec<u16> {
-    let port = |line: &str| {
+    listeners(table).map(|(port, _)| port).collect()
+}
+
+/// The same, with the tenth column: the inode of the socket.
+pub(crate) fn listeners(table: &str) -> impl Iterator<Item = (u16, &str)> {
+    table.lines().filter_map(|line| {
         let mut columns = line.split_whitespace().skip(1);
         let (local, state) = (columns.next()?, columns.nth(1)?);
         let (_, port) = local.rsplit_once(':')?;
-        (state == "0A").then(|| u16::from_str_radix(port, 16).ok()).flatten()
-    };
-    table.lines().filter_map(port).collect()
+        let port = u16::from_str_radix(port, 16).ok().filter(|_| state == "0A")?;
+        Some((port, columns.nth(5).unwrap_or_default()))
+    })
 }
 
 #[cfg(test)]
@@ -73,6 +80,9 @@ mod tests {
             1: 0100007F:1538 0100007F:D2F0 01 00000000:00000000 00:00000000 00000000\n   \
             0: 00000000000000000000000000000000:0050 00000000000000000000000000000000:0000 0A 0:0\n";
         assert_eq!(listening(table), [8000, 80]);
+        let row =
+            "0: 0100007F:1538 00000000:0000 0A 00000000:00000000 00:00000000 00000000 999 0 4711 1";
+        assert_eq!(listeners(row).collect::<Vec<_>>(), [(5432, "4711")]);
         assert_eq!(listening("x\n\n0: y 0A 0A\n"), Vec::<u16>::new());
     }
 }

@@ -294,11 +294,7 @@ impl Brief {
             allowed_hosts: allowed_hosts(run)?,
             writable,
             sandbox: sandbox_words(run),
-            image: if run.world.sandbox.name() == "docker" {
-                self.image.clone()
-            } else {
-                String::new()
-            },
+            image: if has_image(run) { self.image.clone() } else { String::new() },
             found: self.found.clone(),
             command_timeout: (self.mode != Mode::Plan).then_some(limits.command_timeout),
             time_budget: run.remaining(),
@@ -366,9 +362,14 @@ fn allowed_hosts(run: &Run<'_>) -> Result<Vec<String>> {
 
 fn sandbox_words(run: &Run<'_>) -> String {
     match run.world.sandbox.name() {
-        "docker" => "locked container".to_owned(),
+        _ if has_image(run) => "locked container".to_owned(),
         name => format!("{name}, confined to the workspace"),
     }
+}
+
+/// Commands run in a container, Docker's or one of a pod.
+fn has_image(run: &Run<'_>) -> bool {
+    matches!(run.world.sandbox.name(), "docker" | "kubernetes")
 }
 
 impl Subject<'_> {

@@ -136,8 +136,19 @@ async fn in_sandbox(
     let sandbox = start(run, image, tree, side.word()).await?;
     let running = async { Ok(verify::run(&sandbox.client, planned, share).await) };
     let ran = run.unless_interrupted(running).await;
+    // A check that was cut off says nothing about the code, and its end is nothing of the run's.
+    let is_cut_off = |check: &CheckRun| check.exit_code.is_none() && !check.timed_out;
+    let taken = match &ran {
+        Ok(ran) if ran.iter().any(is_cut_off) => {
+            sandbox.autopsy().await.filter(|_| sandbox.trouble().is_some())
+        }
+        Ok(_) | Err(_) => None,
+    };
     agent_phase::stop(run, sandbox).await;
-    ran
+    match taken {
+        Some(why) => Err(Failure::sandbox(format!("the sandbox of the checks is gone: {why}"))),
+        None => ran,
+    }
 }
 
 /// Runs once more what failed, where that may not be the code's fault.

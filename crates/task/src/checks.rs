@@ -51,7 +51,7 @@ impl Checks {
         }
         // Of jobs with services only where there can be services, and the operator has not done away with them.
         let is_without = config.sources.contains_key("services") && config.services.is_empty();
-        let has_services = config.sandbox == SandboxChoice::Docker && !is_without;
+        let has_services = config.sandbox != SandboxChoice::Local && !is_without;
         let mut plan = detect(rules, Vec::new(), has_services).await?;
         let waits_for_change = plan.checks.len() > MANY;
         if waits_for_change {

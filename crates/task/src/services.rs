@@ -80,6 +80,7 @@ fn service(name: &str, asked: &Asked) -> Service {
         named_by: NamedBy::Operator,
         env: asked.env.clone(),
         health: asked.health.clone(),
+        ports: asked.own_ports(),
     }
 }
 

@@ -8,20 +8,7 @@ use axum::http::Response;
 use serde_json::{Value, json};
 
 use super::{Fate, NAMESPACE, Shared, TOKEN, World, exec, kubelet};
-use crate::support::kubernetes::schema;
-
-fn status(code: u16, reason: &str, message: &str) -> Response<Body> {
-    let body = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": if code < 300 { "Success" } else { "Failure" },
-        "message": message, "reason": reason, "code": code,
-    });
-    answer(code, &body)
-}
-
-fn answer(code: u16, body: &Value) -> Response<Body> {
-    let response = Response::builder().status(code).header("content-type", "application/json");
-    response.body(Body::from(body.to_string())).unwrap()
-}
+use crate::support::cluster::{self, answer, schema, status};
 
 pub(super) async fn serve(State(shared): State<Shared>, request: Request) -> Response<Body> {
     if shared.lock().is_away {
@@ -35,9 +22,8 @@ pub(super) async fn serve(State(shared): State<Shared>, request: Request) -> Res
     {
         let mut world = shared.lock();
         world.requests.push(format!("{method} {}", request.uri()));
-        let token = request.headers().get("authorization");
-        if token.is_none_or(|value| *value != format!("Bearer {TOKEN}")) {
-            return status(401, "Unauthorized", "Unauthorized");
+        if let Some(refusal) = cluster::unknown(request.headers(), TOKEN) {
+            return refusal;
         }
         let met = world.meets.iter().position(|one| one.0 == method && path.contains(&one.1));
         if let Some((_, _, code, message)) = met.map(|at| world.meets.remove(at)) {
@@ -61,8 +47,11 @@ pub(super) async fn serve(State(shared): State<Shared>, request: Request) -> Res
         ["api", "v1", "namespaces", NAMESPACE, "pods", name, "exec"] => {
             exec_in(&shared, name, request)
         }
+        ["api", "v1", "namespaces", NAMESPACE, "pods", name, "log"] => {
+            log(&shared, name, &cluster::query(request.uri())).await
+        }
         ["api", "v1", "namespaces", NAMESPACE, "pods", ref name @ ..] if name.len() < 2 => {
-            let query = request.uri().query().unwrap_or_default().to_owned();
+            let query = cluster::query(request.uri());
             let body = read(request).await;
             pods(&shared, method.as_str(), name.first().copied(), &query, &body)
         }
@@ -77,18 +66,8 @@ async fn read(request: Request) -> Bytes {
     axum::body::to_bytes(request.into_body(), 16 << 20).await.unwrap()
 }
 
-/// The refusal of what the Role does not allow.
 fn allowed(world: &mut World, right: &str) -> Option<Response<Body>> {
-    if world.rights.contains(right) {
-        world.used.insert(right.to_owned());
-        return None;
-    }
-    let (verb, resource) = right.split_once(' ').unwrap();
-    let why = format!(
-        "{resource} is forbidden: User \"worker\" cannot {verb} resource \"{resource}\" in API group \"\" in the \
-         namespace \"{NAMESPACE}\""
-    );
-    Some(status(403, "Forbidden", &why))
+    cluster::forbidden(&world.rights, &mut world.used, ("worker", NAMESPACE), right)
 }
 
 fn review(world: &World, review: &Value) -> Response<Body> {
@@ -101,6 +80,30 @@ fn review(world: &World, review: &Value) -> Response<Body> {
     answer(201, &json!({"kind": "SelfSubjectAccessReview", "status": {"allowed": is_allowed}}))
 }
 
+async fn log(shared: &Shared, name: &str, query: &BTreeMap<String, String>) -> Response<Body> {
+    let container = {
+        let mut world = shared.lock();
+        if let Some(refusal) = allowed(&mut world, "get pods/log") {
+            return refusal;
+        }
+        let Some(pod) = world.pods.get(name) else {
+            return status(404, "NotFound", &format!("pods \"{name}\" not found"));
+        };
+        let all = pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
+        let of = all.iter().find(|one| one["name"] == query["container"].as_str());
+        if of.is_none_or(|one| one["state"]["waiting"].is_object()) {
+            let why = format!(
+                "container \"{}\" in pod \"{name}\" is waiting to start: PodInitializing",
+                query["container"]
+            );
+            return status(400, "BadRequest", &why);
+        }
+        kubelet::container(&world, name, &query["container"])
+    };
+    let log = kubelet::log(&container, &query["tailLines"]).await;
+    Response::builder().header("content-type", "text/plain").body(Body::from(log)).unwrap()
+}
+
 fn exec_in(shared: &Shared, name: &str, request: Request) -> Response<Body> {
     let mut world = shared.lock();
     if let Some(refusal) = allowed(&mut world, "get pods/exec") {
@@ -109,10 +112,7 @@ fn exec_in(shared: &Shared, name: &str, request: Request) -> Response<Body> {
     let Some(pod) = world.pods.get(name) else {
         return status(404, "NotFound", &format!("pods \"{name}\" not found"));
     };
-    let query = request.uri().query().unwrap_or_default();
-    let container =
-        url::form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "container");
-    let container = container.unwrap().1.into_owned();
+    let container = cluster::query(request.uri())["container"].clone();
     let lists = ["initContainerStatuses", "containerStatuses"];
     let runs = lists.into_iter().any(|list| {
         let mut all = pod["status"][list].as_array().into_iter().flatten();
@@ -129,12 +129,10 @@ fn pods(
     shared: &Shared,
     method: &str,
     name: Option<&str>,
-    query: &str,
+    query: &BTreeMap<String, String>,
     body: &Bytes,
 ) -> Response<Body> {
     let mut world = shared.lock();
-    let query: BTreeMap<String, String> =
-        url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
     let verb = match (method, name) {
         ("POST", None) => "create",
         ("GET", None) => "list",
@@ -151,8 +149,8 @@ fn pods(
         return status(404, "NotFound", &format!("pods \"{name}\" not found"));
     }
     match verb {
-        "create" => create(shared, &mut world, &query, body),
-        "list" => list(&world, &query),
+        "create" => create(shared, &mut world, query, body),
+        "list" => list(&world, query),
         "get" => answer(200, &world.pods[name]),
         "patch" => patch(&mut world, name, body),
         _ => delete(shared, &mut world, name, body),
@@ -165,24 +163,15 @@ fn create(
     query: &BTreeMap<String, String>,
     body: &Bytes,
 ) -> Response<Body> {
-    let mut pod: Value = serde_json::from_slice(body).unwrap();
-    if query.get("fieldValidation").map(String::as_str) != Some("Strict") {
-        world.violations.push("misspelt fields would be dropped in silence".to_owned());
-    }
-    let wrong = schema::check(&pod);
-    if !wrong.is_empty() {
-        return status(422, "Invalid", &format!("Pod is invalid: {}", wrong.join(", ")));
-    }
-    let mut soft = schema::softness(&pod["spec"]);
-    let first =
-        json!({"automountServiceAccountToken": false, "containers": pod["spec"]["initContainers"]});
-    soft.extend(schema::softness(&first));
+    let mut pod = match cluster::sent(query, body, &mut world.violations) {
+        Ok(pod) => pod,
+        Err(refusal) => return refusal,
+    };
+    let level = if world.is_baseline { "baseline" } else { "restricted" };
+    let soft = schema::softness_at(level, &pod["spec"]);
     if !soft.is_empty() {
-        return status(
-            403,
-            "Forbidden",
-            &format!("violates PodSecurity \"restricted:latest\": {}", soft.join(", ")),
-        );
+        let why = format!("violates PodSecurity \"{level}:latest\": {}", soft.join(", "));
+        return status(403, "Forbidden", &why);
     }
     let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
     if world.pods.contains_key(&name) {

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
+use super::lease::HeldJob;
 use super::outage::Outages;
 use crate::store::{self, Migrated, Store};
 use patchwright_base::clock::Clock;
@@ -28,6 +29,7 @@ use patchwright_sandbox::Sandbox;
 use patchwright_task::signals;
 use patchwright_task::signing;
 use patchwright_task::world;
+use patchwright_types::campaign::Millis;
 
 /// The surroundings of batch and server work.
 #[derive(Clone)]
@@ -63,6 +65,14 @@ pub struct Fleet {
 }
 
 impl Fleet {
+    /// For how many milliseconds a job is put back whose sandbox failed, when that is nothing of its own; `None` when the
+    /// attempt counts.
+    pub(crate) async fn sandbox_failed(&self, held: &HeldJob) -> Option<Millis> {
+        let Fleet { config, env, state, .. } = self;
+        let asking = Box::pin(world::sandbox_is_away(config, env, state));
+        self.outages.sandbox_failed(held, asking).await
+    }
+
     /// Opens the store (`DATABASE_URL`, else `fleet.db` in the state folder) and GitHub. Neither GitHub
     /// nor a model is asked anything yet.
     ///

@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::fleet::Fleet;
+use super::outage::LastSandbox;
 use super::pace;
 use crate::store::{Store, StoreError};
 use patchwright_base::error::Result;
@@ -20,6 +21,8 @@ use patchwright_types::campaign::{Job, Lease, Millis};
 pub struct HeldJob {
     pub job: Job,
     pub lease: Lease,
+    /// What failed its sandbox last.
+    pub sandbox: LastSandbox,
     store: Store,
     /// Cancelled when the lease is lost or the job is to be given up.
     lost: CancellationToken,
@@ -50,7 +53,8 @@ impl HeldJob {
             renewed: Arc::clone(&renewed),
         };
         let renewal = tokio::spawn(renewal.go_on());
-        HeldJob { job, lease, store, lost, renewed, writes: AtomicI64::new(0), renewal }
+        let (sandbox, writes) = (LastSandbox::default(), AtomicI64::new(0));
+        HeldJob { job, lease, sandbox, store, lost, renewed, writes, renewal }
     }
 
     /// Cancelled once the lease is lost.

@@ -1,8 +1,10 @@
-//! Services that fail for every task at once: GitHub's API, its git server, a model, and Docker on this
-//! machine. While one does, nothing that needs it is begun, no attempt is counted, and whoever waits is told.
+//! Services that fail for every task at once: GitHub's API, its git server, a model, and what gives sandboxes
+//! ([`sandboxes`]). While one does, nothing that needs it is begun, no attempt is counted, and whoever waits is told.
 //!
 //! The rules are the store's ([`Store::cut_off`]), because all workers share them. Here is what a process
 //! knows of them, and how it hears that a service works again: from every answer that its runs get.
+
+mod sandboxes;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,6 +13,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+
+pub use self::sandboxes::{LastSandbox, observe_sandboxes};
 
 use super::lease::HeldJob;
 use crate::store::{CutOff, OutageTimes, Store, StoreResult};
@@ -52,8 +56,7 @@ struct Known {
     /// Outages that people were told of.
     told: BTreeSet<(Service, String)>,
     looked: Option<Instant>,
-    /// When Docker, or the API server, is asked again.
-    sandbox: Option<Instant>,
+    place: sandboxes::Place,
     /// Until when GitHub takes nothing of our token, as it said itself.
     limited: Option<Instant>,
 }
@@ -235,35 +238,6 @@ impl Outages {
             })
         };
         SharedLimits::new(ask, tell)
-    }
-
-    /// Docker on this machine, or the cluster of its sandboxes, does not answer: no other run can begin here.
-    pub fn sandbox_is_away(&self, why: &str) {
-        let mut known = self.known.lock();
-        if known.sandbox.replace(Instant::now() + AGAIN.mul_f64(self.scale)).is_none() {
-            let why = self.redactor.redact(why);
-            self.ui.failure(&format!("{why}; no run is begun here until it does"));
-        }
-    }
-
-    /// Whether runs can begin on this machine, as far as `who` is concerned, Docker or the API server. Asks once in a
-    /// while when it did not answer before; what is wrong then comes of `asking`.
-    pub async fn has_sandbox(
-        &self,
-        who: &str,
-        asking: impl Future<Output = Option<String>>,
-    ) -> bool {
-        let Some(due) = self.known.lock().sandbox else { return true };
-        if Instant::now() < due {
-            return false;
-        }
-        let answers = asking.await.is_none();
-        let again = Instant::now() + AGAIN.mul_f64(self.scale);
-        self.known.lock().sandbox = (!answers).then_some(again);
-        if answers {
-            self.ui.say(&format!("{who} answers again"));
-        }
-        answers
     }
 
     fn times(&self) -> OutageTimes {

@@ -17,7 +17,7 @@ use super::campaign::{Campaign, CampaignMode};
 use super::drive;
 use super::fleet::Fleet;
 use super::lease::HeldJob;
-use super::outage::{LastRequest, observe};
+use super::outage::{LastRequest, observe, observe_sandboxes};
 use super::selection;
 use crate::store::StoreError;
 use patchwright_base::error::{Failure, FailureKind, Result};
@@ -123,7 +123,14 @@ impl TargetAttempt<'_> {
         config: &Config,
     ) -> std::result::Result<(World, LastRequest), TargetError> {
         let forge: Arc<dyn Forge> = self.held.forge(self.fleet);
-        let shared = shared(self.fleet, config).await?;
+        let shared = shared(self.fleet, config).await.map_err(|failure| match failure.kind {
+            FailureKind::Usage => TargetError {
+                class: ErrorClass::Configuration,
+                failure,
+                decision: RetryDecision::PauseCampaign,
+            },
+            _ => failure.into(),
+        })?;
         let mut world =
             World::beside(&shared, forge, config, &self.fleet.env).map_err(|failure| {
                 TargetError {
@@ -133,6 +140,7 @@ impl TargetAttempt<'_> {
                 }
             })?;
         let campaign = self.target.campaign.as_str();
+        observe_sandboxes(&mut world, &self.fleet.outages, &self.held.sandbox);
         let last = observe(&mut world, &self.fleet.outages, Some(campaign));
         Ok((world, last))
     }

@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use super::{metrics, outsiders, recent};
 use crate::batch::fleet::Fleet;
 use crate::batch::lease::HeldJob;
-use crate::batch::outage::observe;
+use crate::batch::outage::{observe, observe_sandboxes};
 use crate::batch::target::{LeasedRun, shared};
 use crate::store::EndedRun;
 use patchwright_base::error::{Failure, FailureKind, Outage, Result};
@@ -190,6 +190,7 @@ async fn handle(
     }
     let started = fleet.store.now().await?;
     let mut world = World::beside(&shared(fleet, &config).await?, forge, &config, &fleet.env)?;
+    observe_sandboxes(&mut world, &fleet.outages, &held.sandbox);
     let model = observe(&mut world, &fleet.outages, None);
     let watched = LeasedRun::new(fleet, held);
     let environment = watched.environment.clone();
@@ -271,7 +272,7 @@ async fn ended(
     let end = match conclusion {
         // These may pass, and the next attempt resumes the run.
         Conclusion::Provider => again(fleet, held, &text, outage.map(|(outage, _)| outage)).await?,
-        Conclusion::Sandbox => again(fleet, held, &text, None).await?,
+        Conclusion::Sandbox => sandbox_failed(fleet, held, &text).await?,
         Conclusion::Done
         | Conclusion::NothingToDo
         | Conclusion::NeedsInput
@@ -293,13 +294,21 @@ async fn failed(fleet: &Fleet, held: &HeldJob, failure: &Failure) -> Result<Deli
         | FailureKind::Budget => JobEnd::Done,
         FailureKind::Usage => JobEnd::Failed { why: text.clone() },
         FailureKind::Signal(_) => JobEnd::Released,
+        FailureKind::Sandbox => sandbox_failed(fleet, held, &text).await?,
         FailureKind::Provider
         | FailureKind::Forge
-        | FailureKind::Sandbox
         | FailureKind::Machine
         | FailureKind::Internal => again(fleet, held, &text, failure.outage).await?,
     };
     Ok(DeliveryOutcome { end, text, conclusion, run: None, cost_usd: 0.0 })
+}
+
+/// The same when there was no sandbox, or no longer one.
+async fn sandbox_failed(fleet: &Fleet, held: &HeldJob, why: &str) -> Result<JobEnd> {
+    match fleet.sandbox_failed(held).await {
+        Some(after) => Ok(JobEnd::Later { after, why: short(why) }),
+        None => again(fleet, held, why, None).await,
+    }
 }
 
 /// The job goes back into the queue; in an outage without an attempt counted.

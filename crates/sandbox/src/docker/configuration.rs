@@ -29,7 +29,7 @@ pub(super) const SHM_BYTES: i64 = 64 << 20;
 /// Volumes that an image may declare.
 const MAX_IMAGE_VOLUMES: usize = 16;
 /// What a package manager needs as root, and nothing else.
-pub(super) const SETUP_CAPABILITIES: &[&str] =
+pub(crate) const SETUP_CAPABILITIES: &[&str] =
     &["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETGID", "SETUID"];
 
 /// What the container is for.

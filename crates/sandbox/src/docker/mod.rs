@@ -34,6 +34,7 @@ use bollard::models::SystemInfo;
 use bollard::{API_DEFAULT_VERSION, Docker};
 
 use self::api::bounded;
+pub(crate) use self::configuration::SETUP_CAPABILITIES;
 use self::configuration::{Shape, Task};
 pub use self::heartbeat::Pulse;
 use self::owner::Owner;

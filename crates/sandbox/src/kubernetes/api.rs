@@ -179,6 +179,21 @@ impl Cluster {
         }
     }
 
+    /// What a `GET` answers that is no object, up to so many bytes of its end.
+    ///
+    /// # Errors
+    /// The server's; it is asked once.
+    pub async fn text(&self, path: &str, most: usize) -> Result<String, ApiError> {
+        let response = self.send(Method::GET, path, None).await?;
+        if !response.status().is_success() {
+            return Err(self.refused(response).await);
+        }
+        let bytes = read(response.into_body()).await?;
+        let mut text = String::from_utf8_lossy(&bytes).into_owned();
+        let start = text.ceil_char_boundary(text.len().saturating_sub(most));
+        Ok(text.split_off(start))
+    }
+
     async fn ask_once(
         &self,
         method: Method,

@@ -1,4 +1,4 @@
-//! From nothing to a serving guest: create, compare, look at the network, bring the guest in, attach. Whatever fails on
+//! From nothing to a serving guest: create, compare, bring the guest in, look at the network, attach. Whatever fails on
 //! the way, the pod is removed.
 
 use std::collections::BTreeMap;
@@ -9,17 +9,18 @@ use serde_json::Value;
 use tokio::time::Instant as Moment;
 
 use super::api::ApiError;
-use super::exec::{self, exec};
-use super::manifest::{self, BRINGER, GUEST_FOLDER, HOME, Shape, WORKSPACE};
+use super::exec::{self, RunError, exec};
+use super::manifest::{self, BRINGER, GO, GUEST_FOLDER, HOME, Shape, WORKSPACE};
 use super::pod::{Pod, PodState, TroubleKind};
 use super::reference::Reference;
-use super::refusal::refused;
+use super::refusal::{self, refused};
 use super::takedown::{self, SandboxPod};
 use super::template::{CONTAINER, NETWORK, OPEN};
 use super::{KubernetesSandbox, hardening, network, setup};
 use crate::client::Client;
 use crate::environment::{self, Place};
-use crate::{ContainerLimits, PreparedImage, SandboxError, Stop, guest_binary};
+use crate::services::Service;
+use crate::{ContainerLimits, EngineTrouble, PreparedImage, SandboxError, Stop, guest_binary};
 use patchwright_guest::enforced::Enforced;
 use patchwright_guest::programs;
 
@@ -33,10 +34,12 @@ const SHORT: Duration = Duration::from_secs(30);
 /// Longest list of variables that an image may have, in bytes.
 const ENVIRONMENT: u64 = 256 << 10;
 /// Writes the guest and the links to it; `$0` is the folder, `$1` the size, the rest are names. `head` needs no end of
-/// the stream, which the older protocol cannot tell. The name comes last, and lets the container go on.
+/// the stream, which the older protocol cannot tell.
 const BRING_SCRIPT: &str = "set -e; umask 022; cd \"$0\"; size=$1; shift; head -c \"$size\" >part; \
     test \"$(wc -c <part)\" -eq \"$size\"; chmod 0755 part; mkdir bin; \
     for name; do ln -s ../patchwright-guest \"bin/$name\"; done; mv part patchwright-guest";
+/// Lets the first container end; `$0` is what it waits for.
+const GO_SCRIPT: &str = ": >\"$0\"";
 /// Starts the guest; `$0` is the workspace, `$1` the home folder, the rest the command. Limits that the shell can set.
 const SERVE_SCRIPT: &str = "ulimit -c 0; ulimit -n 4096; home=$1; shift; \
     mkdir -p \"$0\" \"$home\" && chmod 0755 \"$0\" && chmod 0700 \"$home\" && cd \"$0\" && exec env -i \"$@\"";
@@ -49,6 +52,8 @@ pub(super) struct Order {
     pub(super) env: BTreeMap<String, String>,
     pub(super) prepared: PreparedImage,
     pub(super) limits: ContainerLimits,
+    /// Servers beside it.
+    pub(super) services: Vec<Service>,
     /// Setup leaves, or has left, files in the home folder.
     pub(super) has_home: bool,
     pub(super) has_relay: bool,
@@ -74,6 +79,7 @@ impl KubernetesSandbox {
             image: &order.image.image,
             is_public: order.image.is_public,
             has_home: order.has_home,
+            services: &order.services,
             run: &order.run,
             purpose: order.purpose,
             limits: &order.limits,
@@ -113,6 +119,7 @@ impl KubernetesSandbox {
                     "`docs/kubernetes/sandboxes.yaml` has a NetworkPolicy that takes it away"
                         .to_owned(),
                 ),
+                trouble: Some(EngineTrouble::Refuses),
             }),
         }
     }
@@ -145,12 +152,13 @@ impl KubernetesSandbox {
         as_asked(asked, made)?;
         self.until(pod, |pod| pod.runs(BRINGER)).await?;
         self.bring_guest(pod).await?;
-        let running = self.until(pod, |pod| pod.runs(CONTAINER)).await?;
+        let environment = self.environment(pod).await?;
+        let reached = self.reached(pod, &environment).await?;
         let made = takedown::raw(&self.cluster, &pod.name).await;
         let made = made.map_err(|err| refused("look at a sandbox pod", &err))?.unwrap_or_default();
         as_asked(asked, &made)?;
-        let environment = self.environment(pod).await?;
-        let reached = self.reached(pod, &environment).await?;
+        self.let_go(pod).await?;
+        let running = self.until(pod, |pod| pod.runs(CONTAINER)).await?;
         let client = self.attach(order, pod, &environment).await?;
         Ok((client, reached, setup::exact(&order.image, running.image_id(CONTAINER))))
     }
@@ -164,19 +172,28 @@ impl KubernetesSandbox {
         let deadline = Moment::now() + self.waits.start;
         let mut troubled: Option<Instant> = None;
         loop {
-            let why = match takedown::read(&self.cluster, &pod.name).await {
+            let (why, trouble) = match takedown::read(&self.cluster, &pod.name).await {
                 Ok(Some(found)) if is_so(&found) => return Ok(found),
-                Ok(Some(found)) => self.patient(&found, &mut troubled)?,
-                Ok(None) => return Err(ended("somebody removed the pod before it began")),
+                // What keeps a service from beginning is that service's.
+                Ok(Some(found)) => {
+                    (self.patient(&found.only(&[BRINGER, CONTAINER]), &mut troubled)?, None)
+                }
+                Ok(None) => {
+                    let why = "somebody removed the pod before it began";
+                    return Err(ended(why, Some(EngineTrouble::TookAway)));
+                }
                 Err(err @ ApiError::Answer { status: 400..429, .. }) => {
                     return Err(refused("look at a sandbox pod", &err));
                 }
                 // It may be away for a while.
-                Err(err) => err.to_string(),
+                Err(err) => (err.to_string(), refusal::trouble(&err)),
             };
             if Moment::now() >= deadline {
                 let after = self.waits.start.as_secs();
-                return Err(ended(&format!("the pod had not begun after {after} s: {why}")));
+                return Err(ended(
+                    &format!("the pod had not begun after {after} s: {why}"),
+                    trouble,
+                ));
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -205,19 +222,25 @@ impl KubernetesSandbox {
                         "the image needs a shell (`sh`), and the cluster the runtime that the template names"
                     }
                 };
-                Err(SandboxError::Kubernetes { message: trouble.why, hint: Some(hint.to_owned()) })
+                let of_all = trouble.kind == TroubleKind::Unschedulable;
+                Err(SandboxError::Kubernetes {
+                    message: trouble.why,
+                    hint: Some(hint.to_owned()),
+                    trouble: of_all.then_some(EngineTrouble::Refuses),
+                })
             }
             PodState::Waiting(None) | PodState::Running => {
                 *since = None;
                 Ok("it waits".to_owned())
             }
-            PodState::Succeeded => Err(ended("the pod ended before it began")),
-            PodState::Failed(end) => Err(ended(&end.why)),
+            PodState::Succeeded => Err(ended("the pod ended before it began", None)),
+            PodState::Failed(end) => {
+                Err(ended(&end.why, end.disrupted.then_some(EngineTrouble::TookAway)))
+            }
         }
     }
 
-    /// Sends the guest into the first container, which then ends. That may be faster than the answer that all went well,
-    /// so what counts is that the next one begins.
+    /// Sends the guest into the first container.
     async fn bring_guest(&self, pod: &SandboxPod) -> Result<(), SandboxError> {
         let guest = guest_binary();
         let size = guest.len().to_string();
@@ -225,20 +248,29 @@ impl KubernetesSandbox {
         argv.extend(programs::NAMES);
         let place = (pod.name.as_str(), BRINGER);
         let brought = exec::run(&self.cluster, place, &argv, &guest, (BRING, 0)).await;
-        let Err(why) = brought else { return Ok(()) };
+        brought.map(drop).map_err(|err| failed("the guest cannot be brought into the pod", &err))
+    }
+
+    /// Ends the first container. That may be faster than the answer that all went well, so what counts is that the next
+    /// one begins.
+    async fn let_go(&self, pod: &SandboxPod) -> Result<(), SandboxError> {
+        let place = (pod.name.as_str(), BRINGER);
+        let argv = ["sh", "-c", GO_SCRIPT, GO];
+        let gone = exec::run(&self.cluster, place, &argv, &[], (SHORT, 0)).await;
+        let Err(err) = gone else { return Ok(()) };
         let found = takedown::read(&self.cluster, &pod.name).await;
         if found.is_ok_and(|found| found.is_some_and(|found| !found.runs(BRINGER))) {
             return Ok(());
         }
-        Err(ended(&format!("the guest cannot be brought into the pod: {why}")))
+        Err(failed("its first container does not end", &err))
     }
 
-    /// The variables of the container.
+    /// The variables of the image, and what the cluster adds to them.
     async fn environment(&self, pod: &SandboxPod) -> Result<Vec<(String, String)>, SandboxError> {
         let argv = ["cat", "/proc/self/environ"];
-        let place = (pod.name.as_str(), CONTAINER);
+        let place = (pod.name.as_str(), BRINGER);
         let read = exec::run(&self.cluster, place, &argv, &[], (SHORT, ENVIRONMENT)).await;
-        let read = read.map_err(|why| ended(&format!("no program can be started in it: {why}")))?;
+        let read = read.map_err(|err| failed("no program can be started in it", &err))?;
         let variables = read.split(|byte| *byte == 0).filter_map(|variable| {
             let (name, value) = std::str::from_utf8(variable).ok()?.split_once('=')?;
             Some((name.to_owned(), value.to_owned()))
@@ -254,8 +286,7 @@ impl KubernetesSandbox {
     ) -> Result<Vec<String>, SandboxError> {
         let looked =
             network::reached(&self.cluster, &pod.name, environment, self.waits.policy).await;
-        let reached =
-            looked.map_err(|why| ended(&format!("its network cannot be looked at: {why}")))?;
+        let reached = looked.map_err(|err| failed("its network cannot be looked at", &err))?;
         if reached.is_empty() || self.template.is_open {
             return Ok(reached);
         }
@@ -269,6 +300,7 @@ impl KubernetesSandbox {
                 "use a plug-in that does; a template with the annotation `{NETWORK}: {OPEN}` lets commands of the model \
                  reach whatever pods of this cluster reach"
             )),
+            trouble: Some(EngineTrouble::Refuses),
         })
     }
 
@@ -295,13 +327,14 @@ impl KubernetesSandbox {
         argv.extend(order.has_home.then_some("--watch-home"));
         let started = exec(&self.cluster, &pod.name, CONTAINER, &argv).await;
         let (session, reader, stdin) =
-            started.map_err(|err| refused("start the guest in a sandbox pod", &err))?;
+            started.map_err(|err| failed("the guest cannot be started in it", &err.into()))?;
         pod.session = Some(session);
         match Client::connect(reader, stdin, HELLO).await {
             Ok(client) => Ok(client),
             Err(err) => {
                 let reason = pod.autopsy().await.unwrap_or_default();
-                Err(SandboxError::Gone(format!("the guest did not start: {err}; {reason}")))
+                let why = format!("the guest did not start: {err}; {reason}");
+                Err(lost(pod, why))
             }
         }
     }
@@ -312,9 +345,26 @@ fn as_asked(asked: &Value, made: &Value) -> Result<(), SandboxError> {
     if found.is_empty() { Ok(()) } else { Err(SandboxError::HardeningMismatch(found.join("; "))) }
 }
 
-fn ended(why: &str) -> SandboxError {
+fn ended(why: &str, trouble: Option<EngineTrouble>) -> SandboxError {
     SandboxError::Kubernetes {
         message: format!("the sandbox pod did not start: {why}"),
         hint: None,
+        trouble,
+    }
+}
+
+fn failed(what: &str, err: &RunError) -> SandboxError {
+    ended(&format!("{what}: {err}"), err.trouble())
+}
+
+/// The error of a sandbox that is gone, as its autopsy judges it.
+pub(super) fn lost(pod: &SandboxPod, why: String) -> SandboxError {
+    match pod.trouble() {
+        None => SandboxError::Gone(why),
+        trouble => SandboxError::Kubernetes {
+            message: format!("the sandbox is gone: {why}"),
+            hint: None,
+            trouble,
+        },
     }
 }

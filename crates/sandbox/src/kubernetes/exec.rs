@@ -28,6 +28,8 @@ use tokio_util::io::StreamReader;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::api::{ApiError, Cluster, encoded};
+use super::refusal;
+use crate::EngineTrouble;
 use patchwright_base::error::chain;
 use patchwright_base::text;
 
@@ -62,6 +64,33 @@ pub(super) enum Ended {
     Code(i32),
     /// It could not be started, or nobody knows how it ended: the server's words.
     Otherwise(String),
+}
+
+/// Why a program did not do what it was to do.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RunError {
+    #[error(transparent)]
+    NotStarted(#[from] ApiError),
+    /// The connection broke in the middle.
+    #[error("{0}")]
+    Broken(String),
+    /// It failed by itself, or its container is not there.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl RunError {
+    /// What of it is nothing of the run's.
+    pub(super) fn trouble(&self) -> Option<EngineTrouble> {
+        match self {
+            // The server's word for a container that does not run.
+            RunError::NotStarted(ApiError::Answer { status: 500, .. }) | RunError::Failed(_) => {
+                None
+            }
+            RunError::NotStarted(err) => refusal::trouble(err),
+            RunError::Broken(_) => Some(EngineTrouble::TookAway),
+        }
+    }
 }
 
 /// What is known of a program besides its output. Dropping it ends the connection.
@@ -138,16 +167,15 @@ pub(super) async fn exec(
 /// everything is over.
 ///
 /// # Errors
-/// In words: it did not start, failed, took too long, or the connection broke.
+/// It did not start, failed, took too long, or the connection broke.
 pub(super) async fn run(
     cluster: &Cluster,
     place: (&str, &str),
     argv: &[&str],
     input: &[u8],
     limits: (Duration, u64),
-) -> Result<Vec<u8>, String> {
-    let (session, reader, mut stdin) =
-        exec(cluster, place.0, place.1, argv).await.map_err(|err| err.to_string())?;
+) -> Result<Vec<u8>, RunError> {
+    let (session, reader, mut stdin) = exec(cluster, place.0, place.1, argv).await?;
     let mut output = Vec::new();
     let feeding = async {
         // A program that ends before it has read everything says so by its exit code.
@@ -163,14 +191,18 @@ pub(super) async fn run(
     let read = within(limits.0, both).await;
     drop(stdin);
     let words = session.last_words();
-    match (read, session.ended()) {
-        (Err(_), _) => Err(format!("it had not ended after {} s{words}", limits.0.as_secs())),
-        (Ok(_), Some(Ended::Code(0))) => Ok(output),
-        (Ok(_), Some(Ended::Code(code))) => Err(format!("it ended with exit code {code}{words}")),
-        (Ok(_), Some(Ended::Otherwise(why))) => Err(why),
-        (Ok(Ok(_)), None) => Err(format!("it ended, and nobody knows how{words}")),
-        (Ok(Err(err)), None) => Err(err.to_string()),
-    }
+    Err(match (read, session.ended()) {
+        (Err(_), _) => {
+            RunError::Failed(format!("it had not ended after {} s{words}", limits.0.as_secs()))
+        }
+        (Ok(_), Some(Ended::Code(0))) => return Ok(output),
+        (Ok(_), Some(Ended::Code(code))) => {
+            RunError::Failed(format!("it ended with exit code {code}{words}"))
+        }
+        (Ok(_), Some(Ended::Otherwise(why))) => RunError::Failed(why),
+        (Ok(Ok(_)), None) => RunError::Broken(format!("it ended, and nobody knows how{words}")),
+        (Ok(Err(err)), None) => RunError::Broken(err.to_string()),
+    })
 }
 
 /// Carries standard input to the server.

@@ -50,7 +50,8 @@ pub(super) fn differences(asked: &Value, made: &Value) -> Vec<String> {
     object("", &asked["spec"], &made["spec"], &mut found);
     // A service account gives its pull secrets to pods that have none. An image that everybody may have needs none, and
     // with them a repository would get what is somebody else's.
-    let is_public = asked["spec"]["containers"][0]["imagePullPolicy"] == ALWAYS;
+    let containers = asked["spec"]["containers"].as_array().into_iter().flatten();
+    let is_public = containers.into_iter().any(|one| one["imagePullPolicy"] == ALWAYS);
     if is_public && !is_nothing(&made["spec"]["imagePullSecrets"]) {
         found.push("`imagePullSecrets` are given to an image that has to be public".to_owned());
     }
@@ -174,6 +175,7 @@ mod tests {
     use crate::kubernetes::hardening::*;
     use crate::kubernetes::manifest::{Shape, pod};
     use crate::kubernetes::template::Template;
+    use crate::services::Service;
 
     fn asked() -> Value {
         pod(&Shape {
@@ -182,6 +184,12 @@ mod tests {
             image: "python:3.13",
             is_public: false,
             has_home: false,
+            services: &[Service {
+                name: "db".to_owned(),
+                image: "postgres:16".to_owned(),
+                env: [("POSTGRES_PASSWORD".to_owned(), "x".to_owned())].into(),
+                ..Service::default()
+            }],
             run: "r1",
             purpose: "agent",
             limits: &ContainerLimits::default(),
@@ -227,14 +235,42 @@ mod tests {
         );
     }
 
+    fn set(pointer: &str, value: Value) -> String {
+        after(|pod| {
+            let (parent, name) = pointer.rsplit_once('/').unwrap();
+            pod.pointer_mut(parent).unwrap()[name] = value;
+        })
+    }
+
+    #[test]
+    fn sees_what_became_looser_of_a_service() {
+        for (found, expected) in [
+            (
+                set("/spec/containers/1/command", json!(["sh"])),
+                "`containers[\"service-db\"].command`",
+            ),
+            (
+                set("/spec/containers/1/securityContext/runAsUser", json!(0)),
+                "`containers[\"service-db\"].securityContext.runAsUser` is 0",
+            ),
+            (
+                set("/spec/containers/1/env", json!([{"name": "A", "value": "b"}])),
+                "`containers[\"service-db\"].env`",
+            ),
+            (
+                set(
+                    "/spec/containers/1/volumeMounts",
+                    json!([{"name": "work", "mountPath": "/x"}]),
+                ),
+                "`containers[\"service-db\"].volumeMounts` has \"/x\" besides",
+            ),
+        ] {
+            assert!(found.contains(expected), "{expected}: {found}");
+        }
+    }
+
     #[test]
     fn sees_what_became_looser() {
-        let set = |pointer: &'static str, value: Value| {
-            after(|pod| {
-                let (parent, name) = pointer.rsplit_once('/').unwrap();
-                pod.pointer_mut(parent).unwrap()[name] = value;
-            })
-        };
         for (found, expected) in [
             (set("/spec/hostNetwork", json!(true)), "`hostNetwork` is true instead of absent"),
             (

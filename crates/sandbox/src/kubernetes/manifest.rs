@@ -3,9 +3,11 @@
 
 use serde_json::{Map, Value, json};
 
+use super::services;
 use super::template::{CONTAINER, Template};
 use crate::ContainerLimits;
 use crate::docker::USER;
+use crate::services::Service;
 use patchwright_guest::enforced::{self, Bound, Enforced, Home};
 
 /// Brings the guest in, before the work begins. Another user's, so that commands cannot replace it.
@@ -21,9 +23,10 @@ pub(super) const WORKSPACE: &str = "/pw/workspace";
 /// The volume of the home folder, and the folder, which is in it for the same reason.
 const HOME_VOLUME: &str = "/pw-home";
 pub(super) const HOME: &str = "/pw-home/agent";
-/// What the first container does: it waits until the guest is there, for [`super::bring_up`] to bring it.
-const WAIT: &str =
-    "until [ -e /pw-guest/patchwright-guest ]; do sleep 0.2 2>/dev/null || sleep 1; done";
+/// What the first container does: it waits until [`super::bring_up`] has brought the guest and seen that the pod reaches
+/// nothing. Then it finds [`GO`].
+const WAIT: &str = "until [ -e /pw-guest/go ]; do sleep 0.2 2>/dev/null || sleep 1; done";
+pub(super) const GO: &str = "/pw-guest/go";
 
 /// The component that network policies select our pods by.
 pub(super) const COMPONENT: (&str, &str) = ("app.kubernetes.io/component", "sandbox");
@@ -44,6 +47,8 @@ const GUEST_BYTES: u64 = 256 << 20;
 /// Memory that is reserved, and processors in thousandths, when the template does not say.
 const RESERVED_MEMORY: u64 = 1 << 30;
 const RESERVED_CPU: u64 = 500;
+/// Bytes of the node's disk that are reserved. Without a word the limit would be.
+const RESERVED_DISK: u64 = 1 << 30;
 
 /// The pod that this process runs in; the sandboxes of one that is gone are removed by the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +67,8 @@ pub(super) struct Shape<'a> {
     pub(super) is_public: bool,
     /// Setup left files in the home folder, maybe more than memory has room for.
     pub(super) has_home: bool,
+    /// Servers beside it, as [`services::chosen`] lets them be.
+    pub(super) services: &'a [Service],
     pub(super) run: &'a str,
     pub(super) purpose: &'a str,
     pub(super) limits: &'a ContainerLimits,
@@ -75,9 +82,14 @@ pub(super) struct Shape<'a> {
 /// What to ask the API server for.
 pub(super) fn pod(shape: &Shape<'_>) -> Value {
     let mut spec = shape.template.fields.clone();
-    if shape.is_public {
+    if shape.is_public || shape.services.iter().any(services::is_public) {
         spec.remove("imagePullSecrets");
     }
+    if !shape.services.is_empty() {
+        spec.insert("hostAliases".to_owned(), services::aliases(shape.services));
+    }
+    let mut containers = vec![work(shape)];
+    containers.extend(shape.services.iter().map(|service| services::container(shape, service)));
     let fixed = json!({
         "restartPolicy": "Never",
         "automountServiceAccountToken": false,
@@ -88,18 +100,27 @@ pub(super) fn pod(shape: &Shape<'_>) -> Value {
         "dnsConfig": {"nameservers": ["127.0.0.1"]},
         "terminationGracePeriodSeconds": 1,
         "activeDeadlineSeconds": DEADLINE,
-        "securityContext": {
-            "runAsNonRoot": true,
-            "runAsUser": USER,
-            "runAsGroup": USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": of_all(shape),
         "initContainers": [bringer(shape)],
-        "containers": [work(shape)],
+        "containers": containers,
         "volumes": volumes(shape),
     });
     spec.extend(fixed.as_object().cloned().unwrap_or_default());
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata(shape), "spec": spec})
+}
+
+/// What holds for containers that say nothing else. A user that is said here could not be the image's.
+fn of_all(shape: &Shape<'_>) -> Value {
+    let profile = json!({"type": "RuntimeDefault"});
+    if shape.template.users_of_image && !shape.services.is_empty() {
+        return json!({"seccompProfile": profile});
+    }
+    json!({
+        "runAsNonRoot": true,
+        "runAsUser": USER,
+        "runAsGroup": USER,
+        "seccompProfile": profile,
+    })
 }
 
 fn metadata(shape: &Shape<'_>) -> Value {
@@ -199,6 +220,8 @@ fn requests(shape: &Shape<'_>) -> Map<String, Value> {
     let mut requests = Map::new();
     requests.insert("cpu".to_owned(), json!(format!("{cpu}m")));
     requests.insert("memory".to_owned(), json!(memory.to_string()));
+    let disk = disk(shape).min(RESERVED_DISK);
+    requests.insert("ephemeral-storage".to_owned(), json!(disk.to_string()));
     requests.extend(shape.template.requests.clone());
     requests
 }
@@ -221,7 +244,7 @@ fn volumes(shape: &Shape<'_>) -> Value {
 }
 
 /// The guest ends commands at the limit, which only costs the command; the cluster ends the whole pod at this.
-fn above(bytes: u64) -> u64 {
+pub(super) fn above(bytes: u64) -> u64 {
     bytes + bytes / 4
 }
 
@@ -232,7 +255,7 @@ fn disk(shape: &Shape<'_>) -> u64 {
 }
 
 /// Processors in the unit of Kubernetes.
-fn milli_cpus(limits: &ContainerLimits) -> u64 {
+pub(super) fn milli_cpus(limits: &ContainerLimits) -> u64 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few processors")]
     let milli = (limits.cpus * 1e3) as u64;
     milli.max(1)

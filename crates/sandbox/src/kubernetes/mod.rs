@@ -2,6 +2,7 @@
 //!
 //! [`KubernetesSandbox`] is what `World` holds. The pod's shape is [`manifest`], of which the operator's [`template`] says
 //! a part; what the server made of it is checked by [`hardening`], and that it reaches nothing by [`network`].
+//! [`services`] are containers of the same pod, and [`readiness`] waits for them.
 //! [`bring_up`] brings the guest in and [`exec`] speaks to it, [`takedown`] shows that a pod is in use and removes it,
 //! [`sweep`] removes what nobody uses, and [`setup`] keeps what setup commands leave.
 //!
@@ -17,8 +18,10 @@ mod manifest;
 mod network;
 pub mod pod;
 mod probe;
+mod readiness;
 mod reference;
 mod refusal;
+mod services;
 mod setup;
 mod sweep;
 mod takedown;
@@ -31,7 +34,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use self::api::Cluster;
-use self::bring_up::Order;
+use self::bring_up::{Order, Up, lost};
 pub use self::manifest::OwnPod;
 pub use self::probe::Right;
 use self::reference::Reference;
@@ -39,12 +42,8 @@ use self::template::Template;
 use crate::docker::Pulse as DockerPulse;
 use crate::docker::owner::Owner;
 use crate::image::{self, NamedBy};
-use crate::services::ServiceState;
-use crate::{ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec};
+use crate::{ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, Stop};
 use patchwright_base::error::Result as BaseResult;
-
-/// Why a service is not started.
-const NO_SERVICES: &str = "a sandbox in a pod has no services yet; Docker's has";
 
 /// What the operator says about pods.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +76,8 @@ struct Waits {
     start: Duration,
     /// While its image does not come, or a container cannot be made.
     image: Duration,
+    /// While the container of a service cannot be made.
+    configuration: Duration,
     /// While no node takes it; one may be on its way.
     node: Duration,
     /// Until a network policy is in force.
@@ -120,6 +121,7 @@ impl KubernetesSandbox {
             waits: Waits {
                 start: Duration::from_mins(20),
                 image: scaled(Duration::from_mins(2)),
+                configuration: scaled(Duration::from_secs(10)),
                 node: scaled(Duration::from_mins(10)),
                 policy: scaled(Duration::from_secs(20)),
             },
@@ -140,6 +142,22 @@ impl KubernetesSandbox {
     /// Sandboxes are started although they reach the network, because the template says so.
     pub fn is_open(&self) -> bool {
         self.template.is_open
+    }
+}
+
+impl KubernetesSandbox {
+    /// Removes a sandbox that has begun and cannot be used. The error that ended it is the one to report.
+    async fn unusable(up: Up, err: SandboxError) -> SandboxError {
+        let reason = match &err {
+            SandboxError::Gone(_) => up.pod.autopsy().await,
+            _ => None,
+        };
+        let err = match (err, reason) {
+            (SandboxError::Gone(why), Some(reason)) => lost(&up.pod, format!("{why}; {reason}")),
+            (err, _) => err,
+        };
+        let _ = up.pod.remove().await;
+        err
     }
 }
 
@@ -167,6 +185,8 @@ impl Sandbox for KubernetesSandbox {
         let word = &spec.image.reference;
         let left = word.starts_with('/').then(|| Path::new(word));
         let image = left.map_or_else(|| Ok(Reference::parse(word)), setup::image_of)?;
+        let (services, mut states) =
+            services::chosen(&spec.services, &self.template, image.is_public);
         let order = Order {
             image,
             run: spec.run.clone(),
@@ -174,6 +194,7 @@ impl Sandbox for KubernetesSandbox {
             env: spec.env.clone(),
             prepared: spec.image.clone(),
             limits: spec.limits.clone(),
+            services,
             has_home: left.is_some(),
             has_relay: spec.egress.is_some(),
         };
@@ -181,21 +202,19 @@ impl Sandbox for KubernetesSandbox {
         if let Some(left) = left
             && let Err(err) = setup::put_back(&up.client, left).await
         {
-            // The error that ended the start is the one to report.
-            let _ = up.pod.remove().await;
-            return Err(err);
+            return Err(KubernetesSandbox::unusable(up, err).await);
         }
+        states.extend(self.settled(&up.pod.name, &order.services).await);
         let mut enforced = up.enforced;
         if let Some(egress) = &spec.egress {
             egress.relay(&up.client);
             enforced.push(egress.report());
         }
-        let services = spec.services.iter();
         Ok(Running {
             client: up.client,
             id: up.pod.name.clone(),
             workspace: manifest::WORKSPACE.to_owned(),
-            services: services.map(|service| ServiceState::absent(service, NO_SERVICES)).collect(),
+            services: states,
             enforced,
             stopper: Box::new(up.pod),
         })

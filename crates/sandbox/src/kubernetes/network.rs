@@ -8,9 +8,8 @@ use http::Method;
 use serde_json::Value;
 
 use super::api::{ApiError, Cluster, items};
-use super::exec;
-use super::manifest::GUEST_FOLDER;
-use super::template::CONTAINER;
+use super::exec::{self, RunError};
+use super::manifest::{BRINGER, GUEST_FOLDER};
 use patchwright_base::text;
 use patchwright_guest::enforced::Network;
 
@@ -86,17 +85,18 @@ fn selects(selector: &Value, labels: &Value) -> bool {
         })
 }
 
-/// Looks from inside, for as long as a plug-in may need to put a policy into force. `environment` is what the
-/// container's variables say, among them where the API server is.
+/// Looks from inside, for as long as a plug-in may need to put a policy into force: from the first container, so that
+/// neither commands nor services have begun. `environment` is what its variables say, among them where the API server
+/// is.
 ///
 /// # Errors
-/// In words, when nobody can look.
+/// When nobody can look.
 pub(super) async fn reached(
     cluster: &Cluster,
     pod: &str,
     environment: &[(String, String)],
     patience: Duration,
-) -> Result<Vec<String>, String> {
+) -> Result<Vec<String>, RunError> {
     let guest = format!("{GUEST_FOLDER}/patchwright-guest");
     let mut argv = vec![guest.as_str(), "probe"];
     let own = api_server(environment);
@@ -104,7 +104,7 @@ pub(super) async fn reached(
     argv.extend(OUTSIDE);
     let began = Instant::now();
     loop {
-        let output = exec::run(cluster, (pod, CONTAINER), &argv, &[], (LOOK, 4096)).await?;
+        let output = exec::run(cluster, (pod, BRINGER), &argv, &[], (LOOK, 4096)).await?;
         let reached: Vec<String> =
             String::from_utf8_lossy(&output).lines().map(text::line).collect();
         if reached.is_empty() || began.elapsed() >= patience {

@@ -32,6 +32,18 @@ pub enum TroubleKind {
     Configuration,
 }
 
+/// How one container of a pod stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It does not run yet; the trouble that keeps it from it, if there is one.
+    Waiting(Option<PodTrouble>),
+    Running,
+    Ended {
+        code: i32,
+        out_of_memory: bool,
+    },
+}
+
 /// How a pod ended that did not do its work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodEnd {
@@ -103,6 +115,43 @@ struct Detail {
     exit_code: i32,
 }
 
+/// What the kubelet says of a pod that it evicts because the pod itself has used more than it may
+/// (`pkg/kubelet/eviction/eviction_manager.go`).
+const OWN_FAULT: &[&str] =
+    &["exceeds the limit", "exceeds the total limit", "exceeded its local ephemeral storage limit"];
+/// Why a node sends a pod away that was given to it (`pkg/kubelet/lifecycle/predicate.go`, and node shutdown).
+const NO_ROOM: &str = "OutOf";
+const OF_THE_NODE: &[&str] =
+    &["NodeAffinity", "NodeShutdown", "Shutdown", "Terminated", "UnexpectedAdmissionError"];
+
+impl ContainerStatus {
+    /// Why it does not begin.
+    fn trouble(&self) -> Option<PodTrouble> {
+        let waiting = self.state.waiting.as_ref()?;
+        let (name, why) = (text::line(&self.name), said(&waiting.reason, &waiting.message));
+        let (kind, why) = match waiting.reason.as_str() {
+            "ErrImagePull"
+            | "ImagePullBackOff"
+            | "InvalidImageName"
+            | "ErrImageNeverPull"
+            | "RegistryUnavailable"
+            | "ImageInspectError" => (
+                TroubleKind::Image,
+                format!("the image of the container `{name}` cannot be had ({why})"),
+            ),
+            "CreateContainerConfigError"
+            | "CreateContainerError"
+            | "RunContainerError"
+            | "CrashLoopBackOff" => (
+                TroubleKind::Configuration,
+                format!("the container `{name}` cannot be started ({why})"),
+            ),
+            _ => return None,
+        };
+        Some(PodTrouble { kind, why })
+    }
+}
+
 impl Pod {
     /// The value of one of its labels.
     pub fn label(&self, name: &str) -> Option<&str> {
@@ -140,17 +189,38 @@ impl Pod {
         Some(run.image_id.as_str()).filter(|id| !id.is_empty())
     }
 
+    /// Without what it says of containers of other names.
+    #[must_use]
+    pub fn only(mut self, names: &[&str]) -> Pod {
+        let status = &mut self.status;
+        status.container_statuses.retain(|one| names.contains(&one.name.as_str()));
+        status.init_container_statuses.retain(|one| names.contains(&one.name.as_str()));
+        self
+    }
+
+    /// How one of its containers stands that is none of the first ones.
+    pub fn standing(&self, container: &str) -> Standing {
+        let one = self.status.container_statuses.iter().find(|one| one.name == container);
+        match one.map(|one| &one.state) {
+            Some(ContainerState { terminated: Some(ended), .. }) => Standing::Ended {
+                code: ended.exit_code,
+                out_of_memory: ended.reason == "OOMKilled",
+            },
+            Some(ContainerState { running: Some(_), .. }) => Standing::Running,
+            Some(_) | None => Standing::Waiting(one.and_then(ContainerStatus::trouble)),
+        }
+    }
+
     /// How the pod stands whose work is done in this container.
     pub fn state(&self, container: &str) -> PodState {
-        match self.status.phase.as_str() {
-            "Running" => match self.ended(container) {
-                // A side-car that does not end keeps the phase as it is.
-                Some(ended) if ended.exit_code == 0 => PodState::Succeeded,
-                Some(_) => PodState::Failed(self.end(container)),
-                None => PodState::Running,
-            },
-            "Succeeded" => PodState::Succeeded,
-            "Failed" => PodState::Failed(self.end(container)),
+        // A side-car that does not end, or does not begin, keeps the phase as it is.
+        let ended = self.ended(container).map(|ended| ended.exit_code);
+        match (self.status.phase.as_str(), ended) {
+            ("Succeeded", _) | ("Running" | "Pending", Some(0)) => PodState::Succeeded,
+            ("Failed", _) | ("Running" | "Pending", Some(_)) => {
+                PodState::Failed(self.end(container))
+            }
+            ("Running", None) => PodState::Running,
             _ => PodState::Waiting(self.trouble()),
         }
     }
@@ -161,42 +231,18 @@ impl Pod {
     }
 
     fn trouble(&self) -> Option<PodTrouble> {
-        let trouble = |kind, why: String| Some(PodTrouble { kind, why });
         let status = &self.status;
-        for one in status.init_container_statuses.iter().chain(&status.container_statuses) {
-            let Some(waiting) = &one.state.waiting else { continue };
-            let name = text::line(&one.name);
-            let why = said(&waiting.reason, &waiting.message);
-            match waiting.reason.as_str() {
-                "ErrImagePull"
-                | "ImagePullBackOff"
-                | "InvalidImageName"
-                | "ErrImageNeverPull"
-                | "RegistryUnavailable"
-                | "ImageInspectError" => {
-                    return trouble(
-                        TroubleKind::Image,
-                        format!("the image of the container `{name}` cannot be had ({why})"),
-                    );
-                }
-                "CreateContainerConfigError"
-                | "CreateContainerError"
-                | "RunContainerError"
-                | "CrashLoopBackOff" => {
-                    return trouble(
-                        TroubleKind::Configuration,
-                        format!("the container `{name}` cannot be started ({why})"),
-                    );
-                }
-                _ => {}
-            }
+        let mut all = status.init_container_statuses.iter().chain(&status.container_statuses);
+        if let Some(trouble) = all.find_map(ContainerStatus::trouble) {
+            return Some(trouble);
         }
         let scheduled = status.conditions.iter().find(|one| one.r#type == "PodScheduled")?;
         if scheduled.status != "False" {
             return None;
         }
         let why = said(&scheduled.reason, &scheduled.message);
-        trouble(TroubleKind::Unschedulable, format!("no node takes the pod ({why})"))
+        let why = format!("no node takes the pod ({why})");
+        Some(PodTrouble { kind: TroubleKind::Unschedulable, why })
     }
 
     fn end(&self, container: &str) -> PodEnd {
@@ -211,10 +257,11 @@ impl Pod {
                 disrupted: true,
             };
         }
+        let why = said(&status.reason, &status.message);
         if status.reason == "Evicted" {
-            // Of older clusters. The kubelet evicts whoever uses more than was asked for, too.
-            let why = said(&status.reason, &status.message);
-            return PodEnd { why: format!("the pod was evicted ({why})"), disrupted: true };
+            // Of older clusters.
+            let disrupted = !OWN_FAULT.iter().any(|words| status.message.contains(words));
+            return PodEnd { why: format!("the pod was evicted ({why})"), disrupted };
         }
         if let Some(ended) = self.ended(container) {
             let why = if ended.reason == "OOMKilled" {
@@ -226,8 +273,9 @@ impl Pod {
             };
             return PodEnd { why, disrupted: false };
         }
-        let why = said(&status.reason, &status.message);
-        PodEnd { why: format!("the pod failed ({why})"), disrupted: false }
+        let disrupted =
+            status.reason.starts_with(NO_ROOM) || OF_THE_NODE.contains(&status.reason.as_str());
+        PodEnd { why: format!("the pod failed ({why})"), disrupted }
     }
 }
 
@@ -246,7 +294,7 @@ pub fn said(reason: &str, message: &str) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::kubernetes::pod::{Pod, PodState};
+    use crate::kubernetes::pod::{Pod, PodState, Standing};
 
     fn state(status: impl Into<Value>) -> PodState {
         let status: Value = status.into();
@@ -302,6 +350,17 @@ mod tests {
                 true,
                 "low on disk",
             ),
+            (
+                json!({"phase": "Failed", "reason": "Evicted",
+                    "message": "Usage of EmptyDir volume \"work\" exceeds the limit \"1Gi\". "}),
+                false,
+                "exceeds the limit",
+            ),
+            (
+                json!({"phase": "Failed", "reason": "OutOfmemory", "message": "Node didn't have enough resource"}),
+                true,
+                "OutOfmemory",
+            ),
             (json!({"phase": "Failed"}), false, "does not say why"),
         ] {
             let PodState::Failed(end) = state(status) else { unreachable!("it failed") };
@@ -317,6 +376,20 @@ mod tests {
                 {"name": "docker", "state": {"running": {}}},
                 {"name": "patchwright", "state": {"terminated": {"exitCode": code}}}]}))
         };
+        let standing = |state: Value| {
+            let status = json!({"phase": "Pending", "containerStatuses": [{"name": "service-db", "state": state}]});
+            let pod: Pod = serde_json::from_value(json!({"status": status})).unwrap();
+            assert!(matches!(
+                pod.clone().only(&["sandbox"]).state("sandbox"),
+                PodState::Waiting(None)
+            ));
+            pod.standing("service-db")
+        };
+        assert_eq!(standing(json!({"running": {}})), Standing::Running);
+        let killed = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
+        assert_eq!(standing(killed), Standing::Ended { code: 137, out_of_memory: true });
+        let absent = json!({"waiting": {"reason": "ErrImagePull", "message": "no"}});
+        assert!(matches!(standing(absent), Standing::Waiting(Some(_))));
         assert_eq!(of(0), PodState::Succeeded);
         assert!(matches!(of(1), PodState::Failed(_)));
     }

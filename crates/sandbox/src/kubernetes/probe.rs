@@ -22,6 +22,7 @@ pub struct Right {
 const RIGHTS: &[(&[&str], &str, &str, &str)] = &[
     (&["create", "get", "list", "patch", "delete"], "", "pods", ""),
     (&["create", "get"], "", "pods", "exec"),
+    (&["get"], "", "pods", "log"),
     (&["list"], "networking.k8s.io", "networkpolicies", ""),
 ];
 

@@ -1,14 +1,37 @@
 //! What the API server's no means to people who run this.
 
 use super::api::ApiError;
-use crate::SandboxError;
+use crate::{EngineTrouble, SandboxError};
 
 /// The manifest that gives the rights.
 pub(super) const MANIFEST: &str = "docs/kubernetes/sandboxes.yaml";
 
 /// An error for people: what was being done, the server's words, and what to do.
 pub(super) fn refused(doing: &str, err: &ApiError) -> SandboxError {
-    SandboxError::Kubernetes { message: format!("cannot {doing}: {err}"), hint: hint(err) }
+    SandboxError::Kubernetes {
+        message: format!("cannot {doing}: {err}"),
+        hint: hint(err),
+        trouble: trouble(err),
+    }
+}
+
+/// What of it is nothing of the run's.
+pub(super) fn trouble(err: &ApiError) -> Option<EngineTrouble> {
+    match err {
+        ApiError::Unreachable(_) | ApiError::Answer { status: 429 | 500.., .. } => {
+            Some(EngineTrouble::Away)
+        }
+        ApiError::Answer { status, message, .. } => {
+            let refuses = match status {
+                401 => true,
+                403 => message.contains("exceeded quota") || message.contains("cannot "),
+                404 => message.contains("namespaces"),
+                _ => false,
+            };
+            refuses.then_some(EngineTrouble::Refuses)
+        }
+        ApiError::Unreadable(_) => None,
+    }
 }
 
 fn hint(err: &ApiError) -> Option<String> {

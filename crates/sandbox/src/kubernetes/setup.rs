@@ -53,6 +53,7 @@ impl KubernetesSandbox {
             return Err(SandboxError::Kubernetes {
                 message: "setup in a pod cannot reach every host: a sandbox has no network but the relay's".to_owned(),
                 hint: Some("name the hosts that it needs with `--setup-allow`, or prepare an image with `--image`".to_owned()),
+                trouble: None,
             });
         }
         let all = self.state.join("setup");
@@ -76,6 +77,7 @@ impl KubernetesSandbox {
                 workspace_bytes: spec.setup_bytes,
                 ..ContainerLimits::default()
             },
+            services: Vec::new(),
             has_home: true,
             has_relay: spec.setup_egress.is_some(),
         };
@@ -84,20 +86,9 @@ impl KubernetesSandbox {
             egress.relay(&up.client);
         }
         let made = self.run_setup(&up.client, spec, (&whole, &own), &up.exact).await;
-        let reason = match &made {
-            Err(SandboxError::Gone(_)) => crate::Stop::autopsy(&up.pod).await,
-            _ => None,
-        };
-        let stopped = up.pod.remove().await;
-        match (made, reason) {
-            (Err(SandboxError::Gone(err)), Some(reason)) => {
-                Err(SandboxError::Gone(format!("{err}; {reason}")))
-            }
-            (made, _) => {
-                let made = made?;
-                stopped?;
-                Ok(made)
-            }
+        match made {
+            Ok(made) => up.pod.remove().await.map(|()| made),
+            Err(err) => Err(KubernetesSandbox::unusable(up, err).await),
         }
     }
 

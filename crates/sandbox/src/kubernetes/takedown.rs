@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use http::{Method, StatusCode};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -12,12 +13,16 @@ use super::api::{ApiError, Cluster};
 use super::exec::{Ended, Session};
 use super::manifest::BEAT;
 use super::pod::{Pod, PodState};
-use super::refusal::refused;
+use super::refusal::{refused, trouble};
 use super::template::CONTAINER;
-use crate::{SandboxError, Stop};
+use crate::{EngineTrouble, SandboxError, Stop};
 
 /// Waits between attempts to remove.
 const RETRIES: &[Duration] = &[Duration::from_millis(500), Duration::from_secs(3)];
+/// Between attempts to remove a pod whose server was away, and how many there are: for a day, after which the cluster has
+/// ended it.
+const LATER: Duration = Duration::from_secs(10);
+const LATER_TIMES: u32 = 8640;
 /// How often, and how far apart, it is asked what became of a pod whose stream broke: its node reports a moment later.
 const ASKED: u32 = 10;
 const APART: Duration = Duration::from_millis(500);
@@ -33,6 +38,8 @@ pub(super) struct SandboxPod {
     pub(super) session: Option<Session>,
     beating: Option<AbortOnDropHandle<()>>,
     is_kept: bool,
+    /// What the last autopsy came to.
+    trouble: Mutex<Option<EngineTrouble>>,
 }
 
 impl SandboxPod {
@@ -54,6 +61,7 @@ impl SandboxPod {
             session: None,
             beating: Some(AbortOnDropHandle::new(beating)),
             is_kept: false,
+            trouble: Mutex::default(),
         }
     }
 
@@ -65,27 +73,51 @@ impl SandboxPod {
     pub(super) async fn remove(mut self) -> Result<(), SandboxError> {
         self.keep();
         drop(self.beating.take());
-        remove(&self.cluster, &self.name, &self.uid).await
+        let (cluster, name, uid) = (self.cluster.clone(), self.name.clone(), self.uid.clone());
+        remove_or_later(cluster, name, uid).await
     }
 
-    /// Why it died; `None` when it lives, as far as the server knows.
-    async fn cause_of_death(&self) -> Option<String> {
+    /// Why it died, and what of that is not its own doing; `None` when it lives, as far as the server knows.
+    async fn cause_of_death(&self) -> Option<(String, Option<EngineTrouble>)> {
+        let taken = Some(EngineTrouble::TookAway);
         let pod = match read(&self.cluster, &self.name).await {
             Ok(Some(pod)) => pod,
-            Ok(None) => return Some("somebody removed the pod".to_owned()),
-            Err(err) => return Some(err.to_string()),
+            Ok(None) => return Some(("somebody removed the pod".to_owned(), taken)),
+            Err(err) => return Some((err.to_string(), trouble(&err))),
         };
         if pod.ran_out_of_memory(CONTAINER) {
-            return Some(format!("out of memory (limit {} MiB)", self.memory_bytes >> 20));
+            let limit = self.memory_bytes >> 20;
+            return Some((format!("out of memory (limit {limit} MiB)"), None));
         }
         match pod.state(CONTAINER) {
-            PodState::Failed(end) => Some(end.why),
-            PodState::Succeeded => Some("the pod has ended".to_owned()),
+            PodState::Failed(end) => Some((end.why, taken.filter(|_| end.disrupted))),
+            PodState::Succeeded => Some(("the pod has ended".to_owned(), None)),
             PodState::Running | PodState::Waiting(_) if pod.is_being_removed() => {
-                Some("somebody removes the pod".to_owned())
+                Some(("somebody removes the pod".to_owned(), taken))
             }
             PodState::Running | PodState::Waiting(_) => None,
         }
+    }
+
+    /// Why the guest has ended whose pod is as it should be.
+    fn end_of_guest(session: &Session) -> (String, Option<EngineTrouble>) {
+        let why = match (session.ended(), session.broken()) {
+            (Some(Ended::Code(137)), _) => {
+                "the guest was killed (137): a command killed everything, or memory ran out"
+                    .to_owned()
+            }
+            (Some(Ended::Code(code)), _) => {
+                format!("the guest ended with exit code {code}{}", session.last_words())
+            }
+            (Some(Ended::Otherwise(why)), _) => format!("the guest ended: {why}"),
+            (None, why) => {
+                let why = why.unwrap_or_default();
+                let why =
+                    format!("the connection to the pod broke ({why}), and with it the guest ended");
+                return (why, Some(EngineTrouble::TookAway));
+            }
+        };
+        (why, None)
     }
 }
 
@@ -98,8 +130,8 @@ impl Drop for SandboxPod {
         let (cluster, name, uid) =
             (self.cluster.clone(), std::mem::take(&mut self.name), std::mem::take(&mut self.uid));
         runtime.spawn(async move {
-            if let Err(err) = remove(&cluster, &name, &uid).await {
-                tracing::warn!(pod = name, %err, "cannot remove an unfinished pod");
+            if let Err(err) = remove_or_later(cluster, name, uid).await {
+                tracing::warn!(%err, "cannot remove an unfinished pod yet");
             }
         });
     }
@@ -114,7 +146,8 @@ impl Stop for SandboxPod {
     async fn autopsy(&self) -> Option<String> {
         let session = self.session.as_ref()?;
         for _ in 0..ASKED {
-            if let Some(reason) = self.cause_of_death().await {
+            if let Some((reason, trouble)) = self.cause_of_death().await {
+                *self.trouble.lock() = trouble;
                 return Some(reason);
             }
             if session.ended().is_none() && session.broken().is_none() {
@@ -122,20 +155,13 @@ impl Stop for SandboxPod {
             }
             tokio::time::sleep(APART).await;
         }
-        Some(match (session.ended(), session.broken()) {
-            (Some(Ended::Code(137)), _) => {
-                "the guest was killed (137): a command killed everything, or memory ran out"
-                    .to_owned()
-            }
-            (Some(Ended::Code(code)), _) => {
-                format!("the guest ended with exit code {code}{}", session.last_words())
-            }
-            (Some(Ended::Otherwise(why)), _) => format!("the guest ended: {why}"),
-            (None, why) => {
-                let why = why.unwrap_or_default();
-                format!("the connection to the pod broke ({why}), and with it the guest ended")
-            }
-        })
+        let (reason, trouble) = SandboxPod::end_of_guest(session);
+        *self.trouble.lock() = trouble;
+        Some(reason)
+    }
+
+    fn trouble(&self) -> Option<EngineTrouble> {
+        *self.trouble.lock()
     }
 }
 
@@ -156,6 +182,28 @@ pub(super) async fn raw(cluster: &Cluster, name: &str) -> Result<Option<Value>, 
 
 pub(super) fn path(cluster: &Cluster, name: &str) -> String {
     format!("/api/v1/namespaces/{}/pods/{name}", cluster.namespace())
+}
+
+/// The same as [`remove`]. What a server that is away keeps from it is done in the background when it is back: a pod that
+/// stays takes room, and counts for the quota. Should this process end before, the next sweep finds the pod.
+async fn remove_or_later(cluster: Cluster, name: String, uid: String) -> Result<(), SandboxError> {
+    let removed = remove(&cluster, &name, &uid).await;
+    if removed.as_ref().is_err_and(|err| err.trouble() == Some(EngineTrouble::Away)) {
+        tokio::spawn(async move {
+            for _ in 0..LATER_TIMES {
+                tokio::time::sleep(LATER).await;
+                match delete(&cluster, &name, json!({"uid": uid})).await {
+                    Err(err) if trouble(&err) == Some(EngineTrouble::Away) => {}
+                    Ok(_) => return,
+                    Err(err) => {
+                        tracing::warn!(pod = name, %err, "cannot remove a pod");
+                        return;
+                    }
+                }
+            }
+        });
+    }
+    removed
 }
 
 /// Removes this pod, and no later one of its name. One that is already gone is a success.

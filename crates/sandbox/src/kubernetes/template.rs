@@ -15,6 +15,9 @@ const LONGEST: u64 = 1 << 20;
 /// An annotation of the template. With the value [`OPEN`] sandboxes are started although they reach the network.
 pub(super) const NETWORK: &str = "patchwright/sandbox-network";
 pub(super) const OPEN: &str = "open-to-everything-the-cluster-reaches";
+/// The same: with the value [`OF_IMAGE`] services run as their images say, root included, as they do with Docker.
+const SERVICE_USERS: &str = "patchwright/service-users";
+pub(super) const OF_IMAGE: &str = "of-the-image";
 /// Fields of the specification that are taken.
 const FIELDS: &[&str] = &[
     "affinity",
@@ -41,6 +44,8 @@ pub(super) struct Template {
     pub(super) requests: Map<String, Value>,
     /// The operator wants sandboxes although they reach the network.
     pub(super) is_open: bool,
+    /// Services run as their images say.
+    pub(super) users_of_image: bool,
 }
 
 impl Template {
@@ -71,15 +76,19 @@ impl Template {
             return Err("it is no `kind: PodTemplate` of `apiVersion: v1`".to_owned());
         }
         let pod = &file["template"];
-        let network = &file["metadata"]["annotations"][NETWORK];
-        if !network.is_null() && network != OPEN {
-            return Err(format!("the annotation `{NETWORK}` can only be `{OPEN}`"));
-        }
+        let is = |name: &str, only: &str| {
+            let value = &file["metadata"]["annotations"][name];
+            if value.is_null() || value == only {
+                return Ok(value == only);
+            }
+            Err(format!("the annotation `{name}` can only be `{only}`"))
+        };
         let mut template = Template {
             namespace: file["metadata"]["namespace"].as_str().map(str::to_owned),
             labels: object(&pod["metadata"]["labels"]),
             annotations: object(&pod["metadata"]["annotations"]),
-            is_open: network == OPEN,
+            is_open: is(NETWORK, OPEN)?,
+            users_of_image: is(SERVICE_USERS, OF_IMAGE)?,
             ..Template::default()
         };
         let ours = |name: &&String| name.starts_with("patchwright/");
@@ -149,6 +158,8 @@ mod tests {
         assert!(!template.is_open);
         let open = format!("{HEAD}metadata: {{annotations: {{{NETWORK}: {OPEN}}}}}\n");
         assert!(Template::parse(&open).unwrap().is_open);
+        let users = format!("{HEAD}metadata: {{annotations: {{{SERVICE_USERS}: {OF_IMAGE}}}}}\n");
+        assert!(!template.users_of_image && Template::parse(&users).unwrap().users_of_image);
     }
 
     #[test]
@@ -172,6 +183,10 @@ mod tests {
             (
                 format!("{HEAD}metadata: {{annotations: {{{NETWORK}: off}}}}\n"),
                 "can only be `open-to-everything",
+            ),
+            (
+                format!("{HEAD}metadata: {{annotations: {{{SERVICE_USERS}: root}}}}\n"),
+                "can only be `of-the-image`",
             ),
             (
                 format!("{HEAD}template: {{metadata: {{labels: {{patchwright/owner: a}}}}}}\n"),

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use super::TargetAttempt;
 use crate::batch::campaign::PublishAs;
-use crate::batch::fleet::Fleet;
 use crate::batch::{owner, pace, publish, stored};
 use crate::store::StoreError;
 use patchwright_base::error::{Failure, Outage};
 use patchwright_base::text;
 use patchwright_task::campaign::{RetryDecision, StoredChange, TargetError, TargetResult};
-use patchwright_task::{review, world};
+use patchwright_task::review;
 use patchwright_types::campaign::{
     Changeset, ErrorClass, JobEnd, Millis, NewJob, Target, TargetState,
 };
@@ -191,10 +190,11 @@ impl TargetAttempt<'_> {
                 Some(outage) => self.failed_by(outage, *class, failure).await,
                 None => Ok(self.verdict_on(*class, failure, RetryDecision::Retry(None))),
             },
-            RetryDecision::Retry(_)
-                if *class == ErrorClass::Sandbox && self.sandbox_is_away().await =>
-            {
-                Ok(put_back(*class, failure, self.fleet.outages.again()))
+            RetryDecision::Retry(_) if *class == ErrorClass::Sandbox => {
+                Ok(match self.fleet.sandbox_failed(&self.held).await {
+                    Some(after) => put_back(*class, failure, after),
+                    None => self.verdict_on(*class, failure, *decision),
+                })
             }
             RetryDecision::Final if *class == ErrorClass::Access => {
                 let Some(why) = owner::vanished(self.fleet, &self.target.repository).await else {
@@ -229,15 +229,13 @@ impl TargetAttempt<'_> {
         if let (Conclusion::Provider, Some((outage, why))) = (ended.reviewed.conclusion, outage) {
             return self.failed_by(outage, ErrorClass::Model, &Failure::provider(why)).await;
         }
+        if ended.reviewed.conclusion == Conclusion::Sandbox
+            && let Some(after) = self.fleet.sandbox_failed(&self.held).await
+        {
+            let why = ended.reviewed.reason.clone().unwrap_or_default();
+            return Ok(put_back(ErrorClass::Sandbox, &Failure::sandbox(why), after));
+        }
         Ok(of_review(ended))
-    }
-
-    /// Docker on this machine, or the cluster of its sandboxes, does not answer, which is not this repository's fault.
-    async fn sandbox_is_away(&self) -> bool {
-        let Fleet { config, env, state, .. } = &self.fleet;
-        let Some(why) = world::sandbox_is_away(config, env, state).await else { return false };
-        self.fleet.outages.sandbox_is_away(&why);
-        true
     }
 
     fn verdict_on(

@@ -108,8 +108,58 @@ fn pod_rules(spec: &Value) -> Vec<String> {
     wrong
 }
 
-/// How far a pod is from the profile `restricted` of
-/// <https://kubernetes.io/docs/concepts/security/pod-security-standards/>, and from what we promise besides.
+/// Capabilities that the level `baseline` lets a container add.
+const BASELINE: &[&str] = &[
+    "AUDIT_WRITE",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "MKNOD",
+    "NET_BIND_SERVICE",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYS_CHROOT",
+];
+
+/// How far a pod is from this level of <https://kubernetes.io/docs/concepts/security/pod-security-standards/>, its first
+/// containers, too, and from what we promise besides.
+pub(crate) fn softness_at(level: &str, spec: &Value) -> Vec<String> {
+    let list = |name: &str| spec[name].as_array().cloned().unwrap_or_default();
+    let all = [list("initContainers"), list("containers")].concat();
+    let is_service = |one: &Value| one["name"].as_str().unwrap().starts_with("service-");
+    let (services, ours): (Vec<Value>, Vec<Value>) = all.into_iter().partition(is_service);
+    let mut of_ours = spec.clone();
+    of_ours["containers"] = json!(ours);
+    let mut wrong = softness(&of_ours);
+    for service in services {
+        let context = &service["securityContext"];
+        let added = context["capabilities"]["add"].as_array().cloned().unwrap_or_default();
+        let mut expect = |is_so: bool, what: &str| {
+            if !is_so {
+                wrong.push(format!("{what} of {}", service["name"]));
+            }
+        };
+        expect(context["privileged"] == false, "privileged");
+        expect(context["allowPrivilegeEscalation"] == false, "allowPrivilegeEscalation");
+        expect(context["capabilities"]["drop"] == json!(["ALL"]), "capabilities");
+        expect(added.iter().all(|one| BASELINE.iter().any(|known| one == known)), "capabilities");
+        expect(context["seccompProfile"]["type"] == "RuntimeDefault", "seccompProfile");
+        expect(service["resources"]["limits"]["memory"].is_string(), "limits of memory");
+        expect(service["volumeMounts"].is_null(), "volumes");
+        if level == "restricted" {
+            expect(added.is_empty(), "capabilities");
+            expect(context["runAsNonRoot"] == true, "runAsNonRoot");
+            expect(context["runAsUser"] != 0, "runAsUser");
+        }
+    }
+    wrong
+}
+
+/// How far a pod is from the level `restricted`, and from what we promise besides.
 pub(crate) fn softness(spec: &Value) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut expect = |is_so: bool, what: &str| {

@@ -1,0 +1,218 @@
+//! What gives sandboxes gives none: Docker or the API server is away, a quota of the cluster is used up, no node has
+//! room, a pod was taken away. That is no repository's failure: the job goes back without an attempt counted, and this
+//! process begins no run, or one at a time, until there are sandboxes again.
+//!
+//! It is this process's business and not the store's: another worker may have another engine or another cluster.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+
+use super::{AGAIN, Outages, TIMES};
+use crate::batch::lease::HeldJob;
+use patchwright_sandbox::{
+    EngineTrouble, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, Stop,
+};
+use patchwright_task::world::World;
+use patchwright_types::campaign::Millis;
+
+/// How often one job may lose its sandbox without an attempt counted while the cluster works: what it does may be what
+/// empties nodes.
+const TAKEN: u32 = 5;
+
+/// What is known of the place of sandboxes.
+#[derive(Default)]
+pub(super) struct Place {
+    /// It gives none.
+    closed: Option<Closed>,
+    /// Jobs that it failed, by id.
+    failed: BTreeMap<i64, Failed>,
+}
+
+struct Closed {
+    /// When it is tried again.
+    due: Instant,
+    /// It answers: only a run can find out whether it gives sandboxes again.
+    refuses: bool,
+}
+
+struct Failed {
+    since: Instant,
+    taken: u32,
+}
+
+impl Outages {
+    /// No other run can begin here, because of what failed one.
+    fn close(&self, why: &str, refuses: bool) {
+        let due = Instant::now() + AGAIN.mul_f64(self.scale);
+        if self.known.lock().place.closed.replace(Closed { due, refuses }).is_some() {
+            return;
+        }
+        let why = self.redactor.redact(why);
+        let until = if refuses {
+            "runs are begun here one at a time until there are sandboxes again"
+        } else {
+            "no run is begun here until it does"
+        };
+        self.ui.failure(&format!("{why}; {until}"));
+    }
+
+    /// Whether runs can begin on this machine, as far as `who` is concerned, Docker or the API server. Asks once in a
+    /// while when it did not answer before; what is wrong then comes of `asking`. Where it answers and gave no
+    /// sandboxes, one run is let through at a time.
+    pub async fn has_sandbox(
+        &self,
+        who: &str,
+        asking: impl Future<Output = Option<String>>,
+    ) -> bool {
+        let Some(due) = self.known.lock().place.closed.as_ref().map(|closed| closed.due) else {
+            return true;
+        };
+        if Instant::now() < due {
+            return false;
+        }
+        let answers = asking.await.is_none();
+        let mut known = self.known.lock();
+        let Some(closed) = &mut known.place.closed else { return true };
+        closed.due = Instant::now() + AGAIN.mul_f64(self.scale);
+        if answers && !closed.refuses {
+            known.place.closed = None;
+            self.ui.say(&format!("{who} answers again"));
+        }
+        answers
+    }
+
+    /// A sandbox was made.
+    fn has_made_one(&self) {
+        let place = &mut self.known.lock().place;
+        if place.closed.take_if(|closed| closed.refuses).is_some() {
+            self.ui.say("there are sandboxes again");
+        }
+    }
+
+    /// For how many milliseconds a job is put back whose sandbox failed, without an attempt counted; `None` when the
+    /// attempt counts like any other. `asking` says why the engine is away at this moment, when it is.
+    pub async fn sandbox_failed(
+        &self,
+        held: &HeldJob,
+        asking: impl Future<Output = Option<String>>,
+    ) -> Option<Millis> {
+        let noticed = held.sandbox.take();
+        let trouble = match noticed {
+            Some((EngineTrouble::Refuses, why)) => {
+                self.close(&why, true);
+                EngineTrouble::Refuses
+            }
+            noticed => match (asking.await, noticed) {
+                (Some(why), _) => {
+                    self.close(&why, false);
+                    EngineTrouble::Away
+                }
+                // It was over faster than anybody could ask.
+                (None, Some((trouble, _))) => trouble,
+                (None, None) => return None,
+            },
+        };
+        self.is_patient_with(held.job.id, trouble).then(|| self.again())
+    }
+
+    fn is_patient_with(&self, job: i64, trouble: EngineTrouble) -> bool {
+        let patience = Duration::from_millis(TIMES.patience.unsigned_abs()).mul_f64(self.scale);
+        let failed = &mut self.known.lock().place.failed;
+        // What was so long ago is over one way or another.
+        failed.retain(|id, failed| *id == job || failed.since.elapsed() < 2 * patience);
+        let failed =
+            failed.entry(job).or_insert_with(|| Failed { since: Instant::now(), taken: 0 });
+        failed.taken += u32::from(trouble == EngineTrouble::TookAway);
+        failed.since.elapsed() <= patience && failed.taken <= TAKEN
+    }
+}
+
+/// What failed the sandbox of a job last, and why, when it was nothing of its own.
+#[derive(Clone, Default)]
+pub struct LastSandbox(Arc<Mutex<Option<(EngineTrouble, String)>>>);
+
+impl LastSandbox {
+    fn take(&self) -> Option<(EngineTrouble, String)> {
+        self.0.lock().take()
+    }
+
+    fn is(&self, trouble: Option<EngineTrouble>, why: &str) {
+        *self.0.lock() = trouble.map(|trouble| (trouble, why.to_owned()));
+    }
+}
+
+/// Has it noticed what fails the sandboxes of a run.
+pub fn observe_sandboxes(world: &mut World, outages: &Arc<Outages>, last: &LastSandbox) {
+    world.sandbox = Arc::new(ObservedSandbox {
+        inner: Arc::clone(&world.sandbox),
+        outages: Arc::clone(outages),
+        last: last.clone(),
+    });
+}
+
+struct ObservedSandbox {
+    inner: Arc<dyn Sandbox>,
+    outages: Arc<Outages>,
+    last: LastSandbox,
+}
+
+impl ObservedSandbox {
+    fn notice(&self, err: &SandboxError) {
+        self.last.is(err.trouble(), &err.to_string());
+    }
+}
+
+#[async_trait]
+impl Sandbox for ObservedSandbox {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    async fn prepare(&self, spec: &ImageSpec<'_>) -> Result<PreparedImage, SandboxError> {
+        self.inner.prepare(spec).await.inspect_err(|err| self.notice(err))
+    }
+
+    async fn start(&self, spec: &SandboxSpec) -> Result<Running, SandboxError> {
+        let running = self.inner.start(spec).await.inspect_err(|err| self.notice(err))?;
+        self.last.is(None, "");
+        self.outages.has_made_one();
+        let stopper = Box::new(ObservedStop { inner: running.stopper, last: self.last.clone() });
+        Ok(Running { stopper, ..running })
+    }
+
+    async fn sweep(&self, run: Option<&str>) -> Result<Vec<String>, SandboxError> {
+        self.inner.sweep(run).await
+    }
+
+    async fn rest(&self) {
+        self.inner.rest().await;
+    }
+}
+
+struct ObservedStop {
+    inner: Box<dyn Stop>,
+    last: LastSandbox,
+}
+
+#[async_trait]
+impl Stop for ObservedStop {
+    async fn stop(self: Box<Self>) -> Result<(), SandboxError> {
+        self.inner.stop().await
+    }
+
+    async fn autopsy(&self) -> Option<String> {
+        let reason = self.inner.autopsy().await;
+        if let (Some(reason), Some(trouble)) = (&reason, self.inner.trouble()) {
+            self.last.is(Some(trouble), reason);
+        }
+        reason
+    }
+
+    fn trouble(&self) -> Option<EngineTrouble> {
+        self.inner.trouble()
+    }
+}

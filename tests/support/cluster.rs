@@ -1,0 +1,117 @@
+//! What our API servers of Kubernetes have in common: where they are, what they refuse, and how they check the shape of
+//! what is sent. [`super::kubernetes`] runs pods of the launcher as processes, [`super::pods`] sandboxes as containers.
+
+pub(crate) mod schema;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, Response, Uri};
+use serde_json::{Value, json};
+
+/// Writes a kubeconfig that leads to this port of the loopback, and returns its path.
+pub(crate) fn kubeconfig(folder: &Path, port: u16, token: &str, namespace: &str) -> String {
+    let path = folder.join("kubeconfig");
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: test\nclusters:\n- name: test\n  cluster: {{server: \
+         'http://127.0.0.1:{port}'}}\nusers:\n- name: test\n  user: {{token: {token}}}\ncontexts:\n- name: test\n  \
+         context: {{cluster: test, user: test, namespace: {namespace}}}\n",
+    );
+    fs_err::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+/// The objects of a manifest below `docs/kubernetes`.
+pub(crate) fn manifests(name: &str) -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/kubernetes").join(name);
+    let text = fs_err::read_to_string(path).unwrap();
+    text.split("\n---\n").map(|one| serde_saphyr::from_str::<Value>(one).unwrap()).collect()
+}
+
+/// What the Role of a manifest allows, as `verb resource`.
+pub(crate) fn rights(manifest: &str) -> BTreeSet<String> {
+    let role = manifests(manifest).into_iter().find(|one| one["kind"] == "Role").unwrap();
+    let words = |value: &Value| -> Vec<String> {
+        value.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
+    };
+    let mut rights = BTreeSet::new();
+    for rule in role["rules"].as_array().unwrap() {
+        for resource in words(&rule["resources"]) {
+            rights.extend(words(&rule["verbs"]).iter().map(|verb| format!("{verb} {resource}")));
+        }
+    }
+    rights
+}
+
+/// The query of an address.
+pub(crate) fn query(uri: &Uri) -> BTreeMap<String, String> {
+    let query = uri.query().unwrap_or_default().as_bytes();
+    url::form_urlencoded::parse(query).into_owned().collect()
+}
+
+/// The refusal of who does not have the token.
+pub(crate) fn unknown(headers: &HeaderMap, token: &str) -> Option<Response<Body>> {
+    let said = headers.get("authorization");
+    let is_known = said.is_some_and(|value| *value == format!("Bearer {token}"));
+    (!is_known).then(|| status(401, "Unauthorized", "Unauthorized"))
+}
+
+/// The refusal of what a Role does not allow; what it allows is written down in `used`.
+pub(crate) fn forbidden(
+    rights: &BTreeSet<String>,
+    used: &mut BTreeSet<String>,
+    (user, namespace): (&str, &str),
+    right: &str,
+) -> Option<Response<Body>> {
+    if rights.contains(right) {
+        used.insert(right.to_owned());
+        return None;
+    }
+    let (verb, resource) = right.split_once(' ').unwrap();
+    let why = format!(
+        "{resource} is forbidden: User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"\" in the \
+         namespace \"{namespace}\""
+    );
+    Some(status(403, "Forbidden", &why))
+}
+
+/// An object that is to be made, or the refusal of one that is no such object. What a server would let pass without a
+/// word is a violation.
+pub(crate) fn sent(
+    query: &BTreeMap<String, String>,
+    body: &Bytes,
+    violations: &mut Vec<String>,
+) -> Result<Value, Response<Body>> {
+    if query.get("fieldValidation").map(String::as_str) != Some("Strict") {
+        violations.push("misspelt fields would be dropped in silence".to_owned());
+    }
+    let object: Value = serde_json::from_slice(body).unwrap();
+    let wrong = schema::check(&object);
+    if wrong.is_empty() {
+        return Ok(object);
+    }
+    let kind = object["kind"].as_str().unwrap_or_default();
+    Err(status(422, "Invalid", &format!("{kind} is invalid: {}", wrong.join(", "))))
+}
+
+/// Fails the test when a request was not as it should be.
+pub(crate) fn no_violations(violations: &[String]) {
+    if !std::thread::panicking() {
+        assert!(violations.is_empty(), "Kubernetes would not have it:\n{}", violations.join("\n"));
+    }
+}
+
+/// A `Status` object.
+pub(crate) fn status(code: u16, reason: &str, message: &str) -> Response<Body> {
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": if code < 300 { "Success" } else { "Failure" },
+        "message": message, "reason": reason, "code": code,
+    });
+    answer(code, &body)
+}
+
+pub(crate) fn answer(code: u16, body: &Value) -> Response<Body> {
+    let response = Response::builder().status(code).header("content-type", "application/json");
+    response.body(Body::from(body.to_string())).unwrap()
+}
