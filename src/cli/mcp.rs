@@ -54,9 +54,12 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<()> {
     let client = http::client()?;
     let asked = Login { name: &args.name, server, client: &client, port: args.port };
     let show = |page: &url::Url| ui.say(&format!("open this page and log in:\n{page}"));
-    let LoggedIn { file, registered } = login::login(&asked, env, &show).await?;
+    let LoggedIn { file, registered, was_registered } =
+        Box::pin(login::login(&asked, env, &show)).await?;
     if let Some(id) = registered {
-        ui.say(&format!("registered as the client `{}`", id.replace('`', "'")));
+        let id = id.replace('`', "'");
+        let how = if was_registered { ", as the login before was" } else { "" };
+        ui.say(&format!("registered as the client `{id}`{how}"));
     }
     ui.say(&format!("logged in; the refresh token is in `{}`", file.display()));
     Ok(())

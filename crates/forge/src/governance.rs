@@ -64,6 +64,15 @@ pub trait Governance: Send + Sync {
         Err(ForgeError::state("this forge merges nothing by itself"))
     }
 
+    /// Has the forge not merge the pull request by itself any more; false when it would not have.
+    async fn stop_merging(
+        &self,
+        _repository: &RepositoryId,
+        _number: u64,
+    ) -> Result<bool, ForgeError> {
+        Ok(false)
+    }
+
     /// Has the forge make this commit of the bare repository at `from` once more, and sign it: the same tree,
     /// parents and message, by the account of the token. The new commit is in that repository; no branch points
     /// to it. `key` tells the work that it belongs to from other work.

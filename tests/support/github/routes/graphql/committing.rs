@@ -88,6 +88,20 @@ fn changed(
     Ok((paths, objects))
 }
 
+pub(super) fn no_auto_merge(world: &mut World, request: &Request, input: &Value) -> Done {
+    let id = input["pullRequestId"].as_str().unwrap_or_default();
+    let node = by_id(world, request, id)?;
+    let Node::Pull(place, number) = node else { return Err(wrong(id)) };
+    if !may_resolve(world, request, place, number) {
+        return Err(forbidden(request));
+    }
+    if world.repositories[place].governance.auto_merge.remove(&number).is_none() {
+        let message = "Can't disable auto-merge for this pull request";
+        return Err(trouble("UNPROCESSABLE", message));
+    }
+    Ok(Node::Payload("pullRequest", Some(Box::new(node)), input["clientMutationId"].clone()))
+}
+
 pub(super) fn auto_merge(world: &mut World, request: &Request, input: &Value) -> Done {
     let text = |name: &str| input[name].as_str().unwrap_or_default().to_owned();
     let node = by_id(world, request, &text("pullRequestId"))?;
