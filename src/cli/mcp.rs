@@ -35,7 +35,7 @@ pub struct LoginArgs {
     #[arg(long, env = "PATCHWRIGHT_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Port of this machine that the page sends back to; a free one when 0
+    /// Port of this machine that the page sends back to; the last login's or a free one when 0
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub port: u16,
 }

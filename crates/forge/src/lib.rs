@@ -50,12 +50,6 @@ impl RepositoryId {
     pub fn is_same(&self, other: &RepositoryId) -> bool {
         self.owner.eq_ignore_ascii_case(&other.owner) && self.name.eq_ignore_ascii_case(&other.name)
     }
-
-    /// Whether this may be somebody who can review here: a login, or a team (`organisation/team`) of its owner.
-    pub fn may_ask(&self, reviewer: &str) -> bool {
-        let organisation = reviewer.split_once('/').map(|(organisation, _)| organisation);
-        organisation.is_none_or(|organisation| organisation.eq_ignore_ascii_case(&self.owner))
-    }
 }
 
 impl std::str::FromStr for RepositoryId {

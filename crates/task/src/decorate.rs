@@ -3,6 +3,8 @@
 
 use super::publish::{Origin, Proposal};
 use super::run::Run;
+use crate::failures;
+use patchwright_base::error::Result;
 use patchwright_config::publish::Publish;
 use patchwright_forge::{Account, Forge, ForgeError, Operation, PullRequest, RepositoryId, Role};
 use patchwright_git::Oid;
@@ -248,7 +250,36 @@ pub async fn leave_to_people(
     Ok(left)
 }
 
-/// The same, for people.
+/// What a person has to look at first is not left for the forge to merge by itself.
+pub(super) async fn before_push(
+    run: &Run<'_>,
+    origin: Origin<'_>,
+    proposal: &Proposal<'_>,
+    branch: &str,
+) -> Result<()> {
+    let Proposal { outcome, head, .. } = *proposal;
+    let Some(why) = not_by_itself(is_draft(run, outcome), outcome) else { return Ok(()) };
+    let (forge, repository) = (run.world.forge()?.as_ref(), &origin.repository().id);
+    let left = leave_to_people(forge, repository, (&head.id, branch)).await;
+    let left = left.map_err(|err| {
+        failures::of_forge("an earlier change would be merged by itself, and this one with it", err)
+            .hint(run.change_kept())
+    })?;
+    if let Some(said) = left_to_people(&left, why) {
+        run.environment.ui.say(&said);
+    }
+    Ok(())
+}
+
+/// Whether a run's pull request is a draft.
+pub(super) fn is_draft(run: &Run<'_>, outcome: &Outcome) -> bool {
+    run.config.publish.draft
+        || outcome.evidence.is_red()
+        || outcome.judgement.wants_draft()
+        || outcome.conclusion != Conclusion::Done
+}
+
+/// What was turned off, for people.
 pub fn left_to_people(numbers: &[u64], why: &str) -> Option<String> {
     let numbers: Vec<String> = numbers.iter().map(|number| format!("#{number}")).collect();
     (!numbers.is_empty())

@@ -258,7 +258,7 @@ async fn put_on_branch(
     loop {
         let place = choose_branch(run, origin, proposal).await?;
         if place.tip.is_some() {
-            leave_to_people(run, origin, proposal, &place.branch).await?;
+            decorate::before_push(run, origin, proposal, &place.branch).await?;
         }
         if let Some(same) = place.same {
             return Ok((place, same));
@@ -279,27 +279,6 @@ async fn put_on_branch(
             Err(err) => return Err(push_failed(err, &place.branch)),
         }
     }
-}
-
-/// What a person has to look at first is not left for the forge to merge by itself.
-async fn leave_to_people(
-    run: &Run<'_>,
-    origin: Origin<'_>,
-    proposal: &Proposal<'_>,
-    branch: &str,
-) -> Result<()> {
-    let Proposal { outcome, head, .. } = *proposal;
-    let Some(why) = decorate::not_by_itself(is_draft(run, outcome), outcome) else { return Ok(()) };
-    let (forge, repository) = (run.world.forge()?.as_ref(), &origin.repository().id);
-    let left = decorate::leave_to_people(forge, repository, (&head.id, branch)).await;
-    let left = left.map_err(|err| {
-        failures::of_forge("an earlier change would be merged by itself, and this one with it", err)
-            .hint(run.change_kept())
-    })?;
-    if let Some(said) = decorate::left_to_people(&left, why) {
-        run.environment.ui.say(&said);
-    }
-    Ok(())
 }
 
 /// The commit as it is pushed.
@@ -431,15 +410,8 @@ fn draft_of(
         head_repository: head.id.clone(),
         head_branch: branch.to_owned(),
         base_branch: workspace.base_branch.clone(),
-        draft: is_draft(run, outcome),
+        draft: decorate::is_draft(run, outcome),
     }
-}
-
-fn is_draft(run: &Run<'_>, outcome: &Outcome) -> bool {
-    run.config.publish.draft
-        || outcome.evidence.is_red()
-        || outcome.judgement.wants_draft()
-        || outcome.conclusion != Conclusion::Done
 }
 
 /// The repository's own pull request template, from the base commit.

@@ -95,10 +95,13 @@ pub(super) fn no_auto_merge(world: &mut World, request: &Request, input: &Value)
     if !may_resolve(world, request, place, number) {
         return Err(forbidden(request));
     }
-    if world.repositories[place].governance.auto_merge.remove(&number).is_none() {
+    let head = world.pull(place, number).last_head.clone();
+    let governance = &mut world.repositories[place].governance;
+    if governance.auto_merge.remove(&number).is_none() {
         let message = "Can't disable auto-merge for this pull request";
         return Err(trouble("UNPROCESSABLE", message));
     }
+    governance.merges_left.push((number, head));
     Ok(Node::Payload("pullRequest", Some(Box::new(node)), input["clientMutationId"].clone()))
 }
 
