@@ -10,7 +10,8 @@ use patchwright_git::Oid;
 use patchwright_git::cache::CacheLimits;
 use patchwright_git::clone::Repo;
 use patchwright_git::diff::tree_of;
-use patchwright_task::retention::{RetentionLimits, sweep};
+use patchwright_task::retention::{KEPT, RetentionLimits, sweep};
+use rustix::fs::{Mode, OFlags, mkdirat, open, openat};
 
 use crate::support::git_quick::{create, first_commit};
 use crate::support::git_repo::{git, git_with_input};
@@ -207,6 +208,30 @@ fn old_runs_and_unused_clones_are_given_back_and_nothing_else() {
     // A second time there is nothing left to do, nor in a folder that is empty.
     assert_eq!(sweep(state, written + day * 92, kept).unwrap(), 0);
     assert_eq!(sweep(&state.join("nowhere"), written, kept).unwrap(), 0);
+}
+
+#[test]
+fn one_run_that_cannot_be_removed_keeps_no_other_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path();
+    for run in ["a", "b", "c"] {
+        let run = state.join("runs").join(run);
+        fs_err::create_dir_all(&run).unwrap();
+        fs_err::write(run.join("journal.jsonl"), "{}").unwrap();
+    }
+    // What somebody has put there is no run, and a run may have left folders that are deeper than a path can be long.
+    fs_err::write(state.join("runs/.stray"), "").unwrap();
+    let (flags, mode) = (OFlags::DIRECTORY, Mode::RWXU);
+    let deep = "d".repeat(250);
+    let mut at = open(state.join("runs/b"), flags, mode).unwrap();
+    for _ in 0..30 {
+        mkdirat(&at, deep.as_str(), mode).unwrap();
+        at = openat(&at, deep.as_str(), flags, mode).unwrap();
+    }
+    let written = state.join("runs/a/journal.jsonl").metadata().unwrap().modified().unwrap();
+    assert_eq!(sweep(state, written + Duration::from_hours(24 * 40), KEPT).unwrap(), 3);
+    let left: Vec<_> = fs_err::read_dir(state.join("runs")).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
 }
 
 #[test]

@@ -199,6 +199,20 @@ fn a_collector_that_is_gone_hangs_or_refuses_holds_nobody_up() {
 }
 
 #[test]
+fn a_request_takes_as_long_as_the_environment_says() {
+    let silent = Collector::start(Manner::Silent);
+    for name in ["OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT"] {
+        let world = observed(&silent, fix())
+            .set("OTEL_METRICS_EXPORTER", "none")
+            .set("OTEL_LOGS_EXPORTER", "none")
+            .set(name, "100");
+        let output = world.issue().expect(0);
+        // It is given up by the program and not by the end of it.
+        assert!(output.stderr.contains("to the collector failed"), "{name}: {}", output.text());
+    }
+}
+
+#[test]
 fn settings_that_cannot_be_followed_are_said_and_the_run_goes_on() {
     let collector = Collector::start(Manner::Well);
     for (name, value, said) in [

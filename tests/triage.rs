@@ -212,6 +212,18 @@ fn a_second_run_does_nothing_until_the_issue_says_something_else() {
 }
 
 #[test]
+fn what_was_triaged_is_remembered_however_much_is_said_below() {
+    let world = world(&good());
+    triage(&world, &[]).expect(0);
+    for number in 0..120 {
+        world.github.of("acme/app").comment(7, "mallory", &format!("Me too, {number}."));
+    }
+    let output = triage(&world, &[]).expect(10);
+    assert!(output.stderr.contains("has not changed since it was triaged"), "{}", output.text());
+    assert_eq!(world.model.requests().len(), 1);
+}
+
+#[test]
 fn an_issue_is_triaged_a_few_times_and_no_more() {
     let world = world(&good());
     for round in 0..5 {

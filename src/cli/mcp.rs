@@ -35,7 +35,7 @@ pub struct LoginArgs {
     #[arg(long, env = "PATCHWRIGHT_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Port of this machine that the page sends back to; a free one when 0
+    /// Port of this machine that the page sends back to; the last login's or a free one when 0
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub port: u16,
 }
@@ -54,9 +54,12 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<()> {
     let client = http::client()?;
     let asked = Login { name: &args.name, server, client: &client, port: args.port };
     let show = |page: &url::Url| ui.say(&format!("open this page and log in:\n{page}"));
-    let LoggedIn { file, registered } = login::login(&asked, env, &show).await?;
+    let LoggedIn { file, registered, was_registered } =
+        Box::pin(login::login(&asked, env, &show)).await?;
     if let Some(id) = registered {
-        ui.say(&format!("registered as the client `{}`", id.replace('`', "'")));
+        let id = id.replace('`', "'");
+        let how = if was_registered { ", as the login before was" } else { "" };
+        ui.say(&format!("registered as the client `{id}`{how}"));
     }
     ui.say(&format!("logged in; the refresh token is in `{}`", file.display()));
     Ok(())

@@ -141,6 +141,39 @@ fn github_merges_what_has_passed_its_checks_where_it_may() {
     assert!(merge.is_none() && said.contains("does not allow auto-merge"), "{said}");
 }
 
+#[tokio::test]
+async fn a_file_of_owners_that_is_too_large_to_be_read_fails_nothing() {
+    let large = "# nobody\n".repeat((65 << 20) / 9);
+    let github = owned().with(|it| it.governance.teams.clear());
+    let bench = Bench::new(github).await;
+    bench.github.push("main", &[(".github/CODEOWNERS", &large)]);
+    let target = bench.ready(&campaign(WANTS), "the\n").await;
+    let target = bench.publish(&target).await;
+    assert_eq!(target.state, TargetState::Open, "{:?}", target.reason);
+    assert_eq!(reviewers(&bench), ["rita"]);
+}
+
+#[tokio::test]
+async fn what_is_brought_up_to_date_for_people_to_look_at_is_not_merged_by_github() {
+    let bench = Bench::new(owned()).await;
+    let wants = format!("{WANTS}  auto-merge: true\n");
+    let target = bench.ready(&campaign(&wants), "the\n").await;
+    let target = bench.publish(&target).await;
+    assert_eq!(target.state, TargetState::Open, "{:?}", target.reason);
+    // As an earlier run of the same campaign had it, whose checks had passed.
+    let head = bench.github.pulls()[0].head_sha.clone();
+    let before = head.clone();
+    bench.github.change(|it| it.governance.auto_merge.insert(1, ("SQUASH".to_owned(), head)));
+    let again = bench.ready(&campaign(&format!("verify: [make]\n{wants}")), "The\n").await;
+    let again = bench.publish(&again).await;
+    assert_eq!(again.state, TargetState::Open, "{:?}", again.reason);
+    assert_eq!(bench.github.pulls().len(), 1);
+    let governance = bench.github.governance();
+    assert!(governance.auto_merge.is_empty());
+    // It was off before the new commit was there.
+    assert_eq!(governance.merges_left, [(1, before)]);
+}
+
 #[test]
 fn a_plan_says_what_each_pull_request_will_get() {
     let world = within(repositories(2), Vec::new());

@@ -131,6 +131,41 @@ fn what_nobody_should_merge_unseen_is_left_to_people() {
 }
 
 #[test]
+fn an_update_that_nobody_should_merge_unseen_is_not_merged_in_place_of_what_was_good() {
+    let world = TestWorld::new(github(), fix()).set("PATCHWRIGHT_AUTO_MERGE", "true");
+    world.run(&["issue", "acme/app#7", "--verify", "sh test.sh"]).expect(0);
+    let (before, merges) = (world.github.head_of(8), world.github.governance().auto_merge);
+    assert_eq!(merges.len(), 1);
+    // The same change on a new base, whose checks fail: GitHub would merge it by what the first one had shown.
+    world.github.push("main", &[("other.txt", "new\n")]);
+    world.model.add(fix());
+    world.model.add([say("Add instead of subtracting\n\nThe rest fails as before.")]);
+    let output = world.run(&["issue", "acme/app#7", "--verify", "false"]);
+    assert_eq!(world.github.pulls().len(), 1, "{}", output.text());
+    assert!(world.github.governance().auto_merge.is_empty(), "{}", output.text());
+    let said = "auto-merge of #8 was turned off: it is a draft";
+    assert!(output.stderr.contains(said), "{}", output.text());
+    // It was off before the new commit was there.
+    assert_eq!(world.github.governance().merges_left, [(8, before)]);
+}
+
+#[test]
+fn a_team_of_another_organisation_is_not_asked_as_one_of_this() {
+    let owners: &[_] = &[("CODEOWNERS", "* @other/shell @ann\n")];
+    let github = github_with(&[FILES, owners].concat())
+        .user("ann", Role::Write)
+        .user("bea", Role::Write)
+        .with(|it| it.governance.teams.extend(["acme/shell".to_owned()]));
+    let world = TestWorld::new(github, fix())
+        .set("PATCHWRIGHT_CODE_OWNERS", "2")
+        .set("PATCHWRIGHT_REVIEWERS", "else/shell,bea");
+    let output = world.issue().expect(0);
+    assert_eq!(reviewers(&world), ["ann", "bea"], "{}", output.text());
+    let said = "could not be asked for a review: else/shell";
+    assert!(output.stderr.contains(said), "{}", output.text());
+}
+
+#[test]
 fn the_evidence_is_a_check_of_the_commit_too() {
     for (verify, conclusion, code) in [("sh test.sh", "success", 0), ("false", "failure", 20)] {
         let world = TestWorld::new(github().actions_token(), fix());

@@ -1,6 +1,7 @@
 //! `patchwright mcp login`: the program as an operator runs it, a page that agrees at once, and those that do not.
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
@@ -56,6 +57,10 @@ fn open_page(page: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let stray = page.split("redirect_uri=").nth(1).unwrap().split('&').next().unwrap();
     let stray = stray.replace("%3A", ":").replace("%2F", "/");
+    // Browsers open connections in advance, and anybody on this machine can.
+    let port: u16 = stray.split([':', '/']).nth(4).unwrap().parse().unwrap();
+    let _silent: Vec<_> =
+        (0..40).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
     runtime.block_on(async {
         let client = patchwright_provider::http::client().unwrap();
         // Somebody who does not know the state changes nothing.
@@ -103,6 +108,7 @@ fn a_login_that_does_not_work_says_why_and_keeps_nothing() {
     for (mode, says) in [
         ("denies", "the page answers `access_denied`"),
         ("mixed", "the answer is one of another authorization server"),
+        ("anonymous", "the answer does not say of which authorization server it is"),
         ("proofless", "does not say that it takes proofs"),
         ("once", "gave no refresh token"),
         ("liar", "says that it is another issuer"),
@@ -118,7 +124,7 @@ fn a_login_that_does_not_work_says_why_and_keeps_nothing() {
 }
 
 fn asked(world: &TestWorld) -> Vec<Value> {
-    let asked = fs_err::read_to_string(world.path("asked")).unwrap();
+    let asked = fs_err::read_to_string(world.path("asked")).unwrap_or_default();
     asked.lines().map(|it| serde_json::from_str(it).unwrap()).collect()
 }
 
@@ -147,8 +153,12 @@ fn a_client_is_registered_where_the_operator_has_none_and_runs_are_that_client()
     });
     assert_eq!(registered, expected);
     let issuer = format!("http://localhost:{}/issuer/registers", server.port);
-    let file =
-        |token: &str| json!({"issuer": issuer, "client-id": "made-1", "refresh-token": token});
+    let file = |token: &str| {
+        json!({
+            "issuer": issuer, "client-id": "made-1", "refresh-token": token, "redirect-uri": back,
+            "scopes": ["read", "offline_access"],
+        })
+    };
     assert_eq!(kept(&world), file(REFRESH));
     let mode = fs_err::metadata(world.path("token")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -205,4 +215,73 @@ fn a_client_that_cannot_be_registered_is_told_why() {
         assert!(said.contains(says) && said.contains("hint: "), "{mode}: {said}");
         assert!(!said.contains("open this page") && !world.path("token").exists(), "{mode}");
     }
+}
+
+#[test]
+fn a_client_that_was_registered_is_used_again_where_it_is_still_known() {
+    let world = world(&named([]), Vec::new());
+    let server = HttpServer::oauth(&world.path("asked"));
+    configured_as(&world, &server, "registers", "");
+    let login = |says: &str| {
+        let before = asked(&world).len();
+        let (code, said) = log_in(&world);
+        assert_eq!(code, 0, "{said}");
+        assert!(said.contains(says), "{said}");
+        let kinds = |it: Value| {
+            let of = |key: &str| it[key].as_str().map(|_| key.to_owned());
+            of("client_name").or_else(|| of("response_type")).or_else(|| of("code")).unwrap()
+        };
+        asked(&world).split_off(before).into_iter().map(kinds).collect::<Vec<_>>()
+    };
+    let anew = ["client_name", "response_type", "code"];
+    assert_eq!(login("registered as the client `made-1`\n"), anew);
+    let first = kept(&world);
+    // It is asked whether it knows the client, with a code that there is not.
+    let again = login("registered as the client `made-1`, as the login before was\n");
+    assert_eq!(again, ["code", "response_type", "code"]);
+    assert_eq!(kept(&world)["client-id"], first["client-id"]);
+    // Its port is taken: another address is another client.
+    let port = first["redirect-uri"].as_str().unwrap().split([':', '/']).nth(4).unwrap().to_owned();
+    let taken = std::net::TcpListener::bind(("127.0.0.1", port.parse().unwrap())).unwrap();
+    assert_eq!(login("registered as the client `made-2`\n"), anew);
+    drop(taken);
+    // Other scopes may need another client.
+    let config = fs_err::read_to_string(world.path("config.yml")).unwrap();
+    let more = config.replace("\"read\"", "\"read\",\"write\"");
+    fs_err::write(world.path("config.yml"), more).unwrap();
+    assert_eq!(login("registered as the client `made-3`\n"), anew);
+    // The authorization server has forgotten it.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = patchwright_provider::http::client().unwrap();
+        client.get(format!("http://localhost:{}/forget", server.port)).send().await.unwrap();
+    });
+    let forgotten = login("registered as the client `made-1`\n");
+    assert_eq!(forgotten, ["code", "client_name", "response_type", "code"]);
+}
+
+#[test]
+fn what_the_server_wants_is_asked_for_where_the_operator_says_nothing() {
+    let world = world(&named([]), Vec::new());
+    let server = HttpServer::oauth(&world.path("asked"));
+    configured(&world, &server, "asks");
+    let config: Value =
+        serde_json::from_str(&fs_err::read_to_string(world.path("config.yml")).unwrap()).unwrap();
+    let mut silent = config;
+    silent["mcp"]["far"]["auth"].as_object_mut().unwrap().remove("scopes");
+    fs_err::write(world.path("config.yml"), silent.to_string()).unwrap();
+    let (code, said) = log_in(&world);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(asked(&world)[0]["scope"], json!("read files:read offline_access"));
+}
+
+#[test]
+fn nobody_logs_in_for_a_file_that_cannot_be_written() {
+    let world = world(&named([]), Vec::new());
+    let server = HttpServer::oauth(&world.path("asked"));
+    configured(&world, &server, "strict");
+    fs_err::create_dir(world.path("token")).unwrap();
+    let (code, said) = log_in(&world);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("it is a folder") && !said.contains("open this page"), "{said}");
 }

@@ -163,6 +163,10 @@ async fn what_cannot_work_is_said_before_anything_is_started_and_without_a_secre
     let folder = guest.folder.path();
     let open_to_all = token_file(folder, "open", "refresh-5d20c1-quiet", 0o644);
     let stale = token_file(folder, "stale", "refresh-stale-40-quiet", 0o600);
+    let good = token_file(folder, "good", REFRESH, 0o600);
+    let cut =
+        r#"{"issuer":"http://127.0.0.1","client-id":"a-client","refresh-token":"refresh-5d20c1-qu"#;
+    let cut = token_file(folder, "cut", cut, 0o600);
     let plain = Some("http://mcp.example.com/mcp".to_owned());
     let unencrypted = McpServer { url: plain, ..named_so("https://auth.example.com") };
     let cases = [
@@ -188,6 +192,9 @@ async fn what_cannot_work_is_said_before_anything_is_started_and_without_a_secre
         (issuer.at("ok", with("${TEST_UNSET}")), 2, "`TEST_UNSET`, which is not set"),
         (issuer.at("ok", McpAuth::default()), 2, "has neither `token-file`, `refresh-token` nor"),
         (issuer.at("ok", in_file(&folder.join("none"))), 70, "cannot be read"),
+        (issuer.at("ok", in_file(&cut)), 70, "is damaged: `patchwright mcp login` writes another"),
+        (issuer.at("echoes", refreshing()), 70, "issues no token (an error without a name)"),
+        (issuer.at("scopeless", in_file(&good)), 70, "`patchwright mcp login it` asks for it"),
         (issuer.at("ok", in_file(&open_to_all)), 70, "may be read by others (mode 644)"),
         (
             issuer.at("ok", in_file(&stale)),
@@ -265,15 +272,66 @@ async fn a_refresh_token_that_is_revoked_in_the_middle_is_told_with_the_next_ste
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_does_not_reach_far_enough_is_told_with_the_scope() {
+async fn a_token_that_does_not_reach_far_enough_is_told_with_the_scope_and_the_next_step() {
     let guest = Guest::start().await;
     let issuer = Issuer::start(guest.folder.path());
-    let servers = named([("it", issuer.at("scope", refreshing()))]);
-    let opened = open(&guest.client, &servers).await.unwrap();
-    let said = told(call(&guest.client, &opened, "mcp__it__go", json!({})).await);
-    assert!(said.contains("its token is not for what was asked (`files:write`)"), "{said}");
-    assert_eq!(issuer.asked().len(), 1);
+    let file = token_file(guest.folder.path(), "token", REFRESH, 0o600);
+    let read = || vec!["read".to_owned()];
+    let both = || vec!["read".to_owned(), "files:write".to_owned()];
+    let add = "the server wants the scope `files:write`; add it to `mcp.it.auth.scopes`, then";
+    // Some servers refuse with 403, and some with 401, though another token would not do either.
+    for (mode, auth, says) in [
+        (
+            "scope",
+            McpAuth { scopes: read(), ..in_file(&file) },
+            format!("{add} `patchwright mcp login it` asks for it"),
+        ),
+        (
+            "narrow",
+            McpAuth { scopes: read(), ..refreshing() },
+            format!("{add} log in anew with it and put the new token into the variable"),
+        ),
+        ("narrow", by_secret(), "the server wants the scope `files:write`, `read`".to_owned()),
+        (
+            "scope",
+            McpAuth { scopes: both(), ..in_file(&file) },
+            "it was asked for with `files:write`, `read`, and issued without".to_owned(),
+        ),
+    ] {
+        let before = issuer.asked().len();
+        let opened = open(&guest.client, &named([("it", issuer.at(mode, auth))])).await.unwrap();
+        let said = told(call(&guest.client, &opened, "mcp__it__go", json!({})).await);
+        assert!(said.contains(&says), "{mode}: {said}");
+        assert_eq!(issuer.asked().len(), before + 1, "{mode}: no other token was asked for");
+        let troubles = opened.servers.troubles().concat();
+        assert!(
+            troubles.contains("`it` refused something") && troubles.contains(&says),
+            "{troubles}"
+        );
+        opened.servers.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_odd_about_an_answer_loses_no_token_that_takes_the_old_ones_place() {
+    let guest = Guest::start().await;
+    let issuer = Issuer::start(guest.folder.path());
+    let file = token_file(guest.folder.path(), "token", REFRESH, 0o600);
+    let kept = || fs_err::read_to_string(&file).unwrap();
+    let server = |mode: &str| named([("it", issuer.at(mode, in_file(&file)))]);
+    let failure = failure(&guest.client, &server("typeless")).await;
+    assert!(failure.to_string().contains("issues no bearer tokens"), "{failure}");
+    assert_eq!(kept(), format!("{REFRESH}-1\n"));
+    // A lifetime in quotation marks is one.
+    let opened = open(&guest.client, &server("worded")).await.unwrap();
     opened.servers.close().await;
+    assert_eq!(kept(), format!("{REFRESH}-2\n"));
+    // An empty one is none.
+    let opened = open(&guest.client, &server("empty")).await.unwrap();
+    opened.servers.close().await;
+    assert_eq!(kept(), format!("{REFRESH}-2\n"));
+    let lock = fs_err::metadata(guest.folder.path().join("token.lock")).unwrap();
+    assert_eq!(lock.permissions().mode() & 0o077, 0, "nobody else can hold it");
 }
 
 #[test]

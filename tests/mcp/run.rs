@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::exec::project;
 use crate::issue::docker_answers;
+use crate::support::collector::{Collector, Manner, body};
 use crate::support::git_repo::git as git_program;
 use crate::support::mcp::{HttpServer, everything, git, installed, named};
 use crate::support::model::{Turn, call, say};
@@ -62,6 +63,22 @@ pub(super) fn exec(world: &TestWorld, model: &str) -> Output {
 
 pub(super) fn result(world: &TestWorld, name: &str) -> String {
     fs_err::read_to_string(world.path("out").join(name)).unwrap_or_default()
+}
+
+#[test]
+fn what_a_server_logs_is_sent_to_a_collector_only_where_content_is_asked_for() {
+    for (asked, is_sent) in [("false", false), ("true", true)] {
+        let collector = Collector::start(Manner::Well);
+        let turns = vec![call("mcp__it__go", json!({})), say("Done.")];
+        let world = world(&named([("it", bad("tells"))]), turns)
+            .set("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url())
+            .set("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", asked)
+            .set("RUST_LOG", "debug");
+        exec(&world, "gpt-5.3-codex").expect(0);
+        let logs = collector.logs();
+        assert!(logs.iter().any(|record| body(record) == "an MCP server logs"), "{logs:?}");
+        assert_eq!(collector.holds("Rosenkohl"), is_sent);
+    }
 }
 
 #[test]

@@ -37,6 +37,26 @@ fn what_was_said_on_the_difference_is_told_with_the_changed_files() {
 }
 
 #[test]
+fn what_a_check_is_against_is_not_merged_by_github_in_place_of_what_was_there() {
+    for (verify, is_merged) in [("sh test.sh", true), ("false", false)] {
+        let world = TestWorld::new(with_pull(), fix()).set("PATCHWRIGHT_VERIFY", verify);
+        if !is_merged {
+            world.model.add([say("Add instead of subtracting\n\nThe rest fails as before.")]);
+        }
+        let head = world.github.head_of(PULL);
+        world.github.change(|it| {
+            it.governance.auto_merge.insert(PULL, ("SQUASH".to_owned(), head.clone()))
+        });
+        let output = say_on_pull(&world, "@patchwright fix the sign in calc.sh");
+        assert_ne!(world.github.head_of(PULL), head, "{}", output.text());
+        let merges = world.github.governance().auto_merge;
+        assert_eq!(merges.contains_key(&PULL), is_merged, "{verify}: {}", output.text());
+        let said = "was turned off: a check is against what was pushed since";
+        assert_eq!(output.stderr.contains(said), !is_merged, "{}", output.text());
+    }
+}
+
+#[test]
 fn a_fix_becomes_one_commit_on_the_branch_and_an_answer_in_the_conversation() {
     let world = TestWorld::new(with_pull(), fix());
     let before = world.github.head_of(PULL);

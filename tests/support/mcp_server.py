@@ -140,6 +140,9 @@ def call(request):
         for number in range(50000):
             send({"method": "notifications/message", "params": {"level": "info", "data": number}})
         answer(request, text("done"))
+    elif MODE == "tells":
+        send({"method": "notifications/message", "params": {"level": "info", "data": "it was given Rosenkohl"}})
+        answer(request, text("done"))
     elif MODE == "ask":
         replies = []
         asked = [

@@ -13,7 +13,7 @@ tokens = {}
 codes = {}
 count = {"issued": 0, "calls": 0}
 REFRESH = "refresh-5d20c1-quiet"
-STRICT = ("strict", "meets", "registers")
+STRICT = ("strict", "meets", "registers", "typeless", "worded")
 latest = {"token": REFRESH, "uses": 0}
 # Clients that registered themselves, with the only address that each comes back to.
 clients = {}
@@ -71,6 +71,10 @@ class Handler(BaseHTTPRequestHandler):
                 about["token_endpoint"] = "http://foreign.test/token"
             if mode.startswith("registers"):
                 about["registration_endpoint"] = f"{self.base()}/register/{mode}"
+            if mode == "anonymous":
+                about["authorization_response_iss_parameter_supported"] = True
+            if mode == "asks":
+                about["scopes_supported"] = ["read", "offline_access"]
             if mode == "meets":
                 met.release()
             if mode == "post":
@@ -78,6 +82,9 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(200, about)
         elif self.path.startswith("/authorize/"):
             self.authorize()
+        elif self.path == "/forget":
+            clients.clear()
+            self.reply(200)
         else:
             self.reply(404)
 
@@ -94,6 +101,8 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(400)
             return
         given = {"state": asked["state"], "iss": f"{self.base()}/issuer/{mode}"}
+        if mode == "anonymous":
+            del given["iss"]
         if mode == "denies":
             given["error"] = "access_denied"
         elif mode == "mixed":
@@ -161,6 +170,12 @@ class Handler(BaseHTTPRequestHandler):
         if form["grant_type"] == "authorization_code":
             self.redeem(mode, form)
             return
+        if mode == "echoes":
+            self.reply(400, {"error": form["refresh_token"][8:]})
+            return
+        if mode == "scopeless":
+            self.reply(400, {"error": "invalid_scope"})
+            return
         if form["grant_type"] == "refresh_token" and not form.get("refresh_token", "").startswith(REFRESH):
             self.reply(400, {"error": "invalid_grant", "error_description": f"{form.get('refresh_token')} is gone"})
             return
@@ -188,6 +203,12 @@ class Handler(BaseHTTPRequestHandler):
         answer = {"access_token": token, "token_type": "Bearer", "expires_in": 3600}
         if mode == "short":
             answer["expires_in"] = 1
+        if mode == "worded":
+            answer["expires_in"] = "3600"
+        if mode == "typeless" and count["issued"] == 1:
+            del answer["token_type"]
+        if mode == "empty":
+            answer["refresh_token"] = ""
         if mode in STRICT:
             answer["refresh_token"] = latest["token"]
         if mode == "rotates":
@@ -201,6 +222,8 @@ class Handler(BaseHTTPRequestHandler):
         if token not in tokens:
             named = {"named": self.base(), "astray": self.base(), "away": "http://foreign.test"}.get(mode)
             named = f', resource_metadata="{named}/metadata/{mode}"' if named else ""
+            if mode == "asks":
+                named = ', scope="read files:read"'
             self.reply(401, WWW_Authenticate=f'Bearer realm="x"{named}')
             return
         request = json.loads(raw)
@@ -216,9 +239,9 @@ class Handler(BaseHTTPRequestHandler):
         elif method == "tools/list":
             self.reply(200, {**ok, "result": {"tools": [{"name": "go", "inputSchema": {"type": "object"}}]}})
         elif method == "tools/call":
-            if mode == "scope":
-                wanted = 'Bearer error="insufficient_scope", scope="files:write"'
-                self.reply(403, WWW_Authenticate=wanted)
+            if mode in ("scope", "narrow"):
+                wanted = 'Bearer error="insufficient_scope", scope="files:write read"'
+                self.reply(403 if mode == "scope" else 401, WWW_Authenticate=wanted)
                 return
             count["calls"] += 1
             words = f"call {count['calls']} with {token.split('-')[1]}"

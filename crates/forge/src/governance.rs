@@ -29,6 +29,14 @@ pub struct PullCommit {
     pub committed_at: Option<DateTime<Utc>>,
 }
 
+impl RepositoryId {
+    /// Whether this may be somebody who can review here: a login, or a team (`organisation/team`) of its owner.
+    pub fn may_ask(&self, reviewer: &str) -> bool {
+        let organisation = reviewer.split_once('/').map(|(organisation, _)| organisation);
+        organisation.is_none_or(|organisation| organisation.eq_ignore_ascii_case(&self.owner))
+    }
+}
+
 /// The part of [`Forge`](super::Forge) that a plain one does without.
 #[async_trait]
 pub trait Governance: Send + Sync {
@@ -62,6 +70,15 @@ pub trait Governance: Send + Sync {
         _method: &str,
     ) -> Result<(), ForgeError> {
         Err(ForgeError::state("this forge merges nothing by itself"))
+    }
+
+    /// Has the forge not merge the pull request by itself any more; false when it would not have.
+    async fn stop_merging(
+        &self,
+        _repository: &RepositoryId,
+        _number: u64,
+    ) -> Result<bool, ForgeError> {
+        Ok(false)
     }
 
     /// Has the forge make this commit of the bare repository at `from` once more, and sign it: the same tree,

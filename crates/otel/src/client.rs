@@ -13,14 +13,19 @@ use tokio::runtime::Handle;
 use patchwright_base::error::Result;
 use patchwright_provider::http;
 
-/// The longest that one request takes, whatever the exporters' own limit says.
+/// The longest that one request takes, whatever the environment says.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// The most that is read of an answer, in bytes. It holds a count of what was refused and a sentence.
 const MAX_ANSWER: usize = 64 << 10;
 
+/// Clones share client and trouble.
 #[derive(Clone, Debug)]
-pub(crate) struct Sender(Arc<Inner>);
+pub(crate) struct Sender {
+    shared: Arc<Inner>,
+    /// For one request. The exporters leave that to the client that they are given.
+    limit: Duration,
+}
 
 #[derive(Debug)]
 struct Inner {
@@ -39,17 +44,23 @@ struct Trouble {
 impl Sender {
     pub(crate) fn new() -> Result<Sender> {
         let (runtime, trouble) = (OnceLock::new(), Mutex::default());
-        Ok(Sender(Arc::new(Inner { client: http::client()?, runtime, trouble })))
+        let shared = Arc::new(Inner { client: http::client()?, runtime, trouble });
+        Ok(Sender { shared, limit: LONGEST })
+    }
+
+    /// The same, with a time limit for each of its requests.
+    pub(crate) fn within(&self, limit: Duration) -> Sender {
+        Sender { limit: limit.min(LONGEST), ..self.clone() }
     }
 
     pub(crate) fn run_on(&self, runtime: &Handle) {
         // A second start keeps the first.
-        let _ = self.0.runtime.set(runtime.clone());
+        let _ = self.shared.runtime.set(runtime.clone());
     }
 
     /// What did not arrive, in words; `None` when everything did.
     pub(crate) fn trouble(&self) -> Option<String> {
-        let trouble = self.0.trouble.lock();
+        let trouble = self.shared.trouble.lock();
         let times = if trouble.failed == 1 { "request" } else { "requests" };
         (trouble.failed > 0).then(|| {
             format!("{} {times} to the collector failed: {}", trouble.failed, trouble.last)
@@ -57,7 +68,7 @@ impl Sender {
     }
 
     fn failed(&self, why: &str) {
-        let mut trouble = self.0.trouble.lock();
+        let mut trouble = self.shared.trouble.lock();
         trouble.failed += 1;
         trouble.last = patchwright_base::text::line(why);
     }
@@ -66,11 +77,12 @@ impl Sender {
 #[async_trait]
 impl HttpClient for Sender {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let Some(runtime) = self.0.runtime.get() else {
+        let Some(runtime) = self.shared.runtime.get() else {
             return Err("the program has not started yet".into());
         };
-        let client = self.0.client.clone();
-        let sent = runtime.spawn(async move { send(&client, request).await }).await;
+        let client = self.shared.client.clone();
+        let limit = self.limit;
+        let sent = runtime.spawn(async move { send(&client, request, limit).await }).await;
         let answer = sent.map_err(HttpError::from).and_then(|answer| answer);
         match &answer {
             Err(err) => self.failed(&err.to_string()),
@@ -86,9 +98,10 @@ impl HttpClient for Sender {
 async fn send(
     client: &reqwest::Client,
     request: Request<Bytes>,
+    limit: Duration,
 ) -> Result<Response<Bytes>, HttpError> {
     let mut request = reqwest::Request::try_from(request)?;
-    *request.timeout_mut() = Some(LONGEST);
+    *request.timeout_mut() = Some(limit);
     // The address may have a password in it.
     let mut response = client.execute(request).await.map_err(reqwest::Error::without_url)?;
     let mut answer = Response::builder().status(response.status());

@@ -108,7 +108,9 @@ impl Telemetry {
         warnings: &mut Vec<String>,
     ) -> Telemetry {
         let resource = resource(env);
-        let wanted = |signal: Signal| settings.has(signal).then(|| (sender.clone(), &resource));
+        let wanted = |signal: Signal| {
+            settings.limit_of(signal).map(|limit| (sender.within(limit), &resource))
+        };
         let traces = wanted(Signal::Traces).map(|(sender, resource)| traces(sender, resource));
         let metrics = wanted(Signal::Metrics).map(|(sender, resource)| metrics(sender, resource));
         let logs = wanted(Signal::Logs).map(|(sender, resource)| logs(sender, resource));
@@ -134,7 +136,7 @@ impl Telemetry {
     /// The log of the program as log records, where these are wanted.
     pub fn log_layer(&self) -> Option<LogLayer> {
         let provider = self.logs.as_ref()?;
-        Some(LogLayer::new(provider, self.redactor))
+        Some(LogLayer::new(provider, self.redactor, self.captures_content))
     }
 
     /// The span that something belongs to that happens now, in this task: that of its run, or of the only run that is

@@ -15,15 +15,24 @@ use patchwright_base::redact::Redactor;
 /// The most of one field that is sent, in characters.
 const MAX_FIELD: usize = 4096;
 
+/// The field with words of somebody else, which `RUST_LOG` may let into the log: a server of tools may log its arguments
+/// and results.
+const FOREIGN: &str = "said";
+
 /// Turns events of the log into log records.
 pub struct LogLayer {
     logger: SdkLogger,
     redactor: &'static Redactor,
+    captures_content: bool,
 }
 
 impl LogLayer {
-    pub(crate) fn new(provider: &SdkLoggerProvider, redactor: &'static Redactor) -> LogLayer {
-        LogLayer { logger: provider.logger(crate::SCOPE), redactor }
+    pub(crate) fn new(
+        provider: &SdkLoggerProvider,
+        redactor: &'static Redactor,
+        captures_content: bool,
+    ) -> LogLayer {
+        LogLayer { logger: provider.logger(crate::SCOPE), redactor, captures_content }
     }
 }
 
@@ -39,7 +48,8 @@ impl<S: Subscriber> Layer<S> for LogLayer {
         record.set_target(metadata.target().to_owned());
         record.set_severity_text(metadata.level().as_str());
         record.set_severity_number(severity(*metadata.level()));
-        event.record(&mut Fields { record: &mut record, redactor: self.redactor });
+        let (redactor, captures_content) = (self.redactor, self.captures_content);
+        event.record(&mut Fields { record: &mut record, redactor, captures_content });
         if let Some(span) = crate::current().and_then(Telemetry::here) {
             record.set_trace_context(span.trace_id(), span.span_id(), Some(span.trace_flags()));
         }
@@ -61,10 +71,14 @@ fn severity(level: Level) -> Severity {
 struct Fields<'a, R: LogRecord> {
     record: &'a mut R,
     redactor: &'static Redactor,
+    captures_content: bool,
 }
 
 impl<R: LogRecord> Fields<'_, R> {
     fn text(&mut self, field: &Field, text: &str) {
+        if field.name() == FOREIGN && !self.captures_content {
+            return;
+        }
         let text: String = self.redactor.redact(text).chars().take(MAX_FIELD).collect();
         if field.name() == "message" {
             self.record.set_body(AnyValue::from(text));

@@ -1,7 +1,12 @@
-//! Which signals the environment asks for. The exporters read addresses, headers and time limits themselves, from the
-//! variables of the specification; here stands what they do not check.
+//! Which signals the environment asks for. The exporters read addresses and headers themselves, from the variables of the
+//! specification; here stands what they do not check, or leave to the client that they are given.
+
+use std::time::Duration;
 
 use patchwright_base::env::Env;
+
+/// For one request, where the environment says nothing.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What can be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +36,8 @@ impl Signal {
 /// What is to be sent.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    signals: Vec<Signal>,
+    /// With the time that one request may take.
+    signals: Vec<(Signal, Duration)>,
     /// Spans carry what the model and the tools said.
     pub captures_content: bool,
 }
@@ -46,7 +52,7 @@ impl Settings {
         let mut signals = Vec::new();
         for signal in Signal::ALL {
             match wants(env, signal) {
-                Ok(true) => signals.push(signal),
+                Ok(true) => signals.push((signal, timeout(env, signal))),
                 Ok(false) => {}
                 Err(why) => {
                     warnings.push(format!("there are no {} over OTLP: {why}", signal.word()));
@@ -57,9 +63,17 @@ impl Settings {
         ((!signals.is_empty()).then_some(Settings { signals, captures_content }), warnings)
     }
 
-    pub(crate) fn has(&self, signal: Signal) -> bool {
-        self.signals.contains(&signal)
+    /// How long one request of this signal may take; `None` where it is not sent.
+    pub(crate) fn limit_of(&self, signal: Signal) -> Option<Duration> {
+        self.signals.iter().find(|(it, _)| *it == signal).map(|(_, limit)| *limit)
     }
+}
+
+/// `OTEL_EXPORTER_OTLP_TIMEOUT` and those of the signals, in milliseconds. What is no such number counts as not set.
+fn timeout(env: &Env, signal: Signal) -> Duration {
+    let names = [signal.own("TIMEOUT"), "OTEL_EXPORTER_OTLP_TIMEOUT".to_owned()];
+    let said = names.iter().find_map(|name| env.var(name)?.trim().parse::<u64>().ok());
+    said.filter(|milliseconds| *milliseconds > 0).map_or(TIMEOUT, Duration::from_millis)
 }
 
 /// There is an address for this signal, and what is asked for can be done.

@@ -4,40 +4,55 @@
 //! owners away, a line with a mistake is skipped, and of the forms of `.gitignore` it has neither `!` nor `[ ]`
 //! nor `\#`. A file of more than 3 MB does not count.
 
-use globset::{GlobBuilder, GlobMatcher};
+use std::collections::HashMap;
+
+use self::pattern::Pattern;
+
+mod pattern;
 
 /// Where the file may be; the first that is there counts.
 pub const PLACES: [&str; 3] = [".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS"];
 /// Bytes of the largest file that GitHub reads.
 pub const LARGEST: usize = 3 << 20;
+/// Rules of a file that counts. Some of the largest that people keep have twenty thousand.
+const MOST_RULES: usize = 100_000;
+/// Owners of one rule.
+const MOST_OWNERS: usize = 100;
+/// Files and rules that are compared: with many rules only the first files of a change are looked at.
+const MOST_COMPARED: usize = 20_000_000;
 
 /// Rules of which the last that matches decides.
 pub struct Owners {
-    rules: Vec<(Vec<GlobMatcher>, Vec<String>)>,
+    rules: Vec<(Pattern, Vec<String>)>,
 }
 
 impl Owners {
+    /// Reads a file. One with more bytes than GitHub reads, or with more than a hundred thousand rules, has none.
     pub fn parse(text: &str) -> Owners {
         if text.len() > LARGEST {
             return Owners { rules: Vec::new() };
         }
-        Owners { rules: text.lines().filter_map(rule).collect() }
+        let rules: Vec<_> = text.lines().filter_map(rule).take(MOST_RULES + 1).collect();
+        Owners { rules: if rules.len() > MOST_RULES { Vec::new() } else { rules } }
     }
 
     /// Who owns a file: logins and `organisation/team`, without `@`. Addresses are left out, because nobody can
     /// be asked for a review by one.
     fn of(&self, path: &str) -> &[String] {
-        let matches =
-            |(globs, _): &&(Vec<GlobMatcher>, _)| globs.iter().any(|glob| glob.is_match(path));
+        let parts: Vec<&str> = path.split('/').collect();
+        let matches = |(pattern, _): &&(Pattern, Vec<String>)| pattern.matches(&parts);
         self.rules.iter().rev().find(matches).map_or(&[], |(_, owners)| owners)
     }
 
     /// The owners of all these files, those of most files first, and each once.
     pub fn of_all<'a>(&self, paths: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+        let most = MOST_COMPARED / self.rules.len().max(1);
+        let mut places: HashMap<String, usize> = HashMap::new();
         let mut counted: Vec<(String, usize)> = Vec::new();
-        for path in paths {
+        for path in paths.into_iter().take(most) {
             for owner in self.of(path) {
-                match counted.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(owner)) {
+                let place = *places.entry(owner.to_ascii_lowercase()).or_insert(counted.len());
+                match counted.get_mut(place) {
                     Some((_, count)) => *count += 1,
                     None => counted.push((owner.clone(), 1)),
                 }
@@ -49,7 +64,7 @@ impl Owners {
 }
 
 /// `None` for an empty line, a comment, and a line with a mistake.
-fn rule(line: &str) -> Option<(Vec<GlobMatcher>, Vec<String>)> {
+fn rule(line: &str) -> Option<(Pattern, Vec<String>)> {
     let mut words = words(line);
     if words.is_empty() {
         return None;
@@ -58,13 +73,16 @@ fn rule(line: &str) -> Option<(Vec<GlobMatcher>, Vec<String>)> {
     let mut owners = Vec::new();
     for word in words {
         match word.strip_prefix('@') {
-            Some(name) if is_name(name) => owners.push(name.to_owned()),
+            Some(name) if is_name(name) && owners.len() < MOST_OWNERS => {
+                owners.push(name.to_owned());
+            }
+            Some(name) if is_name(name) => {}
             // An address is an owner, too, though not one who can be asked.
             None if word.contains('@') => {}
             _ => return None,
         }
     }
-    Some((globs(&pattern)?, owners))
+    Some((Pattern::parse(&pattern)?, owners))
 }
 
 /// The words of a line, with `\ ` for a space within one, up to a comment.
@@ -86,41 +104,14 @@ fn words(line: &str) -> Vec<String> {
 
 fn is_name(name: &str) -> bool {
     let plain = |part: &str| {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        // GitHub's names have no dots, which would lead elsewhere in an address.
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         !part.is_empty() && part.len() <= 100 && part.chars().all(is_plain)
     };
     match name.split_once('/') {
         Some((organisation, team)) => plain(organisation) && plain(team),
         None => plain(name),
     }
-}
-
-fn globs(pattern: &str) -> Option<Vec<GlobMatcher>> {
-    if pattern.contains(['!', '[', ']', '\\']) {
-        return None;
-    }
-    let is_folder = pattern.ends_with('/');
-    let bare = pattern.trim_end_matches('/');
-    // A slash at the beginning or within binds the pattern to the root.
-    let is_rooted = bare.contains('/');
-    let bare = bare.trim_start_matches('/');
-    if bare.is_empty() {
-        return None;
-    }
-    let escaped = bare.replace('{', "[{]").replace('}', "[}]");
-    let place = if is_rooted { escaped } else { format!("**/{escaped}") };
-    let inside = format!("{place}/**");
-    // `docs/*` are the files of a folder and not those below; a name may be a file's or a folder's.
-    let wanted = match (is_folder, place.ends_with("/*") && is_rooted) {
-        (true, _) => vec![inside],
-        (false, true) => vec![place],
-        (false, false) => vec![place, inside],
-    };
-    let matcher = |glob: String| {
-        let built = GlobBuilder::new(&glob).literal_separator(true).build();
-        built.ok().map(|glob| glob.compile_matcher())
-    };
-    wanted.into_iter().map(matcher).collect()
 }
 
 #[cfg(test)]
@@ -173,6 +164,7 @@ broken.rs @ok not-an-owner
         let files = Owners::parse("docs/* @docs\n");
         assert_eq!((files.of("docs/a").len(), files.of("docs/a/b").len()), (1, 0));
         assert!(Owners::parse("* @a/b/c").of("x").is_empty());
+        assert!(Owners::parse("* @..\n").of("x").is_empty());
         assert!(Owners::parse(&format!("* @a{}", " ".repeat(super::LARGEST))).of("x").is_empty());
     }
 
@@ -181,5 +173,23 @@ broken.rs @ok not-an-owner
         let owners = Owners::parse("* @few\n/src/ @many @Few\n");
         assert_eq!(owners.of_all(["a", "src/b", "src/c"]), ["few", "many"]);
         assert_eq!(owners.of_all(["src/b", "src/c", "x"]), ["Few", "many"]);
+    }
+
+    #[test]
+    fn a_file_that_is_made_to_cost_costs_little() {
+        // Half a million patterns, owners without end on one line, and one pattern of the whole file.
+        let many = "a*b*c* @ann\n".repeat(super::LARGEST / 12);
+        assert!(Owners::parse(&many).of_all(["aXbXc"]).is_empty());
+        let most = "/x/**/y @ann\n".repeat(super::MOST_RULES);
+        let paths: Vec<String> = (0..1_000).map(|n| format!("z/{n}")).collect();
+        assert!(Owners::parse(&most).of_all(paths.iter().map(String::as_str)).is_empty());
+        let owners: String = (0..300_000).map(|n| format!(" @u{n}")).collect();
+        let owners = Owners::parse(&format!("*{owners}\n"));
+        assert_eq!(owners.of_all(paths.iter().map(String::as_str)).len(), super::MOST_OWNERS);
+        for one in ["*a", "**/", "?*", "a/"] {
+            let long = format!("{}z @ann\n", one.repeat(super::LARGEST / 8));
+            let path = "a/".repeat(1_000) + &"a".repeat(1_000);
+            assert!(Owners::parse(&long).of_all([path.as_str()]).len() <= 1, "{one}");
+        }
     }
 }

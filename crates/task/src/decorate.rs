@@ -3,6 +3,8 @@
 
 use super::publish::{Origin, Proposal};
 use super::run::Run;
+use crate::failures;
+use patchwright_base::error::Result;
 use patchwright_config::publish::Publish;
 use patchwright_forge::{Account, Forge, ForgeError, Operation, PullRequest, RepositoryId, Role};
 use patchwright_git::Oid;
@@ -203,7 +205,8 @@ impl Extras<'_> {
         }
         let viewer = self.forge.viewer().await.ok().flatten();
         let is_free = |owner: &&String| {
-            !asked.iter().any(|login| login.eq_ignore_ascii_case(owner))
+            self.repository.may_ask(owner)
+                && !asked.iter().any(|login| login.eq_ignore_ascii_case(owner))
                 && !viewer.as_ref().is_some_and(|us| us.is_same(&Account::of(owner)))
         };
         let mut found = Vec::new();
@@ -226,9 +229,77 @@ impl Extras<'_> {
     }
 }
 
+/// For a change that a person has to merge, before it is on its branch: a pull request that is open from there was perhaps
+/// given to the forge to merge, by what was known of an earlier change, and the forge would merge this one in its place.
+/// Those that were are returned.
+///
+/// # Errors
+/// What the forge says. The change must not be put on the branch then.
+pub async fn leave_to_people(
+    forge: &dyn Forge,
+    repository: &RepositoryId,
+    (head, branch): (&RepositoryId, &str),
+) -> Result<Vec<u64>, ForgeError> {
+    let mut left = Vec::new();
+    let pulls = forge.pull_requests_from(repository, head, branch).await?;
+    for pull in pulls.iter().filter(|pull| pull.open) {
+        if forge.stop_merging(repository, pull.number).await? {
+            left.push(pull.number);
+        }
+    }
+    Ok(left)
+}
+
+/// What a person has to look at first is not left for the forge to merge by itself.
+pub(super) async fn before_push(
+    run: &Run<'_>,
+    origin: Origin<'_>,
+    proposal: &Proposal<'_>,
+    branch: &str,
+) -> Result<()> {
+    let Proposal { outcome, head, .. } = *proposal;
+    let Some(why) = not_by_itself(is_draft(run, outcome), outcome) else { return Ok(()) };
+    let (forge, repository) = (run.world.forge()?.as_ref(), &origin.repository().id);
+    let left = leave_to_people(forge, repository, (&head.id, branch)).await;
+    let left = left.map_err(|err| {
+        failures::of_forge("an earlier change would be merged by itself, and this one with it", err)
+            .hint(run.change_kept())
+    })?;
+    if let Some(said) = left_to_people(&left, why) {
+        run.environment.ui.say(&said);
+    }
+    Ok(())
+}
+
+/// Whether a run's pull request is a draft.
+pub(super) fn is_draft(run: &Run<'_>, outcome: &Outcome) -> bool {
+    run.config.publish.draft
+        || outcome.evidence.is_red()
+        || outcome.judgement.wants_draft()
+        || outcome.conclusion != Conclusion::Done
+}
+
+/// What was turned off, for people.
+pub fn left_to_people(numbers: &[u64], why: &str) -> Option<String> {
+    let numbers: Vec<String> = numbers.iter().map(|number| format!("#{number}")).collect();
+    (!numbers.is_empty())
+        .then(|| format!("auto-merge of {} was turned off: {why}", numbers.join(", ")))
+}
+
 /// The owners of files by the text of a `CODEOWNERS`, those of most files first.
 pub fn owners_of<'a>(text: &[u8], paths: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     Owners::parse(&String::from_utf8_lossy(text)).of_all(paths)
+}
+
+/// What is against merging it unseen.
+pub(super) fn speaks_against(outcome: &Outcome) -> Option<&'static str> {
+    if outcome.evidence.is_red() {
+        Some("a check is against what was pushed since")
+    } else if !outcome.judgement.flags.is_empty() || !outcome.judgement.held_back.is_empty() {
+        Some("there is something in it that somebody should look at")
+    } else {
+        None
+    }
 }
 
 /// Why a person has to merge it.

@@ -257,6 +257,9 @@ async fn put_on_branch(
     let mut looks = 0;
     loop {
         let place = choose_branch(run, origin, proposal).await?;
+        if place.tip.is_some() {
+            decorate::before_push(run, origin, proposal, &place.branch).await?;
+        }
         if let Some(same) = place.same {
             return Ok((place, same));
         }
@@ -407,10 +410,7 @@ fn draft_of(
         head_repository: head.id.clone(),
         head_branch: branch.to_owned(),
         base_branch: workspace.base_branch.clone(),
-        draft: run.config.publish.draft
-            || outcome.evidence.is_red()
-            || outcome.judgement.wants_draft()
-            || outcome.conclusion != Conclusion::Done,
+        draft: decorate::is_draft(run, outcome),
     }
 }
 

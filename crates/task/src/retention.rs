@@ -69,22 +69,30 @@ struct Folder {
 /// One round; returns how many runs and mirrors were removed.
 ///
 /// # Errors
-/// What the disk says; everything that was not reached is left for the next round.
+/// What the disk says. A run that cannot be removed is left, and the others are removed all the same; what else was not
+/// reached is left for the next round.
 pub fn sweep(state: &Path, now: SystemTime, kept: RetentionLimits) -> std::io::Result<usize> {
     let mut folders = runs(state, now)?;
     folders.sort_by_key(|folder| std::cmp::Reverse(folder.age));
     let mut total: u64 = folders.iter().map(|folder| folder.bytes).sum();
     let mut removed = 0;
+    let mut trouble = None;
     for folder in folders {
         let is_old = if folder.is_unfinished {
             folder.age >= kept.unfinished
         } else {
             folder.age >= kept.ended || (total > kept.bytes && folder.age >= DAY)
         };
-        if is_old {
-            fs::remove_dir_all(&folder.path)?;
-            total = total.saturating_sub(folder.bytes);
-            removed += 1;
+        if !is_old {
+            continue;
+        }
+        match fs::remove_dir_all(&folder.path) {
+            Ok(()) => {
+                total = total.saturating_sub(folder.bytes);
+                removed += 1;
+            }
+            // Otherwise the disk would fill up behind the first one.
+            Err(err) => trouble = trouble.or(Some(err)),
         }
     }
     for pointer in names(&state.join(settled::FOLDER))? {
@@ -94,7 +102,7 @@ pub fn sweep(state: &Path, now: SystemTime, kept: RetentionLimits) -> std::io::R
     }
     sweep_small(state, now, kept.unfinished)?;
     let mirrors = cache::prune(state, now, kept.mirrors).map_err(std::io::Error::other)?;
-    Ok(removed + mirrors)
+    trouble.map_or(Ok(removed + mirrors), Err)
 }
 
 fn runs(state: &Path, now: SystemTime) -> std::io::Result<Vec<Folder>> {
@@ -103,26 +111,32 @@ fn runs(state: &Path, now: SystemTime) -> std::io::Result<Vec<Folder>> {
         .filter_map(|pointer| fs::read_to_string(pointer).ok())
         .collect();
     let mut folders = Vec::new();
-    for path in names(&state.join("runs"))? {
+    for path in names(&state.join("runs"))?.into_iter().filter(|path| is_folder(path)) {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         let is_unfinished = name.is_some_and(|name| unfinished.contains(&name));
         // A folder without a journal was not begun properly; its own time counts.
         let journal = path.join(journal::FILE);
         let age = age(&journal, now).or_else(|| age(&path, now)).unwrap_or_default();
-        folders.push(Folder { bytes: bytes(&path)?, path, age, is_unfinished });
+        folders.push(Folder { bytes: bytes(&path), path, age, is_unfinished });
     }
     Ok(folders)
 }
 
-/// Bytes of all files in a folder and below it: a run of several attempts has a folder for each.
-fn bytes(folder: &Path) -> std::io::Result<u64> {
+/// It is one itself: what a link leads to is elsewhere.
+fn is_folder(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|data| data.is_dir())
+}
+
+/// Bytes of all files in a folder and below it: a run of several attempts has a folder for each. What cannot be read
+/// counts as nothing.
+fn bytes(folder: &Path) -> u64 {
     let mut total = 0;
-    for path in names(folder)? {
+    for path in names(folder).unwrap_or_default() {
         // What links lead to is elsewhere.
         let Ok(data) = path.symlink_metadata() else { continue };
-        total += if data.is_dir() { bytes(&path)? } else { data.len() };
+        total += if data.is_dir() { bytes(&path) } else { data.len() };
     }
-    Ok(total)
+    total
 }
 
 /// Locks and pointers of work that nobody will come back to, and what was read for lessons long ago.

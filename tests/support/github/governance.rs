@@ -36,6 +36,8 @@ pub(crate) struct Governance {
     pub(crate) no_requirements: bool,
     /// Method and head, by pull request.
     pub(crate) auto_merge: BTreeMap<u64, (String, String)>,
+    /// Pull requests that are no longer merged by GitHub itself, each with the head that it had then.
+    pub(crate) merges_left: Vec<(u64, String)>,
     /// Commits that an App makes over REST are not signed.
     pub(crate) unsigned_apps: bool,
     /// The mutation makes another tree than it was told, as when it loses a mode.

@@ -195,7 +195,10 @@ impl<'a> Publisher<'a> {
                 PublishChoice::End { state, reason, pull } => {
                     return Ok(End::Settled { state, reason, pull });
                 }
-                PublishChoice::Keep { tip } => return self.open_pull(&place, tip).await,
+                PublishChoice::Keep { tip } => {
+                    self.leave_to_people(&place).await?;
+                    return self.open_pull(&place, tip).await;
+                }
                 PublishChoice::Push { expected } => match self.push(&place, expected).await {
                     Ok(tip) => return self.open_pull(&place, tip).await,
                     // The branch moved between the look and the push, so decide again.
@@ -218,6 +221,9 @@ impl<'a> Publisher<'a> {
         place: &RepositorySnapshot,
         expected: Option<Oid>,
     ) -> Result<Oid, ForgeError> {
+        if expected.is_some() {
+            self.leave_to_people(place).await?;
+        }
         let branch = self.campaign.branch();
         let work = self.target.id.to_string();
         let signer = Signer {

@@ -27,6 +27,10 @@ const MERGE: &str = "mutation($input: EnablePullRequestAutoMergeInput!) {
   enablePullRequestAutoMerge(input: $input) { pullRequest { id } }
 }";
 
+const LEAVE: &str = "mutation($input: DisablePullRequestAutoMergeInput!) {
+  disablePullRequestAutoMerge(input: $input) { pullRequest { id } }
+}";
+
 #[derive(Deserialize)]
 struct Milestone {
     number: u64,
@@ -135,6 +139,35 @@ impl GitHubForge {
         }
         Err(self.api.refused(&call, &answer.errors))
     }
+
+    /// Has GitHub not merge it by itself; false when it would not have.
+    pub(super) async fn leave_unmerged(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+    ) -> Result<bool, ForgeError> {
+        let name = format!("pull request `{repository}#{number}`");
+        let read = Call::get(route(repository, &format!("pulls/{number}")), name.clone());
+        let pull: PullJson = self.api.read_json(&read).await?;
+        if pull.auto_merge.is_none() {
+            return Ok(false);
+        }
+        let input = json!({ "input": { "pullRequestId": pull.node_id } });
+        let call = self
+            .api
+            .graphql_call(LEAVE, &input, name.clone())
+            .in_order_to(format!("have {name} not merged by itself"), PULLS_WRITE);
+        let answer = self.api.mutate::<IgnoredAny>(&call).await?;
+        if answer.errors.is_empty() {
+            return Ok(true);
+        }
+        // Somebody may have been faster.
+        let pull: PullJson = self.api.read_json(&read).await?;
+        if pull.auto_merge.is_none() {
+            return Ok(false);
+        }
+        Err(self.api.refused(&call, &answer.errors))
+    }
 }
 
 #[async_trait]
@@ -210,6 +243,14 @@ impl Governance for GitHubForge {
         method: &str,
     ) -> Result<(), ForgeError> {
         self.merge_by_itself(repository, number, head, method).await
+    }
+
+    async fn stop_merging(
+        &self,
+        repository: &RepositoryId,
+        number: u64,
+    ) -> Result<bool, ForgeError> {
+        self.leave_unmerged(repository, number).await
     }
 
     async fn sign(

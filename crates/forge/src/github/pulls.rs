@@ -245,12 +245,14 @@ impl GitHubForge {
         number: u64,
         reviewers: &[String],
     ) -> Result<Vec<String>, ForgeError> {
-        if reviewers.is_empty() || self.ask(repository, number, reviewers).await? {
-            return Ok(Vec::new());
+        // GitHub is told a team's name only, and would ask one of the same name here.
+        let (reviewers, mut refused): (Vec<String>, Vec<String>) =
+            reviewers.iter().cloned().partition(|name| repository.may_ask(name));
+        if reviewers.is_empty() || self.ask(repository, number, &reviewers).await? {
+            return Ok(refused);
         }
         // One wrong name spoils the whole request, without being named.
-        let mut refused = Vec::new();
-        for reviewer in reviewers {
+        for reviewer in &reviewers {
             let alone = std::slice::from_ref(reviewer);
             if reviewers.len() == 1 || !self.ask(repository, number, alone).await? {
                 refused.push(reviewer.clone());

@@ -12,6 +12,7 @@ use super::stop;
 use super::work::Instruction;
 use crate::admit;
 use crate::authorship;
+use crate::decorate;
 use crate::fork;
 use crate::pipeline::Finished;
 use crate::publish;
@@ -76,7 +77,8 @@ pub(super) async fn land(
         return Ok(PushResult::Patch { why: "nothing is pushed in a dry run".to_owned() });
     }
     run.environment.ui.say("publishing");
-    let pushing = recheck_and_push(run, admitted, pull, checkout, commit);
+    let against = decorate::speaks_against(&finished.outcome);
+    let pushing = recheck_and_push(run, admitted, pull, checkout, (commit, against));
     run.unless_interrupted(pushing).await
 }
 
@@ -85,12 +87,26 @@ async fn recheck_and_push(
     admitted: &AdmittedCommand,
     pull: &PullRequest,
     checkout: &Checkout,
-    commit: Oid,
+    (commit, against): (Oid, Option<&'static str>),
 ) -> Result<PushResult> {
-    match recheck(run, admitted, pull).await? {
-        Ok(target) => push(run, &target, checkout, commit).await,
-        Err(ended) => Ok(ended),
+    let target = match recheck(run, admitted, pull).await? {
+        Ok(target) => target,
+        Err(ended) => return Ok(ended),
+    };
+    if let Some(why) = against {
+        let (forge, repository) = (run.world.forge()?, &admitted.repository.id);
+        match forge.stop_merging(repository, pull.number).await {
+            Ok(was) => {
+                let left = was.then_some(pull.number);
+                let said = decorate::left_to_people(left.as_slice(), why);
+                said.iter().for_each(|said| run.environment.ui.say(said));
+            }
+            // The forge would merge this by what was there before.
+            Err(err) if is_refusal(&err) => return Ok(PushResult::Patch { why: err.to_string() }),
+            Err(err) => return Err(Failure::from(err).hint(run.kept())),
+        }
     }
+    push(run, &target, checkout, commit).await
 }
 
 /// Puts commits in the place of `head`, which is what the branch has to point to for that.

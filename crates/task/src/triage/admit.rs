@@ -15,8 +15,9 @@ use patchwright_report as report;
 use patchwright_report::triage::{Memory, PURPOSE};
 use patchwright_types::task::{IssueSnapshot, TriageRequest};
 
-/// Most comments that are read; the newest are kept.
-const MAX_COMMENTS: usize = 100;
+/// Most comments that are read; the newest are kept. Ours has to be among them: what it remembers bounds what others may
+/// have us pay for.
+const MAX_COMMENTS: usize = 1_000;
 
 /// An issue that we may and shall triage.
 pub(super) struct AdmittedTriage {

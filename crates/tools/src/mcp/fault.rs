@@ -4,6 +4,7 @@ use rmcp::ServiceError;
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 
+use super::oauth::challenge::Challenge;
 use super::text;
 use patchwright_base::error::chain;
 
@@ -46,6 +47,18 @@ pub(super) fn asks_who(err: &DynamicTransportError) -> bool {
 /// The server does not take the token, or wants one.
 pub(super) fn is_unauthorized(err: &HttpError) -> bool {
     status(err) == Some(401)
+}
+
+/// The scopes that the server wants a token to have, where it refuses one for lack of them.
+pub(super) fn lacks_scope(err: &HttpError) -> Option<Vec<String>> {
+    let (header, is_forbidden) = match err {
+        HttpError::AuthRequired(err) => (&err.www_authenticate_header, false),
+        HttpError::InsufficientScope(err) => (&err.www_authenticate_header, true),
+        _ => return None,
+    };
+    let said = Challenge::of([header.as_str()]);
+    let is_so = said.lacks_scope || (is_forbidden && !said.scopes.is_empty());
+    is_so.then_some(said.scopes)
 }
 
 fn over_http(err: &HttpError) -> String {

@@ -63,15 +63,21 @@ impl Servers {
         .collect()
     }
 
-    /// Why there are no tokens for servers that want some, for the report.
+    /// Why there are no tokens for servers that want some, or none that suffice, for the report.
     pub fn troubles(&self) -> Vec<String> {
-        let troubles =
-            self.list.iter().filter_map(|server| Some((server.name(), server.trouble()?)));
-        troubles
-            .map(|(name, why)| {
+        let mut troubles = Vec::new();
+        for server in &self.list {
+            let name = server.name();
+            troubles.extend(server.trouble().map(|why| {
                 format!("there is no token any more for the MCP server `{name}`: {why}")
-            })
-            .collect()
+            }));
+            troubles.extend(
+                server
+                    .lacking()
+                    .map(|why| format!("the MCP server `{name}` refused something: {why}")),
+            );
+        }
+        troubles
     }
 
     /// Ends all of them, at once and in bounded time.

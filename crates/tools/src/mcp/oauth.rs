@@ -12,6 +12,8 @@
 //! [RFC 8707]: https://www.rfc-editor.org/rfc/rfc8707
 //! [RFC 7591]: https://www.rfc-editor.org/rfc/rfc7591
 
+mod callback;
+pub(super) mod challenge;
 pub(super) mod client;
 mod discovery;
 pub(super) mod grant;
@@ -20,5 +22,6 @@ mod registration;
 mod resource;
 mod stored;
 mod token;
+mod trouble;
 
 pub(super) use self::token::{NoToken, Reach, TokenSource};

@@ -117,6 +117,14 @@ impl Server {
         }
     }
 
+    /// What its token did not suffice for.
+    pub(super) fn lacking(&self) -> Option<String> {
+        match &self.way {
+            Way::Http { client, .. } => client.tokens.as_ref()?.lacking(),
+            Way::Sandbox { .. } => None,
+        }
+    }
+
     /// How long an answer may take.
     pub(super) fn call_limit(&self) -> Duration {
         self.call_limit

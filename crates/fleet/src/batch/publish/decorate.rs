@@ -6,9 +6,23 @@ use super::place::RepositorySnapshot;
 use super::{PublishResult, Publisher};
 use patchwright_forge::{ForgeError, Operation, PullRequest};
 use patchwright_git::Oid;
-use patchwright_task::decorate::{Extras, Told};
+use patchwright_task::decorate::{self, Extras, Told};
 
 impl Publisher<'_> {
+    /// What a person has to merge is not left for GitHub to merge in place of an earlier change.
+    pub(super) async fn leave_to_people(
+        &self,
+        place: &RepositorySnapshot,
+    ) -> Result<(), ForgeError> {
+        let Some(why) = place.vetted.wants_people() else { return Ok(()) };
+        let (id, branch) = (&place.repository.id, self.campaign.branch());
+        let left = decorate::leave_to_people(self.forge.as_ref(), id, (id, &branch)).await?;
+        if let Some(said) = decorate::left_to_people(&left, why) {
+            self.fleet.ui.say(&format!("{id}: {said}"));
+        }
+        Ok(())
+    }
+
     /// Nice to have, never worth failing for.
     pub(super) async fn decorate(
         &self,
@@ -37,7 +51,8 @@ impl Publisher<'_> {
             extras.ask(&vetted.reviewers, &vetted.owners, &mut told).await?;
             extras.arrange(&mut told).await?;
         }
-        let by_people = if pull.draft { Some("it is a draft") } else { vetted.by_people };
+        // One that has to be a draft and could not be made one is as little for GitHub to merge.
+        let by_people = if pull.draft { Some("it is a draft") } else { vetted.wants_people() };
         extras.merge(by_people, &mut told).await?;
         Ok(told.said)
     }

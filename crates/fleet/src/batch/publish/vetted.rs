@@ -61,6 +61,13 @@ pub(super) struct VettedChange {
     pub config: Config,
 }
 
+impl VettedChange {
+    /// Why a person has to merge it, a draft included.
+    pub(super) fn wants_people(&self) -> Option<&'static str> {
+        if self.draft { Some("it is a draft") } else { self.by_people }
+    }
+}
+
 fn refused(class: ErrorClass, message: impl Into<String>) -> PublishError {
     PublishError::Final { class, message: message.into() }
 }
@@ -109,7 +116,7 @@ impl StoredChange {
         let commit = commit::create(repo, self.base, facts.tree, &spec)?;
         let draft = self.wants_draft(told.as_ref(), &judgement);
         let marker = report::marker("pull-request", &run);
-        let owners = self.owners(repo, &change)?;
+        let owners = self.owners(repo, &change);
         let by_people = by_people(told.as_ref(), &judgement);
         let body =
             self.body(repo, told, change, judgement, &marker).map_err(|err| configuration(&err))?;
@@ -204,18 +211,17 @@ impl StoredChange {
         self.changeset.draft || self.config.publish.draft || judgement.wants_draft() || said
     }
 
-    /// The owners of the changed files, by the file that the base has.
-    fn owners(&self, repo: &Repo, change: &Change) -> PublishResult<Vec<String>> {
+    /// The owners of the changed files, by the file that the base has. One that is too large to be read has none, for
+    /// GitHub neither.
+    fn owners(&self, repo: &Repo, change: &Change) -> Vec<String> {
         if self.config.publish.code_owners == 0 {
-            return Ok(Vec::new());
+            return Vec::new();
         }
-        for path in owners::PLACES {
-            if let Some(text) = tree::file_at(repo, self.base, path)? {
-                let paths = change.files.iter().map(|file| file.path.as_str());
-                return Ok(decorate::owners_of(&text, paths));
-            }
-        }
-        Ok(Vec::new())
+        let mut there = owners::PLACES.iter().filter_map(|path| {
+            tree::file_within(repo, self.base, path, owners::LARGEST).transpose()
+        });
+        let Some(Ok(text)) = there.next() else { return Vec::new() };
+        decorate::owners_of(&text, change.files.iter().map(|file| file.path.as_str()))
     }
 
     fn title(&self) -> Result<String, Failure> {

@@ -47,6 +47,15 @@ impl ServerClient {
             }
         }
     }
+
+    /// With what to do where the token lacks a scope.
+    async fn explained<T>(&self, answer: Result<T, Fault>) -> Result<T, Fault> {
+        let wanted = answer.as_ref().err().and_then(fault::lacks_scope);
+        match (&self.tokens, wanted) {
+            (Some(tokens), Some(wanted)) => Err(no_token(tokens.lacks(&wanted).await)),
+            _ => answer,
+        }
+    }
 }
 
 /// What a server thinks of the token that it was sent.
@@ -57,7 +66,10 @@ enum Taken {
 
 impl Taken {
     fn of<T>(answer: &Result<T, Fault>) -> Taken {
-        if answer.as_ref().is_err_and(fault::is_unauthorized) { Taken::No } else { Taken::Yes }
+        // One that lacks a scope is good, and another one would lack it, too.
+        let is_refused =
+            |err: &Fault| fault::is_unauthorized(err) && fault::lacks_scope(err).is_none();
+        if answer.as_ref().is_err_and(is_refused) { Taken::No } else { Taken::Yes }
     }
 }
 
@@ -110,10 +122,11 @@ impl StreamableHttpClient for ServerClient {
         let token = self.token().await?;
         let answer = send(token.clone()).await;
         let verdict = Taken::of(&answer);
-        match self.next(token, verdict).await? {
+        let answer = match self.next(token, verdict).await? {
             Some(next) => refused(send(Some(next)).await),
             None => answer,
-        }
+        };
+        self.explained(answer).await
     }
 
     async fn delete_session(

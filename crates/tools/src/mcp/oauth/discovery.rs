@@ -9,6 +9,8 @@ use super::grant::is_usable;
 use super::resource;
 use super::token::PATIENCE;
 
+/// The scope for which many give a refresh token (OpenID Connect Core 1.0, section 11).
+pub(super) const OFFLINE: &str = "offline_access";
 /// Bytes of one answer.
 const MAX_ANSWER: usize = 64 << 10;
 
@@ -21,6 +23,8 @@ struct AuthorizationServer {
     registration_endpoint: Option<String>,
     code_challenge_methods_supported: Option<Vec<String>>,
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    scopes_supported: Option<Vec<String>>,
+    authorization_response_iss_parameter_supported: Option<bool>,
 }
 
 /// How a client says who it is.
@@ -43,6 +47,12 @@ pub(super) struct Endpoint {
     pub(super) registration: Option<Url>,
     /// It takes proof that whoever exchanges a code has asked for it.
     pub(super) takes_s256: bool,
+    /// Its answers to browsers say that they are its own (RFC 9207).
+    pub(super) names_itself: bool,
+    /// What the server wants a token to have, as far as it says it.
+    pub(super) wanted: Vec<String>,
+    /// It knows [`OFFLINE`].
+    pub(super) has_offline: bool,
 }
 
 /// Why it is not known, in a sentence.
@@ -55,7 +65,7 @@ pub(super) async fn endpoint(
     issuer: &Url,
     reach: &(dyn Fn(&Url) -> Result<(), Why> + Send + Sync),
 ) -> Result<Endpoint, Why> {
-    let resource = resource::resource(client, server, issuer).await?;
+    let (resource, wanted) = resource::resource(client, server, issuer).await?;
     reach(issuer)?;
     let metadata = metadata(client, issuer).await?;
     let usable =
@@ -80,6 +90,9 @@ pub(super) async fn endpoint(
         authorization: usable(metadata.authorization_endpoint),
         registration: usable(metadata.registration_endpoint),
         takes_s256: proofs.iter().any(|it| it == "S256"),
+        names_itself: metadata.authorization_response_iss_parameter_supported == Some(true),
+        wanted,
+        has_offline: metadata.scopes_supported.unwrap_or_default().iter().any(|it| it == OFFLINE),
     })
 }
 

@@ -4,7 +4,6 @@
 //! [RFC 7636]: https://www.rfc-editor.org/rfc/rfc7636
 //! [RFC 8252]: https://www.rfc-editor.org/rfc/rfc8252
 
-use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,16 +11,14 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::time::timeout;
 use url::Url;
 
-use super::discovery::{self, Endpoint, Why};
+use super::discovery::{self, Endpoint, OFFLINE, Why, is_same};
 use super::grant::{Credentials, Grant, is_usable};
-use super::stored::{self, Kept, Registered};
-use super::{registration, token};
-use crate::mcp::text;
+use super::stored::{Kept, Place, Registered};
+use super::{callback, registration, token, trouble};
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::redact;
@@ -29,9 +26,6 @@ use patchwright_config::tools::McpServer;
 
 /// How long a person may take.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// How long a browser may take to say what it wants, and in how many bytes.
-const READ: Duration = Duration::from_secs(5);
-const MAX_REQUEST: usize = 16 << 10;
 
 /// What a login needs.
 pub struct Login<'a> {
@@ -46,8 +40,10 @@ pub struct Login<'a> {
 pub struct LoggedIn {
     /// Where the refresh token is.
     pub file: PathBuf,
-    /// The id of the client that was registered for it; `None` for the operator's.
+    /// The id of the client that it was issued to, where that is not the operator's.
     pub registered: Option<String>,
+    /// It was registered by an earlier login.
+    pub was_registered: bool,
 }
 
 /// Logs in, by way of the page that `show` is given, and puts the refresh token into the operator's file. Registers a
@@ -58,38 +54,49 @@ pub struct LoggedIn {
 pub async fn login(asked: &Login<'_>, env: &Env, show: &dyn Fn(&Url)) -> Result<LoggedIn> {
     let name = asked.name;
     let (grant, address, file) = configured(asked, env)?;
-    let kept = kept(asked, &grant, &address, show).await.map_err(|why| {
+    let hint = format!("make a place for `mcp.{name}.auth.token-file`, and log in again");
+    let place = Place::open(&file).map_err(|why| {
+        Failure::machine(format!("a login at the MCP server `{name}` could not be kept"))
+            .caused_by(anyhow::anyhow!("{why}"))
+            .hint(hint.clone())
+    })?;
+    let logged_in = kept(asked, &grant, &address, (&place, show)).await.map_err(|why| {
         Failure::machine(format!("nobody is logged in at the MCP server `{name}`"))
             .caused_by(anyhow::anyhow!("{why}"))
             .hint(format!("see whether `mcp.{name}.auth` is right, and log in again"))
     })?;
+    let (kept, was_registered) = logged_in;
     redact::learn(&format!("refresh token of the MCP server {name}"), &kept.token);
-    stored::keep(&file, &kept).await.map_err(|why| {
+    place.keep(&kept).await.map_err(|why| {
         Failure::machine(format!("the login at the MCP server `{name}` could not be kept"))
             .caused_by(anyhow::anyhow!("{why}"))
-            .hint(format!("make room for `mcp.{name}.auth.token-file`, and log in again"))
+            .hint(hint)
     })?;
-    Ok(LoggedIn { file, registered: kept.registered.map(|it| it.id) })
+    Ok(LoggedIn { file, registered: kept.registered.map(|it| it.id), was_registered })
 }
 
-/// What is to be kept of a login.
+/// What is to be kept of a login, and whether its client was known before.
 async fn kept(
     asked: &Login<'_>,
     grant: &Grant,
     address: &Url,
-    show: &dyn Fn(&Url),
-) -> std::result::Result<Kept, Why> {
+    (place, show): (&Place, &dyn Fn(&Url)),
+) -> std::result::Result<(Kept, bool), Why> {
     let endpoint = discovery::endpoint(asked.client, address, &grant.issuer, &|_| Ok(())).await?;
     let page = usable_page(&endpoint)?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, asked.port)).await;
-    let listener = listener.map_err(|err| format!("the port cannot be used: {err}"))?;
-    let port = listener.local_addr().map_err(|err| err.to_string())?.port();
-    let back = format!("http://127.0.0.1:{port}/callback");
-    let (client, registered) = client(asked.client, grant, &endpoint, &back).await?;
+    let scopes = scopes(grant, &endpoint);
+    let Waiting { listener, back, client, registered, was_registered } =
+        waiting(asked, grant, &endpoint, (&scopes, place)).await?;
     let (state, verifier) = (random(), random());
-    show(&filled(page, &endpoint, &client.id, &grant.scopes, &back, (&state, &verifier)));
-    let code = timeout(PATIENCE, code(&listener, &state, &grant.issuer)).await;
-    let code = code.unwrap_or_else(|_| Err("nobody came back from the page".to_owned()))?;
+    show(&filled(page, &endpoint, &client.id, &scopes, &back, (&state, &verifier)));
+    let expected = callback::Expected {
+        state: &state,
+        issuer: &grant.issuer,
+        names_itself: endpoint.names_itself,
+    };
+    let code = timeout(PATIENCE, callback::code(&listener, &expected)).await;
+    let code =
+        code.unwrap_or_else(|_| Err(nobody_came(asked, was_registered.then_some(&client))))?;
     let exchanged = [
         ("grant_type", "authorization_code"),
         ("code", code.as_str()),
@@ -97,30 +104,108 @@ async fn kept(
         ("code_verifier", verifier.as_str()),
     ];
     let answer = token::exchange(asked.client, &client, &endpoint, &exchanged).await?;
-    if let Some(error) = answer.error.filter(|_| answer.access_token.is_none()) {
-        let error = text::line(&error, 60);
+    if let Some(error) = answer.error.as_deref().filter(|_| answer.access_token.is_none()) {
+        let error = trouble::code_without(error, &client.secret);
         return Err(format!("the authorization server issues no token ({error})"));
     }
-    let token = answer.refresh_token.ok_or(
+    if !answer.is_bearer() {
+        return Err("the authorization server issues no bearer tokens".to_owned());
+    }
+    let token = answer.next_refresh_token().cloned().ok_or(
         "the authorization server gave no refresh token, and without one a run cannot renew its tokens; many give one \
          for the scope `offline_access`",
     )?;
-    Ok(Kept { token, registered })
+    Ok((Kept { token, registered }, was_registered))
 }
 
-/// The operator's client, or one that is registered now.
-async fn client(
-    http: &reqwest::Client,
+/// What is asked for: what the operator says, else what the server says that it wants. The page shows it to whoever
+/// logs in.
+fn scopes(grant: &Grant, endpoint: &Endpoint) -> Vec<String> {
+    if !grant.scopes.is_empty() || endpoint.wanted.is_empty() {
+        return grant.scopes.clone();
+    }
+    let mut scopes = endpoint.wanted.clone();
+    if endpoint.has_offline && !scopes.iter().any(|it| it == OFFLINE) {
+        scopes.push(OFFLINE.to_owned());
+    }
+    scopes
+}
+
+fn nobody_came(asked: &Login<'_>, known: Option<&Credentials>) -> Why {
+    let file = asked.server.auth.as_ref().and_then(|auth| auth.token_file.as_ref());
+    match (known, file) {
+        (Some(client), Some(file)) => format!(
+            "nobody came back from the page; if it did not know the client `{}`, remove `{}`, and the next login \
+             registers another",
+            client.id.replace('`', "'"),
+            file.display()
+        ),
+        _ => "nobody came back from the page".to_owned(),
+    }
+}
+
+/// What a login waits with for the browser.
+struct Waiting {
+    listener: TcpListener,
+    /// Where the browser comes back to.
+    back: String,
+    client: Credentials,
+    registered: Option<Registered>,
+    was_registered: bool,
+}
+
+/// The operator's client, the one of the login before, or one that is registered now.
+async fn waiting(
+    asked: &Login<'_>,
     grant: &Grant,
     endpoint: &Endpoint,
-    back: &str,
-) -> std::result::Result<(Credentials, Option<Registered>), Why> {
-    if let Some(own) = &grant.client {
-        return Ok((own.clone(), None));
+    (scopes, place): (&[String], &Place),
+) -> std::result::Result<Waiting, Why> {
+    let public = |id: &str| Credentials { id: id.to_owned(), secret: None };
+    let before = place.registered().filter(|it| grant.client.is_none() && fits(it, grant, scopes));
+    let port = before.as_ref().and_then(port).filter(|port| [0, *port].contains(&asked.port));
+    if let (Some(before), Some(port)) = (before, port)
+        && let Ok((listener, back)) = listen(port).await
+        && registration::is_known(asked.client, &public(&before.id), endpoint, &back).await
+    {
+        let (client, registered) = (public(&before.id), Some(before));
+        return Ok(Waiting { listener, back, client, registered, was_registered: true });
     }
-    let id = registration::register(http, endpoint, back, &grant.scopes).await?;
-    let registered = Registered { issuer: grant.issuer.to_string(), id: id.clone() };
-    Ok((Credentials { id, secret: None }, Some(registered)))
+    let (listener, back) = listen(asked.port).await?;
+    let was_registered = false;
+    if let Some(client) = grant.client.clone() {
+        return Ok(Waiting { listener, back, client, registered: None, was_registered });
+    }
+    let id = registration::register(asked.client, endpoint, &back, scopes).await?;
+    let client = public(&id);
+    let (issuer, redirect) = (grant.issuer.to_string(), Some(back.clone()));
+    let registered = Some(Registered { issuer, id, redirect, scopes: scopes.to_vec() });
+    Ok(Waiting { listener, back, client, registered, was_registered })
+}
+
+/// It was registered at this issuer, for the same scopes: a client may be held to those that it was registered with.
+fn fits(before: &Registered, grant: &Grant, scopes: &[String]) -> bool {
+    Url::parse(&before.issuer).is_ok_and(|it| is_same(&it, &grant.issuer))
+        && before.scopes == scopes
+}
+
+/// The port that it comes back to.
+fn port(before: &Registered) -> Option<u16> {
+    let back = before.redirect.as_deref()?;
+    let port = Url::parse(back).ok()?.port()?;
+    (back == redirect(port)).then_some(port)
+}
+
+fn redirect(port: u16) -> String {
+    format!("http://127.0.0.1:{port}/callback")
+}
+
+/// Listens at a port of this machine, any one for 0; with the address that a browser comes back to.
+async fn listen(port: u16) -> std::result::Result<(TcpListener, String), Why> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+    let listener = listener.map_err(|err| format!("the port cannot be used: {err}"))?;
+    let port = listener.local_addr().map_err(|err| err.to_string())?.port();
+    Ok((listener, redirect(port)))
 }
 
 /// What the configuration has for it.
@@ -185,65 +270,6 @@ fn filled(
 }
 
 /// 256 bits that nobody can guess.
-fn random() -> String {
+pub(super) fn random() -> String {
     URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())
-}
-
-/// Waits for the browser; what does not know `state` is not from the page.
-async fn code(
-    listener: &TcpListener,
-    state: &str,
-    issuer: &Url,
-) -> std::result::Result<String, Why> {
-    loop {
-        let (mut stream, _) = listener.accept().await.map_err(|err| err.to_string())?;
-        let Ok(Some(said)) = timeout(READ, request(&mut stream)).await else { continue };
-        let pairs: BTreeMap<String, String> = said.query_pairs().into_owned().collect();
-        if said.path() != "/callback" || pairs.get("state").is_none_or(|it| it != state) {
-            answer(&mut stream, "404 Not Found", "There is nothing here.").await;
-            continue;
-        }
-        let code = match (pairs.get("error"), pairs.get("code"), pairs.get("iss")) {
-            (_, _, Some(other))
-                if !Url::parse(other).is_ok_and(|it| discovery::is_same(&it, issuer)) =>
-            {
-                Err("the answer is one of another authorization server".to_owned())
-            }
-            (Some(error), ..) => Err(format!("the page answers `{}`", text::line(error, 60))),
-            (None, Some(code), _) => Ok(code.clone()),
-            (None, None, _) => Err("the page answers without a code".to_owned()),
-        };
-        let words = match &code {
-            Ok(_) => "Patchwright has the answer. You can close this page.",
-            Err(_) => "That did not work. The terminal says why.",
-        };
-        answer(&mut stream, "200 OK", words).await;
-        return code;
-    }
-}
-
-/// The address that a browser asks for.
-async fn request(stream: &mut TcpStream) -> Option<Url> {
-    let mut read = Vec::new();
-    while !read.windows(4).any(|it| it == b"\r\n\r\n") {
-        let mut part = [0; 1_024];
-        let count = stream.read(&mut part).await.ok().filter(|count| *count > 0)?;
-        read.extend_from_slice(&part[..count]);
-        if read.len() > MAX_REQUEST {
-            return None;
-        }
-    }
-    let head = String::from_utf8(read).ok()?;
-    let target = head.strip_prefix("GET ")?.split(' ').next()?;
-    Url::parse("http://127.0.0.1").ok()?.join(target).ok()
-}
-
-/// A browser that is gone does not matter.
-async fn answer(stream: &mut TcpStream, status: &str, words: &str) {
-    let length = words.len();
-    let text = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{words}"
-    );
-    let _ = timeout(READ, stream.write_all(text.as_bytes())).await;
-    let _ = stream.shutdown().await;
 }

@@ -1,9 +1,9 @@
 //! Registering a client at the login, where the operator names none ([RFC 7591]): a public one, which proves by PKCE that
 //! it is the one that asked, and comes back to this machine.
 //!
-//! Each login registers one: its redirect address has the port of this login, and not every authorization server lets
-//! another port count for the same address ([RFC 8252], section 7.3). What is registered holds as long as the server keeps
-//! it; a run never registers anything.
+//! What an earlier login has registered is used again where the authorization server still knows it, and where it comes
+//! back to the same port: not every one lets another port count for the same address ([RFC 8252], section 7.3). What is
+//! registered holds as long as the server keeps it; a run never registers anything.
 //!
 //! [RFC 7591]: https://www.rfc-editor.org/rfc/rfc7591
 //! [RFC 8252]: https://www.rfc-editor.org/rfc/rfc8252
@@ -13,7 +13,10 @@ use serde_json::json;
 use url::Url;
 
 use super::discovery::{Endpoint, Why, bounded};
-use super::token::PATIENCE;
+use super::grant::Credentials;
+use super::login::random;
+use super::token::{self, PATIENCE};
+use super::trouble;
 use crate::mcp::text;
 
 /// What people see on the page where they log in.
@@ -30,6 +33,28 @@ struct Answer {
     token_endpoint_auth_method: Option<String>,
     error: Option<String>,
     error_description: Option<String>,
+}
+
+/// Whether the authorization server still knows a client. It is asked to exchange a code that there is not: whoever is
+/// known is told that the code counts for nothing (`invalid_grant`), and whoever is not, that it is not known ([RFC 6749],
+/// section 5.2). Where it cannot be told, the client counts as unknown.
+///
+/// [RFC 6749]: https://www.rfc-editor.org/rfc/rfc6749
+pub(super) async fn is_known(
+    http: &reqwest::Client,
+    client: &Credentials,
+    endpoint: &Endpoint,
+    back: &str,
+) -> bool {
+    let (code, verifier) = (random(), random());
+    let asked = [
+        ("grant_type", "authorization_code"),
+        ("code", code.as_str()),
+        ("redirect_uri", back),
+        ("code_verifier", verifier.as_str()),
+    ];
+    let answer = token::exchange(http, client, endpoint, &asked).await;
+    answer.is_ok_and(|answer| answer.error.as_deref() == Some("invalid_grant"))
 }
 
 /// Registers a client that comes back to `back`; its id.
@@ -52,7 +77,7 @@ pub(super) async fn register(
         let about = about.map(|about| format!(": {about}")).unwrap_or_default();
         return Err(format!(
             "the authorization server registers no client ({}{about})",
-            text::line(error, 60)
+            trouble::code(error)
         ));
     }
     // A server may register something else than what it was asked for.

@@ -7,11 +7,11 @@
 //! [RFC 9728]: https://www.rfc-editor.org/rfc/rfc9728
 
 use http::StatusCode;
-use http::header::{HeaderMap, WWW_AUTHENTICATE};
-use http_auth::parser::ChallengeParser;
+use http::header::WWW_AUTHENTICATE;
 use serde::Deserialize;
 use url::Url;
 
+use super::challenge::Challenge;
 use super::discovery::{Why, get, is_same};
 use super::token::PATIENCE;
 use crate::mcp::text;
@@ -27,24 +27,25 @@ struct Resource {
     authorization_servers: Vec<String>,
 }
 
-/// What the server calls itself. One that says nothing is called by its address.
+/// What the server calls itself, and the scopes that it wants. One that says nothing is called by its address.
 pub(super) async fn resource(
     client: &reqwest::Client,
     server: &Url,
     issuer: &Url,
-) -> Result<String, Why> {
-    let named = named(client, server).await?;
-    for at in named.into_iter().chain(well_known(server)) {
+) -> Result<(String, Vec<String>), Why> {
+    let Challenge { metadata, scopes, .. } = challenge(client, server).await?;
+    let is_own = |at: &Url| at.origin() == server.origin() && at.username().is_empty();
+    for at in metadata.filter(is_own).into_iter().chain(well_known(server)) {
         let Some(said) = get::<Resource>(client, &at).await? else { continue };
-        return checked(said, server, issuer);
+        return Ok((checked(said, server, issuer)?, scopes));
     }
     let mut own = server.clone();
     own.set_query(None);
-    Ok(own.to_string())
+    Ok((own.to_string(), scopes))
 }
 
-/// The place that the server names when it is asked without a token.
-async fn named(client: &reqwest::Client, server: &Url) -> Result<Option<Url>, Why> {
+/// What the server says when it is asked without a token.
+async fn challenge(client: &reqwest::Client, server: &Url) -> Result<Challenge, Why> {
     let asked = client
         .post(server.clone())
         .timeout(PATIENCE)
@@ -56,20 +57,10 @@ async fn named(client: &reqwest::Client, server: &Url) -> Result<Option<Url>, Wh
         format!("`{host}` cannot be asked: {}", err.without_url())
     })?;
     if answer.status() != StatusCode::UNAUTHORIZED {
-        return Ok(None);
+        return Ok(Challenge::default());
     }
-    let at = metadata_address(answer.headers());
-    Ok(at.filter(|at| at.origin() == server.origin() && at.username().is_empty()))
-}
-
-/// The first `resource_metadata` of the challenges, whatever the scheme.
-fn metadata_address(headers: &HeaderMap) -> Option<Url> {
-    let lines = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|line| line.to_str().ok());
-    // What is malformed ends the line; the challenges before it count.
-    let challenges = lines.flat_map(|line| ChallengeParser::new(line).map_while(Result::ok));
-    let mut params = challenges.flat_map(|challenge| challenge.params);
-    let (_, value) = params.find(|(name, _)| name.eq_ignore_ascii_case("resource_metadata"))?;
-    Url::parse(&value.to_unescaped()).ok()
+    let lines = answer.headers().get_all(WWW_AUTHENTICATE).iter();
+    Ok(Challenge::of(lines.filter_map(|line| line.to_str().ok())))
 }
 
 /// The places of section 3.1: behind the server's path, and of the whole host.
@@ -114,44 +105,9 @@ fn has_part(whole: &Url, server: &Url) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use http::header::{HeaderMap, HeaderValue, WWW_AUTHENTICATE};
     use url::Url;
 
-    use crate::mcp::oauth::resource::{has_part, metadata_address};
-
-    #[test]
-    fn the_address_is_found_in_challenges_of_any_form() {
-        let found = |lines: &[&str]| {
-            let mut headers = HeaderMap::new();
-            for line in lines {
-                headers.append(WWW_AUTHENTICATE, HeaderValue::from_str(line).unwrap());
-            }
-            metadata_address(&headers).map(|it| it.to_string())
-        };
-        let it = Some("https://a.test/meta".to_owned());
-        for lines in [
-            &[r#"Bearer resource_metadata="https://a.test/meta""#][..],
-            &[
-                r#"Bearer error="invalid_token", Resource_Metadata="https://a.test/meta", scope="a b""#,
-            ],
-            &[
-                "Basic realm=\"x, y\"",
-                r#"DPoP algs="ES256", resource_metadata="https://a.test/meta""#,
-            ],
-            &[r#"Basic realm="x", Bearer resource_metadata="https:\/\/a.test/meta""#],
-        ] {
-            assert_eq!(found(lines), it, "{lines:?}");
-        }
-        for lines in [
-            &["Bearer"][..],
-            &[],
-            &[r#"Bearer realm="resource_metadata=\"https://a.test/meta\"""#],
-            &[r#"Bearer resource_metadata="nonsense""#],
-            &["Bearer realm=\"open"],
-        ] {
-            assert_eq!(found(lines), None, "{lines:?}");
-        }
-    }
+    use crate::mcp::oauth::resource::has_part;
 
     #[test]
     fn a_server_is_part_of_what_is_above_it() {

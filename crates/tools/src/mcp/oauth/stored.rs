@@ -3,7 +3,8 @@
 //! one machine never use the same one.
 //!
 //! The file holds the token and nothing else, or, where the login has registered a client, a JSON object with the token,
-//! the client's id and the issuer: a token counts for the client only that it was issued to.
+//! the client's id and the issuer: a token counts for the client only that it was issued to. With what the client was
+//! registered stands there too, so that the next login can be the same client.
 
 use std::fs::TryLockError;
 use std::io::Write;
@@ -11,6 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fs_err::os::unix::fs::OpenOptionsExt;
 use fs_err::{File, OpenOptions};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
@@ -19,9 +21,11 @@ use tempfile::NamedTempFile;
 use tokio::time::Instant;
 
 use super::discovery::Why;
+use super::token::PATIENCE;
 
-/// How long another run may hold it.
-const LOCK_WAIT: Duration = Duration::from_secs(20);
+/// How long others may hold it: several of them, of which one waits for a slow authorization server.
+const LOCK_WAIT: Duration = Duration::from_secs(90);
+const _: () = assert!(LOCK_WAIT.as_secs() > PATIENCE.as_secs());
 const POLL: Duration = Duration::from_millis(50);
 /// Largest file.
 const MAX_FILE: u64 = 64 << 10;
@@ -39,6 +43,10 @@ pub(super) struct Registered {
     /// The authorization server that knows it.
     pub(super) issuer: String,
     pub(super) id: String,
+    /// Where it comes back to, and the scopes that it may ask for. Versions that registered anew each time have not
+    /// written them.
+    pub(super) redirect: Option<String>,
+    pub(super) scopes: Vec<String>,
 }
 
 /// The file of a registered client.
@@ -48,6 +56,10 @@ struct Written {
     issuer: String,
     client_id: String,
     refresh_token: SecretString,
+    #[serde(default)]
+    redirect_uri: Option<String>,
+    #[serde(default)]
+    scopes: Vec<String>,
 }
 
 impl Kept {
@@ -55,12 +67,14 @@ impl Kept {
     /// What is wrong with the text, to be said behind the name of the file.
     fn parse(text: &str) -> Result<Kept, String> {
         let text = text.trim();
-        // A token may begin so, too; it is no object then.
-        if text.starts_with('{')
-            && let Ok(written) = serde_json::from_str::<Written>(text)
-        {
-            let registered = Registered { issuer: written.issuer, id: written.client_id };
-            return Ok(Kept { token: written.refresh_token, registered: Some(registered) });
+        // One that was cut off is not taken for a token, and sent. Whatever else begins with a brace may be one.
+        if text == "{" || text.starts_with("{\"") {
+            let damaged = "is damaged: `patchwright mcp login` writes another";
+            let written: Written = serde_json::from_str(text).map_err(|_| damaged.to_owned())?;
+            let Written { issuer, client_id: id, refresh_token, redirect_uri: redirect, scopes } =
+                written;
+            let registered = Registered { issuer, id, redirect, scopes };
+            return Ok(Kept { token: refresh_token, registered: Some(registered) });
         }
         if text.is_empty() || text.contains(char::is_whitespace) {
             let what =
@@ -74,8 +88,11 @@ impl Kept {
         let token = self.token.expose_secret();
         match &self.registered {
             None => format!("{token}\n"),
-            Some(Registered { issuer, id }) => {
-                let written = json!({"issuer": issuer, "client-id": id, "refresh-token": token});
+            Some(Registered { issuer, id, redirect, scopes }) => {
+                let written = json!({
+                    "issuer": issuer, "client-id": id, "refresh-token": token,
+                    "redirect-uri": redirect, "scopes": scopes,
+                });
                 format!("{written}\n")
             }
         }
@@ -104,20 +121,7 @@ impl StoredToken {
         let path = fs_err::canonicalize(path)
             .map_err(|err| unusable(format!("cannot be read: {}", err.kind())))?;
         let lock = lock(&path).await.map_err(&unusable)?;
-        let meta = fs_err::metadata(&path)
-            .map_err(|err| unusable(format!("cannot be read: {}", err.kind())))?;
-        let mode = meta.permissions().mode() & 0o777;
-        if mode & 0o077 != 0 {
-            return Err(unusable(format!(
-                "may be read by others (mode {mode:o}); `chmod 600` makes it yours alone"
-            )));
-        }
-        if meta.len() > MAX_FILE {
-            return Err(unusable(format!("has more than {MAX_FILE} bytes")));
-        }
-        let text = fs_err::read_to_string(&path)
-            .map_err(|err| unusable(format!("cannot be read: {}", err.kind())))?;
-        let kept = Kept::parse(&text).map_err(&unusable)?;
+        let kept = read(&path).map_err(&unusable)?;
         let folder = path.parent().unwrap_or(Path::new("/"));
         let next = NamedTempFile::new_in(folder).map_err(|err| {
             unusable(format!(
@@ -147,13 +151,8 @@ impl StoredToken {
     /// In a sentence, why it is not there.
     pub(super) fn replace(mut self, token: &SecretString) -> Result<(), Why> {
         self.kept.token = token.clone();
-        let written = self
-            .next
-            .write_all(self.kept.text().as_bytes())
-            .and_then(|()| self.next.as_file().sync_all());
         let path = self.path;
-        let kept =
-            written.and_then(|()| self.next.persist(&path).map(drop).map_err(|err| err.error));
+        let kept = put(self.next, &self.kept, &path);
         kept.map_err(|err| {
             format!(
                 "the refresh token was replaced, and the new one could not be written into `{}` ({}): log in anew",
@@ -164,29 +163,89 @@ impl StoredToken {
     }
 }
 
-/// Puts a first token into a file, or another one in the place of one that counts no more.
+/// Where the token of a login will be: looked at before anybody logs in, so that none is got in vain.
+pub(super) struct Place {
+    path: PathBuf,
+    next: NamedTempFile,
+}
+
+impl Place {
+    /// # Errors
+    /// In a sentence, why nothing can be written there.
+    pub(super) fn open(path: &Path) -> Result<Place, Why> {
+        // A link stays one.
+        let path = fs_err::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let unwritable =
+            |what: String| format!("the token file `{}` cannot be written: {what}", path.display());
+        if path.is_dir() {
+            return Err(unwritable("it is a folder".to_owned()));
+        }
+        let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
+        let next = NamedTempFile::new_in(parent.unwrap_or(Path::new(".")));
+        let next = next.map_err(|err| {
+            unwritable(format!("nothing can be written into its folder ({})", err.kind()))
+        })?;
+        Ok(Place { path, next })
+    }
+
+    /// The client that was registered for the token that is there. What cannot be read, or may have been written by
+    /// others, is passed over: another one is registered then.
+    pub(super) fn registered(&self) -> Option<Registered> {
+        read(&self.path).ok()?.registered
+    }
+
+    /// Puts a first token into the file, or another one in the place of one that counts no more.
+    ///
+    /// # Errors
+    /// In a sentence, why it is not there.
+    pub(super) async fn keep(self, kept: &Kept) -> Result<(), Why> {
+        let unusable = |what: String| format!("the token file `{}` {what}", self.path.display());
+        let _lock = lock(&self.path).await.map_err(&unusable)?;
+        put(self.next, kept, &self.path)
+            .map_err(|err| unusable(format!("cannot be written: {}", err.kind())))
+    }
+}
+
+/// What is in the file of a path that is no link.
 ///
 /// # Errors
-/// In a sentence, why it is not there.
-pub(super) async fn keep(path: &Path, kept: &Kept) -> Result<(), Why> {
-    let unusable = |what: String| format!("the token file `{}` {what}", path.display());
-    // A link stays one.
-    let path = fs_err::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let _lock = lock(&path).await.map_err(&unusable)?;
-    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let written = NamedTempFile::new_in(folder).and_then(|mut file| {
-        file.write_all(kept.text().as_bytes())?;
-        file.as_file().sync_all()?;
-        file.persist(&path).map(drop).map_err(|err| err.error)
-    });
-    written.map_err(|err| unusable(format!("cannot be written: {}", err.kind())))
+/// What is wrong with it, to be said behind its name.
+fn read(path: &Path) -> Result<Kept, String> {
+    let unreadable = |err: std::io::Error| format!("cannot be read: {}", err.kind());
+    let meta = fs_err::metadata(path).map_err(unreadable)?;
+    let mode = meta.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(format!(
+            "may be read by others (mode {mode:o}); `chmod 600` makes it yours alone"
+        ));
+    }
+    if !meta.is_file() {
+        return Err("is no file".to_owned());
+    }
+    if meta.len() > MAX_FILE {
+        return Err(format!("has more than {MAX_FILE} bytes"));
+    }
+    Kept::parse(&fs_err::read_to_string(path).map_err(unreadable)?)
+}
+
+/// Writes the text and gives it its name, so that a crash leaves the old or the new one.
+fn put(mut next: NamedTempFile, kept: &Kept, path: &Path) -> std::io::Result<()> {
+    next.write_all(kept.text().as_bytes())?;
+    next.as_file().sync_all()?;
+    next.persist(path).map_err(|err| err.error)?;
+    // The name is on the disk only with its folder. Not every file system can do that.
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let _ = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
+    Ok(())
 }
 
 async fn lock(path: &Path) -> Result<File, String> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
-    let file =
-        OpenOptions::new().create(true).truncate(false).write(true).open(PathBuf::from(name));
+    // Whoever may open it can hold it, and with it every run.
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true).mode(0o600);
+    let file = options.open(PathBuf::from(name));
     let file = file.map_err(|err| format!("cannot be locked: {}", err.kind()))?;
     let deadline = Instant::now() + LOCK_WAIT;
     loop {

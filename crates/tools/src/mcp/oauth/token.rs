@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use secrecy::{ExposeSecret, SecretString};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use tokio::sync::Mutex;
 use url::{Url, form_urlencoded};
 
 use super::discovery::{self, ClientAuthentication, Endpoint, Why, bounded, is_same};
 use super::grant::{Credentials, Grant, RefreshToken};
 use super::stored::StoredToken;
-use crate::mcp::text;
+use super::trouble;
 use patchwright_base::redact;
 
 /// How long an authorization server may take for an answer.
@@ -24,8 +25,6 @@ const MAX_TOKENS: u32 = 200;
 const MAX_REFUSED: u32 = 3;
 /// A token is renewed so long before its end.
 const EARLY: Duration = Duration::from_secs(30);
-/// Longest explanation of an authorization server, in bytes.
-const MAX_WHY: usize = 300;
 
 /// Says which addresses may be asked.
 pub(in super::super) type Reach = Arc<dyn Fn(&Url) -> Result<(), Why> + Send + Sync>;
@@ -49,6 +48,8 @@ struct State {
     refresh_token: Option<SecretString>,
     /// Why there was none when it was asked for last.
     trouble: Option<String>,
+    /// What the last one did not suffice for.
+    lacking: Option<String>,
     asked: u32,
     refused: u32,
 }
@@ -80,11 +81,34 @@ impl NoToken {
 #[derive(Deserialize)]
 pub(super) struct Answer {
     pub(super) access_token: Option<SecretString>,
-    token_type: Option<String>,
+    pub(super) token_type: Option<String>,
+    #[serde(default, deserialize_with = "seconds")]
     expires_in: Option<u64>,
     pub(super) refresh_token: Option<SecretString>,
     pub(super) error: Option<String>,
-    error_description: Option<String>,
+    pub(super) error_description: Option<String>,
+}
+
+/// A number, or one between quotation marks, as some write it. What is neither is passed over: an answer that is
+/// refused for it would take a refresh token with it that may be the only one from then on.
+fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    Ok(match Option::<Value>::deserialize(from)? {
+        Some(Value::Number(number)) => number.as_u64(),
+        Some(Value::String(text)) => text.trim().parse().ok(),
+        _ => None,
+    })
+}
+
+impl Answer {
+    /// It has a token of the only kind that servers of the protocol take.
+    pub(super) fn is_bearer(&self) -> bool {
+        self.token_type.as_deref().is_some_and(|kind| kind.eq_ignore_ascii_case("bearer"))
+    }
+
+    /// The refresh token that counts from now on; some write an empty one where it stays as it is.
+    pub(super) fn next_refresh_token(&self) -> Option<&SecretString> {
+        self.refresh_token.as_ref().filter(|it| !it.expose_secret().is_empty())
+    }
 }
 
 impl TokenSource {
@@ -134,6 +158,18 @@ impl TokenSource {
         self.state.try_lock().ok()?.trouble.clone()
     }
 
+    /// The server takes the token, but not for what was asked: says which of these scopes is missing, and what to do.
+    pub(in super::super) async fn lacks(&self, wanted: &[String]) -> NoToken {
+        let why = trouble::lacks(&self.name, &self.grant, wanted);
+        self.state.lock().await.lacking = Some(why.clone());
+        NoToken(why)
+    }
+
+    /// What its token did not suffice for, for the report.
+    pub(in super::super) fn lacking(&self) -> Option<String> {
+        self.state.try_lock().ok()?.lacking.clone()
+    }
+
     /// A token was taken: earlier refusals count no more.
     pub(in super::super) async fn was_taken(&self) {
         self.state.lock().await.refused = 0;
@@ -163,25 +199,27 @@ impl TokenSource {
         }
         let client = self.credentials(stored.as_ref())?;
         let answer = self.exchange(&endpoint, &client, refresh_token).await?;
-        let Some(token) = answer.access_token else {
-            return Err(self.refusal(&answer, &client, refresh_token));
+        let Some(token) = &answer.access_token else {
+            let sent = (client.secret.as_ref(), refresh_token);
+            return Err(trouble::refusal(&self.name, &self.grant, &answer, sent));
         };
-        if !answer.token_type.as_deref().is_some_and(|kind| kind.eq_ignore_ascii_case("bearer")) {
-            return Err("the authorization server issues no bearer tokens".to_owned());
-        }
-        redact::learn(&format!("token of the MCP server {}", self.name), &token);
-        if let Some(next) = answer.refresh_token {
-            redact::learn(&format!("refresh token of the MCP server {}", self.name), &next);
+        redact::learn(&format!("token of the MCP server {}", self.name), token);
+        // First of all: whatever else is wrong with the answer, the old one may be used up.
+        if let Some(next) = answer.next_refresh_token() {
+            redact::learn(&format!("refresh token of the MCP server {}", self.name), next);
             match stored {
                 Some(stored) if stored.token().expose_secret() == next.expose_secret() => {}
-                Some(stored) => stored.replace(&next)?,
-                None => state.refresh_token = Some(next),
+                Some(stored) => stored.replace(next)?,
+                None => state.refresh_token = Some(next.clone()),
             }
+        }
+        if !answer.is_bearer() {
+            return Err("the authorization server issues no bearer tokens".to_owned());
         }
         let lives = answer.expires_in.map(|seconds| Duration::from_secs(seconds.min(86_400)));
         // Of a short life most is used.
         let until = lives.map(|lives| Instant::now() + lives.saturating_sub(EARLY.min(lives / 4)));
-        let text = token.expose_secret().to_owned();
+        let (token, text) = (token.clone(), token.expose_secret().to_owned());
         state.access = Some(Access { token, until });
         Ok(text)
     }
@@ -231,39 +269,6 @@ impl TokenSource {
             asked.push(("scope", &scopes));
         }
         exchange(&self.client, client, endpoint, &asked).await
-    }
-
-    /// Why there is no token, with the next step.
-    fn refusal(&self, answer: &Answer, client: &Credentials, sent: Option<&SecretString>) -> Why {
-        let error = text::line(answer.error.as_deref().unwrap_or("no reason"), 60);
-        // Some repeat what they were sent.
-        let secrets = || sent.into_iter().chain(&client.secret);
-        let is_clean = |said: &&str| !secrets().any(|it| said.contains(it.expose_secret()));
-        let about = answer.error_description.as_deref().filter(is_clean);
-        let about = about.map(|about| text::line(about, MAX_WHY));
-        let about = about.map(|about| format!(": {about}")).unwrap_or_default();
-        let what = match (error.as_str(), &self.grant.refresh_token) {
-            ("invalid_grant", RefreshToken::Given(_)) => format!(
-                "; the refresh token is used up, has expired or was withdrawn: log in anew and put the new one into \
-                 the variable of `mcp.{}.auth.refresh-token`",
-                self.name
-            ),
-            ("invalid_grant", RefreshToken::File(_)) => format!(
-                "; the refresh token is used up, has expired or was withdrawn: `patchwright mcp login {}` gets another",
-                self.name
-            ),
-            ("invalid_client" | "unauthorized_client", _) if self.grant.client.is_none() => {
-                format!("; `patchwright mcp login {}` registers a client anew", self.name)
-            }
-            ("invalid_client" | "unauthorized_client", _) => {
-                format!(
-                    "; see whether `client-id` and `client-secret` of `mcp.{}.auth` are right",
-                    self.name
-                )
-            }
-            _ => String::new(),
-        };
-        format!("the authorization server issues no token ({error}{about}){what}")
     }
 }
 

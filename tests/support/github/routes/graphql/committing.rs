@@ -88,6 +88,23 @@ fn changed(
     Ok((paths, objects))
 }
 
+pub(super) fn no_auto_merge(world: &mut World, request: &Request, input: &Value) -> Done {
+    let id = input["pullRequestId"].as_str().unwrap_or_default();
+    let node = by_id(world, request, id)?;
+    let Node::Pull(place, number) = node else { return Err(wrong(id)) };
+    if !may_resolve(world, request, place, number) {
+        return Err(forbidden(request));
+    }
+    let head = world.pull(place, number).last_head.clone();
+    let governance = &mut world.repositories[place].governance;
+    if governance.auto_merge.remove(&number).is_none() {
+        let message = "Can't disable auto-merge for this pull request";
+        return Err(trouble("UNPROCESSABLE", message));
+    }
+    governance.merges_left.push((number, head));
+    Ok(Node::Payload("pullRequest", Some(Box::new(node)), input["clientMutationId"].clone()))
+}
+
 pub(super) fn auto_merge(world: &mut World, request: &Request, input: &Value) -> Done {
     let text = |name: &str| input[name].as_str().unwrap_or_default().to_owned();
     let node = by_id(world, request, &text("pullRequestId"))?;

@@ -54,6 +54,7 @@ pub(super) fn mutate(world: &mut World, request: &Request, name: &str, input: &V
         }
         "createCommitOnBranch" => committing::commit_on_branch(world, request, input),
         "enablePullRequestAutoMerge" => committing::auto_merge(world, request, input),
+        "disablePullRequestAutoMerge" => committing::no_auto_merge(world, request, input),
         "minimizeComment" => minimize(world, request, input),
         "addPullRequestReviewThread" => add_thread(world, request, input),
         _ => {

@@ -120,6 +120,7 @@ type Mutation
   minimizeComment(input!): MinimizeCommentPayload
   createCommitOnBranch(input!): CreateCommitOnBranchPayload
   enablePullRequestAutoMerge(input!): EnablePullRequestAutoMergePayload
+  disablePullRequestAutoMerge(input!): DisablePullRequestAutoMergePayload
   addPullRequestReviewThread(input!): AddPullRequestReviewThreadPayload
   addPullRequestReviewThreadReply(input!): AddPullRequestReviewThreadReplyPayload
 type ResolveReviewThreadPayload
@@ -139,6 +140,10 @@ type CreateCommitOnBranchPayload
   commit: Commit
   ref: Ref
 type EnablePullRequestAutoMergePayload
+  clientMutationId: =
+  pullRequest: PullRequest
+  actor: Actor
+type DisablePullRequestAutoMergePayload
   clientMutationId: =
   pullRequest: PullRequest
   actor: Actor
@@ -163,6 +168,8 @@ input createCommitOnBranch
   branch! message! expectedHeadOid! fileChanges clientMutationId
 input enablePullRequestAutoMerge
   pullRequestId! commitHeadline commitBody mergeMethod authorEmail expectedHeadOid clientMutationId
+input disablePullRequestAutoMerge
+  pullRequestId! clientMutationId
 input minimizeComment
   subjectId! classifier! clientMutationId
 input addPullRequestReviewThread
