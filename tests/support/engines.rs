@@ -1,5 +1,5 @@
 //! Container engines of other kinds than the machine's own, each with its data in a temporary folder and ended with
-//! the test: Docker with remapped users, rootless Docker, and Podman.
+//! the test: Docker with remapped users, rootless Docker, and Podman of both kinds.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -25,6 +25,7 @@ pub(crate) enum Kind {
     Remapped,
     Rootless,
     Podman,
+    RootlessPodman,
 }
 
 pub(crate) struct OtherEngine {
@@ -90,8 +91,19 @@ impl OtherEngine {
                     .args(apart);
                 command
             }
-            Kind::Podman => {
+            Kind::Podman | Kind::RootlessPodman => {
                 let mut command = as_root("podman")?;
+                if kind == Kind::RootlessPodman {
+                    let user = unprivileged()?;
+                    fs_err::create_dir(folder.join("own")).map_err(|err| err.to_string())?;
+                    give(&folder, &user)?;
+                    command = as_user(&user);
+                    command
+                        .arg(format!("HOME={}", folder.display()))
+                        .arg(format!("XDG_RUNTIME_DIR={}", path("own")))
+                        .arg(format!("PATH={PATH}"))
+                        .arg("podman");
+                }
                 command.args(["--root", &path("data"), "--runroot", &path("run")]);
                 command.args(["system", "service", "--time", "0", &host]);
                 command
