@@ -226,9 +226,10 @@ async fn waits_and_is_swept(engine: &OtherEngine) {
 
 /// A server beside a sandbox, with what a service may have and no more.
 async fn has_services(engine: &OtherEngine, sandbox: &DockerSandbox) {
-    let server =
-        "CMD [\"python3\", \"-m\", \"http.server\", \"8000\", \"--directory\", \"/proc/self\"]";
-    let image = image_with(engine, &format!("{server}\nEXPOSE 8000/tcp")).await;
+    let server = "mkdir /shown && cat /proc/self/status >/shown/status && env >/shown/environ && \
+                  exec python3 -m http.server 8000 --directory /shown";
+    let changes = format!("CMD [\"sh\", \"-c\", \"{server}\"]\nEXPOSE 8000/tcp");
+    let image = image_with(engine, &changes).await;
     let service = |name: &str, health: Option<&str>| Service {
         name: name.to_owned(),
         image: image.clone(),
@@ -262,6 +263,14 @@ async fn has_services(engine: &OtherEngine, sandbox: &DockerSandbox) {
         running.stop().await.unwrap();
         assert_eq!(left(engine, ""), "", "something is left");
     }
+    // The service of a killed run goes before its sandbox, or Podman keeps both.
+    let run = fresh_run();
+    let asked = SandboxSpec { services: vec![service("web", None)], ..spec(&run, IMAGE) };
+    let running = sandbox.start(&asked).await.unwrap();
+    let swept = sandbox.sweep(Some(&run)).await.unwrap();
+    let names = ["agent-web", "agent"].map(|purpose| format!("patchwright-{run}-{purpose}"));
+    assert_eq!(swept, names);
+    drop(running);
 }
 
 /// The test image with these instructions, made by the engine.

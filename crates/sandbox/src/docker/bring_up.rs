@@ -131,7 +131,7 @@ impl DockerSandbox {
         bounded("start", SLOW_CALL, start).await?;
         let user = order.asked.user.clone().unwrap_or_default();
         if self.is_podman {
-            let seen = inside::look(&self.docker, &id, &user).await?;
+            let seen = Box::pin(inside::look(&self.docker, &id, &user)).await?;
             inside::refuse(&inside::differences(&order.asked, &seen))?;
         }
         let (session, reader, writer) =

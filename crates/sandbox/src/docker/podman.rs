@@ -63,10 +63,8 @@ pub(super) fn adapt(asked: &mut ContainerCreateBody, limits: &ContainerLimits, i
     // It may have no program for it; the guest collects the dead.
     host.init = Some(false);
     for mount in host.mounts.iter_mut().flatten() {
-        if mount.typ == Some(MountType::VOLUME) {
-            if mount.target.as_deref() == Some(VOLUME) {
-                mount.target = Some(WORKSPACE.to_owned());
-            }
+        if mount.typ == Some(MountType::VOLUME) && mount.target.as_deref() == Some(VOLUME) {
+            mount.target = Some(WORKSPACE.to_owned());
         }
     }
     tmpfs(host, limits);
@@ -140,8 +138,9 @@ pub(super) fn in_dockers_words(asked: &ContainerCreateBody, made: &mut Container
     same(&mut host.ipc_mode, &["private", "shareable"], &asked.ipc_mode);
     same(&mut host.pid_mode, &["private"], &asked.pid_mode);
     same(&mut host.uts_mode, &["private"], &asked.uts_mode);
-    if let (Some(log), Some(asked)) = (&mut host.log_config, &asked.log_config) {
-        same(&mut log.typ, &["json-file", LOG], &asked.typ);
+    let log = asked.log_config.as_ref().and_then(|log| log.typ.clone());
+    if let Some(made) = host.log_config.as_mut().filter(|_| log.as_deref() == Some(LOG)) {
+        same(&mut made.typ, &["json-file"], &log);
     }
     // Volumes are listed as binds, `NAME:PATH:OPTIONS`, and as the mounts that they are.
     let is_bind = |bind: &String| {
@@ -299,7 +298,7 @@ mod tests {
     #[test]
     fn what_is_looser_is_still_named() {
         type Change = fn(&mut HostConfig);
-        let changes: [(Change, &str); 8] = [
+        let changes: [(Change, &str); 9] = [
             (|host| host.memory = Some(0), "memory is 0 instead of"),
             (|host| host.pids_limit = Some(0), "pids limit is 0"),
             (|host| host.ipc_mode = Some("host".to_owned()), "ipc is host"),
@@ -307,6 +306,10 @@ mod tests {
             (|host| host.uts_mode = Some("host".to_owned()), "uts namespace is host"),
             (|host| host.readonly_rootfs = Some(false), "read-only root is false"),
             (|host| host.security_opt = None, "no-new-privileges is not set"),
+            (
+                |host| host.log_config.as_mut().unwrap().typ = Some("json-file".to_owned()),
+                "log driver is json-file instead of none",
+            ),
             (|host| host.binds.as_mut().unwrap().push("/:/host:rw".to_owned()), "bind mounts is 1"),
         ];
         for (change, expected) in changes {

@@ -39,7 +39,7 @@ impl DockerSandbox {
         let heart = self.owner.heart(&self.docker).await?;
         let id = Box::pin(self.create(run, &format!("{purpose}-twin"), &twin)).await?;
         let container = Container::new(&self.docker, heart, id, memory_bytes);
-        let seen = self.twin(&container.id, &twin).await;
+        let seen = Box::pin(self.twin(&container.id, &twin)).await;
         // A dropped one is removed too, but later.
         if let Err(left) = container.remove().await {
             tracing::warn!(%left, "cannot remove a container that was only looked at");
@@ -53,7 +53,8 @@ impl DockerSandbox {
         self.upload(id, twin, Task::Setup(Network::None)).await?;
         let start = self.docker.start_container(id, None::<StartContainerOptions>);
         bounded("start", CALL, start).await?;
-        inside::refuse(&inside::differences(twin, &inside::look(&self.docker, id, "0:0").await?))
+        let seen = Box::pin(inside::look(&self.docker, id, "0:0")).await?;
+        inside::refuse(&inside::differences(twin, &seen))
     }
 
     /// Whether a health check (`CMD`, `CMD-SHELL` and what follows) succeeds in a container, as the container's user.
