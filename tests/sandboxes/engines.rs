@@ -1,13 +1,23 @@
 //! The same sandbox on other engines than the machine's own: what holds there, and what is refused.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use patchwright_sandbox::docker::DockerSandbox;
+use bollard::models::{ContainerConfig, ContainerCreateBody};
+use bollard::query_parameters::{
+    CommitContainerOptionsBuilder, CreateContainerOptions, RemoveContainerOptions,
+};
+use bollard::{API_DEFAULT_VERSION, Docker};
+use patchwright_sandbox::docker::{DockerSandbox, WarmLimits};
+use patchwright_sandbox::image::NamedBy;
+use patchwright_sandbox::services::Service;
 use patchwright_sandbox::{ImageSpec, PreparedImage, Sandbox, SandboxError, SandboxSpec};
 
 use super::{sh, spec, try_sh};
-use crate::support::docker::{IMAGE, fresh_run};
+use crate::exec::project;
+use crate::support::docker::{BUSYBOX, IMAGE, fresh_run};
 use crate::support::engines::{Kind, OtherEngine};
+use crate::support::world::{TestWorld, fix};
 
 /// What every run relies on.
 async fn does_its_work(engine: &OtherEngine, sandbox: &DockerSandbox) {
@@ -72,10 +82,11 @@ async fn sets_up(sandbox: &DockerSandbox, run: &str) {
     running.stop().await.unwrap();
 }
 
-/// Containers of the run, and volumes of anybody: nobody else uses this engine.
+/// Containers of the run, or of any, and volumes of anybody: nobody else uses this engine.
 fn left(engine: &OtherEngine, run: &str) -> String {
+    let of_run = if run.is_empty() { String::new() } else { format!("={run}") };
     let containers =
-        engine.docker(&["ps", "-aq", "--filter", &format!("label=patchwright.run={run}")]);
+        engine.docker(&["ps", "-aq", "--filter", &format!("label=patchwright.run{of_run}")]);
     let volumes = engine.docker(&["volume", "ls", "-q"]);
     String::from_utf8([containers.stdout, volumes.stdout].concat()).unwrap()
 }
@@ -115,15 +126,203 @@ async fn rootless_docker_bounds_what_is_asked_or_starts_nothing() {
     assert_eq!(left(&engine, &run), "");
 }
 
-/// Podman gives the root of a volume to the container's user, so that a command could replace the guest.
+/// The whole path of a run: container, check from inside, work, checks, and nothing left.
 #[tokio::test]
-async fn podman_behind_dockers_socket_is_refused_in_words() {
+async fn podman_behind_dockers_socket() {
     let Some(engine) = OtherEngine::start(Kind::Podman) else { return };
     let sandbox = connected(&engine).await;
     assert_eq!(sandbox.engine().await.unwrap().name, "podman");
+    does_its_work(&engine, &sandbox).await;
+    resists(&sandbox).await;
+    waits_and_is_swept(&engine).await;
+    has_services(&engine, &sandbox).await;
+    for (volume, why) in [
+        ("/pw", "the image declares a volume at `/pw`"),
+        ("/pw/bin/", "the image declares a volume at `/pw/bin`"),
+    ] {
+        let image = image_with(&engine, &format!("VOLUME {volume}")).await;
+        let err = sandbox.start(&spec(&fresh_run(), &image)).await.err().unwrap();
+        let SandboxError::HardeningMismatch(said) = &err else { panic!("{err}") };
+        assert!(said.starts_with(why), "{said}");
+    }
+    assert_eq!(left(&engine, ""), "", "something is left");
+    a_whole_run(&engine);
+    assert_eq!(left(&engine, ""), "", "something is left of the run");
+}
+
+/// What a command would do that wants more than it has.
+async fn resists(sandbox: &DockerSandbox) {
     let run = fresh_run();
-    let err = sandbox.start(&spec(&run, IMAGE)).await.err().unwrap();
-    let SandboxError::HardeningMismatch(why) = &err else { panic!("{err}") };
-    assert!(why.starts_with("Podman gives the root of a volume"), "{why}");
+    let running = sandbox.start(&spec(&run, IMAGE)).await.unwrap();
+    for attack in [
+        // The guest, and what commands find beside it.
+        "cp /bin/sh /pw/patchwright-guest",
+        "rm -f /pw/patchwright-guest && test ! -e /pw/patchwright-guest",
+        "mv /pw/patchwright-guest /pw/workspace/guest",
+        "mv /pw/bin /pw/other",
+        "ln -sf /bin/sh /pw/bin/rg",
+        "chmod 777 /pw/patchwright-guest",
+        "chmod 777 /pw",
+        // Folders that Podman would open by itself, and the machine's.
+        "echo x > /run/x",
+        "echo x > /var/tmp/x",
+        "mkdir /sys/fs/cgroup/x /sys/fs/cgroup/memory/x",
+        "echo 9999 > /sys/fs/cgroup/pids/pids.max",
+        "echo x > /etc/hosts",
+        "echo x > /etc/passwd",
+        "echo x > /proc/sys/kernel/core_pattern",
+        "head -c 1 /proc/kcore | grep -q .",
+        "head -c 1 /proc/keys | grep -q .",
+        "test -n \"$(ls -A /sys/firmware)\"",
+        "mount -t tmpfs none /tmp",
+        "umount /proc/keys",
+        "mknod /tmp/disk b 254 0",
+        "unshare -U true",
+        "test -S /run/podman/podman.sock || test -S /var/run/docker.sock",
+        "ulimit -n 100000",
+        "ulimit -u 100000",
+    ] {
+        let ended = try_sh(&running, &format!("({attack}) 2>/dev/null")).await.unwrap();
+        assert_ne!(ended.exit_code, 0, "{attack}");
+    }
+    // Files in memory have no number of their own here: they count as memory.
+    let seen =
+        sh(&running, "grep -c ' /tmp ' /proc/self/mountinfo; env | grep -c '^container='").await;
+    assert_eq!(seen, "1\n1");
+    running.stop().await.unwrap();
+}
+
+/// One waits and is handed over with its run's name; one whose owner is gone is swept.
+async fn waits_and_is_swept(engine: &OtherEngine) {
+    let limits = WarmLimits { count: 1, age: Duration::from_mins(5), memory_bytes: 1 << 30 };
+    let sandbox = connected(engine).await.with_warm(limits);
+    let first = fresh_run();
+    let running = sandbox.start(&spec(&first, BUSYBOX)).await.unwrap();
+    running.stop().await.unwrap();
+    let names = || {
+        let listed = engine.docker(&["ps", "-a", "--format", "{{.Names}} {{.Status}}"]);
+        String::from_utf8(listed.stdout).unwrap()
+    };
+    for _ in 0..300 {
+        if names().contains("-warm-waiting Up") {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    // Its guest has answered a moment after it runs.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let second = fresh_run();
+    let running = sandbox.start(&spec(&second, BUSYBOX)).await.unwrap();
+    assert!(names().contains(&format!("patchwright-{second}-agent Up")), "{}", names());
+    assert_eq!(sh(&running, "id -u").await, "10000");
+    let swept = sandbox.sweep(Some(&second)).await.unwrap();
+    assert_eq!(swept, [format!("patchwright-{second}-agent")]);
+    drop(running);
+    sandbox.rest().await;
+    let others = connected(engine).await.sweep(None).await.unwrap();
+    assert_eq!(others, Vec::<String>::new(), "what lives is left alone");
+    assert_eq!(names(), "");
+}
+
+/// A server beside a sandbox, with what a service may have and no more.
+async fn has_services(engine: &OtherEngine, sandbox: &DockerSandbox) {
+    let server = "mkdir /shown && cat /proc/self/status >/shown/status && env >/shown/environ && \
+                  exec python3 -m http.server 8000 --directory /shown";
+    let changes = format!("CMD [\"sh\", \"-c\", \"{server}\"]\nEXPOSE 8000/tcp");
+    let image = image_with(engine, &changes).await;
+    let service = |name: &str, health: Option<&str>| Service {
+        name: name.to_owned(),
+        image: image.clone(),
+        named_by: NamedBy::Operator,
+        env: BTreeMap::from([("SET".to_owned(), "yes".to_owned())]),
+        health: health.map(str::to_owned),
+    };
+    let healthy = "python3 -c 'import urllib.request as r; r.urlopen(\"http://localhost:8000\")'";
+    for health in [None, Some(healthy)] {
+        let run = fresh_run();
+        let asked = SandboxSpec { services: vec![service("web", health)], ..spec(&run, IMAGE) };
+        let running = sandbox.start(&asked).await.unwrap();
+        assert_eq!(running.services[0].problem, None);
+        let get = |name: &str| {
+            format!(
+                "python3 -c 'import urllib.request as r; print(r.urlopen(\"http://web:8000/{name}\").read().decode())'"
+            )
+        };
+        let status = sh(&running, &get("status")).await;
+        for line in [
+            "CapEff:\t00000000000000db",
+            "CapBnd:\t00000000000000db",
+            "NoNewPrivs:\t1",
+            "Seccomp:\t2",
+        ] {
+            assert!(status.contains(line), "{line}: {status}");
+        }
+        let environ = sh(&running, &get("environ")).await;
+        assert!(environ.contains("SET=yes"), "{environ}");
+        assert_eq!(sh(&running, "cd /sys/class/net && echo *").await, "lo");
+        running.stop().await.unwrap();
+        assert_eq!(left(engine, ""), "", "something is left");
+    }
+    // The service of a killed run goes before its sandbox, or Podman keeps both.
+    let run = fresh_run();
+    let asked = SandboxSpec { services: vec![service("web", None)], ..spec(&run, IMAGE) };
+    let running = sandbox.start(&asked).await.unwrap();
+    let swept = sandbox.sweep(Some(&run)).await.unwrap();
+    let names = ["agent-web", "agent"].map(|purpose| format!("patchwright-{run}-{purpose}"));
+    assert_eq!(swept, names);
+    drop(running);
+}
+
+/// The test image with these instructions, made by the engine.
+async fn image_with(engine: &OtherEngine, changes: &str) -> String {
+    let socket = engine.host.trim_start_matches("unix://");
+    let api = Docker::connect_with_unix(socket, 60, API_DEFAULT_VERSION).unwrap();
+    let api = api.negotiate_version().await.unwrap();
+    let asked = ContainerCreateBody {
+        image: Some(IMAGE.to_owned()),
+        cmd: Some(vec!["true".to_owned()]),
+        ..ContainerCreateBody::default()
+    };
+    let made = api.create_container(None::<CreateContainerOptions>, asked).await.unwrap();
+    let options =
+        CommitContainerOptionsBuilder::default().container(&made.id).changes(changes).build();
+    let image = api.commit_container(options, ContainerConfig::default()).await.unwrap();
+    api.remove_container(&made.id, None::<RemoveContainerOptions>).await.unwrap();
+    image.id
+}
+
+fn a_whole_run(engine: &OtherEngine) {
+    let world = TestWorld::local(fix()).in_docker().set("DOCKER_HOST", engine.host.as_str());
+    project(&world);
+    let exec = ["exec", "Make add add", "--repo", "project", "--out", "out", "--setup", "id -u"];
+    let output = world.run(&exec).expect(0);
+    let text = output.text();
+    assert!(text.contains("check on head: `sh ./test.sh` passed"), "{text}");
+    let patch = fs_err::read_to_string(world.path("out/change.patch")).unwrap();
+    assert!(patch.contains("+  echo $(($1 + $2))"), "{patch}");
+}
+
+/// A rootless Podman ignores limits where control groups are of version 1, and does not say so when it is asked; the
+/// container shows it.
+#[tokio::test]
+async fn rootless_podman_bounds_what_is_asked_or_starts_nothing() {
+    let Some(engine) = OtherEngine::start(Kind::RootlessPodman) else { return };
+    let sandbox = connected(&engine).await;
+    let about = sandbox.engine().await.unwrap();
+    let run = fresh_run();
+    match sandbox.start(&spec(&run, IMAGE)).await {
+        Ok(running) => {
+            running.stop().await.unwrap();
+            assert_eq!(about.cgroup_version, "2");
+            does_its_work(&engine, &sandbox).await;
+        }
+        Err(SandboxError::HardeningMismatch(why)) => {
+            assert!(why.contains("the engine does not bound memory"), "{why}");
+            if about.cgroup_version == "1" {
+                assert_eq!(about.unbounded, ["memory", "swap", "cpus", "processes"]);
+            }
+        }
+        Err(err) => panic!("{err}"),
+    }
     assert_eq!(left(&engine, &run), "");
 }

@@ -1,5 +1,5 @@
 //! Container engines of other kinds than the machine's own, each with its data in a temporary folder and ended with
-//! the test: Docker with remapped users, rootless Docker, and Podman.
+//! the test: Docker with remapped users, rootless Docker, and Podman of both kinds.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -25,6 +25,7 @@ pub(crate) enum Kind {
     Remapped,
     Rootless,
     Podman,
+    RootlessPodman,
 }
 
 pub(crate) struct OtherEngine {
@@ -74,15 +75,8 @@ impl OtherEngine {
             Kind::Rootless => {
                 let script = ROOTLESS.iter().find(|path| std::path::Path::new(path).exists());
                 let script = script.ok_or("there is no dockerd-rootless.sh")?;
-                let user = unprivileged()?;
-                let run = folder.join("run");
-                fs_err::create_dir(&run).map_err(|err| err.to_string())?;
-                give(&folder, &user)?;
-                let mut command = as_user(&user);
+                let mut command = unprivileged_command(&folder)?;
                 command
-                    .arg(format!("HOME={}", folder.display()))
-                    .arg(format!("XDG_RUNTIME_DIR={}", run.display()))
-                    .arg(format!("PATH={PATH}"))
                     // No device for a network of its own is needed, and no sandbox has one.
                     .args(["DOCKERD_ROOTLESS_ROOTLESSKIT_NET=host"])
                     .args(["DOCKERD_ROOTLESS_ROOTLESSKIT_PORT_DRIVER=none", script])
@@ -90,11 +84,11 @@ impl OtherEngine {
                     .args(apart);
                 command
             }
-            Kind::Podman => {
-                let mut command = as_root("podman")?;
-                command.args(["--root", &path("data"), "--runroot", &path("run")]);
-                command.args(["system", "service", "--time", "0", &host]);
-                command
+            Kind::Podman => podman(as_root("podman")?, &folder, &host),
+            Kind::RootlessPodman => {
+                let mut command = unprivileged_command(&folder)?;
+                command.arg("podman");
+                podman(command, &folder, &host)
             }
         };
         let log = fs_err::File::create(folder.join("log")).map_err(|err| err.to_string())?;
@@ -165,6 +159,26 @@ impl Drop for OtherEngine {
             let _ = remove.arg("-rf").arg(&self.folder).status();
         }
     }
+}
+
+/// `env`, as somebody who may write to the folder and has a home and a place for sockets there, for a program.
+fn unprivileged_command(folder: &std::path::Path) -> Result<Command, String> {
+    let (user, run) = (unprivileged()?, folder.join("own"));
+    fs_err::create_dir(&run).map_err(|err| err.to_string())?;
+    give(folder, &user)?;
+    let mut command = as_user(&user);
+    command
+        .arg(format!("HOME={}", folder.display()))
+        .arg(format!("XDG_RUNTIME_DIR={}", run.display()))
+        .arg(format!("PATH={PATH}"));
+    Ok(command)
+}
+
+/// The rest of the command line of a Podman.
+fn podman(mut command: Command, folder: &std::path::Path, host: &str) -> Command {
+    command.arg("--root").arg(folder.join("data")).arg("--runroot").arg(folder.join("run"));
+    command.args(["system", "service", "--time", "0", host]);
+    command
 }
 
 #[expect(clippy::disallowed_methods, reason = "starts engines")]

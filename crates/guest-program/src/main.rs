@@ -2,7 +2,7 @@
 //!
 //! `serve` answers the host over standard input and output, `launch` runs one command below itself,
 //! `script` evaluates a script of the model, `idle` is a container's main process, `probe` prints which addresses
-//! answer. Under the name of one of the `programs` it is that program. It knows nothing of forges, models or credentials.
+//! answer, `confinement` which walls it sees. Under the name of one of the `programs` it is that program. It knows nothing of forges, models or credentials.
 
 mod script;
 
@@ -14,6 +14,7 @@ use std::time::Duration;
 use rustix::process::WaitOptions;
 
 use patchwright_guest::confine::Bounds;
+use patchwright_guest::confinement::{self, CONFINEMENT};
 use patchwright_guest::launch::{self, Streams};
 use patchwright_guest::probe;
 use patchwright_guest::programs;
@@ -31,6 +32,7 @@ const USAGE: &str = "usage:
   patchwright-guest script
   patchwright-guest idle
   patchwright-guest probe ADDRESS:PORT…
+  patchwright-guest confinement [PATH]…
   patchwright-guest --version";
 
 fn main() -> ExitCode {
@@ -66,6 +68,13 @@ fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
+        [_, CONFINEMENT, paths @ ..] => match serde_json::to_string(&confinement::look(paths)) {
+            Ok(seen) => {
+                print(&seen);
+                ExitCode::SUCCESS
+            }
+            Err(err) => fail(&err.to_string()),
+        },
         [_, "--version"] => {
             print(concat!("patchwright-guest ", env!("CARGO_PKG_VERSION")));
             ExitCode::SUCCESS

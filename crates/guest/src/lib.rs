@@ -12,7 +12,7 @@
 //! runs, and [`programs`] which programs of ours commands find ([`rg`] is one). What is too long to be shown is
 //! kept in files ([`spill`]). [`transfer`] unpacks the tree and [`collect`]
 //! finds what changed, less what was there before (`leftover`); [`checkpoint`] finds what changed since it was asked last; [`folder`] opens, and [`removal`] removes, without following a link; [`script`] runs
-//! scripts of the model; [`probe`] asks what can be reached; [`room`] watches how much there is; [`confine`] takes rights away and reports in terms of [`enforced`] which, and [`view`] is
+//! scripts of the model; [`probe`] asks what can be reached, and [`confinement`] what walls there are; [`room`] watches how much there is; [`confine`] takes rights away and reports in terms of [`enforced`] which, and [`view`] is
 //! the file system that is left of the machine's in the local sandbox.
 
 mod apart;
@@ -21,6 +21,7 @@ pub mod block;
 pub mod checkpoint;
 pub mod collect;
 pub mod confine;
+pub mod confinement;
 pub mod descendants;
 pub mod edit_format;
 pub mod enforced;

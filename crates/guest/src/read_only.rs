@@ -85,7 +85,7 @@ fn mounts() -> Result<Vec<Mount>, String> {
 }
 
 /// A path as the kernel writes it: spaces, tabs, ends of lines and backslashes as `\` and three octal digits.
-fn unescape(text: &str) -> PathBuf {
+pub(crate) fn unescape(text: &str) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {

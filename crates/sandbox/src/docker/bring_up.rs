@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use bollard::models::ContainerCreateBody;
+use bollard::models::{ContainerCreateBody, ContainerInspectResponse};
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, InspectContainerOptions, StartContainerOptions,
     UploadToContainerOptionsBuilder,
@@ -17,7 +17,7 @@ use super::owner::{self, OWNER, RUN};
 use super::seccomp::{ASKED, Seccomp};
 use super::sweep::is_leftover;
 use super::takedown::{Container, remove_container};
-use super::{CALL, DockerSandbox, HOME, USER, VOLUME, hardening};
+use super::{CALL, DockerSandbox, HOME, USER, VOLUME, hardening, inside, podman};
 use crate::client::Client;
 use crate::guest_binary;
 use crate::{ContainerLimits, SandboxError, Stop};
@@ -27,9 +27,6 @@ use patchwright_guest::programs;
 const SLOW_CALL: Duration = Duration::from_mins(5);
 /// How long the guest may take to say hello.
 const HELLO: Duration = Duration::from_secs(30);
-/// Seen with Podman 4.3, whatever the volume's own options say.
-const PODMAN: &str = "Podman gives the root of a volume to the container's user, so a command could replace the guest; \
-                      use Docker (rootless, or with `userns-remap`) or `--sandbox local`";
 /// Names that are tried when one is taken.
 pub(super) const NAMES: u32 = 20;
 
@@ -70,17 +67,13 @@ impl DockerSandbox {
         if let Some(why) = self.seccomp.refusal() {
             return Err(SandboxError::HardeningMismatch(why.to_owned()));
         }
-        if self.is_podman {
-            return Err(SandboxError::HardeningMismatch(PODMAN.to_owned()));
-        }
-        if !self.unbounded.is_empty() {
-            let what = self.unbounded.join(", ");
-            let message =
-                format!("the engine does not bound {what}; `patchwright doctor` says more");
-            return Err(SandboxError::HardeningMismatch(message));
-        }
+        bounds(&self.unbounded)?;
         let mut asked = configuration::body(shape)?;
         self.adapt(&mut asked);
+        if self.is_podman {
+            podman::refused(shape.image)?;
+            podman::adapt(&mut asked, shape.limits, self.is_rootless);
+        }
         let relay = shape.egress.map(|_| "--relay");
         let home = shape.image.has_home().then_some("--watch-home");
         Ok(Order {
@@ -131,15 +124,16 @@ impl DockerSandbox {
     ) -> Result<Client, SandboxError> {
         let id = container.id.clone();
         let inspection = self.docker.inspect_container(&id, None::<InspectContainerOptions>);
-        let mismatches =
-            hardening::differences(&order.asked, &bounded("inspect", CALL, inspection).await?);
-        if !mismatches.is_empty() {
-            return Err(SandboxError::HardeningMismatch(mismatches.join("; ")));
-        }
-        self.upload(&id, order.task).await?;
+        let made = bounded("inspect", CALL, inspection).await?;
+        self.as_asked(&order.asked, made)?;
+        self.upload(&id, &order.asked, order.task).await?;
         let start = self.docker.start_container(&id, None::<StartContainerOptions>);
         bounded("start", SLOW_CALL, start).await?;
         let user = order.asked.user.clone().unwrap_or_default();
+        if self.is_podman {
+            let seen = Box::pin(inside::look(&self.docker, &id, &user)).await?;
+            inside::refuse(&inside::differences(&order.asked, &seen))?;
+        }
         let (session, reader, writer) =
             attach(&self.docker, &id, &user, &order.limits, &order.guest).await?;
         container.session = Some(session);
@@ -150,6 +144,24 @@ impl DockerSandbox {
                 Err(SandboxError::Gone(format!("the guest did not start: {err}; {reason}")))
             }
         }
+    }
+
+    /// What the engine says of a container that it has made.
+    ///
+    /// # Errors
+    /// When it is looser than asked for.
+    pub(super) fn as_asked(
+        &self,
+        asked: &ContainerCreateBody,
+        mut made: ContainerInspectResponse,
+    ) -> Result<(), SandboxError> {
+        inside::refuse(&if self.is_podman {
+            bounds(&podman::unbounded(asked, &made))?;
+            podman::in_dockers_words(asked, &mut made);
+            hardening::told(asked, &made)
+        } else {
+            hardening::differences(asked, &made)
+        })
     }
 
     /// Creates the container. A name that is taken by a leftover of the same run is freed; any other
@@ -199,10 +211,21 @@ impl DockerSandbox {
 
     /// Puts the guest and an empty workspace into a container that has not started. The archive is
     /// never compressed: an engine would run the image's own decompressor on it.
-    async fn upload(&self, id: &str, task: Task) -> Result<(), SandboxError> {
-        let archive = archive(task)
+    pub(super) async fn upload(
+        &self,
+        id: &str,
+        asked: &ContainerCreateBody,
+        task: Task,
+    ) -> Result<(), SandboxError> {
+        let is_in_volume = task == Task::Work && !self.is_podman;
+        let (prefix, path) = if is_in_volume { ("", VOLUME) } else { ("pw/", "/") };
+        let is_open = self.is_podman && podman::has_open_home(asked);
+        let home = match task {
+            Task::Setup(_) => Some(0o755),
+            Task::Work => is_open.then_some(podman::OPEN),
+        };
+        let archive = archive(task, prefix, home)
             .map_err(|err| SandboxError::Other(format!("cannot pack the guest: {err}")))?;
-        let path = if task == Task::Work { VOLUME } else { "/" };
         let options = UploadToContainerOptionsBuilder::default().path(path).build();
         let body = bollard::body_full(archive.into());
         let upload = self.docker.upload_to_container(id, Some(options), body);
@@ -211,32 +234,32 @@ impl DockerSandbox {
 }
 
 /// A tar with the guest, where commands work also under the names of its programs (both root's), and the
-/// workspace folder.
-fn archive(task: Task) -> std::io::Result<Vec<u8>> {
-    let (prefix, owner) = match task {
-        Task::Work => ("", USER),
-        Task::Setup(_) => ("pw/", 0),
+/// workspace folder; and a home folder of root with this mode, where there is to be one.
+fn archive(task: Task, prefix: &str, home: Option<u32>) -> std::io::Result<Vec<u8>> {
+    let owner = match task {
+        Task::Work => USER,
+        Task::Setup(_) => 0,
     };
     let guest = guest_binary();
     let mut tar = tar::Builder::new(Vec::with_capacity(guest.len() + 8_192));
-    let mut folder = |path: &str, owner: u32| {
+    let mut folder = |path: &str, owner: u32, mode: u32| {
         let mut header = tar::Header::new_ustar();
         header.set_entry_type(tar::EntryType::Directory);
-        header.set_mode(0o755);
+        header.set_mode(mode);
         header.set_uid(owner.into());
         header.set_gid(owner.into());
         header.set_size(0);
         tar.append_data(&mut header, path, std::io::empty())
     };
     if !prefix.is_empty() {
-        folder(prefix, 0)?;
+        folder(prefix, 0, 0o755)?;
     }
-    folder(&format!("{prefix}workspace/"), owner)?;
-    if let Task::Setup(_) = task {
-        folder(&format!("{}/", HOME.trim_start_matches('/')), 0)?;
+    folder(&format!("{prefix}workspace/"), owner, 0o755)?;
+    if let Some(mode) = home {
+        folder(&format!("{}/", HOME.trim_start_matches('/')), 0, mode)?;
     }
     if task == Task::Work {
-        folder(&format!("{}/", programs::FOLDER), 0)?;
+        folder(&format!("{prefix}{}/", programs::FOLDER), 0, 0o755)?;
     }
     let mut header = tar::Header::new_ustar();
     header.set_mode(0o755);
@@ -252,11 +275,21 @@ fn archive(task: Task) -> std::io::Result<Vec<u8>> {
             header.set_uid(0);
             header.set_gid(0);
             header.set_size(0);
-            let path = format!("{}/{name}", programs::FOLDER);
+            let path = format!("{prefix}{}/{name}", programs::FOLDER);
             tar.append_link(&mut header, path, "../patchwright-guest")?;
         }
     }
     tar.into_inner()
+}
+
+/// An engine that does not set these limits gets no container.
+fn bounds(missing: &[&str]) -> Result<(), SandboxError> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let what = missing.join(", ");
+    let message = format!("the engine does not bound {what}; `patchwright doctor` says more");
+    Err(SandboxError::HardeningMismatch(message))
 }
 
 /// The name of a run's container, or another one where it is taken.

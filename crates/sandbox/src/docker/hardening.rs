@@ -9,9 +9,10 @@ use std::fmt::Debug;
 use bollard::models::{ContainerCreateBody, ContainerInspectResponse, HealthConfig, HostConfig};
 
 /// Paths of /proc and /sys that Docker must hide.
-const MASKED: &[&str] = &["/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware"];
+pub(super) const MASKED: &[&str] =
+    &["/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware"];
 /// Paths of /proc that must not be writable.
-const READ_ONLY: &[&str] =
+pub(super) const READ_ONLY: &[&str] =
     &["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 /// What is looser than asked for, one sentence each; empty when all is well.
@@ -19,6 +20,13 @@ pub(super) fn differences(
     asked: &ContainerCreateBody,
     made: &ContainerInspectResponse,
 ) -> Vec<String> {
+    let mut found = told(asked, made);
+    found.extend(made.host_config.iter().flat_map(hidden_paths));
+    found
+}
+
+/// The same but for hidden paths, which not every engine tells.
+pub(super) fn told(asked: &ContainerCreateBody, made: &ContainerInspectResponse) -> Vec<String> {
     let (Some(asked_host), Some(made_host)) = (&asked.host_config, &made.host_config) else {
         return vec!["the engine did not describe the container".to_owned()];
     };
@@ -35,7 +43,6 @@ pub(super) fn differences(
         })
         .collect();
     found.extend(unconfined(made_host));
-    found.extend(hidden_paths(made_host));
     found.extend(foreign_mounts(asked_host, made));
     found.extend(foreign_variables(asked, made));
     found

@@ -1,9 +1,10 @@
 //! The Docker sandbox: one locked container per run, with one guest in it.
 //!
 //! [`DockerSandbox`] is what `World` holds. The container's shape is [`configuration`], what Docker
-//! made of it is checked by [`hardening`] and [`seccomp`], [`attach`] speaks to the guest, [`takedown`] removes, and
+//! made of it is checked by [`hardening`] and [`seccomp`]; [`podman`] has what differs there, and [`inside`] what
+//! is seen from within; [`attach`] speaks to the guest, [`takedown`] removes, and
 //! [`owner`] and [`heartbeat`] tell others that they are in use, and [`sweep`] removes what nobody uses. Images are made ready by [`pull`] and [`setup`]; servers beside
-//! a sandbox are [`services`]; [`warm`] keeps some ready.
+//! a sandbox are [`services`], with a [`twin`] where that is needed; [`warm`] keeps some ready.
 //! Nothing here runs the `docker` command line, mounts a folder of the host, or passes the socket on.
 
 mod api;
@@ -13,7 +14,9 @@ mod configuration;
 mod disk;
 mod hardening;
 mod heartbeat;
+mod inside;
 pub(crate) mod owner;
+mod podman;
 mod pull;
 mod seccomp;
 mod services;
@@ -21,10 +24,12 @@ mod setup;
 mod signs;
 mod sweep;
 mod takedown;
+mod twin;
 mod warm;
 
 use parking_lot::Mutex;
 use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +67,9 @@ pub const HOME: &str = "/home/agent";
 /// User and group of everything that runs in the container.
 pub const USER: u32 = 10_000;
 
+/// The security option of engines whose root is nobody outside.
+const ROOTLESS: &str = "name=rootless";
+
 /// Bound of one ordinary API call.
 const CALL: Duration = Duration::from_mins(1);
 
@@ -75,6 +83,8 @@ pub struct DockerSandbox {
     processors: f64,
     seccomp: Seccomp,
     is_podman: bool,
+    /// A rootless Podman, as far as that can be told.
+    is_rootless: bool,
     /// The state folder, where those of this machine lock what only one of them should do.
     state: Option<PathBuf>,
     /// Limits that it does not enforce.
@@ -132,6 +142,7 @@ impl DockerSandbox {
         let parts = version.map_err(|err| no_docker(err.cause()))?.components.unwrap_or_default();
         let (is_podman, unbounded) =
             (parts.iter().any(|part| part.name.starts_with("Podman")), unbounded(&info));
+        let is_rootless = is_podman && is_rootless(&info, socket);
         let seccomp = Seccomp::of(&info.security_options.unwrap_or_default());
         let (owner, public) = (Arc::new(Owner::new(Pulse::default())), Arc::default());
         Ok(DockerSandbox {
@@ -141,6 +152,7 @@ impl DockerSandbox {
             processors,
             seccomp,
             is_podman,
+            is_rootless,
             state: None,
             unbounded,
             public,
@@ -178,12 +190,28 @@ impl DockerSandbox {
         ContainerLimits { cpus: asked.cpus.min(self.processors), ..asked.clone() }
     }
 
+    /// Limits that containers do not get. A rootless Podman does not say so: it ignores them all where control groups
+    /// are of version 1.
+    fn unbounded(&self, info: &SystemInfo) -> Vec<&'static str> {
+        let is_first = info.cgroup_version.is_some_and(|version| version.to_string() == "1");
+        if self.is_rootless && is_first {
+            return vec!["memory", "swap", "cpus", "processes"];
+        }
+        unbounded(info)
+    }
+
     /// Asks the engine about itself.
     pub async fn engine(&self) -> Result<Engine, SandboxError> {
         let info = bounded("info", CALL, self.docker.info()).await?;
+        let unbounded = self.unbounded(&info);
+        let mut security = info.security_options.unwrap_or_default();
+        // Not every Podman says it.
+        if self.is_rootless && !security.iter().any(|option| option == ROOTLESS) {
+            security.push(ROOTLESS.to_owned());
+        }
         Ok(Engine {
             name: if self.is_podman { "podman" } else { "docker" },
-            unbounded: unbounded(&info),
+            unbounded,
             storage: info.driver.unwrap_or_default(),
             version: info.server_version.unwrap_or_default(),
             api_version: self.docker.client_version().to_string(),
@@ -191,10 +219,16 @@ impl DockerSandbox {
                 .cgroup_version
                 .map(|version| version.to_string())
                 .unwrap_or_default(),
-            security: info.security_options.unwrap_or_default(),
+            security,
             warnings: info.warnings.unwrap_or_default(),
         })
     }
+}
+
+/// Whether the engine says that its root is nobody outside, or its socket is not root's: those of Podman do not say it.
+fn is_rootless(info: &SystemInfo, socket: &str) -> bool {
+    let is_said = info.security_options.iter().flatten().any(|it| it == ROOTLESS);
+    is_said || !fs_err::metadata(socket).is_ok_and(|socket| socket.uid() == 0)
 }
 
 /// Limits that an engine does not enforce, of those that every container has. Rootless ones take and repeat limits

@@ -24,7 +24,7 @@ use super::configuration::{self, SETUP_CAPABILITIES};
 use super::disk::until_filled;
 use super::pull::Image;
 use super::takedown::Container;
-use super::{CALL, DockerSandbox, hardening, owner};
+use super::{CALL, DockerSandbox, owner, podman};
 use crate::client::Client;
 use crate::image::{self, NamedBy};
 use crate::services::{Service, ServiceState, listening};
@@ -111,7 +111,8 @@ impl DockerSandbox {
             }
         };
         container.keep();
-        if let Err(why) = self.until_ready(&place, &container.id, &image, &state.ports).await {
+        let ready = self.until_ready(&place, &container.id, service, &image, &state.ports);
+        if let Err(why) = ready.await {
             state.problem = Some(why);
             state.log = log(&self.docker, &container.id).await;
         }
@@ -137,6 +138,12 @@ impl DockerSandbox {
         let mut asked = body(place, service, image)?;
         asked.labels = Some(owner::labels(&place.spec.run, &purpose, self.owner.id()));
         self.adapt(&mut asked);
+        if self.is_podman {
+            podman::adapt(&mut asked, place.limits, self.is_rootless);
+            let memory = place.limits.memory_bytes;
+            let run = &place.spec.run;
+            Box::pin(self.twin_is_as_asked(run, &purpose, &asked, memory)).await?;
+        }
         let heart = self.owner.heart(&self.docker).await?;
         let id = Box::pin(self.create(&place.spec.run, &purpose, &asked)).await?;
         // Removed when it is dropped, until it is kept.
@@ -144,10 +151,7 @@ impl DockerSandbox {
         let inspection =
             self.docker.inspect_container(&container.id, None::<InspectContainerOptions>);
         let made = bounded("inspect", CALL, inspection).await?;
-        let mismatches = hardening::differences(&asked, &made);
-        if !mismatches.is_empty() {
-            return Err(SandboxError::HardeningMismatch(mismatches.join("; ")));
-        }
+        self.as_asked(&asked, made)?;
         let start = self.docker.start_container(&container.id, None::<StartContainerOptions>);
         bounded("start", READY, start).await?;
         Ok(container)
@@ -158,14 +162,19 @@ impl DockerSandbox {
         &self,
         place: &Place<'_>,
         id: &str,
+        service: &Service,
         image: &Image,
         ports: &[u16],
     ) -> Result<(), String> {
         let started = Instant::now();
+        let test = health(service, image).test.unwrap_or_default();
+        let asks = self.is_podman && test.first().is_some_and(|kind| kind != "NONE");
         loop {
             let inspection = self.docker.inspect_container(id, None::<InspectContainerOptions>);
             let made = bounded("inspect", CALL, inspection).await.map_err(|err| err.cause())?;
-            if let Some(is_ready) = is_ready(&made)? {
+            let said = is_ready(&made)?;
+            let is_ready = if asks { Some(self.is_healthy(id, &test).await) } else { said };
+            if let Some(is_ready) = is_ready {
                 if is_ready {
                     return Ok(());
                 }

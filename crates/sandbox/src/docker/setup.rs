@@ -16,7 +16,7 @@ use super::configuration::{Network, Shape, Task};
 use super::disk::until_filled;
 use super::pull::Image;
 use super::takedown::Container;
-use super::{CALL, DockerSandbox, HOME, owner};
+use super::{CALL, DockerSandbox, HOME, owner, podman};
 use crate::client::Client;
 use crate::setup::{self, Failed, Kept, SetupRun};
 use crate::turn::Turn;
@@ -185,26 +185,36 @@ impl DockerSandbox {
             return Err(err.into());
         }
         let (repository, key) = name.split_once(':').unwrap_or((name, "latest"));
-        let options = CommitContainerOptionsBuilder::default()
-            .container(&container.id)
-            .repo(repository)
-            .tag(key)
-            .comment("patchwright setup")
-            .build();
         let mut labels = owner::no_labels();
         labels.insert(SETUP_LABEL.to_owned(), key.to_owned());
         labels.extend(result.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        let mut options = CommitContainerOptionsBuilder::default()
+            .container(&container.id)
+            .repo(repository)
+            .tag(key)
+            .comment("patchwright setup");
+        if self.is_podman {
+            options = options.changes(&podman::labels(&labels)?);
+        }
         let config = ContainerConfig {
             env: base.config.env.clone(),
             entrypoint: base.config.entrypoint.clone(),
             cmd: base.config.cmd.clone(),
             user: base.config.user.clone().filter(|user| !user.is_empty()).or(Some("0".to_owned())),
             working_dir: base.config.working_dir.clone(),
-            labels: Some(labels),
+            labels: Some(labels.clone()),
             ..ContainerConfig::default()
         };
-        bounded("commit", COMMIT, self.docker.commit_container(options, config)).await?;
-        Ok(())
+        let commit = self.docker.commit_container(options.build(), config);
+        bounded("commit", COMMIT, commit).await?;
+        let made = self.image(name).await?;
+        // By its labels it is known whose it is and for whom.
+        let has = |(name, value): (&String, &String)| made.label(name).unwrap_or_default() == value;
+        if labels.iter().all(has) {
+            return Ok(());
+        }
+        self.remove_unused(&made.id).await;
+        Err(SandboxError::Other("the engine did not keep the labels of what setup left".to_owned()))
     }
 
     /// Removes old setup images, best effort: Docker refuses those in use.

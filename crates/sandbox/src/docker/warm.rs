@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use super::api::bounded;
 use super::bring_up::{NAMES, Order, name};
 use super::takedown::Container;
-use super::{CALL, DockerSandbox, hardening};
+use super::{CALL, DockerSandbox};
 use crate::SandboxError;
 use crate::client::Client;
 
@@ -155,10 +155,7 @@ impl DockerSandbox {
         let inspection = self.docker.inspect_container(id, None::<InspectContainerOptions>);
         let (made, alive) = tokio::join!(bounded("inspect", CALL, inspection), warm.client.ping());
         alive.map_err(|err| SandboxError::Gone(err.to_string()))?;
-        let mismatches = hardening::differences(&warm.asked, &made?);
-        if !mismatches.is_empty() {
-            return Err(SandboxError::HardeningMismatch(mismatches.join("; ")));
-        }
+        self.as_asked(&warm.asked, made?)?;
         for number in 1..=NAMES {
             let name = name(&order.run, order.purpose, number);
             let options = RenameContainerOptionsBuilder::default().name(&name).build();
