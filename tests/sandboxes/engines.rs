@@ -217,7 +217,7 @@ async fn waits_and_is_swept(engine: &OtherEngine) {
     assert_eq!(sh(&running, "id -u").await, "10000");
     let swept = sandbox.sweep(Some(&second)).await.unwrap();
     assert_eq!(swept, [format!("patchwright-{second}-agent")]);
-    drop(running);
+    running.stop().await.unwrap();
     sandbox.rest().await;
     let others = connected(engine).await.sweep(None).await.unwrap();
     assert_eq!(others, Vec::<String>::new(), "what lives is left alone");
@@ -270,7 +270,7 @@ async fn has_services(engine: &OtherEngine, sandbox: &DockerSandbox) {
     let swept = sandbox.sweep(Some(&run)).await.unwrap();
     let names = ["agent-web", "agent"].map(|purpose| format!("patchwright-{run}-{purpose}"));
     assert_eq!(swept, names);
-    drop(running);
+    running.stop().await.unwrap();
 }
 
 /// The test image with these instructions, made by the engine.

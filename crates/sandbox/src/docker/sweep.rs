@@ -6,7 +6,6 @@
 //! owner (commands can stop it for ever) is given a day, or, where the lock shows that the owner has ended, until
 //! its last heartbeat does not count.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -139,10 +138,7 @@ async fn containers(docker: &Docker) -> Result<Vec<Found>, SandboxError> {
             created: u64::try_from(container.created?).ok()?,
         })
     });
-    let mut found: Vec<Found> = found.collect();
-    // Services are made after their sandbox, and Podman removes none whose network others share.
-    found.sort_by_key(|found| Reverse(found.created));
-    Ok(found)
+    Ok(found.collect())
 }
 
 /// The verdict about a container, with what its engine says of its guest: never [`Verdict::Ending`] for one that
