@@ -10,7 +10,7 @@ use patchwright_fleet::store::{Store, file_url};
 
 use crate::support::docker::docker;
 use crate::support::github::{GitHub, fleet_name};
-use crate::support::model::{ModelServer, call, custom, say};
+use crate::support::model::{ModelServer, custom, say};
 use crate::support::world::{PATCH, TestWorld};
 
 const RUNS: usize = 4;

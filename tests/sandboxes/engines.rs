@@ -236,6 +236,7 @@ async fn has_services(engine: &OtherEngine, sandbox: &DockerSandbox) {
         named_by: NamedBy::Operator,
         env: BTreeMap::from([("SET".to_owned(), "yes".to_owned())]),
         health: health.map(str::to_owned),
+        ports: Vec::new(),
     };
     let healthy = "python3 -c 'import urllib.request as r; r.urlopen(\"http://localhost:8000\")'";
     for health in [None, Some(healthy)] {
