@@ -284,4 +284,11 @@ fn nobody_logs_in_for_a_file_that_cannot_be_written() {
     let (code, said) = log_in(&world);
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("it is a folder") && !said.contains("open this page"), "{said}");
+    // Replaced by a file it would be gone for others.
+    fs_err::remove_dir(world.path("token")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(world.path("token")).unwrap();
+    let (code, said) = log_in(&world);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("no ordinary file") && !said.contains("open this page"), "{said}");
+    assert!(!world.path("token").is_file());
 }

@@ -180,6 +180,10 @@ impl Place {
         if path.is_dir() {
             return Err(unwritable("it is a folder".to_owned()));
         }
+        // A pipe or a device would be replaced: for root, `/dev/null` as well.
+        if path.exists() && !path.is_file() {
+            return Err(unwritable("it is no ordinary file".to_owned()));
+        }
         let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
         let next = NamedTempFile::new_in(parent.unwrap_or(Path::new(".")));
         let next = next.map_err(|err| {
