@@ -174,7 +174,7 @@ mod tests {
         ] {
             let parsed = Pattern::parse(pattern).unwrap();
             let matches = |path: &str| parsed.matches(&path.split('/').collect::<Vec<_>>());
-            assert!(yes.split(' ').all(|path| matches(path)), "{pattern}: {yes}");
+            assert!(yes.split(' ').all(&matches), "{pattern}: {yes}");
             let strangers = no.split(' ').filter(|path| !path.is_empty());
             for path in strangers {
                 assert!(!matches(path), "{pattern}: {path}");

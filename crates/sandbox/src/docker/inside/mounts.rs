@@ -61,7 +61,7 @@ pub(super) fn differences(host: &HostConfig, mounts: &[Mount], writable: &[Strin
         }
     }
     let shm = u64::try_from(host.shm_size.unwrap_or(0)).unwrap_or(0);
-    if !top("/dev/shm").and_then(size).is_some_and(|size| size <= rounded(shm)) {
+    if top("/dev/shm").and_then(size).is_none_or(|size| size > rounded(shm)) {
         found.push("`/dev/shm` has no bound, or another one".to_owned());
     }
     let may_be_written = |path: &str| {

@@ -9,7 +9,7 @@ use super::grant::is_usable;
 use super::resource;
 use super::token::PATIENCE;
 
-/// The scope for which many give a refresh token (OpenID Connect Core 1.0, section 11).
+/// The scope for which many give a refresh token (`OpenID` Connect Core 1.0, section 11).
 pub(super) const OFFLINE: &str = "offline_access";
 /// Bytes of one answer.
 const MAX_ANSWER: usize = 64 << 10;
