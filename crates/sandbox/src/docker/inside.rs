@@ -457,7 +457,10 @@ mod tests {
                 |seen| seen.places.get_mut(VOLUME).unwrap().mode = 0o40_777,
                 "`/pw` is not root's alone",
             ),
-            (|seen| drop(seen.places.remove("/pw/bin")), "`/pw/bin` is not root's alone"),
+            (
+                |seen| seen.places.retain(|path, _| path != "/pw/bin"),
+                "`/pw/bin` is not root's alone",
+            ),
             (
                 |seen| seen.places.get_mut(WORKSPACE).unwrap().is_empty = false,
                 "the image has files at",

@@ -184,7 +184,7 @@ mod tests {
             (public.clone(), &secrets, true, ""),
             (public, &secrets, false, "pulled with secrets"),
         ] {
-            let (chosen, absent) = chosen(&[service.clone()], template, is_public);
+            let (chosen, absent) = chosen(std::slice::from_ref(&service), template, is_public);
             let why = absent.first().and_then(|state| state.problem.clone()).unwrap_or_default();
             assert_eq!(chosen.len() + absent.len(), 1);
             assert_eq!(why.is_empty(), expected.is_empty(), "{service:?}: {why}");

@@ -98,8 +98,9 @@ async fn recheck_and_push(
         match forge.stop_merging(repository, pull.number).await {
             Ok(was) => {
                 let left = was.then_some(pull.number);
-                let said = decorate::left_to_people(left.as_slice(), why);
-                said.iter().for_each(|said| run.environment.ui.say(said));
+                if let Some(said) = decorate::left_to_people(left.as_slice(), why) {
+                    run.environment.ui.say(&said);
+                }
             }
             // The forge would merge this by what was there before.
             Err(err) if is_refusal(&err) => return Ok(PushResult::Patch { why: err.to_string() }),
