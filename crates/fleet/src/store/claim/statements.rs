@@ -431,13 +431,19 @@ pub(crate) fn hot(dialect: Dialect) -> Vec<HotStatement> {
             ("lane locked", LANE_LOCKED.to_owned(), &[Bound::Lane, Bound::Job]);
         hot.push(HotStatement { name, begin, sql, bound });
     }
+    hot.extend(picks(dialect, begin));
+    hot
+}
+
+fn picks(dialect: Dialect, begin: Option<&'static str>) -> Vec<HotStatement> {
+    let mut picks = Vec::new();
     for (name, group) in
         [("claim", Group::Whole), ("claim apart", Group::Apart), ("claim a stray", Group::Stray)]
     {
         for limited in [false, true] {
             let sql = pick(group, true, limited, dialect);
-            hot.push(HotStatement { name, begin, sql, bound: bound_of(group) });
+            picks.push(HotStatement { name, begin, sql, bound: bound_of(group) });
         }
     }
-    hot
+    picks
 }
