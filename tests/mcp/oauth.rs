@@ -146,6 +146,10 @@ async fn a_token_that_has_run_out_is_not_sent() {
     opened.servers.close().await;
 }
 
+/// A token file of a client that was registered, cut off in the middle of the token.
+const CUT: &str =
+    r#"{"issuer":"http://127.0.0.1","client-id":"a-client","refresh-token":"refresh-5d20c1-qu"#;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_work_is_said_before_anything_is_started_and_without_a_secret() {
     let guest = Guest::start().await;
@@ -164,9 +168,7 @@ async fn what_cannot_work_is_said_before_anything_is_started_and_without_a_secre
     let open_to_all = token_file(folder, "open", "refresh-5d20c1-quiet", 0o644);
     let stale = token_file(folder, "stale", "refresh-stale-40-quiet", 0o600);
     let good = token_file(folder, "good", REFRESH, 0o600);
-    let cut =
-        r#"{"issuer":"http://127.0.0.1","client-id":"a-client","refresh-token":"refresh-5d20c1-qu"#;
-    let cut = token_file(folder, "cut", cut, 0o600);
+    let cut = token_file(folder, "cut", CUT, 0o600);
     let plain = Some("http://mcp.example.com/mcp".to_owned());
     let unencrypted = McpServer { url: plain, ..named_so("https://auth.example.com") };
     let cases = [

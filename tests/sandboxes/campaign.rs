@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use patchwright_base::clock::Clock;
 use patchwright_fleet::store::{Store, file_url};
 
 use crate::support::docker::docker;
@@ -57,7 +58,7 @@ async fn runs_of_a_campaign_begin_in_sandboxes_that_have_waited() {
     let model = ModelServer::conversations(move |said| {
         let name = (1..=RUNS).map(fleet_name).find(|name| said.names(name)).unwrap();
         firsts.lock().entry(name).or_insert_with(|| {
-            let at = chrono::Utc::now().timestamp_millis();
+            let at = Clock::default().now().timestamp_millis();
             let taken = made_to_wait().into_iter().filter(|name| !waits(name)).collect();
             // The next run finds one, however slow the machine is.
             let until = Instant::now() + Duration::from_mins(1);

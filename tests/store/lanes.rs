@@ -26,8 +26,8 @@ async fn a_claim_waits_for_nobody_who_has_a_row_of_its_lane() {
     let mut locked = somebody.begin().await.unwrap();
     let lock = sqlx::query("SELECT id FROM jobs WHERE id = $1 FOR UPDATE").bind(held.id);
     assert_eq!(lock.fetch_all(&mut *locked).await.unwrap().len(), 1);
-    let looked = tokio::time::timeout(Duration::from_secs(60), claim(&store, "w")).await;
-    assert_eq!(looked, Ok(None), "the lane may be renewed at this moment");
+    let answer = tokio::time::timeout(Duration::from_mins(1), claim(&store, "w")).await;
+    assert_eq!(answer, Ok(None), "the lane may be renewed at this moment");
     locked.rollback().await.unwrap();
     claimed(&store, "w").await;
     assert_eq!(claim(&store, "w").await, None, "a lane has one runner");

@@ -61,7 +61,7 @@ pub(crate) fn unknown(headers: &HeaderMap, token: &str) -> Option<Response<Body>
 pub(crate) fn forbidden(
     rights: &BTreeSet<String>,
     used: &mut BTreeSet<String>,
-    (user, namespace): (&str, &str),
+    (login, namespace): (&str, &str),
     right: &str,
 ) -> Option<Response<Body>> {
     if rights.contains(right) {
@@ -70,7 +70,7 @@ pub(crate) fn forbidden(
     }
     let (verb, resource) = right.split_once(' ').unwrap();
     let why = format!(
-        "{resource} is forbidden: User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"\" in the \
+        "{resource} is forbidden: User \"{login}\" cannot {verb} resource \"{resource}\" in API group \"\" in the \
          namespace \"{namespace}\""
     );
     Some(status(403, "Forbidden", &why))
@@ -78,6 +78,7 @@ pub(crate) fn forbidden(
 
 /// An object that is to be made, or the refusal of one that is no such object. What a server would let pass without a
 /// word is a violation.
+#[expect(clippy::result_large_err, reason = "the answer to a request is not a hot path")]
 pub(crate) fn sent(
     query: &BTreeMap<String, String>,
     body: &Bytes,

@@ -48,6 +48,7 @@ pub(crate) struct PodServer {
 
 type Shared = Arc<Mutex<World>>;
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a fault that a test may set")]
 pub(crate) struct World {
     pub(crate) pods: BTreeMap<String, Value>,
     pub(crate) policies: Vec<Value>,
