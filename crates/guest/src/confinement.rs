@@ -134,7 +134,7 @@ pub fn look(paths: &[&str]) -> Confinement {
 fn read(path: impl AsRef<Path>) -> String {
     let mut text = Vec::new();
     let file = fs_err::File::open(path.as_ref());
-    // What was read before an error is what there is to say.
+    // What was read before an error is kept.
     let _ = file.map(|file| file.take(MOST).read_to_end(&mut text));
     String::from_utf8_lossy(&text).into_owned()
 }

@@ -63,7 +63,7 @@ pub(super) async fn look(
             }
         }
     };
-    // What has arrived by then is what there is.
+    // Whatever has arrived by then is judged.
     let _ = tokio::time::timeout(LOOK, reading).await;
     serde_json::from_slice(&said).map_err(|err| {
         let words = patchwright_base::text::line(&String::from_utf8_lossy(&words));

@@ -198,7 +198,7 @@ impl Pod {
         self
     }
 
-    /// How one of its containers stands that is none of the first ones.
+    /// The state of one of its containers; not of an init container.
     pub fn standing(&self, container: &str) -> Standing {
         let one = self.status.container_statuses.iter().find(|one| one.name == container);
         match one.map(|one| &one.state) {
