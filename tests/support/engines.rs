@@ -94,6 +94,8 @@ impl OtherEngine {
         let log = fs_err::File::create(folder.join("log")).map_err(|err| err.to_string())?;
         let (out, err) = (log.try_clone().map_err(|err| err.to_string())?, log);
         let daemon = command
+            // Podman's monitor leaves a file named `oom` where it is started.
+            .current_dir(&folder)
             .stdin(Stdio::null())
             .stdout(out.into_parts().0)
             .stderr(err.into_parts().0)
