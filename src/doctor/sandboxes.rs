@@ -76,7 +76,7 @@ pub fn docker(engine: &Engine) -> Vec<Finding> {
 fn podman() -> Finding {
     Finding::note(
         "docker engine",
-        "Podman does not describe all of a container: each is looked at from inside, and not used when a wall or a \
+        "Podman does not describe all of a container: each is inspected from inside, and not used when a wall or a \
          limit is missing",
         None,
     )
@@ -294,7 +294,7 @@ mod tests {
         assert!(findings[0].message.starts_with("Podman 29.0.0"), "{}", findings[0]);
         let about = findings.iter().find(|found| found.what == "docker engine").unwrap();
         assert_eq!(about.state, CheckState::Note);
-        assert!(about.message.contains("looked at from inside"), "{about}");
+        assert!(about.message.contains("inspected from inside"), "{about}");
         assert!(findings.iter().all(|found| found.state != CheckState::Broken), "{findings:?}");
     }
 

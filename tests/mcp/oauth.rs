@@ -328,7 +328,7 @@ async fn what_is_odd_about_an_answer_loses_no_token_that_takes_the_old_ones_plac
     let opened = open(&guest.client, &server("worded")).await.unwrap();
     opened.servers.close().await;
     assert_eq!(kept(), format!("{REFRESH}-2\n"));
-    // An empty one is none.
+    // An empty refresh token replaces nothing.
     let opened = open(&guest.client, &server("empty")).await.unwrap();
     opened.servers.close().await;
     assert_eq!(kept(), format!("{REFRESH}-2\n"));

@@ -314,6 +314,7 @@ async fn lane_is_free(
         return Ok(true);
     }
     let ours = sqlx::query(LANE_LOCKED).bind(lane).bind(job).fetch_all(write.db()).await?;
+    // Somebody renews, ends or takes over one of them at this moment.
     if ours.len() < running {
         return Ok(false);
     }

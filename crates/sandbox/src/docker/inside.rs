@@ -69,7 +69,7 @@ pub(super) async fn look(
         let words = patchwright_base::text::line(&String::from_utf8_lossy(&words));
         let words = patchwright_base::text::cut(&words, 300);
         SandboxError::HardeningMismatch(format!(
-            "the container cannot be looked at from inside: {err}{}{words}",
+            "the container cannot be inspected from inside: {err}{}{words}",
             if words.is_empty() { "" } else { "; " }
         ))
     })

@@ -42,9 +42,8 @@ pub(super) async fn sweep(
     let containers = containers(docker).await?;
     let mut removed = Vec::new();
     if let Some(run) = run {
-        for found in containers.iter().filter(|found| found.is_of(run)) {
-            removed.extend(found.take_away(docker).await);
-        }
+        let of_run: Vec<Found> = containers.into_iter().filter(|found| found.is_of(run)).collect();
+        removed = take_all(docker, &of_run).await;
         let is_of_run = |volume: &&Volume| volume.labels.get(RUN).is_some_and(|label| label == run);
         for volume in unused_volumes(docker).await?.iter().filter(is_of_run) {
             removed.extend(take_volume(docker, volume).await);
@@ -59,27 +58,27 @@ pub(super) async fn sweep(
         return Ok(removed);
     }
     let signs = Signs::read(docker, own, &volumes).await;
-    let mut left = Vec::new();
-    let mut abandoned = Vec::new();
+    let (mut left, mut leftover, mut abandoned) = (Vec::new(), Vec::new(), Vec::new());
     for found in containers {
         match look(docker, &signs, &found).await {
             Verdict::Keep | Verdict::Ending => left.push(found),
-            Verdict::Remove => removed.extend(found.take_away(docker).await),
+            Verdict::Remove => leftover.push(found),
             Verdict::Abandoned => abandoned.push(found),
         }
     }
+    removed.extend(take_all(docker, &leftover).await);
+    leftover.clear();
     if !abandoned.is_empty() {
         // A run may have been between two steps, or its process have gone on again.
         tokio::time::sleep(SECOND_LOOK).await;
         let signs = Signs::read(docker, own, &unused_volumes(docker).await?).await;
         for found in abandoned {
             match look(docker, &signs, &found).await {
-                Verdict::Remove | Verdict::Abandoned => {
-                    removed.extend(found.take_away(docker).await);
-                }
+                Verdict::Remove | Verdict::Abandoned => leftover.push(found),
                 Verdict::Keep | Verdict::Ending => left.push(found),
             }
         }
+        removed.extend(take_all(docker, &leftover).await);
     }
     removed.extend(sweep_volumes(docker, &signs, &volumes, &left).await);
     Ok(removed)
@@ -114,15 +113,31 @@ impl Found {
             && (self.labels.get(RUN).is_some_and(|label| label == run) || is_named())
     }
 
-    async fn take_away(&self, docker: &Docker) -> Option<String> {
-        match remove_container(docker, &self.id).await {
-            Ok(()) => Some(self.names.first().unwrap_or(&self.id).clone()),
+    async fn take_away(&self, docker: &Docker) -> Result<String, SandboxError> {
+        remove_container(docker, &self.id).await?;
+        Ok(self.names.first().unwrap_or(&self.id).clone())
+    }
+}
+
+/// Removes these, and says which are gone. What could not be removed is tried again when the others are gone: Podman
+/// keeps a container as long as another one shares its network, and lists them in any order.
+async fn take_all(docker: &Docker, all: &[Found]) -> Vec<String> {
+    let (mut removed, mut kept) = (Vec::new(), Vec::new());
+    for found in all {
+        match found.take_away(docker).await {
+            Ok(name) => removed.push(name),
+            Err(_) => kept.push(found),
+        }
+    }
+    for found in kept {
+        match found.take_away(docker).await {
+            Ok(name) => removed.push(name),
             Err(err) => {
-                tracing::warn!(container = self.id, %err, "cannot remove a leftover container");
-                None
+                tracing::warn!(container = found.id, %err, "cannot remove a leftover container");
             }
         }
     }
+    removed
 }
 
 async fn containers(docker: &Docker) -> Result<Vec<Found>, SandboxError> {

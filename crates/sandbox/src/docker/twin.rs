@@ -1,6 +1,6 @@
 //! Services on engines whose answers do not describe all of a container. The servers of a service know nothing of us,
 //! so nobody could look at their container from inside and be believed. First there is a twin of it: asked for in the
-//! same words, but with our guest as its one program, as root. It is looked at, and removed; the service gets what its
+//! same words, but with our guest as its one program, as root. It is inspected, and removed; the service gets what its
 //! twin had. Its health is asked about here as well: not every such engine does it by itself.
 
 use std::time::Duration;
