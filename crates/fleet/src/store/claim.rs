@@ -161,7 +161,8 @@ impl Store {
     /// The groups that may give a job, best first.
     async fn find(&self, kinds: &[JobKind], campaign: Option<&str>) -> StoreResult<Look<'_>> {
         if self.inner.dialect.is_file() {
-            let mut connection = self.connection().await?;
+            // Its pages are those of the last claim, and most likely it writes a moment later.
+            let mut connection = self.writer().await?;
             check_version(&mut connection).await?;
             let now = self.inner.dialect.read_clock(&mut connection).await?;
             let found = self.look(&mut connection, now, kinds, campaign).await?;

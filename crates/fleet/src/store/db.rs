@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
+use either::Either;
 use sha2::{Digest, Sha256};
 use sqlx::any::AnyRow;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, Row};
-use tokio::sync::MutexGuard;
-use tokio::time::timeout;
 
-use super::lent::{Lent, Pool, Tx};
+use super::lent::{self, Pool, Tx};
 use super::news::CHANNEL;
 use super::{Inner, Store, StoreError, StoreResult};
 use patchwright_base::clock::Clock;
@@ -111,19 +110,6 @@ pub(super) struct Write<'a> {
     /// See [`Write::news`].
     pub(super) has_news: bool,
     store: &'a Inner,
-    _gate: Option<MutexGuard<'a, ()>>,
-}
-
-/// A connection for one statement, with SQLite's turn to write.
-pub(super) struct Turn<'a> {
-    connection: Lent,
-    _gate: Option<MutexGuard<'a, ()>>,
-}
-
-impl Turn<'_> {
-    pub(super) fn db(&mut self) -> &mut AnyConnection {
-        &mut self.connection
-    }
 }
 
 struct PendingEvent {
@@ -134,23 +120,6 @@ struct PendingEvent {
 }
 
 impl Store {
-    /// A connection for a single statement that writes, and is a transaction of its own.
-    pub(super) async fn turn(&self) -> StoreResult<Turn<'_>> {
-        let gate = self.gate().await?;
-        Ok(Turn { connection: self.connection().await?, _gate: gate })
-    }
-
-    /// In one process SQLite's writers queue here and not at the file's lock: SQLite answers
-    /// `SQLITE_BUSY` to waiting writers in no fair order; this queue serves them in turn.
-    async fn gate(&self) -> StoreResult<Option<MutexGuard<'_, ()>>> {
-        let inner: &Inner = &self.inner;
-        if inner.dialect == Dialect::Postgres {
-            return Ok(None);
-        }
-        let waited = timeout(PATIENCE, inner.gate.lock()).await;
-        waited.map(Some).map_err(|_| StoreError::Locked(inner.name.clone()))
-    }
-
     /// Begins to write.
     pub(super) async fn write(&self) -> StoreResult<Write<'_>> {
         Ok(self.write_after("BEGIN", "").await?.0)
@@ -163,25 +132,25 @@ impl Store {
         begin: &'static str,
         columns: &'static str,
     ) -> StoreResult<(Write<'_>, Option<AnyRow>)> {
-        let gate = self.gate().await?;
         let dialect = self.inner.dialect;
         let (tx, now, row) = match &self.inner.pool {
-            Pool::File(pool) => {
+            Pool::File(file) => {
                 // A plain BEGIN takes the write lock at the first write and can fail there, after reads that the write
                 // depends on.
-                let mut tx = pool.begin_with("BEGIN IMMEDIATE").await?;
+                let tx = file.writer.begin_with("BEGIN IMMEDIATE").await;
+                let mut tx = tx.map_err(|err| self.no_writer(err))?;
                 let now = dialect.read_clock(&mut tx).await?;
-                (Tx::File(tx), now, None)
+                (Either::Left(tx), now, None)
             }
             Pool::Server(server) => {
                 let mut lent = server.lend().await?;
                 let now = dialect.time();
                 let row = lent.begin(format!("{begin}; SELECT {now} AS now{columns}")).await?;
-                (Tx::Server(lent), get(&row, "now")?, Some(row))
+                (Either::Right(lent), get(&row, "now")?, Some(row))
             }
         };
         let (events, store) = (Vec::new(), &*self.inner);
-        let write = Write { tx, now, dialect, events, has_news: false, store, _gate: gate };
+        let write = Write { tx, now, dialect, events, has_news: false, store };
         Ok((write, row))
     }
 }
@@ -251,7 +220,7 @@ impl Write<'_> {
 
     /// Writes nothing, and has no lock any more when this returns.
     pub(super) async fn roll_back(self) -> StoreResult<()> {
-        self.tx.roll_back().await
+        lent::roll_back(self.tx).await
     }
 
     pub(super) async fn commit(mut self) -> StoreResult<()> {
@@ -281,7 +250,7 @@ impl Write<'_> {
             let told = sqlx::query("SELECT pg_notify($1, '')").bind(CHANNEL);
             told.execute(self.db()).await?;
         }
-        self.tx.commit().await?;
+        lent::commit(self.tx).await?;
         if self.has_news {
             self.store.news.tell();
         }

@@ -1,36 +1,50 @@
-//! A connection that is taken out for some statements, and a transaction: of a file from sqlx's pool, of a server from
+//! A connection that is taken out for some statements, and a transaction: of a file from sqlx's pools, of a server from
 //! ours ([`super::pool`]).
 
-use std::ops::{Deref, DerefMut};
-
+use either::Either;
 use sqlx::pool::PoolConnection;
-use sqlx::{Any, AnyConnection, AnyPool, Transaction};
+use sqlx::{Any, AnyPool, Transaction};
 
 use super::pool::{self, Server};
-use super::{Store, StoreResult};
+use super::{Store, StoreError, StoreResult};
 
 /// Where connections come from.
 pub(super) enum Pool {
-    File(AnyPool),
+    File(File),
     Server(Server),
 }
 
-/// A connection. Dropping it gives it back.
-pub(super) enum Lent {
-    File(PoolConnection<Any>),
-    Server(pool::Lent),
+/// An SQLite file, which has a single writer.
+///
+/// Writers of one process queue for one connection, which serves them in turn: SQLite itself answers `SQLITE_BUSY` to
+/// those that wait, in no fair order. And what a connection has read of the file is void as soon as another one has
+/// written, so statements that are asked for between writes are quickest on the connection that writes.
+#[derive(Clone)]
+pub(super) struct File {
+    pub(super) readers: AnyPool,
+    /// Of one connection.
+    pub(super) writer: AnyPool,
 }
 
-/// A transaction. Dropped without [`Tx::commit`], nothing was written.
-pub(super) enum Tx {
-    File(Transaction<'static, Any>),
-    Server(pool::Lent),
-}
+/// A connection, of a file or a server. Dropping it gives it back.
+pub(super) type Lent = Either<PoolConnection<Any>, pool::Lent>;
+
+/// A transaction. Dropped without [`commit`], nothing was written.
+pub(super) type Tx = Either<Transaction<'static, Any>, pool::Lent>;
 
 impl Pool {
+    /// Closes every connection; of an SQLite file, everything is in the one file afterwards.
     pub(super) async fn close(&self) {
         match self {
-            Pool::File(pool) => pool.close().await,
+            Pool::File(File { readers, writer }) => {
+                // Whoever reads an old state keeps the log.
+                readers.close().await;
+                let emptied = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(writer).await;
+                if let Err(err) = emptied {
+                    tracing::warn!(%err, "the write-ahead log could not be emptied");
+                }
+                writer.close().await;
+            }
             Pool::Server(server) => server.close().await,
         }
     }
@@ -44,69 +58,46 @@ impl Store {
         Ok(server.crowd().percent())
     }
 
-    /// A connection for some statements, with whatever wait its server needs.
+    /// A connection for statements that read, with whatever wait its server needs.
     pub(super) async fn connection(&self) -> StoreResult<Lent> {
         Ok(match &self.inner.pool {
-            Pool::File(pool) => Lent::File(pool.acquire().await?),
-            Pool::Server(server) => Lent::Server(server.lend().await?),
+            Pool::File(file) => Either::Left(file.readers.acquire().await?),
+            Pool::Server(server) => Either::Right(server.lend().await?),
         })
     }
-}
 
-impl Tx {
-    pub(super) async fn commit(self) -> StoreResult<()> {
-        match self {
-            Tx::File(tx) => tx.commit().await?,
-            Tx::Server(lent) => lent.end("COMMIT").await?,
-        }
-        Ok(())
+    /// A connection for a single statement that writes, and is a transaction of its own.
+    pub(super) async fn writer(&self) -> StoreResult<Lent> {
+        Ok(match &self.inner.pool {
+            Pool::File(file) => {
+                let writer = file.writer.acquire().await;
+                Either::Left(writer.map_err(|err| self.no_writer(err))?)
+            }
+            Pool::Server(server) => Either::Right(server.lend().await?),
+        })
     }
 
-    pub(super) async fn roll_back(self) -> StoreResult<()> {
-        match self {
-            Tx::File(tx) => tx.rollback().await?,
-            Tx::Server(lent) => lent.end("ROLLBACK").await?,
-        }
-        Ok(())
-    }
-}
-
-impl Deref for Lent {
-    type Target = AnyConnection;
-
-    fn deref(&self) -> &AnyConnection {
-        match self {
-            Lent::File(connection) => connection,
-            Lent::Server(connection) => connection,
+    /// Whoever waits in vain for a file's writer waits for a lock.
+    pub(super) fn no_writer(&self, err: sqlx::Error) -> StoreError {
+        match err {
+            sqlx::Error::PoolTimedOut => StoreError::Locked(self.inner.name.clone()),
+            err => err.into(),
         }
     }
 }
 
-impl DerefMut for Lent {
-    fn deref_mut(&mut self) -> &mut AnyConnection {
-        match self {
-            Lent::File(connection) => connection,
-            Lent::Server(connection) => connection,
-        }
+pub(super) async fn commit(tx: Tx) -> StoreResult<()> {
+    match tx {
+        Either::Left(tx) => tx.commit().await?,
+        Either::Right(lent) => lent.end("COMMIT").await?,
     }
+    Ok(())
 }
 
-impl Deref for Tx {
-    type Target = AnyConnection;
-
-    fn deref(&self) -> &AnyConnection {
-        match self {
-            Tx::File(connection) => connection,
-            Tx::Server(connection) => connection,
-        }
+pub(super) async fn roll_back(tx: Tx) -> StoreResult<()> {
+    match tx {
+        Either::Left(tx) => tx.rollback().await?,
+        Either::Right(lent) => lent.end("ROLLBACK").await?,
     }
-}
-
-impl DerefMut for Tx {
-    fn deref_mut(&mut self) -> &mut AnyConnection {
-        match self {
-            Tx::File(connection) => connection,
-            Tx::Server(connection) => connection,
-        }
-    }
+    Ok(())
 }

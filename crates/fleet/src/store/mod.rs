@@ -114,8 +114,6 @@ pub struct Store {
 struct Inner {
     pool: Pool,
     dialect: Dialect,
-    /// SQLite's writers of this process, one at a time.
-    gate: tokio::sync::Mutex<()>,
     /// For people; without a password.
     name: String,
     news: News,

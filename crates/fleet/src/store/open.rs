@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use secrecy::SecretString;
 use sqlx::any::AnyPoolOptions;
-use sqlx::{AnyConnection, AnyPool, Connection};
+use sqlx::{AnyConnection, Connection};
 use url::Url;
 
 use super::db::{Dialect, PATIENCE};
-use super::lent::Pool;
+use super::lent::{File, Pool};
 use super::migrate::{Migrated, version};
 use super::news::News;
 use super::pool::Server;
@@ -126,12 +126,6 @@ impl Store {
 
     /// Closes every connection; of an SQLite file, everything is in the one file afterwards.
     pub async fn close(&self) {
-        if let Pool::File(pool) = &self.inner.pool {
-            let emptied = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(pool).await;
-            if let Err(err) = emptied {
-                tracing::warn!(%err, "the write-ahead log could not be emptied");
-            }
-        }
         self.inner.pool.close().await;
     }
 
@@ -150,7 +144,6 @@ async fn open_file(path: &Path, name: &str) -> StoreResult<(Store, Option<Migrat
     let inner = Inner {
         pool: Pool::File(file(path).await?),
         dialect: Dialect::Sqlite,
-        gate: tokio::sync::Mutex::default(),
         name: name.to_owned(),
         news: News::new(None),
     };
@@ -166,7 +159,6 @@ async fn open_server(url: &Url, name: &str) -> StoreResult<(Store, Option<Migrat
     let inner = Inner {
         pool: Pool::Server(Server::new(url)),
         dialect: Dialect::Postgres,
-        gate: tokio::sync::Mutex::default(),
         name: name.to_owned(),
         news: News::new(Some(SecretString::from(url.to_string()))),
     };
@@ -188,7 +180,7 @@ pub(super) fn named(err: StoreError, name: &str) -> StoreError {
     }
 }
 
-async fn file(path: &Path) -> StoreResult<AnyPool> {
+async fn file(path: &Path) -> StoreResult<File> {
     let unusable = |err: std::io::Error| StoreError::Unusable(format!("cannot open it: {err}"));
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = fs_err::canonicalize(folder.unwrap_or(Path::new("."))).map_err(unusable)?;
@@ -223,9 +215,8 @@ async fn file(path: &Path) -> StoreResult<AnyPool> {
             return Err(StoreError::Unusable(format!("the database is damaged: {checked}")));
         }
     }
-    let options = AnyPoolOptions::new().max_connections(6).acquire_timeout(PATIENCE * 2);
     // A file does not go away as a server does.
-    let options = options.test_before_acquire(false);
+    let options = AnyPoolOptions::new().test_before_acquire(false);
     let options = options.after_connect(|connection, _| Box::pin(set_up(connection)));
     // When a statement fails because the disk is full, SQLite rolls back by itself; sqlx does not know, and
     // such a connection would refuse to begin another transaction for ever.
@@ -233,9 +224,12 @@ async fn file(path: &Path) -> StoreResult<AnyPool> {
         let is_idle = !connection.is_in_transaction();
         Box::pin(std::future::ready(Ok(is_idle)))
     });
-    let pool = options.connect(&address).await?;
+    let readers = options.clone().max_connections(5).acquire_timeout(PATIENCE * 2);
+    // A wait for one's turn is nothing to warn of.
+    let writer = options.max_connections(1).acquire_timeout(PATIENCE);
+    let writer = writer.acquire_slow_threshold(PATIENCE).connect(&address).await?;
     probe.close().await?;
-    Ok(pool)
+    Ok(File { readers: readers.connect_lazy(&address)?, writer })
 }
 
 /// Every connection to a file: how long it waits, and that what was committed stays.

@@ -21,7 +21,7 @@ impl Store {
 
     /// False when the lease has run out, or is not ours.
     async fn renew_in_time(&self, lease: &Lease) -> StoreResult<bool> {
-        let mut turn = self.turn().await?;
+        let mut writer = self.writer().await?;
         let update = sqlx::query(AssertSqlSafe(renew(self.inner.dialect)));
         let done = update
             .bind(lease.length)
@@ -29,7 +29,7 @@ impl Store {
             .bind(lease.job)
             .bind(lease.epoch)
             .bind(lease.owner.as_str())
-            .execute(turn.db())
+            .execute(&mut *writer)
             .await?;
         Ok(done.rows_affected() > 0)
     }

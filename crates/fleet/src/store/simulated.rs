@@ -12,7 +12,7 @@ use sqlx::AssertSqlSafe;
 use sqlx::any::AnyPoolOptions;
 
 use super::db::{Dialect, get};
-use super::lent::Pool;
+use super::lent::{File, Pool};
 use super::news::News;
 use super::open::encode;
 use super::{Inner, Store, StoreError, StoreResult};
@@ -45,7 +45,7 @@ impl Store {
         let text = path.to_str().ok_or_else(|| {
             StoreError::Unusable("the path of an SQLite file has to be UTF-8".to_owned())
         })?;
-        let pool = AnyPoolOptions::new().max_connections(2).after_connect(|connection, _| {
+        let options = AnyPoolOptions::new().max_connections(1).after_connect(|connection, _| {
             Box::pin(async move {
                 for pragma in SET_UP {
                     sqlx::query(pragma).execute(&mut *connection).await?;
@@ -53,17 +53,20 @@ impl Store {
                 Ok(())
             })
         });
-        let pool = pool.connect(&format!("sqlite://{}?mode=rwc", encode(text))).await?;
+        let address = format!("sqlite://{}?mode=rwc", encode(text));
+        let writer = options.clone().connect(&address).await?;
+        let file = File { readers: options.connect(&address).await?, writer };
         let store = |dialect| {
-            let (gate, news) = (tokio::sync::Mutex::default(), News::new(None));
-            let (pool, name) = (Pool::File(pool.clone()), name.clone());
-            Store { inner: Arc::new(Inner { pool, dialect, gate, name, news }) }
+            let (pool, name, news) = (Pool::File(file.clone()), name.clone(), News::new(None));
+            Store { inner: Arc::new(Inner { pool, dialect, name, news }) }
         };
         // The schema asks for the time, so it comes before the clock.
         store(Dialect::Sqlite).migrate(0, None).await?;
-        sqlx::query("CREATE TABLE simulated_clock (now BIGINT NOT NULL)").execute(&pool).await?;
+        sqlx::query("CREATE TABLE simulated_clock (now BIGINT NOT NULL)")
+            .execute(&file.writer)
+            .await?;
         let clock = sqlx::query("INSERT INTO simulated_clock (now) VALUES ($1)").bind(now);
-        clock.execute(&pool).await?;
+        clock.execute(&file.writer).await?;
         Ok(store(Dialect::Simulated))
     }
 
@@ -73,7 +76,7 @@ impl Store {
     /// When the database cannot be used.
     pub async fn set_clock(&self, now: Millis) -> StoreResult<()> {
         let update = sqlx::query("UPDATE simulated_clock SET now = $1").bind(now);
-        update.execute(&mut *self.connection().await?).await?;
+        update.execute(&mut *self.writer().await?).await?;
         Ok(())
     }
 

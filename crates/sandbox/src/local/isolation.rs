@@ -18,19 +18,7 @@ use patchwright_guest::enforced::Enforced;
 /// From most to least. The first that works is used. Each has mounts of its own, which nothing replaces:
 /// without them commands could change modes, owners and times of whatever belongs to this user.
 const LEVELS: &[Isolation] = &[
-    Isolation {
-        options: &[
-            "--user",
-            "--map-current-user",
-            "--keep-caps",
-            "--net",
-            "--ipc",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "--mount-proc",
-        ],
-    },
+    Isolation::STRONGEST,
     // For root, where users may make none.
     Isolation { options: &["--net", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc"] },
     // In a container, where `/proc` is covered in part and a fresh one would show what is covered.
@@ -54,6 +42,21 @@ pub(super) struct Isolation {
 }
 
 impl Isolation {
+    /// Of a machine that allows everything.
+    pub(super) const STRONGEST: Isolation = Isolation {
+        options: &[
+            "--user",
+            "--map-current-user",
+            "--keep-caps",
+            "--net",
+            "--ipc",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+        ],
+    };
+
     /// Tries every level with the guest's `--version`.
     pub(super) async fn find(guest: &Path) -> Option<Isolation> {
         for wait in WAITS {

@@ -56,7 +56,6 @@ pub struct LocalSandbox {
 #[derive(Clone, Copy)]
 struct Place<'a> {
     guest: &'a Path,
-    isolation: Isolation,
     folders: &'a Folders,
     group: &'a Group,
     spec: &'a SandboxSpec,
@@ -76,8 +75,6 @@ impl LocalSandbox {
         template: Option<&Path>,
     ) -> Result<Running, SandboxError> {
         let guest = folders::install_guest(&self.base)?;
-        let isolation = *self.isolation.get_or_init(|| Isolation::find(&guest)).await;
-        let isolation = isolation.ok_or_else(isolation::refused)?;
         let folders = Folders::create(&self.base, &spec.run, spec.purpose)?;
         let group = Group::create(&folders.name(), &spec.limits);
         let started = async {
@@ -85,11 +82,11 @@ impl LocalSandbox {
             if let Some(template) = template {
                 folders.fill(template)?;
             }
-            let place = Place { guest: &guest, isolation, folders: &folders, group: &group, spec };
-            self.serve(&place).await
+            let place = Place { guest: &guest, folders: &folders, group: &group, spec };
+            self.serve_isolated(&place).await
         };
         match started.await {
-            Ok((child, client)) => {
+            Ok((isolation, child, client)) => {
                 let mut enforced = client.hello().confinement.clone();
                 if let Some(egress) = &spec.egress {
                     egress.relay(&client);
@@ -115,8 +112,8 @@ impl LocalSandbox {
     }
 
     /// The command line of the guest.
-    fn guest_argv(&self, place: &Place<'_>) -> Vec<OsString> {
-        let Place { guest, isolation, folders, group, spec } = *place;
+    fn guest_argv(&self, place: &Place<'_>, isolation: Isolation) -> Vec<OsString> {
+        let Place { guest, folders, group, spec } = *place;
         let mut argv: Vec<OsString> = isolation.wrap(guest);
         argv.extend(["serve", "--confine", "--workspace"].map(OsString::from));
         argv.push(folders.workspace().into());
@@ -147,8 +144,33 @@ impl LocalSandbox {
         argv
     }
 
-    async fn serve(&self, place: &Place<'_>) -> Result<(Child, Client), SandboxError> {
-        let argv = self.guest_argv(place);
+    /// A guest behind the strongest isolation that this machine gives.
+    ///
+    /// Nearly every machine gives the strongest there is, so the guest itself is the first trial of it. What else there
+    /// is, is only looked for when it did not start.
+    async fn serve_isolated(
+        &self,
+        place: &Place<'_>,
+    ) -> Result<(Isolation, Child, Client), SandboxError> {
+        if !self.isolation.initialized()
+            && let Ok((child, client)) = self.serve(place, Isolation::STRONGEST).await
+        {
+            // Another launch may have found the same.
+            let _ = self.isolation.set(Some(Isolation::STRONGEST));
+            return Ok((Isolation::STRONGEST, child, client));
+        }
+        let isolation = *self.isolation.get_or_init(|| Isolation::find(place.guest)).await;
+        let isolation = isolation.ok_or_else(isolation::refused)?;
+        let (child, client) = self.serve(place, isolation).await?;
+        Ok((isolation, child, client))
+    }
+
+    async fn serve(
+        &self,
+        place: &Place<'_>,
+        isolation: Isolation,
+    ) -> Result<(Child, Client), SandboxError> {
+        let argv = self.guest_argv(place, isolation);
         let Place { folders, spec, .. } = *place;
         let log = folders.log()?;
         let path = self.toolchains.env.get("PATH");
