@@ -19,8 +19,12 @@ use super::{Inner, Store, StoreError, StoreResult};
 use patchwright_types::campaign::Millis;
 
 /// Every connection to it.
-const SET_UP: [&str; 3] =
-    ["PRAGMA busy_timeout = 10000", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = OFF"];
+const SET_UP: [&str; 4] = [
+    "PRAGMA busy_timeout = 10000",
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = OFF",
+    "PRAGMA temp_store = MEMORY",
+];
 
 /// How much is in a database.
 #[derive(Clone, Debug, Default, PartialEq)]

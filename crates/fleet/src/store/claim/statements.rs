@@ -117,7 +117,7 @@ pub(crate) fn find(kinds: &[JobKind], of_one: bool, dialect: Dialect) -> String 
          held AS (SELECT o.campaign AS campaign, COALESCE(o.organization, '') AS organization,
                 COUNT(*) AS jobs, SUM(o.reserve_usd) AS usd
             FROM jobs o WHERE o.kind = 'target' AND o.campaign IS NOT NULL AND {LIVE}
-            GROUP BY o.campaign, COALESCE(o.organization, '')),
+            GROUP BY o.campaign, o.organization),
          rooms AS (SELECT c.id AS campaign, c.per_organization AS per_organization, {left} AS usd
             FROM campaigns c WHERE c.state = 'running'{only} AND {MODEL_WORKS} AND (c.concurrency IS NULL
                 OR c.concurrency > (SELECT COALESCE(SUM(h.jobs), 0) FROM held h WHERE h.campaign = c.id))),
