@@ -1,0 +1,48 @@
+//! Looks which programs a sandbox has, for the environment that the model is told of. Some of them take their time to
+//! say their version, so what an image has is asked once in a process.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
+
+use parking_lot::Mutex;
+
+use crate::context::environment::{self, Found};
+use patchwright_guest::protocol::Exec;
+use patchwright_sandbox::{PreparedImage, Running};
+
+/// Images that are remembered.
+const MOST: usize = 1_000;
+
+/// What images have, by their ids. An id is a digest of the content, so this is true wherever the image is.
+static KNOWN: LazyLock<Mutex<HashMap<String, Found>>> = LazyLock::new(Mutex::default);
+
+/// The programs in a sandbox of this image. What it does not say is not told.
+pub(super) async fn look(sandbox: &Running, image: &PreparedImage) -> Found {
+    let key = is_all_there_is(image).then_some(image.reference.as_str());
+    if let Some(found) = key.and_then(|key| KNOWN.lock().get(key).cloned()) {
+        return found;
+    }
+    let probe = Exec {
+        argv: vec!["/bin/sh".to_owned(), "-c".to_owned(), environment::probe()],
+        cwd: None,
+        env: BTreeMap::new(),
+        timeout_ms: u64::try_from(environment::PROBE_TIMEOUT.as_millis()).unwrap_or(u64::MAX),
+        output_cap: environment::PROBE_OUTPUT,
+    };
+    let Ok(said) = sandbox.client.exec(probe).await else { return Found::default() };
+    let found = environment::found(&said.output);
+    if let Some(key) = key.filter(|_| said.exit_code == 0 && !said.timed_out) {
+        let mut known = KNOWN.lock();
+        if known.len() >= MOST {
+            known.clear();
+        }
+        known.insert(key.to_owned(), found.clone());
+    }
+    found
+}
+
+/// Nothing but the image decides what is found: it has a name that stays its own, and no folder of a workspace, where
+/// whoever wrote the repository could put programs, is looked into.
+fn is_all_there_is(image: &PreparedImage) -> bool {
+    image.reference.starts_with("sha256:") && image.paths.is_empty() && image.env.is_empty()
+}
