@@ -46,3 +46,22 @@ pub(super) async fn look(sandbox: &Running, image: &PreparedImage) -> Found {
 fn is_all_there_is(image: &PreparedImage) -> bool {
     image.reference.starts_with("sha256:") && image.paths.is_empty() && image.env.is_empty()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_remembered_that_a_repository_may_decide() {
+        let id = "sha256:8fbd6daf257d7c88c1fd539b711e2db1d1047a4599052243eada7a53e94174ff";
+        let plain = PreparedImage { reference: id.to_owned(), ..PreparedImage::default() };
+        assert!(is_all_there_is(&plain));
+        let named = PreparedImage { reference: "rust:1".to_owned(), ..plain.clone() };
+        let paths = PreparedImage { paths: vec!["node_modules/.bin".to_owned()], ..plain.clone() };
+        let env = [("PATH".to_owned(), "/pw/workspace/bin".to_owned())];
+        let with_env = PreparedImage { env: env.into(), ..plain };
+        for image in [named, paths, with_env] {
+            assert!(!is_all_there_is(&image), "{image:?}");
+        }
+    }
+}
