@@ -385,3 +385,35 @@ async fn a_tree_of_ten_million_files_is_fetched_and_refused_in_little_memory() {
         workspace.pack(&ContainerLimits::default(), Additions::default()).await.unwrap_err();
     assert!(error.to_string().contains("more than 1000000 files"), "{error}");
 }
+
+/// The kernel ends a confined helper with the thread that has started it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_helper_that_was_ready_does_its_job_when_whoever_asked_for_it_is_gone() {
+    let world = World::with(&[file("a", "1\n")]).await;
+    let id = world.server.tip(REPOSITORY, "main").unwrap();
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let asking = std::thread::spawn(move || {
+        patchwright_git::helper::make_ready();
+        let _ = wait.recv();
+    });
+    let started = Instant::now();
+    let ready = loop {
+        if let Some(ready) = helper_of_ours() {
+            break ready;
+        }
+        assert!(started.elapsed() < Duration::from_mins(1), "no helper was started");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    world.server.fault(Step::Fetch, Fault::Slow(Duration::from_secs(2)));
+    let meanwhile = async {
+        while world.server.requests().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(ready.exists(), "another one has the job");
+        drop(go);
+        asking.join().unwrap();
+    };
+    let refs = [id.as_str()];
+    let (fetched, ()) = tokio::join!(world.fetch(world.remote(), &refs, 1), meanwhile);
+    assert_eq!(fetched.unwrap().resolve(&id).unwrap().to_string(), id);
+}

@@ -148,7 +148,7 @@ fn a_head_that_is_no_commit_or_gone_is_said() {
         60,
         &expect![[r#"
             error: commit SHA can no longer be fetched: pull request #8 is at SHA now
-              cause: `+SHA:refs/patchwright/commits/SHA` in `GITHUB/acme/app.git` was not found
+              cause: `SHA` in `GITHUB/acme/app.git` was not found
 
             hint: review the newest commit: leave out `--head`"#]],
     );

@@ -41,10 +41,11 @@ fn waits(name: &str) -> bool {
     name.starts_with("patchwright-warm-waiting")
 }
 
-/// What a request of a run that began in it saw: the time, and the containers that were taken from those that wait.
+/// What a request of a run that began in it saw: the time, whether the model was told what is installed, and the containers that were taken from those that wait.
 #[derive(Clone)]
 struct First {
     at: i64,
+    knows_programs: bool,
     taken: Vec<String>,
 }
 
@@ -65,7 +66,8 @@ async fn runs_of_a_campaign_begin_in_sandboxes_that_have_waited() {
             while Instant::now() < until && !made_to_wait().iter().any(|name| waits(name)) {
                 std::thread::sleep(Duration::from_millis(50));
             }
-            First { at, taken }
+            let knows_programs = said.opening.contains("<programs>git</programs>");
+            First { at, knows_programs, taken }
         });
         vec![custom("apply_patch", PATCH), say("Add\n\nIt subtracted.")]
     });
@@ -85,6 +87,7 @@ async fn runs_of_a_campaign_begin_in_sandboxes_that_have_waited() {
         let first = &seen[repository];
         // That of the run before may not be gone yet.
         assert_eq!(first.taken.is_empty(), number == 0, "{number}: {:?}", first.taken);
+        assert!(first.knows_programs, "{number}: an image is asked once, and all are told");
         eprintln!("run {number}: first request {} ms after its begin", first.at - at);
     }
     let mut taken: Vec<&String> = seen.values().flat_map(|first| &first.taken).collect();

@@ -103,6 +103,7 @@ pub(crate) struct GitState {
     log: Mutex<Vec<Logged>>,
     clock: AtomicU64,
     is_down: std::sync::atomic::AtomicBool,
+    is_old: std::sync::atomic::AtomicBool,
 }
 
 impl GitState {
@@ -122,6 +123,7 @@ impl GitState {
             log: Mutex::default(),
             clock: AtomicU64::new(1_700_000_000),
             is_down: false.into(),
+            is_old: false.into(),
         })
     }
 
@@ -197,6 +199,11 @@ impl GitState {
     /// Every request is answered with 502.
     pub(crate) fn is_down(&self, is_down: bool) {
         self.is_down.store(is_down, std::sync::atomic::Ordering::SeqCst);
+    }
+
+    /// It speaks the oldest version of the protocol alone.
+    pub(crate) fn is_old(&self, is_old: bool) {
+        self.is_old.store(is_old, std::sync::atomic::Ordering::SeqCst);
     }
 
     pub(crate) fn requests(&self) -> Vec<Logged> {
@@ -414,6 +421,10 @@ async fn answer(State(state): State<Arc<GitState>>, request: Request) -> Respons
         _ => Duration::ZERO,
     };
     let (root, query) = (state.root.clone(), query.to_owned());
+    let mut head = head;
+    if state.is_old.load(std::sync::atomic::Ordering::SeqCst) {
+        head.headers.remove("git-protocol");
+    }
     // A task of its own goes on when the client is gone.
     let work = tokio::spawn(async move {
         tokio::time::sleep(late).await;

@@ -18,7 +18,7 @@ use super::incoming;
 use super::quarantine::Quarantine;
 pub use super::repo::Repo;
 use super::transport::{Line, Remote};
-use super::{GitError, Oid, partial, printable};
+use super::{GitError, Oid, by_id, partial, printable};
 
 /// How deep to fetch when nobody says otherwise: enough for `git log` and `git blame` to be useful.
 pub const DEFAULT_DEPTH: u32 = 50;
@@ -124,6 +124,9 @@ pub fn collide(one: &str, other: &str) -> bool {
 fn fetch_once(repo: &Repo, remote: &Remote, refs: &[String], depth: u32) -> Result<(), GitError> {
     if let Some(folders) = partial::folders_of(repo) {
         return partial::fetch(repo, remote, refs, &folders);
+    }
+    if by_id::fetch(repo, remote, refs, depth)? {
+        return Ok(());
     }
     let wish = |depth, enough| FetchRequest {
         refs: refs.to_vec(),

@@ -4,7 +4,7 @@
 
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -38,6 +38,7 @@ pub(super) struct Session {
     deadline: Instant,
     stop: Stop,
     received: AtomicU64,
+    has_answered: AtomicBool,
 }
 
 impl Session {
@@ -61,6 +62,7 @@ impl Session {
             deadline,
             stop,
             received: AtomicU64::new(0),
+            has_answered: AtomicBool::new(false),
         }
     }
 
@@ -76,6 +78,11 @@ impl Session {
 
     pub(super) fn limits(&self) -> Limits {
         self.limits
+    }
+
+    /// Whether what is there has answered as a git server, whatever it said.
+    pub(super) fn has_answered(&self) -> bool {
+        self.has_answered.load(Ordering::Relaxed)
     }
 
     /// When this conversation is to end.
@@ -191,6 +198,7 @@ impl Session {
             let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
             // A login page answers with status 200 too.
             if kind == Some(content_type(service).as_str()) {
+                self.has_answered.store(true, Ordering::Relaxed);
                 return Ok(response);
             }
             return Err(GitError::Unacceptable(format!("`{url}` does not answer as a git server")));

@@ -134,7 +134,7 @@ fn want(heads: &BTreeMap<String, git2::Oid>, refs: &[String]) -> Result<Vec<Fetc
 }
 
 /// Whether the commit and its history, `depth` commits deep, are here.
-fn holds(git: &Repository, oid: git2::Oid, depth: u32) -> bool {
+pub(super) fn holds(git: &Repository, oid: git2::Oid, depth: u32) -> bool {
     let mut seen = HashSet::from([oid]);
     let mut level = vec![oid];
     for _ in 0..depth {

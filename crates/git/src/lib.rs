@@ -8,6 +8,7 @@ pub mod apply;
 mod archive;
 mod attributes;
 pub mod bundle;
+mod by_id;
 pub mod cache;
 mod change;
 pub mod change_id;

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use git2::Repository;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::clone::{advertised_as, is_commit_id, kept_as};
@@ -31,8 +32,10 @@ const MOST_FILES: usize = 2_000_000;
 const MAX_LINE: usize = 65_520;
 /// Commits that a server is told of.
 const MAX_HAVES: usize = 100;
-/// Commits without their parents that an answer may name.
-const MAX_SHALLOW: usize = 1_000;
+/// Commits that an answer may say to be without their parents, or not any more.
+const MAX_SHALLOW: usize = 200_000;
+/// The list of commits without their parents, in a repository (`Documentation/gitrepository-layout`).
+const SHALLOW: &str = "shallow";
 
 /// What tells the mirrors of other sets of folders apart, in their names.
 pub(super) fn name_of(folders: &[String]) -> String {
@@ -100,7 +103,7 @@ fn one(
         for known in shallow_of(repo).into_iter().take(MAX_HAVES) {
             lines.extend([format!("shallow {known}"), format!("have {known}")]);
         }
-        ask(repo, session, &lines, &[commit.0])?;
+        ask(repo, session, lines, &[commit.0])?;
         if !has(repo) {
             return Err(GitError::NotFound(commit.to_string()));
         }
@@ -108,7 +111,7 @@ fn one(
     let part = sparse::commit_of(repo, commit, folders)?;
     let missing = missing_files(&repo.git()?, part)?;
     for wanted in missing.chunks(MOST_WANTS) {
-        ask(repo, session, &[], wanted)?;
+        ask(repo, session, Vec::new(), wanted)?;
     }
     Ok(())
 }
@@ -139,25 +142,44 @@ fn missing_files(git: &Repository, commit: Oid) -> Result<Vec<git2::Oid>, GitErr
 fn ask(
     repo: &Repo,
     session: &Arc<Session>,
-    lines: &[String],
+    lines: Vec<String>,
     wanted: &[git2::Oid],
 ) -> Result<(), GitError> {
-    let mut body = Vec::new();
-    line(&mut body, "command=fetch\n");
-    line(&mut body, concat!("agent=patchwright/", env!("CARGO_PKG_VERSION"), "\n"));
-    body.extend_from_slice(b"0001");
-    for text in ["no-progress", "ofs-delta"].into_iter().chain(lines.iter().map(String::as_str)) {
-        line(&mut body, &format!("{text}\n"));
-    }
-    for oid in wanted {
-        line(&mut body, &format!("want {oid}\n"));
-    }
-    line(&mut body, "done\n");
-    body.extend_from_slice(b"0000");
     let place = Quarantine::new(repo)?;
-    let received = helper::receive_part(session, repo, place.path(), body)?;
+    let request = PartRequest { lines, wanted: wanted.iter().map(|oid| Oid(*oid)).collect() };
+    match helper::receive_part(session, repo, place.path(), request)? {
+        Part::Received => {}
+        Part::Unanswered(why) => return Err(GitError::Transport(why)),
+    }
     place.keep_packs(repo)?;
-    note_shallow(repo, &received)
+    place.keep_shallow(repo)
+}
+
+/// A fetch of protocol 2 (`Documentation/gitprotocol-v2`) in one request: what is wanted is said without a negotiation.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct PartRequest {
+    /// Arguments of the fetch.
+    pub(super) lines: Vec<String>,
+    pub(super) wanted: Vec<Oid>,
+}
+
+impl PartRequest {
+    pub(super) fn body(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        line(&mut body, "command=fetch\n");
+        line(&mut body, concat!("agent=patchwright/", env!("CARGO_PKG_VERSION"), "\n"));
+        body.extend_from_slice(b"0001");
+        let usual = ["no-progress", "ofs-delta"].into_iter();
+        for text in usual.chain(self.lines.iter().map(String::as_str)) {
+            line(&mut body, &format!("{text}\n"));
+        }
+        for oid in &self.wanted {
+            line(&mut body, &format!("want {oid}\n"));
+        }
+        line(&mut body, "done\n");
+        body.extend_from_slice(b"0000");
+        body
+    }
 }
 
 fn line(body: &mut Vec<u8>, text: &str) {
@@ -165,55 +187,83 @@ fn line(body: &mut Vec<u8>, text: &str) {
 }
 
 /// Commits whose parents are not here.
-fn shallow_of(repo: &Repo) -> BTreeSet<String> {
-    let text = fs_err::read_to_string(repo.path().join("shallow")).unwrap_or_default();
+pub(super) fn shallow_of(repo: &Repo) -> BTreeSet<String> {
+    let text = fs_err::read_to_string(repo.path().join(SHALLOW)).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
-/// Such commits are listed, once.
-fn note_shallow(repo: &Repo, new: &[Oid]) -> Result<(), GitError> {
-    if new.is_empty() {
-        return Ok(());
-    }
-    let path = repo.path().join("shallow");
-    let mut all = shallow_of(repo);
-    all.extend(new.iter().map(Oid::to_string));
-    let mut file = tempfile::NamedTempFile::new_in(repo.path())?;
-    for id in all {
-        writeln!(file, "{id}")?;
-    }
-    file.persist(path).map_err(|err| err.error)?;
-    Ok(())
+/// What came of a request of protocol 2.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Part {
+    /// The pack is there.
+    Received,
+    /// The server said something else, as one that speaks another version does.
+    Unanswered(String),
 }
 
-/// Reads the answer to a fetch of protocol 2 into `place`, in the helper; the commits without parents that it names.
+/// Keeps the list of such commits in step with what an answer says of it.
+struct Shallow {
+    commits: BTreeSet<String>,
+    lines: usize,
+}
+
+impl Shallow {
+    /// Takes a line of the answer that is about it.
+    fn take(&mut self, line: &str) -> Result<(), GitError> {
+        let (is_one, id) = match line.split_once(' ') {
+            Some(("shallow", id)) => (true, id),
+            Some(("unshallow", id)) => (false, id),
+            _ => return Ok(()),
+        };
+        self.lines += 1;
+        if self.lines > MAX_SHALLOW {
+            return Err(GitError::Unacceptable("the history ends in too many places".to_owned()));
+        }
+        let id = id.parse::<Oid>()?.to_string();
+        if is_one {
+            self.commits.insert(id);
+        } else {
+            self.commits.remove(&id);
+        }
+        Ok(())
+    }
+
+    fn write(&self, place: &Path) -> Result<(), GitError> {
+        if self.lines > 0 {
+            let text: String = self.commits.iter().map(|id| format!("{id}\n")).collect();
+            fs_err::write(place.join(SHALLOW), text)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads the answer to a fetch of protocol 2 into `place`, in the helper: the pack, and which commits are without their
+/// parents now.
 pub(super) fn receive(
     place: &Path,
+    wanted: &[Oid],
     answer: &mut dyn Read,
     limits: (usize, usize),
-) -> Result<Vec<Oid>, GitError> {
+) -> Result<Part, GitError> {
     let (most_objects, most_bytes) = limits;
     let repo = Repo::at(place.to_owned());
     let git = repo.git()?;
     let broken = || GitError::Transport("the answer to the fetch is incomplete".to_owned());
-    let mut shallow = Vec::new();
+    let mut shallow = Shallow { commits: shallow_of(&repo), lines: 0 };
     // What comes before the pack.
     loop {
-        match packet(answer)? {
-            Packet::Line(text) if text == b"packfile\n" => break,
-            Packet::Line(text) => {
+        match packet(answer) {
+            Ok(Packet::Line(text)) if text == b"packfile\n" => break,
+            Ok(Packet::Line(text)) => {
                 let text = String::from_utf8_lossy(&text).trim_end().to_owned();
                 if let Some(why) = text.strip_prefix("ERR ") {
-                    return Err(refused(why));
+                    return unanswered(refused(why));
                 }
-                if let Some(id) = text.strip_prefix("shallow ")
-                    && shallow.len() < MAX_SHALLOW
-                {
-                    shallow.push(id.parse()?);
-                }
+                shallow.take(&text)?;
             }
-            Packet::Between => {}
-            Packet::End => return Err(broken()),
+            Ok(Packet::Between) => {}
+            Ok(Packet::End) => return unanswered(broken()),
+            Err(error) => return unanswered(error),
         }
     }
     let odb = git.odb()?;
@@ -238,9 +288,23 @@ pub(super) fn receive(
     }
     writer.commit()?;
     drop(writer);
+    shallow.write(place)?;
     let git = repo.git()?;
+    let odb = git.odb()?;
+    // Nothing is kept of what a server sends in place of it.
+    if let Some(absent) = wanted.iter().find(|wanted| !odb.exists(wanted.0)) {
+        return Err(GitError::NotFound(absent.to_string()));
+    }
     check_sizes(&git, &all_listed(&repo)?, most_bytes)?;
-    Ok(shallow)
+    Ok(Part::Received)
+}
+
+/// Before the pack has begun, what makes no sense may be another version of the protocol.
+fn unanswered(error: GitError) -> Result<Part, GitError> {
+    match error {
+        GitError::Transport(why) => Ok(Part::Unanswered(why)),
+        error => Err(error),
+    }
 }
 
 /// The number of objects is the third word of a pack.

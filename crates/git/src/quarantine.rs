@@ -9,7 +9,7 @@ use fs_err as fs;
 use tempfile::TempDir;
 
 use super::GitError;
-use super::repo::{CONFIG, Repo, pack_matches_index};
+use super::repo::{Repo, lay_out, pack_matches_index};
 
 /// How these folders are named.
 const PREFIX: &str = "incoming-";
@@ -33,13 +33,9 @@ impl Quarantine {
         }
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(repo.path())?;
         let path = folder.path();
-        fs::create_dir_all(path.join("objects/info"))?;
-        fs::create_dir_all(path.join("objects/pack"))?;
-        fs::create_dir(path.join("refs"))?;
+        lay_out(path)?;
         let objects = fs::canonicalize(repo.path().join("objects"))?;
         fs::write(path.join("objects/info/alternates"), format!("{}\n", objects.display()))?;
-        fs::write(path.join("config"), CONFIG)?;
-        fs::write(path.join("HEAD"), "ref: refs/heads/main\n")?;
         // The refs are what negotiation offers as "have", so only new commits are downloaded.
         fs::write(path.join("packed-refs"), refs(repo)?)?;
         let shallow = repo.path().join("shallow");

@@ -14,7 +14,7 @@ use super::{GitError, Oid};
 
 /// Our whole configuration of a bare repository. Packs that are made from it live for minutes, so
 /// no time goes into finding deltas: with this little memory libgit2 tries none.
-pub(super) const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tfilemode = true\n\
+const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tfilemode = true\n\
     [pack]\n\twindowMemory = 1\n";
 
 /// A bare repository of ours.
@@ -38,24 +38,13 @@ impl Repo {
 
     /// Creates an empty one; it appears complete or not at all.
     pub fn create(path: &Path) -> Result<Repo, GitError> {
-        prepare()?;
         let parent = path.parent().unwrap_or(Path::new("."));
         fs_err::create_dir_all(parent)?;
-        let fresh = tempfile::Builder::new().prefix(".new-").tempdir_in(parent)?;
-        Repository::init_bare(fresh.path())?;
-        // What libgit2 makes, everybody may read.
-        fs_err::set_permissions(fresh.path(), Permissions::from_mode(0o700))?;
-        fs_err::write(fresh.path().join("config"), CONFIG)?;
-        // libgit2 writes samples that nothing here reads; without the folder there is no hook to
-        // run.
-        for unused in ["hooks", "info", "description"] {
-            let unused = fresh.path().join(unused);
-            if unused.is_dir() {
-                fs_err::remove_dir_all(unused)?;
-            } else if unused.exists() {
-                fs_err::remove_file(unused)?;
-            }
-        }
+        // Nobody else may read it.
+        let private = Permissions::from_mode(0o700);
+        let mut fresh = tempfile::Builder::new();
+        let fresh = fresh.prefix(".new-").permissions(private).tempdir_in(parent)?;
+        lay_out(fresh.path())?;
         let fresh = fresh.keep();
         match fs_err::rename(&fresh, path) {
             Ok(()) => {}
@@ -140,6 +129,16 @@ impl Repo {
             })
         })
     }
+}
+
+/// Makes what git takes for an empty bare repository in a folder that is there: nothing that is not needed, so no
+/// hooks. `git init` and libgit2 copy a template of some twenty files, which would have to be removed again.
+pub(super) fn lay_out(folder: &Path) -> std::io::Result<()> {
+    for part in ["objects", "objects/info", "objects/pack", "refs"] {
+        fs_err::create_dir(folder.join(part))?;
+    }
+    fs_err::write(folder.join("config"), CONFIG)?;
+    fs_err::write(folder.join("HEAD"), "ref: refs/heads/main\n")
 }
 
 /// The parents as the commit itself names them, whatever the list of shallow commits says.

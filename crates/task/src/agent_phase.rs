@@ -13,6 +13,7 @@ use super::equip;
 use super::fallbacks;
 use super::install::{self, Questions};
 use super::mcp;
+use super::packing::Packing;
 use super::progress::Progress;
 use super::review::second_look;
 use super::run::Run;
@@ -29,7 +30,6 @@ use patchwright_git::Oid;
 use patchwright_git::tree::Change;
 use patchwright_journal::{Entry, Line};
 use patchwright_sandbox::client::CollectLimits;
-use patchwright_sandbox::packed::Packed;
 use patchwright_sandbox::{PreparedImage, Running};
 use patchwright_tools::review::ReviewContext;
 use patchwright_tools::{self as tools, metrics};
@@ -205,7 +205,7 @@ impl<'a> Phase<'a> {
 
 /// Works in a fresh sandbox that holds `tree` (the workspace's, packed) and collects what came of it,
 /// whatever ended the work.
-pub async fn work(phase: &Phase<'_>, tree: Packed, brief: Brief) -> Result<AgentResult> {
+pub async fn work(phase: &Phase<'_>, tree: Packing, brief: Brief) -> Result<AgentResult> {
     let work = Box::pin(work_on(phase, tree, brief, None));
     patchwright_otel::within(&phase.run.folder.id, work).await
 }
@@ -213,7 +213,7 @@ pub async fn work(phase: &Phase<'_>, tree: Packed, brief: Brief) -> Result<Agent
 /// The same for a review, whose sandbox is thrown away.
 pub async fn review(
     phase: &Phase<'_>,
-    tree: Packed,
+    tree: Packing,
     brief: Brief,
     desk: &ReviewContext<'_>,
 ) -> Result<AgentResult> {
@@ -223,7 +223,7 @@ pub async fn review(
 
 async fn work_on(
     phase: &Phase<'_>,
-    tree: Packed,
+    tree: Packing,
     mut brief: Brief,
     desk: Option<&ReviewContext<'_>>,
 ) -> Result<AgentResult> {
@@ -289,7 +289,7 @@ async fn work_on(
 /// One conversation in a sandbox of its own, which is left running.
 async fn in_sandbox(
     phase: &Phase<'_>,
-    tree: Option<Packed>,
+    tree: Option<Packing>,
     brief: &mut Brief,
     desk: Option<&ReviewContext<'_>>,
     known: Known<'_>,
@@ -299,8 +299,14 @@ async fn in_sandbox(
         Some(tree) => tree,
         None => run.pack(phase.workspace).await?,
     };
-    let sandbox = check_runs::start(run, phase.image, &tree, "agent").await?;
-    brief.look_around(run, &sandbox, phase.image).await;
+    let sandbox = check_runs::boot(run, phase.image, "agent").await?;
+    // What is looked for is no part of the workspace.
+    let look = brief.look_around(run, &sandbox, phase.image);
+    let (filled, ()) = tokio::join!(check_runs::fill(&sandbox, &tree), look);
+    if let Err(failure) = filled {
+        stop(run, sandbox).await;
+        return Err(failure);
+    }
     // It would stay on the disk for as long as the model works.
     drop(tree);
     match Box::pin(converse(phase, &sandbox, brief, desk, known)).await {

@@ -3,11 +3,10 @@
 //!
 //! [`Brief::assemble`] is pure: the same sources give the same text.
 
-use std::collections::BTreeMap;
-
 use super::admit::AdmittedIssue;
 use super::checks::Checks;
 use super::job::{Baseline, Job, Subject};
+use super::probe;
 use super::respond::work::{self, ChangedFiles};
 use super::run::Run;
 use super::structured;
@@ -26,7 +25,6 @@ use crate::context::skills::{self, Skills};
 use crate::context::thread::{self, Thread};
 use patchwright_base::error::Result;
 use patchwright_config::{Mode, Personality};
-use patchwright_guest::protocol::Exec;
 use patchwright_journal::Entry;
 use patchwright_prompt::{self as prompt, SystemPrompt};
 use patchwright_provider::ToolDeclaration;
@@ -265,16 +263,7 @@ impl Brief {
         image: &PreparedImage,
     ) {
         self.services = services::render(&run.services.report());
-        let probe = Exec {
-            argv: vec!["/bin/sh".to_owned(), "-c".to_owned(), environment::probe()],
-            cwd: None,
-            env: BTreeMap::new(),
-            timeout_ms: u64::try_from(environment::PROBE_TIMEOUT.as_millis()).unwrap_or(u64::MAX),
-            output_cap: environment::PROBE_OUTPUT,
-        };
-        if let Ok(said) = sandbox.client.exec(probe).await {
-            self.found = environment::found(&said.output);
-        }
+        self.found = probe::look(sandbox, image).await;
         // A digest tells a model nothing.
         let name = image.description.split('@').next().unwrap_or_default();
         self.image = name.chars().take(MAX_IMAGE).collect();

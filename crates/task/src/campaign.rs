@@ -28,8 +28,8 @@ use crate::world::World;
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_config::{Config, Mode};
 use patchwright_forge::{ForgeError, Repository, same_repository};
-use patchwright_git::blocking;
 use patchwright_git::clone::mirror;
+use patchwright_git::{blocking, helper};
 use patchwright_journal::Entry;
 use patchwright_types::campaign::ErrorClass;
 use patchwright_types::outcome::{Outcome, Spending};
@@ -139,6 +139,7 @@ async fn open(
     request: &CampaignRequest,
 ) -> std::result::Result<Checkout, TargetError> {
     let CampaignRequest { repository, base_branch, base_sha, .. } = request;
+    helper::make_ready();
     let found = look_up(run, request).await?;
     let (state, url) = (run.world.state.clone(), found.clone_url.clone());
     let repo = blocking(move || mirror(&state, &url))

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::agent_phase;
+use super::packing::Packing;
 use super::run::Run;
 use crate::verify::{self, PlannedCheck};
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::text;
 use patchwright_ecosystems::results::command_with_report;
 use patchwright_journal::Entry;
-use patchwright_sandbox::packed::Packed;
 use patchwright_sandbox::{PreparedImage, Running, SandboxSpec};
 use patchwright_types::events::{Event, When};
 use patchwright_types::evidence::{CheckRun, EvidenceRow, Standing};
@@ -72,7 +72,7 @@ pub(super) async fn run_fresh(
     commands: &[String],
     run: &Run<'_>,
     image: &PreparedImage,
-    tree: &Packed,
+    tree: &Packing,
     side: Side<'_>,
 ) -> Result<Vec<CheckRun>> {
     let mut runs = recorded(run, side);
@@ -130,7 +130,7 @@ type Batch<'a> = (Side<'a>, &'a [PlannedCheck], Duration);
 async fn in_sandbox(
     run: &Run<'_>,
     image: &PreparedImage,
-    tree: &Packed,
+    tree: &Packing,
     (side, planned, share): Batch<'_>,
 ) -> Result<Vec<CheckRun>> {
     let sandbox = start(run, image, tree, side.word()).await?;
@@ -155,7 +155,7 @@ async fn in_sandbox(
 async fn repeat(
     run: &Run<'_>,
     image: &PreparedImage,
-    tree: &Packed,
+    tree: &Packing,
     (side, planned, share): Batch<'_>,
     ran: &mut [CheckRun],
 ) -> Result<()> {
@@ -206,7 +206,22 @@ fn may_be_flaky(check: &CheckRun, side: Side<'_>) -> bool {
 pub(super) async fn start(
     run: &Run<'_>,
     image: &PreparedImage,
-    tree: &Packed,
+    tree: &Packing,
+    purpose: &'static str,
+) -> Result<Running> {
+    let running = boot(run, image, purpose).await?;
+    if let Err(failure) = fill(&running, tree).await {
+        // The first error is the one to report.
+        let _ = running.stop().await;
+        return Err(failure);
+    }
+    Ok(running)
+}
+
+/// Starts a sandbox with an empty workspace.
+pub(super) async fn boot(
+    run: &Run<'_>,
+    image: &PreparedImage,
     purpose: &'static str,
 ) -> Result<Running> {
     let spec = SandboxSpec {
@@ -222,15 +237,19 @@ pub(super) async fn start(
     for line in run.services.started(&running.services) {
         run.environment.ui.say(&line);
     }
+    Ok(running)
+}
+
+/// Unpacks a tree in a sandbox, as soon as it is packed.
+pub(super) async fn fill(running: &Running, tree: &Packing) -> Result<()> {
+    let tree = tree.tree().await?;
     if let Err(err) = tree.upload(&running.client).await {
         let why = running.autopsy().await;
-        // The first error is the one to report.
-        let _ = running.stop().await;
         return Err(Failure::sandbox("the tree could not be copied into the sandbox")
             .caused_by(err)
             .hint(why.unwrap_or_else(|| "run `patchwright doctor`".to_owned())));
     }
-    Ok(running)
+    Ok(())
 }
 
 /// Writes down how a check went, and tells of it.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::check_runs;
+use super::packing::Packing;
 use super::run::Run;
 use super::workspace::{Rules, Workspace};
 use crate::verify;
@@ -14,7 +15,6 @@ use patchwright_ecosystems::checks::{self as detected, Check, CheckPlan, Found};
 use patchwright_ecosystems::services::Service;
 use patchwright_git::{GitError, blocking};
 use patchwright_sandbox::PreparedImage;
-use patchwright_sandbox::packed::Packed;
 use patchwright_types::evidence::{CheckRun, Evidence, EvidenceRow};
 
 pub use super::check_runs::Side;
@@ -99,7 +99,7 @@ impl Checks {
         &self,
         run: &Run<'_>,
         image: &PreparedImage,
-        tree: &Packed,
+        tree: &Packing,
         side: Side<'_>,
     ) -> Result<Vec<CheckRun>> {
         check_runs::run_fresh(&self.commands, run, image, tree, side).await

@@ -27,6 +27,7 @@ use super::agent_phase::{self, AgentResult, Phase};
 use super::brief::Brief;
 use super::checks::{self, Checks, Side};
 use super::job::{Baseline, Job};
+use super::packing::Packing;
 use super::progress::Progress;
 use super::publish::{self, Origin};
 use super::run::{Run, RunEnvironment, Start};
@@ -39,7 +40,6 @@ use patchwright_config::Config;
 use patchwright_git::Oid;
 use patchwright_git::clone::Repo;
 use patchwright_sandbox::PreparedImage;
-use patchwright_sandbox::packed::Packed;
 use patchwright_types::events::{Event, Object};
 use patchwright_types::evidence::{CheckRun, Evidence};
 use patchwright_types::outcome::Outcome;
@@ -280,7 +280,7 @@ pub(super) fn attempt<'f>(
     run: &'f Run<'f>,
     job: &'f Job<'f>,
     prepared: &'f Prepared,
-    tree: Option<Packed>,
+    tree: Option<Packing>,
     progress: &'f Progress,
 ) -> BoxFuture<'f, Result<Finished>> {
     Box::pin(once(run, job, prepared, tree, progress))
@@ -290,7 +290,7 @@ async fn once(
     run: &Run<'_>,
     job: &Job<'_>,
     prepared: &Prepared,
-    tree: Option<Packed>,
+    tree: Option<Packing>,
     progress: &Progress,
 ) -> Result<Finished> {
     let Checkout { workspace, rules } = job.checkout;
@@ -336,7 +336,7 @@ async fn once(
 pub(super) async fn prepare(
     run: &Run<'_>,
     rules: &Rules,
-    packed: Option<&Packed>,
+    packed: Option<&Packing>,
     pinned: &Workspace,
     progress: &Progress,
 ) -> Result<(Checks, PreparedImage)> {
@@ -393,7 +393,7 @@ async fn baseline(
     job: &Job<'_>,
     checks: &Checks,
     image: &PreparedImage,
-    tree: &Packed,
+    tree: &Packing,
     progress: &Progress,
 ) -> Result<Vec<CheckRun>> {
     match job.baseline {

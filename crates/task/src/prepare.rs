@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::packing::Packing;
 use super::run::Run;
 use super::workspace::{Rules, Workspace};
 use patchwright_base::error::{Failure, Result};
@@ -12,7 +13,6 @@ use patchwright_ecosystems::results::digest;
 use patchwright_ecosystems::setup::{self as ecosystems, SetupPlan, Step};
 use patchwright_git::blocking;
 use patchwright_sandbox::image::{self, NamedBy};
-use patchwright_sandbox::packed::Packed;
 use patchwright_sandbox::setup::{SetupRun, network_hint};
 use patchwright_sandbox::{ImageSpec, PreparedImage, SandboxError};
 use patchwright_types::setup::{SetupReport, SetupStep};
@@ -29,11 +29,11 @@ enum Usable {
 }
 
 impl Run<'_> {
-    /// The image with setup done in the tree that decides, which may be packed already.
+    /// The image with setup done in the tree that decides, which may be on its way already.
     pub(super) async fn prepare_image(
         &self,
         rules: &Rules,
-        tree: Option<&Packed>,
+        tree: Option<&Packing>,
     ) -> Result<PreparedImage> {
         let workspace = rules.workspace();
         let (image, report) = self.set_up(rules, workspace, tree, Usable::ByAll).await?;
@@ -63,13 +63,18 @@ impl Run<'_> {
         &self,
         rules: &Rules,
         workspace: &Workspace,
-        tree: Option<&Packed>,
+        tree: Option<&Packing>,
         usable: Usable,
     ) -> Result<(PreparedImage, SetupReport)> {
         let plan = self.setup_plan(workspace).await?;
         let commands = commands(&self.config, &plan);
         let packed = match tree {
             None if !commands.is_empty() => Some(self.pack(workspace).await?),
+            Some(_) | None => None,
+        };
+        // Without commands nobody waits for it here.
+        let tree = match tree.or(packed.as_ref()) {
+            Some(tree) if !commands.is_empty() => Some(tree.tree().await?),
             Some(_) | None => None,
         };
         let own_id = self.own_id();
@@ -91,7 +96,7 @@ impl Run<'_> {
             setup_bytes: self.config.container.workspace_bytes,
             root_files: &rules.workspace().root_files().await?,
             lock_files: &workspace.lock_files().await?,
-            tree: tree.or(packed.as_ref()),
+            tree,
             run: &own_id,
         };
         let prepared = self.world.sandbox.prepare(&spec).await;

@@ -12,6 +12,7 @@ use super::events::Watcher;
 use super::folder::RunFolder;
 use super::lfs::Contents;
 use super::network::NetworkAccess;
+use super::packing::Packing;
 use super::services::RunServices;
 use super::signals;
 use super::signals::Cause;
@@ -23,11 +24,10 @@ use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, FailureKind, Hint, Result};
 use patchwright_base::ui::Ui;
 use patchwright_config::{Config, Mode, file, former, merge};
-use patchwright_git::Oid;
 use patchwright_git::stop::Stop;
+use patchwright_git::{Oid, helper};
 use patchwright_journal::Entry;
 use patchwright_sandbox::PreparedImage;
-use patchwright_sandbox::packed::Packed;
 use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::setup::SetupReport;
 use patchwright_types::task::{Task, TaskKind};
@@ -173,6 +173,7 @@ impl<'a> Start<'a> {
 impl Run<'_> {
     /// Removes the containers that a killed attempt left running, and resumes its journal or begins one.
     pub(super) async fn begin(&self) -> Result<()> {
+        helper::make_ready();
         self.sweep().await;
         self.resume_or_begin()
     }
@@ -353,17 +354,17 @@ impl Run<'_> {
         })
     }
 
-    /// A tree as sandboxes take it.
-    pub(super) async fn pack(&self, workspace: &Workspace) -> Result<Packed> {
+    /// A tree as sandboxes take it, which is packed in the background. What of it is elsewhere has been fetched.
+    pub(super) async fn pack(&self, workspace: &Workspace) -> Result<Packing> {
         // A review is about all that a pull request changes.
         let workspace = match self.config.mode {
             Mode::Review => workspace.clone(),
             Mode::Execute | Mode::Plan => workspace.sparse(&self.config.checkout.sparse).await?,
         };
-        let workspace = &workspace;
-        let submodules = self.submodules.at(self, workspace).await;
-        let contents = self.contents.of(self, workspace).await?;
-        workspace.pack(&self.config.container, Additions { submodules, contents }).await
+        let submodules = self.submodules.at(self, &workspace).await;
+        let contents = self.contents.of(self, &workspace).await?;
+        let limits = self.config.container.clone();
+        Ok(Packing::begin(workspace, limits, Additions { submodules, contents }))
     }
 
     /// Says that the sandbox has a part of the repository only.

@@ -82,7 +82,7 @@ impl World {
         };
         let fault = match trouble {
             Trouble::CloneCut => git(Step::Fetch, GitFault::CutAfter(100)),
-            Trouble::CloneError(status) => git(Step::Advertise, GitFault::Status(*status)),
+            Trouble::CloneError(status) => git(Step::Fetch, GitFault::Status(*status)),
             Trouble::CloneSlow(wait) => git(Step::Fetch, GitFault::Slow(*wait)),
             Trouble::PushError(status) => git(Step::Push, GitFault::Status(*status)),
             Trouble::PushLost => git(Step::Push, GitFault::CutAfter(0)),

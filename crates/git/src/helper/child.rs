@@ -12,7 +12,7 @@ use super::super::transport::{connection_error, prepare_with};
 use super::super::{GitError, archive, bundle, hunks, incoming, partial};
 use super::process::number_of;
 use super::walls;
-use super::wire::{self, HelperError, Job, JobEnd, JobOutput, Received, Work};
+use super::wire::{self, HelperError, Job, JobEnd, JobOutput, Work};
 
 /// Bytes that are collected for one piece of what is made.
 const BUFFER: usize = 256 << 10;
@@ -57,11 +57,11 @@ fn do_it(work: Work, host: &Host) -> Result<JobOutput, GitError> {
             let place = Repo::at(place);
             incoming::receive(&place, &url, &wish).map(JobOutput::Received).map_err(reworded)
         }
-        Work::ReceivePart { place, body, limits } => {
+        Work::ReceivePart { place, request, limits } => {
+            let (body, wanted) = (request.body(), &request.wanted);
             let pieces = InputReader { host: host.clone(), piece: Vec::new(), at: 0 };
             let mut answer = Request { service: Service::UploadPack, body: Some(body), pieces };
-            let tips = partial::receive(&place, &mut answer, limits)?;
-            Ok(JobOutput::Received(Received { tips, is_new: true }))
+            partial::receive(&place, wanted, &mut answer, limits).map(JobOutput::Part)
         }
         Work::Unpack { place, commit } => {
             let mut pieces = InputReader { host: host.clone(), piece: Vec::new(), at: 0 };

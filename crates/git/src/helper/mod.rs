@@ -9,6 +9,7 @@
 
 mod child;
 mod process;
+mod ready;
 mod walls;
 mod wire;
 
@@ -22,6 +23,7 @@ use git2::transport::Service;
 use super::archive::ArchiveOptions;
 use super::http::Session;
 use super::hunks::Diff;
+use super::partial::{Part, PartRequest};
 use super::repo::Repo;
 use super::stop::Stop;
 use super::transport::Limits;
@@ -52,6 +54,12 @@ pub fn run_if_asked() -> Option<ExitCode> {
     // `/proc/self/exe` is the running file even when an upgrade has replaced the one on disk.
     use_program(Path::new("/proc/self/exe"));
     None
+}
+
+/// Has a helper started for a job that this process is going to have soon, such as the clone of a run that begins: so it
+/// does not have to be waited for then. Returns at once.
+pub fn make_ready() {
+    ready::make();
 }
 
 /// The refs of a server, as it advertises them for fetching or for pushing.
@@ -85,22 +93,22 @@ pub(super) fn receive(
     }
 }
 
-/// Sends a request of protocol 2 and receives its pack into `place`, a repository that borrows the objects of `repo`; the
-/// commits without parents that the answer names.
+/// Sends a request of protocol 2 and receives its pack into `place`, a repository that borrows the objects of `repo`, and
+/// whose list of commits without their parents is brought up to date.
 pub(super) fn receive_part(
     session: &Arc<Session>,
     repo: &Repo,
     place: &Path,
-    body: Vec<u8>,
-) -> Result<Vec<Oid>, GitError> {
+    request: PartRequest,
+) -> Result<Part, GitError> {
     let bounds = bounds(readable(repo.path()), Some(place), session.limits());
     let limits = partial::bounds_of(session.limits());
-    let work = Work::ReceivePart { place: place.to_owned(), body, limits };
+    let work = Work::ReceivePart { place: place.to_owned(), request, limits };
     let services = &[Service::UploadPack];
     let supplies =
         HelperInputs { server: Some((session.clone(), services)), ..HelperInputs::default() };
     match process::run(&Job { work, bounds }, supplies, &session.stop())? {
-        JobOutput::Received(received) => Ok(received.tips),
+        JobOutput::Part(part) => Ok(part),
         _ => Err(unexpected()),
     }
 }

@@ -15,8 +15,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::GitError;
 use super::super::http::{Exchange, Session};
+use super::super::partial::Part;
 use super::super::stop::Stop;
-use super::wire::{self, Bounds, Job, JobEnd, JobOutput};
+use super::ready;
+use super::wire::{self, Bounds, HelperError, Job, JobEnd, JobOutput};
 
 /// The argument that makes this program a helper.
 pub(super) const ARGUMENT: &str = "__git-helper";
@@ -64,11 +66,20 @@ pub(super) fn run(
     supplies: HelperInputs<'_>,
     stop: &Stop,
 ) -> Result<JobOutput, GitError> {
-    let mut helper = Helper::start()?;
+    let ready = ready::take();
+    let was_ready = ready.is_some();
+    let mut helper = ready.map_or_else(Helper::start, Ok)?;
     let order = serde_json::to_vec(job).map_err(|err| GitError::Machine(err.to_string()))?;
     let mut desk = HostHandler { supplies, exchange: None };
+    let asks_a_server = desk.supplies.server.is_some();
     let spoken = helper
         .say(wire::JOB, &order, stop)
+        .inspect(|()| {
+            // What is received is packed next, as a rule. The one that receives waits for the server first.
+            if was_ready && asks_a_server {
+                ready::make();
+            }
+        })
         .and_then(|()| helper.serve(&mut desk, stop))
         .and_then(|ended| serde_json::from_slice::<JobEnd>(&ended).map_err(io::Error::from));
     let broken = match spoken {
@@ -78,7 +89,7 @@ pub(super) fn run(
             }
             return match desk.failure() {
                 // The helper only knows that the connection broke; the host knows why.
-                Some(failure) if ended.result.is_err() => Err(failure),
+                Some(failure) if knows_less(&ended.result) => Err(failure),
                 _ => ended.result.map_err(|trouble| trouble.out(&job.bounds)),
             };
         }
@@ -93,6 +104,11 @@ pub(super) fn run(
     Err(how_it_ended(status, &broken, &job.bounds))
 }
 
+/// Whether it has nothing to show, for a reason that may be a broken connection.
+fn knows_less(result: &Result<JobOutput, HelperError>) -> bool {
+    matches!(result, Err(_) | Ok(JobOutput::Part(Part::Unanswered(_))))
+}
+
 fn say_once_that_files_are_open() {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
@@ -104,7 +120,7 @@ fn say_once_that_files_are_open() {
 }
 
 /// A running helper. It does not outlive this.
-struct Helper {
+pub(super) struct Helper {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
@@ -119,7 +135,7 @@ impl Drop for Helper {
 
 impl Helper {
     #[expect(clippy::disallowed_methods, reason = "this is where git's helper is started")]
-    fn start() -> Result<Helper, GitError> {
+    pub(super) fn start() -> Result<Helper, GitError> {
         let program = PROGRAM.get().ok_or_else(|| {
             GitError::Machine("this program has named no helper for git".to_owned())
         })?;
@@ -147,6 +163,11 @@ impl Helper {
         rustix::io::ioctl_fionbio(&helper.input, true).map_err(|err| failed(err.into()))?;
         rustix::io::ioctl_fionbio(&helper.output, true).map_err(|err| failed(err.into()))?;
         Ok(helper)
+    }
+
+    /// The same, where it has not ended while it waited.
+    pub(super) fn if_alive(mut self) -> Option<Helper> {
+        matches!(self.child.try_wait(), Ok(None)).then_some(self)
     }
 
     fn say(&mut self, kind: u8, payload: &[u8], stop: &Stop) -> io::Result<()> {

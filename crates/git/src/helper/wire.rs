@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::super::hunks::Diff;
+use super::super::partial::{Part, PartRequest};
 use super::super::{GitError, Oid};
 
 /// To the helper: what to do.
@@ -45,7 +46,7 @@ pub(super) enum Work {
     /// Receive refs into a repository.
     Receive { place: PathBuf, url: String, wish: FetchRequest },
     /// Send this request of protocol 2 and receive its pack into a repository.
-    ReceivePart { place: PathBuf, body: Vec<u8>, limits: (usize, usize) },
+    ReceivePart { place: PathBuf, request: PartRequest, limits: (usize, usize) },
     /// Unpack a pack that the host hands in, and see that it is this commit and nothing else.
     Unpack { place: PathBuf, commit: Oid },
     /// The files, hunks and lines between two trees.
@@ -98,6 +99,7 @@ pub(super) struct Bounds {
 pub(super) enum JobOutput {
     Heads(Vec<(String, Oid)>),
     Received(Received),
+    Part(Part),
     /// The only parent of what was unpacked.
     Parent(Oid),
     Diff(Diff),

@@ -14,6 +14,7 @@ use bollard::query_parameters::{InspectContainerOptions, RenameContainerOptionsB
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use super::api::bounded;
 use super::bring_up::{NAMES, Order, name};
@@ -25,6 +26,9 @@ use crate::client::Client;
 /// The label and the name of what waits, in place of a run's.
 const RUN: &str = "warm";
 const PURPOSE: &str = "waiting";
+/// The next one is made so long after one was taken: making it takes both processors of a small machine, and the run
+/// that has just begun comes first. It waits for its model soon.
+const PAUSE: Duration = Duration::from_millis(250);
 /// How long what is being made may take to be done at the end of the process.
 const LAST: Duration = Duration::from_secs(30);
 
@@ -43,6 +47,8 @@ pub struct WarmLimits {
 pub(super) struct Pool {
     limits: WarmLimits,
     state: Mutex<State>,
+    /// Cancelled at the end of the process: nothing more is made.
+    ended: CancellationToken,
 }
 
 #[derive(Default)]
@@ -66,7 +72,7 @@ struct Warm {
 
 impl Pool {
     pub(super) fn new(limits: WarmLimits) -> Pool {
-        Pool { limits, state: Mutex::default() }
+        Pool { limits, state: Mutex::default(), ended: CancellationToken::new() }
     }
 
     fn take(&self, key: &Value) -> Option<Warm> {
@@ -153,9 +159,19 @@ impl DockerSandbox {
     async fn hand_over(&self, warm: &Warm, order: &Order) -> Result<(), SandboxError> {
         let id = &warm.container.id;
         let inspection = self.docker.inspect_container(id, None::<InspectContainerOptions>);
-        let (made, alive) = tokio::join!(bounded("inspect", CALL, inspection), warm.client.ping());
+        // One that is of no use is removed, whatever its name is then.
+        let (made, alive, renamed) = tokio::join!(
+            bounded("inspect", CALL, inspection),
+            warm.client.ping(),
+            self.rename(id, order)
+        );
         alive.map_err(|err| SandboxError::Gone(err.to_string()))?;
         self.as_asked(&warm.asked, made?)?;
+        renamed
+    }
+
+    /// Gives it the name of a run's sandbox that is free.
+    async fn rename(&self, id: &str, order: &Order) -> Result<(), SandboxError> {
         for number in 1..=NAMES {
             let name = name(&order.run, order.purpose, number);
             let options = RenameContainerOptionsBuilder::default().name(&name).build();
@@ -177,14 +193,17 @@ impl DockerSandbox {
         let order = order.of(RUN, PURPOSE);
         let shared = Arc::clone(&pool);
         let task = async move {
+            let has_ended = tokio::time::timeout(PAUSE, pool.ended.cancelled()).await.is_ok();
             for warm in gone {
                 warm.remove().await;
             }
-            let made = Box::pin(sandbox.bring_up(&order)).await;
-            if let Err(err) = &made {
-                tracing::info!(%err, "no sandbox is kept ready");
-            }
-            let warm = made.ok().map(|(container, client)| Warm {
+            let made = if has_ended {
+                None
+            } else {
+                let made = Box::pin(sandbox.bring_up(&order)).await;
+                made.inspect_err(|err| tracing::info!(%err, "no sandbox is kept ready")).ok()
+            };
+            let warm = made.map(|(container, client)| Warm {
                 key: key.clone(),
                 memory_bytes: order.limits.memory_bytes,
                 asked: order.asked,
@@ -203,6 +222,7 @@ impl DockerSandbox {
     /// Removes what waits, and what is made to wait.
     pub(super) async fn remove_warm(&self) {
         let Some(pool) = &self.pool else { return };
+        pool.ended.cancel();
         let mut making = std::mem::take(&mut pool.state.lock().making);
         let all_made = async { while making.join_next().await.is_some() {} };
         // What is not done by then ends with the process, and is swept.

@@ -19,18 +19,18 @@ use crate::brief::Brief;
 use crate::checks::{self, Checks, Side};
 use crate::context::references::Linked;
 use crate::network;
+use crate::packing::Packing;
 use crate::pipeline;
 use crate::progress::Progress;
 use crate::run::{Run, RunEnvironment, Start};
 use crate::workspace::{Rules, Workspace};
 use crate::world::World;
-use patchwright_base::error::{FailureKind, Result};
+use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_config::{Config, Mode};
 use patchwright_journal::Entry;
 use patchwright_review::anchor::Index;
 use patchwright_review::finding::Finding;
 use patchwright_sandbox::PreparedImage;
-use patchwright_sandbox::packed::Packed;
 use patchwright_tools::registry::ToolSet;
 use patchwright_tools::review::ReviewContext;
 use patchwright_tools::truncate::BYTES_PER_TOKEN;
@@ -240,9 +240,14 @@ struct PreparedReview<'a> {
 impl PreparedReview<'_> {
     /// The head as the sandbox gets it, with the commit before the change beside it. Where that is more than
     /// a sandbox can have, the head is alone.
-    async fn pack_head(&self, run: &Run<'_>) -> Result<(Workspace, Packed)> {
+    async fn pack_head(&self, run: &Run<'_>) -> Result<(Workspace, Packing)> {
         let both = self.base.at_pull_request(self.opened.head, self.opened.base);
-        match run.pack(&both).await {
+        let packed = async {
+            let tree = run.pack(&both).await?;
+            tree.tree().await?;
+            Ok::<_, Failure>(tree)
+        };
+        match packed.await {
             Ok(tree) => Ok((both, tree)),
             Err(failure) => {
                 let head = self.base.at(self.opened.head);
@@ -259,7 +264,7 @@ impl PreparedReview<'_> {
     async fn check(
         &self,
         run: &Run<'_>,
-        head: &Packed,
+        head: &Packing,
         progress: &Progress,
     ) -> Result<(Vec<CheckRun>, Evidence)> {
         let checks = &self.checks;

@@ -1,0 +1,44 @@
+//! The tree of a run on its way into sandboxes: packed in the background, while what does not need it goes on.
+//!
+//! Made by [`super::run::Run::pack`]; whoever needs the tree waits for it, and gets the error if there was one.
+
+use tokio::sync::{Mutex, OnceCell};
+use tokio::task::JoinHandle;
+
+use super::workspace::{Additions, Workspace};
+use patchwright_base::error::{Failure, Result};
+use patchwright_sandbox::ContainerLimits;
+use patchwright_sandbox::packed::Packed;
+
+/// A tree that is packed, or will be.
+#[derive(Debug)]
+pub struct Packing {
+    packed: OnceCell<Packed>,
+    /// `None` once it has come to an end.
+    making: Mutex<Option<JoinHandle<Result<Packed>>>>,
+}
+
+impl Packing {
+    /// Begins to pack a tree with what stands beside it, no larger than these limits allow.
+    pub fn begin(workspace: Workspace, limits: ContainerLimits, additions: Additions) -> Packing {
+        let making = tokio::spawn(async move { workspace.pack(&limits, additions).await });
+        Packing { packed: OnceCell::new(), making: Mutex::new(Some(making)) }
+    }
+
+    /// The tree, as soon as it is packed.
+    ///
+    /// # Errors
+    /// Those of [`Workspace::pack`].
+    pub async fn tree(&self) -> Result<&Packed> {
+        self.packed.get_or_try_init(|| self.wait()).await
+    }
+
+    async fn wait(&self) -> Result<Packed> {
+        let unfinished = || Failure::internal("the tree for the sandbox was not packed");
+        let mut making = self.making.lock().await;
+        // A caller that gives up in the middle leaves it for the next one.
+        let made = making.as_mut().ok_or_else(unfinished)?.await;
+        *making = None;
+        made.map_err(|err| unfinished().caused_by(err))?
+    }
+}
