@@ -15,6 +15,7 @@ use patchwright_git::helper;
 use patchwright_otel::Telemetry;
 use patchwright_report as report;
 use patchwright_task::events;
+use patchwright_tools::mcp;
 
 fn main() -> ExitCode {
     if let Some(code) = helper::run_if_asked() {
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
     if let Some(lost) = otel.and_then(Telemetry::finish) {
         ui.say(&format!("warning: {}", redactor.redact(&lost)));
     }
+    runtime.block_on(mcp::finish_exchanges());
     // Threads blocked in a read must not hold up the exit.
     runtime.shutdown_background();
     match ended {

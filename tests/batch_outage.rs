@@ -4,6 +4,7 @@
 //! of two hundred repositories.
 
 mod held_back; // what waits, and what need not
+mod limits; // how often, and for how long, before an attempt counts
 mod pods; // clusters that give no sandboxes
 
 use std::collections::BTreeMap;

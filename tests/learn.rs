@@ -3,6 +3,7 @@
 
 mod asked;
 mod killed;
+mod people;
 mod pushed;
 
 use std::path::PathBuf;

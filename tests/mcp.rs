@@ -4,6 +4,7 @@
 mod changes;
 mod hostile;
 mod http;
+mod interrupted;
 mod login;
 mod oauth;
 mod prompts;

@@ -88,7 +88,7 @@ async fn a_branch_with_a_persons_commits_is_seen_before_anything_is_paid_for() {
     let campaign = campaign("");
     let said = async || {
         let plan = plan::make(&bench.fleet, &campaign).await.unwrap();
-        plan.targets[0].target.skipped.clone().unwrap_or_default()
+        plan.targets[0].skipped().unwrap_or_default().to_owned()
     };
     assert_eq!(said().await, "");
     // An empty branch, and one that the base has overtaken, are nobody's work.

@@ -339,3 +339,25 @@ fn a_base_that_moves_while_an_issue_is_worked_on_is_looked_at() {
     assert!(output.text().contains("`main` has this change by now"), "{}", output.text());
     assert!(world.github.pulls().is_empty());
 }
+
+#[test]
+fn what_a_check_is_against_is_not_merged_by_github_in_place_of_what_was_approved() {
+    for (verify, is_merged) in [("sh test.sh", true), ("false", false)] {
+        let world = opened().set("PATCHWRIGHT_VERIFY", verify);
+        world.github.push("main", &[("calc.sh", MOVED)]);
+        world.model.add(resolves(BOTH, "Keep the remark\n\nBoth."));
+        if !is_merged {
+            world.model.add([say("Keep the remark\n\nThe rest fails as before.")]);
+        }
+        let head = world.github.head_of(PULL);
+        world.github.change(|it| {
+            it.governance.auto_merge.insert(PULL, ("SQUASH".to_owned(), head.clone()))
+        });
+        let output = say_on_pull(&world, "@patchwright rebase");
+        assert_ne!(world.github.head_of(PULL), head, "{}", output.text());
+        let merges = world.github.governance().auto_merge;
+        assert_eq!(merges.contains_key(&PULL), is_merged, "{verify}: {}", output.text());
+        let said = "was turned off: a check is against what was pushed since";
+        assert_eq!(output.stderr.contains(said), !is_merged, "{}", output.text());
+    }
+}

@@ -111,6 +111,12 @@ pub(super) async fn a_repository_is_what_its_id_says(db: &Db) {
         repository_id: Some(id.to_owned()),
         ..new_target(name, sha)
     };
+    let known = async |asked: &[&str]| {
+        let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
+        let found = store.targets_of(&id, &asked).await.unwrap();
+        found.into_iter().map(|target| target.id).collect::<Vec<_>>()
+    };
+    assert_eq!(known(&["R_1", "acme/old", "acme/else"]).await, [open.id], "by its name so far");
     // A row of before anybody knew ids gets it, by the name that leads to it.
     let renamed = store.see_repositories(&id, &[seen("R_1", "acme/new", "ACME/old")]).await;
     assert_eq!(renamed.unwrap(), 1);
@@ -121,6 +127,8 @@ pub(super) async fn a_repository_is_what_its_id_says(db: &Db) {
     );
     assert_eq!(store.changeset(open.id).await.unwrap().unwrap().repository, "acme/new");
     assert_eq!(store.add_targets(&id, &[of("R_1", "acme/new", "a")]).await.unwrap(), 0, "the same");
+    assert_eq!(known(&["R_1"]).await, [open.id]);
+    assert!(known(&["acme/new", "R_2"]).await.is_empty(), "an id is known");
     // Another one has taken over the name, with the same commits.
     assert_eq!(store.add_targets(&id, &[of("R_2", "acme/old", "a")]).await.unwrap(), 1);
     assert_eq!(store.view(&id).await.unwrap().targets.len(), 2);
@@ -141,6 +149,10 @@ pub(super) async fn a_repository_is_what_its_id_says(db: &Db) {
     store.open_wave(&id, 0, &target_job).await.unwrap();
     assert_eq!(store.add_targets(&id, &[of("R_2", "acme/y", "b")]).await.unwrap(), 1);
     assert_eq!(store.target(other.id).await.unwrap().state, TargetState::Superseded);
+    let newest = known(&["R_2"]).await;
+    assert!(newest.len() == 1 && newest[0] > other.id, "of each the newest: {newest:?}");
+    let many: Vec<String> = (0..1_000).map(|number| format!("R_{number}")).collect();
+    assert_eq!(store.targets_of(&id, &many).await.unwrap().len(), 2, "of any number");
     assert_eq!(claim(&store, "w").await, None);
 }
 

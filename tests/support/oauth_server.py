@@ -13,7 +13,7 @@ tokens = {}
 codes = {}
 count = {"issued": 0, "calls": 0}
 REFRESH = "refresh-5d20c1-quiet"
-STRICT = ("strict", "meets", "registers", "typeless", "worded")
+STRICT = ("strict", "meets", "slow", "registers", "typeless", "worded")
 latest = {"token": REFRESH, "uses": 0}
 # Clients that registered themselves, with the only address that each comes back to.
 clients = {}
@@ -183,6 +183,8 @@ class Handler(BaseHTTPRequestHandler):
             # Until another process is about to ask for one, too.
             met.acquire(timeout=60)
             met.acquire(timeout=60)
+        if mode == "slow":
+            time.sleep(2)
         if mode in STRICT:
             # Whoever sends one again has stolen it: then none counts any more.
             if form.get("refresh_token") != latest["token"]:

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use fs_err as fs;
 use sha2::{Digest, Sha256};
 
-use super::checkpoint;
+use super::{checkpoint, lock};
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::MOST_ATTEMPTS;
@@ -43,7 +43,7 @@ impl RunFolder {
         let key = key(task, at);
         let locks = world.state.join("locks");
         create_private(&locks)?;
-        let lock = lock(&locks.join(format!("{key}.lock")), &key)?;
+        let lock = lock(world, &locks.join(format!("{key}.lock")), &key)?;
         let pointer = at.is_none().then(|| pointer(world, task, key));
         if let Some((id, path)) = unfinished(world, pointer.as_deref(), at)?
             && let Some((id, journal, recorded)) = resume(&id, &path, task, world)?
@@ -208,22 +208,12 @@ fn key(task: &Task, at: Option<&Path>) -> String {
     format!("{readable}-{digest}")
 }
 
-fn lock(path: &Path, key: &str) -> Result<File> {
-    let file = fs::OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(path)
-        .map_err(|err| unwritable(path, err))?
-        .into_file();
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => {
-            Err(Failure::nothing_to_do(format!("another run is already working on it: {key}"))
-                .hint("wait for it to end, or stop it, and run the command again"))
-        }
-        Err(std::fs::TryLockError::Error(err)) => Err(unwritable(path, err)),
-    }
+fn lock(world: &World, path: &Path, key: &str) -> Result<File> {
+    let taken = lock::take(path, world.clock.now().into());
+    taken.map_err(|err| unwritable(path, err))?.ok_or_else(|| {
+        Failure::nothing_to_do(format!("another run is already working on it: {key}"))
+            .hint("wait for it to end, or stop it, and run the command again")
+    })
 }
 
 /// Id and folder of the run to resume. A pointer that cannot be read is no reason to begin anew:

@@ -33,6 +33,7 @@ mod job;
 pub mod learn;
 mod lfs;
 pub mod live;
+mod lock;
 mod lock_files;
 mod mcp;
 mod network;

@@ -4,6 +4,7 @@
 //! Called by long-lived and nightly processes; single commands leave everything as it is.
 
 use std::collections::HashSet;
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -12,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::folder::settled;
 use super::learn::read;
+use super::lock;
 use patchwright_base::clock::Clock;
 use patchwright_git::cache;
 use patchwright_journal as journal;
@@ -143,22 +145,24 @@ fn bytes(folder: &Path) -> u64 {
 fn sweep_small(state: &Path, now: SystemTime, kept: Duration) -> std::io::Result<()> {
     for folder in ["locks", "unfinished", read::FOLDER] {
         for path in names(&state.join(folder))? {
-            if age(&path, now).is_some_and(|age| age >= kept) && is_free(&path) {
-                fs::remove_file(&path)?;
+            // Most are young, and need not be opened.
+            if age(&path, now).is_some_and(|age| age >= kept) {
+                lock::remove_unused(&path, |data| {
+                    age_of(data, now).is_some_and(|age| age >= kept)
+                })?;
             }
         }
     }
     Ok(())
 }
 
-fn is_free(path: &Path) -> bool {
-    std::fs::File::open(path).is_ok_and(|file| file.try_lock().is_ok())
+fn age(path: &Path, now: SystemTime) -> Option<Duration> {
+    age_of(&path.metadata().ok()?, now)
 }
 
-fn age(path: &Path, now: SystemTime) -> Option<Duration> {
-    let modified = path.metadata().and_then(|data| data.modified()).ok()?;
+fn age_of(data: &Metadata, now: SystemTime) -> Option<Duration> {
     // A time in the future is a clock that jumped: as good as new.
-    Some(now.duration_since(modified).unwrap_or_default())
+    Some(now.duration_since(data.modified().ok()?).unwrap_or_default())
 }
 
 fn names(folder: &Path) -> std::io::Result<Vec<PathBuf>> {

@@ -1,9 +1,10 @@
 //! `patchwright batch plan`.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use serde::Serialize;
 use serde_json::json;
 
 use patchwright_base::env::Env;
@@ -13,7 +14,8 @@ use patchwright_config::flags::Common;
 use patchwright_config::publish::Publish;
 use patchwright_fleet::batch::campaign::{self, Campaign, CampaignMode};
 use patchwright_fleet::batch::fleet::Fleet;
-use patchwright_fleet::batch::plan::{self, Estimate, MOST_SHARDS, Plan, PlannedTarget};
+use patchwright_fleet::batch::plan::{self, Decision, Estimate, MOST_SHARDS, Plan, PlannedTarget};
+use patchwright_types::campaign::NewTarget;
 
 /// Default number of shards of a matrix.
 const USUAL_SHARDS: usize = 8;
@@ -54,42 +56,52 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         // A workflow reads the matrix from stdout; an empty one skips the jobs, where no output
         // would be an error.
         Err(failure) if args.matrix && failure.kind == FailureKind::NothingToDo => {
-            ui.document(&matrix(&[], shards));
+            ui.document(&matrix(std::iter::empty(), shards));
             return Err(failure);
         }
         plan => plan?,
     };
-    let work: Vec<&PlannedTarget> = plan.work().collect();
     if args.matrix {
-        ui.document(&matrix(&work, shards));
+        ui.document(&matrix(plan.work(), shards));
     } else if ui.json {
         tell_json(&campaign, &plan, ui);
     } else {
         let wanted = campaign.overlay(fleet.config.clone(), "", "")?.publish;
-        ui.data(&table(&campaign, &plan, &wanted));
+        tell(&campaign, &plan, &wanted, ui);
     }
-    Ok(if work.is_empty() { FailureKind::NothingToDo.exit_code() } else { 0 })
+    let is_idle = plan.work().next().is_none();
+    Ok(if is_idle { FailureKind::NothingToDo.exit_code() } else { 0 })
 }
 
 /// `{"include":[{"shard":"1/8"},…]}`: the shards that have something to do.
-fn matrix(work: &[&PlannedTarget], shards: usize) -> String {
+fn matrix<'a>(work: impl Iterator<Item = &'a PlannedTarget>, shards: usize) -> String {
     // Only shards with work: an empty job would still take a runner.
     let numbers: BTreeSet<usize> =
-        work.iter().map(|one| plan::shard_of(&one.target.repository, shards)).collect();
+        work.map(|one| plan::shard_of(&one.repository, shards)).collect();
     let include: Vec<_> =
         numbers.iter().map(|number| json!({"shard": format!("{number}/{shards}")})).collect();
     json!({"include": include}).to_string()
 }
 
+/// A target as a line of JSON.
+#[derive(Serialize)]
+struct TargetLine<'a> {
+    r#type: &'static str,
+    plan: &'static str,
+    #[serde(flatten)]
+    target: NewTarget,
+    finished: Option<&'a str>,
+}
+
 /// One line for each target, and one for the whole.
 fn tell_json(campaign: &Campaign, plan: &Plan, ui: Ui) {
     for planned in &plan.targets {
-        let mut line = json!({"type": "target", "plan": word(planned)});
-        let fields = serde_json::to_value(planned).unwrap_or_default();
-        if let (Some(line), Some(fields)) = (line.as_object_mut(), fields.as_object()) {
-            line.extend(fields.clone());
-        }
-        ui.record(&line);
+        ui.record(&TargetLine {
+            r#type: "target",
+            plan: word(planned),
+            target: planned.to_new(),
+            finished: planned.finished(),
+        });
     }
     ui.record(&json!({
         "type": "plan", "campaign": campaign.id(), "name": campaign.name, "mode": campaign.mode,
@@ -98,37 +110,39 @@ fn tell_json(campaign: &Campaign, plan: &Plan, ui: Ui) {
 }
 
 fn word(planned: &PlannedTarget) -> &'static str {
-    match (&planned.target.skipped, &planned.finished) {
-        (Some(_), _) => "skip",
-        (None, Some(_)) => "finished",
-        (None, None) => "work",
+    match planned.decision {
+        Decision::Skipped(_) => "skip",
+        Decision::Finished(_) => "finished",
+        Decision::Work => "work",
     }
 }
 
-/// What is worked on, line by line; what is not, by its reason; what it costs.
-fn table(campaign: &Campaign, plan: &Plan, wanted: &Publish) -> String {
-    let mut text = format!("campaign {} ({})\n", campaign.name, campaign.id());
-    let work: Vec<&PlannedTarget> = plan.work().collect();
-    let _ = writeln!(text, "\nto work on: {}", work.len());
-    let rows: Vec<[String; 4]> = work.iter().map(|one| row(one)).collect();
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let (name, branch, commit) = (width(0), width(1), width(2));
-    for [repository, base, sha, wave] in &rows {
-        let line = format!("  {repository:<name$}  {base:<branch$}  {sha:<commit$}  {wave}");
-        let _ = writeln!(text, "{}", line.trim_end());
+/// What is worked on, line by line; what is not, by its reason; what it costs. Each is printed as it is made: of a
+/// hundred thousand repositories, all lines together are megabytes.
+fn tell(campaign: &Campaign, plan: &Plan, wanted: &Publish, ui: Ui) {
+    let count = plan.work().count();
+    ui.data(&format!("campaign {} ({})\n\nto work on: {count}", campaign.name, campaign.id()));
+    let mut widths = [0; 4];
+    for one in plan.work() {
+        for (width, cell) in widths.iter_mut().zip(row(one)) {
+            *width = cell.chars().count().max(*width);
+        }
     }
-    grouped(&mut text, "finished", plan, |planned| planned.finished.as_deref());
-    grouped(&mut text, "skipped", plan, |planned| planned.target.skipped.as_deref());
-    text.push_str(&words(&plan.estimate));
+    let [name, branch, commit, _] = widths;
+    for one in plan.work() {
+        let [repository, base, sha, wave] = row(one);
+        let line = format!("  {repository:<name$}  {base:<branch$}  {sha:<commit$}  {wave}");
+        ui.data(line.trim_end());
+    }
+    grouped("finished", plan, PlannedTarget::finished, ui);
+    grouped("skipped", plan, PlannedTarget::skipped, ui);
+    let mut last = words(&plan.estimate);
     if campaign.mode == CampaignMode::Pr
         && let Some(extras) = extras(wanted)
     {
-        let _ = write!(text, "\neach pull request: {extras}");
+        let _ = write!(last, "\neach pull request: {extras}");
     }
-    text
+    ui.data(&last);
 }
 
 /// What pull requests get beside their text.
@@ -156,44 +170,49 @@ fn extras(wanted: &Publish) -> Option<String> {
 }
 
 fn row(planned: &PlannedTarget) -> [String; 4] {
-    let target = &planned.target;
-    let sha = target.base_sha.get(..10).unwrap_or(&target.base_sha);
-    let wave = format!("wave {}", target.wave + 1);
-    [full_name(planned), target.base_branch.clone(), sha.to_owned(), wave]
+    let sha = planned.base_sha.to_string();
+    let sha = sha.get(..10).unwrap_or(&sha);
+    let wave = format!("wave {}", planned.wave + 1);
+    [full_name(planned), planned.base_branch.to_string(), sha.to_owned(), wave]
 }
 
 fn full_name(planned: &PlannedTarget) -> String {
-    let repository = &planned.target.repository;
-    planned.target.number.map_or(repository.clone(), |number| format!("{repository}#{number}"))
+    let repository = &planned.repository;
+    planned.number.map_or(repository.to_string(), |number| format!("{repository}#{number}"))
+}
+
+/// Those that have a remark in common: how many, and the first names.
+#[derive(Default)]
+struct Group {
+    count: usize,
+    names: Vec<String>,
 }
 
 /// Targets grouped by their remark, the most frequent first.
-fn grouped<'a>(
-    text: &mut String,
-    title: &str,
-    plan: &'a Plan,
-    said: impl Fn(&'a PlannedTarget) -> Option<&'a str>,
-) {
-    let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+fn grouped(title: &str, plan: &Plan, said: fn(&PlannedTarget) -> Option<&str>, ui: Ui) {
+    let mut groups: BTreeMap<&str, Group> = BTreeMap::new();
     for planned in &plan.targets {
-        if let Some(why) = said(planned) {
-            groups.entry(why).or_default().push(full_name(planned));
+        let Some(why) = said(planned) else { continue };
+        let group = groups.entry(why).or_default();
+        group.count += 1;
+        if group.names.len() < MOST_NAMED {
+            group.names.push(full_name(planned));
         }
     }
-    let count: usize = groups.values().map(Vec::len).sum();
+    let count: usize = groups.values().map(|group| group.count).sum();
     if count == 0 {
         return;
     }
-    let _ = writeln!(text, "\n{title}: {count}");
-    let mut groups: Vec<(&str, Vec<String>)> = groups.into_iter().collect();
-    groups.sort_by_key(|(_, names)| std::cmp::Reverse(names.len()));
-    for (why, names) in groups {
-        let more = names.len().saturating_sub(MOST_NAMED);
-        let mut list = names.into_iter().take(MOST_NAMED).collect::<Vec<_>>().join(", ");
+    ui.data(&format!("\n{title}: {count}"));
+    let mut groups: Vec<(&str, Group)> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, group)| Reverse(group.count));
+    for (why, group) in groups {
+        let mut list = group.names.join(", ");
+        let more = group.count - group.names.len();
         if more > 0 {
             let _ = write!(list, " and {more} more");
         }
-        let _ = writeln!(text, "  {list}: {why}");
+        ui.data(&format!("  {list}: {why}"));
     }
 }
 

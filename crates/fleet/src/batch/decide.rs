@@ -67,7 +67,11 @@ pub(super) fn decide(
 }
 
 /// What the store says, when that decides.
-fn settled(campaign: &Campaign, target: &Target, tip: Option<&str>) -> Option<PlanVerdict> {
+pub(super) fn settled(
+    campaign: &Campaign,
+    target: &Target,
+    tip: Option<&str>,
+) -> Option<PlanVerdict> {
     let same = tip.is_none_or(|tip| tip == target.base_sha);
     let finished = |how: String| Some(PlanVerdict::finished(&target.base_sha, how));
     match target.state {

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::campaign::{Campaign, CampaignMode, PublishAs};
 use super::fleet::Fleet;
-use super::plan::PlannedTarget;
+use super::planned::PlannedTarget;
 use super::worker;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Source;
@@ -51,8 +51,7 @@ pub(super) async fn estimate(
     view: Option<&CampaignView>,
     targets: &[PlannedTarget],
 ) -> Result<Estimate> {
-    let work: Vec<&PlannedTarget> = targets.iter().filter(|planned| planned.is_work()).collect();
-    let count = work.len();
+    let count = targets.iter().filter(|planned| planned.is_work()).count();
     let mut sums = Sums::default();
     let known = view.map(|view| view.targets.as_slice()).unwrap_or_default();
     sums.take(known);
@@ -71,7 +70,7 @@ pub(super) async fn estimate(
         cost_usd: average(sums.cost_usd).map(|cost| cost * count as f64),
         most_usd: Some(left.map_or(all, |left| left.min(all))).filter(|most| most.is_finite()),
         agent_seconds: average(sums.seconds).map(|seconds| (seconds * rounds as f64).ceil() as u64),
-        publish_seconds: publish_seconds(fleet, campaign, known, &work)?,
+        publish_seconds: publish_seconds(fleet, campaign, known, targets)?,
     })
 }
 
@@ -116,7 +115,7 @@ fn publish_seconds(
     fleet: &Fleet,
     campaign: &Campaign,
     known: &[Target],
-    work: &[&PlannedTarget],
+    targets: &[PlannedTarget],
 ) -> Result<u64> {
     // What the operator's configuration adds to every pull request is written as well.
     let mut whole = campaign.clone();
@@ -135,11 +134,12 @@ fn publish_seconds(
     whole.publish.auto_merge = whole.publish.auto_merge.or(Some(own.auto_merge));
     let spec = serde_json::to_value(&whole)
         .map_err(|err| Failure::internal("the campaign cannot be written").caused_by(err))?;
-    let is_published = |planned: &&&PlannedTarget| {
-        campaign.mode != CampaignMode::Pr
-            || campaign.published(&planned.target.repository) != PublishAs::Held
+    let is_published = |planned: &&PlannedTarget| {
+        planned.is_work()
+            && (campaign.mode != CampaignMode::Pr
+                || campaign.published(&planned.repository) != PublishAs::Held)
     };
-    let count = work.iter().filter(is_published).count();
+    let count = targets.iter().filter(is_published).count();
     let time = Publishing::of(&spec, known).time_for(0, count);
     Ok(u64::try_from(time / 1_000).unwrap_or_default())
 }

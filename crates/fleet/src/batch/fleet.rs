@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::lease::HeldJob;
 use super::outage::Outages;
-use crate::store::{self, Migrated, Store};
+use crate::store::{self, Migrated, Store, StoreResult};
 use patchwright_base::clock::Clock;
 use patchwright_base::env::Env;
 use patchwright_base::error::Result;
@@ -67,7 +67,10 @@ pub struct Fleet {
 impl Fleet {
     /// For how many milliseconds a job is put back whose sandbox failed, when that is nothing of its own; `None` when the
     /// attempt counts.
-    pub(crate) async fn sandbox_failed(&self, held: &HeldJob) -> Option<Millis> {
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub(crate) async fn sandbox_failed(&self, held: &HeldJob) -> StoreResult<Option<Millis>> {
         let Fleet { config, env, state, .. } = self;
         let asking = Box::pin(world::sandbox_is_away(config, env, state));
         self.outages.sandbox_failed(held, asking).await

@@ -22,6 +22,7 @@ pub mod overlay;
 mod owner;
 pub mod pace;
 pub mod plan;
+pub mod planned;
 pub mod publish;
 mod reader;
 pub mod refresh;

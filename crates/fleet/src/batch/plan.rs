@@ -2,49 +2,35 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::campaign::{Campaign, CampaignMode};
-use super::decide::{PlanVerdict, decide, decide_pull, refused};
+use super::decide::{self, PlanVerdict, decide, decide_pull, refused};
 use super::fleet::Fleet;
-use super::select::{Candidate, discover};
+use super::planned::Texts;
+use super::select::{Candidate, Discovery};
 use super::{estimate, waves};
 use crate::store::{SeenRepository, StoreError};
 use patchwright_base::error::Result;
-use patchwright_types::campaign::{CampaignView, NewTarget, Target};
+use patchwright_forge::github::PullFacts;
+use patchwright_types::campaign::{CampaignView, Millis, Target};
 
 pub use super::estimate::Estimate;
+pub use super::planned::{Decision, PlannedTarget};
 
 /// The largest matrix that GitHub Actions takes.
 pub const MOST_SHARDS: usize = 256;
+/// The wave of a target that has none yet.
+const NO_WAVE: i64 = -1;
 
 /// What a campaign is going to do.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Sorted by repository; also those that are skipped, with the reason, and those that are finished.
     pub targets: Vec<PlannedTarget>,
     pub estimate: Estimate,
     /// What the store has to learn about repositories that it knows: their ids, or other names.
-    #[serde(skip)]
     pub seen: Vec<SeenRepository>,
-}
-
-/// One target of a plan.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PlannedTarget {
-    #[serde(flatten)]
-    pub target: NewTarget,
-    /// It is finished already and is not worked on again; says how it ended. It may be unknown to the
-    /// store, so it is not to be added there.
-    pub finished: Option<String>,
-}
-
-impl PlannedTarget {
-    /// Something is left to do for it.
-    pub fn is_work(&self) -> bool {
-        self.target.skipped.is_none() && self.finished.is_none()
-    }
 }
 
 impl Plan {
@@ -59,36 +45,129 @@ impl Plan {
 /// # Errors
 /// When nothing is selected, GitHub does not answer, or the store cannot be read.
 pub async fn make(fleet: &Fleet, campaign: &Campaign) -> Result<Plan> {
-    let candidates = discover(fleet, campaign).await?;
+    let begun = fleet.store.now().await?;
+    let mut discovery = Discovery::begin(fleet, campaign).await?;
+    let mut planner = Planner::new(fleet, campaign);
+    while let Some(part) = discovery.next().await? {
+        for (candidate, known) in planner.with_known(part).await? {
+            planner.plan(&candidate, &known).await?;
+        }
+    }
+    drop(discovery);
     let view = match fleet.store.view(&campaign.id()).await {
         Ok(view) => Some(view),
         Err(StoreError::NotFound(_)) => None,
         Err(err) => return Err(err.into()),
     };
-    let known = KnownTargets::of(view.as_ref());
-    let mut targets = Vec::new();
-    let mut places = Vec::new();
-    let mut seen = Vec::new();
-    // Each is given up as soon as its targets are made: of a hundred thousand, only these are kept.
-    for candidate in candidates {
-        let history = if candidate.pull_requests.is_empty() {
-            Vec::new()
-        } else {
-            let Candidate { repository, id, .. } = &candidate;
-            fleet.store.history(&campaign.name, repository, id.as_deref()).await?
-        };
-        let known = known.of_repository(&candidate);
-        seen.extend(news(&candidate, &known, &history));
-        let made = planned(fleet, campaign, &candidate, &known, &history);
-        places.extend(made.iter().map(|one| WavePlace::of(&candidate, one, &known)));
-        targets.extend(made);
-    }
-    assign_waves(campaign, &places, &mut targets);
+    let (mut targets, seen) = planner.finish(view.as_ref(), begun);
+    assign_waves(campaign, &mut targets);
     let estimate = estimate::estimate(fleet, campaign, view.as_ref(), &targets).await?;
     Ok(Plan { targets, estimate, seen })
 }
 
-/// What the store has under this specification, found without a look at the rest of it.
+/// Decides about each repository as it is found: of a hundred thousand, only the targets are kept.
+struct Planner<'a> {
+    fleet: &'a Fleet,
+    campaign: &'a Campaign,
+    targets: Vec<PlannedTarget>,
+    seen: Vec<SeenRepository>,
+    texts: Texts,
+}
+
+impl<'a> Planner<'a> {
+    fn new(fleet: &'a Fleet, campaign: &'a Campaign) -> Planner<'a> {
+        let (targets, seen, texts) = (Vec::new(), Vec::new(), Texts::default());
+        Planner { fleet, campaign, targets, seen, texts }
+    }
+
+    /// Repositories with what the store has of them.
+    async fn with_known(&self, part: Vec<Candidate>) -> Result<Vec<(Candidate, OfRepository)>> {
+        let identities = part.iter().flat_map(|candidate| {
+            let names = [&candidate.asked, &candidate.repository].map(|name| name.to_lowercase());
+            names.into_iter().chain(candidate.id.clone())
+        });
+        let identities: Vec<String> = identities.collect();
+        let all = self.fleet.store.targets_of(&self.campaign.id(), &identities).await?;
+        let known = KnownTargets::of(&all);
+        let with = |candidate: Candidate| {
+            let known = known.of_repository(&candidate);
+            (candidate, known)
+        };
+        Ok(part.into_iter().map(with).collect())
+    }
+
+    async fn plan(&mut self, candidate: &Candidate, known: &OfRepository) -> Result<()> {
+        let Planner { fleet, campaign, .. } = *self;
+        let history = if candidate.pull_requests.is_empty() {
+            Vec::new()
+        } else {
+            let Candidate { repository, id, .. } = candidate;
+            fleet.store.history(&campaign.name, repository, id.as_deref()).await?
+        };
+        self.seen.extend(news(candidate, known, &history));
+        let drafts = fleet.config.review.drafts;
+        for (pull, verdict) in verdicts(campaign, drafts, candidate, known, &history) {
+            let mut target = PlannedTarget::new(candidate, pull, verdict, &mut self.texts);
+            target.wave = known.get(&target.number).map_or(NO_WAVE, |target| target.wave);
+            self.targets.push(target);
+        }
+        Ok(())
+    }
+
+    /// The targets by name. Looking at many repositories takes an hour, and workers do not wait for it: what they have
+    /// changed since `begun` counts as it is now.
+    fn finish(
+        mut self,
+        view: Option<&CampaignView>,
+        begun: Millis,
+    ) -> (Vec<PlannedTarget>, Vec<SeenRepository>) {
+        let all = view.map(|view| view.targets.as_slice()).unwrap_or_default();
+        let changed: HashMap<(String, Option<i64>), &Target> = all
+            .iter()
+            .filter(|target| target.updated_at >= begun)
+            .map(|target| ((target.identity(), target.number), target))
+            .collect();
+        if !changed.is_empty() {
+            for planned in &mut self.targets {
+                let name = planned.repository.to_ascii_lowercase();
+                let keys = [planned.repository_id.as_deref().map(str::to_owned), Some(name)];
+                let mut keys = keys.into_iter().flatten().map(|key| (key, planned.number));
+                let Some(target) = keys.find_map(|key| changed.get(&key)) else { continue };
+                planned.wave = target.wave;
+                if let Some(verdict) = decided_since(self.campaign, planned, target) {
+                    planned.decide(&verdict, &mut self.texts);
+                }
+            }
+        }
+        // In place: a second list of so many would be as large again.
+        self.targets.sort_unstable_by(|a, b| {
+            let names = lower(&a.repository).cmp(lower(&b.repository));
+            names.then_with(|| a.place.pull.cmp(&b.place.pull))
+        });
+        self.targets.shrink_to_fit();
+        (self.targets, self.seen)
+    }
+}
+
+fn lower(name: &str) -> impl Iterator<Item = u8> {
+    name.bytes().map(|byte| byte.to_ascii_lowercase())
+}
+
+/// What the store says now of a target that somebody has changed since it was planned, when that decides.
+fn decided_since(
+    campaign: &Campaign,
+    planned: &PlannedTarget,
+    target: &Target,
+) -> Option<PlanVerdict> {
+    let tip = Some(planned.base_sha.to_string()).filter(|tip| !tip.is_empty());
+    if campaign.mode != CampaignMode::Review {
+        return decide::settled(campaign, target, tip.as_deref());
+    }
+    let pull = PullFacts { head_sha: tip?, open: true, ..PullFacts::default() };
+    Some(decide_pull(&pull, true, Some(target)))
+}
+
+/// What the store has of some repositories under this specification.
 struct KnownTargets<'a> {
     by_id: HashMap<&'a str, Vec<&'a Target>>,
     /// Of those that no id is known of, by their names in lower case.
@@ -96,12 +175,13 @@ struct KnownTargets<'a> {
 }
 
 /// The targets of one repository, by pull request.
-type OfRepository<'a> = BTreeMap<Option<i64>, &'a Target>;
+type OfRepository = BTreeMap<Option<i64>, Target>;
 
 impl<'a> KnownTargets<'a> {
-    fn of(view: Option<&'a CampaignView>) -> KnownTargets<'a> {
+    /// Of these, the newest last.
+    fn of(targets: &'a [Target]) -> KnownTargets<'a> {
         let mut known = KnownTargets { by_id: HashMap::new(), by_name: HashMap::new() };
-        for target in view.map(|view| view.targets.as_slice()).unwrap_or_default() {
+        for target in targets {
             if let Some(id) = &target.repository_id {
                 known.by_id.entry(id).or_default().push(target);
             } else {
@@ -114,20 +194,16 @@ impl<'a> KnownTargets<'a> {
 
     /// A repository is what its id says. A name, also one that it had before, only leads to rows that have
     /// no id: another repository may have taken it over.
-    fn of_repository(&self, candidate: &Candidate) -> OfRepository<'a> {
+    fn of_repository(&self, candidate: &Candidate) -> OfRepository {
         let names = [&candidate.asked, &candidate.repository].map(|name| name.to_lowercase());
         let by_name = names.iter().filter_map(|name| self.by_name.get(name));
         let by_id = candidate.id.as_deref().and_then(|id| self.by_id.get(id));
-        by_name.chain(by_id).flatten().map(|target| (target.number, *target)).collect()
+        by_name.chain(by_id).flatten().map(|target| (target.number, (*target).clone())).collect()
     }
 }
 
 /// What the store does not know yet of a repository that it has targets of.
-fn news(
-    candidate: &Candidate,
-    known: &OfRepository<'_>,
-    history: &[Target],
-) -> Option<SeenRepository> {
+fn news(candidate: &Candidate, known: &OfRepository, history: &[Target]) -> Option<SeenRepository> {
     let id = candidate.id.as_ref()?;
     let is_new = |target: &Target| {
         target.repository_id.is_none() || target.repository != candidate.repository
@@ -140,70 +216,48 @@ fn news(
     })
 }
 
-/// The targets of one repository: one, or one for each open pull request.
-fn planned(
-    fleet: &Fleet,
+/// What is done with one repository, or with each of its open pull requests: the number of one, and its place.
+fn verdicts(
     campaign: &Campaign,
+    drafts: bool,
     candidate: &Candidate,
-    known: &OfRepository<'_>,
+    known: &OfRepository,
     history: &[Target],
-) -> Vec<PlannedTarget> {
-    let make = |number: Option<i64>, verdict: PlanVerdict| PlannedTarget {
-        target: NewTarget {
-            repository: candidate.repository.clone(),
-            repository_id: candidate.id.clone(),
-            number,
-            base_branch: candidate.base_branch.clone(),
-            base_sha: verdict.base_sha,
-            wave: 0,
-            skipped: verdict.skipped,
-        },
-        finished: verdict.finished,
-    };
+) -> Vec<(Option<(i64, usize)>, PlanVerdict)> {
     if campaign.mode != CampaignMode::Review {
-        let previous = known.get(&None).copied();
-        return vec![make(None, decide(campaign, candidate, previous, history))];
+        return vec![(None, decide(campaign, candidate, known.get(&None), history))];
     }
     if let Some(why) = refused(campaign, candidate) {
-        return vec![make(None, PlanVerdict::skip(why))];
+        return vec![(None, PlanVerdict::skip(why))];
     }
     if candidate.pull_requests.is_empty() {
-        return vec![make(None, PlanVerdict::skip("no open pull request".to_owned()))];
+        return vec![(None, PlanVerdict::skip("no open pull request".to_owned()))];
     }
-    let drafts = fleet.config.review.drafts;
-    let pulls = candidate.pull_requests.iter().filter_map(|pull| {
+    let pulls = candidate.pull_requests.iter().enumerate().filter_map(|(place, pull)| {
         let number = i64::try_from(pull.number).ok()?;
-        let previous = known.get(&Some(number)).copied();
-        Some(make(Some(number), decide_pull(pull, drafts, previous)))
+        let verdict = decide_pull(pull, drafts, known.get(&Some(number)));
+        Some((Some((number, place)), verdict))
     });
     pulls.collect()
 }
 
-/// What decides about the wave of a target.
-struct WavePlace {
-    /// Its repository's place in `select.repositories`.
-    listed: Option<usize>,
-    /// The wave that it has already.
-    earlier: Option<i64>,
-}
-
-impl WavePlace {
-    fn of(candidate: &Candidate, planned: &PlannedTarget, known: &OfRepository<'_>) -> WavePlace {
-        let earlier = known.get(&planned.target.number).map(|target| target.wave);
-        WavePlace { listed: candidate.listed, earlier }
+/// Waves go by the order of `select.repositories`, then by name; a target that has a wave keeps it. `targets` are sorted
+/// by name.
+fn assign_waves(campaign: &Campaign, targets: &mut [PlannedTarget]) {
+    let mut all: Vec<&mut PlannedTarget> = Vec::new();
+    for planned in targets {
+        match planned.decision {
+            Decision::Skipped(_) => planned.wave = 0,
+            Decision::Work | Decision::Finished(_) => all.push(planned),
+        }
     }
-}
-
-/// Waves go by the order of `select.repositories`, then by name; a target that has a wave keeps it. `places` has one
-/// for each of `targets`, which are sorted by name.
-fn assign_waves(campaign: &Campaign, places: &[WavePlace], targets: &mut [PlannedTarget]) {
-    let mut all: Vec<(&WavePlace, &mut PlannedTarget)> = places.iter().zip(targets).collect();
-    all.retain(|(_, planned)| planned.target.skipped.is_none());
     // Stable: what is not listed stays in the order of names.
-    all.sort_by_key(|(place, _)| place.listed.unwrap_or(usize::MAX));
+    all.sort_by_key(|planned| planned.place.listed);
     let waves = waves::assign(campaign, all.len());
-    for ((place, planned), wave) in all.into_iter().zip(waves) {
-        planned.target.wave = place.earlier.unwrap_or(wave);
+    for (planned, wave) in all.into_iter().zip(waves) {
+        if planned.wave == NO_WAVE {
+            planned.wave = wave;
+        }
     }
 }
 
@@ -221,7 +275,7 @@ mod tests {
     use crate::batch::campaign::parse;
     use crate::batch::plan::*;
     use crate::batch::select::Candidate;
-    use patchwright_types::campaign::{CampaignRow, TargetState};
+    use patchwright_types::campaign::TargetState;
 
     fn candidate(id: Option<String>, name: &str) -> Candidate {
         let name = name.to_owned();
@@ -259,18 +313,12 @@ mod tests {
         }
     }
 
-    fn view(targets: Vec<Target>) -> CampaignView {
-        let row = CampaignRow::started("x".into(), "x".into(), String::new(), String::new());
-        CampaignView { campaign: row, targets, outages: Vec::new(), now: 0 }
-    }
-
     #[test]
     fn a_repository_is_known_by_its_id_and_only_without_one_by_its_name() {
         let id = |number: i64| Some(format!("R_{number}"));
         let targets =
             vec![target(id(1), "a/one", 1), target(None, "a/Two", 2), target(id(3), "a/three", 3)];
-        let view = view(targets);
-        let known = KnownTargets::of(Some(&view));
+        let known = KnownTargets::of(&targets);
         let found = |candidate: &Candidate| {
             known.of_repository(candidate).values().map(|target| target.wave).collect::<Vec<_>>()
         };
@@ -281,36 +329,61 @@ mod tests {
         assert_eq!(found(&candidate(id(9), "a/three")), Vec::<i64>::new(), "it took over the name");
     }
 
-    #[test]
-    fn ten_thousand_known_repositories_keep_their_waves() {
-        const ALL: i64 = 10_000;
-        let name = |number: i64| format!("acme/app-{number}");
-        let id = |number: i64| Some(format!("R_{number}"));
-        let view = view((0..ALL).map(|at| target(id(at), &name(at), at % 7)).collect());
-        let candidates: Vec<Candidate> = (0..ALL).map(|at| candidate(id(at), &name(at))).collect();
+    fn campaign() -> Campaign {
         let text = "name: x\nselect: {repositories: [a/b]}\ntask: {prompt: y}\n";
-        let campaign = parse("c.yml", text, None).unwrap();
-        let known = KnownTargets::of(Some(&view));
-        let (mut targets, places): (Vec<PlannedTarget>, Vec<WavePlace>) = candidates
-            .iter()
-            .map(|candidate| {
-                let of_it = known.of_repository(candidate);
-                assert_eq!(news(candidate, &of_it, &[]), None);
-                let new = NewTarget {
-                    repository: candidate.repository.clone(),
-                    repository_id: candidate.id.clone(),
-                    number: None,
-                    base_branch: String::new(),
-                    base_sha: String::new(),
-                    wave: 0,
-                    skipped: None,
-                };
-                let planned = PlannedTarget { target: new, finished: None };
-                let place = WavePlace::of(candidate, &planned, &of_it);
-                (planned, place)
-            })
-            .unzip();
-        assign_waves(&campaign, &places, &mut targets);
-        assert!(targets.iter().zip(0..).all(|(planned, at)| planned.target.wave == at % 7));
+        parse("c.yml", text, None).unwrap()
+    }
+
+    fn planned(candidate: &Candidate) -> PlannedTarget {
+        let verdict = PlanVerdict { base_sha: "b".repeat(40), skipped: None, finished: None };
+        let wave = NO_WAVE;
+        PlannedTarget {
+            wave,
+            ..PlannedTarget::new(candidate, None, verdict, &mut Texts::default())
+        }
+    }
+
+    #[test]
+    fn listed_repositories_come_first_and_a_target_keeps_the_wave_that_it_has() {
+        let mut campaign = campaign();
+        campaign.waves = parse(
+            "c.yml",
+            "name: x\nselect: {repositories: [a/b]}\ntask: {prompt: y}\nwaves: [{size: 2}, {size: 2}]\n",
+            None,
+        )
+        .unwrap()
+        .waves;
+        let mut targets: Vec<PlannedTarget> = ["a/1", "a/2", "a/3", "a/4", "a/5", "a/6"]
+            .map(|name| planned(&candidate(None, name)))
+            .into();
+        targets[4].place.listed = 0;
+        targets[1].wave = 7;
+        targets[2].decision = Decision::Skipped("it is archived".into());
+        assign_waves(&campaign, &mut targets);
+        let waves: Vec<i64> = targets.iter().map(|planned| planned.wave).collect();
+        assert_eq!(waves, [0, 7, 0, 1, 0, 2]);
+    }
+
+    #[test]
+    fn what_workers_did_while_repositories_were_looked_at_counts() {
+        let campaign = campaign();
+        let id = |number: i64| Some(format!("R_{number}"));
+        let new = planned(&candidate(id(1), "a/one"));
+        for (state, sha, expected) in [
+            (TargetState::Running, "a", ("a", None)),
+            (TargetState::Open, "a", ("a", Some("its pull request is open"))),
+            (TargetState::Failed, "a", ("b", None)),
+            (TargetState::Queued, "a", ("b", None)),
+        ] {
+            let known = Target { state, base_sha: sha.repeat(40), ..target(id(1), "a/one", 0) };
+            let verdict = decided_since(&campaign, &new, &known);
+            let mut now = new.clone();
+            if let Some(verdict) = verdict {
+                now.decide(&verdict, &mut Texts::default());
+            }
+            let (sha, finished) = expected;
+            let told = (now.base_sha.to_string(), now.finished());
+            assert_eq!(told, (sha.repeat(40), finished), "{state:?}");
+        }
     }
 }

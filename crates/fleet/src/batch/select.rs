@@ -1,6 +1,6 @@
 //! From `select` to repositories, with what is needed to decide about each.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::campaign::{Campaign, CampaignMode};
@@ -9,7 +9,7 @@ use super::owner;
 use super::selection::Selection;
 use super::simulate::discovery;
 use patchwright_base::error::{Failure, Result};
-use patchwright_forge::github::{Facts, HeadFacts, PullFacts, Wanted};
+use patchwright_forge::github::{Facts, HeadFacts, Look, PullFacts, RepositoryNames, Seen, Wanted};
 use patchwright_forge::{Comparison, Forge, ForgeError, RepositoryId};
 use patchwright_task::workspace::is_said_ours;
 
@@ -55,70 +55,93 @@ pub struct Candidate {
     pub foreign_head: Option<String>,
 }
 
-/// Finds the campaign's repositories, sorted by name. One that cannot be read is a candidate with
-/// `trouble`, not an error; what was left out is said on stderr.
-///
-/// # Errors
-/// When nothing is selected at all, or GitHub does not answer.
-pub async fn discover(fleet: &Fleet, campaign: &Campaign) -> Result<Vec<Candidate>> {
-    let Listed { repositories, notes, vanished } = names(fleet, campaign).await?;
-    owner::must_not_matter(fleet, campaign, &vanished).await?;
-    for note in &notes {
-        fleet.ui.say(&format!("note: {note}"));
+/// Finds a campaign's repositories, a few at a time, in the order in which they were listed. One that cannot be
+/// read is a candidate with `trouble`, not an error; what was left out is said on stderr.
+pub struct Discovery<'a> {
+    fleet: &'a Fleet,
+    campaign: &'a Campaign,
+    look: Look<'a>,
+    pushable: PushAccess,
+    /// Places in `select.repositories`, by names in lower case.
+    listed: HashMap<String, usize>,
+    /// What was left out, and why.
+    notes: Vec<String>,
+    has_found: bool,
+}
+
+impl<'a> Discovery<'a> {
+    /// Lists the names.
+    ///
+    /// # Errors
+    /// When GitHub does not answer, or an owner is gone that the campaign is at work for.
+    pub async fn begin(fleet: &'a Fleet, campaign: &'a Campaign) -> Result<Discovery<'a>> {
+        let Listed { repositories, notes, vanished } = names(fleet, campaign).await?;
+        owner::must_not_matter(fleet, campaign, &vanished).await?;
+        for note in &notes {
+            fleet.ui.say(&format!("note: {note}"));
+        }
+        if let Some(words) = cost(repositories.len()) {
+            fleet.ui.say(&words);
+        }
+        let pushable = pushable(fleet).await?;
+        let mut listed: HashMap<String, usize> = HashMap::new();
+        for (place, name) in campaign.select.repositories.iter().enumerate() {
+            listed.entry(name.to_lowercase()).or_insert(place);
+        }
+        let wanted = Wanted {
+            base: campaign.publish.base.clone(),
+            head_branch: campaign.branch(),
+            open_pulls: campaign.mode == CampaignMode::Review,
+            files: campaign.select.files.clone(),
+        };
+        let look = fleet.forge.look(repositories, wanted);
+        Ok(Discovery { fleet, campaign, look, pushable, listed, notes, has_found: false })
     }
-    let wanted = Wanted {
-        base: campaign.publish.base.clone(),
-        head_branch: campaign.branch(),
-        open_pulls: campaign.mode == CampaignMode::Review,
-        files: campaign.select.files.clone(),
-    };
-    if let Some(words) = cost(repositories.len()) {
-        fleet.ui.say(&words);
+
+    /// The next of them; `None` at the end.
+    ///
+    /// # Errors
+    /// When nothing is selected at all, or GitHub does not answer.
+    pub async fn next(&mut self) -> Result<Option<Vec<Candidate>>> {
+        let Some(part) = self.look.next().await? else {
+            return if self.has_found { Ok(None) } else { Err(self.nothing()) };
+        };
+        let mut found = Vec::with_capacity(part.len());
+        for facts in part {
+            found.extend(self.candidate(facts).await?);
+        }
+        self.has_found |= !found.is_empty();
+        Ok(Some(found))
     }
-    let pushable = pushable(fleet).await?;
-    let mut listed: HashMap<String, usize> = HashMap::new();
-    for (place, name) in campaign.select.repositories.iter().enumerate() {
-        listed.entry(name.to_lowercase()).or_insert(place);
-    }
-    let mut candidates: Vec<Candidate> = Vec::new();
-    // Branches of the campaign that are there already, by the place of their candidates.
-    let mut heads = Vec::new();
-    // One after the other: a hundred thousand answers are not kept beside what is made of them.
-    let mut take = |facts: Facts| {
-        let place = [&facts.asked, &facts.repository]
-            .iter()
-            .find_map(|name| listed.get(&name.to_lowercase()).copied());
+
+    /// What is to be known of a repository, when the campaign selects it.
+    async fn candidate(&self, mut facts: Facts) -> Result<Option<Candidate>> {
+        let Discovery { fleet, campaign, .. } = self;
+        let names = [&facts.asked, &facts.repository];
+        let place = names.iter().find_map(|name| self.listed.get(&name.to_lowercase()).copied());
         if facts.trouble.is_none() && !facts.asked.eq_ignore_ascii_case(&facts.repository) {
             let (asked, now) = (&facts.asked, &facts.repository);
             fleet.ui.say(&format!("note: `{asked}` is called `{now}` now"));
         }
-        let head = facts.head.clone();
-        let candidate = candidate(facts, place, &pushable);
-        if has_topic(campaign, &candidate) {
-            if campaign.mode == CampaignMode::Pr
-                && let Some(head) = head
-            {
-                heads.push((candidates.len(), head));
-            }
-            candidates.push(candidate);
+        let head = facts.head.take();
+        let mut candidate = candidate(facts, place, &self.pushable);
+        if !has_topic(campaign, &candidate) {
+            return Ok(None);
         }
-    };
-    fleet.forge.look_at_each(&repositories, &wanted, &mut take).await?;
-    for (at, head) in heads {
-        let Some(candidate) = candidates.get_mut(at) else { continue };
-        candidate.foreign_head = foreign(fleet, candidate, head).await?;
-    }
-    if candidates.is_empty() {
-        let mut failure =
-            Failure::nothing_to_do(format!("campaign `{}` selects no repository", campaign.name))
-                .hint("check `select` in the campaign file, and that the token may see them");
-        for note in notes {
-            failure = failure.hint(note);
+        if campaign.mode == CampaignMode::Pr
+            && let Some(head) = head
+        {
+            candidate.foreign_head = foreign(fleet, &candidate, head).await?;
         }
-        return Err(failure);
+        Ok(Some(candidate))
     }
-    candidates.sort_by_cached_key(|candidate| candidate.repository.to_lowercase());
-    Ok(candidates)
+
+    fn nothing(&self) -> Failure {
+        let name = &self.campaign.name;
+        let failure = Failure::nothing_to_do(format!("campaign `{name}` selects no repository"))
+            .hint("check `select` in the campaign file, and that the token may see them");
+        self.notes.iter().fold(failure, |failure, note| failure.hint(note.clone()))
+    }
 }
 
 /// What looking at so many repositories costs, for people, when that is worth a word.
@@ -145,17 +168,21 @@ fn cost(repositories: usize) -> Option<String> {
 /// The names of what the campaign selects now: as listed, and as they are called today.
 ///
 /// # Errors
-/// As [`discover`].
+/// As [`Discovery`].
 pub async fn selection(fleet: &Fleet, campaign: &Campaign) -> Result<Selection> {
-    let found = discover(fleet, campaign).await?;
-    let now = found.iter().filter(|one| campaign.excluded_by(&one.repository).is_none());
-    let now = now.map(|one| (one.repository.as_str(), one.id.as_deref()));
-    Ok(Selection::new(now))
+    let mut discovery = Discovery::begin(fleet, campaign).await?;
+    let mut selection = Selection::default();
+    while let Some(part) = discovery.next().await? {
+        for one in part.iter().filter(|one| campaign.excluded_by(&one.repository).is_none()) {
+            selection.add(&one.repository, one.id.as_deref());
+        }
+    }
+    Ok(selection)
 }
 
 /// All names, each once.
 struct Listed {
-    repositories: Vec<RepositoryId>,
+    repositories: RepositoryNames,
     /// What was left out, and why.
     notes: Vec<String>,
     /// Owners that were not found.
@@ -165,10 +192,10 @@ struct Listed {
 async fn names(fleet: &Fleet, campaign: &Campaign) -> Result<Listed> {
     let select = &campaign.select;
     let (mut notes, mut vanished) = (Vec::new(), Vec::new());
-    let mut names: Vec<RepositoryId> = select
+    let mut names: RepositoryNames = select
         .repositories
         .iter()
-        .map(|name| name.parse())
+        .map(|name| name.parse::<RepositoryId>())
         .collect::<Result<_, String>>()
         .map_err(|why| {
             Failure::usage(format!("`select.repositories` of `{}`: {why}", campaign.name))
@@ -188,8 +215,6 @@ async fn names(fleet: &Fleet, campaign: &Campaign) -> Result<Listed> {
         names.extend(found.repositories);
         notes.extend(found.notes);
     }
-    let mut seen = BTreeSet::new();
-    names.retain(|name| seen.insert(name.to_string().to_lowercase()));
     Ok(Listed { repositories: names, notes, vanished })
 }
 
@@ -198,7 +223,7 @@ enum PushAccess {
     /// As each repository says.
     Told,
     /// An App's installation: its repositories, in lower case.
-    Installed(BTreeSet<String>),
+    Installed(Seen),
     Unknown,
 }
 
@@ -208,9 +233,7 @@ async fn pushable(fleet: &Fleet) -> Result<PushAccess> {
     }
     // GitHub tells an App `READ` even where it may write.
     Ok(match fleet.forge.installed_for().await? {
-        Some(names) => PushAccess::Installed(
-            names.iter().map(|name| name.to_string().to_lowercase()).collect(),
-        ),
+        Some(names) => PushAccess::Installed(names.into_seen()),
         None => PushAccess::Unknown,
     })
 }
@@ -218,7 +241,7 @@ async fn pushable(fleet: &Fleet) -> Result<PushAccess> {
 fn candidate(facts: Facts, listed: Option<usize>, pushable: &PushAccess) -> Candidate {
     let can_push = match pushable {
         PushAccess::Told => facts.can_push.unwrap_or(true),
-        PushAccess::Installed(names) => names.contains(&facts.repository.to_lowercase()),
+        PushAccess::Installed(names) => names.has(&facts.repository.to_lowercase()),
         PushAccess::Unknown => true,
     };
     let disabled = facts.disabled.then(|| "GitHub has disabled it".to_owned());

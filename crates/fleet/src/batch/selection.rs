@@ -13,14 +13,10 @@ use crate::store::{ID, SelectedNames, StoreError, StoreResult};
 pub struct Selection(BTreeSet<String>);
 
 impl Selection {
-    /// Of these names, with the ids that are known.
-    pub fn new<'a>(
-        repositories: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
-    ) -> Selection {
-        let both = repositories.into_iter().flat_map(|(name, id)| {
-            [Some(name.to_lowercase()), id.map(|id| format!("{ID}{id}"))].into_iter().flatten()
-        });
-        Selection(both.collect())
+    /// Adds a repository, with its id where that is known.
+    pub fn add(&mut self, repository: &str, id: Option<&str>) {
+        self.0.insert(repository.to_lowercase());
+        self.0.extend(id.map(|id| format!("{ID}{id}")));
     }
 
     /// Whether a repository is among them.

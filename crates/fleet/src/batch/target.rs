@@ -246,8 +246,12 @@ impl TargetAttempt<'_> {
             Ok(ended) => {
                 let spending = &ended.reviewed.spending;
                 let tokens = i64::try_from(spending.usage.total()).unwrap_or(i64::MAX);
-                let used = (spending.cost_usd, tokens);
                 let verdict = self.of_review(&ended, model.outage()).await?;
+                // A run that is resumed counts when it ends.
+                let used = match verdict.job_end {
+                    JobEnd::Done | JobEnd::Failed { .. } => (spending.cost_usd, tokens),
+                    JobEnd::Retry { .. } | JobEnd::Later { .. } | JobEnd::Released => (0.0, 0),
+                };
                 (verdict, Some(ended.reviewed.run.clone()), used)
             }
             Err(failure) if failure.kind == FailureKind::NothingToDo => {

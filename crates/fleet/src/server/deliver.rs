@@ -305,7 +305,7 @@ async fn failed(fleet: &Fleet, held: &HeldJob, failure: &Failure) -> Result<Deli
 
 /// The same when there was no sandbox, or no longer one.
 async fn sandbox_failed(fleet: &Fleet, held: &HeldJob, why: &str) -> Result<JobEnd> {
-    match fleet.sandbox_failed(held).await {
+    match fleet.sandbox_failed(held).await? {
         Some(after) => Ok(JobEnd::Later { after, why: short(why) }),
         None => again(fleet, held, why, None).await,
     }

@@ -1,6 +1,6 @@
 //! Deletes what is no longer needed: bodies of handled deliveries, old deliveries with their
-//! jobs, ended runs, and what was said about campaigns that have ended. In bounded steps, so that nobody waits for
-//! a lock that is held for long.
+//! jobs, ended runs, what jobs had lost, and what was said about campaigns that have ended. In bounded steps, so
+//! that nobody waits for a lock that is held for long.
 
 use super::{Store, StoreResult};
 use patchwright_types::campaign::Millis;
@@ -11,7 +11,7 @@ const STEP: i64 = 500;
 const STEPS: usize = 200;
 
 /// `$1` is the moment before which rows go, `$2` how many at most.
-const STATEMENTS: [&str; 7] = [
+const STATEMENTS: [&str; 8] = [
     "UPDATE deliveries SET body = '' WHERE guid IN (
         SELECT d.guid FROM deliveries d JOIN jobs j ON j.kind = 'delivery' AND j.subject = d.guid
         WHERE d.body <> '' AND d.received_at > $1 - 1
@@ -32,6 +32,12 @@ const STATEMENTS: [&str; 7] = [
     "DELETE FROM selected WHERE (campaign, name) IN (
         SELECT s.campaign, s.name FROM campaigns c JOIN selected s ON s.campaign = c.id
         WHERE c.state = 'closed' AND c.updated_at < $1 LIMIT $2)",
+    // How jobs lost their sandboxes, by their ids.
+    "DELETE FROM kept WHERE name IN (
+        SELECT k.name FROM kept k WHERE k.name LIKE 'lost-sandbox:%' AND NOT EXISTS (
+            SELECT 1 FROM jobs j
+            WHERE j.id = CASE WHEN k.name LIKE 'lost-sandbox:%' THEN CAST(substr(k.name, 14) AS BIGINT) END
+                AND (j.updated_at >= $1 OR j.state IN ('queued', 'running'))) LIMIT $2)",
     "DELETE FROM runs WHERE id IN (SELECT id FROM runs WHERE at < $1 LIMIT $2)",
     // The sums are few, and charts look further back than runs are kept.
     "DELETE FROM run_days WHERE day IN (

@@ -3,8 +3,14 @@
 //! Rows of older versions have only a name. They get the id when a campaign looks at its repositories, and
 //! a row of a repository that is called otherwise now follows it.
 
-use super::db::{Write, get};
+use std::collections::BTreeMap;
+
+use sqlx::AssertSqlSafe;
+
+use super::db::{Write, clean, get};
+use super::targets::{COLUMNS, target_of};
 use super::{Store, StoreResult};
+use patchwright_types::campaign::Target;
 
 /// A repository as it was seen on the forge just now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +22,9 @@ pub struct SeenRepository {
     /// As it was asked for: the forge led from this name to it.
     pub asked: String,
 }
+
+/// Repositories that one statement asks for.
+const MOST_ASKED: usize = 150;
 
 impl Store {
     /// Writes down what these repositories of a campaign are and how they are called. Returns how many
@@ -38,6 +47,36 @@ impl Store {
         }
         write.commit().await?;
         Ok(renamed)
+    }
+
+    /// A campaign's targets of these repositories, each by its id, or by its name in lower case: of each repository
+    /// (and number) the newest.
+    ///
+    /// # Errors
+    /// When the database cannot be used.
+    pub async fn targets_of(
+        &self,
+        campaign: &str,
+        identities: &[String],
+    ) -> StoreResult<Vec<Target>> {
+        let mut newest = BTreeMap::new();
+        for some in identities.chunks(MOST_ASKED) {
+            let places: Vec<String> = (2..some.len() + 2).map(|at| format!("${at}")).collect();
+            let select = format!(
+                "SELECT {COLUMNS} FROM targets WHERE campaign = $1
+                 AND COALESCE(repository_id, lower(repository)) IN ({}) ORDER BY id",
+                places.join(", ")
+            );
+            let mut query = sqlx::query(AssertSqlSafe(select)).bind(campaign);
+            for identity in some {
+                query = query.bind(clean(identity));
+            }
+            for row in &query.fetch_all(&mut *self.connection().await?).await? {
+                let target = target_of(row)?;
+                newest.insert((target.identity(), target.number), target);
+            }
+        }
+        Ok(newest.into_values().collect())
     }
 
     /// One target's repository is called otherwise now. Nothing is written when it is another repository.

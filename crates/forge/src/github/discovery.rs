@@ -4,13 +4,12 @@
 //! that one that is gone does not take the rest with it. What GraphQL leaves out, or all where it is
 //! refused, is asked over REST, one repository after the other ([`super::preflight`]).
 
-use std::collections::BTreeSet;
-
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 
 use super::GitHubForge;
 use super::http::{Call, segment};
+use super::names::RepositoryNames;
 use super::wire::lenient;
 use crate::{ForgeError, RepositoryId};
 
@@ -19,13 +18,11 @@ const SEARCH_CAP: usize = 1_000;
 const SEARCH_PAGE: usize = 100;
 /// More searches than this are not made for one query.
 const MOST_SEARCHES: usize = 200;
-/// Repositories of one owner.
-const MOST_REPOSITORIES: usize = 100_000;
 
 /// Names of repositories, and notes on how complete the list is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
-    pub repositories: Vec<RepositoryId>,
+    pub repositories: RepositoryNames,
     /// For people: results that were left out, and why.
     pub notes: Vec<String>,
 }
@@ -133,38 +130,43 @@ impl GitHubForge {
     ///
     /// # Errors
     /// [`ForgeError::NotFound`] when there is no such account.
-    pub async fn repositories_of(&self, owner: &str) -> Result<Vec<RepositoryId>, ForgeError> {
+    pub async fn repositories_of(&self, owner: &str) -> Result<RepositoryNames, ForgeError> {
         let thing = format!("the repositories of `{owner}`");
         let list = async |path: String| {
             let call = Call::get(path, thing.clone());
-            self.api.list::<ListedJson>(&call, MOST_REPOSITORIES).await
+            let mut names = RepositoryNames::default();
+            let take = |page: Vec<ListedJson>| names.extend(page.iter().filter_map(ListedJson::id));
+            self.api.each_page(&call, take).await?;
+            Ok(names)
         };
         let name = segment(owner);
-        let found = match list(format!("orgs/{name}/repos?type=all&per_page=100")).await {
+        match list(format!("orgs/{name}/repos?type=all&per_page=100")).await {
             Err(ForgeError::NotFound { .. }) => {
                 let viewer = self.who_we_are().await.ok().flatten();
                 // Only this list has a person's private repositories.
                 if viewer.is_some_and(|viewer| viewer.login.eq_ignore_ascii_case(owner)) {
-                    list("user/repos?affiliation=owner&per_page=100".to_owned()).await?
+                    list("user/repos?affiliation=owner&per_page=100".to_owned()).await
                 } else {
-                    list(format!("users/{name}/repos?type=owner&per_page=100")).await?
+                    list(format!("users/{name}/repos?type=owner&per_page=100")).await
                 }
             }
-            found => found?,
-        };
-        Ok(once_each(found.iter().filter_map(ListedJson::id)))
+            found => found,
+        }
     }
 
     /// The repositories that the App is installed for, when the token is an App's; `None` when it is a
     /// person's.
-    pub async fn installed_for(&self) -> Result<Option<Vec<RepositoryId>>, ForgeError> {
+    pub async fn installed_for(&self) -> Result<Option<RepositoryNames>, ForgeError> {
         let call = Call::get(
             "installation/repositories?per_page=100",
             "the repositories of the installation",
         );
-        let page = |page: InstallationPage| page.repositories;
-        match self.api.list_in(&call, MOST_REPOSITORIES, page).await {
-            Ok(found) => Ok(Some(once_each(found.iter().filter_map(ListedJson::id)))),
+        let mut names = RepositoryNames::default();
+        let take = |page: InstallationPage| {
+            names.extend(page.repositories.iter().filter_map(ListedJson::id));
+        };
+        match self.api.each_page(&call, take).await {
+            Ok(()) => Ok(Some(names)),
             Err(
                 ForgeError::Forbidden { .. }
                 | ForgeError::NotFound { .. }
@@ -182,7 +184,6 @@ impl GitHubForge {
         now: DateTime<Utc>,
     ) -> Result<Listed, ForgeError> {
         let mut listed = Listed::default();
-        let mut found: Vec<RepositoryId> = Vec::new();
         let is_split_by_hand = query.split_whitespace().any(|word| word.starts_with("created:"));
         // Before GitHub opened.
         let start = DateTime::from_timestamp(1_167_609_600, 0).unwrap_or(now);
@@ -206,7 +207,7 @@ impl GitHubForge {
                     continue;
                 }
             }
-            found.extend(page);
+            listed.repositories.extend(page);
         }
         if missed > 0 {
             listed.notes.push(format!(
@@ -214,7 +215,6 @@ impl GitHubForge {
                  example by `created:`"
             ));
         }
-        listed.repositories = once_each(found.into_iter());
         Ok(listed)
     }
 
@@ -266,10 +266,4 @@ enum Rest {
     None,
     Missed(usize),
     TooMany,
-}
-
-/// Each once, whatever the case of its letters, in their order.
-pub(super) fn once_each(all: impl Iterator<Item = RepositoryId>) -> Vec<RepositoryId> {
-    let mut seen = BTreeSet::new();
-    all.filter(|id| seen.insert(id.to_string().to_lowercase())).collect()
 }

@@ -32,6 +32,7 @@ mod lfs;
 mod limits;
 mod lookups;
 mod make;
+mod names;
 mod pages;
 mod people;
 mod pictures;
@@ -64,6 +65,8 @@ pub use self::discovery::{Facts, HeadFacts, Listed, PullFacts, Wanted};
 pub use self::gate::Gate;
 pub use self::housekeeping::{PullPlace, PullState, Removed};
 pub use self::limits::Pace;
+pub use self::names::{RepositoryNames, Seen};
+pub use self::preflight::Look;
 
 use self::http::{Api, Call, segment};
 use super::seal::Seal;

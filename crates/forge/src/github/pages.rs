@@ -14,6 +14,8 @@ use crate::ForgeError;
 pub(super) const PAGE_SIZE: usize = 100;
 /// More pages than any list that we read has.
 const MOST_PAGES: usize = 1000;
+/// The same of a list that is read page by page: a million repositories.
+const LONGEST_LIST: usize = 10_000;
 
 /// Where an answer says that the list goes on.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -74,10 +76,7 @@ impl Api {
                 Some(next) => page.path = self.below_root(&next)?,
             }
         }
-        Err(ForgeError::Malformed {
-            host: self.host(),
-            message: format!("the list of {} does not end", call.thing),
-        })
+        Err(self.endless(call))
     }
 
     /// The first `pages` pages of a list, in its order; the rest is left out.
@@ -96,6 +95,31 @@ impl Api {
             }
         }
         Ok(found)
+    }
+
+    /// A list from its first page to its last, a page at a time, of which nothing is kept.
+    pub(super) async fn each_page<P: DeserializeOwned>(
+        &self,
+        call: &Call,
+        mut take: impl FnMut(P),
+    ) -> Result<(), ForgeError> {
+        let mut page = call.clone();
+        for _ in 0..LONGEST_LIST {
+            let reply = self.read(&page).await?;
+            take(self.parse::<P>(&page, &reply)?);
+            match links(&reply.headers).next {
+                None => return Ok(()),
+                Some(next) => page.path = self.below_root(&next)?,
+            }
+        }
+        Err(self.endless(call))
+    }
+
+    fn endless(&self, call: &Call) -> ForgeError {
+        ForgeError::Malformed {
+            host: self.host(),
+            message: format!("the list of {} does not end", call.thing),
+        }
     }
 
     /// One page of a list, and where it goes on.

@@ -1,6 +1,6 @@
 //! What decides about each of many repositories, in as few questions as possible.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Deserialize;
@@ -9,14 +9,13 @@ use serde_json::{Map, Value, json};
 use super::discovery::{Facts, HeadFacts, PullFacts, Wanted};
 use super::graphql::{Answer, Problem};
 use super::http::Call;
+use super::names::{NameParts, RepositoryNames, Seen};
 use super::wire::{PullJson, lenient};
 use super::wire_reviews::Connection;
 use super::{GitHubForge, route};
 use crate::marker::has_purpose;
 use crate::{ForgeError, PullRequest, RepositoryId};
 
-/// Repositories in one question.
-const AT_ONCE: usize = 50;
 /// Open pull requests of one repository that are read.
 const MOST_PULLS: usize = 10_000;
 /// After this many questions in a row that nobody answered, GraphQL is down and not only slow.
@@ -183,6 +182,50 @@ enum GraphqlState {
     Down(Option<ForgeError>),
 }
 
+/// A look at many repositories that is under way.
+pub struct Look<'a> {
+    forge: &'a GitHubForge,
+    wanted: Wanted,
+    names: NameParts,
+    /// Names and ids of those that were told.
+    seen: Seen,
+    graphql: GraphqlState,
+    /// Repositories in a row that REST did not tell of.
+    silent: usize,
+}
+
+impl Look<'_> {
+    /// Facts about the next of them, as many as one question is about; `None` at the end.
+    ///
+    /// # Errors
+    /// As [`GitHubForge::look_at`].
+    pub async fn next(&mut self) -> Result<Option<Vec<Facts>>, ForgeError> {
+        let Look { forge, wanted, names, seen, graphql, silent } = self;
+        let left = names.left();
+        let Some(part) = names.next() else { return Ok(None) };
+        let mut told = forge.ask_in_parts(&part, wanted, graphql).await?;
+        if let GraphqlState::Down(err) = graphql
+            && left > MOST_OVER_REST
+            && let Some(err) = err.take()
+        {
+            return Err(err);
+        }
+        let mut found = Vec::with_capacity(part.len());
+        for (at, id) in part.iter().enumerate() {
+            let facts = match told.remove(&at) {
+                Some(facts) => facts,
+                None => forge.look_over_rest(id, wanted, silent).await?,
+            };
+            let is_new = seen.insert(&facts.repository.to_lowercase());
+            let is_new_id = facts.node_id.is_empty() || seen.insert(&facts.node_id);
+            if is_new && is_new_id {
+                found.push(facts);
+            }
+        }
+        Ok(Some(found))
+    }
+}
+
 impl GitHubForge {
     /// Facts about each repository, in the order of `all` and each repository once: two names of one
     /// that was renamed are one. A repository that cannot be read is told with its trouble.
@@ -195,46 +238,24 @@ impl GitHubForge {
         all: &[RepositoryId],
         wanted: &Wanted,
     ) -> Result<Vec<Facts>, ForgeError> {
+        let mut look = self.look(all.iter().cloned().collect(), wanted.clone());
         let mut found: Vec<Facts> = Vec::with_capacity(all.len());
-        self.look_at_each(all, wanted, &mut |facts| found.push(facts)).await?;
+        while let Some(part) = look.next().await? {
+            found.extend(part);
+        }
         Ok(found)
     }
 
-    /// The same, one repository after the other: of many nothing is kept but their names.
-    ///
-    /// # Errors
-    /// As [`GitHubForge::look_at`].
-    pub async fn look_at_each(
-        &self,
-        all: &[RepositoryId],
-        wanted: &Wanted,
-        each: &mut (dyn FnMut(Facts) + Send),
-    ) -> Result<(), ForgeError> {
-        let mut seen = HashSet::new();
-        let mut graphql = GraphqlState::Works { unanswered: 0 };
-        let mut silent = 0;
-        for (number, part) in all.chunks(AT_ONCE).enumerate() {
-            let mut told = self.ask_in_parts(part, wanted, &mut graphql).await?;
-            let left = all.len().saturating_sub(number * AT_ONCE);
-            if let GraphqlState::Down(err) = &mut graphql
-                && left > MOST_OVER_REST
-                && let Some(err) = err.take()
-            {
-                return Err(err);
-            }
-            for (at, id) in part.iter().enumerate() {
-                let facts = match told.remove(&at) {
-                    Some(facts) => facts,
-                    None => self.look_over_rest(id, wanted, &mut silent).await?,
-                };
-                let is_new = seen.insert(facts.repository.to_lowercase());
-                let is_new_id = facts.node_id.is_empty() || seen.insert(facts.node_id.clone());
-                if is_new && is_new_id {
-                    each(facts);
-                }
-            }
+    /// The same, a few repositories at a time: of many nothing is kept but the names of those that are to come.
+    pub fn look(&self, names: RepositoryNames, wanted: Wanted) -> Look<'_> {
+        Look {
+            forge: self,
+            wanted,
+            names: names.into_parts(),
+            seen: Seen::default(),
+            graphql: GraphqlState::Works { unanswered: 0 },
+            silent: 0,
         }
-        Ok(())
     }
 
     /// What GraphQL tells about repositories, by their place. A question without an answer is asked again

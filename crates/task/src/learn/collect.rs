@@ -4,7 +4,7 @@
 //! comment's own JSON, does not count. Of what they wrote their own words count, not what they quote. What it is
 //! about (the lines of a difference, a finding of ours) goes along and is never a source.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 
@@ -31,6 +31,8 @@ const MAX_PULLS: usize = 100;
 const MAX_COMMENTS: usize = 200;
 /// Commits of one pull request whose changes are read.
 const MAX_COMMITS: usize = 5;
+/// People whose role the forge is asked for, each once: anybody may comment.
+const MAX_PEOPLE: usize = 100;
 /// What is read in all, and bytes of it.
 const MAX_SAID: usize = 200;
 const MAX_BYTES: usize = 96 << 10;
@@ -94,6 +96,7 @@ pub(super) async fn collect(
             since,
             viewer,
             maintainers: HashMap::new(),
+            unknown: HashSet::new(),
             collected: Collected::default(),
         };
         let pulls = forge.pull_requests_since(&repository.id, since, MAX_PULLS).await?;
@@ -104,6 +107,7 @@ pub(super) async fn collect(
         for pull in &pulls {
             collector.pull(pull).await?;
         }
+        collector.note_unknown();
         Ok(collector.collected)
     };
     let what = format!("cannot read what was said in `{}`", repository.id);
@@ -143,8 +147,10 @@ struct Collector<'a> {
     workspace: &'a Workspace,
     since: DateTime<Utc>,
     viewer: Option<Account>,
-    /// Whether an account is one, by its login.
+    /// Whether an account is one, by its login in lower case.
     maintainers: HashMap<String, bool>,
+    /// Accounts beyond [`MAX_PEOPLE`], of which nobody knows.
+    unknown: HashSet<String>,
     collected: Collected,
 }
 
@@ -283,8 +289,13 @@ impl Collector<'_> {
         if account.is_machine() {
             return false;
         }
-        if let Some(known) = self.maintainers.get(&account.login) {
+        let login = account.login.to_lowercase();
+        if let Some(known) = self.maintainers.get(&login) {
             return *known;
+        }
+        if self.maintainers.len() == MAX_PEOPLE {
+            self.unknown.insert(login);
+            return false;
         }
         let rules = AccessConfig::default();
         let checked = access::check(self.forge, &self.repository.id, account, &rules).await;
@@ -295,8 +306,20 @@ impl Collector<'_> {
                 false
             }
         };
-        self.maintainers.insert(account.login.clone(), is_one);
+        self.maintainers.insert(login, is_one);
         is_one
+    }
+
+    fn note_unknown(&mut self) {
+        let others = match self.unknown.len() {
+            0 => return,
+            1 => "another one".to_owned(),
+            count => format!("{count} others"),
+        };
+        self.collected.notes.push(format!(
+            "what {others} wrote was left out: whether somebody may write here is asked for {MAX_PEOPLE} people, in the \
+             pull requests that changed last first; a later `--since` has fewer"
+        ));
     }
 
     /// What maintainers changed on the branch after our commit.

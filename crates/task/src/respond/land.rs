@@ -93,35 +93,60 @@ async fn recheck_and_push(
         Ok(target) => target,
         Err(ended) => return Ok(ended),
     };
-    if let Some(why) = against {
-        let (forge, repository) = (run.world.forge()?, &admitted.repository.id);
-        match forge.stop_merging(repository, pull.number).await {
-            Ok(was) => {
-                let left = was.then_some(pull.number);
-                if let Some(said) = decorate::left_to_people(left.as_slice(), why) {
-                    run.environment.ui.say(&said);
-                }
-            }
-            // The forge would merge this by what was there before.
-            Err(err) if is_refusal(&err) => return Ok(PushResult::Patch { why: err.to_string() }),
-            Err(err) => return Err(Failure::from(err).hint(run.kept())),
-        }
+    if let Some(ended) = stop_merging(run, admitted, pull, against).await? {
+        return Ok(ended);
     }
     push(run, &target, checkout, commit).await
 }
 
-/// Puts commits in the place of `head`, which is what the branch has to point to for that.
+/// When something is `against` what is about to be pushed, GitHub must not merge it by itself. What that ends in, when
+/// it cannot be kept from it.
+async fn stop_merging(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    pull: &PullRequest,
+    against: Option<&'static str>,
+) -> Result<Option<PushResult>> {
+    let Some(why) = against else { return Ok(None) };
+    let (forge, repository) = (run.world.forge()?, &admitted.repository.id);
+    match forge.stop_merging(repository, pull.number).await {
+        Ok(was) => {
+            let left = was.then_some(pull.number);
+            if let Some(said) = decorate::left_to_people(left.as_slice(), why) {
+                run.environment.ui.say(&said);
+            }
+            Ok(None)
+        }
+        // The forge would merge this by what was there before.
+        Err(err) if is_refusal(&err) => Ok(Some(PushResult::Patch { why: err.to_string() })),
+        Err(err) => Err(Failure::from(err).hint(run.kept())),
+    }
+}
+
+/// Commits for the place of others.
+pub(super) struct Replacement<'a> {
+    pub(super) workspace: &'a Workspace,
+    /// What the branch has to point to.
+    pub(super) head: Oid,
+    pub(super) commits: NewCommits,
+    /// Why nobody but a person may merge them.
+    pub(super) against: Option<&'static str>,
+}
+
+/// Puts them there.
 pub(super) async fn replace(
     run: &Run<'_>,
     admitted: &AdmittedCommand,
     pull: &PullRequest,
-    (workspace, head): (&Workspace, Oid),
-    commits: NewCommits,
+    Replacement { workspace, head, commits, against }: Replacement<'_>,
 ) -> Result<PushResult> {
     let target = match recheck(run, admitted, pull).await? {
         Ok(target) => target,
         Err(ended) => return Ok(ended),
     };
+    if let Some(ended) = stop_merging(run, admitted, pull, against).await? {
+        return Ok(ended);
+    }
     let forge = run.world.forge()?;
     if pull.is_fork {
         // The commits that they were put on have to be there, too.

@@ -10,6 +10,7 @@ use super::fix::{self, must_be_open};
 use super::land::{self, PushResult};
 use super::rebased::{Attempt, REBASED_TRAILER, RebasedCommits, Sides};
 use super::work::{self, ChangedFiles, ConflictTask, Instruction};
+use crate::decorate;
 use crate::publish;
 use crate::review::open::{self, PullHead};
 use crate::run::{DEPTH, Run};
@@ -157,7 +158,8 @@ impl Rebase<'_> {
     /// Pushes what fits as it is. No model is asked and no check run.
     async fn land_clean(&self, rebased: RebasedCommits) -> Result<Answer> {
         self.intend()?;
-        let landed = self.push(rebased).await?;
+        // What was approved is what is pushed, on another base; GitHub runs its checks again.
+        let landed = self.push(rebased, None).await?;
         let mention = &self.run.config.respond.mention;
         let conclusion = match &landed {
             PushResult::Pushed { .. } => Conclusion::Done,
@@ -175,14 +177,20 @@ impl Rebase<'_> {
         }
     }
 
-    async fn push(&self, rebased: RebasedCommits) -> Result<PushResult> {
+    /// `against`: why nobody but a person may merge it.
+    async fn push(
+        &self,
+        rebased: RebasedCommits,
+        against: Option<&'static str>,
+    ) -> Result<PushResult> {
         if self.run.config.dry_run {
             return Ok(PushResult::Patch { why: "nothing is pushed in a dry run".to_owned() });
         }
         self.run.environment.ui.say("publishing");
         let Rebase { run, admitted, pull, opened, sides } = self;
-        let from = (&opened.base, sides.head);
-        run.unless_interrupted(land::replace(run, admitted, pull, from, rebased.commits)).await
+        let (workspace, head, commits) = (&opened.base, sides.head, rebased.commits);
+        let new = land::Replacement { workspace, head, commits, against };
+        run.unless_interrupted(land::replace(run, admitted, pull, new)).await
     }
 
     /// Has an agent put both sides together, and pushes what it made.
@@ -220,7 +228,9 @@ impl Rebase<'_> {
             Some(_) if !judged.judgement.held_back.is_empty() => {
                 PushResult::Patch { why: said::HELD_BACK.to_owned() }
             }
-            Some(made) => self.land_resolved(made, files).await?,
+            Some(made) => {
+                self.land_resolved(made, files, decorate::speaks_against(&outcome)).await?
+            }
         };
         let conclusion = match &landed {
             PushResult::Pushed { .. } | PushResult::Nothing => outcome.conclusion,
@@ -236,14 +246,19 @@ impl Rebase<'_> {
         Ok(answer(body, outcome, &landed))
     }
 
-    async fn land_resolved(&self, made: Oid, files: &[Conflict]) -> Result<PushResult> {
+    async fn land_resolved(
+        &self,
+        made: Oid,
+        files: &[Conflict],
+        against: Option<&'static str>,
+    ) -> Result<PushResult> {
         let conflicts = files.to_vec();
         let left = self.blocking(move |sides| sides.unresolved(made, &conflicts)).await?;
         if !left.is_empty() {
             return Ok(PushResult::Patch { why: said::markers_left(&left) });
         }
         let rebased = self.blocking(move |sides| sides.resolved(made)).await?;
-        self.push(rebased).await
+        self.push(rebased, against).await
     }
 }
 

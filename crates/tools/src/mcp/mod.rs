@@ -32,6 +32,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 
 pub use self::oauth::login;
+pub use self::oauth::token::finish_exchanges;
 pub use self::open::{Opened, Outside, open};
 use self::server::Server;
 

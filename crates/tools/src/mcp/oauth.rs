@@ -21,7 +21,7 @@ pub mod login;
 mod registration;
 mod resource;
 mod stored;
-mod token;
+pub(super) mod token;
 mod trouble;
 
 pub(super) use self::token::{NoToken, Reach, TokenSource};

@@ -78,7 +78,7 @@ pub(super) async fn begin(
         .hint("give it another name, or change its task, to begin a new one"));
     }
     if let Some(planned) = planned {
-        let count = store.add_targets(&row.id, &planned).await?;
+        let count = add(store, &row.id, planned).await?;
         if count > 0 {
             watch.say(&format!("{} to work on", repositories(count)));
         }
@@ -103,7 +103,7 @@ pub(super) async fn begin(
 /// What a campaign selects now.
 struct Selected {
     /// What is to be there; `None` when nothing is run.
-    planned: Option<Vec<NewTarget>>,
+    planned: Option<Vec<PlannedTarget>>,
     selection: Selection,
     seen: Vec<SeenRepository>,
 }
@@ -117,10 +117,10 @@ async fn selected(fleet: &Fleet, campaign: &Campaign, options: &Options) -> Resu
         return Ok(Selected { planned: None, selection, seen: Vec::new() });
     }
     let plan::Plan { targets, seen, .. } = plan::make(fleet, campaign).await?;
-    let all = targets.iter().map(|planned| {
-        (planned.target.repository.as_str(), planned.target.repository_id.as_deref())
-    });
-    let selection = Selection::new(all.filter(|(name, _)| campaign.excluded_by(name).is_none()));
+    let mut selection = Selection::default();
+    for one in targets.iter().filter(|one| campaign.excluded_by(&one.repository).is_none()) {
+        selection.add(&one.repository, one.repository_id.as_deref());
+    }
     Ok(Selected { planned: Some(chosen(targets, options)?), selection, seen })
 }
 
@@ -176,10 +176,10 @@ async fn look_at_pulls(fleet: &Fleet, campaign: &Campaign) {
 
 /// The targets that are to be there: those of the part and the repositories that were asked for, without
 /// those that are finished.
-fn chosen(planned: Vec<PlannedTarget>, options: &Options) -> Result<Vec<NewTarget>> {
+fn chosen(mut planned: Vec<PlannedTarget>, options: &Options) -> Result<Vec<PlannedTarget>> {
     let same = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
     for only in &options.only {
-        if !planned.iter().any(|planned| same(&planned.target.repository, only)) {
+        if !planned.iter().any(|planned| same(&planned.repository, only)) {
             return Err(Failure::usage(format!("the campaign does not select `{only}`"))
                 .hint("`patchwright batch plan` lists what it selects"));
         }
@@ -188,12 +188,34 @@ fn chosen(planned: Vec<PlannedTarget>, options: &Options) -> Result<Vec<NewTarge
         options.only.is_empty() || options.only.iter().any(|only| same(only, repository))
     };
     let is_ours = |repository: &str| options.shard.is_none_or(|shard| shard.has(repository));
-    let wanted = planned.into_iter().filter(|planned| {
-        planned.finished.is_none()
-            && is_wanted(&planned.target.repository)
-            && is_ours(&planned.target.repository)
+    planned.retain(|planned| {
+        planned.finished().is_none()
+            && is_wanted(&planned.repository)
+            && is_ours(&planned.repository)
     });
-    Ok(wanted.map(|planned| planned.target).collect())
+    Ok(planned)
+}
+
+/// Targets that are added at once: more would keep everybody else from writing for longer than a worker waits.
+const ADDED_AT_ONCE: usize = 2_000;
+
+/// Adds the targets that are not there yet; says how many.
+async fn add(store: &Store, campaign: &str, planned: Vec<PlannedTarget>) -> Result<usize> {
+    let mut added = 0;
+    for some in in_parts(planned, ADDED_AT_ONCE).chunks(ADDED_AT_ONCE) {
+        let new: Vec<NewTarget> = some.iter().map(PlannedTarget::to_new).collect();
+        added += store.add_targets(campaign, &new).await?;
+    }
+    Ok(added)
+}
+
+/// In the order in which they are added, so many at a time. Whoever is at work for the campaign sees it grow, and this
+/// process may die before it is whole: a later wave must not be there, and be opened, while an earlier one is not.
+fn in_parts(mut planned: Vec<PlannedTarget>, at_once: usize) -> Vec<PlannedTarget> {
+    if planned.len() > at_once {
+        planned.sort_by_key(|planned| planned.wave);
+    }
+    planned
 }
 
 /// Lays the options over the campaign. They are stored with it, so that every worker keeps to them; none

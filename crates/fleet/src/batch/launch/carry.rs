@@ -131,7 +131,7 @@ impl Launcher {
     }
 
     /// A pod died with its job: others need not wait until its lease has run out. An attempt counts unless the
-    /// cluster took the pod away.
+    /// cluster took the pod away, which it may do a few times.
     pub(super) async fn bury(
         &self,
         fleet: &Fleet,
@@ -141,7 +141,7 @@ impl Launcher {
     ) -> StoreResult<()> {
         fleet.ui.failure(&format!("job {} ({}): {}", job.id, job_name(lease), end.why));
         let why = fleet.redactor.redact(&end.why);
-        let ended = if end.disrupted {
+        let ended = if end.disrupted && fleet.outages.may_lose_pod(lease.job).await? {
             JobEnd::Later { after: 0, why }
         } else {
             JobEnd::Retry { after: backoff(job.attempt, fleet.env.time_scale()), why }

@@ -2,34 +2,37 @@
 //! room, a pod was taken away. That is no repository's failure: the job goes back without an attempt counted, and this
 //! process begins no run, or one at a time, until there are sandboxes again.
 //!
-//! It is this process's business and not the store's: another worker may have another engine or another cluster.
+//! Which engine or cluster works is this process's business and not the store's: another worker may have another one.
+//! How often a job lost its sandbox is the store's, because each attempt may be another process's: a pod of its own,
+//! where jobs are carried out in pods.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use super::{AGAIN, Outages, TIMES};
+use super::{AGAIN, Outages};
 use crate::batch::lease::HeldJob;
+use crate::store::StoreResult;
 use patchwright_sandbox::{
     EngineTrouble, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, Stop,
 };
 use patchwright_task::world::World;
 use patchwright_types::campaign::Millis;
 
-/// How often one job may lose its sandbox without an attempt counted while the cluster works: what it does may be what
-/// empties nodes.
+/// How often one job may lose its sandbox, or the pod that it is carried out in, without an attempt counted while the
+/// cluster works: what it does may be what empties nodes.
 const TAKEN: u32 = 5;
+/// Before the id of a job, the name of the value that says how it failed for want of a sandbox; `prune` removes it with
+/// the job's end.
+const FAILED: &str = "lost-sandbox:";
 
 /// What is known of the place of sandboxes.
 #[derive(Default)]
 pub(super) struct Place {
     /// It gives none.
     closed: Option<Closed>,
-    /// Jobs that it failed, by id.
-    failed: BTreeMap<i64, Failed>,
 }
 
 struct Closed {
@@ -39,9 +42,24 @@ struct Closed {
     refuses: bool,
 }
 
+/// How one job failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Failed {
-    since: Instant,
+    /// The first time, in milliseconds of the store's clock.
+    since: Millis,
     taken: u32,
+}
+
+impl Failed {
+    fn parse(text: &str) -> Option<Failed> {
+        let (since, taken) = text.split_once(' ')?;
+        Some(Failed { since: since.parse().ok()?, taken: taken.parse().ok()? })
+    }
+
+    /// What was so long ago is over one way or another, and what is still to come was written by a clock that jumped.
+    fn is_recent(self, now: Millis, patience: Millis) -> bool {
+        (0..=patience.saturating_mul(2)).contains(&now.saturating_sub(self.since))
+    }
 }
 
 impl Outages {
@@ -95,11 +113,14 @@ impl Outages {
 
     /// For how many milliseconds a job is put back whose sandbox failed, without an attempt counted; `None` when the
     /// attempt counts like any other. `asking` says why the engine is away at this moment, when it is.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
     pub async fn sandbox_failed(
         &self,
         held: &HeldJob,
         asking: impl Future<Output = Option<String>>,
-    ) -> Option<Millis> {
+    ) -> StoreResult<Option<Millis>> {
         let noticed = held.sandbox.take();
         let trouble = match noticed {
             Some((EngineTrouble::Refuses, why)) => {
@@ -113,21 +134,31 @@ impl Outages {
                 }
                 // It was over faster than anybody could ask.
                 (None, Some((trouble, _))) => trouble,
-                (None, None) => return None,
+                (None, None) => return Ok(None),
             },
         };
-        self.is_patient_with(held.job.id, trouble).then(|| self.again())
+        let is_patient = self.is_patient_with(held.job.id, trouble).await?;
+        Ok(is_patient.then(|| self.again()))
     }
 
-    fn is_patient_with(&self, job: i64, trouble: EngineTrouble) -> bool {
-        let patience = Duration::from_millis(TIMES.patience.unsigned_abs()).mul_f64(self.scale);
-        let failed = &mut self.known.lock().place.failed;
-        // What was so long ago is over one way or another.
-        failed.retain(|id, failed| *id == job || failed.since.elapsed() < 2 * patience);
-        let failed =
-            failed.entry(job).or_insert_with(|| Failed { since: Instant::now(), taken: 0 });
-        failed.taken += u32::from(trouble == EngineTrouble::TookAway);
-        failed.since.elapsed() <= patience && failed.taken <= TAKEN
+    /// Whether a job may lose a pod once more without an attempt counted: the cluster took it away.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub async fn may_lose_pod(&self, job: i64) -> StoreResult<bool> {
+        self.is_patient_with(job, EngineTrouble::TookAway).await
+    }
+
+    async fn is_patient_with(&self, job: i64, trouble: EngineTrouble) -> StoreResult<bool> {
+        let name = format!("{FAILED}{job}");
+        let (now, patience) = (self.store.now().await?, self.times().patience);
+        let known = self.store.value(&name).await?;
+        let known = known.and_then(|text| Failed::parse(&text));
+        let known = known.filter(|failed| failed.is_recent(now, patience));
+        let Failed { since, taken } = known.unwrap_or(Failed { since: now, taken: 0 });
+        let taken = taken.saturating_add(u32::from(trouble == EngineTrouble::TookAway));
+        self.store.set_value(&name, &format!("{since} {taken}")).await?;
+        Ok(now.saturating_sub(since) <= patience && taken <= TAKEN)
     }
 }
 

@@ -191,7 +191,7 @@ impl TargetAttempt<'_> {
                 None => Ok(self.verdict_on(*class, failure, RetryDecision::Retry(None))),
             },
             RetryDecision::Retry(_) if *class == ErrorClass::Sandbox => {
-                Ok(match self.fleet.sandbox_failed(&self.held).await {
+                Ok(match self.fleet.sandbox_failed(&self.held).await? {
                     Some(after) => put_back(*class, failure, after),
                     None => self.verdict_on(*class, failure, *decision),
                 })
@@ -229,11 +229,11 @@ impl TargetAttempt<'_> {
         if let (Conclusion::Provider, Some((outage, why))) = (ended.reviewed.conclusion, outage) {
             return self.failed_by(outage, ErrorClass::Model, &Failure::provider(why)).await;
         }
-        if ended.reviewed.conclusion == Conclusion::Sandbox
-            && let Some(after) = self.fleet.sandbox_failed(&self.held).await
-        {
-            let why = ended.reviewed.reason.clone().unwrap_or_default();
-            return Ok(put_back(ErrorClass::Sandbox, &Failure::sandbox(why), after));
+        if ended.reviewed.conclusion == Conclusion::Sandbox {
+            // As in every other mode: the next attempt resumes the run.
+            let failure = Failure::sandbox(ended.reviewed.reason.clone().unwrap_or_default());
+            let (class, decision) = (ErrorClass::Sandbox, RetryDecision::Retry(None));
+            return self.failed(&TargetError { class, failure, decision }).await;
         }
         Ok(of_review(ended))
     }

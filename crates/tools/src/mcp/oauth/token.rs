@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use tokio::sync::Mutex;
+use tokio_util::task::TaskTracker;
 use url::{Url, form_urlencoded};
 
 use super::discovery::{self, ClientAuthentication, Endpoint, Why, bounded, is_same};
@@ -25,6 +26,19 @@ const MAX_TOKENS: u32 = 200;
 const MAX_REFUSED: u32 = 3;
 /// A token is renewed so long before its end.
 const EARLY: Duration = Duration::from_secs(30);
+
+/// How long the end of the process waits for exchanges that are under way.
+const LAST: Duration = Duration::from_secs(10);
+/// Those of all servers.
+static EXCHANGES: LazyLock<TaskTracker> = LazyLock::new(TaskTracker::new);
+
+/// Waits for exchanges that nobody waits for any more, for a while. The process must not end between an authorization
+/// server's answer and the place where the refresh token is kept that takes the old one's place.
+pub async fn finish_exchanges() {
+    EXCHANGES.close();
+    // What takes longer has no answer yet.
+    let _ = tokio::time::timeout(LAST, EXCHANGES.wait()).await;
+}
 
 /// Says which addresses may be asked.
 pub(in super::super) type Reach = Arc<dyn Fn(&Url) -> Result<(), Why> + Send + Sync>;
@@ -129,7 +143,7 @@ impl TokenSource {
     /// refresh token that counts from then on.
     pub(in super::super) async fn token(&self, refused: Option<&str>) -> Result<String, NoToken> {
         let (this, refused) = (self.clone(), refused.map(str::to_owned));
-        let asking = tokio::spawn(async move { this.get(refused.as_deref()).await });
+        let asking = EXCHANGES.spawn(async move { this.get(refused.as_deref()).await });
         asking.await.unwrap_or_else(|_| Err(NoToken("asking for it broke off".to_owned())))
     }
 
