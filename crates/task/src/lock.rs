@@ -73,6 +73,9 @@ mod tests {
 
     use crate::lock::*;
 
+    /// How often the file is removed.
+    const ROUNDS: usize = 50;
+
     #[test]
     fn two_never_have_the_lock_while_a_third_removes_its_file() {
         let folder = tempfile::tempdir().unwrap();
@@ -82,7 +85,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
-                    while removed.load(Ordering::Relaxed) < 500 {
+                    while removed.load(Ordering::Relaxed) < ROUNDS {
                         let Some(lock) = take(&path, SystemTime::UNIX_EPOCH).unwrap() else {
                             continue;
                         };
@@ -94,7 +97,7 @@ mod tests {
                     }
                 });
             }
-            while removed.load(Ordering::Relaxed) < 500 {
+            while removed.load(Ordering::Relaxed) < ROUNDS {
                 let gone = remove_unused(&path, |_| true).unwrap();
                 removed.fetch_add(usize::from(gone), Ordering::Relaxed);
             }

@@ -348,7 +348,7 @@ mod tests {
         let mut campaign = campaign();
         campaign.waves = parse(
             "c.yml",
-            "name: x\nselect: {repositories: [a/b]}\ntask: {prompt: y}\nwaves: [{size: 2}, {size: 2}]\n",
+            "name: x\nselect: {repositories: [a/b]}\ntask: {prompt: y}\nwaves: [{size: 2}, {size: 4}]\n",
             None,
         )
         .unwrap()
