@@ -1,6 +1,8 @@
 //! What the model is told: the thread without its hidden parts, instructions by folder, environment.
 #![allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
 
+mod probe;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
