@@ -51,6 +51,11 @@ fn sums() -> (GitHub, String) {
     (github, format!("{CAMPAIGN}limits:\n  max-attempts: {ATTEMPTS}\n"))
 }
 
+/// More turns than pods: a command that was cut off is not begun again, and the model goes on.
+fn busy() -> Vec<Turn> {
+    (0..20).map(|_| shell("sleep 100")).collect()
+}
+
 fn log(world: &TestWorld) -> String {
     fs_err::read_to_string(world.path("one.log")).unwrap_or_default()
 }
@@ -81,7 +86,6 @@ fn evict_all(
         if over {
             return taken;
         }
-        std::thread::sleep(BEGINNING);
         for pod in at_work(server) {
             server.evict(&pod);
         }
@@ -100,8 +104,7 @@ fn ended(world: &TestWorld, mut worker: Child) -> Target {
 fn a_job_whose_pods_are_taken_away_again_and_again_fails() {
     let Some(server) = server() else { return };
     let (github, campaign) = sums();
-    let turns = || vec![shell("sleep 100"), say("Never said.")];
-    let world = queued(&server, github, &campaign, turns, "0.01");
+    let world = queued(&server, github, &campaign, busy, "0.01");
     let mut worker = start(&world, "one", &["--until-idle"], &[]);
     let asked = || world.model.requests().len();
     let taken = evict_all(&server, asked, || worker.try_wait().unwrap().is_some());
@@ -110,7 +113,6 @@ fn a_job_whose_pods_are_taken_away_again_and_again_fails() {
     assert_eq!((target.state, target.class), (TargetState::Failed, Some(ErrorClass::Sandbox)));
     assert!(target.reason.unwrap().contains("evicted"), "{}", log(&world));
     assert_eq!(target.attempts, i64::try_from(ATTEMPTS).unwrap());
-    assert_eq!(asked(), 1, "what was answered is not asked again");
 }
 
 #[tokio::test]
@@ -195,8 +197,7 @@ fn a_review_whose_pod_is_taken_away_is_made_once_and_counted_once() {
 fn a_review_that_loses_its_pod_for_good_fails_after_all_its_attempts() {
     let Some(server) = server() else { return };
     let campaign = format!("{REVIEWS}limits:\n  max-attempts: {ATTEMPTS}\n");
-    let turns = || vec![call("shell_command", json!({"command": "sleep 100"})), say("Never.")];
-    let world = queued(&server, with_pull(), &campaign, turns, "0.01");
+    let world = queued(&server, with_pull(), &campaign, busy, "0.01");
     let mut worker = start(&world, "one", &["--until-idle"], &[]);
     let asked = || world.model.requests().len();
     let taken = evict_all(&server, asked, || worker.try_wait().unwrap().is_some());
@@ -204,14 +205,13 @@ fn a_review_that_loses_its_pod_for_good_fails_after_all_its_attempts() {
     assert_eq!(taken, FREE + ATTEMPTS, "{target:?}\n{}", log(&world));
     assert_eq!((target.state, target.class), (TargetState::Failed, Some(ErrorClass::Sandbox)));
     assert_eq!(target.attempts, i64::try_from(ATTEMPTS).unwrap());
-    assert_eq!(asked(), 1);
 }
 
 #[test]
 fn a_delivery_outlives_more_pods_than_it_has_attempts() {
     let Some(server) = server() else { return };
-    let turns =
-        vec![shell("sleep 6"), custom("apply_patch", PATCH), say("Add\n\nThe sign was wrong.")];
+    let mut turns: Vec<Turn> = (0..8).map(|_| shell("sleep 3")).collect();
+    turns.extend([custom("apply_patch", PATCH), say("Add\n\nThe sign was wrong.")]);
     let asked_for = turns.len();
     let world = served(TestWorld::new(github().user("ann", Role::Write), turns));
     let world = in_pods(world, &server).set("PATCHWRIGHT_TIME_SCALE", "0.01");
@@ -220,7 +220,6 @@ fn a_delivery_outlives_more_pods_than_it_has_attempts() {
     for _ in 0..FREE {
         serving
             .until("no pod", || !at_work(&server).is_empty() && !world.model.requests().is_empty());
-        std::thread::sleep(BEGINNING);
         at_work(&server).iter().for_each(|pod| server.evict(pod));
     }
     server.world().is_away = true;
