@@ -230,7 +230,11 @@ impl Shallow {
 
     fn write(&self, place: &Path) -> Result<(), GitError> {
         if self.lines > 0 {
-            let text: String = self.commits.iter().map(|id| format!("{id}\n")).collect();
+            let mut text = String::new();
+            for id in &self.commits {
+                text.push_str(id);
+                text.push('\n');
+            }
             fs_err::write(place.join(SHALLOW), text)?;
         }
         Ok(())
