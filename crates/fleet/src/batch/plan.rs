@@ -107,7 +107,7 @@ impl<'a> Planner<'a> {
         self.seen.extend(news(candidate, known, &history));
         let drafts = fleet.config.review.drafts;
         for (pull, verdict) in verdicts(campaign, drafts, candidate, known, &history) {
-            let mut target = PlannedTarget::new(candidate, pull, verdict, &mut self.texts);
+            let mut target = PlannedTarget::new(candidate, pull, &verdict, &mut self.texts);
             target.wave = known.get(&target.number).map_or(NO_WAVE, |target| target.wave);
             self.targets.push(target);
         }
@@ -208,7 +208,7 @@ fn news(candidate: &Candidate, known: &OfRepository, history: &[Target]) -> Opti
     let is_new = |target: &Target| {
         target.repository_id.is_none() || target.repository != candidate.repository
     };
-    let any = known.values().any(|target| is_new(target)) || history.iter().any(is_new);
+    let any = known.values().any(is_new) || history.iter().any(is_new);
     any.then(|| SeenRepository {
         id: id.clone(),
         name: candidate.repository.clone(),
@@ -339,7 +339,7 @@ mod tests {
         let wave = NO_WAVE;
         PlannedTarget {
             wave,
-            ..PlannedTarget::new(candidate, None, verdict, &mut Texts::default())
+            ..PlannedTarget::new(candidate, None, &verdict, &mut Texts::default())
         }
     }
 

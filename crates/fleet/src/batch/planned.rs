@@ -88,7 +88,7 @@ impl PlannedTarget {
     pub(super) fn new(
         candidate: &Candidate,
         pull: Option<(i64, usize)>,
-        verdict: PlanVerdict,
+        verdict: &PlanVerdict,
         texts: &mut Texts,
     ) -> PlannedTarget {
         let short = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
@@ -105,7 +105,7 @@ impl PlannedTarget {
             },
             decision: Decision::Work,
         };
-        target.decide(&verdict, texts);
+        target.decide(verdict, texts);
         target
     }
 
