@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -369,19 +370,22 @@ impl GitState {
         }
         None
     }
+
+    fn note(&self, head: &Parts, body_bytes: usize) {
+        let authorization = head.headers.get(header::AUTHORIZATION);
+        self.log.lock().push(Logged {
+            method: head.method.to_string(),
+            target: head.uri.path_and_query().unwrap().to_string(),
+            authorization: authorization.map(|value| value.to_str().unwrap().to_owned()),
+            body_bytes,
+        });
+    }
 }
 
 async fn answer(State(state): State<Arc<GitState>>, request: Request) -> Response {
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
     let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
-    let target = head.uri.path_and_query().unwrap().to_string();
-    let authorization = head.headers.get(header::AUTHORIZATION);
-    state.log.lock().push(Logged {
-        method: head.method.to_string(),
-        target: target.clone(),
-        authorization: authorization.map(|value| value.to_str().unwrap().to_owned()),
-        body_bytes: body.len(),
-    });
+    state.note(&head, body.len());
 
     let mut parts = head.uri.path().trim_start_matches('/').splitn(3, '/');
     let (owner, name, rest) = (parts.next().unwrap(), parts.next().unwrap(), parts.next().unwrap());
@@ -421,7 +425,6 @@ async fn answer(State(state): State<Arc<GitState>>, request: Request) -> Respons
         _ => Duration::ZERO,
     };
     let (root, query) = (state.root.clone(), query.to_owned());
-    let mut head = head;
     if state.is_old.load(std::sync::atomic::Ordering::SeqCst) {
         head.headers.remove("git-protocol");
     }
