@@ -177,7 +177,9 @@ fn a_review_whose_pod_is_taken_away_is_made_once_and_counted_once() {
         !at_work(&server).is_empty() && !world.model.requests().is_empty()
     });
     std::thread::sleep(BEGINNING);
-    at_work(&server).iter().for_each(|pod| server.evict(pod));
+    for pod in at_work(&server) {
+        server.evict(&pod);
+    }
     let target = ended(&world, worker);
     assert_eq!(target.state, TargetState::Reported, "{target:?}\n{}", log(&world));
     assert_eq!((target.attempts, target.class), (1, None), "{target:?}");
