@@ -1,4 +1,5 @@
-//! How often a job may lose its sandbox, and for how long there may be none, before an attempt counts; reviews, too.
+//! How often a job may lose its sandbox, and for how long there may be none, before an attempt counts; reviews and deliveries,
+//! too.
 
 use std::process::Child;
 use std::sync::Arc;
@@ -9,16 +10,18 @@ use patchwright_base::redact::Redactor;
 use patchwright_base::ui::Ui;
 use patchwright_fleet::batch::outage::Outages;
 use patchwright_fleet::store::Store;
+use patchwright_forge::Role;
 use patchwright_types::campaign::{ErrorClass, Target, TargetState};
 use serde_json::{Value, json};
 
 use super::{start, stored, until};
 use crate::batch_run::{CAMPAIGN, shell, write};
 use crate::sandbox_pods::{in_pods, server};
+use crate::serve::{Serving, guid, labeled, served};
 use crate::support::github::GitHub;
-use crate::support::model::{ModelServer, Turn, call, say};
+use crate::support::model::{ModelServer, Turn, call, custom, say};
 use crate::support::pods::PodServer;
-use crate::support::world::{FILES, TestWorld};
+use crate::support::world::{FILES, PATCH, TestWorld, github};
 
 /// Pods that may be taken away from one job without an attempt counted.
 const FREE: usize = 5;
@@ -204,4 +207,26 @@ fn a_review_that_loses_its_pod_for_good_fails_after_all_its_attempts() {
     assert_eq!(taken, FREE + ATTEMPTS, "{target:?}\n{}", log(&world));
     assert_eq!((target.state, target.class), (TargetState::Failed, Some(ErrorClass::Sandbox)));
     assert_eq!(target.attempts, i64::try_from(ATTEMPTS).unwrap());
+}
+
+#[test]
+fn a_delivery_whose_pod_is_taken_away_goes_on_in_another() {
+    let Some(server) = server() else { return };
+    let turns =
+        vec![shell("sleep 6"), custom("apply_patch", PATCH), say("Add\n\nThe sign was wrong.")];
+    let asked_for = turns.len();
+    let world = served(TestWorld::new(github().user("ann", Role::Write), turns));
+    let world = in_pods(world, &server).set("PATCHWRIGHT_TIME_SCALE", "0.01");
+    let serving = Serving::start(&world, &["--room", "1"]);
+    serving.deliver(&guid(1), "issues", &labeled("acme/app", 7, "patchwright", "ann"));
+    serving.until("no pod", || !at_work(&server).is_empty() && !world.model.requests().is_empty());
+    std::thread::sleep(BEGINNING);
+    for pod in at_work(&server) {
+        server.evict(&pod);
+    }
+    serving.until("no pull request", || !world.github.pulls().is_empty());
+    serving.until_idle();
+    let done = serving.metric("patchwright_delivery_runs_total{conclusion=\"done\"}");
+    assert_eq!(done.to_string(), "1");
+    assert_eq!(world.model.requests().len(), asked_for, "{}", serving.said());
 }
