@@ -110,7 +110,9 @@ fn a_job_whose_pods_are_taken_away_again_and_again_fails() {
     let taken = evict_all(&server, asked, || worker.try_wait().unwrap().is_some());
     let target = ended(&world, worker);
     assert_eq!(taken, FREE + ATTEMPTS, "{target:?}\n{}", log(&world));
-    assert_eq!((target.state, target.class), (TargetState::Failed, Some(ErrorClass::Sandbox)));
+    let ended = (target.state, target.class);
+    let expected = (TargetState::Failed, Some(ErrorClass::Sandbox));
+    assert_eq!(ended, expected, "{target:?}\n{}", log(&world));
     assert!(target.reason.unwrap().contains("evicted"), "{}", log(&world));
     assert_eq!(target.attempts, i64::try_from(ATTEMPTS).unwrap());
 }
@@ -144,7 +146,9 @@ fn a_quota_that_is_used_up_for_more_than_a_day_fails_the_job() {
     let world = queued(&server, github, &campaign, || vec![say("Never said.")], "0.0001");
     let worker = start(&world, "one", &["--until-idle"], &[]);
     let target = ended(&world, worker);
-    assert_eq!((target.state, target.class), (TargetState::Failed, Some(ErrorClass::Sandbox)));
+    let ended = (target.state, target.class);
+    let expected = (TargetState::Failed, Some(ErrorClass::Sandbox));
+    assert_eq!(ended, expected, "{target:?}\n{}", log(&world));
     assert!(target.reason.unwrap().contains("exceeded quota: compute"), "{}", log(&world));
     assert_eq!(target.attempts, i64::try_from(ATTEMPTS).unwrap());
     let asked = server.world().requests.iter().filter(|one| one.starts_with("POST")).count();
@@ -205,7 +209,9 @@ fn a_review_that_loses_its_pod_for_good_fails_after_all_its_attempts() {
     let taken = evict_all(&server, asked, || worker.try_wait().unwrap().is_some());
     let target = ended(&world, worker);
     assert_eq!(taken, FREE + ATTEMPTS, "{target:?}\n{}", log(&world));
-    assert_eq!((target.state, target.class), (TargetState::Failed, Some(ErrorClass::Sandbox)));
+    let ended = (target.state, target.class);
+    let expected = (TargetState::Failed, Some(ErrorClass::Sandbox));
+    assert_eq!(ended, expected, "{target:?}\n{}", log(&world));
     assert_eq!(target.attempts, i64::try_from(ATTEMPTS).unwrap());
 }
 
