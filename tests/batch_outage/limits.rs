@@ -100,21 +100,27 @@ fn ended(world: &TestWorld, mut worker: Child) -> Target {
     targets.remove(0)
 }
 
+/// The only job of this world, which loses every pod that it gets.
+fn fails_for_want_of_pods(server: &PodServer, world: &TestWorld) -> Target {
+    let mut worker = start(world, "one", &["--until-idle"], &[]);
+    let asked = || world.model.requests().len();
+    let taken = evict_all(server, asked, || worker.try_wait().unwrap().is_some());
+    let target = ended(world, worker);
+    assert_eq!(taken, FREE + ATTEMPTS, "{target:?}\n{}", log(world));
+    let how = (target.state, target.class);
+    let expected = (TargetState::Failed, Some(ErrorClass::Sandbox));
+    assert_eq!(how, expected, "{target:?}\n{}", log(world));
+    assert_eq!(target.attempts, i64::try_from(ATTEMPTS).unwrap());
+    target
+}
+
 #[test]
 fn a_job_whose_pods_are_taken_away_again_and_again_fails() {
     let Some(server) = server() else { return };
     let (github, campaign) = sums();
     let world = queued(&server, github, &campaign, busy, "0.01");
-    let mut worker = start(&world, "one", &["--until-idle"], &[]);
-    let asked = || world.model.requests().len();
-    let taken = evict_all(&server, asked, || worker.try_wait().unwrap().is_some());
-    let target = ended(&world, worker);
-    assert_eq!(taken, FREE + ATTEMPTS, "{target:?}\n{}", log(&world));
-    let ended = (target.state, target.class);
-    let expected = (TargetState::Failed, Some(ErrorClass::Sandbox));
-    assert_eq!(ended, expected, "{target:?}\n{}", log(&world));
+    let target = fails_for_want_of_pods(&server, &world);
     assert!(target.reason.unwrap().contains("evicted"), "{}", log(&world));
-    assert_eq!(target.attempts, i64::try_from(ATTEMPTS).unwrap());
 }
 
 #[tokio::test]
@@ -204,15 +210,7 @@ fn a_review_that_loses_its_pod_for_good_fails_after_all_its_attempts() {
     let Some(server) = server() else { return };
     let campaign = format!("{REVIEWS}limits:\n  max-attempts: {ATTEMPTS}\n");
     let world = queued(&server, with_pull(), &campaign, busy, "0.01");
-    let mut worker = start(&world, "one", &["--until-idle"], &[]);
-    let asked = || world.model.requests().len();
-    let taken = evict_all(&server, asked, || worker.try_wait().unwrap().is_some());
-    let target = ended(&world, worker);
-    assert_eq!(taken, FREE + ATTEMPTS, "{target:?}\n{}", log(&world));
-    let ended = (target.state, target.class);
-    let expected = (TargetState::Failed, Some(ErrorClass::Sandbox));
-    assert_eq!(ended, expected, "{target:?}\n{}", log(&world));
-    assert_eq!(target.attempts, i64::try_from(ATTEMPTS).unwrap());
+    fails_for_want_of_pods(&server, &world);
 }
 
 #[test]
