@@ -18,12 +18,19 @@ fn the_probe_asks_programs_in_any_order_and_is_read_in_one() {
     program("gcc", "printf 12.2.0");
     program("go", "echo go: no such tool 'version' >&2; exit 2");
     program("ruby", "echo ruby 3.3.1; yes ruby=9.9 | head -n 100000");
-    program("java", "echo openjdk version 9; exit 1");
+    let picked_up =
+        "[ -z \"${JAVA_TOOL_OPTIONS+x}\" ] || echo Picked up -Dhttp.proxyHost=127.0.0.1";
+    program("java", &format!("{picked_up}; echo openjdk version 9; exit 1"));
     program("jq", "exit 1");
     let told = || {
         let path = format!("{}:/usr/bin:/bin", programs.display());
         let mut command = std::process::Command::new("/bin/sh");
-        let output = command.args(["-c", &probe()]).env("PATH", path).output().unwrap();
+        let output = command
+            .args(["-c", &probe()])
+            .env("PATH", path)
+            .env("JAVA_TOOL_OPTIONS", "-Dx")
+            .output()
+            .unwrap();
         assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), [].as_slice()));
         found(&String::from_utf8(output.stdout).unwrap())
     };

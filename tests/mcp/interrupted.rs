@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::run::world;
+use super::run::{args, world};
 use crate::support::mcp::{HttpServer, named};
 use crate::support::model::say;
 
@@ -28,18 +28,7 @@ fn a_token_that_is_replaced_while_the_run_is_interrupted_is_kept() {
     let allow = [format!("{at}=127.0.0.1")];
     let config = json!({"mcp": {"far": far}, "network": {"allow": allow}, "verify": ["true"]});
     fs_err::write(world.path("config.yml"), config.to_string()).unwrap();
-    let child = world.spawn(&[
-        "exec",
-        "Do it",
-        "--repo",
-        "project",
-        "--out",
-        "out",
-        "--config",
-        "config.yml",
-        "--model",
-        "gpt-5.3-codex",
-    ]);
+    let child = world.spawn(&args("gpt-5.3-codex"));
     let began = Instant::now();
     while !fs_err::read_to_string(world.path("asked")).is_ok_and(|asked| asked.contains(REFRESH)) {
         assert!(began.elapsed() < Duration::from_mins(2), "no token was asked for");

@@ -46,19 +46,14 @@ fn configure(world: &TestWorld, servers: &BTreeMap<String, McpServer>) {
     fs_err::write(world.path("config.yml"), config.to_string()).unwrap();
 }
 
+/// The command line of a run, which a test may also interrupt.
+pub(super) fn args(model: &str) -> Vec<&str> {
+    let fixed = ["exec", "Do it", "--repo", "project", "--out", "out", "--config", "config.yml"];
+    [&fixed[..], &["--model", model]].concat()
+}
+
 pub(super) fn exec(world: &TestWorld, model: &str) -> Output {
-    world.run(&[
-        "exec",
-        "Do it",
-        "--repo",
-        "project",
-        "--out",
-        "out",
-        "--config",
-        "config.yml",
-        "--model",
-        model,
-    ])
+    world.run(&args(model))
 }
 
 pub(super) fn result(world: &TestWorld, name: &str) -> String {
@@ -221,18 +216,7 @@ fn a_server_that_is_not_allowed_or_has_no_secret_is_an_error_about_the_configura
 #[test]
 fn a_call_over_http_that_was_under_way_is_not_made_again() {
     let (world, _server) = with_http(vec![call("mcp__far__hang", json!({})), say("Done.")]);
-    let args = [
-        "exec",
-        "Do it",
-        "--repo",
-        "project",
-        "--out",
-        "out",
-        "--config",
-        "config.yml",
-        "--model",
-        "gpt-5.3-codex",
-    ];
+    let args = args("gpt-5.3-codex");
     let mut child = world.spawn(&args);
     // The server has the call, so it is in the journal as begun.
     while fs_err::read_to_string(world.path("calls")).unwrap_or_default().is_empty() {

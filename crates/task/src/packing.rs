@@ -3,7 +3,7 @@
 //! Made by [`super::run::Run::pack`]; whoever needs the tree waits for it, and gets the error if there was one.
 
 use tokio::sync::{Mutex, OnceCell};
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::workspace::{Additions, Workspace};
 use patchwright_base::error::{Failure, Result};
@@ -15,14 +15,15 @@ use patchwright_sandbox::packed::Packed;
 pub struct Packing {
     packed: OnceCell<Packed>,
     /// `None` once it has come to an end.
-    making: Mutex<Option<JoinHandle<Result<Packed>>>>,
+    making: Mutex<Option<AbortOnDropHandle<Result<Packed>>>>,
 }
 
 impl Packing {
     /// Begins to pack a tree with what stands beside it, no larger than these limits allow.
     pub fn begin(workspace: Workspace, limits: ContainerLimits, additions: Additions) -> Packing {
         let making = tokio::spawn(async move { workspace.pack(&limits, additions).await });
-        Packing { packed: OnceCell::new(), making: Mutex::new(Some(making)) }
+        let making = Mutex::new(Some(AbortOnDropHandle::new(making)));
+        Packing { packed: OnceCell::new(), making }
     }
 
     /// The tree, as soon as it is packed.

@@ -17,8 +17,8 @@ pub(super) enum Pool {
 /// An SQLite file, which has a single writer.
 ///
 /// Writers of one process queue for one connection, which serves them in turn: SQLite itself answers `SQLITE_BUSY` to
-/// those that wait, in no fair order. And what a connection has read of the file is void as soon as another one has
-/// written, so statements that are asked for between writes are quickest on the connection that writes.
+/// those that wait, in no fair order. What a connection has cached of the file is invalid as soon as another one has
+/// written, so a claim looks for its job on the connection that writes.
 #[derive(Clone)]
 pub(super) struct File {
     pub(super) readers: AnyPool,

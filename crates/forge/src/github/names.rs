@@ -47,7 +47,7 @@ impl RepositoryNames {
         self.count
     }
 
-    /// Whether there is none.
+    /// True when no name was added.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -14,7 +14,7 @@ use crate::ForgeError;
 pub(super) const PAGE_SIZE: usize = 100;
 /// More pages than any list that we read has.
 const MOST_PAGES: usize = 1000;
-/// The same of a list that is read page by page: a million repositories.
+/// Most pages of a list of which nothing is kept. A hundred repositories each make a million.
 const LONGEST_LIST: usize = 10_000;
 
 /// Where an answer says that the list goes on.

@@ -152,12 +152,15 @@ impl LocalSandbox {
         &self,
         place: &Place<'_>,
     ) -> Result<(Isolation, Child, Client), SandboxError> {
-        if !self.isolation.initialized()
-            && let Ok((child, client)) = self.serve(place, Isolation::STRONGEST).await
-        {
-            // Another launch may have found the same.
-            let _ = self.isolation.set(Some(Isolation::STRONGEST));
-            return Ok((Isolation::STRONGEST, child, client));
+        if !self.isolation.initialized() {
+            match self.serve(place, Isolation::STRONGEST).await {
+                Ok((child, client)) => {
+                    // Another launch may have found the same.
+                    let _ = self.isolation.set(Some(Isolation::STRONGEST));
+                    return Ok((Isolation::STRONGEST, child, client));
+                }
+                Err(err) => tracing::debug!(%err, "the strongest isolation was tried"),
+            }
         }
         let isolation = *self.isolation.get_or_init(|| Isolation::find(place.guest)).await;
         let isolation = isolation.ok_or_else(isolation::refused)?;
@@ -199,7 +202,8 @@ impl LocalSandbox {
         match Client::connect(stdout, stdin, HELLO).await {
             Ok(client) => Ok((child, client)),
             Err(err) => {
-                let _ = child.start_kill();
+                // Another attempt may follow in the same folders.
+                let _ = child.kill().await;
                 let said = folders.last_words();
                 Err(SandboxError::Other(format!("the local sandbox does not start: {err}{said}")))
             }

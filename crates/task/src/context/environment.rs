@@ -87,7 +87,8 @@ pub const PROBE_OUTPUT: usize = 16 << 10;
 /// Everything is asked at the same time, and no more of an answer is read than its first line: a machine with ten
 /// toolchains would otherwise spend longer on this than on all else before the first request.
 pub fn probe() -> String {
-    let mut script = "cd / || exit\n".to_owned();
+    // Java says first which of these options it has picked up.
+    let mut script = "cd / || exit\nunset JAVA_TOOL_OPTIONS\n".to_owned();
     for (name, program, option) in TOOLCHAINS {
         let ask = format!(
             "{program} {option} 2>&1 </dev/null | {{ read -r line; echo \"{name}{MARK}$line\"; }}"
