@@ -53,7 +53,13 @@ pub fn docker(engine: &Engine) -> Vec<Finding> {
             Some("rootless Docker, or `userns-remap` in `/etc/docker/daemon.json`, makes the wall thicker"),
         )
     });
-    findings.push(if engine.unbounded.is_empty() {
+    findings.push(if engine.name == "podman" && engine.cgroup_version == "2" {
+        // Its own words are about version 1, whatever there is.
+        Finding::fine(
+            "docker limits",
+            "no container is used in which memory, swap, cpus or processes have no bound",
+        )
+    } else if engine.unbounded.is_empty() {
         Finding::fine("docker limits", "memory, swap, cpus and processes are bounded")
     } else {
         let what = engine.unbounded.join(", ");

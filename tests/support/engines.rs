@@ -157,6 +157,14 @@ impl Drop for OtherEngine {
         while matches!(self.daemon.try_wait(), Ok(None)) && began.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(100));
         }
+        // Podman leaves its own mounts, and those of containers that it could not end.
+        let mounts = fs_err::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let mounted = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+        for path in mounted.filter(|path| std::path::Path::new(path).starts_with(&self.folder)) {
+            if let Ok(mut unmount) = as_root("umount") {
+                let _ = unmount.args(["--lazy", path]).stderr(Stdio::null()).status();
+            }
+        }
         if let Ok(mut remove) = as_root("rm") {
             let _ = remove.arg("-rf").arg(&self.folder).status();
         }

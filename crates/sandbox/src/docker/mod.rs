@@ -140,9 +140,9 @@ impl DockerSandbox {
             info.ncpu.and_then(|count| i32::try_from(count).ok()).map_or(1.0, f64::from);
         let version = bounded("version", CALL, docker.version()).await;
         let parts = version.map_err(|err| no_docker(err.cause()))?.components.unwrap_or_default();
-        let (is_podman, unbounded) =
-            (parts.iter().any(|part| part.name.starts_with("Podman")), unbounded(&info));
+        let is_podman = parts.iter().any(|part| part.name.starts_with("Podman"));
         let is_rootless = is_podman && is_rootless(&info, socket);
+        let unbounded = unbounded(&info, is_podman, is_rootless);
         let seccomp = Seccomp::of(&info.security_options.unwrap_or_default());
         let (owner, public) = (Arc::new(Owner::new(Pulse::default())), Arc::default());
         Ok(DockerSandbox {
@@ -190,20 +190,10 @@ impl DockerSandbox {
         ContainerLimits { cpus: asked.cpus.min(self.processors), ..asked.clone() }
     }
 
-    /// Limits that containers do not get. A rootless Podman does not say so: it ignores them all where control groups
-    /// are of version 1.
-    fn unbounded(&self, info: &SystemInfo) -> Vec<&'static str> {
-        let is_first = info.cgroup_version.is_some_and(|version| version.to_string() == "1");
-        if self.is_rootless && is_first {
-            return vec!["memory", "swap", "cpus", "processes"];
-        }
-        unbounded(info)
-    }
-
     /// Asks the engine about itself.
     pub async fn engine(&self) -> Result<Engine, SandboxError> {
         let info = bounded("info", CALL, self.docker.info()).await?;
-        let unbounded = self.unbounded(&info);
+        let unbounded = unbounded(&info, self.is_podman, self.is_rootless);
         let mut security = info.security_options.unwrap_or_default();
         // Not every Podman says it.
         if self.is_rootless && !security.iter().any(|option| option == ROOTLESS) {
@@ -231,9 +221,17 @@ fn is_rootless(info: &SystemInfo, socket: &str) -> bool {
     is_said || !fs_err::metadata(socket).is_ok_and(|socket| socket.uid() == 0)
 }
 
-/// Limits that an engine does not enforce, of those that every container has. Rootless ones take and repeat limits
-/// that they have no control groups for.
-fn unbounded(info: &SystemInfo) -> Vec<&'static str> {
+/// Limits that an engine does not enforce, of those that every container has. A rootless Docker takes and repeats limits
+/// that it has no control groups for, and says so here. Podman looks for files of version 1: on version 2 it says that
+/// it has none of most limits, and without root it ignores them all on version 1 and does not say so. What its
+/// containers really have is looked at inside each of them.
+fn unbounded(info: &SystemInfo, is_podman: bool, is_rootless: bool) -> Vec<&'static str> {
+    let version = info.cgroup_version.map(|version| version.to_string()).unwrap_or_default();
+    match version.as_str() {
+        "2" if is_podman => return Vec::new(),
+        "1" if is_podman && is_rootless => return vec!["memory", "swap", "cpus", "processes"],
+        _ => {}
+    }
     let limits = [
         ("memory", info.memory_limit),
         ("swap", info.swap_limit),
