@@ -7,7 +7,7 @@ use patchwright_sandbox::docker::{Engine, Seccomp};
 
 const CONTROLLERS: &str = "enable the controllers of control groups (for memory on Debian: `cgroup_enable=memory \
                            swapaccount=1` on the kernel's command line)";
-/// Source: Docker's and Podman's pages about rootless mode: limits need version 2 of control groups, and systemd hands
+/// Source: Docker's and Podman's pages about rootless mode: limits need version 2 of control groups, and older systemd hands
 /// ordinary users memory and processes only unless it is told to.
 const ROOTLESS: &str = "boot with control groups of version 2 (`systemd.unified_cgroup_hierarchy=1`), and hand all of \
                         them to users: `Delegate=cpu cpuset io memory pids` in \

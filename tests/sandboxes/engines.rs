@@ -39,6 +39,10 @@ async fn does_its_work(engine: &OtherEngine, sandbox: &DockerSandbox) {
     let none = "0000000000000000";
     let expected = format!("CapEff: {none}\nCapBnd: {none}\nNoNewPrivs: 1\nSeccomp: 2");
     assert_eq!(sh(&running, status).await, expected);
+    let limits = "grep -E '^Max (core file|file size|open)' /proc/self/limits | tr -s ' '";
+    let expected = "Max file size 2147483648 2147483648 bytes\n\
+                    Max core file size 0 0 bytes\nMax open files 4096 4096 files";
+    assert_eq!(trimmed(&sh(&running, limits).await), expected);
     assert_eq!(sh(&running, "cd /sys/class/net && echo *").await, "lo");
     let masked = "for f in /proc/kcore /proc/keys /proc/timer_list; do test -s $f && echo $f; done; \
                   ls -A /sys/firmware; echo x > /proc/sys/kernel/hostname";
@@ -59,6 +63,10 @@ async fn does_its_work(engine: &OtherEngine, sandbox: &DockerSandbox) {
     running.stop().await.unwrap();
     sets_up(sandbox, &run).await;
     assert_eq!(left(engine, &run), "", "something is left");
+}
+
+fn trimmed(lines: &str) -> String {
+    lines.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
 /// Setup works as root, is kept, and what it leaves is there.

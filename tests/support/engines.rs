@@ -1,6 +1,7 @@
 //! Container engines of other kinds than the machine's own, each with its data in a temporary folder and ended with
 //! the test: Docker with remapped users, rootless Docker, and Podman of both kinds.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -76,10 +77,18 @@ impl OtherEngine {
                 let script = ROOTLESS.iter().find(|path| std::path::Path::new(path).exists());
                 let script = script.ok_or("there is no dockerd-rootless.sh")?;
                 let mut command = unprivileged_command(&folder)?;
+                // A network of its own where anybody may use the device for it: Docker 26 answers no `version`
+                // without. No sandbox has one.
+                let device = fs_err::metadata("/dev/net/tun");
+                let (network, ports) = if device.is_ok_and(|it| it.mode() & 0o6 == 0o6) {
+                    ("slirp4netns", "builtin")
+                } else {
+                    ("host", "none")
+                };
                 command
-                    // No device for a network of its own is needed, and no sandbox has one.
-                    .args(["DOCKERD_ROOTLESS_ROOTLESSKIT_NET=host"])
-                    .args(["DOCKERD_ROOTLESS_ROOTLESSKIT_PORT_DRIVER=none", script])
+                    .arg(format!("DOCKERD_ROOTLESS_ROOTLESSKIT_NET={network}"))
+                    .arg(format!("DOCKERD_ROOTLESS_ROOTLESSKIT_PORT_DRIVER={ports}"))
+                    .arg(script)
                     .args(["--data-root", &path("data")])
                     .args(apart);
                 command
@@ -176,7 +185,15 @@ fn unprivileged_command(folder: &std::path::Path) -> Result<Command, String> {
     let (user, run) = (unprivileged()?, folder.join("own"));
     fs_err::create_dir(&run).map_err(|err| err.to_string())?;
     give(folder, &user)?;
-    let mut command = as_user(&user);
+    // By the user's systemd, where there is one, containers get control groups of version 2. The folder for sockets
+    // stays our own: the user's may have an engine already.
+    let uid = command_output("id", &["-u", &user])?;
+    let bus = format!("/run/user/{uid}/bus");
+    let has_bus = std::path::Path::new(&bus).exists();
+    let mut command = as_user(&user, has_bus.then_some(&uid));
+    if has_bus {
+        command.arg(format!("DBUS_SESSION_BUS_ADDRESS=unix:path={bus}"));
+    }
     command
         .arg(format!("HOME={}", folder.display()))
         .arg(format!("XDG_RUNTIME_DIR={}", run.display()))
@@ -223,18 +240,18 @@ fn as_root(program: &str) -> Result<Command, String> {
 
 /// Somebody who has numbers for the users of containers.
 fn unprivileged() -> Result<String, String> {
-    let user = if is_root() {
-        USER.to_owned()
-    } else {
-        let name = command("id").arg("-un").output().map_err(|err| err.to_string())?.stdout;
-        String::from_utf8_lossy(&name).trim().to_owned()
-    };
+    let user = if is_root() { USER.to_owned() } else { command_output("id", &["-un"])? };
     let known = fs_err::read_to_string("/etc/subuid").unwrap_or_default();
     if known.lines().any(|line| line.split(':').next() == Some(&user)) {
         Ok(user)
     } else {
         Err(format!("`{user}` has no numbers in /etc/subuid"))
     }
+}
+
+fn command_output(program: &str, args: &[&str]) -> Result<String, String> {
+    let output = command(program).args(args).output().map_err(|err| err.to_string())?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 fn give(folder: &std::path::Path, user: &str) -> Result<(), String> {
@@ -245,15 +262,24 @@ fn give(folder: &std::path::Path, user: &str) -> Result<(), String> {
     if done.is_ok_and(|status| status.success()) { Ok(()) } else { Err("chown failed".to_owned()) }
 }
 
-/// `env`, as somebody without rights, for variables and a program.
-fn as_user(user: &str) -> Command {
-    if is_root() {
-        let mut command = command("setpriv");
-        command.args(["--reuid", user, "--regid", user, "--init-groups", "env", "-i"]);
-        command
-    } else {
+/// `env`, as somebody without rights, for variables and a program; in a control group of that user's systemd, where the
+/// user's number is given: an engine outside cannot move into a container what it starts in it.
+fn as_user(user: &str, systemd_of: Option<&String>) -> Command {
+    if !is_root() {
         let mut command = command("env");
         command.arg("-i");
-        command
+        return command;
     }
+    let as_user = ["setpriv", "--reuid", user, "--regid", user, "--init-groups", "env", "-i"];
+    let Some(uid) = systemd_of else {
+        let mut command = command(as_user[0]);
+        command.args(&as_user[1..]);
+        return command;
+    };
+    let group =
+        format!("/sys/fs/cgroup/user.slice/user-{uid}.slice/user@{uid}.service/patchwright-tests");
+    let enter = "mkdir -p \"$0\" && echo $$ >\"$0/cgroup.procs\"; exec \"$@\"";
+    let mut command = command("sh");
+    command.args(["-c", enter, &group]).args(as_user);
+    command
 }

@@ -85,20 +85,16 @@ fn keep_inherited_files() {
     }
 }
 
-/// For the guest and every launcher: no core dumps, nothing readable through `/proc` by others of
-/// the same user, no new privileges, orphans come here.
+/// For the guest and every launcher: no core dumps, bounded files, nothing readable through `/proc` by others of the same
+/// user, no new privileges, orphans come here. Not every engine sets the limits that a container is asked for with.
 pub fn harden_process() -> Result<(), String> {
     let all = || -> rustix::io::Result<()> {
         rustix::thread::set_no_new_privs(true)?;
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-        rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
-        let open = rustix::process::getrlimit(Resource::Nofile);
-        let maximum = open.maximum.map_or(OPEN_FILES, |maximum| maximum.min(OPEN_FILES));
-        rustix::process::setrlimit(
-            Resource::Nofile,
-            Rlimit { current: Some(maximum), maximum: Some(maximum) },
-        )?;
+        limit(Resource::Core, 0)?;
+        limit(Resource::Nofile, OPEN_FILES)?;
+        limit(Resource::Fsize, FILE_BYTES)?;
         rustix::process::umask(Mode::from_raw_mode(0o022));
         Ok(())
     };
@@ -159,7 +155,9 @@ pub fn restrict_guest(bounds: &Bounds, relay: Option<u16>) -> Result<Vec<Enforce
     // What was opened outside could be changed through there.
     let reopened = detach_stdin().map(drop).and_then(|()| detach_stdout().map(drop));
     reopened.map_err(|err| format!("cannot detach: {err}"))?;
-    limit(bounds).map_err(|err| format!("cannot set limits: {err}"))?;
+    if let Some(most) = bounds.max_processes {
+        limit(Resource::Nproc, most).map_err(|err| format!("cannot limit processes: {err}"))?;
+    }
     drop_capabilities().map_err(|err| format!("cannot drop capabilities: {err}"))?;
     let status = restrict_files(bounds, relay).map_err(|err| {
         format!("this kernel has no Landlock that limits files, so no sandbox is started: {err}")
@@ -192,15 +190,11 @@ fn enter(groups: &[PathBuf]) -> Result<(), String> {
     Ok(())
 }
 
-/// Limits of each process, and where no group counts them, of their number.
-fn limit(bounds: &Bounds) -> rustix::io::Result<()> {
-    let set = |resource, most: u64| {
-        let hard = rustix::process::getrlimit(resource).maximum;
-        let most = Some(hard.map_or(most, |hard| hard.min(most)));
-        rustix::process::setrlimit(resource, Rlimit { current: most, maximum: most })
-    };
-    set(Resource::Fsize, FILE_BYTES)?;
-    bounds.max_processes.map_or(Ok(()), |most| set(Resource::Nproc, most))
+/// Lowers a limit of this process and its children, which nobody without rights can raise again.
+fn limit(resource: Resource, most: u64) -> rustix::io::Result<()> {
+    let hard = rustix::process::getrlimit(resource).maximum;
+    let most = Some(hard.map_or(most, |hard| hard.min(most)));
+    rustix::process::setrlimit(resource, Rlimit { current: most, maximum: most })
 }
 
 /// Gives up every capability: those of root, and those that come with a user namespace. Without new

@@ -49,6 +49,8 @@ pub struct Confinement {
     pub interfaces: Vec<String>,
     /// Limits of the control group, by name below `/sys/fs/cgroup`.
     pub groups: BTreeMap<String, String>,
+    /// Folders below `/sys/fs/cgroup`, or that itself, whose limits are not those of this process: it is in another group.
+    pub outside: Vec<String>,
     /// What is at the paths that were asked for; those where nothing is are absent.
     pub places: BTreeMap<String, Place>,
 }
@@ -115,8 +117,7 @@ pub fn look(paths: &[&str]) -> Confinement {
     let mut writable = mounts(&mounted).unwrap_or_default();
     writable.retain(|mount| access(&mount.at, Access::WRITE_OK).is_ok());
     let places = paths.iter().filter_map(|path| Some(((*path).to_owned(), place(path)?)));
-    let groups = LIMITS.iter().map(|name| (*name, read(Path::new("/sys/fs/cgroup").join(name))));
-    let groups = groups.filter(|(_, limit)| !limit.is_empty());
+    let (groups, outside) = groups(Path::new("/sys/fs/cgroup"), std::process::id());
     Confinement {
         status: read("/proc/self/status"),
         first_status: read("/proc/1/status"),
@@ -125,9 +126,31 @@ pub fn look(paths: &[&str]) -> Confinement {
         writable: writable.iter().map(|mount| mount.at.to_string_lossy().into_owned()).collect(),
         mounts: mounted,
         interfaces: interfaces(),
-        groups: groups.map(|(name, limit)| (name.to_owned(), limit.trim().to_owned())).collect(),
+        groups,
+        outside,
         places: places.collect(),
     }
+}
+
+/// Limits of the control groups below a folder, and which of these groups a process is not in. The runtime of a rootless
+/// engine cannot always move into them what it starts in a running container, and goes on.
+fn groups(folder: &Path, process: u32) -> (BTreeMap<String, String>, Vec<String>) {
+    let (mut limits, mut outside) = (BTreeMap::new(), Vec::new());
+    for name in LIMITS {
+        let file = folder.join(name);
+        let limit = read(&file);
+        if limit.is_empty() {
+            continue;
+        }
+        limits.insert((*name).to_owned(), limit.trim().to_owned());
+        let group = file.parent().unwrap_or(folder);
+        let members = read(group.join("cgroup.procs"));
+        if !members.lines().any(|line| line.parse() == Ok(process)) {
+            outside.push(group.display().to_string());
+        }
+    }
+    outside.dedup();
+    (limits, outside)
 }
 
 /// The start of a file; empty when it cannot be read.
@@ -176,6 +199,34 @@ mod tests {
         assert_eq!((found[0].kind.as_str(), found[0].own[1].as_str()), ("tmpfs", "size=65536k"));
         assert_eq!(mounts("80 78 0:44 /"), None);
         assert_eq!(mounts(""), Some(Vec::new()));
+    }
+
+    #[test]
+    fn limits_of_groups_that_a_process_is_not_in_are_not_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+            fs_err::write(path, text).unwrap();
+        };
+        let outside =
+            || groups(folder.path(), 12).1.join(" ").replace(folder.path().to_str().unwrap(), "*");
+        assert_eq!(outside(), "");
+        for name in ["memory.max", "memory.swap.max", "pids.max"] {
+            write(name, "1000\n");
+        }
+        assert_eq!(outside(), "*", "nothing says that it is in there");
+        write("cgroup.procs", "1\n123\n0\n");
+        assert_eq!(outside(), "*");
+        write("cgroup.procs", "1\n12\n");
+        assert_eq!(outside(), "");
+        // Version 1 has a group for each controller.
+        write("memory/memory.limit_in_bytes", "1000\n");
+        write("memory/cgroup.procs", "12\n");
+        write("pids/pids.max", "64\n");
+        write("pids/cgroup.procs", "7\n");
+        assert_eq!(outside(), "*/pids");
+        assert_eq!(groups(folder.path(), 12).0["pids/pids.max"], "64");
     }
 
     #[test]

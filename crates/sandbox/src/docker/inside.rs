@@ -80,7 +80,7 @@ pub(super) fn differences(asked: &ContainerCreateBody, seen: &Confinement) -> Ve
     let host = asked.host_config.clone().unwrap_or_default();
     let mut found = Vec::new();
     rights(asked, &host, seen, &mut found);
-    found.extend(groups::differences(&host, &seen.groups));
+    found.extend(unbounded(asked, seen));
     ulimits(&host, &seen.limits, &mut found);
     match confinement::mounts(&seen.mounts) {
         Some(mounts) => found.extend(mounts::differences(&host, &mounts, &seen.writable)),
@@ -99,6 +99,20 @@ pub(super) fn differences(asked: &ContainerCreateBody, seen: &Confinement) -> Ve
     if host.readonly_rootfs == Some(true) {
         own_files(&host, seen, &mut found);
     }
+    found
+}
+
+/// Limits of control groups that a process in a container does not have, one sentence each.
+pub(super) fn unbounded(asked: &ContainerCreateBody, seen: &Confinement) -> Vec<String> {
+    let host = asked.host_config.clone().unwrap_or_default();
+    let mut found = groups::differences(&host, &seen.groups);
+    found.extend(seen.outside.iter().map(|group| {
+        format!(
+            "a process that the engine starts in a running container is not in its control group `{group}`, and not \
+             bounded: the engine may not move processes; a rootless one has to be started by its user's systemd \
+             (`systemctl --user start …`)"
+        )
+    }));
     found
 }
 
@@ -336,6 +350,7 @@ mod tests {
                 .to_vec(),
             interfaces: vec!["lo".to_owned()],
             groups: groups.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            outside: Vec::new(),
             places: places.map(|(path, place)| (path.to_owned(), place)).into(),
         }
     }
@@ -440,7 +455,11 @@ mod tests {
     #[test]
     fn names_what_else_is_looser() {
         type Change = fn(&mut Confinement);
-        let changes: [(Change, &str); 9] = [
+        let changes: [(Change, &str); 10] = [
+            (
+                |seen| seen.outside.push("/sys/fs/cgroup".to_owned()),
+                "is not in its control group `/sys/fs/cgroup`",
+            ),
             (
                 |seen| seen.interfaces.push("eth0".to_owned()),
                 "it has the network interfaces lo eth0",

@@ -83,7 +83,7 @@ pub struct DockerSandbox {
     processors: f64,
     seccomp: Seccomp,
     is_podman: bool,
-    /// A rootless Podman, as far as that can be told.
+    /// As far as that can be told.
     is_rootless: bool,
     /// The state folder, where those of this machine lock what only one of them should do.
     state: Option<PathBuf>,
@@ -141,7 +141,7 @@ impl DockerSandbox {
         let version = bounded("version", CALL, docker.version()).await;
         let parts = version.map_err(|err| no_docker(err.cause()))?.components.unwrap_or_default();
         let is_podman = parts.iter().any(|part| part.name.starts_with("Podman"));
-        let is_rootless = is_podman && is_rootless(&info, socket);
+        let is_rootless = is_rootless(&info, is_podman.then_some(socket));
         let unbounded = unbounded(&info, is_podman, is_rootless);
         let seccomp = Seccomp::of(&info.security_options.unwrap_or_default());
         let (owner, public) = (Arc::new(Owner::new(Pulse::default())), Arc::default());
@@ -215,10 +215,12 @@ impl DockerSandbox {
     }
 }
 
-/// Whether the engine says that its root is nobody outside, or its socket is not root's: those of Podman do not say it.
-fn is_rootless(info: &SystemInfo, socket: &str) -> bool {
+/// Whether the engine says that its root is nobody outside, or the socket of a Podman is not root's: not all of them
+/// say it.
+fn is_rootless(info: &SystemInfo, podman: Option<&str>) -> bool {
     let is_said = info.security_options.iter().flatten().any(|it| it == ROOTLESS);
-    is_said || !fs_err::metadata(socket).is_ok_and(|socket| socket.uid() == 0)
+    let is_roots = |socket| fs_err::metadata(socket).is_ok_and(|socket| socket.uid() == 0);
+    is_said || podman.is_some_and(|socket| !is_roots(socket))
 }
 
 /// Limits that an engine does not enforce, of those that every container has. A rootless Docker takes and repeats limits
@@ -309,5 +311,37 @@ impl Sandbox for DockerSandbox {
 
     async fn rest(&self) {
         self.remove_warm().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bollard::models::SystemInfoCgroupVersionEnum::{_1, _2};
+
+    use crate::docker::*;
+
+    #[test]
+    fn what_podman_says_of_limits_counts_only_for_control_groups_of_version_1() {
+        let all = vec!["memory", "swap", "cpus", "processes"];
+        for (version, is_podman, is_rootless, expected) in [
+            (_2, false, false, vec!["swap", "cpus"]),
+            (_1, false, true, vec!["swap", "cpus"]),
+            (_1, true, false, vec!["swap", "cpus"]),
+            (_1, true, true, all),
+            (_2, true, false, Vec::new()),
+            (_2, true, true, Vec::new()),
+        ] {
+            // As Podman 5.4 with crun answers on Debian 13.
+            let info = SystemInfo {
+                memory_limit: Some(true),
+                swap_limit: Some(false),
+                cpu_cfs_quota: Some(false),
+                pids_limit: Some(true),
+                cgroup_version: Some(version),
+                ..SystemInfo::default()
+            };
+            let found = unbounded(&info, is_podman, is_rootless);
+            assert_eq!(found, expected, "{version} {is_podman} {is_rootless}");
+        }
     }
 }

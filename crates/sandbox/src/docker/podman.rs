@@ -4,6 +4,8 @@
 
 use std::collections::HashMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bollard::models::{
     ContainerCreateBody, ContainerInspectResponse, HealthConfig, HostConfig, MountType,
     ResourcesUlimits,
@@ -20,10 +22,8 @@ const LOG: &str = "k8s-file";
 const OF_ENGINE: &[&str] = &["TERM", "container", "HOSTNAME"];
 /// Where Podman mounts something to write to, without a bound, unless something is mounted there already.
 const WRITABLE: &[&str] = &["/run", "/var/tmp"];
-/// Processes of one user. Podman asks for a million by itself, which only root with all its rights may do; in rootless
-/// engines all containers are counted together, against what their user has.
+/// Processes of one user. Podman asks for a million by itself, which only root with all its rights may do.
 const PROCESSES: i64 = 32_768;
-const PROCESSES_ROOTLESS: i64 = 4_096;
 
 /// Why no container is made from this image.
 pub(super) fn refused(image: &Image) -> Result<(), SandboxError> {
@@ -68,11 +68,16 @@ pub(super) fn adapt(asked: &mut ContainerCreateBody, limits: &ContainerLimits, i
         }
     }
     tmpfs(host, limits);
-    let most = if is_rootless { PROCESSES_ROOTLESS } else { PROCESSES };
+    // Rootless ones before Podman 6 drop all limits of processes. The guest sets them for itself and what it starts, and
+    // the container's number of processes bounds those of its user.
+    if is_rootless {
+        host.ulimits = None;
+        return;
+    }
     host.ulimits.get_or_insert_default().push(ResourcesUlimits {
         name: Some("nproc".to_owned()),
-        soft: Some(most),
-        hard: Some(most),
+        soft: Some(PROCESSES),
+        hard: Some(PROCESSES),
     });
 }
 
@@ -179,21 +184,34 @@ pub(super) fn has_open_home(asked: &ContainerCreateBody) -> bool {
     tmpfs.is_some_and(|tmpfs| tmpfs.contains_key(HOME))
 }
 
-/// Instructions that give the result of a commit these labels: Podman takes them so, and not from a configuration.
+/// Instructions that give the result of a commit these labels: Podman 4 takes them so, and not from a configuration.
 ///
 /// # Errors
-/// When a label cannot be written so: an end of a line would begin another instruction.
+/// When a label cannot be written so: some versions take a value as it is, others read quotes, variables and escapes in
+/// it, and an end of a line would begin another instruction. [`plain`] writes any text as one that all read alike.
 pub(super) fn labels(labels: &HashMap<String, String>) -> Result<String, SandboxError> {
-    let is_plain = |text: &str| !text.chars().any(char::is_control);
+    let is_plain = |text: &str| {
+        text.chars().all(|one| one.is_ascii_alphanumeric() || matches!(one, '-' | '_' | '.' | ':'))
+    };
     let mut lines: Vec<String> = Vec::new();
     for (name, value) in labels {
-        if !is_plain(name) || !is_plain(value) || name.contains(['=', ' ']) {
+        if !is_plain(name) || !is_plain(value) {
             return Err(SandboxError::Other(format!("Podman cannot be told the label `{name}`")));
         }
         lines.push(format!("LABEL {name}={value}"));
     }
     lines.sort();
     Ok(lines.join("\n"))
+}
+
+/// A text as the value of a label that every version reads alike.
+pub(super) fn plain(text: &str) -> String {
+    URL_SAFE_NO_PAD.encode(text)
+}
+
+/// What [`plain`] was given.
+pub(super) fn from_plain(value: &str) -> Option<String> {
+    String::from_utf8(URL_SAFE_NO_PAD.decode(value).ok()?).ok()
 }
 
 #[cfg(test)]
@@ -340,12 +358,11 @@ mod tests {
             host.mounts.iter().flatten().filter_map(|it| it.target.clone()).collect();
         assert!(targets.contains(&WORKSPACE.to_owned()), "{targets:?}");
         assert!(!targets.contains(&VOLUME.to_owned()), "{targets:?}");
-        let most = |is_rootless| {
-            let host = super::tests::asked(&[], is_rootless).host_config.unwrap();
-            let limits = host.ulimits.unwrap();
-            limits.iter().find(|limit| limit.name.as_deref() == Some("nproc")).unwrap().hard
-        };
-        assert_eq!((most(false), most(true)), (Some(PROCESSES), Some(PROCESSES_ROOTLESS)));
+        let limits = host.ulimits.unwrap();
+        let processes = limits.iter().find(|limit| limit.name.as_deref() == Some("nproc")).unwrap();
+        assert_eq!(processes.hard, Some(PROCESSES));
+        let rootless = super::tests::asked(&[], true).host_config.unwrap();
+        assert_eq!(rootless.ulimits, None, "the guest sets them");
     }
 
     #[test]
@@ -367,9 +384,15 @@ mod tests {
     fn labels_are_lines_and_nothing_else() {
         let one =
             |name: &str, value: &str| labels(&HashMap::from([(name.to_owned(), value.to_owned())]));
-        assert_eq!(one("a.b", "[{\"x\":\"y z\"}]").unwrap(), "LABEL a.b=[{\"x\":\"y z\"}]");
+        let json = "[{\"x\":\"y $z \\\\ ä\"}]";
+        let written = plain(json);
+        assert_eq!(one("a.b", &written).unwrap(), format!("LABEL a.b={written}"));
+        assert_eq!(from_plain(&written).as_deref(), Some(json));
         assert_eq!(one("a.b", "").unwrap(), "LABEL a.b=");
-        for (name, value) in [("a", "x\nUSER 0"), ("a b", "x"), ("a=b", "x"), ("a\n", "")] {
+        let bad = [("a", "x\nUSER 0"), ("a b", "x"), ("a=b", "x"), ("a\n", "")];
+        for (name, value) in
+            bad.into_iter().chain(["\"", "'", "$HOME", "x y", "\\"].map(|it| ("a", it)))
+        {
             assert!(one(name, value).is_err(), "{name:?} {value:?}");
         }
     }

@@ -87,7 +87,10 @@ impl DockerSandbox {
         };
         drop(turn);
         let description = format!("{} with setup ({})", base.description, made.id);
-        let setup = made.label(RUNS_LABEL).and_then(|runs| serde_json::from_str(runs).ok());
+        let setup = made.label(RUNS_LABEL).and_then(|runs| {
+            let plain = podman::from_plain(runs);
+            serde_json::from_str(plain.as_deref().unwrap_or(runs)).ok()
+        });
         let setup: Vec<SetupRun> = setup.unwrap_or_default();
         Ok(PreparedImage {
             reference: made.id,
@@ -194,6 +197,7 @@ impl DockerSandbox {
             .tag(key)
             .comment("patchwright setup");
         if self.is_podman {
+            labels.entry(RUNS_LABEL.to_owned()).and_modify(|runs| *runs = podman::plain(runs));
             options = options.changes(&podman::labels(&labels)?);
         }
         let config = ContainerConfig {
