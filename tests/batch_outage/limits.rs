@@ -233,4 +233,9 @@ fn a_delivery_whose_pod_is_taken_away_goes_on_in_another() {
     let done = serving.metric("patchwright_delivery_runs_total{conclusion=\"done\"}");
     assert_eq!(done.to_string(), "1");
     assert_eq!(world.model.requests().len(), asked_for, "{}", serving.said());
+    // The attempt that lost its pod had asked the model as well.
+    let result: Value = serde_json::from_str(&world.result("result.json")).unwrap();
+    let cost = result["spending"]["cost_usd"].as_f64().unwrap();
+    let counted = serving.metric("patchwright_delivery_cost_usd_total");
+    assert!(cost > 0.0 && (counted - cost).abs() < 1e-9, "counted once: {counted} of {cost}");
 }

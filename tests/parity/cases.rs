@@ -189,8 +189,8 @@ const PROCESSES: &[Case] = &[
     ),
     same(
         "nobody's memory can be read",
-        "probe \"call('process_vm_readv', 1, 0, 0, 0, 0, 0); call('process_vm_writev', 1, 0, 0, 0, 0, 0)\"",
-        "process_vm_readv EPERM\nprocess_vm_writev EPERM",
+        "probe \"memory(1); memory($PPID)\"",
+        "process_vm_readv EPERM\nprocess_vm_writev EPERM\nprocess_vm_readv EPERM\nprocess_vm_writev EPERM",
     ),
     Case {
         name: "debuggers",

@@ -27,6 +27,14 @@ def call(name, *args):
     print(name, word)
 
 
+def memory(process):
+    """Reads and writes eight bytes of another process: its rights are looked at before its addresses."""
+    buffer = ctypes.create_string_buffer(8)
+    place = (ctypes.c_ulong * 2)(ctypes.addressof(buffer), 8)
+    for name in ('process_vm_readv', 'process_vm_writev'):
+        call(name, process, ctypes.addressof(place), 1, ctypes.addressof(place), 1, 0)
+
+
 def reach(port, unix):
     """Knocks at every door."""
     for address in ('127.0.0.1', '172.17.0.1', '169.254.169.254', '10.0.2.2', '::1'):

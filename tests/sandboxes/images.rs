@@ -188,8 +188,8 @@ async fn setup_refuses_hosts_that_it_has_no_way_to() {
     assert_nothing_left(&docker).await;
 }
 
-/// An image that declares everything that could loosen the container.
-async fn hostile_image(docker: &RealDocker) -> String {
+/// An image that declares everything that could loosen the container, and these volumes.
+async fn hostile_image(docker: &RealDocker, volumes: &[&str]) -> String {
     let body =
         ContainerCreateBody { image: Some(BUSYBOX.to_owned()), ..ContainerCreateBody::default() };
     let source =
@@ -203,9 +203,7 @@ async fn hostile_image(docker: &RealDocker) -> String {
         ),
         entrypoint: Some(vec!["/bin/sh".to_owned(), "-c".to_owned(), "exit 9".to_owned()]),
         cmd: Some(vec!["x".to_owned()]),
-        volumes: Some(
-            ["/data", "/tmp", "/pw", "/home/agent", "/usr/lib/x"].map(str::to_owned).to_vec(),
-        ),
+        volumes: Some(volumes.iter().map(|&path| path.to_owned()).collect()),
         healthcheck: Some(HealthConfig {
             test: Some(vec!["CMD".to_owned(), "/bin/sh".to_owned()]),
             ..HealthConfig::default()
@@ -222,7 +220,8 @@ async fn hostile_image(docker: &RealDocker) -> String {
 #[tokio::test]
 async fn an_image_cannot_loosen_the_container() {
     let Some(docker) = docker().await else { return };
-    let image = hostile_image(&docker).await;
+    let volumes = ["/data", "/tmp", "/pw", "/home/agent", "/usr/lib/x"];
+    let image = hostile_image(&docker, &volumes).await;
     let started = docker.sandbox.start(&spec(&docker.run, &image)).await;
     let running = match started {
         Ok(running) => running,
@@ -251,6 +250,19 @@ async fn an_image_cannot_loosen_the_container() {
     let values: Vec<String> =
         made.config.unwrap().env.unwrap().into_iter().filter(|v| v.contains("canary")).collect();
     assert_eq!(values, Vec::<String>::new());
+    assert_nothing_left(&docker).await;
+}
+
+#[tokio::test]
+async fn an_image_cannot_put_a_writable_folder_where_the_guest_and_its_programs_are() {
+    let Some(docker) = docker().await else { return };
+    for (volume, named) in [("/pw/bin/", "/pw/bin"), ("/data/../pw/workspace", "/pw/workspace")] {
+        let image = hostile_image(&docker, &[volume]).await;
+        let err = docker.sandbox.start(&spec(&docker.run, &image)).await.err();
+        remove_image(&docker, &image).await;
+        let Some(SandboxError::HardeningMismatch(why)) = &err else { panic!("{volume}: {err:?}") };
+        assert!(why.contains(&format!("declares a volume at `{named}`")), "{why}");
+    }
     assert_nothing_left(&docker).await;
 }
 

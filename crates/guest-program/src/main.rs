@@ -17,11 +17,11 @@ use patchwright_guest::confine::Bounds;
 use patchwright_guest::confinement::{self, CONFINEMENT};
 use patchwright_guest::launch::{self, Streams};
 use patchwright_guest::probe;
-use patchwright_guest::programs;
 use patchwright_guest::quota::Budget;
 use patchwright_guest::script::SCRIPT;
 use patchwright_guest::serve::{Options, serve};
 use patchwright_guest::view;
+use patchwright_guest::{confine, programs};
 
 const USAGE: &str = "usage:
   patchwright-guest serve --workspace DIR [--home DIR] [--tmp DIR]
@@ -140,8 +140,12 @@ fn number(option: &str, value: Option<&&str>) -> Result<u64, String> {
     value.and_then(|value| value.parse().ok()).ok_or(format!("`{option}` needs a number"))
 }
 
-/// Keeps a container alive and collects the dead until the container is stopped.
+/// Keeps a container alive and collects the dead until the container is stopped. Commands are of the same user, and not
+/// every engine's seccomp profile keeps them from its memory.
 fn idle() -> ExitCode {
+    if let Err(err) = confine::harden_process() {
+        return fail(&err);
+    }
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
             Ok(Some(_)) => {}

@@ -280,6 +280,11 @@ async fn ended(
         | Conclusion::Refused
         | Conclusion::Budget => JobEnd::Done,
     };
+    // A run that is resumed counts when it ends, with what it had cost before.
+    let cost_usd = match end {
+        JobEnd::Done | JobEnd::Failed { .. } => cost_usd,
+        JobEnd::Retry { .. } | JobEnd::Later { .. } | JobEnd::Released => 0.0,
+    };
     Ok(DeliveryOutcome { end, text, conclusion: word, run, cost_usd })
 }
 

@@ -71,7 +71,10 @@ impl DockerSandbox {
         let mut asked = configuration::body(shape)?;
         self.adapt(&mut asked);
         if self.is_podman {
-            podman::refused(shape.image)?;
+            // The guest is in the container's own layer there, which a volume would cover.
+            if let Some(path) = configuration::volume_of_guest(shape.image) {
+                return Err(configuration::covered(&path));
+            }
             podman::adapt(&mut asked, shape.limits, self.is_rootless);
         }
         let relay = shape.egress.map(|_| "--relay");

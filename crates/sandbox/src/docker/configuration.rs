@@ -2,6 +2,7 @@
 //! [`super::hardening`] checks that Docker did as asked. Pure; no call to Docker here.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use bollard::models::{
@@ -151,6 +152,9 @@ fn tmpfs(shape: &Shape<'_>) -> HashMap<String, String> {
 /// Our volumes, and a bounded tmpfs over every volume that the image declares: otherwise each of them
 /// would be an unbounded writable folder.
 fn mounts(shape: &Shape<'_>) -> Result<Vec<Mount>, SandboxError> {
+    if let Some(path) = volume_of_guest(shape.image).filter(|path| path != Path::new(VOLUME)) {
+        return Err(covered(&path));
+    }
     let mut mounts = image_volumes(shape.image, shape.limits, &[VOLUME, HOME, "/tmp"])?;
     let volumes: &[&str] = match shape.task {
         Task::Work if shape.image.has_home() => &[VOLUME, HOME],
@@ -171,6 +175,36 @@ fn mounts(shape: &Shape<'_>) -> Result<Vec<Mount>, SandboxError> {
         });
     }
     Ok(mounts)
+}
+
+/// A volume that the image declares where the guest, its programs or the workspace have to be, as engines read its path.
+pub(super) fn volume_of_guest(image: &Image) -> Option<PathBuf> {
+    let mut declared: Vec<PathBuf> =
+        image.config.volumes.iter().flatten().map(|path| cleaned(path)).collect();
+    // The deepest first: that is the one which no volume of ours replaces.
+    declared.sort_by(|one, other| other.cmp(one));
+    declared.into_iter().find(|path| path.starts_with(VOLUME))
+}
+
+/// Without `.`, `..` and doubled slashes.
+fn cleaned(path: &str) -> PathBuf {
+    let mut clean = PathBuf::from("/");
+    for part in Path::new(path).components() {
+        match part {
+            Component::Normal(name) => clean.push(name),
+            Component::ParentDir => drop(clean.pop()),
+            Component::Prefix(_) | Component::RootDir | Component::CurDir => {}
+        }
+    }
+    clean
+}
+
+/// Why no container is made from an image with such a volume.
+pub(super) fn covered(path: &Path) -> SandboxError {
+    SandboxError::HardeningMismatch(format!(
+        "the image declares a volume at `{}`, where the guest has to be; use an image without it",
+        path.display()
+    ))
 }
 
 /// A bounded tmpfs over every volume that the image declares, but these.
@@ -259,6 +293,25 @@ mod tests {
     use bollard::models::ImageConfig;
 
     use crate::docker::configuration::*;
+
+    #[test]
+    fn volumes_that_cover_the_guest_are_found_however_they_are_written() {
+        for (volumes, expected) in [
+            (&["/data", "/pwd", "/"][..], None),
+            (&["/pw/"], Some("/pw")),
+            (&["/data", "/pw", "/pw/bin"], Some("/pw/bin")),
+            (&["/pw/workspace/"], Some("/pw/workspace")),
+            (&["/pw//./bin"], Some("/pw/bin")),
+            (&["/data/../pw/patchwright-guest"], Some("/pw/patchwright-guest")),
+            (&["pw/bin"], Some("/pw/bin")),
+        ] {
+            let declared = volumes.iter().map(|&path| path.to_owned()).collect();
+            let config = ImageConfig { volumes: Some(declared), ..ImageConfig::default() };
+            let image = Image { id: String::new(), description: String::new(), config, bytes: 0 };
+            let found = volume_of_guest(&image);
+            assert_eq!(found.as_deref(), expected.map(Path::new), "{volumes:?}");
+        }
+    }
 
     #[test]
     fn inherits_toolchain_variables_and_no_secret() {

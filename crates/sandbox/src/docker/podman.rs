@@ -12,7 +12,6 @@ use bollard::models::{
 };
 
 use super::configuration::as_i64;
-use super::pull::Image;
 use super::{HOME, VOLUME, WORKSPACE};
 use crate::{ContainerLimits, SandboxError};
 
@@ -24,20 +23,6 @@ const OF_ENGINE: &[&str] = &["TERM", "container", "HOSTNAME"];
 const WRITABLE: &[&str] = &["/run", "/var/tmp"];
 /// Processes of one user. Podman asks for a million by itself, which only root with all its rights may do.
 const PROCESSES: i64 = 32_768;
-
-/// Why no container is made from this image.
-pub(super) fn refused(image: &Image) -> Result<(), SandboxError> {
-    let declared = image.config.volumes.iter().flatten();
-    let own = declared.map(|path| path.trim_end_matches('/')).find(|path| {
-        path.strip_prefix(VOLUME).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    });
-    match own {
-        None => Ok(()),
-        Some(path) => Err(SandboxError::HardeningMismatch(format!(
-            "the image declares a volume at `{path}`, where the guest has to be; use an image without it, or Docker"
-        ))),
-    }
-}
 
 /// Asks for the same in Podman's words. The guest is in the container's own layer, which it takes before the start and
 /// which is read-only afterwards: the root of a volume becomes the first user's. So only the workspace is a volume.
@@ -223,6 +208,7 @@ mod tests {
     use crate::docker::configuration::{self, Shape, Task};
     use crate::docker::hardening::told;
     use crate::docker::podman::*;
+    use crate::docker::pull::Image;
 
     fn image(volumes: &[&str]) -> Image {
         let volumes = volumes.iter().map(|&path| path.to_owned()).collect();
@@ -363,21 +349,6 @@ mod tests {
         assert_eq!(processes.hard, Some(PROCESSES));
         let rootless = super::tests::asked(&[], true).host_config.unwrap();
         assert_eq!(rootless.ulimits, None, "the guest sets them");
-    }
-
-    #[test]
-    fn an_image_may_not_cover_the_guest() {
-        for (volume, is_fine) in [
-            ("/data", true),
-            ("/pwd", true),
-            ("/pw/workspace/", false),
-            ("/pw", false),
-            ("/pw/", false),
-            ("/pw/bin", false),
-            ("/pw/patchwright-guest", false),
-        ] {
-            assert_eq!(refused(&image(&[volume])).is_ok(), is_fine, "{volume}");
-        }
     }
 
     #[test]
