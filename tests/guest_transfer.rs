@@ -204,7 +204,7 @@ fn cases() -> Vec<Case> {
             ..none()
         },
         Case {
-            script: "truncate -s 5G sparse; ln README.md hard",
+            script: "truncate -s 2G sparse; ln README.md hard",
             files: vec![file("hard", "hello\n")],
             refused: &[("sparse", "a file larger than 100 MB")],
             ..none()
