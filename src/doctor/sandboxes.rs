@@ -54,11 +54,9 @@ pub fn docker(engine: &Engine) -> Vec<Finding> {
         )
     });
     findings.push(if engine.name == "podman" && engine.cgroup_version == "2" {
-        // Its own words are about version 1, whatever there is.
-        Finding::fine(
-            "docker limits",
-            "no container is used in which memory, swap, cpus or processes have no bound",
-        )
+        // What it says of itself is about version 1.
+        let message = "memory, swap, cpus and processes are checked inside each container";
+        Finding::fine("docker limits", message)
     } else if engine.unbounded.is_empty() {
         Finding::fine("docker limits", "memory, swap, cpus and processes are bounded")
     } else {
@@ -270,6 +268,15 @@ mod tests {
             let found = findings.iter().find(|found| found.what == "docker seccomp").unwrap();
             assert_eq!((found.state, found.message.as_str()), (state, message));
         }
+    }
+
+    #[test]
+    fn limits_of_podman_are_those_that_its_containers_show() {
+        let engine = Engine { name: "podman", ..engine(&["name=seccomp,profile=default"]) };
+        let findings = docker(&engine);
+        let found = findings.iter().find(|found| found.what == "docker limits").unwrap();
+        assert_eq!(found.state, CheckState::Fine);
+        assert!(found.message.contains("inside each container"), "{found}");
     }
 
     #[test]

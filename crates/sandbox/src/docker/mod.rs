@@ -225,8 +225,8 @@ fn is_rootless(info: &SystemInfo, podman: Option<&str>) -> bool {
 
 /// Limits that an engine does not enforce, of those that every container has. A rootless Docker takes and repeats limits
 /// that it has no control groups for, and says so here. Podman looks for files of version 1: on version 2 it says that
-/// it has none of most limits, and without root it ignores them all on version 1 and does not say so. What its
-/// containers really have is looked at inside each of them.
+/// it has none of most limits, and without root it ignores them all on version 1 and does not say so. The limits of
+/// its containers are checked inside each of them.
 fn unbounded(info: &SystemInfo, is_podman: bool, is_rootless: bool) -> Vec<&'static str> {
     let version = info.cgroup_version.map(|version| version.to_string()).unwrap_or_default();
     match version.as_str() {
