@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Serving, guid, labeled, labeled_at, served};
 use crate::support::github::GitHub;
-use crate::support::model::call;
+use crate::support::model::{call, fail};
 use crate::support::world::{TestWorld, fix, github};
 
 fn world(github: GitHub) -> TestWorld {
@@ -46,6 +46,24 @@ fn a_label_ends_in_a_pull_request() {
     assert!(world.runs()[0].ends_with(run["run"].as_str().unwrap()), "{run}");
     assert_eq!(line("job")["kind"], "delivery");
     assert!(!said.contains("prints 0"), "{said}");
+}
+
+/// Each attempt resumes the run, whose cost is what the first one spent.
+#[test]
+fn what_a_run_cost_that_fails_in_all_its_attempts_is_counted_once() {
+    let broken = || fail(400, "invalid_request_error", "this request is not understood");
+    let turns: Vec<_> = fix().into_iter().take(1).chain((0..20).map(|_| broken())).collect();
+    let world = served(TestWorld::new(github().user("ann", Role::Write), turns))
+        .set("PATCHWRIGHT_TIME_SCALE", "0.01");
+    let server = Serving::start(&world, &["--room", "1"]);
+    server.deliver(&guid(1), "issues", &labeled("acme/app", 7, "patchwright", "ann"));
+    let failed = "patchwright_delivery_runs_total{conclusion=\"provider_error\"}";
+    server.until("no end of the attempts", || server.metric(failed) >= 4.0);
+    server.until_idle();
+    let result: Value = serde_json::from_str(&world.result("result.json")).unwrap();
+    let cost = result["spending"]["cost_usd"].as_f64().unwrap();
+    let counted = server.metric("patchwright_delivery_cost_usd_total");
+    assert!(cost > 0.0 && (counted - cost).abs() < 1e-9, "counted once: {counted} of {cost}");
 }
 
 #[test]

@@ -278,7 +278,7 @@ fn as_user(user: &str, systemd_of: Option<&String>) -> Command {
     };
     let group =
         format!("/sys/fs/cgroup/user.slice/user-{uid}.slice/user@{uid}.service/patchwright-tests");
-    let enter = "mkdir -p \"$0\" && echo $$ >\"$0/cgroup.procs\"; exec \"$@\"";
+    let enter = "mkdir \"$0\" 2>/dev/null; echo $$ >\"$0/cgroup.procs\"; exec \"$@\"";
     let mut command = command("sh");
     command.args(["-c", enter, &group]).args(as_user);
     command

@@ -281,10 +281,12 @@ async fn ended(
         | Conclusion::Budget => JobEnd::Done,
     };
     // A run that is resumed counts when it ends, with what it had cost before.
-    let cost_usd = match end {
-        JobEnd::Done | JobEnd::Failed { .. } => cost_usd,
-        JobEnd::Retry { .. } | JobEnd::Later { .. } | JobEnd::Released => 0.0,
+    let is_over = match end {
+        JobEnd::Done | JobEnd::Failed { .. } => true,
+        JobEnd::Retry { .. } => held.job.attempt >= held.job.max_attempts,
+        JobEnd::Later { .. } | JobEnd::Released => false,
     };
+    let cost_usd = if is_over { cost_usd } else { 0.0 };
     Ok(DeliveryOutcome { end, text, conclusion: word, run, cost_usd })
 }
 
