@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::action::{event_with, outputs};
 use crate::exec::project;
+use crate::resume::wait_for;
 use crate::support::model::{Turn, call, say};
 use crate::support::world::{KEY, TestWorld, github};
 
@@ -151,6 +152,36 @@ fn a_result_that_is_given_unasked_is_taken() {
     let output = world.run(COMMAND).expect(0);
     assert_eq!(world.model.requests().len(), 1);
     assert!(!output.stderr.contains("asking for the result"), "{}", output.text());
+}
+
+/// What is answered to the question is not taken for what the model had said before.
+#[test]
+fn a_run_that_is_killed_around_the_question_keeps_its_final_message() {
+    let turns = || vec![say("It is called calc."), say("{\"name\": \"calc\"}"), say(ANSWER)];
+    let journal = |world: &TestWorld| {
+        fs_err::read_to_string(world.path("out/journal.jsonl")).unwrap_or_default()
+    };
+    let golden = world("gpt-5.3-codex", &plain(), turns());
+    golden.run(COMMAND).expect(0);
+    let lines = journal(&golden);
+    let asked = lines.lines().position(|line| line.contains("result asked for")).unwrap();
+    for line in asked..lines.lines().count() - 1 {
+        let world = world("gpt-5.3-codex", &plain(), turns());
+        let mut child = world.spawn(COMMAND);
+        wait_for(|| journal(&world).matches('\n').count() >= line);
+        child.kill().unwrap();
+        world.wait(child);
+        world.model.settle();
+        if !journal(&world).contains("\"is\":\"run_ended\"") {
+            let told = journal(&world).matches("\"is\":\"replied\"").count();
+            world.model.replace(turns().into_iter().skip(told));
+            world.run(COMMAND).expect(0);
+        }
+        let result = result(&world);
+        let given: Value = serde_json::from_str(ANSWER).unwrap();
+        assert_eq!(result["final_message"], "It is called calc.", "killed after {line}");
+        assert_eq!(result["output"], given, "killed after {line}");
+    }
 }
 
 #[test]

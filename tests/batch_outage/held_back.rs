@@ -137,3 +137,23 @@ fn a_model_that_is_away_holds_nothing_back_that_another_of_the_list_can_do() {
     assert!(world.model.requests().is_empty(), "the first one was away all the time");
     assert_eq!(second.requests().len(), 4 * super::TURNS);
 }
+
+/// The campaign's own model is asked by nobody, so only an attempt can notice that its own answers again.
+#[test]
+fn models_of_attempts_end_the_outage_that_they_began() {
+    let second = ModelServer::conversations(|_| turns());
+    let world = world(2);
+    let world = world.set("PATCHWRIGHT_ATTEMPT_MODEL", format!("gpt-5.2-codex@{}", second.url()));
+    let world = world.set("PATCHWRIGHT_ATTEMPTS", "2").set("PATCHWRIGHT_TIME_SCALE", "0.01");
+    second.is_down(true);
+    let queue = ["batch", "run", "campaign.yml", "--model", "gpt-5.3-codex", "--detach"];
+    world.run(&queue).expect(0);
+    let mut worker = super::worker(&world, "one");
+    until("the pause", || log(&world, "one").contains("no attempt is counted"));
+    second.is_down(false);
+    until("the end", || worker.try_wait().unwrap().is_some());
+    assert!(worker.wait().unwrap().success(), "{}", log(&world, "one"));
+    let status = batch(&world, &["status"]).expect(0);
+    assert!(status.stdout.contains("\"outages\":[]"), "nothing is waited for: {}", status.text());
+    assert_eq!(pulls(&world).len(), 2, "{}", log(&world, "one"));
+}

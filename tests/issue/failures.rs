@@ -1,10 +1,12 @@
 //! Budgets, providers and GitHub that fail in the middle: what is kept, and going on from there.
 
+use std::time::Duration;
+
 use expect_test::expect;
 use serde_json::json;
 
 use super::{check, state};
-use crate::resume::meanwhile;
+use crate::resume::{meanwhile, wait_for};
 use crate::support::github::{Fault, Kind};
 use crate::support::model::{Turn, call, custom, fail, say};
 use crate::support::world::{PATCH, TestWorld, fix, github};
@@ -308,4 +310,21 @@ fn slow_fix() -> Vec<Turn> {
     let mut turns = fix();
     turns.insert(0, call("shell_command", json!({"command": "sleep 1"})));
     turns
+}
+
+/// The comment must not say for good that the run is starting.
+#[test]
+fn a_run_that_ends_right_after_its_comment_was_posted_says_so_there() {
+    // Late enough for the next request to be refused.
+    let late = Fault::once("POST", "/issues/7/comments", Kind::Delay(Duration::from_secs(2)));
+    let world = TestWorld::new(github().fault(late), fix());
+    let child = world.spawn(&["issue", "acme/app#7"]);
+    wait_for(|| !world.github.comments(7).is_empty());
+    world.github.fault(Fault::once("GET", "/issues/7/comments", Kind::ErrorBefore(404)));
+    let output = world.wait(child);
+    assert_eq!(output.code, 60, "{}", output.text());
+    let comments = world.github.comments(7);
+    assert_eq!(comments.len(), 1);
+    assert!(comments[0].body.contains("could not do this"), "{}", comments[0].body);
+    assert!(world.model.requests().is_empty(), "{}", output.text());
 }

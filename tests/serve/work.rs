@@ -4,7 +4,7 @@ use patchwright_forge::Role;
 use serde_json::{Value, json};
 
 use super::{Serving, guid, labeled, labeled_at, served};
-use crate::support::github::GitHub;
+use crate::support::github::{Fault, GitHub, Kind};
 use crate::support::model::{call, fail};
 use crate::support::world::{TestWorld, fix, github};
 
@@ -66,6 +66,27 @@ fn what_a_run_cost_that_fails_in_all_its_attempts_is_counted_once() {
     assert!(cost > 0.0 && (counted - cost).abs() < 1e-9, "counted once: {counted} of {cost}");
 }
 
+/// The work is done and paid for, and its pull request cannot be opened.
+#[test]
+fn what_a_run_cost_that_cannot_be_published_is_counted_once() {
+    let refusal = json!({"message": "Validation Failed", "errors": [
+        {"resource": "PullRequest", "code": "custom", "message": "Not on a Thursday."},
+    ]});
+    let refused = Fault::once("POST", "/pulls", Kind::Answer(422, refusal)).times(20);
+    let world = world(github().fault(refused)).set("PATCHWRIGHT_TIME_SCALE", "0.01");
+    let server = Serving::start(&world, &["--room", "1"]);
+    server.deliver(&guid(1), "issues", &labeled("acme/app", 7, "patchwright", "ann"));
+    let dead = "patchwright_jobs{kind=\"delivery\",state=\"dead\"}";
+    server.until("no end of the attempts", || server.metric(dead) >= 1.0);
+    assert_eq!((world.runs().len(), world.model.unused()), (1, 0), "{}", server.said());
+    let page = server.get("/runs").body;
+    let run = world.runs()[0].file_name().unwrap().to_string_lossy().into_owned();
+    assert!(page.contains(&run), "the row names the run: {page}");
+    let cost = server.metric("patchwright_delivery_cost_usd_total");
+    let result: Value = serde_json::from_str(&world.result("result.json")).unwrap();
+    assert_eq!(cost, result["spending"]["cost_usd"].as_f64().unwrap());
+}
+
 #[test]
 fn several_events_of_one_act_are_one_run() {
     let world = world(github());
@@ -81,6 +102,29 @@ fn several_events_of_one_act_are_one_run() {
     server.until_idle();
     assert_eq!((world.runs().len(), world.model.unused()), (1, 0));
     assert_eq!(server.metric("patchwright_delivery_runs_total{conclusion=\"ignored\"}"), 1.0);
+}
+
+/// The first waited so long that the second came before it was begun, with a text that the first does not have.
+#[test]
+fn a_label_that_is_set_again_while_the_first_waits_has_a_run_of_its_own() {
+    let world = world(github());
+    world.model.add(fix());
+    let server = Serving::start(&world, &["--no-worker"]);
+    let payload = labeled("acme/app", 7, "patchwright", "ann");
+    server.deliver(&guid(1), "issues", &payload);
+    server.deliver(&guid(2), "issues", &payload);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let file = world.path("state/fleet.db");
+        let pool =
+            sqlx::SqlitePool::connect(&format!("sqlite://{}", file.display())).await.unwrap();
+        let earlier = "UPDATE deliveries SET received_at = received_at - 1200000 WHERE guid = $1";
+        let updated = sqlx::query(earlier).bind(guid(1)).execute(&pool).await.unwrap();
+        assert_eq!(updated.rows_affected(), 1);
+    });
+    let output = world.run(&["worker", "--until-idle"]).expect(0);
+    assert_eq!(world.runs().len(), 2, "{}", output.text());
+    assert_eq!(world.github.pulls().len(), 1);
 }
 
 #[test]

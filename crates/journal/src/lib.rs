@@ -150,6 +150,18 @@ impl Journal {
     /// # Errors
     /// The disk's, as a failure of this machine. A line is written wholly or not at all.
     pub fn append(&self, entry: &Entry) -> Result<u64> {
+        self.write(entry, entry.must_be_durable())
+    }
+
+    /// [`Journal::append`] of an entry that is on the disk in any case when this returns.
+    ///
+    /// # Errors
+    /// The disk's, as a failure of this machine. A line is written wholly or not at all.
+    pub fn append_durably(&self, entry: &Entry) -> Result<u64> {
+        self.write(entry, true)
+    }
+
+    fn write(&self, entry: &Entry, is_durable: bool) -> Result<u64> {
         let file = &self.file;
         let mut tail = file.tail.lock();
         let seq = tail.seq + 1;
@@ -167,7 +179,7 @@ impl Journal {
                 file.path.display()
             )));
         }
-        let written = tail.write(&line, entry.must_be_durable());
+        let written = tail.write(&line, is_durable);
         written.map_err(|err| unusable(&file.path, err))?;
         tail.seq = seq;
         if let Some(observer) = file.observer.get() {

@@ -25,7 +25,7 @@ use patchwright_guest::protocol::{
 const SENDING: usize = 8;
 
 /// Frames that may wait to be written to a guest that goes on sending.
-const MAX_QUEUED: usize = 1 << 16;
+const MAX_QUEUED: usize = 1 << 13;
 
 /// Calls whose answers nobody waits for any more.
 const MAX_ABANDONED: usize = 4096;

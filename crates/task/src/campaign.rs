@@ -228,16 +228,30 @@ fn most(limits: &Limits) -> Spending {
 
 /// Dollars and tokens of a task's run that is given up before its end.
 pub fn used_by_unfinished(world: &World, task: &Task) -> (f64, i64) {
-    let spending = match RunFolder::unfinished_folder(world, task) {
-        Ok(None) => return (0.0, 0),
-        Ok(Some(folder)) => attempts::spent(&folder),
-        Err(failure) => Err(failure),
+    let (_, spending) = unfinished(world, task);
+    (spending.cost_usd, i64::try_from(spending.usage.total()).unwrap_or(i64::MAX))
+}
+
+/// Id and dollars of a task's run that is given up before its end; no id where none was begun.
+pub fn unfinished_run(world: &World, task: &Task) -> (Option<String>, f64) {
+    let (run, spending) = unfinished(world, task);
+    (run, spending.cost_usd)
+}
+
+fn unfinished(world: &World, task: &Task) -> (Option<String>, Spending) {
+    let (run, spending) = match RunFolder::unfinished_folder(world, task) {
+        Ok(None) => return (None, Spending::default()),
+        Ok(Some(folder)) => {
+            let run = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+            (run, attempts::spent(&folder))
+        }
+        Err(failure) => (None, Err(failure)),
     };
     let spending = spending.unwrap_or_else(|failure| {
         tracing::warn!(%failure, "a journal cannot be read: its run counts with its whole budget");
         most(&task.limits)
     });
-    (spending.cost_usd, i64::try_from(spending.usage.total()).unwrap_or(i64::MAX))
+    (run, spending)
 }
 
 impl Attempt {

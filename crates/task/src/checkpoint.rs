@@ -192,7 +192,9 @@ impl Checkpoints {
     /// # Errors
     /// Why it cannot be recorded.
     pub async fn checkpoint(&self) -> Result<Oid, String> {
-        self.make(&mut *self.last.lock().await).await.map(|made| made.tree)
+        let mut last = self.last.lock().await;
+        last.tree = self.make(&mut last).await?.tree;
+        Ok(last.tree)
     }
 
     async fn make(&self, last: &mut Last) -> Result<Snapshot, String> {

@@ -146,7 +146,11 @@ impl Progress {
             }
             Err(err) => return Err(Failure::from(err)),
         }
-        progress.must_be_alone(run).await?;
+        if let Err(failure) = progress.must_be_alone(run).await {
+            // The comment must not say for good that the run is starting.
+            progress.fail(&failure).await;
+            return Err(failure);
+        }
         Ok(progress)
     }
 

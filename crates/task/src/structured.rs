@@ -16,7 +16,9 @@ use patchwright_provider::item::Role;
 /// Bytes of a result.
 const MAX_BYTES: usize = 1 << 20;
 /// How often it is asked for.
-const ASKED: usize = 2;
+const TIMES: usize = 2;
+/// Begins the note that the model was asked; its final message of then follows.
+const ASKED: &str = "result asked for: ";
 
 /// What came of asking for the result.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,14 +63,20 @@ pub(super) async fn take(
     if !matches!(stopped.reason, StopKind::Finished) || stopped.needs_input().is_some() {
         return Ok(Output::NotWanted);
     }
-    let words = stopped.final_message.clone();
+    // The process may have ended while it was asked: what it has said since is its answer, not its final message.
+    let asked = asked_before(recorded);
+    let words = asked.map_or_else(|| stopped.final_message.clone(), str::to_owned);
     // A model that gave it unasked is not asked.
-    if let Ok(result) = read(schema, &words) {
+    if let Ok(result) = read(schema, &stopped.final_message) {
+        stopped.final_message.clone_from(&words);
         return note(phase, result, words);
+    }
+    if asked.is_none() {
+        phase.run.journal(&Entry::Note { text: format!("{ASKED}{words}") })?;
     }
     phase.progress.phase("Asking for the result as JSON");
     let mut problems = Vec::new();
-    for _ in 0..ASKED {
+    for _ in 0..TIMES {
         let question = prompt::output(&format!("{schema:#}"), &problems)?;
         let question = vec![message(Role::User, question)];
         let (now, answer) = agent.give_result(schema, question).await;
@@ -98,7 +106,12 @@ pub(super) fn recorded(lines: &[Line], brief: &Brief, stopped: &mut Stopped) -> 
             words.clone_into(&mut stopped.final_message);
             Output::Given(result.clone())
         }
-        (None, Some(_)) => Output::Unfit("the model gave none".to_owned()),
+        (None, Some(_)) => {
+            if let Some(words) = asked_before(lines) {
+                words.clone_into(&mut stopped.final_message);
+            }
+            Output::Unfit("the model gave none".to_owned())
+        }
         (None, None) => Output::NotWanted,
     }
 }
@@ -106,6 +119,14 @@ pub(super) fn recorded(lines: &[Line], brief: &Brief, stopped: &mut Stopped) -> 
 fn given(lines: &[Line]) -> Option<(&Value, &str)> {
     lines.iter().rev().find_map(|line| match &line.entry {
         Entry::Given { result, words } => Some((result, words.as_str())),
+        _ => None,
+    })
+}
+
+/// The final message before the model was asked, when it was.
+fn asked_before(lines: &[Line]) -> Option<&str> {
+    lines.iter().rev().find_map(|line| match &line.entry {
+        Entry::Note { text } => text.strip_prefix(ASKED),
         _ => None,
     })
 }

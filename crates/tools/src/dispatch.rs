@@ -283,7 +283,12 @@ impl<'a> Dispatch<'a> {
         let arguments = start.is_changed.then(|| start.arguments.clone());
         let (id, writes) = (call.id.clone(), start.writes);
         let entry = Entry::CallStarted { turn, id, name, writes, arguments };
-        self.means.journal.append(&entry).map_err(Broken::Journal)?;
+        // What a call does in the sandbox ends with this machine. What it does elsewhere stays, and is not done twice.
+        let is_elsewhere = writes && matches!(start.tool.place, ToolKind::DynamicTool(_));
+        let journal = self.means.journal;
+        let written =
+            if is_elsewhere { journal.append_durably(&entry) } else { journal.append(&entry) };
+        written.map_err(Broken::Journal)?;
         Ok(())
     }
 

@@ -280,8 +280,9 @@ impl LastRequest {
     }
 }
 
-/// Has the answers and failures of all models of a run noticed: its own and its fallbacks. To the breaker they are one
-/// service, which works as long as any of them answers: a run is cut off only by the last of them.
+/// Has the answers and failures of all models of a run noticed: its own, its fallbacks, those of its attempts and its
+/// judge. To the breaker they are one service, which works as long as any of them answers: a run is cut off only by the
+/// last of them.
 pub fn observe(world: &mut World, outages: &Arc<Outages>, campaign: Option<&str>) -> LastRequest {
     let last = LastRequest::default();
     let observed = |inner: &Arc<dyn Provider>| -> Arc<dyn Provider> {
@@ -294,8 +295,10 @@ pub fn observe(world: &mut World, outages: &Arc<Outages>, campaign: Option<&str>
         })
     };
     world.provider = observed(&world.provider);
-    for fallback in &mut world.others.fallbacks {
-        fallback.provider = observed(&fallback.provider);
+    let others = &mut world.others;
+    let others = others.fallbacks.iter_mut().chain(&mut others.attempts).chain(&mut others.judge);
+    for other in others {
+        other.provider = observed(&other.provider);
     }
     last
 }

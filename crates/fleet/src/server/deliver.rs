@@ -15,14 +15,16 @@ use crate::batch::outage::{observe, observe_sandboxes};
 use crate::batch::target::{LeasedRun, shared};
 use crate::store::EndedRun;
 use patchwright_base::error::{Failure, FailureKind, Outage, Result};
+use patchwright_config::Config;
 use patchwright_forge::{Forge, RepositoryId};
+use patchwright_task::campaign;
 use patchwright_task::event::payload::{self, ActionEnv};
 use patchwright_task::event::{Decision, Event, EventTask, TriggerConfig, decide};
 use patchwright_task::react::{self, Reacted};
 use patchwright_task::world::World;
 use patchwright_types::campaign::{Delivery, JobEnd, JobKind, Millis, NewJob};
 use patchwright_types::outcome::Conclusion;
-use patchwright_types::task::IssueRequest;
+use patchwright_types::task::{IssueRequest, Task};
 
 /// Attempts at a delivery, and the wait before the second; doubled each time.
 const ATTEMPTS: i64 = 4;
@@ -109,14 +111,17 @@ pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
         "run"
     );
     fleet.ui.say(&format!("{}: {text}", name(&delivery)));
-    metrics::tally().ran(became.conclusion, took, became.cost_usd);
+    // What was put back is counted when it has ended, as in the store.
+    if !became.end.goes_on() {
+        metrics::tally().ran(became.conclusion, took, became.cost_usd);
+    }
     if became.conclusion == "ignored" {
         recent::did_nothing(&text, fleet.clock.now());
     }
     let ended = ended_run(&delivery, &became, text, took);
     fleet.store.end_delivery(&held.lease, &became.end, &ended).await?;
     // The body is needed for another attempt only.
-    if matches!(became.end, JobEnd::Done | JobEnd::Failed { .. }) {
+    if is_over(&held, &became.end) {
         fleet.store.drop_body(&delivery.guid).await?;
     }
     Ok(())
@@ -188,17 +193,43 @@ async fn handle(
     {
         return Ok(DeliveryOutcome::ignored(why));
     }
-    let started = fleet.store.now().await?;
+    let task = task_of(&decision, &config);
     let mut world = World::beside(&shared(fleet, &config).await?, forge, &config, &fleet.env)?;
     observe_sandboxes(&mut world, &fleet.outages, &held.sandbox);
     let model = observe(&mut world, &fleet.outages, None);
     let watched = LeasedRun::new(fleet, held);
     let environment = watched.environment.clone();
-    let reacted = react::react(&world, config, decision, environment).await?;
+    let reacted = match react::react(&world, config, decision, environment).await {
+        Ok(reacted) => reacted,
+        Err(failure) => {
+            let became = failed(fleet, held, &failure).await?;
+            return Ok(match task {
+                Some(task) if is_over(held, &became.end) => {
+                    let (run, cost_usd) = campaign::unfinished_run(&world, &task);
+                    DeliveryOutcome { run, cost_usd, ..became }
+                }
+                _ => became,
+            });
+        }
+    };
     if let (Some(key), Reacted::Issue(_)) = (&same, &reacted) {
-        fleet.store.set_value(key, &format!("{started} {}", delivery.guid)).await?;
+        let value = format!("{} {}", delivery.received_at, delivery.guid);
+        fleet.store.set_value(key, &value).await?;
     }
     ended(fleet, held, &reacted, model.outage()).await
+}
+
+/// What a decision makes the run of, by which an unfinished one is found again.
+fn task_of(decision: &Decision, config: &Config) -> Option<Task> {
+    let kind = match decision.clone() {
+        Decision::Run(EventTask::Issue(request)) => request.into(),
+        Decision::Run(EventTask::Prompt(request)) => request.into(),
+        Decision::Run(EventTask::Review(request)) => request.into(),
+        Decision::Run(EventTask::Respond(request)) => request.into(),
+        Decision::Run(EventTask::Triage(request)) => request.into(),
+        Decision::ReviewAt { .. } | Decision::Ignored(_) => return None,
+    };
+    Some(Task { kind, limits: config.limits.clone() })
 }
 
 /// Why an event is too old to act on: GitHub delivers late what it delivers again, and a queue may have
@@ -235,13 +266,14 @@ fn same_work(repository: &RepositoryId, decision: &Decision) -> Option<String> {
     }
 }
 
-/// Why this delivery's work is done already: it came together with another one, whose run has ended.
+/// Why this delivery's work is done already: it came together with another one, whose run has ended. One that came later
+/// may be about a text that was changed in between, however long the first one waited for its turn.
 async fn was_done(fleet: &Fleet, key: &str, delivery: &Delivery) -> Result<Option<String>> {
     let Some(value) = fleet.store.value(key).await? else { return Ok(None) };
-    let Some((started, guid)) = value.split_once(' ') else { return Ok(None) };
+    let Some((first, guid)) = value.split_once(' ') else { return Ok(None) };
     // An unreadable time counts as "not done": a second run updates the same pull request.
-    let Ok(started) = started.parse::<Millis>() else { return Ok(None) };
-    let together = delivery.received_at <= started.saturating_add(TOGETHER);
+    let Ok(first) = first.parse::<Millis>() else { return Ok(None) };
+    let together = delivery.received_at <= first.saturating_add(TOGETHER);
     Ok((together && guid != delivery.guid)
         .then(|| format!("the run for delivery {guid} has done it")))
 }
@@ -280,14 +312,17 @@ async fn ended(
         | Conclusion::Refused
         | Conclusion::Budget => JobEnd::Done,
     };
-    // A run that is resumed counts when it ends, with what it had cost before.
-    let is_over = match end {
+    let cost_usd = if is_over(held, &end) { cost_usd } else { 0.0 };
+    Ok(DeliveryOutcome { end, text, conclusion: word, run, cost_usd })
+}
+
+/// Whether the job gets no other attempt. A run that is resumed counts when it ends, with what it had cost before.
+fn is_over(held: &HeldJob, end: &JobEnd) -> bool {
+    match end {
         JobEnd::Done | JobEnd::Failed { .. } => true,
         JobEnd::Retry { .. } => held.job.attempt >= held.job.max_attempts,
         JobEnd::Later { .. } | JobEnd::Released => false,
-    };
-    let cost_usd = if is_over { cost_usd } else { 0.0 };
-    Ok(DeliveryOutcome { end, text, conclusion: word, run, cost_usd })
+    }
 }
 
 /// What a run without an outcome means for the job.
