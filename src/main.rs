@@ -11,6 +11,7 @@ use patchwright_base::ui::Ui;
 use patchwright_base::{redact, telemetry};
 use patchwright_config::flags::Common;
 use patchwright_config::former::{self, Former};
+use patchwright_fleet::store;
 use patchwright_git::helper;
 use patchwright_otel::Telemetry;
 use patchwright_report as report;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         otel.run_on(runtime.handle());
     }
     let ended = runtime.block_on(cli::run(cli.command, env, ui));
+    runtime.block_on(store::close_files());
     if let Some(lost) = otel.and_then(Telemetry::finish) {
         ui.say(&format!("warning: {}", redactor.redact(&lost)));
     }

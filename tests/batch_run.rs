@@ -295,6 +295,18 @@ fn parts_are_run_apart_and_published_together() {
     assert_eq!((pulls(&world).len(), world.model.requests().len()), (5, asked));
 }
 
+#[test]
+fn a_part_that_cannot_be_read_is_left_out_and_the_others_are_published() {
+    let world = world(2, Vec::new());
+    fs_err::create_dir_all(world.path("parts")).unwrap();
+    batch(&world, &["run", "--hold", "--database", "parts/a.db"]).expect(0);
+    fs_err::write(world.path("parts/b.db"), "half of an upload").unwrap();
+    let output = batch(&world, &["run", "--publish-from", "parts"]).expect(20);
+    assert!(output.stderr.contains("parts/b.db` is left out"), "{}", output.text());
+    assert_eq!(states(&output), counted(&[("open", 2)]), "{}", output.text());
+    assert_eq!(pulls(&world).len(), 2);
+}
+
 /// A statement behind the back of whoever made the database.
 fn sql(world: &TestWorld, file: &str, text: &str) {
     let url = format!("sqlite://{}", world.path(file).display());

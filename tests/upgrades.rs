@@ -165,6 +165,70 @@ async fn doctor_and_worker_tell_the_version_of_a_database() {
 }
 
 /// A setting that had another name, as a row of the table would say it.
+/// Whatever a command does with a database, and however it ends, everything is in the one file afterwards: one that is put
+/// in its place is what it was.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_was_looked_at_can_be_replaced_by_its_copy() {
+    let world = on(TestWorld::new(github(), []));
+    database(&world, &crate::store::as_version_1()).await;
+    let beside = |ending: &str| {
+        let names = fs_err::read_dir(world.path("")).unwrap().map(|it| it.unwrap().file_name());
+        let mut names = names.filter_map(|name| name.into_string().ok());
+        names.find(|name| name.starts_with("fleet.db") && name.ends_with(ending))
+    };
+    let status = || tokio::task::block_in_place(|| world.run(&["batch", "status"]));
+    let output = status().expect(10);
+    assert!(output.stderr.contains("was brought from version 1 to"), "{}", output.text());
+    assert_eq!((beside("-wal"), beside("-shm")), (None, None), "{}", output.text());
+    let copy = beside(".backup").unwrap();
+    fs_err::rename(world.path(&copy), world.path("fleet.db")).unwrap();
+    let url = patchwright_fleet::store::file_url(&world.path("fleet.db"));
+    assert_eq!(patchwright_fleet::store::look(&url).await.unwrap(), Some(1));
+    let output = status().expect(10);
+    assert!(output.stderr.contains("was brought from version 1 to"), "{}", output.text());
+}
+
+/// As when all processes of a machine are started again after an upgrade.
+#[test]
+fn processes_that_open_an_older_database_at_once_leave_one_copy_of_it() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for _ in 0..5 {
+        let world = on(TestWorld::new(github(), []));
+        runtime.block_on(database(&world, &crate::store::as_version_1()));
+        let processes = [(); 4].map(|()| world.spawn(&["batch", "status"]));
+        let said = processes.map(|child| world.wait(child).expect(10).stderr).concat();
+        assert_eq!(said.matches("was brought from version 1 to").count(), 1, "{said}");
+        let names = fs_err::read_dir(world.path("")).unwrap().map(|it| it.unwrap().path());
+        let is_copy = |path: &std::path::PathBuf| path.extension().is_some_and(|it| it == "backup");
+        let copies: Vec<_> = names.filter(is_copy).collect();
+        assert_eq!(copies.len(), 1, "{copies:?}");
+        let copy = patchwright_fleet::store::file_url(&copies[0]);
+        let version = runtime.block_on(patchwright_fleet::store::look(&copy)).unwrap();
+        assert_eq!(version, Some(1));
+    }
+}
+
+/// Nobody is told that anything older was there.
+#[test]
+fn processes_that_make_a_database_at_once_say_nothing_of_it() {
+    let world = on(TestWorld::new(github(), []));
+    let processes = [(); 3].map(|()| world.spawn(&["worker", "--until-idle"]));
+    let said = processes.map(|child| world.wait(child).expect(0).stderr).concat();
+    assert!(!said.contains("was brought from"), "{said}");
+}
+
+#[test]
+fn an_address_is_decoded_wherever_it_is_used() {
+    let world = TestWorld::new(github(), []);
+    let world = {
+        let url = format!("sqlite:{}", world.path("a%20b.db").display());
+        world.set("DATABASE_URL", url)
+    };
+    world.run(&["worker", "--until-idle"]).expect(0);
+    let output = world.run(&["batch", "status"]).expect(10);
+    assert!(output.stderr.contains("no campaign was run yet"), "{}", output.text());
+}
+
 fn turns() -> Former {
     let turns = settings().into_iter().find(|setting| setting.key == "limits.max-turns").unwrap();
     let arg = document::arg(&turns).unwrap();

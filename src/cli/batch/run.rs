@@ -18,7 +18,7 @@ use patchwright_fleet::batch::fleet::Fleet;
 use patchwright_fleet::batch::select;
 use patchwright_fleet::batch::selection::Selection;
 use patchwright_fleet::server::has_report;
-use patchwright_fleet::store::{self, Store};
+use patchwright_fleet::store::{self, Imported, Store};
 use patchwright_report as report;
 use patchwright_report::campaign::{PageOptions, Waiting};
 use patchwright_task::folder::write_atomically;
@@ -101,9 +101,12 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let lease = args.lease.length()?;
     let campaign = campaign::load(&args.campaign)?;
     let fleet = super::fleet(&args.common, args.database.as_deref(), env, ui).await?;
-    let selection = match &args.publish_from {
-        Some(folder) => Some(import(&fleet, &campaign, folder).await?),
-        None => None,
+    let (selection, unreadable) = match &args.publish_from {
+        Some(folder) => {
+            let (selection, unreadable) = import(&fleet, &campaign, folder).await?;
+            (Some(selection), unreadable)
+        }
+        None => (None, 0),
     };
     let options = Options {
         hold: args.dry_run || args.hold,
@@ -115,11 +118,9 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         publish_only: args.publish_from.is_some(),
         selection,
     };
-    let worked = run_campaign(&fleet, campaign, &options).await;
-    // SQLite merges its write-ahead log on close. The shards of a matrix upload the database as one
-    // file.
-    fleet.store.close().await;
-    worked
+    let code = run_campaign(&fleet, campaign, &options).await?;
+    // Somebody has to look at what was not there.
+    Ok(if code == 0 && unreadable > 0 { FailureKind::Partial.exit_code() } else { code })
 }
 
 /// Runs a campaign, with everything that people see of it; the exit code says how it went.
@@ -135,14 +136,21 @@ pub async fn run_campaign(fleet: &Fleet, campaign: Campaign, options: &Options) 
 /// Lines about targets that were not imported.
 const REFUSED: usize = 20;
 
-/// Imports the databases of other machines, as far as the campaign selects their repositories.
-async fn import(fleet: &Fleet, campaign: &Campaign, folder: &Path) -> Result<Selection> {
+/// Imports the databases of other machines, as far as the campaign selects their repositories; and how many could not be
+/// read, of which each is a remark: the others are as good without it.
+async fn import(fleet: &Fleet, campaign: &Campaign, folder: &Path) -> Result<(Selection, usize)> {
     let files = databases(folder)?;
     let selection = select::selection(fleet, campaign).await?;
+    let mut unreadable = 0;
     for file in files {
-        let other = Store::open(&store::file_url(&file)).await?;
-        let imported = drive::import(fleet, campaign, &selection, &other).await?;
-        other.close().await;
+        let imported = match import_file(fleet, campaign, &selection, &file).await {
+            Ok(imported) => imported,
+            Err(failure) => {
+                fleet.ui.failure(&format!("`{}` is left out: {failure}", file.display()));
+                unreadable += 1;
+                continue;
+            }
+        };
         for (repository, why) in imported.refused.iter().take(REFUSED) {
             fleet.ui.failure(&format!("{}: not taken over: {why}", text::line(repository)));
         }
@@ -153,7 +161,19 @@ async fn import(fleet: &Fleet, campaign: &Campaign, folder: &Path) -> Result<Sel
         let came = imported.came;
         fleet.ui.say(&format!("{came} repositories from `{}`{refused}", file.display()));
     }
-    Ok(selection)
+    Ok((selection, unreadable))
+}
+
+async fn import_file(
+    fleet: &Fleet,
+    campaign: &Campaign,
+    selection: &Selection,
+    file: &Path,
+) -> Result<Imported> {
+    let other = Store::open(&store::file_url(file)).await?;
+    let imported = drive::import(fleet, campaign, selection, &other).await;
+    other.close().await;
+    Ok(imported?)
 }
 
 /// The database files below a folder.

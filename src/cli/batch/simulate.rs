@@ -128,7 +128,8 @@ pub struct Args {
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let selector = CampaignSelector::parse(&args.campaign)?;
     let reserve = args.common.resolve()?.limits.max_cost_usd;
-    let store = match super::status::existing(args.database.as_deref(), &args.common, env).await {
+    let store = match super::status::existing(args.database.as_deref(), &args.common, env, ui).await
+    {
         Ok(store) => Some(store),
         // A file needs no database: nothing was run yet.
         Err(failure) if is_needless(&args, &selector, &failure) => None,

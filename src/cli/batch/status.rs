@@ -10,7 +10,7 @@ use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_base::redact::Redactor;
 use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
-use patchwright_fleet::batch::fleet::Fleet;
+use patchwright_fleet::batch::fleet::{Fleet, upgraded};
 use patchwright_fleet::batch::{history, refresh};
 use patchwright_fleet::store::{self, Store};
 use patchwright_report::campaign as report;
@@ -54,7 +54,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         refreshed(&fleet, &row.id, ui).await?;
         (fleet.store, row.id)
     } else {
-        let store = existing(args.database.as_deref(), &args.common, env).await?;
+        let store = existing(args.database.as_deref(), &args.common, env, ui).await?;
         let row = wanted.find(&store, ui).await?;
         (store, row.id)
     };
@@ -91,7 +91,8 @@ async fn refreshed(fleet: &Fleet, id: &str, ui: Ui) -> Result<()> {
 }
 
 async fn list(args: &Args, env: &Env, ui: Ui) -> Result<u8> {
-    let rows = existing(args.database.as_deref(), &args.common, env).await?.campaigns(None).await?;
+    let rows =
+        existing(args.database.as_deref(), &args.common, env, ui).await?.campaigns(None).await?;
     if rows.is_empty() {
         return Err(unknown("no campaign was run yet"));
     }
@@ -112,20 +113,23 @@ async fn list(args: &Args, env: &Env, ui: Ui) -> Result<u8> {
 }
 
 /// The database, when there is one: asking does not make one.
-pub(super) async fn existing(database: Option<&Path>, common: &Common, env: &Env) -> Result<Store> {
-    let file = match (database, env.database_url()) {
-        (Some(file), _) => file.to_owned(),
-        (None, Some(url)) => match url.strip_prefix("sqlite:") {
-            Some(path) => {
-                let path = path.strip_prefix("//").unwrap_or(path);
-                PathBuf::from(path.split('?').next().unwrap_or_default())
-            }
-            None => return Ok(Store::open(url).await?),
-        },
-        (None, None) => world::state_dir(common, env)?.join("fleet.db"),
+pub(super) async fn existing(
+    database: Option<&Path>,
+    common: &Common,
+    env: &Env,
+    ui: Ui,
+) -> Result<Store> {
+    let url = match (database, env.database_url()) {
+        (Some(file), _) => store::file_url(file),
+        (None, Some(url)) => url.to_owned(),
+        (None, None) => store::file_url(&world::state_dir(common, env)?.join("fleet.db")),
     };
-    if !file.exists() {
+    if let Some(file) = store::file_of(&url).filter(|file| !file.exists()) {
         return Err(unknown(format!("there is no database at `{}`", file.display())));
     }
-    Ok(Store::open(&store::file_url(&file)).await?)
+    let (store, migrated) = Store::open_and_tell(&url).await?;
+    if let Some(migrated) = migrated {
+        ui.say(&upgraded(&store, &migrated));
+    }
+    Ok(store)
 }

@@ -2,9 +2,11 @@
 //! ours ([`super::pool`]).
 
 use either::Either;
+use parking_lot::Mutex;
 use sqlx::pool::PoolConnection;
 use sqlx::{Any, AnyPool, Transaction};
 
+use super::db::PATIENCE;
 use super::pool::{self, Server};
 use super::{Store, StoreError, StoreResult};
 
@@ -26,6 +28,39 @@ pub(super) struct File {
     pub(super) writer: AnyPool,
 }
 
+/// The files that this process has opened, for [`close_files`].
+static FILES: Mutex<Vec<File>> = Mutex::new(Vec::new());
+
+/// Closes the SQLite files that this process still has open: everything is in the one file afterwards, and nothing beside
+/// it that would be taken for a part of another file in its place. For the end of a command, however it ended.
+pub async fn close_files() {
+    let files = std::mem::take(&mut *FILES.lock());
+    for file in files.iter().filter(|file| !file.writer.is_closed()) {
+        // A statement that does not end must not keep the process.
+        let _ = tokio::time::timeout(PATIENCE, file.close()).await;
+    }
+}
+
+impl File {
+    /// Remembers it until it is closed.
+    pub(super) fn opened(self) -> File {
+        let mut files = FILES.lock();
+        files.retain(|file| !file.writer.is_closed());
+        files.push(self.clone());
+        self
+    }
+
+    async fn close(&self) {
+        // Whoever reads an old state keeps the log.
+        self.readers.close().await;
+        let emptied = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.writer).await;
+        if let Err(err) = emptied {
+            tracing::warn!(%err, "the write-ahead log could not be emptied");
+        }
+        self.writer.close().await;
+    }
+}
+
 /// A connection, of a file or a server. Dropping it gives it back.
 pub(super) type Lent = Either<PoolConnection<Any>, pool::Lent>;
 
@@ -36,15 +71,7 @@ impl Pool {
     /// Closes every connection; of an SQLite file, everything is in the one file afterwards.
     pub(super) async fn close(&self) {
         match self {
-            Pool::File(File { readers, writer }) => {
-                // Whoever reads an old state keeps the log.
-                readers.close().await;
-                let emptied = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(writer).await;
-                if let Err(err) = emptied {
-                    tracing::warn!(%err, "the write-ahead log could not be emptied");
-                }
-                writer.close().await;
-            }
+            Pool::File(file) => file.close().await,
             Pool::Server(server) => server.close().await,
         }
     }

@@ -11,6 +11,7 @@ use sqlx::{AnyConnection, AssertSqlSafe, Connection};
 use super::db::{Dialect, ExclusiveLock, PATIENCE, get};
 use super::open::{DatabaseAddress, file_url, named};
 use super::{Store, StoreError, StoreResult};
+use patchwright_types::campaign::Millis;
 
 /// Each brings the schema from its index to the next version. Never changed once released.
 const MIGRATIONS: &[&str] = &[
@@ -78,10 +79,6 @@ impl Store {
         if found > VERSION {
             return Err(newer(found));
         }
-        let copy = match file.filter(|_| found > 0) {
-            Some(file) => Some(self.back_up(file, found).await?),
-            None => None,
-        };
         let mut write = self.write().await?;
         write.alone(ExclusiveLock::Migrate).await?;
         sqlx::query(
@@ -94,9 +91,17 @@ impl Store {
         let row =
             sqlx::query("SELECT COALESCE(MAX(version), 0) AS version FROM patchwright_schema");
         let found: i64 = get(&row.fetch_one(write.db()).await?, "version")?;
+        if found == VERSION {
+            return Ok(None);
+        }
         if found > VERSION {
             return Err(newer(found));
         }
+        // Nobody else changes the file meanwhile, or makes a copy of it.
+        let copy = match file.filter(|_| found > 0) {
+            Some(file) => Some(self.back_up(file, found, write.now).await?),
+            None => None,
+        };
         let mut version = found;
         for text in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or_default()) {
             let text = write.dialect.types(text);
@@ -119,18 +124,21 @@ impl Store {
         check_version(&mut *self.connection().await?).await
     }
 
-    async fn back_up(&self, file: &Path, version: i64) -> StoreResult<PathBuf> {
-        let now = self.now().await?;
+    /// A copy of what is committed, made by a connection that reads: one within a transaction cannot.
+    async fn back_up(&self, file: &Path, version: i64, now: Millis) -> StoreResult<PathBuf> {
         let copy = format!("{}.v{version}-{now}.backup", file.display());
+        let mut options = fs_err::OpenOptions::new();
+        // SQLite copies into an empty file. By making it here it is nobody else's, and for nobody else to read.
+        options.write(true).create_new(true);
+        fs_err::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options
+            .open(&copy)
+            .map_err(|err| StoreError::Unusable(format!("cannot copy it: {err}")))?;
         let copied = sqlx::query("VACUUM INTO $1").bind(copy.as_str());
         if let Err(err) = copied.execute(&mut *self.connection().await?).await {
             // Half a copy is none, and takes room where there is none.
             let _ = fs_err::remove_file(&copy);
             return Err(err.into());
-        }
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        if let Err(err) = fs_err::set_permissions(&copy, mode) {
-            tracing::warn!(%err, "the copy's permissions stay as they are");
         }
         Ok(PathBuf::from(copy))
     }

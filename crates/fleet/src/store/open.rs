@@ -93,6 +93,14 @@ pub(super) fn encode(path: &str) -> String {
     })
 }
 
+/// The file that an address names; `None` of one that names a server, or nothing.
+pub fn file_of(url: &str) -> Option<PathBuf> {
+    match DatabaseAddress::parse(url) {
+        Ok(DatabaseAddress::File(path)) => Some(path),
+        Ok(DatabaseAddress::Server(_)) | Err(_) => None,
+    }
+}
+
 /// The address of an SQLite file, for [`Store::open`].
 pub fn file_url(path: &Path) -> String {
     format!("sqlite:{}", encode(&path.to_string_lossy()))
@@ -206,18 +214,25 @@ async fn file(path: &Path) -> StoreResult<File> {
     // A pool retries until its timeout and then reports only that; a single connection reports the
     // cause.
     let mut probe = AnyConnection::connect(&address).await?;
-    set_up(&mut probe).await?;
+    let file = match check(&mut probe, size).await {
+        Ok(()) => pools(&address).await,
+        Err(err) => Err(err),
+    };
+    probe.close().await?;
+    file
+}
+
+async fn check(probe: &mut AnyConnection, size: u64) -> StoreResult<()> {
+    set_up(probe).await?;
     // `quick_check` reads every page, which takes seconds for a large file.
     if size <= CHECKED {
         let check = sqlx::query_scalar("PRAGMA quick_check(1)");
-        let checked: String = check.fetch_one(&mut probe).await?;
+        let checked: String = check.fetch_one(probe).await?;
         if checked != "ok" {
             return Err(StoreError::Unusable(format!("the database is damaged: {checked}")));
         }
     }
-    let file = pools(&address).await?;
-    probe.close().await?;
-    Ok(file)
+    Ok(())
 }
 
 async fn pools(address: &str) -> StoreResult<File> {
@@ -242,7 +257,7 @@ async fn pools(address: &str) -> StoreResult<File> {
     let writer = options.max_connections(1).acquire_timeout(PATIENCE);
     // A wait for one's turn is nothing to warn of.
     let writer = writer.acquire_slow_threshold(PATIENCE).connect(address).await?;
-    Ok(File { readers: readers.connect_lazy(address)?, writer })
+    Ok(File { readers: readers.connect_lazy(address)?, writer }.opened())
 }
 
 /// Every connection to a file: how long it waits, and that what was committed stays.
