@@ -873,7 +873,7 @@ fn evidence_pairs_base_and_head_and_knows_what_broke() {
         .map(|row| row.command.as_str())
         .collect();
     assert_eq!(broken, ["a", "new"]);
-    assert!(evidence.any_failed() && !evidence.all_passed());
+    assert!(evidence.any_failed() && !evidence.is_clean());
 }
 
 proptest::proptest! {
