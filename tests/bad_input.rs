@@ -356,7 +356,7 @@ fn with_the_number_of_a_pull_request() {
         --- stderr
         error: acme/app#8 is a pull request, not an issue
 
-        hint: give the number of an issue
+        hint: give the number of an issue; `patchwright review` reviews pull requests
     "#]]
     .assert_eq(&output.text());
     assert_eq!(world.github.writes().len(), before);

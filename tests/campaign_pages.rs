@@ -204,13 +204,13 @@ pub(crate) fn large() -> (CampaignView, Vec<Event>) {
 #[test]
 fn the_table_of_a_terminal_ends_with_what_failed_and_the_sums() {
     expect![[r#"
-        REPOSITORY    STATE           PR   COST   TIME    WHERE OR WHY
-        acme/api      open            #31  $0.25  3m 10s  https://github.com/acme/api/pull/31
-        acme/search   running                     3m 0s
-        acme/web      skipped                             the repository is archived
-        acme/billing  failed: checks       $0.25  3m 10s  `cargo test` fails: 2 of 40
+        REPOSITORY    STATE           PR   COST   TIME        WHERE OR WHY
+        acme/api      open            #31  $0.25  3 min 10 s  https://github.com/acme/api/pull/31
+        acme/search   running                     3 min
+        acme/web      skipped                                 the repository is archived
+        acme/billing  failed: checks       $0.25  3 min 10 s  `cargo test` fails: 2 of 40
 
-        retry-timeouts: 3/4 done · 1 failed · 1 running · 1 open · $0.50 of $50.00 · about 3m 10s left
+        retry-timeouts: 3/4 done · 1 failed · 1 running · 1 open · $0.50 of $50.00 · about 3 min 10 s left
         failed, checks: 1
         tracking issue: acme/platform#12
     "#]].assert_eq(&table(&small()));
@@ -374,7 +374,7 @@ fn the_tracking_issue_has_a_table_and_boxes_to_tick() {
         <!-- patchwright:campaign v=1 -->
         Every HTTP client gets a timeout &amp; a retry.
 
-        **Running**. 3 of 4 done, 1 failed, cost \$0.50 of \$50.00, about 3m 10s left.
+        **Running**. 3 of 4 done, 1 failed, cost \$0.50 of \$50.00, about 3 min 10 s left.
 
         1 running · 1 open · 1 skipped · 1 failed
 
@@ -390,9 +390,9 @@ fn the_tracking_issue_has_a_table_and_boxes_to_tick() {
 
         | Repository | State | Pull request | Cost | Time | Error class |
         |---|---|---|---:|---:|---|
-        | `acme/billing` | failed |  | \$0.25 | 3m 10s | checks |
-        | `acme/api` | open | [#31](<https://github.com/acme/api/pull/31>) | \$0.25 | 3m 10s |  |
-        | `acme/search` | running |  |  | 3m 0s |  |
+        | `acme/billing` | failed |  | \$0.25 | 3 min 10 s | checks |
+        | `acme/api` | open | [#31](<https://github.com/acme/api/pull/31>) | \$0.25 | 3 min 10 s |  |
+        | `acme/search` | running |  |  | 3 min |  |
         | `acme/web` | skipped |  |  |  |  |
     "#]].assert_eq(&body);
     assert_eq!(ticked(&body), Vec::<i64>::new());
@@ -525,24 +525,24 @@ fn the_live_table_fits_the_terminal() {
     let text = |width, height| frame(&view, None, width, height).join("\n");
     expect![[r#"
         retry-timeouts: 176/200 done · 20 failed · 5 running · 5 queued · 3 in later waves · 11 to publish…
-          acme/web-109  55m 30s  running
-          acme/web-129  45m 30s  @acme/everyone please look, fixes #1 and GH-2, https://evil.example/
-          acme/web-149  35m 30s  running
-          acme/web-169  25m 30s  running
-          acme/web-189  15m 30s  @acme/everyone please look, fixes #1 and GH-2, https://evil.example/
-          acme/api-192           | cell | [click](javascript:alert(1)) `tick` **bold** <!-- patchwright:ret…"#]].assert_eq(&text(100, 24));
+          acme/web-109  55 min 30 s  running
+          acme/web-129  45 min 30 s  @acme/everyone please look, fixes #1 and GH-2, https://evil.example/
+          acme/web-149  35 min 30 s  running
+          acme/web-169  25 min 30 s  running
+          acme/web-189  15 min 30 s  @acme/everyone please look, fixes #1 and GH-2, https://evil.example/
+          acme/api-192               | cell | [click](javascript:alert(1)) `tick` **bold** <!-- patchwright…"#]].assert_eq(&text(100, 24));
     expect![[r#"
         retry-timeouts: 176/200 done · 20 faile…
-          acme/web-109  55m 30s  running
-          acme/web-129  45m 30s  @acme/everyone…
+          acme/web-109  55 min 30 s  running
+          acme/web-129  45 min 30 s  @acme/ever…
           and 4 more"#]]
     .assert_eq(&text(40, 6));
     let waiting =
         Waiting { why: "GitHub asks to slow down".into(), until: Some(view.now + 90_000) };
     expect![[r#"
-        retry-timeouts: 3/4 done · 1 failed · 1 running · 1 open · $0.50 of $50.00 · about 3m 10s left
-          acme/search    3m 0s  running
-        waiting: GitHub asks to slow down, 1h 39m left"#]].assert_eq(frame(&small(), Some(&waiting), 120, 24).join("\n").as_str());
+        retry-timeouts: 3/4 done · 1 failed · 1 running · 1 open · $0.50 of $50.00 · about 3 min 10 s left
+          acme/search        3 min  running
+        waiting: GitHub asks to slow down, 1 h 39 min left"#]].assert_eq(frame(&small(), Some(&waiting), 120, 24).join("\n").as_str());
     for width in [0, 1, 2, 10, 79, 500] {
         for height in [0, 1, 2, 3, 10, 100] {
             let lines = frame(&view, Some(&waiting), width, height);
@@ -561,8 +561,8 @@ fn a_log_gets_a_line_for_each_result() {
     before.targets.pop();
     before.campaign.wave = 1;
     expect![[r#"
-        [3/4] acme/api: open, https://github.com/acme/api/pull/31, $0.25, 3m 10s
-        [3/4] acme/billing: failed (checks): `cargo test` fails: 2 of 40, $0.25, 3m 10s
+        [3/4] acme/api: open, https://github.com/acme/api/pull/31, $0.25, 3 min 10 s
+        [3/4] acme/billing: failed (checks): `cargo test` fails: 2 of 40, $0.25, 3 min 10 s
         wave 3 is open"#]]
     .assert_eq(&changes(&before, &after).join("\n"));
     assert_eq!(changes(&after, &after), Vec::<String>::new());

@@ -249,7 +249,7 @@ fn the_pull_request_says_what_was_done_and_what_was_checked() {
 
         - Empty means zero bytes
 
-        <details><summary>Details: <code>gpt-5.3-codex</code> · $0.04 · 5 turns · 61 s</summary>
+        <details><summary>Details: <code>gpt-5.3-codex</code> · $0.04 · 5 turns · 1 min 1 s</summary>
 
         base `main` at `0123456` · sandbox `docker`, image `rust:1` · 12000 tokens in (9000 cached), 800 out · instructions from `AGENTS.md` · run `r1` · `patchwright 0.1.0`
 
@@ -324,7 +324,7 @@ fn the_repositorys_template_is_filled() {
 
         - Empty means zero bytes
 
-        <details><summary>Details: <code>gpt-5.3-codex</code> · $0.04 · 5 turns · 61 s</summary>
+        <details><summary>Details: <code>gpt-5.3-codex</code> · $0.04 · 5 turns · 1 min 1 s</summary>
 
         base `main` at `0123456` · sandbox `docker`, image `rust:1` · 12000 tokens in (9000 cached), 800 out · instructions from `AGENTS.md` · run `r1` · `patchwright 0.1.0`
 
@@ -426,7 +426,7 @@ fn the_progress_comment_shows_the_plan_and_then_the_end() {
         - [ ] Fix it *(in progress)*
         - [ ] Test it
 
-        $0.04 · 5 turns · 12000 tokens in (9000 cached), 800 out · 61 s
+        $0.04 · 5 turns · 12000 tokens in (9000 cached), 800 out · 1 min 1 s
 
         <!-- patchwright:progress run=issue-7 v=1 -->
 
@@ -569,7 +569,7 @@ fn the_job_summary() {
 
         ### Cost
 
-        $0.04 · 5 turns · 12000 tokens in (9000 cached), 800 out · 61 s
+        $0.04 · 5 turns · 12000 tokens in (9000 cached), 800 out · 1 min 1 s
 
         ### Tools
 
@@ -873,7 +873,7 @@ fn evidence_pairs_base_and_head_and_knows_what_broke() {
         .map(|row| row.command.as_str())
         .collect();
     assert_eq!(broken, ["a", "new"]);
-    assert!(evidence.any_failed() && !evidence.all_passed());
+    assert!(evidence.any_failed() && !evidence.is_clean());
 }
 
 proptest::proptest! {

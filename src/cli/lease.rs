@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use patchwright_base::duration::parse_duration;
 use patchwright_base::error::{Failure, Result};
-use patchwright_types::campaign::Millis;
+use patchwright_types::campaign::{Millis, millis_of};
 
 /// The shortest lease that leaves time to renew it.
 const SHORTEST: Duration = Duration::from_secs(2);
@@ -27,6 +27,6 @@ impl LeaseFlag {
                 "give at least `2s`; the usual `120s` survives short breaks of the network",
             ));
         }
-        Ok(Millis::try_from(self.lease.as_millis()).unwrap_or(Millis::MAX))
+        Ok(millis_of(self.lease))
     }
 }

@@ -6,6 +6,7 @@ use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
 use patchwright_config::SandboxChoice;
+use patchwright_journal as journal;
 use patchwright_task::{attempts, replay};
 
 /// Run a journal again, offline: recorded model replies, real tools
@@ -50,8 +51,8 @@ pub(super) fn locate(run: &str, state: &std::path::Path) -> Result<PathBuf> {
     let given = PathBuf::from(run);
     let candidates = [
         given.clone(),
-        given.join("journal.jsonl"),
-        state.join("runs").join(run).join("journal.jsonl"),
+        given.join(journal::FILE),
+        state.join("runs").join(run).join(journal::FILE),
     ];
     candidates.into_iter().find(|path| path.is_file()).ok_or_else(|| {
         Failure::usage(format!("there is no run `{run}`"))

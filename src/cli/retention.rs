@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use patchwright_base::duration::parse_duration;
 use patchwright_base::error::{Failure, Result};
-use patchwright_types::campaign::Millis;
+use patchwright_types::campaign::{Millis, millis_of};
 
 /// GitHub can redeliver for three days: what is forgotten sooner could be done twice.
 const SHORTEST: Duration = Duration::from_hours(4 * 24);
@@ -26,6 +26,6 @@ impl RetentionFlag {
             return Err(Failure::usage("`--retention` is too short")
                 .hint("give at least `96h`: GitHub delivers again what is up to three days old"));
         }
-        Ok(Millis::try_from(self.retention.as_millis()).unwrap_or(Millis::MAX))
+        Ok(millis_of(self.retention))
     }
 }

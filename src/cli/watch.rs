@@ -62,7 +62,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<()> {
 fn newest(runs: &Path) -> Result<PathBuf> {
     let entries = fs_err::read_dir(runs).into_iter().flatten().flatten();
     let journals = entries.filter_map(|entry| {
-        let path = entry.path().join("journal.jsonl");
+        let path = entry.path().join(patchwright_journal::FILE);
         let modified = fs_err::metadata(&path).ok()?.modified().ok()?;
         Some((modified, path))
     });

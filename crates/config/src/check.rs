@@ -4,9 +4,10 @@
 use super::file::File;
 use super::merge;
 use super::publish::REQUESTER;
-use super::review::{PathInstructions, glob_of};
+use super::review::PathInstructions;
 use super::{MOST_ATTEMPTS, Mode};
 use patchwright_ecosystems::services::MAX_SERVICES;
+use patchwright_policy::glob_of;
 use patchwright_policy::names::Pattern;
 
 /// Inline comments of one review.

@@ -4,10 +4,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use globset::{GlobSet, GlobSetBuilder};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use patchwright_forge::ReviewEvent;
+use patchwright_policy::glob_of;
 use patchwright_review::finding::Priority;
 
 /// Instructions for some files.
@@ -205,19 +206,6 @@ fn glob_set(globs: &[String]) -> GlobSet {
         set.add(glob);
     }
     set.build().unwrap_or_default()
-}
-
-/// As in `.gitignore`: without a slash it matches in every folder, with a final one all below.
-pub(super) fn glob_of(glob: &str) -> Result<globset::Glob, globset::Error> {
-    let mut pattern = match glob.strip_prefix('/') {
-        Some(rest) => rest.to_owned(),
-        None if glob.trim_end_matches('/').contains('/') => glob.to_owned(),
-        None => format!("**/{glob}"),
-    };
-    if pattern.ends_with('/') {
-        pattern.push_str("**");
-    }
-    GlobBuilder::new(&pattern).literal_separator(true).build()
 }
 
 /// How far conversations go.

@@ -110,16 +110,8 @@ impl<'a> Files<'a> {
     }
 
     pub fn has_file(&self, path: &str) -> bool {
-        self.has(path, Kind::File)
-    }
-
-    pub fn has_folder(&self, path: &str) -> bool {
-        self.has(path, Kind::Folder)
-    }
-
-    fn has(&self, path: &str, kind: Kind) -> bool {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        self.list(folder).iter().any(|entry| entry.name == name && entry.kind == kind)
+        self.list(folder).iter().any(|entry| entry.name == name && entry.kind == Kind::File)
     }
 
     /// A file as text. `None` when there is none, and when it is too large to be looked at.
@@ -201,7 +193,8 @@ mod tests {
         assert_eq!(files.files(""), ["a.txt"]);
         assert_eq!(files.folders(""), ["b"]);
         assert_eq!(files.files("b"), ["c.txt"]);
-        assert!(files.has_folder("b/d") && files.has_file("b/d/e.txt") && !files.has_file("b/d"));
+        assert_eq!(files.folders("b"), ["d"]);
+        assert!(files.has_file("b/d/e.txt") && !files.has_file("b/d"));
         assert_eq!(files.text("b/c.txt").as_deref(), Some("b/c.txt"));
         assert_eq!(files.text("nothing"), None);
     }
@@ -228,7 +221,7 @@ mod tests {
         assert_eq!(files.folders(""), ["deep"]);
         assert_eq!(files.text("fine"), None);
         let mut folder = String::new();
-        while files.has_folder(&join(&folder, "deep")) {
+        while files.folders(&folder) == ["deep"] {
             folder = join(&folder, "deep");
         }
         assert!(folder.len() < MAX_PATH);

@@ -93,13 +93,6 @@ impl LocalForge {
         Ok(LocalForge { store: Store::open(dir, clock)?, dir: dir.to_owned() })
     }
 
-    /// Changes who may what.
-    pub fn set_role(&self, login: &str, role: Role) -> Result<(), ForgeError> {
-        let mut about = self.store.about()?;
-        about.roles.insert(login.to_owned(), role);
-        self.store.write_about(&about)
-    }
-
     /// The bare repository.
     pub fn repository_path(&self) -> PathBuf {
         self.dir.join("repository.git")

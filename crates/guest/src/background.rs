@@ -20,8 +20,7 @@ use super::keeper::Keeper;
 use super::launch::Streams;
 use super::output::Kept;
 use super::process::{
-    Ending, KILL_TIMEOUT, Processes, Running, Sink, Spec, TIMED_OUT, cannot_start, exit_code,
-    milliseconds, timespec,
+    Ending, KILL_TIMEOUT, Processes, Running, Sink, Spec, cannot_start, milliseconds, timespec,
 };
 use super::protocol::MAX_OUTPUT_CAP;
 use super::quota::Inside;
@@ -151,15 +150,7 @@ impl Processes {
         let Some(code) = code else {
             let status = self.end(running, &mut kept);
             drop(inside);
-            let timed_out = matches!(ending, Ending::TimedOut);
-            let code = match ending {
-                Ending::TimedOut => TIMED_OUT,
-                Ending::Cancelled => return Err(ToolError::tell("the call was cancelled")),
-                Ending::Full(why) => {
-                    return Err(ToolError::tell(format!("the command was ended: {why}")));
-                }
-                Ending::Ended => exit_code(status),
-            };
+            let (code, timed_out) = ending.exit_code(status)?;
             self.leave(code)?;
             return Ok((kept.finish(code, timed_out, milliseconds(started)), String::new()));
         };

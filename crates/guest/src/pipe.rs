@@ -18,8 +18,7 @@ use super::flow::{Buffer, Flow, Lane, Send};
 use super::launch::Streams;
 use super::output::Kept;
 use super::process::{
-    Ending, PIPE_DRAIN_TIMEOUT, Processes, Running, Spec, TIMED_OUT, cannot_start, exit_code,
-    timespec,
+    Ending, PIPE_DRAIN_TIMEOUT, Processes, Running, Spec, cannot_start, timespec,
 };
 use super::protocol::{Exec, MAX_OUTPUT_CAP};
 use crate::tool::{CommandOutput, ToolError};
@@ -72,17 +71,10 @@ impl Processes {
         }
         lane.end(send);
         drop(inside);
-        let code = match ending {
-            Ending::TimedOut => TIMED_OUT,
-            Ending::Cancelled => return Err(ToolError::tell("the call was cancelled")),
-            Ending::Full(why) => {
-                return Err(ToolError::tell(format!("the command was ended: {why}")));
-            }
-            Ending::Ended => exit_code(status),
-        };
+        let (code, timed_out) = ending.exit_code(status)?;
         self.leave(code)?;
         let duration = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok(kept.finish(code, matches!(ending, Ending::TimedOut), duration))
+        Ok(kept.finish(code, timed_out, duration))
     }
 
     /// Sends the rest of the output of a command that has ended, at the host's pace.

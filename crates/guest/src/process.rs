@@ -171,15 +171,7 @@ impl Processes {
         let ending = running.follow(kept, deadline, &|_| self.interruption(cancelled));
         let status = self.end(running, kept);
         drop(inside);
-        let timed_out = matches!(ending, Ending::TimedOut);
-        let code = match ending {
-            Ending::TimedOut => TIMED_OUT,
-            Ending::Cancelled => return Err(ToolError::tell("the call was cancelled")),
-            Ending::Full(why) => {
-                return Err(ToolError::tell(format!("the command was ended: {why}")));
-            }
-            Ending::Ended => exit_code(status),
-        };
+        let (code, timed_out) = ending.exit_code(status)?;
         self.leave(code)?;
         Ok((code, timed_out))
     }
@@ -347,6 +339,21 @@ pub(super) enum Ending {
     Cancelled,
     /// The workspace holds too much.
     Full(String),
+}
+
+impl Ending {
+    /// The exit code of a command that has ended with `status`, and whether its time was up.
+    ///
+    /// # Errors
+    /// For the model: the command was ended for another reason than its time.
+    pub(super) fn exit_code(self, status: Option<ExitStatus>) -> Result<(i32, bool), ToolError> {
+        match self {
+            Ending::Ended => Ok((exit_code(status), false)),
+            Ending::TimedOut => Ok((TIMED_OUT, true)),
+            Ending::Cancelled => Err(ToolError::tell("the call was cancelled")),
+            Ending::Full(why) => Err(ToolError::tell(format!("the command was ended: {why}"))),
+        }
+    }
 }
 
 /// A launcher with its command.

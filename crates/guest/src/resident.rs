@@ -25,7 +25,7 @@ use self::marked::{Marked, token};
 use self::outlet::{Heard, Outlet, pump};
 use super::background::{self, Left, MAX_PROCESSES, PACE};
 use super::output::Kept;
-use super::process::{Ending, Processes, Running, Spec, TIMED_OUT, exit_code, timespec};
+use super::process::{Ending, Processes, Running, Spec, TIMED_OUT, timespec};
 use super::programs::Patches;
 use super::quota::Inside;
 use super::{descendants, environment};
@@ -119,14 +119,7 @@ impl Processes {
         }
         let status = self.end(resident.running, &mut kept);
         drop(inside);
-        let (code, timed_out) = match ending {
-            Ending::Ended => (exit_code(status), false),
-            Ending::TimedOut => (TIMED_OUT, true),
-            Ending::Cancelled => return Err(ToolError::tell("the call was cancelled")),
-            Ending::Full(why) => {
-                return Err(ToolError::tell(format!("the command was ended: {why}")));
-            }
-        };
+        let (code, timed_out) = ending.exit_code(status)?;
         self.leave(code)?;
         let output = kept.finish(code, timed_out, took);
         Ok(InShell { output, is_alive: false, note: SHELL_ENDED.to_owned() })

@@ -119,15 +119,9 @@ impl Processes {
         }
         let status = self.end(running, &mut kept);
         drop((inside, input));
-        match ending {
-            Ending::Cancelled => Err(ToolError::tell("the call was cancelled")),
-            Ending::Full(why) => Err(ToolError::tell(format!("the command was ended: {why}"))),
-            Ending::Ended | Ending::TimedOut => {
-                let code = exit_code(status);
-                self.leave(code)?;
-                Ok(Told { output: kept.finish(code, false, since(started)), note })
-            }
-        }
+        let (code, timed_out) = ending.exit_code(status)?;
+        self.leave(code)?;
+        Ok(Told { output: kept.finish(code, timed_out, since(started)), note })
     }
 
     /// Writes to a session, waits until `wait` is over or the command has ended, and tells what is new.

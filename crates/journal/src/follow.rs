@@ -124,7 +124,7 @@ mod tests {
 
     fn journal() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("journal.jsonl");
+        let path = folder.path().join(crate::FILE);
         fs_err::write(&path, "").unwrap();
         (folder, path)
     }

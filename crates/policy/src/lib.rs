@@ -270,31 +270,34 @@ impl Globs {
     }
 }
 
+/// A glob as in `.gitignore`: without a slash it matches in every folder, with a final one all below.
+///
+/// # Errors
+/// When it is no glob.
+pub fn glob_of(glob: &str) -> Result<globset::Glob, globset::Error> {
+    let mut pattern = match glob.strip_prefix('/') {
+        Some(rest) => rest.to_owned(),
+        None if glob.trim_end_matches('/').contains('/') => glob.to_owned(),
+        None => format!("**/{glob}"),
+    };
+    if pattern.ends_with('/') {
+        pattern.push_str("**");
+    }
+    GlobBuilder::new(&pattern).literal_separator(true).build()
+}
+
 /// Compiles globs for folded paths. `instead` stands in for one that is invalid, and for all of them
 /// when they cannot be compiled together.
 fn glob_set(globs: &[String], instead: &str) -> GlobSet {
+    let folded = |glob: &str| glob_of(&paths::folded(glob));
     let mut set = GlobSetBuilder::new();
     for glob in globs {
-        if let Ok(glob) = glob_of(glob).or_else(|_| glob_of(instead)) {
+        if let Ok(glob) = folded(glob).or_else(|_| folded(instead)) {
             set.add(glob);
         }
     }
     // Globs that cannot be compiled together must not match nothing: then no path would be
     // protected.
-    let fallback = || GlobSetBuilder::new().add(glob_of(instead)?).build();
+    let fallback = || GlobSetBuilder::new().add(folded(instead)?).build();
     set.build().or_else(|_| fallback()).unwrap_or_default()
-}
-
-/// As in `.gitignore`: without a slash it matches in every folder, with a final one all below.
-fn glob_of(glob: &str) -> Result<globset::Glob, globset::Error> {
-    let mut pattern = paths::folded(glob);
-    if let Some(rest) = pattern.strip_prefix('/') {
-        pattern = rest.to_owned();
-    } else if !pattern.trim_end_matches('/').contains('/') {
-        pattern = format!("**/{pattern}");
-    }
-    if pattern.ends_with('/') {
-        pattern.push_str("**");
-    }
-    GlobBuilder::new(&pattern).literal_separator(true).build()
 }

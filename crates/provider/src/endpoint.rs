@@ -9,10 +9,11 @@ mod choose;
 mod extras;
 mod keys;
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, header};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -326,17 +327,13 @@ impl<'de> serde::Deserialize<'de> for JsonFields<'de> {
     }
 }
 
+/// What is escaped in a name: models of Vertex AI and Bedrock have `@` and `:` in theirs.
+const ESCAPED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'@').remove(b':');
+
 /// A name as one segment of a path, whatever it holds.
 fn segment(name: &str) -> String {
-    let mut segment = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~@:".contains(&byte) {
-            segment.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(segment, "%{byte:02X}");
-        }
-    }
+    let segment = utf8_percent_encode(name, ESCAPED).to_string();
     // `.` and `..` would be resolved away, and the request would go to another path.
     if matches!(segment.as_str(), "." | "..") { segment.replace('.', "%2E") } else { segment }
 }

@@ -164,15 +164,6 @@ impl ScriptedProvider {
         Ok(ScriptedProvider { agents, ..ScriptedProvider::new(name, own) })
     }
 
-    /// The replies that a journal recorded, again; `None` for a request that was refused as too long.
-    pub fn from_replies(replies: Vec<Option<Reply>>) -> ScriptedProvider {
-        let replies = replies.into_iter().map(|reply| match reply {
-            Some(reply) => Recorded::Reply(Box::new(reply)),
-            None => Recorded::TooLong,
-        });
-        ScriptedProvider::again(replies.collect())
-    }
-
     /// What a journal recorded, again.
     pub fn again(requests: Vec<Recorded>) -> ScriptedProvider {
         let steps = requests.into_iter().map(ScriptStep::Recorded).collect();

@@ -160,7 +160,7 @@ fn cost(report: &AttemptReport) -> String {
 
 fn time(report: &AttemptReport) -> String {
     if report.wall_seconds > 0.0 {
-        format!("{:.0} s", report.wall_seconds)
+        sections::wall_time(report.wall_seconds)
     } else {
         "–".to_owned()
     }

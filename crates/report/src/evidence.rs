@@ -3,7 +3,8 @@
 
 use std::fmt::Write as _;
 
-use super::sections::{html, seconds};
+use super::sections::html;
+use patchwright_base::duration::format_milliseconds;
 use patchwright_base::text::{self, code, code_cell, inline};
 use patchwright_types::evidence::{
     CheckRun, Comparison, Evidence, EvidenceRow, Names, Standing, newly_failing,
@@ -33,7 +34,9 @@ pub fn evidence(evidence: &Evidence) -> String {
             code_cell(&row.command),
             verdict(row.base.as_ref(), Standing::NotRun),
             verdict(row.head.as_ref(), row.standing()),
-            row.head.as_ref().map_or_else(|| "–".to_owned(), |run| seconds(run.duration_ms)),
+            row.head
+                .as_ref()
+                .map_or_else(|| "–".to_owned(), |run| format_milliseconds(run.duration_ms)),
         );
     }
     for row in evidence.rows.iter().filter(|row| row.tests.is_some()).take(MAX_LISTED) {

@@ -55,7 +55,7 @@ pub fn of_run(outcome: &Outcome, published: Option<&Published>, folder: &Path) -
         ("plan-file", &file("plan.md")),
         ("patch-file", &file("change.patch")),
         ("held-back-file", &file("held-back.patch")),
-        ("journal-file", &file("journal.jsonl")),
+        ("journal-file", &file(patchwright_journal::FILE)),
         ("report-file", &file("report.html")),
         ("cost-usd", &cost),
     ])
@@ -111,7 +111,7 @@ pub fn of_review(
         ("sarif-file", &file("findings.sarif")),
         ("review-file", &file("review.json")),
         ("handed-over", if handed_over { "true" } else { "false" }),
-        ("journal-file", &file("journal.jsonl")),
+        ("journal-file", &file(patchwright_journal::FILE)),
         ("report-file", &file("report.html")),
         ("cost-usd", &cost),
     ])
@@ -128,7 +128,7 @@ pub fn of_triage(triaged: &Triaged, result: &str, folder: &Path) -> String {
         ("final-message", &triaged.summary),
         ("output", if result.len() <= LONGEST { result } else { "" }),
         ("output-file", &file("triage.json")),
-        ("journal-file", &file("journal.jsonl")),
+        ("journal-file", &file(patchwright_journal::FILE)),
         ("report-file", &file("report.html")),
         ("cost-usd", &sections::dollars_output(&triaged.spending)),
     ])

@@ -4,8 +4,7 @@
 //! and no region: those lines are not in the version that was analysed. What has no file is left out:
 //! services refuse a whole log for one result without a place.
 
-use std::fmt::Write as _;
-
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
 use super::findings;
@@ -172,13 +171,14 @@ fn uri(path: &str) -> Option<String> {
     if path.is_empty() || path.len() > 4096 || path.split('/').any(leads_out) {
         return None;
     }
-    let mut out = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    Some(out)
+    Some(encoded(path))
+}
+
+/// What is escaped in a path: everything but `/` and what RFC 3986 calls unreserved.
+const ESCAPED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// A path as part of an address.
+pub(crate) fn encoded(path: &str) -> String {
+    utf8_percent_encode(path, ESCAPED).to_string()
 }

@@ -2,9 +2,11 @@
 //! string without a heading; empty when there is nothing to say.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 pub use super::evidence::evidence;
 use super::markdown;
+use patchwright_base::duration::{format_duration, format_milliseconds};
 use patchwright_base::text::{self, code, code_cell, inline};
 use patchwright_git::tree::{Change, FileChange, Mode};
 use patchwright_policy::{Judgement, Violation};
@@ -58,15 +60,6 @@ pub fn plan(plan: &Plan) -> String {
     }
     left_out(&mut out, plan.steps.len(), "steps");
     out
-}
-
-/// Milliseconds for people.
-pub fn seconds(ms: u64) -> String {
-    match ms {
-        0..1000 => format!("{ms} ms"),
-        1000..120_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
-        _ => format!("{} min {} s", ms / 60_000, ms / 1000 % 60),
-    }
 }
 
 /// What changed, file by file.
@@ -178,8 +171,8 @@ pub(super) const BY_MODEL: &str = "<sub>Written by the model.</sub>";
 
 /// Tokens, money, time, in one line.
 pub fn cost(spending: &Spending) -> String {
-    let (turns, seconds) = (turns(spending), spending.wall_seconds);
-    let line = format!("{} · {turns} · {} · {seconds:.0} s", dollars(spending), tokens(spending));
+    let (turns, time) = (turns(spending), wall_time(spending.wall_seconds));
+    let line = format!("{} · {turns} · {} · {time}", dollars(spending), tokens(spending));
     match by_model(spending) {
         models if models.is_empty() => line,
         models => format!("{line} · {models}"),
@@ -203,7 +196,13 @@ fn by_model(spending: &Spending) -> String {
 
 /// Money and time, in one line.
 pub(super) fn cost_without_tokens(spending: &Spending) -> String {
-    format!("{} · {} · {:.0} s", dollars(spending), turns(spending), spending.wall_seconds)
+    let time = wall_time(spending.wall_seconds);
+    format!("{} · {} · {time}", dollars(spending), turns(spending))
+}
+
+/// How long a run took; `0 s` for a number that is no duration.
+pub(super) fn wall_time(seconds: f64) -> String {
+    format_duration(Duration::try_from_secs_f64(seconds.round()).unwrap_or_default())
 }
 
 /// `5000 tokens in (3000 cached), 250 out`.
@@ -237,9 +236,9 @@ pub fn tools(spending: &Spending) -> String {
             tool.calls,
             tool.failures,
             tool.refusals,
-            seconds(tool.total_ms),
-            seconds(tool.median_ms),
-            seconds(tool.max_ms),
+            format_milliseconds(tool.total_ms),
+            format_milliseconds(tool.median_ms),
+            format_milliseconds(tool.max_ms),
             bytes(tool.bytes),
         );
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
-use super::sections;
+use patchwright_base::duration::format_milliseconds;
 use patchwright_base::text::{self, code, code_cell, inline};
 use patchwright_sandbox::services::ServiceState;
 use patchwright_types::setup::SetupReport;
@@ -41,7 +41,7 @@ pub fn table(report: &SetupReport) -> String {
     }
     let mut out = String::from("| Setup | Result | Duration |\n|---|---|---|\n");
     for step in report.steps.iter().take(MAX_ROWS) {
-        let time = sections::seconds(step.run.duration_ms);
+        let time = format_milliseconds(step.run.duration_ms);
         let _ = writeln!(out, "| {} | {} | {time} |", code_cell(&step.name), step.run.verdict());
     }
     if report.steps.len() > MAX_ROWS {
@@ -114,7 +114,7 @@ pub fn page(report: &SetupReport) -> Markup {
                             (step.run.verdict())
                             @if let Some(hint) = &step.hint { "; " (text::line(hint)) }
                         }
-                        td { (sections::seconds(step.run.duration_ms)) }
+                        td { (format_milliseconds(step.run.duration_ms)) }
                     }
                 }
             }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::html::shown::elapsed;
 use super::sections;
+use patchwright_base::duration::format_milliseconds;
 use patchwright_base::text;
 use patchwright_journal::{Entry, Line};
 use patchwright_provider::item::{Content, Item, ToolCall};
@@ -104,7 +105,7 @@ fn happened(entry: &Entry) -> Option<String> {
                 None if output.success => "ok".to_owned(),
                 None => "failed".to_owned(),
             };
-            format!("  {}: {ended} · {}", short(&output.name), sections::seconds(*duration_ms))
+            format!("  {}: {ended} · {}", short(&output.name), format_milliseconds(*duration_ms))
         }
         Entry::CallDropped { output, .. } => format!("  {}: given up", short(&output.name)),
         Entry::Found { finding } => {
@@ -203,7 +204,7 @@ fn asked(item: &Item) -> Option<String> {
 
 fn check(when: &str, run: &CheckRun) -> String {
     let went = if run.passed() { "passed" } else { "failed" };
-    let took = sections::seconds(run.duration_ms);
+    let took = format_milliseconds(run.duration_ms);
     format!("check on {}: `{}` {went} · {took}", short(when), short(&run.command))
 }
 

@@ -41,18 +41,7 @@ pub async fn admit(world: &World, config: &Config, request: IssueRequest) -> Res
         .issue(&repository.id, number)
         .await
         .map_err(|err| Failure::from(err).hint(format!("check the number: {id}#{number}")))?;
-    if issue.is_pull_request {
-        return Err(Failure::usage(format!("{id}#{number} is a pull request, not an issue"))
-            .hint("give the number of an issue"));
-    }
-    if !issue.open {
-        return Err(Failure::nothing_to_do(format!("issue {id}#{number} is closed"))
-            .hint("reopen it to have it worked on"));
-    }
-    if issue.locked {
-        return Err(Failure::nothing_to_do(format!("issue {id}#{number} is locked"))
-            .hint("unlock the conversation to have it worked on"));
-    }
+    check_issue(&issue, &format!("{id}#{number}"), "worked on")?;
     let viewer = forge.viewer().await.map_err(Failure::from)?;
     let comments =
         forge.comments(&repository.id, number, MAX_COMMENTS).await.map_err(Failure::from)?;
@@ -62,6 +51,23 @@ pub async fn admit(world: &World, config: &Config, request: IssueRequest) -> Res
     let linked = Linked::fetch(forge, &repository, number, &snapshot, &comments).await;
     let linked = linked.as_of(trigger);
     Ok(AdmittedIssue { request, repository, issue, snapshot, comments, linked, viewer })
+}
+
+/// Checks that it is an issue, open and not locked. `wanted` is what is to be done with it, such as `worked on`.
+pub(super) fn check_issue(issue: &Issue, name: &str, wanted: &str) -> Result<()> {
+    if issue.is_pull_request {
+        return Err(Failure::usage(format!("{name} is a pull request, not an issue"))
+            .hint("give the number of an issue; `patchwright review` reviews pull requests"));
+    }
+    if !issue.open {
+        return Err(Failure::nothing_to_do(format!("issue {name} is closed"))
+            .hint(format!("reopen it to have it {wanted}")));
+    }
+    if issue.locked {
+        return Err(Failure::nothing_to_do(format!("issue {name} is locked"))
+            .hint(format!("unlock the conversation to have it {wanted}")));
+    }
+    Ok(())
 }
 
 impl AdmittedIssue {

@@ -9,10 +9,12 @@ use super::structured::Output;
 use super::workspace::Workspace;
 use patchwright_agent::StopKind;
 use patchwright_config::Mode;
+use patchwright_policy::Judgement;
 use patchwright_sandbox::PreparedImage;
 use patchwright_types::attempts::Attempts;
 use patchwright_types::evidence::{CheckRun, Evidence, Standing};
 use patchwright_types::outcome::{Conclusion, Outcome, Provenance, Spending};
+use patchwright_types::plan::Plan;
 use patchwright_types::setup::SetupReport;
 
 /// Decides how the run ended.
@@ -45,6 +47,28 @@ pub(super) fn decide(
         judgement: judged.judgement.clone(),
         spending: spending(run, worked),
         provenance: provenance(run, &job.checkout.workspace, image, worked),
+        attempts: Attempts::default(),
+    }
+}
+
+/// How a run ended in which no agent worked on a checkout: it has words, and no change.
+pub(super) fn without_work(run: &Run<'_>, conclusion: Conclusion, message: &str) -> Outcome {
+    Outcome {
+        run: run.folder.id.clone(),
+        conclusion,
+        reason: None,
+        final_message: message.to_owned(),
+        output: None,
+        plan: Plan::default(),
+        change: None,
+        evidence: Evidence::default(),
+        judgement: Judgement::default(),
+        spending: Spending::default(),
+        provenance: Provenance {
+            tool: format!("patchwright {}", patchwright_base::VERSION),
+            run_url: run.environment.run_url.clone(),
+            ..Provenance::default()
+        },
         attempts: Attempts::default(),
     }
 }

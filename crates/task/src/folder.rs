@@ -71,7 +71,7 @@ impl RunFolder {
         let id = fresh_id(world);
         let path = at.map_or_else(|| world.state.join("runs").join(&id), Path::to_path_buf);
         create_private(&path)?;
-        set_aside(&path.join("journal.jsonl"))?;
+        set_aside(&path.join(journal::FILE))?;
         set_attempts_aside(&path)?;
         drop_checkpoints(&path)?;
         let journal = Journal::create(&path, world.clock, world.redaction())?;
@@ -255,7 +255,7 @@ fn resume(
     task: &Task,
     world: &World,
 ) -> Result<Option<(String, Journal, Vec<Line>)>> {
-    let file = path.join("journal.jsonl");
+    let file = path.join(journal::FILE);
     if !file.exists() {
         return Ok(None);
     }

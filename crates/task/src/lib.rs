@@ -20,6 +20,7 @@ pub mod context;
 mod decide;
 pub mod decorate;
 pub mod demo;
+mod effect;
 mod equip;
 pub mod event;
 pub mod events;

@@ -25,7 +25,6 @@ use patchwright_config::publish::Signing;
 use patchwright_forge::{ForgeError, Operation, PullRequest, PullRequestDraft, Repository};
 use patchwright_git::clone::collide;
 use patchwright_git::{Oid, tree};
-use patchwright_journal::Entry;
 use patchwright_report::{self as report, pr_body, template};
 use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::published::Published;
@@ -146,7 +145,8 @@ pub async fn publish(
     // A draft that somebody made of it stays one.
     let was_unfinished =
         !draft.draft && place.tip.is_some() && has_unfinished(run, origin, &draft).await;
-    let (mut pull_request, operation) = open_or_update(run, origin, &draft).await?;
+    let (mut pull_request, operation) =
+        open_or_update(run, origin.repository(), &draft, &marker(run)).await?;
     if operation == Operation::Updated && pull_request.draft && was_unfinished {
         pull_request.draft = !is_made_ready(run, origin, &pull_request).await;
     }
@@ -265,7 +265,9 @@ async fn put_on_branch(
         }
         looks += 1;
         let commit = signed(run, proposal).await?;
-        match push(run, proposal, &place, commit).await? {
+        let Proposal { workspace, head: to, .. } = *proposal;
+        let (branch, tip) = (place.branch.as_str(), place.tip);
+        match push(run, Push { workspace, commit, to, branch, tip }).await? {
             Ok(()) => return Ok((place, commit)),
             Err(ForgeError::Moved { .. }) if looks < LOOKS => {
                 let ui = run.environment.ui;
@@ -347,31 +349,29 @@ async fn choose_branch(
         .hint("delete a branch that is no longer needed, or choose a name with `--branch`"))
 }
 
+/// A commit, and the branch that it is to be put on.
+pub(super) struct Push<'a> {
+    pub workspace: &'a Workspace,
+    pub commit: Oid,
+    /// The repository of the branch.
+    pub to: &'a Repository,
+    pub branch: &'a str,
+    /// What the branch points to; `None` for one that is not there.
+    pub tip: Option<Oid>,
+}
+
 /// The inner error is the forge's: what becomes of the push depends on it.
-async fn push(
+pub(super) async fn push(
     run: &Run<'_>,
-    proposal: &Proposal<'_>,
-    place: &BranchTarget,
-    commit: Oid,
+    push: Push<'_>,
 ) -> Result<std::result::Result<(), ForgeError>> {
-    let workspace = proposal.workspace;
-    let key = place.branch.clone();
-    run.journal(&Entry::EffectIntended {
-        effect: "push".to_owned(),
-        key: key.clone(),
-        detail: json!({ "commit": commit, "expected": place.tip }),
-    })?;
-    let forge = run.world.forge()?;
+    let Push { workspace, commit, to, branch, tip } = push;
+    run.folder.intends("push", branch, json!({ "commit": commit, "expected": tip }))?;
     let from = workspace.repo.path();
-    let pushed = forge.push(proposal.head, from, commit.into(), &place.branch, place.tip).await;
-    if let Err(err) = pushed {
+    if let Err(err) = run.world.forge()?.push(to, from, commit.into(), branch, tip).await {
         return Ok(Err(err));
     }
-    run.journal(&Entry::EffectDone {
-        effect: "push".to_owned(),
-        key,
-        detail: json!({ "commit": commit }),
-    })?;
+    run.folder.did("push", branch, json!({ "commit": commit }))?;
     Ok(Ok(()))
 }
 
@@ -421,31 +421,25 @@ pub(super) fn template_of(workspace: &Workspace) -> Option<String> {
     Some(String::from_utf8_lossy(&workspace.file_now(path)?).into_owned())
 }
 
-async fn open_or_update(
+/// `marker` finds the pull request again.
+pub(super) async fn open_or_update(
     run: &Run<'_>,
-    origin: Origin<'_>,
+    repository: &Repository,
     draft: &PullRequestDraft,
+    marker: &str,
 ) -> Result<(PullRequest, Operation)> {
     let branch = &draft.head_branch;
-    run.journal(&Entry::EffectIntended {
-        effect: "pull_request".to_owned(),
-        key: branch.clone(),
-        detail: json!({ "title": draft.title, "base": draft.base_branch, "draft": draft.draft }),
-    })?;
+    let detail = json!({ "title": draft.title, "base": draft.base_branch, "draft": draft.draft });
+    run.folder.intends("pull_request", branch, detail)?;
     let forge = run.world.forge()?;
-    let (pull_request, operation) = forge
-        .open_or_update(&origin.repository().id, draft, &marker(run))
-        .await
-        .map_err(|err| {
-            let named = draft.named_from(&origin.repository().id);
-            let link = forge.compare_url(origin.repository(), &draft.base_branch, &named);
+    let (pull_request, operation) =
+        forge.open_or_update(&repository.id, draft, marker).await.map_err(|err| {
+            let named = draft.named_from(&repository.id);
+            let link = forge.compare_url(repository, &draft.base_branch, &named);
             Failure::from(err).hint(format!("the branch is pushed; open it by hand: {link}"))
         })?;
-    run.journal(&Entry::EffectDone {
-        effect: "pull_request".to_owned(),
-        key: branch.clone(),
-        detail: json!({ "number": pull_request.number, "operation": operation }),
-    })?;
+    let detail = json!({ "number": pull_request.number, "operation": operation });
+    run.folder.did("pull_request", branch, detail)?;
     Ok((pull_request, operation))
 }
 

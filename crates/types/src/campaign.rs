@@ -1,9 +1,16 @@
 //! The rows of the store as plain data. Times are milliseconds since 1970 by the store's own clock.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 /// Milliseconds since 1970.
 pub type Millis = i64;
+
+/// A length of time in milliseconds; one that is too long for them is the longest there is.
+pub fn millis_of(time: Duration) -> Millis {
+    Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX)
+}
 
 /// A campaign as it was started: one specification, carried out in one repository after the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

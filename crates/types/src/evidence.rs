@@ -190,12 +190,6 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Every check that ran on head passed, and at least one ran.
-    pub fn all_passed(&self) -> bool {
-        !self.rows.is_empty()
-            && self.rows.iter().all(|row| row.head.as_ref().is_some_and(CheckRun::passed))
-    }
-
     /// No check that was started on head did anything but pass.
     pub fn is_clean(&self) -> bool {
         self.rows.iter().all(|row| row.head.as_ref().is_none_or(CheckRun::passed))

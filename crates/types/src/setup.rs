@@ -54,9 +54,4 @@ impl SetupReport {
     pub fn failed(&self) -> impl Iterator<Item = &SetupStep> {
         self.steps.iter().filter(|step| step.run.has_failed())
     }
-
-    /// How long the commands took together.
-    pub fn duration_ms(&self) -> u64 {
-        self.steps.iter().map(|step| step.run.duration_ms).sum()
-    }
 }

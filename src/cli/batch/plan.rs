@@ -3,10 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
 
+use patchwright_base::duration::format_duration;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_base::ui::Ui;
@@ -230,19 +232,12 @@ fn words(estimate: &Estimate) -> String {
         None => format!("not known, {runs}"),
     };
     let most = estimate.most_usd.map_or(String::new(), |most| format!("; at most ${most:.2}"));
+    let time = |seconds| format_duration(Duration::from_secs(seconds));
     let agent = estimate
         .agent_seconds
-        .map_or("not known".to_owned(), |seconds| format!("about {}", duration(seconds)));
+        .map_or("not known".to_owned(), |seconds| format!("about {}", time(seconds)));
     format!(
         "\ncost:    {cost}{most}\nrunning: {agent}\npublishing: about {} at the pace that GitHub allows",
-        duration(estimate.publish_seconds)
+        time(estimate.publish_seconds)
     )
-}
-
-fn duration(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3_600 => format!("{} min", seconds.div_ceil(60)),
-        _ => format!("{} h {:02} min", seconds / 3_600, seconds % 3_600 / 60),
-    }
 }

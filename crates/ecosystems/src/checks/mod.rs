@@ -83,17 +83,6 @@ impl CheckPlan {
     }
 }
 
-/// The check commands of one folder by convention, from the names in it, files and folders. Empty when
-/// unknown. `read` gives the content of a file.
-pub fn by_kind(names: &[String], read: &dyn Fn(&str) -> Option<Vec<u8>>) -> Vec<String> {
-    let root = Root { names, read };
-    let kinds: Vec<String> = KINDS.iter().filter_map(|kind| (kind.command)(&root)).collect();
-    if !kinds.is_empty() {
-        return kinds;
-    }
-    kinds::generic(&root).into_iter().collect()
-}
-
 /// The checks of a tree. `touched` are the paths that a change is about: where there are many checks, only
 /// those of their packages are taken. Without paths, the first ones are. Tests of a job with services are taken
 /// where services can be had and no job without any has tests of the same kind.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{by_kind, detect};
+use super::detect;
 use crate::results::Runner;
 
 fn tree(files: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
@@ -143,7 +143,7 @@ fn bad_ci_files_are_said_and_the_rest_counts() {
     assert!(plan.notes[0].text.starts_with("is not valid YAML"), "{:?}", plan.notes);
 }
 
-/// Names in a folder, and the checks that it has.
+/// Files, and the checks that are found in them.
 type Kind = (Vec<(&'static str, String)>, &'static [&'static str]);
 
 #[test]
@@ -169,17 +169,13 @@ fn one_folder_is_tested_by_its_kind() {
         (vec![("setup.cfg", "[tool:pytest]".to_owned())], &["python -m pytest -q"]),
         (vec![("requirements-dev.txt", "pytest>=8".to_owned())], &["python -m pytest -q"]),
         (
-            vec![("setup.py", String::new()), ("tests", String::new())],
+            vec![("setup.py", String::new()), ("tests/test_a.py", String::new())],
             &[
                 "if python -c 'import pytest' 2>/dev/null; then python -m pytest -q; else python -m unittest discover -s tests; fi",
             ],
         ),
         (
-            vec![
-                ("setup.py", String::new()),
-                ("tests", String::new()),
-                ("tests/__init__.py", String::new()),
-            ],
+            vec![("setup.py", String::new()), ("tests/__init__.py", String::new())],
             &[
                 "if python -c 'import pytest' 2>/dev/null; then python -m pytest -q; else python -m unittest discover -s tests -t .; fi",
             ],
@@ -210,10 +206,8 @@ fn one_folder_is_tested_by_its_kind() {
         ),
     ];
     for (files, expected) in rows {
-        let names: Vec<String> = files.iter().map(|(name, _)| (*name).to_owned()).collect();
-        let read = |path: &str| {
-            files.iter().find(|(name, _)| *name == path).map(|(_, text)| text.clone().into_bytes())
-        };
-        assert_eq!(by_kind(&names, &read), expected, "{names:?}");
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        assert_eq!(found(&files, &[]), expected, "{files:?}");
     }
 }

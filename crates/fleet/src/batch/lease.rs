@@ -15,7 +15,7 @@ use super::pace;
 use crate::store::{Store, StoreError};
 use patchwright_base::error::Result;
 use patchwright_forge::github::GitHubForge;
-use patchwright_types::campaign::{Job, Lease, Millis};
+use patchwright_types::campaign::{Job, Lease, Millis, millis_of};
 
 /// A claimed job. Dropping it stops the renewal.
 pub struct HeldJob {
@@ -88,7 +88,7 @@ impl HeldJob {
         let answer = self.store.remaining(&self.lease).await;
         let by_store = answer.inspect_err(|err| self.note(err))?;
         let by_us = length.saturating_sub(age(&self.renewed));
-        let left = by_store.min(millis(by_us));
+        let left = by_store.min(millis_of(by_us));
         if left > self.lease.length / 2 {
             return Ok(left);
         }
@@ -96,7 +96,7 @@ impl HeldJob {
         match self.store.renew(&self.lease).await {
             Ok(()) => {
                 set(&self.renewed, begun);
-                Ok(millis(length.saturating_sub(begun.elapsed())))
+                Ok(millis_of(length.saturating_sub(begun.elapsed())))
             }
             // It lasts a while yet; the next renewal may succeed.
             Err(err) if err.is_transient() && left > self.lease.length / 4 => Ok(left),
@@ -183,10 +183,6 @@ fn age(renewed: &Mutex<Instant>) -> Duration {
 /// A lease's length; at least a moment, so that nothing spins.
 fn span(length: Millis) -> Duration {
     Duration::from_millis(u64::try_from(length).unwrap_or_default().max(40))
-}
-
-fn millis(time: Duration) -> Millis {
-    Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX)
 }
 
 #[cfg(test)]

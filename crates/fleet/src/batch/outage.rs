@@ -25,7 +25,7 @@ use patchwright_provider::shared_limits::SharedLimits;
 use patchwright_provider::{OnProgress, Provider, ProviderError, Reply, Request};
 use patchwright_report::campaign as report;
 use patchwright_task::world::World;
-use patchwright_types::campaign::Millis;
+use patchwright_types::campaign::{Millis, millis_of};
 
 pub(super) const TIMES: OutageTimes = OutageTimes {
     first: 30_000,
@@ -82,7 +82,7 @@ impl Outages {
             OutageCause::Down => None,
             OutageCause::Limited(wait) => {
                 let wait = wait.unwrap_or_default().mul_f64(self.scale);
-                Some(Millis::try_from(wait.as_millis()).unwrap_or(Millis::MAX))
+                Some(millis_of(wait))
             }
         };
         let why = self.redactor.redact(why);
@@ -97,7 +97,7 @@ impl Outages {
 
     /// How long a job waits that was cut off.
     pub fn again(&self) -> Millis {
-        Millis::try_from(AGAIN.mul_f64(self.scale).as_millis()).unwrap_or(Millis::MAX)
+        millis_of(AGAIN.mul_f64(self.scale))
     }
 
     /// For how many milliseconds a job is put back that a service failed, without an attempt counted;
@@ -231,7 +231,7 @@ impl Outages {
         let tell = move |account: String, wait: Duration| -> BoxFuture<'static, ()> {
             let store = told.clone();
             Box::pin(async move {
-                let wait = Millis::try_from(wait.as_millis()).unwrap_or(Millis::MAX);
+                let wait = millis_of(wait);
                 if let Err(err) = store.close_pace(&account, wait).await {
                     tracing::warn!(%err, "a limit could not be told to others");
                 }

@@ -13,7 +13,7 @@ use super::lease::HeldJob;
 use crate::store::{Store, StoreError};
 use patchwright_forge::ForgeError;
 use patchwright_forge::github::Gate;
-use patchwright_types::campaign::{JobKind, Millis, PaceLimits, WriteSlot};
+use patchwright_types::campaign::{JobKind, Millis, PaceLimits, WriteSlot, millis_of};
 
 /// Writes of the publisher that would have to wait longer than so many others take are put back.
 pub(super) const PUBLISHER_PATIENCE: i64 = 120;
@@ -34,7 +34,7 @@ pub fn limits(fleet: &Fleet, campaign: Option<&Campaign>) -> PaceLimits {
 /// A pause as long as it really is: tests have no minutes to lose.
 pub fn scaled_wait(fleet: &Fleet, wait: Millis) -> Millis {
     let scaled = millis(wait).mul_f64(fleet.env.time_scale());
-    Millis::try_from(scaled.as_millis()).unwrap_or(Millis::MAX).max(1)
+    millis_of(scaled).max(1)
 }
 
 fn scaled(limits: PaceLimits, scale: f64) -> PaceLimits {
@@ -192,7 +192,7 @@ impl PaceState {
     async fn tell(&self, wait: Duration) {
         // The limit may hold for reads too, so the cached permission is dropped.
         *self.looked.lock() = None;
-        let wait = Millis::try_from(wait.as_millis()).unwrap_or(Millis::MAX);
+        let wait = millis_of(wait);
         if let Err(error) = self.store.close_pace(&self.token, wait).await {
             tracing::warn!(%error, "the other processes could not be told about a rate limit");
         }

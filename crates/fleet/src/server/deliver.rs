@@ -22,7 +22,7 @@ use patchwright_task::event::payload::{self, ActionEnv};
 use patchwright_task::event::{Decision, Event, EventTask, TriggerConfig, decide};
 use patchwright_task::react::{self, Reacted};
 use patchwright_task::world::World;
-use patchwright_types::campaign::{Delivery, JobEnd, JobKind, Millis, NewJob};
+use patchwright_types::campaign::{Delivery, JobEnd, JobKind, Millis, NewJob, millis_of};
 use patchwright_types::outcome::Conclusion;
 use patchwright_types::task::{IssueRequest, Task};
 
@@ -362,7 +362,7 @@ async fn again(fleet: &Fleet, held: &HeldJob, why: &str, outage: Option<Outage>)
     }
     let doubled = u32::try_from(held.job.attempt - 1).unwrap_or_default().min(6);
     let wait = FIRST_WAIT.saturating_mul(1 << doubled).mul_f64(fleet.env.time_scale());
-    let after = Millis::try_from(wait.as_millis()).unwrap_or(Millis::MAX);
+    let after = millis_of(wait);
     Ok(JobEnd::Retry { after, why: short(why) })
 }
 

@@ -235,17 +235,6 @@ fn time(at: DateTime<Utc>) -> String {
     at.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-/// A length in the two largest units, such as `2 h 5 min`.
-fn span(milliseconds: Millis) -> String {
-    let seconds = milliseconds.max(0) / 1000;
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
-    }
-}
-
 /// `owner/name#number`, as far as it is known.
 fn subject(repository: Option<&str>, number: Option<i64>) -> String {
     let number = number.map(|number| format!("#{number}")).unwrap_or_default();

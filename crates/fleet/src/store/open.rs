@@ -1,9 +1,10 @@
 //! Opening: from an address to a database that is ours and of our version.
 
-use std::fmt::Write;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use secrecy::SecretString;
 use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyConnection, Connection};
@@ -68,29 +69,14 @@ impl DatabaseAddress {
 
 /// `%41` becomes `A`; what is no UTF-8 afterwards stays as it was.
 fn decode(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let hex = after
-            .get(..2)
-            .filter(|_| *first == b'%')
-            .and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-        bytes.push(hex.unwrap_or(*first));
-        rest = after.get(if hex.is_some() { 2 } else { 0 }..).unwrap_or_default();
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+    percent_decode_str(text).decode_utf8().map_or_else(|_| text.to_owned(), Cow::into_owned)
 }
 
+/// What is escaped in the path of a file.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.');
+
 pub(super) fn encode(path: &str) -> String {
-    path.bytes().fold(String::new(), |mut text, byte| {
-        if byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            // Writing to a text cannot fail.
-            let _ = write!(text, "%{byte:02X}");
-        }
-        text
-    })
+    utf8_percent_encode(path, ESCAPED).to_string()
 }
 
 /// The file that an address names; `None` of one that names a server, or nothing.
@@ -271,4 +257,20 @@ async fn set_up(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
         sqlx::query(pragma).execute(&mut *connection).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::store::open::{decode, encode};
+
+    #[test]
+    fn a_path_comes_out_of_an_address_as_it_went_in() {
+        for path in ["/var/lib/fleet.db", "/tmp/a b/100%/ü?#.db", "%41"] {
+            assert_eq!(decode(&encode(path)), path);
+        }
+        // Neither an escape nor text.
+        for text in ["/a%4", "/a%+1", "/a%zz", "/a%ff"] {
+            assert_eq!(decode(text), text);
+        }
+    }
 }

@@ -5,13 +5,13 @@
 //! repeated here once they may have taken effect: they come back as [`Written::Lost`], and the caller
 //! looks before it writes again.
 
-use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
 
 use http::header::{ACCEPT, HeaderMap};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use octocrab::Octocrab;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
@@ -313,16 +313,12 @@ fn no_answer(err: octocrab::Error) -> NoAnswer {
     }
 }
 
+/// Everything but what RFC 3986 calls unreserved.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// One path segment, everything but unreserved characters escaped.
 pub(super) fn segment(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            escaped.push(char::from(byte));
-        } else {
-            let _ = write!(escaped, "%{byte:02X}");
-        }
-    }
+    let escaped = utf8_percent_encode(text, ESCAPED).to_string();
     // `.` and `..` would be taken away by every URL parser on the way.
     match escaped.as_str() {
         "." => "%2E".to_owned(),

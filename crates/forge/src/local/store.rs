@@ -86,7 +86,7 @@ impl Store {
         })
     }
 
-    pub(super) fn write_about(&self, about: &About) -> Result<(), ForgeError> {
+    fn write_about(&self, about: &About) -> Result<(), ForgeError> {
         self.write("repository.json", about)
     }
 

@@ -1,10 +1,12 @@
 //! What a campaign comes to: counts, cost, and when it is going to end.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::publishing::{self, Publishing};
+use patchwright_base::duration::format_duration;
 use patchwright_base::text;
 use patchwright_types::campaign::{
     CampaignState, CampaignView, ErrorClass, Millis, Target, TargetState,
@@ -198,16 +200,9 @@ pub(super) fn ratio(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// `45s`, `3m 10s`, `2h 5m`, `3d 4h`.
+/// [`format_duration`] of milliseconds; none is shorter than nothing, whatever clocks said.
 pub fn duration(ms: Millis) -> String {
-    let seconds = ms.max(0) / 1_000;
-    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3_600 => format!("{minutes}m {}s", seconds % 60),
-        3_600..86_400 => format!("{hours}h {}m", minutes % 60),
-        _ => format!("{days}d {}h", hours % 24),
-    }
+    format_duration(Duration::from_millis(ms.max(0).unsigned_abs()))
 }
 
 /// `$1.20`; four digits below a cent.

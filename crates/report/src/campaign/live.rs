@@ -96,7 +96,7 @@ pub(super) fn cost(figures: &Figures) -> String {
         .map_or_else(|| spent.clone(), |budget| format!("{spent} of {}", dollars(budget)))
 }
 
-/// `about 12m left`, and what it hangs on.
+/// `about 12 min left`, and what it hangs on.
 pub(super) fn eta(figures: &Figures) -> Option<String> {
     let eta = figures.eta?;
     let by = if eta.is_by_rate_limit() { " by GitHub's limits" } else { "" };
@@ -114,7 +114,7 @@ fn running_line(target: &Target, now: Millis, widest: usize) -> String {
     };
     let again =
         if target.attempts > 1 { format!(" (attempt {})", target.attempts) } else { String::new() };
-    format!("  {name}{pad}  {age:>7}  {phase}{again}")
+    format!("  {name}{pad}  {age:>11}  {phase}{again}")
 }
 
 /// A line for each target that came to something since `before`: what a log wants to keep.
@@ -151,7 +151,7 @@ fn worth_a_line(state: TargetState) -> bool {
     state.is_settled() || state == TargetState::Ready
 }
 
-/// `acme/web: open, https://…, $0.12, 3m 10s`.
+/// `acme/web: open, https://…, $0.12, 3 min 10 s`.
 pub(super) fn outcome(target: &Target) -> String {
     let mut parts = vec![target.state.word().to_owned()];
     if let Some(class) = target.class.filter(|_| target.state == TargetState::Failed) {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::record::{Call, Nested};
 use super::{diff, shown};
-use crate::sections;
+use patchwright_base::duration::format_milliseconds;
 use patchwright_base::text;
 use patchwright_provider::item::{CallOutput, Content, Payload};
 use patchwright_types::plan::{Plan, StepStatus};
@@ -68,7 +68,7 @@ pub(super) fn call(call: &Call<'_>, agent: Option<&str>, most: usize) -> Markup 
                 span class="headline" { (headline(&asked, call.plan)) } " "
                 span class="ending" {
                     (ending(call)) " "
-                    @if let Some(ms) = call.duration_ms { span class="took" { (sections::seconds(ms)) } }
+                    @if let Some(ms) = call.duration_ms { span class="took" { (format_milliseconds(ms)) } }
                 }
             } }
             @if let Some(agent) = agent { p { a href={ "#" (agent) } { "The agent's own conversation" } } }
@@ -256,8 +256,8 @@ fn nested(calls: &[Nested<'_>]) -> Markup {
                     code { (text::line(call.name)) } " "
                     (shown::line(&call.arguments.to_string(), MAX_HEADLINE)) " "
                     @match call.ended {
-                        Some((true, ms)) => span class="took" { (sections::seconds(ms)) },
-                        Some((false, ms)) => { span class="mark bad" { "failed" } " " span class="took" { (sections::seconds(ms)) } }
+                        Some((true, ms)) => span class="took" { (format_milliseconds(ms)) },
+                        Some((false, ms)) => { span class="mark bad" { "failed" } " " span class="took" { (format_milliseconds(ms)) } }
                         None => span class="mark" { "no answer" },
                     }
                 }

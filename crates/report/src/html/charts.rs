@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use super::record::Turn;
 use super::shown;
 use super::timeline::Timeline;
-use crate::sections;
+use patchwright_base::duration::format_milliseconds;
 
 /// Bars of one picture; more turns share bars.
 const MAX_BARS: usize = 120;
@@ -27,7 +27,7 @@ const CHARTS: &[Chart] = &[
         title: "Time",
         parts: &[("model", "one"), ("calls", "two")],
         of: |turn| [turn.model_ms.unwrap_or(0), turn.calls_ms.unwrap_or(0), 0],
-        words: sections::seconds,
+        words: format_milliseconds,
     },
     Chart {
         title: "Tokens",

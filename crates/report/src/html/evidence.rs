@@ -3,7 +3,8 @@
 use maud::{Markup, html};
 
 use super::{shown, tables};
-use crate::{evidence, sections};
+use crate::evidence;
+use patchwright_base::duration::format_milliseconds;
 use patchwright_base::text;
 use patchwright_types::evidence::{CheckRun, Comparison, Evidence, EvidenceRow, Standing};
 
@@ -42,7 +43,7 @@ fn summary(row: &EvidenceRow) -> Markup {
             (cell(row.base.as_ref(), Standing::NotRun))
             (cell(row.head.as_ref(), row.standing()))
             td { (row.tests.as_ref().map_or_else(String::new, Comparison::line)) }
-            td class="number" { (row.head.as_ref().map_or_else(String::new, |run| sections::seconds(run.duration_ms))) }
+            td class="number" { (row.head.as_ref().map_or_else(String::new, |run| format_milliseconds(run.duration_ms))) }
         }
     }
 }
@@ -91,7 +92,7 @@ fn output(side: &str, run: &CheckRun, standing: Standing, most: usize) -> Markup
                 code class="headline" { (text::line(&run.command)) } " "
                 span class="ending" {
                     span class=(if run.passed() { "mark good" } else { "mark" }) { (evidence::plain_word(run, standing)) } " "
-                    span class="took" { (sections::seconds(run.duration_ms)) }
+                    span class="took" { (format_milliseconds(run.duration_ms)) }
                 }
             } }
             @if run.tail.trim().is_empty() { p { "It printed nothing." } } @else { pre { (shown::visible(&run.tail, most)) } }

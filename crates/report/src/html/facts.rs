@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::{Pages, Report, shown};
 use crate::sections;
+use patchwright_base::duration::format_milliseconds;
 use patchwright_base::text;
 use patchwright_types::evidence::Verdict;
 use patchwright_types::outcome::{Conclusion, Outcome};
@@ -71,7 +72,7 @@ fn facts(report: &Report<'_>) -> Vec<(&'static str, Markup)> {
         (shown::count(spending.usage.input)) " in, " (shown::count(spending.usage.output)) " out"
     }));
     fact("Turns", Some(html! { (spending.turns) }));
-    fact("Duration", duration(spending.wall_seconds).map(|ms| html! { (sections::seconds(ms)) }));
+    fact("Duration", duration(spending.wall_seconds).map(|ms| html! { (format_milliseconds(ms)) }));
     fact("Commits", commits(report));
     fact(
         "Branch",

@@ -1,11 +1,10 @@
 //! What a review found: a card for each finding with its code, and what was read.
 
-use std::fmt::Write as _;
-
 use maud::{Markup, html};
 
 use super::diff::{self, DiffRow};
 use super::{Pages, markdown, shown};
+use crate::sarif::encoded;
 use patchwright_base::text;
 use patchwright_forge::Side;
 use patchwright_review::anchor::{Anchor, Anchored};
@@ -109,22 +108,6 @@ fn place(anchored: &Anchored, reviewed: &Reviewed, pages: &Pages) -> Markup {
             html! { (words("")) " (" (text::line(why)) ")" }
         }
     }
-}
-
-/// A path as part of an address.
-fn encoded(path: &str) -> String {
-    let mut out = String::new();
-    for byte in path.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' | b'~' => {
-                out.push(char::from(byte));
-            }
-            byte => {
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
-    }
-    out
 }
 
 /// The quoted code with its numbers; with a suggestion, what would change.

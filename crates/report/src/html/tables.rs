@@ -5,6 +5,7 @@ use maud::{Markup, html};
 
 use super::{Agent, shown};
 use crate::sections;
+use patchwright_base::duration::format_milliseconds;
 use patchwright_base::text;
 use patchwright_policy::{Judgement, Violation};
 use patchwright_sandbox::egress::ledger::HostUse;
@@ -128,7 +129,7 @@ pub(super) fn tools(spending: &Spending) -> Markup {
                 td { code { (text::line(&tool.name)) } }
                 @for count in [tool.calls, tool.failures, tool.refusals] { td class="number" { (count) } }
                 @for time in [tool.total_ms, tool.median_ms, tool.max_ms] {
-                    td class="number" { (sections::seconds(time)) }
+                    td class="number" { (format_milliseconds(time)) }
                 }
                 td class="number" { (sections::bytes(tool.bytes)) }
             }

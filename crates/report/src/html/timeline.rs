@@ -9,6 +9,7 @@ use maud::{Markup, html};
 use super::record::{Row, Turn, What};
 use super::{calls, markdown, shown};
 use crate::{evidence, sections};
+use patchwright_base::duration::format_milliseconds;
 use patchwright_base::text;
 use patchwright_provider::item::{Content, Item, Message, Role, StopReason};
 use patchwright_types::evidence::{CheckRun, Standing};
@@ -203,7 +204,7 @@ fn spent(turn: &Turn<'_>) -> Markup {
     html! {
         div class="spent" {
             span {
-                @if ms > 0 { (sections::seconds(ms)) }
+                @if ms > 0 { (format_milliseconds(ms)) }
                 @if ms > 0 && turn.cost_usd > 0.0 { " · " }
                 @if turn.cost_usd > 0.0 { (format!("${:.4}", turn.cost_usd)) }
             }
@@ -321,7 +322,7 @@ fn checked(when: &str, run: &CheckRun, most: usize) -> Markup {
                 code class="headline" { (text::line(&run.command)) } " "
                 span class="ending" {
                     span class=(if run.passed() { "mark good" } else { "mark bad" }) { (evidence::plain_word(run, Standing::NotRun)) } " "
-                    span class="took" { (sections::seconds(run.duration_ms)) }
+                    span class="took" { (format_milliseconds(run.duration_ms)) }
                 }
             } }
             @if run.tail.is_empty() { p { "It printed nothing." } } @else { pre { (shown::visible(&run.tail, most)) } }

@@ -17,7 +17,7 @@ pub struct TargetError {
     pub decision: RetryDecision,
 }
 
-/// What the worker does about it.
+/// What the worker does about a run that failed; publishing has decisions of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryDecision {
     /// Retry later; the other side may have said when.

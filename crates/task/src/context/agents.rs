@@ -13,7 +13,8 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::skills::{is_name, one_line, shown};
+use super::skills::{is_name, shown};
+use super::thread::one_line;
 use super::{front_matter, hidden};
 use patchwright_base::error::Result;
 use patchwright_prompt as prompt;
@@ -192,7 +193,7 @@ fn file(path: &str, bytes: &[u8]) -> Result<AgentFile, &'static str> {
     if !is_name(&name) {
         return Err("its `name` has no letters or digits");
     }
-    let description: String = one_line(&front.description.unwrap_or_default());
+    let description = one_line(&front.description.unwrap_or_default(), MAX_DESCRIPTION);
     if description.is_empty() {
         return Err("its `description` is missing");
     }
@@ -204,7 +205,7 @@ fn file(path: &str, bytes: &[u8]) -> Result<AgentFile, &'static str> {
     }
     Ok(AgentFile {
         name,
-        description: description.chars().take(MAX_DESCRIPTION).collect(),
+        description,
         path: path.to_owned(),
         is_operators: false,
         tools: words(front.tools.as_ref(), "its `tools` are not names")?,

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::hidden;
+use super::thread::{login, one_line};
 use patchwright_base::gfm;
 use patchwright_forge::{ReviewComment, Thread};
 
@@ -150,8 +151,8 @@ fn of_others(thread: &Thread, until: Option<DateTime<Utc>>, is_over: &dyn Fn() -
 
 fn place(thread: &Thread) -> String {
     match thread.line {
-        Some(line) => format!("{}:{line}", one_line(&thread.path)),
-        None => one_line(&thread.path),
+        Some(line) => format!("{}:{line}", shown(&thread.path)),
+        None => shown(&thread.path),
     }
 }
 
@@ -191,29 +192,14 @@ fn was_there(comment: &ReviewComment, until: Option<DateTime<Utc>>) -> bool {
 }
 
 fn clean(text: &str) -> String {
-    let cleaned = hidden::clean(head(text, MAX_RAW)).text;
+    let cleaned = hidden::clean(hidden::head(text, MAX_RAW)).text;
     let cleaned = cleaned.trim();
     if cleaned.len() <= MAX_COMMENT {
         return cleaned.to_owned();
     }
-    format!("{}\n[the rest was left out]", head(cleaned, MAX_COMMENT))
+    format!("{}\n[the rest was left out]", hidden::head(cleaned, MAX_COMMENT))
 }
 
-fn head(text: &str, most: usize) -> &str {
-    let mut end = text.len().min(most);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
-}
-
-fn one_line(text: &str) -> String {
-    let visible = patchwright_base::invisible::invisible(head(text, 1000)).text;
-    visible.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect()
-}
-
-/// A login has letters, digits, `-`, and `[bot]`; anything else did not come from GitHub.
-fn login(login: &str) -> String {
-    let allowed = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '[' | ']' | '.');
-    format!("@{}", login.chars().filter(allowed).take(60).collect::<String>())
+fn shown(path: &str) -> String {
+    one_line(&patchwright_base::invisible::invisible(hidden::head(path, 1000)).text, 300)
 }

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use super::setup::escape;
+
 /// The facts, as they are enforced.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Environment {
@@ -134,7 +136,7 @@ fn version(text: &str) -> Option<String> {
 pub fn render(environment: &Environment) -> String {
     let mut out = String::from("<environment_context>\n");
     let mut row = |name: &str, value: &str| {
-        let _ = writeln!(out, "  <{name}>{}</{name}>", escape(value));
+        let _ = writeln!(out, "  <{name}>{}</{name}>", in_one_line(value));
     };
     row("cwd", &environment.cwd);
     row("approval_policy", "never");
@@ -193,9 +195,9 @@ fn words(time: Duration) -> String {
     }
 }
 
-fn escape(value: &str) -> String {
+fn in_one_line(value: &str) -> String {
     let value: String = value.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    escape(&value)
 }
 
 #[cfg(test)]

@@ -76,11 +76,7 @@ pub(super) fn without_closing(text: &str, tag: &str) -> String {
 
 /// The beginning of a text, at most `most` bytes of it: for what is long only when it is hostile.
 pub fn head(text: &str, most: usize) -> &str {
-    let mut end = text.len().min(most);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
+    &text[..text.floor_char_boundary(most)]
 }
 
 pub(super) fn add(counts: &mut Counts, more: Counts) {

@@ -10,6 +10,8 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
+use super::setup::escape;
+use super::thread::one_line;
 use super::{front_matter, hidden};
 use patchwright_base::error::Result;
 use patchwright_prompt as prompt;
@@ -123,7 +125,7 @@ fn skill(path: &str, bytes: &[u8]) -> Result<Skill, &'static str> {
         .name
         .filter(|name| is_name(name))
         .ok_or("its `name` is missing, or is not one to 64 letters, digits and hyphens")?;
-    let description = one_line(&front.description.unwrap_or_default());
+    let description = one_line(&front.description.unwrap_or_default(), MAX_DESCRIPTION);
     if description.is_empty() {
         return Err("its `description` is missing");
     }
@@ -206,15 +208,6 @@ pub(super) fn shown(path: &str) -> String {
         patchwright_base::invisible::invisible(path).text.chars().map(clean).collect();
     shown.truncate(shown.floor_char_boundary(MAX_PATH));
     shown
-}
-
-pub(super) fn one_line(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").chars().take(MAX_DESCRIPTION).collect()
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 fn bounded_body(body: &str) -> String {

@@ -383,12 +383,13 @@ fn stamp(at: DateTime<Utc>) -> String {
 }
 
 /// A login has letters, digits, `-`, and `[bot]`; anything else did not come from GitHub.
-fn login(login: &str) -> String {
+pub(super) fn login(login: &str) -> String {
     let allowed = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '[' | ']' | '.');
     format!("@{}", login.chars().filter(allowed).take(60).collect::<String>())
 }
 
-fn one_line(text: &str, most: usize) -> String {
+/// The words of a text between single blanks, at most `most` characters.
+pub(super) fn one_line(text: &str, most: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ").chars().take(most).collect()
 }

@@ -132,9 +132,11 @@ fn show(ended: &RunReport, dir: &Path, ui: Ui) {
         }
         ui.data(&format!("pull request: {}", page.display()));
     }
-    for (name, file) in
-        [("report", "report.html"), ("diff", "change.patch"), ("journal", "journal.jsonl")]
-    {
+    for (name, file) in [
+        ("report", "report.html"),
+        ("diff", "change.patch"),
+        ("journal", patchwright_journal::FILE),
+    ] {
         let path = ended.folder.join(file);
         if path.exists() {
             ui.data(&format!("{name}: {}", path.display()));

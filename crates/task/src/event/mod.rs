@@ -178,30 +178,3 @@ pub struct Dispatch {
     /// The inputs that are plain values, as text.
     pub inputs: BTreeMap<String, String>,
 }
-
-impl Event {
-    /// Everybody who has to be allowed for this event to set something off. A review that nobody asks
-    /// for has no power, so a pull request needs nobody's, unless somebody put a label on it. Neither does an
-    /// issue that is sorted.
-    pub fn actors(&self) -> Vec<&Account> {
-        let (actor, rerun_by) = match self {
-            Event::IssueLabeled(event) => (Some(&event.sender), &event.rerun_by),
-            Event::IssueAssigned(event) => (Some(&event.sender), &event.rerun_by),
-            Event::IssueOpened(event) => (None, &event.rerun_by),
-            Event::PullRequest(event) => {
-                (event.label.is_some().then_some(&event.sender), &event.rerun_by)
-            }
-            Event::Commented(event) => {
-                let other = Some(&event.sender).filter(|sender| **sender != event.author);
-                return std::iter::once(&event.author)
-                    .chain(other)
-                    .chain(&event.rerun_by)
-                    .collect();
-            }
-            Event::Checked(event) => ((!event.is_fork).then_some(&event.actor), &event.rerun_by),
-            Event::Dispatch(event) => (Some(&event.actor), &event.rerun_by),
-            Event::Other { .. } => return Vec::new(),
-        };
-        actor.into_iter().chain(rerun_by).collect()
-    }
-}

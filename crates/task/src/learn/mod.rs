@@ -23,7 +23,7 @@ use crate::context::instructions::{self, Instructions};
 use crate::run::{Run, RunEnvironment, Start};
 use crate::workspace::Workspace;
 use crate::world::World;
-use crate::{fork, guard, salvage};
+use crate::{decide, fork, guard, salvage};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
 use patchwright_forge::Repository;
@@ -269,7 +269,7 @@ fn end(run: &Run<'_>, found: Found) -> Result<LearnReport> {
         });
     }
     let cost_usd = spending.cost_usd;
-    let outcome = outcome(run, conclusion, (reason, message.clone()), spending);
+    let outcome = outcome(run, conclusion, (reason, &message), spending);
     salvage::write_report(run, &outcome, published.as_ref());
     run.tell_files();
     run.tell(&Event::Result(Box::new(salvage::result(run, &outcome, published.as_ref()))));
@@ -281,27 +281,15 @@ fn end(run: &Run<'_>, found: Found) -> Result<LearnReport> {
 fn outcome(
     run: &Run<'_>,
     conclusion: Conclusion,
-    (reason, final_message): (Option<String>, String),
+    (reason, final_message): (Option<String>, &str),
     spending: Spending,
 ) -> Outcome {
+    let ended = decide::without_work(run, conclusion, final_message);
     Outcome {
-        run: run.folder.id.clone(),
-        conclusion,
         reason,
-        final_message,
-        output: None,
-        plan: patchwright_types::plan::Plan::default(),
-        change: None,
-        evidence: crate::verify::compare(Vec::new(), Vec::new(), ""),
-        judgement: patchwright_policy::Judgement::default(),
         spending: Spending { wall_seconds: run.started.elapsed().as_secs_f64(), ..spending },
-        provenance: Provenance {
-            tool: format!("patchwright {}", patchwright_base::VERSION),
-            model: run.config.model.clone(),
-            run_url: run.environment.run_url.clone(),
-            ..Provenance::default()
-        },
-        attempts: patchwright_types::attempts::Attempts::default(),
+        provenance: Provenance { model: run.config.model.clone(), ..ended.provenance },
+        ..ended
     }
 }
 

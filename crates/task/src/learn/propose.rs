@@ -4,10 +4,11 @@
 use std::iter;
 
 use chrono::{DateTime, Utc};
-use serde_json::json;
 
 use crate::branch::{BranchLookup, BranchState};
+use crate::decorate::{Extras, Told};
 use crate::event::OWN_BRANCHES;
+use crate::publish::{self, Push};
 use crate::run::Run;
 use crate::settle::BlobsOf;
 use crate::signing::Signer;
@@ -16,7 +17,6 @@ use crate::{admit, authorship, failures, title};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{Operation, PullRequest, PullRequestDraft, Repository};
 use patchwright_git::{Oid, commit, tree};
-use patchwright_journal::Entry;
 use patchwright_policy as policy;
 use patchwright_report::memory::{self, Memory};
 use patchwright_report::{self as report, commit_message};
@@ -169,15 +169,12 @@ pub(super) async fn publish(
     (commit, body): (Oid, String),
 ) -> Result<Published> {
     let Standing { branch, head, tip, .. } = standing;
-    let forge = run.world.forge()?;
     let signed = Signer::of(run)?.signed(head, &workspace.repo, commit.into()).await;
     let commit = signed.map_err(|err| failures::of_forge("the commit cannot be signed", err))?.tip;
-    intend(run, "push", branch, json!({ "commit": commit, "expected": tip }))?;
-    forge
-        .push(head, workspace.repo.path(), commit.into(), branch, *tip)
-        .await
+    let push = Push { workspace, commit, to: head, branch, tip: *tip };
+    publish::push(run, push)
+        .await?
         .map_err(|err| failures::of_forge(format!("cannot push to `{branch}`"), err))?;
-    done(run, "push", branch, json!({ "commit": commit }))?;
     let draft = PullRequestDraft {
         title: title_of(run),
         body: run.world.redactor.redact(&body),
@@ -186,21 +183,9 @@ pub(super) async fn publish(
         base_branch: workspace.base_branch.clone(),
         draft: run.config.publish.draft,
     };
-    intend(
-        run,
-        "pull_request",
-        branch,
-        json!({ "title": draft.title, "base": draft.base_branch }),
-    )?;
     let marker = report::marker(memory::PURPOSE, &run.folder.id);
-    let opened = forge.open_or_update(&repository.id, &draft, &marker).await;
-    let (pull, operation) = opened.map_err(|err| {
-        let named = draft.named_from(&repository.id);
-        let link = forge.compare_url(repository, &draft.base_branch, &named);
-        Failure::from(err).hint(format!("the branch is pushed; open it by hand: {link}"))
-    })?;
-    done(run, "pull_request", branch, json!({ "number": pull.number, "operation": operation }))?;
-    ask_people(run, repository, &pull, operation).await;
+    let (pull, operation) = publish::open_or_update(run, repository, &draft, &marker).await?;
+    ask_people(run, repository, &pull, (operation, commit)).await;
     Ok(Published {
         branch: branch.clone(),
         head_sha: commit.to_string(),
@@ -216,32 +201,19 @@ async fn ask_people(
     run: &Run<'_>,
     repository: &Repository,
     pull: &PullRequest,
-    operation: Operation,
+    (operation, head): (Operation, Oid),
 ) {
     let Ok(forge) = run.world.forge() else { return };
-    let (id, wanted) = (&repository.id, &run.config.publish);
-    let say = |text: String| run.environment.ui.say(&run.world.redactor.redact(&text));
-    if !wanted.labels.is_empty()
-        && let Err(err) = forge.add_labels(id, pull.number, &wanted.labels).await
-    {
-        say(format!("the labels could not be added: {err}"));
+    let (wanted, number) = (&run.config.publish, pull.number);
+    let extras = Extras { forge: forge.as_ref(), repository: &repository.id, number, head, wanted };
+    let mut told = Told::all();
+    let _ = extras.label(&wanted.labels, &mut told).await;
+    if operation == Operation::Created {
+        let _ = extras.ask(&wanted.reviewers, &[], &mut told).await;
     }
-    if operation == Operation::Created && !wanted.reviewers.is_empty() {
-        match forge.request_reviewers(id, pull.number, &wanted.reviewers).await {
-            Ok(left) if left.is_empty() => {}
-            Ok(left) => say(format!("could not be asked for a review: {}", left.join(", "))),
-            Err(err) => say(format!("no review could be asked for: {err}")),
-        }
+    let by_people = "a person is to read what runs will be told";
+    let _ = extras.merge(Some(by_people), &mut told).await;
+    for said in &told.said {
+        run.environment.ui.say(&run.world.redactor.redact(said));
     }
-    if wanted.auto_merge {
-        say("auto-merge was left off: a person is to read what runs will be told".to_owned());
-    }
-}
-
-fn intend(run: &Run<'_>, effect: &str, key: &str, detail: serde_json::Value) -> Result<()> {
-    run.journal(&Entry::EffectIntended { effect: effect.to_owned(), key: key.to_owned(), detail })
-}
-
-fn done(run: &Run<'_>, effect: &str, key: &str, detail: serde_json::Value) -> Result<()> {
-    run.journal(&Entry::EffectDone { effect: effect.to_owned(), key: key.to_owned(), detail })
 }

@@ -7,7 +7,6 @@ use super::admit::AdmittedCommand;
 use crate::run::Run;
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::ForgeError;
-use patchwright_journal::Entry;
 use patchwright_report::answer as words;
 use patchwright_types::events::{Event, Object};
 use patchwright_types::outcome::Conclusion;
@@ -43,12 +42,7 @@ pub(super) async fn post(
     if run.config.dry_run {
         return Ok(());
     }
-    let key = marker.to_owned();
-    run.journal(&Entry::EffectIntended {
-        effect: "answer".to_owned(),
-        key: key.clone(),
-        detail: json!({ "place": admitted.request.place }),
-    })?;
+    run.folder.intends("answer", marker, json!({ "place": admitted.request.place }))?;
     let body = run.world.redactor.redact(&format!("{}\n\n{marker}\n", body.trim_end()));
     let forge = run.world.forge()?;
     let (repository, number) = (&admitted.repository.id, admitted.request.number);
@@ -65,11 +59,8 @@ pub(super) async fn post(
                 number: Some(number),
                 operation: None,
             });
-            run.journal(&Entry::EffectDone {
-                effect: "answer".to_owned(),
-                key,
-                detail: json!({ "comment": comment.id, "url": comment.html_url }),
-            })
+            let detail = json!({ "comment": comment.id, "url": comment.html_url });
+            run.folder.did("answer", marker, detail)
         }
         Err(ForgeError::State { message, .. }) => {
             run.environment.ui.say(&format!("no answer was posted: {message}"));

@@ -13,7 +13,6 @@ use crate::run::Run;
 use crate::workspace::Checkout;
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::PullRequest;
-use patchwright_journal::Entry;
 use patchwright_prompt as prompt;
 use patchwright_report as report;
 use patchwright_report::answer as words;
@@ -89,15 +88,13 @@ async fn replace(
     }
     let body = description::body(written, &now.body);
     let key = number.to_string();
-    run.journal(&Entry::EffectIntended {
-        effect: "describe".to_owned(),
-        key: key.clone(),
-        detail: json!({ "title": written.title, "title_before": now.title, "body_before": now.body }),
-    })?;
+    let detail =
+        json!({ "title": written.title, "title_before": now.title, "body_before": now.body });
+    run.folder.intends("describe", &key, detail)?;
     forge
         .describe_pull_request(repository, number, &written.title, &body)
         .await
         .map_err(|err| Failure::from(err).hint(run.kept()))?;
-    run.journal(&Entry::EffectDone { effect: "describe".to_owned(), key, detail: json!({}) })?;
+    run.folder.did("describe", &key, json!({}))?;
     Ok(Some(now))
 }

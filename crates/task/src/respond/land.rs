@@ -23,7 +23,6 @@ use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{ForgeError, PullRequest, Repository};
 use patchwright_git::push::NewCommits;
 use patchwright_git::{Oid, blocking, commit, diff, merge};
-use patchwright_journal::Entry;
 use patchwright_report::answer::LandedChange;
 
 /// How often a branch that keeps moving is followed.
@@ -305,23 +304,13 @@ async fn push(
 }
 
 fn intend(run: &Run<'_>, target: &Target, commit: Oid, tip: Oid) -> Result<()> {
-    run.journal(&Entry::EffectIntended {
-        effect: "push".to_owned(),
-        key: target.branch.clone(),
-        detail: json!({
-            "repository": target.repository.id.to_string(),
-            "commit": commit,
-            "expected": tip,
-        }),
-    })
+    let repository = target.repository.id.to_string();
+    let detail = json!({ "repository": repository, "commit": commit, "expected": tip });
+    run.folder.intends("push", &target.branch, detail)
 }
 
 fn done(run: &Run<'_>, target: &Target, commit: Oid) -> Result<()> {
-    run.journal(&Entry::EffectDone {
-        effect: "push".to_owned(),
-        key: target.branch.clone(),
-        detail: json!({ "commit": commit }),
-    })
+    run.folder.did("push", &target.branch, json!({ "commit": commit }))
 }
 
 fn pushed(target: &Target, commit: Oid, onto: Option<Oid>) -> PushResult {

@@ -25,8 +25,8 @@ pub(crate) mod work;
 
 use admit::AdmittedCommand;
 
-use super::network;
 use super::run::{Run, RunEnvironment, Start};
+use super::{decide, network};
 use crate::fork;
 use crate::world::World;
 use patchwright_base::error::{Failure, FailureKind, Result};
@@ -145,7 +145,7 @@ async fn end(run: &Run<'_>, admitted: &AdmittedCommand, answer: Answer) -> Resul
         folder: &run.folder.path,
     })));
     if !is_open {
-        let outcome = outcome.unwrap_or_else(|| without_work(run, conclusion, &message));
+        let outcome = outcome.unwrap_or_else(|| decide::without_work(run, conclusion, &message));
         run.journal(&Entry::RunEnded { outcome: Box::new(outcome) })?;
         run.folder.finish();
     }
@@ -187,26 +187,4 @@ fn for_request(mut config: Config, admitted: &AdmittedCommand) -> Config {
         config = network::closed(config, "the pull request is from a fork");
     }
     config
-}
-
-/// The last line of a run in which no agent worked.
-fn without_work(run: &Run<'_>, conclusion: Conclusion, message: &str) -> Outcome {
-    Outcome {
-        run: run.folder.id.clone(),
-        conclusion,
-        reason: None,
-        final_message: message.to_owned(),
-        output: None,
-        plan: patchwright_types::plan::Plan::default(),
-        change: None,
-        evidence: crate::verify::compare(Vec::new(), Vec::new(), ""),
-        judgement: patchwright_policy::Judgement::default(),
-        spending: patchwright_types::outcome::Spending::default(),
-        provenance: patchwright_types::outcome::Provenance {
-            tool: format!("patchwright {}", patchwright_base::VERSION),
-            run_url: run.environment.run_url.clone(),
-            ..patchwright_types::outcome::Provenance::default()
-        },
-        attempts: patchwright_types::attempts::Attempts::default(),
-    }
 }

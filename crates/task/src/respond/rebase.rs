@@ -148,11 +148,8 @@ impl Rebase<'_> {
 
     /// What a resumed run has to find as it was.
     fn intend(&self) -> Result<()> {
-        self.run.journal(&Entry::EffectIntended {
-            effect: EFFECT.to_owned(),
-            key: self.pull.head_branch.clone(),
-            detail: json!({ "head": self.sides.head, "base": self.sides.base }),
-        })
+        let detail = json!({ "head": self.sides.head, "base": self.sides.base });
+        self.run.folder.intends(EFFECT, &self.pull.head_branch, detail)
     }
 
     /// Pushes what fits as it is. No model is asked and no check run.

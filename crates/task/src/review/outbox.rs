@@ -85,20 +85,13 @@ impl<'a> Outbox<'a> {
     /// Says in the journal what is about to be written.
     pub fn intends(&self, effect: &str, detail: &impl Serialize) -> Result<()> {
         let Some(folder) = self.folder else { return Ok(()) };
-        let entry = Entry::EffectIntended {
-            effect: effect.to_owned(),
-            key: self.key(),
-            detail: json!(detail),
-        };
-        folder.journal.append(&entry).map(drop)
+        folder.intends(effect, &self.key(), json!(detail))
     }
 
     /// Says in the journal what has been written.
     pub fn did(&self, effect: &str, detail: &impl Serialize) -> Result<()> {
         let Some(folder) = self.folder else { return Ok(()) };
-        let entry =
-            Entry::EffectDone { effect: effect.to_owned(), key: self.key(), detail: json!(detail) };
-        folder.journal.append(&entry).map(drop)
+        folder.did(effect, &self.key(), json!(detail))
     }
 
     fn key(&self) -> String {

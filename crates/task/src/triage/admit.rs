@@ -67,18 +67,7 @@ pub(super) async fn admit(
 /// Whether an issue like this is triaged.
 pub(super) fn wanted(config: &Config, repository: &Repository, issue: &Issue) -> Result<()> {
     let name = format!("{}#{}", repository.id, issue.number);
-    if issue.is_pull_request {
-        return Err(Failure::usage(format!("{name} is a pull request, not an issue"))
-            .hint("give the number of an issue; `patchwright review` reviews pull requests"));
-    }
-    if !issue.open {
-        return Err(Failure::nothing_to_do(format!("issue {name} is closed"))
-            .hint("reopen it to have it triaged"));
-    }
-    if issue.locked {
-        return Err(Failure::nothing_to_do(format!("issue {name} is locked"))
-            .hint("unlock the conversation to have it triaged"));
-    }
+    admit::check_issue(issue, &name, "triaged")?;
     let author = &issue.author;
     let is_allowed = config.access.allow_bots.iter().any(|bot| author.has_login(bot));
     if author.is_machine() && !is_allowed {

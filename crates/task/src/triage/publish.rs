@@ -7,7 +7,6 @@ use super::labels::is_same;
 use super::offer::Offer;
 use crate::run::Run;
 use patchwright_base::error::{Failure, Result};
-use patchwright_journal::Entry;
 use patchwright_report as report;
 use patchwright_report::triage::{self as words, Memory, PURPOSE};
 use patchwright_types::triaged::{LabelState, Triaged};
@@ -64,15 +63,13 @@ async fn label(run: &Run<'_>, admitted: &AdmittedTriage, triaged: &mut Triaged) 
         return Ok(());
     }
     let number = admitted.issue.number;
-    let intended = |effect: &str| (effect.to_owned(), format!("{repository}#{number}"));
-    let (effect, key) = intended("labels");
-    run.journal(&Entry::EffectIntended { effect, key, detail: json!({ "labels": names }) })?;
+    let key = format!("{repository}#{number}");
+    run.folder.intends("labels", &key, json!({ "labels": names }))?;
     forge
         .add_labels(repository, number, &names)
         .await
         .map_err(|err| Failure::from(err).hint(run.kept()))?;
-    let (effect, key) = intended("labels");
-    run.journal(&Entry::EffectDone { effect, key, detail: json!({ "labels": names }) })?;
+    run.folder.did("labels", &key, json!({ "labels": names }))?;
     for label in triaged.labels.iter_mut().filter(|it| it.state == LabelState::Proposed) {
         label.state = LabelState::Added;
     }
@@ -83,18 +80,13 @@ async fn label(run: &Run<'_>, admitted: &AdmittedTriage, triaged: &mut Triaged) 
 async fn comment(run: &Run<'_>, admitted: &AdmittedTriage, body: &str) -> Result<String> {
     let (forge, repository) = (run.world.forge()?, &admitted.repository.id);
     let (number, marker) = (admitted.issue.number, report::marker(PURPOSE, &run.folder.id));
-    let detail = json!({ "comment": admitted.sticky });
-    run.journal(&Entry::EffectIntended {
-        effect: "triage".to_owned(),
-        key: marker.clone(),
-        detail,
-    })?;
+    run.folder.intends("triage", &marker, json!({ "comment": admitted.sticky }))?;
     let comment = forge
         .upsert_comment(repository, number, &marker, admitted.sticky, body)
         .await
         .map_err(|err| Failure::from(err).hint(run.kept()))?;
     let detail = json!({ "comment": comment.id, "url": comment.html_url });
-    run.journal(&Entry::EffectDone { effect: "triage".to_owned(), key: marker, detail })?;
+    run.folder.did("triage", &marker, detail)?;
     run.environment.ui.say(&format!("comment: {}", comment.html_url));
     Ok(comment.html_url)
 }

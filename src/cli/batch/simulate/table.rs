@@ -1,9 +1,11 @@
 //! What a simulation found, for people and as JSON. Pure.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use patchwright_base::duration::format_duration;
 use patchwright_fleet::batch::campaign::Campaign;
 use patchwright_fleet::batch::simulate::{CourseReport, Profile, Simulation};
 
@@ -205,10 +207,5 @@ fn count(count: usize, what: &str) -> String {
 }
 
 fn duration(seconds: i64) -> String {
-    match seconds {
-        ..120 => format!("{seconds} s"),
-        120..7_200 => format!("{} min", seconds / 60),
-        7_200..172_800 => format!("{} h {:02} min", seconds / 3_600, seconds % 3_600 / 60),
-        _ => format!("{} d {:02} h", seconds / 86_400, seconds % 86_400 / 3_600),
-    }
+    format_duration(Duration::from_secs(seconds.max(0).unsigned_abs()))
 }

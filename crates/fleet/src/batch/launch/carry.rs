@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::text;
 use patchwright_sandbox::kubernetes::pod::{PodEnd, PodState, PodTrouble, TroubleKind, said};
-use patchwright_types::campaign::{Job, JobEnd, Lease, Millis};
+use patchwright_types::campaign::{Job, JobEnd, Lease, millis_of};
 
 use super::{Launcher, handed_over, job_name, patience, scaled};
 use crate::batch::fleet::Fleet;
@@ -117,7 +117,7 @@ impl Launcher {
                 }
                 Followed::NotBegun(why) => {
                     self.pause(fleet, &why.to_string());
-                    let after = millis(scaled(fleet, AGAIN));
+                    let after = millis_of(scaled(fleet, AGAIN));
                     let why = fleet.redactor.redact(&why.message);
                     if give_back(fleet, &held.lease, &JobEnd::Later { after, why }).await? {
                         break;
@@ -312,8 +312,4 @@ async fn give_back(fleet: &Fleet, lease: &Lease, end: &JobEnd) -> StoreResult<bo
         Err(StoreError::LeaseLost { .. }) => Ok(false),
         Err(err) => Err(err),
     }
-}
-
-fn millis(time: Duration) -> Millis {
-    Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX)
 }

@@ -49,9 +49,10 @@ impl From<GitError> for PublishError {
     }
 }
 
-/// What to do about it.
+/// What to do about it. Of a run, [`RetryDecision`](patchwright_task::campaign::RetryDecision) says otherwise:
+/// where a branch has moved, a run begins again from what is there now, while a stored change stays what it is.
 #[derive(Debug, PartialEq, Eq)]
-enum RetryDecision {
+enum PublishDecision {
     /// It may pass: another attempt.
     Retry(ErrorClass),
     /// A limit: put back without counting an attempt.
@@ -61,31 +62,35 @@ enum RetryDecision {
     Final(ErrorClass),
 }
 
-fn decision(err: &ForgeError) -> RetryDecision {
+fn decision(err: &ForgeError) -> PublishDecision {
     match err {
-        ForgeError::RateLimited { .. } => RetryDecision::Later,
+        ForgeError::RateLimited { .. } => PublishDecision::Later,
         ForgeError::Authentication { .. } | ForgeError::Untrusted { .. } => {
-            RetryDecision::PauseCampaign
+            PublishDecision::PauseCampaign
         }
         ForgeError::Unavailable { .. } | ForgeError::Malformed { .. } => {
-            RetryDecision::Retry(ErrorClass::Forge)
+            PublishDecision::Retry(ErrorClass::Forge)
         }
-        ForgeError::Machine { .. } => RetryDecision::Retry(ErrorClass::Machine),
-        ForgeError::Git { .. } => RetryDecision::Retry(ErrorClass::Publish),
+        ForgeError::Machine { .. } => PublishDecision::Retry(ErrorClass::Machine),
+        ForgeError::Git { .. } => PublishDecision::Retry(ErrorClass::Publish),
         // Not written to the store: the new holder of the lease writes the end.
-        ForgeError::Fenced { .. } => RetryDecision::Retry(ErrorClass::Lost),
+        ForgeError::Fenced { .. } => PublishDecision::Retry(ErrorClass::Lost),
         ForgeError::NotFound { .. } | ForgeError::State { what: StateProblem::Archived, .. } => {
-            RetryDecision::Final(ErrorClass::Access)
+            PublishDecision::Final(ErrorClass::Access)
         }
         ForgeError::Forbidden { need, .. } => {
             let is_workflows = *need == Some(Need::Workflows);
-            RetryDecision::Final(if is_workflows { ErrorClass::Policy } else { ErrorClass::Access })
+            PublishDecision::Final(if is_workflows {
+                ErrorClass::Policy
+            } else {
+                ErrorClass::Access
+            })
         }
         ForgeError::Conflict { .. } | ForgeError::Moved { .. } => {
-            RetryDecision::Final(ErrorClass::Conflict)
+            PublishDecision::Final(ErrorClass::Conflict)
         }
         ForgeError::State { .. } | ForgeError::Invalid { .. } | ForgeError::InTheWay { .. } => {
-            RetryDecision::Final(ErrorClass::Publish)
+            PublishDecision::Final(ErrorClass::Publish)
         }
     }
 }
@@ -106,14 +111,14 @@ fn words(err: &ForgeError) -> String {
 async fn unless_all_are_gone(
     fleet: &Fleet,
     target: &Target,
-    decision: RetryDecision,
+    decision: PublishDecision,
     message: String,
-) -> (RetryDecision, String) {
-    if decision != RetryDecision::Final(ErrorClass::Access) {
+) -> (PublishDecision, String) {
+    if decision != PublishDecision::Final(ErrorClass::Access) {
         return (decision, message);
     }
     match owner::vanished(fleet, &target.repository).await {
-        Some(why) => (RetryDecision::PauseCampaign, why),
+        Some(why) => (PublishDecision::PauseCampaign, why),
         None => (decision, message),
     }
 }
@@ -127,12 +132,12 @@ pub(super) async fn end(
 ) -> StoreResult<()> {
     let (decision, message, outage) = match trouble {
         PublishError::Store(err) => return Err(err),
-        PublishError::Final { class, message } => (RetryDecision::Final(class), message, None),
+        PublishError::Final { class, message } => (PublishDecision::Final(class), message, None),
         PublishError::Forge(err) => (decision(&err), words(&err), err.outage()),
     };
     let (decision, message) = unless_all_are_gone(fleet, target, decision, message).await;
     let why = fleet.redactor.redact(&message);
-    if let (RetryDecision::Retry(_), Some(outage)) = (&decision, outage) {
+    if let (PublishDecision::Retry(_), Some(outage)) = (&decision, outage) {
         let postponed = fleet.outages.postponed(held, outage, &why).await?;
         if let Some(after) = postponed {
             return fleet.store.end_job(&held.lease, &JobEnd::Later { after, why }).await;
@@ -140,12 +145,12 @@ pub(super) async fn end(
     }
     let attempt = held.job.attempt;
     let class = match decision {
-        RetryDecision::Later => {
+        PublishDecision::Later => {
             let closed = fleet.store.pace_closed_for(&fleet.token).await?;
             let after = closed.max(scaled_wait(fleet, PAUSE));
             return fleet.store.end_job(&held.lease, &JobEnd::Later { after, why }).await;
         }
-        RetryDecision::PauseCampaign => {
+        PublishDecision::PauseCampaign => {
             let store = &fleet.store;
             let reason = format!("publishing stopped: {why}");
             store
@@ -155,12 +160,12 @@ pub(super) async fn end(
             let after = scaled_wait(fleet, PAUSE);
             return store.end_job(&held.lease, &JobEnd::Later { after, why }).await;
         }
-        RetryDecision::Retry(_) if attempt < held.job.max_attempts => {
+        PublishDecision::Retry(_) if attempt < held.job.max_attempts => {
             let doubled = PAUSE.saturating_mul(1 << attempt.saturating_sub(1).clamp(0, 10));
             let after = scaled_wait(fleet, doubled.min(LONGEST_PAUSE));
             return fleet.store.end_job(&held.lease, &JobEnd::Retry { after, why }).await;
         }
-        RetryDecision::Retry(class) | RetryDecision::Final(class) => class,
+        PublishDecision::Retry(class) | PublishDecision::Final(class) => class,
     };
     fleet.ui.say(&format!("{}: not published: {why}", target.repository));
     let end = TargetEnd {
@@ -180,7 +185,7 @@ pub(super) async fn end(
 
 #[cfg(test)]
 mod tests {
-    use crate::batch::publish::publish_error::{RetryDecision, decision};
+    use crate::batch::publish::publish_error::{PublishDecision, decision};
     use patchwright_base::error::Service;
     use patchwright_forge::{ForgeError, Need, StateProblem};
     use patchwright_types::campaign::ErrorClass;
@@ -191,32 +196,35 @@ mod tests {
         let forbidden =
             |need| ForgeError::Forbidden { action: text(), message: text(), need: Some(need) };
         for (err, wanted) in [
-            (ForgeError::RateLimited { until: text() }, RetryDecision::Later),
-            (ForgeError::Authentication { message: text() }, RetryDecision::PauseCampaign),
+            (ForgeError::RateLimited { until: text() }, PublishDecision::Later),
+            (ForgeError::Authentication { message: text() }, PublishDecision::PauseCampaign),
             (
                 ForgeError::Unavailable {
                     service: Service::ForgeApi,
                     host: text(),
                     message: text(),
                 },
-                RetryDecision::Retry(ErrorClass::Forge),
+                PublishDecision::Retry(ErrorClass::Forge),
             ),
-            (ForgeError::Machine { message: text() }, RetryDecision::Retry(ErrorClass::Machine)),
-            (ForgeError::NotFound { what: text() }, RetryDecision::Final(ErrorClass::Access)),
+            (ForgeError::Machine { message: text() }, PublishDecision::Retry(ErrorClass::Machine)),
+            (ForgeError::NotFound { what: text() }, PublishDecision::Final(ErrorClass::Access)),
             (
                 forbidden(Need::Permission("contents: write".into())),
-                RetryDecision::Final(ErrorClass::Access),
+                PublishDecision::Final(ErrorClass::Access),
             ),
-            (forbidden(Need::Workflows), RetryDecision::Final(ErrorClass::Policy)),
+            (forbidden(Need::Workflows), PublishDecision::Final(ErrorClass::Policy)),
             (
                 ForgeError::State { what: StateProblem::Archived, message: text() },
-                RetryDecision::Final(ErrorClass::Access),
+                PublishDecision::Final(ErrorClass::Access),
             ),
             (
                 ForgeError::Invalid { action: text(), message: text() },
-                RetryDecision::Final(ErrorClass::Publish),
+                PublishDecision::Final(ErrorClass::Publish),
             ),
-            (ForgeError::Conflict { message: text() }, RetryDecision::Final(ErrorClass::Conflict)),
+            (
+                ForgeError::Conflict { message: text() },
+                PublishDecision::Final(ErrorClass::Conflict),
+            ),
         ] {
             assert_eq!(decision(&err), wanted, "{err}");
         }

@@ -18,7 +18,9 @@ use crate::batch::drive::StepOutcome;
 use crate::batch::waves;
 use patchwright_base::duration::parse_duration;
 use patchwright_base::error::{Failure, Result, Service};
-use patchwright_types::campaign::{CampaignState, JobKind, Millis, PaceLimits, TargetState};
+use patchwright_types::campaign::{
+    CampaignState, JobKind, Millis, PaceLimits, TargetState, millis_of,
+};
 
 /// A campaign that takes longer than this does not end.
 const HORIZON: Millis = 20 * 365 * 86_400_000;
@@ -195,7 +197,7 @@ impl<'a> Course<'a> {
     fn distance(&self) -> Millis {
         let soaks = self.setting.campaign.waves.iter().filter_map(|wave| wave.soak.as_deref());
         let soaks = soaks.filter_map(|soak| parse_duration(soak).ok());
-        let longest = soaks.map(super::options::millis).max().unwrap_or_default();
+        let longest = soaks.map(millis_of).max().unwrap_or_default();
         (longest / 100).max(LOOK)
     }
 

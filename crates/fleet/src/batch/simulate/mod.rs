@@ -41,7 +41,7 @@ pub use self::what_if::WhatIf;
 use super::campaign::Campaign;
 use super::drive::begin;
 use patchwright_base::error::Result;
-use patchwright_types::campaign::{CampaignRow, Millis};
+use patchwright_types::campaign::{CampaignRow, Millis, millis_of};
 
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -131,7 +131,7 @@ impl Setting<'_> {
     )]
     fn merge_wait(&self, target: usize) -> Millis {
         let mut random = StdRng::seed_from_u64(self.seed ^ !(target as u64));
-        let median = options::millis(self.options.merged_after) as f64;
+        let median = millis_of(self.options.merged_after) as f64;
         let chance: f64 = random.random_range(f64::EPSILON..1.0);
         (-chance.log2() * median).min(100.0 * median) as Millis
     }

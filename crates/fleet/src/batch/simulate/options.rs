@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use patchwright_base::duration::parse_duration;
 use patchwright_base::error::{Failure, Result, Service};
-use patchwright_types::campaign::Millis;
+use patchwright_types::campaign::{Millis, millis_of};
 
 /// More repositories are not simulated: their rows would not fit into the memory of a small machine.
 pub const MOST_REPOSITORIES: usize = 5_000_000;
@@ -31,8 +31,8 @@ pub struct ScheduledOutage {
 impl ScheduledOutage {
     /// From when to when, for a simulation that begins at `start`.
     pub(super) fn span(&self, start: Millis) -> (Millis, Millis) {
-        let begins = start + millis(self.begins);
-        (begins, begins + millis(self.lasts))
+        let begins = start + millis_of(self.begins);
+        (begins, begins + millis_of(self.lasts))
     }
 }
 
@@ -165,10 +165,6 @@ impl Options {
     pub(super) fn name_of(&self, place: usize) -> String {
         format!("org-{}/repository-{place:07}", self.owner_of(place))
     }
-}
-
-pub(super) fn millis(time: Duration) -> Millis {
-    Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX)
 }
 
 #[cfg(test)]

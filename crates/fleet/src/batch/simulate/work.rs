@@ -9,7 +9,7 @@ use crate::batch::pace;
 use crate::batch::publish::{publish_error, when};
 use crate::batch::target::verdict::wait_after;
 use patchwright_base::error::{Result, Service};
-use patchwright_types::campaign::{ErrorClass, JobKind, Millis, TargetState, WriteSlot};
+use patchwright_types::campaign::{ErrorClass, JobKind, Millis, TargetState, WriteSlot, millis_of};
 
 use super::profile::{Drawn, Fate};
 
@@ -187,7 +187,7 @@ impl Course<'_> {
         let cut = self.queue.cut_off(&claimed, known.service()).await?;
         self.suspected[known as usize] = true;
         if !cut.counts {
-            return self.put_back(at, super::options::millis(AGAIN)).await;
+            return self.put_back(at, millis_of(AGAIN)).await;
         }
         let of_model = known.service() == Service::Model;
         let class = Some(if of_model { ErrorClass::Model } else { ErrorClass::Forge });

@@ -14,7 +14,7 @@ use crate::batch::{publish, target};
 use crate::server::deliver;
 use crate::store::StoreError;
 use patchwright_base::error::{Failure, Result};
-use patchwright_types::campaign::{JobEnd, JobKind, Millis};
+use patchwright_types::campaign::{JobEnd, JobKind, Millis, millis_of};
 
 /// Before the second attempt at a job that ended without a word; doubled up to the longest.
 const FIRST: Duration = Duration::from_secs(30);
@@ -92,7 +92,7 @@ async fn sweep(fleet: &Fleet) {
 pub(in crate::batch) fn backoff(attempt: i64, scale: f64) -> Millis {
     let doublings = u32::try_from(attempt.saturating_sub(1)).unwrap_or_default().min(16);
     let wait = FIRST.saturating_mul(1 << doublings).min(LONGEST).mul_f64(scale);
-    Millis::try_from(wait.as_millis()).unwrap_or(Millis::MAX)
+    millis_of(wait)
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use chrono::DateTime;
 use maud::{Markup, html};
 
-use super::{DAYS, span};
+use super::DAYS;
 use crate::store::RunDay;
 use patchwright_base::text;
+use patchwright_report::campaign::duration;
 
 const WIDTH: f64 = 320.0;
 const HEIGHT: f64 = 120.0;
@@ -87,7 +88,7 @@ const CHARTS: [Chart; 3] = [
 
 #[expect(clippy::cast_possible_truncation, reason = "a length of time")]
 fn length(milliseconds: f64) -> String {
-    span(milliseconds as i64)
+    duration(milliseconds as i64)
 }
 
 /// The charts, and their numbers as a table for those who cannot see them.

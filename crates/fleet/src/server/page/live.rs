@@ -3,9 +3,10 @@
 use chrono::{DateTime, Utc};
 use maud::{Markup, html};
 
-use super::{span, subject, wide};
+use super::{subject, wide};
 use crate::store::{QueuedJob, RunningJob};
 use patchwright_base::text;
+use patchwright_report::campaign::duration;
 use patchwright_task::live::RunProgress;
 use patchwright_types::campaign::Millis;
 
@@ -26,7 +27,7 @@ pub(super) fn running(jobs: &[RunningJob], progress: &[RunProgress], now: DateTi
                     td .n { (run.turn) }
                     td .n { (format!("${:.2}", run.cost_usd)) }
                     td { @if let Some(call) = &run.last_call { code { (text::line(call)) } } }
-                    td .n { (span((now - run.started).num_milliseconds())) }
+                    td .n { (duration((now - run.started).num_milliseconds())) }
                 } @else {
                     td .note colspan="5" { (job.kind.word()) ", no journal here" }
                 }
@@ -58,9 +59,9 @@ pub(super) fn queued(jobs: &[QueuedJob], now: Millis) -> Markup {
             tr {
                 td { (subject(job.repository.as_deref(), job.number)) }
                 td { (job.kind.word()) }
-                td .n { (span(now.saturating_sub(job.since))) }
+                td .n { (duration(now.saturating_sub(job.since))) }
                 td .n {
-                    @if job.run_at > now { "in " (span(job.run_at - now)) } @else { "when there is room" }
+                    @if job.run_at > now { "in " (duration(job.run_at - now)) } @else { "when there is room" }
                 }
                 td {
                     @if let Some(why) = &job.why { "attempt " (job.attempt) ": " (text::line(why)) }

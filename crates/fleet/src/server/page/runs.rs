@@ -3,10 +3,11 @@
 use chrono::DateTime;
 use maud::{Markup, html};
 
-use super::{shell, span, subject, time, wide};
+use super::{shell, subject, time, wide};
 use crate::server::visitor::Visitor;
 use crate::store::{MOST_EXAMINED, RunCursor, RunPage, RunRow, RunSearch};
 use patchwright_base::text;
+use patchwright_report::campaign::duration;
 
 /// What the page shows.
 pub(in crate::server) struct RunList<'a> {
@@ -80,7 +81,7 @@ fn line(list: &RunList<'_>, row: &RunRow) -> Markup {
             td { (text::line(&run.conclusion)) }
             td { (text::line(&run.text)) }
             td .n { (format!("${:.2}", run.cost_usd)) }
-            td .n { (span(run.milliseconds)) }
+            td .n { (duration(run.milliseconds)) }
             td {
                 @if let Some(id) = &run.run {
                     @if list.reports.contains(id) {
