@@ -59,7 +59,7 @@ pub enum StopKind {
     /// The model has said what it wanted to say.
     Finished,
     Budget(Which),
-    /// The same calls with the same results, over and over.
+    /// It made one set of calls with one set of results, over and over.
     DoomLoop,
     /// Calls that could not be run, several turns in a row.
     FormatErrors,
@@ -133,7 +133,7 @@ impl StopKind {
             StopKind::Provider(err) => {
                 Failure::from(err).hints.into_iter().map(|hint| hint.text).collect()
             }
-            StopKind::Sandbox(_) => vec!["run the same command again to go on".to_owned()],
+            StopKind::Sandbox(_) => vec!["run the same command again to resume".to_owned()],
             StopKind::Budget(which) => {
                 let limit = match which {
                     Which::Tokens => "`limits.max-tokens`",
@@ -146,7 +146,7 @@ impl StopKind {
         }
     }
 
-    /// The same in a sentence for people, lower case and without a full stop.
+    /// Why it stopped, in a sentence for people, lower case and without a full stop.
     pub fn sentence(&self) -> String {
         match self {
             StopKind::Finished => "the model finished".to_owned(),
@@ -169,7 +169,7 @@ impl StopKind {
             StopKind::Sandbox(message) => format!("the sandbox failed: {message}"),
             StopKind::Machine(failure) => failure.message.clone(),
             StopKind::Cancelled => "the run was interrupted".to_owned(),
-            StopKind::NewSandbox => "the work goes on in a new sandbox".to_owned(),
+            StopKind::NewSandbox => "the work continues in a new sandbox".to_owned(),
         }
     }
 }

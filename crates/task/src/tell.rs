@@ -50,7 +50,7 @@ fn say(ui: Ui, what: &Happening<'_>, agent: Option<&str>) {
             ));
         }
         Happening::Switched { from, to, why } => {
-            ui.say(&format!("{who}`{from}` is given up, `{to}` goes on: {why}"));
+            ui.say(&format!("{who}switching from `{from}` to `{to}`: {why}"));
         }
         Happening::Model(ModelProgress::Retrying { attempt, wait, why }) => {
             ui.say(&format!("{who}retry {attempt} in {:.1} s: {why}", wait.as_secs_f64()));

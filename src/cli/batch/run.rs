@@ -286,7 +286,7 @@ fn outcome(
         }
         EndReason::Interrupted => {
             let signal = signals::received(&fleet.drain).unwrap_or(15);
-            let hint = "run the same command again to go on";
+            let hint = "run the same command again to resume";
             (
                 FailureKind::Signal(signal).exit_code(),
                 Some(format!("interrupted; the work so far is kept\nhint: {hint}")),
