@@ -1,4 +1,4 @@
-//! The same sandbox on other engines than the machine's own: what holds there, and what is refused.
+//! Docker's sandbox on other engines than the machine's own: what holds there, and what is refused.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -72,7 +72,7 @@ impl Agent<'_> {
         Ok(true)
     }
 
-    /// A recorded run goes on with the model that it had come to, where that is still one of the run's.
+    /// A resumed run continues with the model that it had come to, where that is still one of the run's.
     pub(super) fn take_up_model(&mut self) {
         let Some(name) = self.state.switches.last().map(|switch| switch.name.clone()) else {
             return;

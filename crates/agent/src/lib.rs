@@ -1,7 +1,7 @@
 //! The agent: turns of model reply and tool calls until the model is done or a budget is used up.
 //!
 //! [`turn::Agent`] is the loop. What a run has said and done so far is a fold over its journal
-//! ([`state`]), so going on after a crash and starting fresh are the same code. [`budget`],
+//! ([`state`]), so resuming after a crash and starting fresh are the same code. [`budget`],
 //! [`doom_loop`] and [`compact`] decide, they never hold the loop. Agents that an agent starts ([`sub`]) are
 //! the same loop, each in a lane of the same journal. Nothing here knows a forge, a wire or a container.
 

@@ -1,7 +1,7 @@
 //! What a run has said and done so far, as a fold over its journal entries.
 //!
 //! The loop applies each entry when it has written it; resuming applies the recorded ones. What comes
-//! next is a pure function of the state, so a run goes on after a crash exactly as it would have
+//! next is a pure function of the state, so a run is resumed after a crash exactly as it would have
 //! without. Nothing here waits, writes or reads.
 
 mod switch;
@@ -106,7 +106,7 @@ pub struct State {
     pub unreadable: Option<String>,
     /// Tokens of instructions and tools, as estimated.
     fixed: u64,
-    /// Of a model without tool calls: calls and outputs that the history has only as text.
+    /// The calls and outputs of a model without tool calls, which the history has only as text.
     written: History,
     last: Option<Last>,
     cuts: u32,

@@ -52,8 +52,8 @@ pub struct SubAgentConfig {
     pub list: String,
     /// For the report.
     pub notes: Vec<String>,
-    /// Of a run that is replayed: the agents that it had. The same calls start them again, and waiting
-    /// takes no time, for what they come to is recorded.
+    /// The agents of the recorded run, when it is replayed. Equal calls start them again, and waiting takes no time,
+    /// for what they come to is recorded.
     pub recorded: Option<Vec<SubAgentLog>>,
 }
 
@@ -75,7 +75,7 @@ pub struct Kind {
     pub fallbacks: Vec<KindFallback>,
 }
 
-/// The same kind on a model that goes on for its own.
+/// A kind on a model that takes over when its own cannot be asked.
 #[derive(Clone)]
 pub struct KindFallback {
     /// Which one of the run's fallbacks it is.
@@ -89,7 +89,7 @@ pub struct KindFallback {
 #[derive(Clone)]
 struct Common<'a> {
     provider: &'a dyn Provider,
-    /// Of the run's fallbacks.
+    /// The providers of the run's fallbacks.
     others: Vec<&'a dyn Provider>,
     clock: Clock,
     run: &'a str,
@@ -101,7 +101,7 @@ struct Common<'a> {
     services: &'a Services,
     purse: Arc<SharedBudget>,
     opening: Arc<Vec<Item>>,
-    /// What agents are told that go on after an interruption.
+    /// What resumed agents are told.
     notice: Arc<OnceLock<String>>,
     /// Told of every change of a status.
     changes: watch::Sender<()>,
@@ -178,7 +178,7 @@ impl<'a> SubAgents<'a> {
     }
 
     /// The agent that started these has stopped. When it has finished, those that still work are closed,
-    /// and named; otherwise they stay as they are, for a run that goes on.
+    /// and named; otherwise they stay as they are, for the resumed run.
     pub(super) async fn end(&self, reason: &StopKind) -> Result<Vec<String>, Failure> {
         let mut notes = Vec::new();
         if matches!(reason, StopKind::Finished) {
@@ -208,7 +208,7 @@ impl<'a> SubAgents<'a> {
         }
     }
 
-    /// The agents of a recorded run again, as they were: what had not finished works on, and is told the
+    /// Makes the agents of a recorded run again, as they were: what had not finished is resumed, and is told the
     /// notice first.
     pub(super) fn restore(&self, recorded: &[Line], notice: Option<&str>) {
         if let Some(notice) = notice {
@@ -223,7 +223,7 @@ impl<'a> SubAgents<'a> {
         }
     }
 
-    /// The kind as which a recorded agent goes on; none when no kind has any tool that it had.
+    /// The kind as which a recorded agent is resumed; none when no kind has any tool that it had.
     pub(super) fn kind_of(&self, lane: &SubAgentLog) -> Option<Arc<Kind>> {
         self.kind(&lane.kind).or_else(|| self.instead_of(lane))
     }

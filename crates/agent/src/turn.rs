@@ -70,7 +70,7 @@ pub struct Agent<'a> {
     pub(super) declared: u32,
     /// Which sub-agents there are, as their call says it.
     pub(super) kinds: Option<String>,
-    /// Of a sub-agent: where it is told what to do.
+    /// For a sub-agent: where it is told what to do.
     pub(super) member: Option<Arc<SubAgent>>,
 }
 

@@ -134,7 +134,7 @@ impl Kept {
         self.head.len() + self.tail.len()
     }
 
-    /// The same within `cap` bytes.
+    /// What was kept, cut to `cap` bytes.
     #[must_use]
     pub fn within(mut self, cap: usize) -> Kept {
         if self.kept() <= cap {

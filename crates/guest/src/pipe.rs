@@ -27,7 +27,7 @@ use crate::tool::{CommandOutput, ToolError};
 /// How often a piped command looks whether it has to end; what the host sends wakes it at once.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The same on kernels that do not tell when a process ends.
+/// How often it looks on kernels that do not tell when a process ends.
 const POLL_INTERVAL_WITHOUT_PIDFD: Duration = Duration::from_millis(10);
 
 impl Processes {

@@ -127,7 +127,7 @@ pub(super) fn rebuilt(
     }
 }
 
-/// Of a review in which there is nothing to show to a model.
+/// The result of a review in which there is nothing to show to a model.
 pub fn nothing_to_ask(baseline: &[CheckRun], notes: Vec<String>) -> AgentResult {
     let stopped = Stopped {
         reason: StopKind::Finished,
@@ -210,7 +210,7 @@ pub async fn work(phase: &Phase<'_>, tree: Packing, brief: Brief) -> Result<Agen
     patchwright_otel::within(&phase.run.folder.id, work).await
 }
 
-/// The same for a review, whose sandbox is thrown away.
+/// Lets the agent work on a review, whose sandbox is thrown away.
 pub async fn review(
     phase: &Phase<'_>,
     tree: Packing,

@@ -112,7 +112,7 @@ impl<'a> Job<'a> {
         Ok(Job { mode_text, has_result, commit_title: request.title.as_deref(), ..job })
     }
 
-    /// Of an issue that is sorted, not solved.
+    /// The job for an issue that is sorted, not solved.
     pub(super) fn triage(
         told: &'a ToldTask,
         checkout: &'a Checkout,

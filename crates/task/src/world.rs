@@ -50,7 +50,7 @@ pub struct World {
     pub hosted_tools: Vec<ToolDeclaration>,
     /// Where models search the web whose providers do not.
     pub search: Option<Arc<SearchEngine>>,
-    /// Of MCP servers over HTTP, with their secrets.
+    /// Headers for MCP servers over HTTP, with their secrets.
     pub mcp_headers: Headers,
     pub sandbox: Arc<dyn Sandbox>,
     pub clock: Clock,
@@ -197,7 +197,7 @@ impl World {
         })
     }
 
-    /// The same world for a run whose own model is another one. It has the fallbacks of this one.
+    /// This world for a run whose own model is another one. It has the fallbacks of this one.
     pub(crate) fn with_model(&self, other: &FallbackModel) -> World {
         let mut others = self.others.clone();
         others.fallbacks.retain(|fallback| fallback.name != other.name);
@@ -308,7 +308,7 @@ pub(crate) fn at_its_address(config: &Config, spec: &str, model: Model) -> Model
     if is_own { at_own_address(config, spec, model) } else { model }
 }
 
-/// The same at an address of one's own.
+/// A model as it is at an address of one's own.
 pub(crate) fn at_own_address(config: &Config, spec: &str, model: Model) -> Model {
     let entry = config.models.get(spec);
     let is_given = entry.is_some_and(|fields| fields.price.is_some() || fields.like.is_some());

@@ -91,7 +91,7 @@ impl Checkpoints {
         }
     }
 
-    /// The agents stop here, but the run can go on later.
+    /// The agents stop here, but the run can be resumed later.
     ///
     /// # Errors
     /// When the journal cannot be written.
@@ -104,7 +104,7 @@ impl Checkpoints {
 
 impl Dispatch<'_> {
     /// Keeps what a call did to the workspace. This is before its result is written down, so that a run
-    /// that goes on has the one with the other, and before the next call may write.
+    /// that is resumed has the one with the other, and before the next call may write.
     pub(super) async fn checkpoint(&self, call: &ToolCall, writes: bool) -> Result<(), Broken> {
         let DispatchContext { journal, services, .. } = self.means;
         let id = match journal.agent() {

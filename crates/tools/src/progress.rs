@@ -59,7 +59,7 @@ pub enum Happening<'a> {
         before: u64,
         after: u64,
     },
-    /// Another model goes on.
+    /// Another model takes over.
     Switched {
         from: &'a str,
         to: &'a str,

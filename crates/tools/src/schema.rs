@@ -43,13 +43,13 @@ pub fn clean(schema: &Value) -> Value {
     clean_with(schema, &|_| false)
 }
 
-/// The same with those of the arguments that are not shown as a rule which are `named`.
+/// Cleans a schema and keeps, of the arguments that are not shown as a rule, those that are `named`.
 pub fn clean_with(schema: &Value, named: &dyn Fn(&str) -> bool) -> Value {
     cleaned(schema, &Means { definitions: definitions(schema), is_whole: false, named }, MAX_DEPTH)
 }
 
-/// The same with all that is understood: with the arguments that are not shown, and with the zero at
-/// which counts start.
+/// Cleans a schema and keeps all that is understood: the arguments that are not shown, and the zero at which counts
+/// start.
 pub fn whole(schema: &Value) -> Value {
     let named = &|_: &str| true;
     cleaned(schema, &Means { definitions: definitions(schema), is_whole: true, named }, MAX_DEPTH)

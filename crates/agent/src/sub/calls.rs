@@ -79,7 +79,7 @@ impl Agents for SubAgents<'_> {
 impl SubAgents<'_> {
     fn spawn(&self, call: &str, args: Spawn) -> Result<Arc<SubAgent>, ToolError> {
         let members = self.members();
-        // A run that goes on makes a call again that had not ended, and the agent is there already.
+        // A resumed run makes a call again that had not ended, and the agent is there already.
         let started = members.iter().find(|member| member.call == call && !call.is_empty());
         if let Some(member) = started {
             return Ok(Arc::clone(member));

@@ -274,7 +274,7 @@ async fn work(agent: &mut Agent<'_>, member: &SubAgent) -> Result<(), StopKind> 
         reason = agent.turns() => Some(reason),
     };
     match reason {
-        // The run ends, or this process does: the agent stays as it is, for a run that goes on.
+        // The run ends, or this process does: the agent stays as it is, for the resumed run.
         Some(
             reason @ (StopKind::Cancelled
             | StopKind::NewSandbox

@@ -264,7 +264,7 @@ fn short_of_money(fleet: &Fleet, campaign: &Campaign, view: &CampaignView) -> Op
     no_room(reserve(fleet, campaign), view)
 }
 
-/// The same, when a run may cost `next` dollars.
+/// Why no further run is begun that may cost `next` dollars, when the budget has no room for it.
 pub(super) fn no_room(next: f64, view: &CampaignView) -> Option<String> {
     let budget = view.campaign.budget_usd?;
     let is = |state: TargetState| view.targets.iter().any(|target| target.state == state);

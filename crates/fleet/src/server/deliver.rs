@@ -310,7 +310,7 @@ async fn failed(fleet: &Fleet, held: &HeldJob, failure: &Failure) -> Result<Deli
     Ok(DeliveryOutcome { end, text, conclusion, run: None, cost_usd: 0.0 })
 }
 
-/// The same when there was no sandbox, or no longer one.
+/// Ends a delivery's job for which there was no sandbox, or no longer one.
 async fn sandbox_failed(fleet: &Fleet, held: &HeldJob, why: &str) -> Result<JobEnd> {
     match fleet.sandbox_failed(held).await? {
         Some(after) => Ok(JobEnd::Later { after, why: short(why) }),

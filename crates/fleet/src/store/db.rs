@@ -44,7 +44,7 @@ impl Dialect {
         get(&now.fetch_one(db).await?, "now")
     }
 
-    /// The same clock within a statement.
+    /// The database's clock as an expression within a statement.
     pub(super) fn time(self) -> &'static str {
         match self {
             Dialect::Sqlite => "CAST(unixepoch('now', 'subsec') * 1000 AS INTEGER)",

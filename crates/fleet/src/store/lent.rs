@@ -22,7 +22,7 @@ pub(super) enum Pool {
 #[derive(Clone)]
 pub(super) struct File {
     pub(super) readers: AnyPool,
-    /// Of one connection.
+    /// A pool of one connection.
     pub(super) writer: AnyPool,
 }
 

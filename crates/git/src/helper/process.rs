@@ -165,7 +165,7 @@ impl Helper {
         Ok(helper)
     }
 
-    /// The same, where it has not ended while it waited.
+    /// This helper, where it has not ended while it waited.
     pub(super) fn if_alive(mut self) -> Option<Helper> {
         matches!(self.child.try_wait(), Ok(None)).then_some(self)
     }

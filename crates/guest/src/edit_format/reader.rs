@@ -58,7 +58,7 @@ struct Reader<'l, 'a> {
     lines: &'l [&'a str],
     at: usize,
     blocks: Vec<Block>,
-    /// Of the last SEARCH/REPLACE block: the next one may leave it out.
+    /// The path of the last SEARCH/REPLACE block: the next one may leave it out.
     path: Option<String>,
 }
 

@@ -297,7 +297,7 @@ fn ports(image: &Image) -> Vec<u16> {
     ports
 }
 
-/// Somebody listens on one of these ports in the sandbox's network. Where that cannot be read, nobody does.
+/// Somebody listens on one of these ports in the sandbox's network. Where that is unreadable, it counts as no listener.
 async fn has_port(client: &Client, ports: &[u16]) -> bool {
     let exec = Exec {
         argv: ["cat", "/proc/net/tcp", "/proc/net/tcp6"].map(str::to_owned).to_vec(),

@@ -49,7 +49,7 @@ pub(super) enum Standing {
     Silent {
         last: Option<Beat>,
     },
-    /// Of an earlier version, which has no heartbeat, and not on this machine.
+    /// It was made by an earlier version, which has no heartbeat, and on another machine.
     Unknown {
         deadline: u64,
     },

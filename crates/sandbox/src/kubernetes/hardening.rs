@@ -25,7 +25,7 @@ const PLACE: &[&str] = &[
     "tolerations",
     "topologySpreadConstraints",
 ];
-/// The same for a container.
+/// Fields of a container that loosen nothing, as [`PLACE`] has those of a pod.
 const OF_CONTAINER: &[&str] =
     &["resizePolicy", "terminationMessagePath", "terminationMessagePolicy"];
 /// The policy by which the registry is asked each time.

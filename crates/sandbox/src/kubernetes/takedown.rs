@@ -171,7 +171,7 @@ pub(super) async fn read(cluster: &Cluster, name: &str) -> Result<Option<Pod>, A
     serde_json::from_value(pod).map(Some).map_err(|err| ApiError::Unreadable(err.to_string()))
 }
 
-/// The same as the server describes it.
+/// A pod as the server describes it, as JSON; `None` when there is none.
 pub(super) async fn raw(cluster: &Cluster, name: &str) -> Result<Option<Value>, ApiError> {
     match cluster.ask(Method::GET, &path(cluster, name), None).await {
         Ok(pod) => Ok(Some(pod)),
@@ -184,8 +184,8 @@ pub(super) fn path(cluster: &Cluster, name: &str) -> String {
     format!("/api/v1/namespaces/{}/pods/{name}", cluster.namespace())
 }
 
-/// The same as [`remove`]. What a server that is away keeps from it is done in the background when it is back: a pod that
-/// stays takes room, and counts for the quota. Should this process end before, the next sweep finds the pod.
+/// Removes a pod as [`remove`] does. When the server is away, that is done in the background once it is back: a pod
+/// that stays takes room, and counts for the quota. Should this process end before, the next sweep finds the pod.
 async fn remove_or_later(cluster: Cluster, name: String, uid: String) -> Result<(), SandboxError> {
     let removed = remove(&cluster, &name, &uid).await;
     if removed.as_ref().is_err_and(|err| err.trouble() == Some(EngineTrouble::Away)) {

@@ -149,7 +149,7 @@ impl<'a> Forks<'a> {
         Ok(ended)
     }
 
-    /// Makes an attempt, or goes on with one that was cut.
+    /// Makes an attempt, or resumes one that was cut.
     pub(super) async fn attempt(
         &self,
         job: &Job<'_>,

@@ -189,7 +189,7 @@ fn checked(desk: &ReviewContext<'_>, args: Args) -> Result<Checked, ToolError> {
     Ok(Checked::SendBack { finding, why })
 }
 
-/// The same lines of the same file, and the same words about them.
+/// Both are about equal lines of one file, in the same words.
 fn is_same(known: &Finding, new: &Finding) -> bool {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     known.verdict != Verdict::Withdrawn
