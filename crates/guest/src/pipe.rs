@@ -82,7 +82,8 @@ impl Processes {
         };
         self.leave(code)?;
         let duration = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok(kept.finish(code, matches!(ending, Ending::TimedOut), duration))
+        let timed_out = matches!(ending, Ending::TimedOut);
+        Ok(CommandOutput { timed_out, ..kept.finish(code, duration) })
     }
 
     /// Sends the rest of the output of a command that has ended, at the host's pace.

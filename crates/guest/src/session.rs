@@ -125,7 +125,7 @@ impl Processes {
             Ending::Ended | Ending::TimedOut => {
                 let code = exit_code(status);
                 self.leave(code)?;
-                Ok(Told { output: kept.finish(code, false, since(started)), note })
+                Ok(Told { output: kept.finish(code, since(started)), note })
             }
         }
     }
@@ -155,7 +155,7 @@ impl Processes {
     fn told(&self, number: u32, session: &Session, started: Instant, mut note: String) -> Told {
         let (kept, ended) = session.drain();
         let Some(Ended { code, why }) = ended else {
-            let output = kept.finish(0, false, since(started));
+            let output = kept.finish(0, since(started));
             return Told { output: CommandOutput { session: Some(number), ..output }, note };
         };
         self.sessions.forget(number);
@@ -165,7 +165,7 @@ impl Processes {
                 note = remark;
             }
         }
-        Told { output: kept.finish(code, false, since(started)), note }
+        Told { output: kept.finish(code, since(started)), note }
     }
 
     /// Ends every session with what was started in it, and what commands left running.
