@@ -3,7 +3,7 @@
 
 use std::future::Future;
 
-use super::budget::{self, Decision, Which};
+use super::budget::{self, Decision, LimitKind};
 use super::history;
 use super::stop::StopKind;
 use super::turn::Agent;
@@ -40,7 +40,7 @@ impl Agent<'_> {
             biased;
             () = self.spec.cancel.cancelled() => Err(StopKind::Cancelled),
             done = tokio::time::timeout_at(deadline, work) => {
-                done.map_err(|_| StopKind::Budget(Which::Time))
+                done.map_err(|_| StopKind::Budget(LimitKind::Time))
             }
         }
     }
@@ -94,7 +94,7 @@ impl Agent<'_> {
 
     /// At a limit the model says once more what was done and what is left, without tools, where that is
     /// affordable. Nothing that goes wrong with it changes how the run ended.
-    pub(super) async fn wrap_up(&mut self, which: Which) -> Result<(), StopKind> {
+    pub(super) async fn wrap_up(&mut self, which: LimitKind) -> Result<(), StopKind> {
         if self.is_in_crew() || !self.can_wrap_up(which) {
             return Ok(());
         }
@@ -123,7 +123,7 @@ impl Agent<'_> {
     }
 
     /// There is work to speak of, and one more request stays within the limit on money, and near the others.
-    fn can_wrap_up(&self, which: Which) -> bool {
+    fn can_wrap_up(&self, which: LimitKind) -> bool {
         let (model, limits, state) = (self.spec.model, self.spec.limits, &self.state);
         if state.spending.turns == 0 || state.is_too_long(model) {
             return false;
@@ -131,9 +131,9 @@ impl Agent<'_> {
         let is_cheap = self.purse.has_dollars(self.kept_for_words());
         let most = limits.max_tokens / 10;
         match which {
-            Which::Tokens => is_cheap && state.context.saturating_add(WORDS) <= most,
-            Which::Dollars | Which::Turns => is_cheap,
-            Which::Time => is_cheap && !self.is_out_of_time(),
+            LimitKind::Tokens => is_cheap && state.context.saturating_add(WORDS) <= most,
+            LimitKind::Dollars | LimitKind::Turns => is_cheap,
+            LimitKind::Time => is_cheap && !self.is_out_of_time(),
         }
     }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 pub use self::switch::Switch;
 use self::switch::declined;
-use super::budget::{self, Which};
+use super::budget::{self, LimitKind};
 use super::compact::{self, OpenFailure};
 use super::doom_loop::{self, Verdict};
 use super::history::{History, note};
@@ -232,13 +232,13 @@ impl State {
     }
 
     /// Percent of a limit that the model was told of last.
-    pub fn warned(&self, which: Which) -> u8 {
+    pub fn warned(&self, which: LimitKind) -> u8 {
         self.warned.get(which.word()).copied().unwrap_or_default()
     }
 
     /// The limit that has ended the work: what came after are the last words.
-    pub fn limit_reached(&self) -> Option<Which> {
-        let all = [Which::Turns, Which::Tokens, Which::Dollars, Which::Time];
+    pub fn limit_reached(&self) -> Option<LimitKind> {
+        let all = [LimitKind::Turns, LimitKind::Tokens, LimitKind::Dollars, LimitKind::Time];
         all.into_iter().find(|which| self.warned(*which) >= limits::REACHED)
     }
 

@@ -44,7 +44,7 @@ struct Send {
 }
 
 #[derive(Deserialize)]
-struct Which {
+struct AgentId {
     id: String,
 }
 
@@ -67,9 +67,9 @@ impl Agents for SubAgents<'_> {
         match tool {
             "spawn_agent" => self.spawn(id, parse(args)?).map(|it| answers::spawned(&it)),
             "send_input" => self.send(id, &parse(args)?),
-            "resume_agent" => self.reopen(&parse::<Which>(args)?.id),
+            "resume_agent" => self.reopen(&parse::<AgentId>(args)?.id),
             "wait" => self.wait(ctx, &parse(args)?).await,
-            "close_agent" => self.closed(&parse::<Which>(args)?.id),
+            "close_agent" => self.closed(&parse::<AgentId>(args)?.id),
             "task" => self.task(id, parse(args)?).await,
             other => Err(ToolError::Broken(format!("there is no call `{other}` of agents"))),
         }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use tokio::sync::{Notify, watch};
 
-use super::super::budget::Which;
+use super::super::budget::LimitKind;
 use super::super::fallback::{Fallbacks, ModelSetup};
 use super::super::history;
 use super::super::stop::StopKind;
@@ -278,7 +278,7 @@ async fn work(agent: &mut Agent<'_>, member: &SubAgent) -> Result<(), StopKind> 
         Some(
             reason @ (StopKind::Cancelled
             | StopKind::NewSandbox
-            | StopKind::Budget(Which::Time)
+            | StopKind::Budget(LimitKind::Time)
             | StopKind::Sandbox(_)
             | StopKind::Machine(_)),
         ) => Err(reason),
