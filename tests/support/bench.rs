@@ -248,7 +248,7 @@ impl Bench {
             share: BudgetShare::default(),
             fallbacks: Vec::new(),
         };
-        let company = SubAgentConfig {
+        let sub_agents = SubAgentConfig {
             kinds: vec![kind],
             most: 4,
             opening: Vec::new(),
@@ -256,7 +256,7 @@ impl Bench {
             list: String::new(),
             recorded: None,
         };
-        (self.tools.clone().with_agents(&self.model, "").unwrap(), Some(company))
+        (self.tools.clone().with_agents(&self.model, "").unwrap(), Some(sub_agents))
     }
 
     pub(crate) async fn drive(
@@ -286,7 +286,7 @@ impl Bench {
             checkpoints: tools::checkpoints::Checkpoints::new(recorder),
             ..Services::default()
         };
-        let (tools, company) = self.equipment();
+        let (tools, sub_agents) = self.equipment();
         let mut agent = Agent::new(AgentSpec {
             provider: &provider,
             clock: clock(),
@@ -305,7 +305,7 @@ impl Bench {
             expects_change: self.expects_change,
             fallbacks: Fallbacks::default(),
         })
-        .with_agents(company);
+        .with_agents(sub_agents);
         let stopped = work(&mut agent, &checkpoints).await;
         drop(agent);
         let asked = provider.asked.into_inner();

@@ -341,11 +341,11 @@ mod tests {
             let spending = Spending { turns: 1, usage, ..Spending::default() };
             assert_eq!(decide(&limits, &spending, 0.0, Duration::from_mins(1)), expected);
         }
-        let purse = SharedBudget::new(&limits);
+        let budget = SharedBudget::new(&limits);
         let usage = Usage { input: 5_000, cached_input: 4_950, output: 51, ..Usage::default() };
-        purse.start_at(Spending { usage, ..Spending::default() });
+        budget.start_at(Spending { usage, ..Spending::default() });
         assert_eq!(
-            purse.figures(LimitKind::Tokens).unwrap(),
+            budget.figures(LimitKind::Tokens).unwrap(),
             "`limits.max-tokens` is 100, and 101 tokens were used; 4950 more were read from the \
              provider's cache and are not counted"
         );
@@ -375,15 +375,15 @@ mod tests {
             command_timeout: Duration::from_secs(1),
             verify_rounds: 0,
         };
-        let purse = SharedBudget::new(&limits);
-        purse.start_at(Spending { turns: 1, cost_usd: 0.5, ..Spending::default() });
-        let share = purse.share(&BudgetShare::default());
+        let budget = SharedBudget::new(&limits);
+        budget.start_at(Spending { turns: 1, cost_usd: 0.5, ..Spending::default() });
+        let share = budget.share(&BudgetShare::default());
         assert_eq!((share.max_turns, share.max_tokens), (5, 50));
         assert!((share.max_cost_usd - 0.25).abs() < 1e-9);
         let own = BudgetShare { max_turns: Some(2), max_tokens: Some(1_000), max_cost_usd: None };
-        assert_eq!((purse.share(&own).max_turns, purse.share(&own).max_tokens), (2, 50));
-        purse.start_at(Spending { turns: 12, cost_usd: 5.0, ..Spending::default() });
-        let share = purse.share(&BudgetShare::default());
+        assert_eq!((budget.share(&own).max_turns, budget.share(&own).max_tokens), (2, 50));
+        budget.start_at(Spending { turns: 12, cost_usd: 5.0, ..Spending::default() });
+        let share = budget.share(&BudgetShare::default());
         assert_eq!((share.max_turns, share.max_cost_usd.to_bits()), (1, 0.0_f64.to_bits()));
     }
 

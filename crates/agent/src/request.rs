@@ -43,7 +43,7 @@ impl Agent<'_> {
             }
             self.spec.progress.happened(Happening::Model(what));
         };
-        let sent = self.member.as_ref().map_or(0, |_| self.state.context);
+        let sent = self.sub_agent.as_ref().map_or(0, |_| self.state.context);
         let unanswered = InFlightRequest::new(&self.lost, sent);
         let reply = self.bounded(self.spec.provider.reply(&request, &progress)).await?;
         unanswered.was_answered();
@@ -64,13 +64,13 @@ impl Agent<'_> {
         }
         let (cost_usd, _) = catalogue::cost(model, &reply.usage);
         if model.price.is_none() {
-            self.purse.is_unpriced();
+            self.budget.is_unpriced();
         }
         let turn = self.state.spending.turns + 1;
         let entry = Entry::Replied { turn, reply, cost_usd };
         self.record(&entry)?;
         if let Entry::Replied { reply, .. } = &entry {
-            let spending = &self.purse.spent();
+            let spending = &self.budget.spent();
             self.spec.progress.happened(Happening::Replied { turn, reply, cost_usd, spending });
         }
         Ok(())

@@ -24,7 +24,7 @@ impl Agent<'_> {
     /// records must be of a run that had been opened (see [`Agent::can_resume`]).
     pub async fn resume(&mut self, recorded: &[Line], restored: &Restored) -> Stopped {
         self.adopt(recorded.iter().map(|line| &line.entry));
-        self.purse.start_at(self.state.total());
+        self.budget.start_at(self.state.total());
         let begun = self.take_up(recorded, restored);
         self.work(begun).await
     }
@@ -37,7 +37,7 @@ impl Agent<'_> {
     /// Its sandbox is to be replaced, and the run to be resumed in another one. Sub-agents are stopped by the
     /// run's own agent, which notices it first.
     pub(super) fn must_move(&self) -> bool {
-        !self.is_in_crew() && self.spec.services.has_new_setup.load(Ordering::Relaxed)
+        !self.is_sub_agent() && self.spec.services.has_new_setup.load(Ordering::Relaxed)
     }
 
     /// Takes in what was recorded.
@@ -62,8 +62,8 @@ impl Agent<'_> {
         let mut written = self.take_back(recorded, restored)?;
         written.extend(self.answer_interrupted(recorded, restored)?);
         self.notice = checkpoints::has_begun_to_write(recorded).then(|| notice(recorded, restored));
-        if let Some(crew) = &self.crew {
-            crew.restore(&[recorded, &written].concat(), self.notice.as_deref());
+        if let Some(sub_agents) = &self.sub_agents {
+            sub_agents.restore(&[recorded, &written].concat(), self.notice.as_deref());
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Agent<'_> {
     ) -> Result<Vec<Entry>, StopKind> {
         let mut state = State::default();
         lane.entries.iter().for_each(|entry| state.apply(entry));
-        let kind = self.crew.as_ref().and_then(|crew| crew.kind_of(lane));
+        let kind = self.sub_agents.as_ref().and_then(|sub_agents| sub_agents.kind_of(lane));
         if let (Some(kind), Status::Running, false) = (kind, &lane.status, lane.interrupt) {
             return self.answers(&state, &kind.tools, Some(&lane.id), open, text);
         }

@@ -32,7 +32,11 @@ impl Agent<'_> {
             plan: &self.plan.lock().clone(),
             files: &files,
             failures: &self.state.failures,
-            agents: &self.crew.as_ref().map(|crew| crew.overview()).unwrap_or_default(),
+            agents: &self
+                .sub_agents
+                .as_ref()
+                .map(|sub_agents| sub_agents.overview())
+                .unwrap_or_default(),
             notes: notes.as_deref(),
             trace: &trace.unwrap_or_default(),
         };

@@ -7,7 +7,7 @@
 
 mod answers;
 mod calls;
-mod member;
+mod sub_agent;
 
 use parking_lot::Mutex;
 use std::convert::Infallible;
@@ -20,8 +20,8 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-pub(super) use self::member::SubAgent;
-use self::member::live;
+pub(super) use self::sub_agent::SubAgent;
+use self::sub_agent::live;
 use super::AgentSpec;
 use super::budget::{BudgetShare, SharedBudget};
 use super::stop::StopKind;
@@ -99,7 +99,7 @@ struct Common<'a> {
     cancel: CancellationToken,
     progress: &'a dyn AgentProgress,
     services: &'a Services,
-    purse: Arc<SharedBudget>,
+    budget: Arc<SharedBudget>,
     opening: Arc<Vec<Item>>,
     /// What resumed agents are told.
     notice: Arc<OnceLock<String>>,
@@ -115,7 +115,7 @@ pub struct SubAgents<'a> {
     kinds: Vec<Arc<Kind>>,
     most: usize,
     recorded: Option<Vec<SubAgentLog>>,
-    members: Mutex<Vec<Arc<SubAgent>>>,
+    sub_agents: Mutex<Vec<Arc<SubAgent>>>,
     at_work: tokio::sync::Mutex<FuturesUnordered<Work<'a>>>,
     /// Started, and not at work yet.
     arrivals: Mutex<Vec<Work<'a>>>,
@@ -125,8 +125,8 @@ pub struct SubAgents<'a> {
 impl<'a> SubAgents<'a> {
     pub(super) fn new(
         spec: &AgentSpec<'a>,
-        purse: &Arc<SharedBudget>,
-        company: SubAgentConfig,
+        budget: &Arc<SharedBudget>,
+        config: SubAgentConfig,
     ) -> SubAgents<'a> {
         let common = Common {
             provider: spec.provider,
@@ -139,17 +139,17 @@ impl<'a> SubAgents<'a> {
             cancel: spec.cancel.clone(),
             progress: spec.progress,
             services: spec.services,
-            purse: Arc::clone(purse),
-            opening: Arc::new(company.opening),
+            budget: Arc::clone(budget),
+            opening: Arc::new(config.opening),
             notice: Arc::default(),
             changes: watch::Sender::new(()),
         };
         SubAgents {
             common,
-            kinds: company.kinds.into_iter().map(Arc::new).collect(),
-            most: company.most,
-            recorded: company.recorded,
-            members: Mutex::default(),
+            kinds: config.kinds.into_iter().map(Arc::new).collect(),
+            most: config.most,
+            recorded: config.recorded,
+            sub_agents: Mutex::default(),
             at_work: tokio::sync::Mutex::default(),
             arrivals: Mutex::default(),
             arrived: Notify::new(),
@@ -182,10 +182,10 @@ impl<'a> SubAgents<'a> {
     pub(super) async fn end(&self, reason: &StopKind) -> Result<Vec<String>, Failure> {
         let mut notes = Vec::new();
         if matches!(reason, StopKind::Finished) {
-            for member in self.members() {
-                if member.status() == Status::Running {
-                    self.close(&member)?;
-                    let (id, kind) = (&member.id, &member.kind);
+            for sub_agent in self.sub_agents() {
+                if sub_agent.status() == Status::Running {
+                    self.close(&sub_agent)?;
+                    let (id, kind) = (&sub_agent.id, &sub_agent.kind);
                     notes.push(format!("`{id}` ({kind}) was still working and was closed"));
                 }
             }
@@ -201,7 +201,7 @@ impl<'a> SubAgents<'a> {
     /// Until no agent has anything to do.
     async fn at_rest(&self) {
         let mut changes = self.common.changes.subscribe();
-        while self.members().iter().any(|member| !member.is_at_rest()) {
+        while self.sub_agents().iter().any(|sub_agent| !sub_agent.is_at_rest()) {
             if changes.changed().await.is_err() {
                 return;
             }
@@ -238,30 +238,30 @@ impl<'a> SubAgents<'a> {
     }
 
     fn add(&self, kind: Arc<Kind>, lane: SubAgentLog) -> Arc<SubAgent> {
-        let member = Arc::new(SubAgent::new(&lane, &self.common));
-        self.members.lock().push(Arc::clone(&member));
-        let work = live(self.common.clone(), kind, Arc::clone(&member), lane);
+        let sub_agent = Arc::new(SubAgent::new(&lane, &self.common));
+        self.sub_agents.lock().push(Arc::clone(&sub_agent));
+        let work = live(self.common.clone(), kind, Arc::clone(&sub_agent), lane);
         self.arrivals.lock().push(Box::pin(work));
         self.arrived.notify_one();
-        member
+        sub_agent
     }
 
-    fn close(&self, member: &SubAgent) -> Result<(), Failure> {
-        self.common.journal.lane(&member.id).append(&Entry::Closed)?;
-        member.close();
+    fn close(&self, sub_agent: &SubAgent) -> Result<(), Failure> {
+        self.common.journal.lane(&sub_agent.id).append(&Entry::Closed)?;
+        sub_agent.close();
         Ok(())
     }
 
-    fn members(&self) -> Vec<Arc<SubAgent>> {
-        self.members.lock().clone()
+    fn sub_agents(&self) -> Vec<Arc<SubAgent>> {
+        self.sub_agents.lock().clone()
     }
 
     /// The agents and how they stand, a line each.
     pub(super) fn overview(&self) -> Vec<String> {
-        let line = |member: &Arc<SubAgent>| {
-            format!("`{}` ({}): {}", member.id, member.kind, member.status().word())
+        let line = |sub_agent: &Arc<SubAgent>| {
+            format!("`{}` ({}): {}", sub_agent.id, sub_agent.kind, sub_agent.status().word())
         };
-        self.members().iter().map(line).collect()
+        self.sub_agents().iter().map(line).collect()
     }
 
     /// The kind with a name, or with another agent program's name for it.

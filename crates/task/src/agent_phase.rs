@@ -367,8 +367,9 @@ async fn converse(
     let (tools, mut services) = equip::equip(run, sandbox, questions.tool()).await?;
     services.checkpoints = tools::checkpoints::Checkpoints::new(Arc::clone(&checkpoints) as _);
     let fallbacks = fallbacks::of_run(run, brief, &sandbox.client, &tools).await?;
-    let (tools, company) = agents::company(run, brief, sandbox, tools, &fallbacks).await?;
-    let list = company.as_ref().map(|company| company.list.as_str());
+    let (tools, sub_agents) =
+        agents::sub_agent_config(run, brief, sandbox, tools, &fallbacks).await?;
+    let list = sub_agents.as_ref().map(|sub_agents| sub_agents.list.as_str());
     let fallbacks = fallbacks::with_agents(run, brief, fallbacks, list)?;
     let (own_id, budget) = (run.own_id(), run.attempt.as_ref().map(|attempt| &attempt.budget));
     let mut agent = Agent::new(AgentSpec {
@@ -391,7 +392,7 @@ async fn converse(
     })
     .reviewing(desk)
     .within(budget)
-    .with_agents(company);
+    .with_agents(sub_agents);
     let work = async {
         let mut stopped = if let Some(restored) = &restored {
             agent.resume(recorded, restored).await

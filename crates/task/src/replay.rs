@@ -184,9 +184,9 @@ async fn converse(
     };
     let (tools, services) = tools(world, recording, running).await?;
     let fallbacks = fallbacks(world, recording, running, &tools).await?;
-    let company = recording
+    let sub_agents = recording
         .with_agents
-        .then(|| lanes::company(&recording.lines, &tools, world))
+        .then(|| lanes::sub_agent_config(&recording.lines, &tools, world))
         .transpose()?;
     let mut agent = Agent::new(AgentSpec {
         provider: world.provider.as_ref(),
@@ -206,7 +206,7 @@ async fn converse(
         expects_change: harness::was_asked_for_change(&recording.lines),
         fallbacks,
     })
-    .with_agents(company);
+    .with_agents(sub_agents);
     let mut stopped = agent.run(recording.opening.clone()).await;
     for items in &recording.rounds {
         if !matches!(stopped.reason, StopKind::Finished) {
