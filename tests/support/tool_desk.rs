@@ -50,7 +50,7 @@ impl ToolDesk {
     }
 
     pub(crate) async fn dispatched<T>(&self, work: impl AsyncFnOnce(&Dispatch<'_>) -> T) -> T {
-        let means = DispatchContext {
+        let context = DispatchContext {
             client: &self.guest.client,
             tools: &self.tools,
             model: &self.model,
@@ -60,7 +60,7 @@ impl ToolDesk {
             progress: &|_: Happening<'_>| {},
             services: &self.services,
         };
-        work(&Dispatch::new(means, &self.plan, &Mutex::default())).await
+        work(&Dispatch::new(context, &self.plan, &Mutex::default())).await
     }
 
     /// A call, with an id of its own.

@@ -99,7 +99,7 @@ impl ReviewContext {
     }
 
     async fn with<T>(&self, work: impl AsyncFnOnce(&Dispatch<'_>) -> T) -> T {
-        let means = DispatchContext {
+        let context = DispatchContext {
             client: &self.guest.client,
             tools: &self.tools,
             model: &self.model,
@@ -114,7 +114,7 @@ impl ReviewContext {
             services: &self.services,
         };
         let plan = Mutex::new(Plan::default());
-        work(&Dispatch::new(means, &plan, &Mutex::default())).await
+        work(&Dispatch::new(context, &plan, &Mutex::default())).await
     }
 
     async fn say(&self, call: &ToolCall) -> (CallOutput, String) {

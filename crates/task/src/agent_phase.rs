@@ -215,9 +215,9 @@ pub async fn review(
     phase: &Phase<'_>,
     tree: Packing,
     brief: Brief,
-    desk: &ReviewContext<'_>,
+    review_context: &ReviewContext<'_>,
 ) -> Result<AgentResult> {
-    let work = Box::pin(work_on(phase, tree, brief, Some(desk)));
+    let work = Box::pin(work_on(phase, tree, brief, Some(review_context)));
     patchwright_otel::within(&phase.run.folder.id, work).await
 }
 
@@ -225,7 +225,7 @@ async fn work_on(
     phase: &Phase<'_>,
     tree: Packing,
     mut brief: Brief,
-    desk: Option<&ReviewContext<'_>>,
+    review_context: Option<&ReviewContext<'_>>,
 ) -> Result<AgentResult> {
     let run = phase.run;
     let mut recorded = Cow::Borrowed(run.folder.recorded.as_slice());
@@ -235,7 +235,8 @@ async fn work_on(
         let phase = Phase { image: image.as_ref().unwrap_or(phase.image), ..*phase };
         let tree = tree.take();
         let known = Known { recorded: &recorded, has_new_setup };
-        let (sandbox, conversation) = in_sandbox(&phase, tree, &mut brief, desk, known).await?;
+        let (sandbox, conversation) =
+            in_sandbox(&phase, tree, &mut brief, review_context, known).await?;
         let moves = matches!(conversation.stopped.reason, StopKind::NewSandbox);
         if !moves || conversation.image.is_none() {
             break (sandbox, conversation);
@@ -291,7 +292,7 @@ async fn in_sandbox(
     phase: &Phase<'_>,
     tree: Option<Packing>,
     brief: &mut Brief,
-    desk: Option<&ReviewContext<'_>>,
+    review_context: Option<&ReviewContext<'_>>,
     known: Known<'_>,
 ) -> Result<(Running, Conversation)> {
     let run = phase.run;
@@ -309,7 +310,7 @@ async fn in_sandbox(
     }
     // It would stay on the disk for as long as the model works.
     drop(tree);
-    match Box::pin(converse(phase, &sandbox, brief, desk, known)).await {
+    match Box::pin(converse(phase, &sandbox, brief, review_context, known)).await {
         Ok(conversation) => Ok((sandbox, conversation)),
         Err(failure) => {
             stop(run, sandbox).await;
@@ -355,7 +356,7 @@ async fn converse(
     phase: &Phase<'_>,
     sandbox: &Running,
     brief: &Brief,
-    desk: Option<&ReviewContext<'_>>,
+    review_context: Option<&ReviewContext<'_>>,
     Known { recorded, has_new_setup }: Known<'_>,
 ) -> Result<Conversation> {
     let run = phase.run;
@@ -390,7 +391,7 @@ async fn converse(
         expects_change: brief.expects_change && run.config.mode == Mode::Execute,
         fallbacks,
     })
-    .reviewing(desk)
+    .reviewing(review_context)
     .within(budget)
     .with_agents(sub_agents);
     let work = async {
@@ -404,8 +405,8 @@ async fn converse(
         let mut work =
             check_loop::with_checks(phase, sandbox, &mut agent, recorded, &mut stopped).await?;
         title::mend(phase, &mut agent, recorded, &mut stopped, &mut work).await?;
-        if let Some(desk) = desk {
-            second_look::take(phase, &mut agent, recorded, desk, &mut stopped).await?;
+        if let Some(review_context) = review_context {
+            second_look::take(phase, &mut agent, recorded, review_context, &mut stopped).await?;
         }
         let output = structured::take(phase, &mut agent, recorded, brief, &mut stopped).await?;
         Ok::<_, Failure>((stopped, work, output))
