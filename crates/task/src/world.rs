@@ -103,7 +103,7 @@ impl World {
     ///
     /// # Errors
     /// When the configuration names no model that can be asked.
-    pub fn beside(
+    pub fn from_shared(
         shared: &Shared,
         forge: Arc<dyn Forge>,
         config: &Config,
@@ -139,7 +139,7 @@ impl World {
         let http = http::client()?;
         let forge = github(env, &http, &state_dir(common, env)?)?;
         let models = Models::open(config, env, &http)?;
-        World::around(Some(Arc::new(forge)), models, config, common, env, http).await
+        World::build(Some(Arc::new(forge)), models, config, common, env, http).await
     }
 
     /// The world of `exec`: no forge.
@@ -147,7 +147,7 @@ impl World {
         Headers::look_up(&config.mcp, env).check()?;
         let http = http::client()?;
         let models = Models::open(config, env, &http)?;
-        World::around(None, models, config, common, env, http).await
+        World::build(None, models, config, common, env, http).await
     }
 
     /// A world without a network: prepared replies, and a forge that is already there.
@@ -161,10 +161,10 @@ impl World {
         let model = unchecked_model(config)?;
         let others = OtherModels::offline(config, &model, &provider)?;
         let models = Models { provider, model, others, search: None };
-        World::around(forge, models, config, common, env, http::client()?).await
+        World::build(forge, models, config, common, env, http::client()?).await
     }
 
-    async fn around(
+    async fn build(
         forge: Option<Arc<dyn Forge>>,
         models: Models,
         config: &Config,

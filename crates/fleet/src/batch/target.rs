@@ -132,7 +132,7 @@ impl TargetAttempt<'_> {
             _ => failure.into(),
         })?;
         let mut world =
-            World::beside(&shared, forge, config, &self.fleet.env).map_err(|failure| {
+            World::from_shared(&shared, forge, config, &self.fleet.env).map_err(|failure| {
                 TargetError {
                     class: ErrorClass::Configuration,
                     failure,

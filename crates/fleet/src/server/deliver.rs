@@ -189,7 +189,7 @@ async fn handle(
         return Ok(DeliveryOutcome::ignored(why));
     }
     let started = fleet.store.now().await?;
-    let mut world = World::beside(&shared(fleet, &config).await?, forge, &config, &fleet.env)?;
+    let mut world = World::from_shared(&shared(fleet, &config).await?, forge, &config, &fleet.env)?;
     observe_sandboxes(&mut world, &fleet.outages, &held.sandbox);
     let model = observe(&mut world, &fleet.outages, None);
     let watched = LeasedRun::new(fleet, held);
