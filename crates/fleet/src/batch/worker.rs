@@ -4,9 +4,9 @@
 //! lease of its own. Draining means: nothing new is taken, what runs may end for a while, then it is
 //! asked to put its work back, then it is left to others.
 
-mod ear;
-mod heir;
 mod job;
+mod listener;
+mod reaper;
 mod single;
 
 pub(in crate::batch) use job::backoff;
@@ -22,8 +22,8 @@ use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use self::ear::Ear;
-use self::heir::Heir;
+use self::listener::JobListener;
+use self::reaper::DeadLeaseReaper;
 use super::drive;
 use super::fleet::Fleet;
 use super::launch::Launcher;
@@ -111,8 +111,8 @@ pub async fn run(fleet: &Fleet, options: WorkerOptions) -> Result<()> {
         away: None,
         vain: 0,
         news: fleet.store.news(),
-        ear: Ear::open(fleet),
-        heir: Heir::default(),
+        listener: JobListener::open(fleet),
+        reaper: DeadLeaseReaper::default(),
         looked: Instant::now(),
         pruned: None,
         checked: None,
@@ -140,8 +140,8 @@ struct Worker<'a> {
     /// How often in a row there was nothing to claim.
     vain: u32,
     news: watch::Receiver<u64>,
-    ear: Ear,
-    heir: Heir,
+    listener: JobListener,
+    reaper: DeadLeaseReaper,
     looked: Instant,
     pruned: Option<Instant>,
     checked: Option<Instant>,
@@ -156,7 +156,7 @@ impl Worker<'_> {
             let kinds = self.kinds_with_room().await;
             // What is told from here on is not known to the claim below.
             self.news.mark_unchanged();
-            if let Err(err) = self.heir.look(self.fleet).await {
+            if let Err(err) = self.reaper.look(self.fleet).await {
                 // The claim below says so, when it is more than a moment.
                 tracing::debug!(%err, "the leases could not be looked at");
             }
@@ -329,7 +329,7 @@ impl Worker<'_> {
     fn wait(&self) -> Duration {
         let longest = if self.options.until_idle {
             LONGEST_POLL_OF_COMMANDS
-        } else if self.ear.hears() {
+        } else if self.listener.hears() {
             LONGEST_POLL_OF_LISTENERS
         } else {
             LONGEST_POLL

@@ -15,16 +15,16 @@ use patchwright_base::ui::Ui;
 const AGAIN: Duration = Duration::from_mins(2);
 
 /// Listens in the background. Dropping it ends that, and its connection.
-pub(super) struct Ear {
+pub(super) struct JobListener {
     hears: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
-impl Ear {
-    pub(super) fn open(fleet: &Fleet) -> Ear {
+impl JobListener {
+    pub(super) fn open(fleet: &Fleet) -> JobListener {
         let hears = Arc::new(AtomicBool::new(false));
         let task = tokio::spawn(listen(fleet.store.clone(), fleet.ui, Arc::clone(&hears)));
-        Ear { hears, task }
+        JobListener { hears, task }
     }
 
     /// What other processes queue is known at once.
@@ -33,7 +33,7 @@ impl Ear {
     }
 }
 
-impl Drop for Ear {
+impl Drop for JobListener {
     fn drop(&mut self) {
         self.task.abort();
     }
