@@ -110,7 +110,7 @@ pub async fn run(fleet: &Fleet, options: WorkerOptions) -> Result<()> {
         held: HashMap::new(),
         away: None,
         vain: 0,
-        news: fleet.store.news(),
+        notifications: fleet.store.notifications(),
         listener: JobListener::open(fleet),
         reaper: DeadLeaseReaper::default(),
         looked: Instant::now(),
@@ -139,7 +139,7 @@ struct Worker<'a> {
     away: Option<Duration>,
     /// How often in a row there was nothing to claim.
     vain: u32,
-    news: watch::Receiver<u64>,
+    notifications: watch::Receiver<u64>,
     listener: JobListener,
     reaper: DeadLeaseReaper,
     looked: Instant,
@@ -155,7 +155,7 @@ impl Worker<'_> {
             self.check_version().await?;
             let kinds = self.kinds_with_room().await;
             // What is told from here on is not known to the claim below.
-            self.news.mark_unchanged();
+            self.notifications.mark_unchanged();
             if let Err(err) = self.reaper.look(self.fleet).await {
                 // The claim below says so, when it is more than a moment.
                 tracing::debug!(%err, "the leases could not be looked at");
@@ -309,9 +309,9 @@ impl Worker<'_> {
         let drain = self.fleet.drain.clone();
         // Without room for anything there is nothing to ask, whatever is new.
         let hears = !kinds.is_empty() && self.away.is_none();
-        let mut news = self.news.clone();
+        let mut notifications = self.notifications.clone();
         let told = async {
-            if !hears || news.changed().await.is_err() {
+            if !hears || notifications.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
             let spread = SPREAD.mul_f64(scale.min(1.0) * rand::rng().random_range(0.0..=1.0));

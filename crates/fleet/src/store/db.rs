@@ -8,7 +8,7 @@ use sqlx::any::AnyRow;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, Row};
 
 use super::lent::{self, Pool, Tx};
-use super::news::CHANNEL;
+use super::notifications::CHANNEL;
 use super::{Inner, Store, StoreError, StoreResult};
 use patchwright_base::clock::Clock;
 use patchwright_types::campaign::Millis;
@@ -107,8 +107,8 @@ pub(super) struct Write<'a> {
     pub(super) now: Millis,
     pub(super) dialect: Dialect,
     events: Vec<PendingEvent>,
-    /// See [`Write::news`].
-    pub(super) has_news: bool,
+    /// See [`Write::notify`].
+    pub(super) notifies: bool,
     store: &'a Inner,
 }
 
@@ -150,7 +150,7 @@ impl Store {
             }
         };
         let (events, store) = (Vec::new(), &*self.inner);
-        let write = Write { tx, now, dialect, events, has_news: false, store };
+        let write = Write { tx, now, dialect, events, notifies: false, store };
         Ok((write, row))
     }
 }
@@ -245,14 +245,14 @@ impl Write<'_> {
             .execute(self.db())
             .await?;
         }
-        if self.has_news && self.dialect == Dialect::Postgres {
+        if self.notifies && self.dialect == Dialect::Postgres {
             // Sent when the transaction is written, and only then.
             let told = sqlx::query("SELECT pg_notify($1, '')").bind(CHANNEL);
             told.execute(self.db()).await?;
         }
         lent::commit(self.tx).await?;
-        if self.has_news {
-            self.store.news.tell();
+        if self.notifies {
+            self.store.notifications.tell();
         }
         Ok(())
     }

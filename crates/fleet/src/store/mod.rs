@@ -22,7 +22,7 @@ mod jobs;
 mod leases;
 mod lent;
 mod migrate;
-mod news;
+mod notifications;
 mod open;
 mod outages;
 mod pace;
@@ -52,7 +52,7 @@ pub use handover::JobHolder;
 pub use import::Imported;
 pub use jobs::QueueOutlook;
 pub use migrate::{Migrated, VERSION, look};
-pub use news::Deaf;
+pub use notifications::ListenEnd;
 pub use open::file_url;
 pub(crate) use outages::{Breaker, is_paused};
 pub use outages::{CutOff, OutageTimes};
@@ -68,7 +68,7 @@ pub use targets::Closing;
 
 use crate::store::db::Dialect;
 use crate::store::lent::Pool;
-use crate::store::news::News;
+use crate::store::notifications::Notifications;
 use patchwright_types::campaign::Millis;
 
 /// Why the store did not do it.
@@ -116,7 +116,7 @@ struct Inner {
     dialect: Dialect,
     /// For people; without a password.
     name: String,
-    news: News,
+    notifications: Notifications,
 }
 
 impl fmt::Debug for Store {

@@ -222,7 +222,7 @@ impl Store {
                 write.say(&campaign, None, "outage", Some(&text));
             }
             // Whoever waits for something to claim looks at once.
-            write.has_news = true;
+            write.notifies = true;
         }
         write.commit().await?;
         Ok(lasted)

@@ -8,7 +8,7 @@ use rand::RngExt;
 use tokio::task::JoinHandle;
 
 use crate::batch::fleet::Fleet;
-use crate::store::{Deaf, Store};
+use crate::store::{ListenEnd, Store};
 use patchwright_base::ui::Ui;
 
 /// Before it is tried again, after the connection was lost or the server was full.
@@ -45,15 +45,15 @@ async fn listen(store: Store, ui: Ui, hears: Arc<AtomicBool>) {
         let ended = store.listen(|| hears.store(true, Ordering::Relaxed)).await;
         hears.store(false, Ordering::Relaxed);
         let why = match ended {
-            Ok(Deaf::File) => return,
-            Ok(Deaf::Pooler) => {
+            Ok(ListenEnd::File) => return,
+            Ok(ListenEnd::Pooler) => {
                 ui.detail(
                     "PostgreSQL's notifications do not arrive here (a pooler that lends connections by \
                      transaction?): new work is looked for every few seconds",
                 );
                 return;
             }
-            Ok(Deaf::Crowded) => "PostgreSQL has few connections left".to_owned(),
+            Ok(ListenEnd::Crowded) => "PostgreSQL has few connections left".to_owned(),
             Err(err) => err.to_string(),
         };
         if !said {
