@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use sqlx::any::AnyRow;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, Row};
 
-use super::lent::{self, Pool, Tx};
+use super::connections::{self, Pool, Tx};
 use super::notifications::CHANNEL;
 use super::{Inner, Store, StoreError, StoreResult};
 use patchwright_base::clock::Clock;
@@ -143,10 +143,11 @@ impl Store {
                 (Either::Left(tx), now, None)
             }
             Pool::Server(server) => {
-                let mut lent = server.lend().await?;
+                let mut connection = server.acquire().await?;
                 let now = dialect.time();
-                let row = lent.begin(format!("{begin}; SELECT {now} AS now{columns}")).await?;
-                (Either::Right(lent), get(&row, "now")?, Some(row))
+                let row =
+                    connection.begin(format!("{begin}; SELECT {now} AS now{columns}")).await?;
+                (Either::Right(connection), get(&row, "now")?, Some(row))
             }
         };
         let (events, store) = (Vec::new(), &*self.inner);
@@ -220,7 +221,7 @@ impl Write<'_> {
 
     /// Writes nothing, and has no lock any more when this returns.
     pub(super) async fn roll_back(self) -> StoreResult<()> {
-        lent::roll_back(self.tx).await
+        connections::roll_back(self.tx).await
     }
 
     pub(super) async fn commit(mut self) -> StoreResult<()> {
@@ -250,7 +251,7 @@ impl Write<'_> {
             let told = sqlx::query("SELECT pg_notify($1, '')").bind(CHANNEL);
             told.execute(self.db()).await?;
         }
-        lent::commit(self.tx).await?;
+        connections::commit(self.tx).await?;
         if self.notifies {
             self.store.notifications.tell();
         }

@@ -13,9 +13,9 @@ use sqlx::postgres::PgListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::crowd::{CROWD, percent};
+use super::connections::Pool;
 use super::db::Write;
-use super::lent::Pool;
+use super::server_load::{CONNECTIONS, percent};
 use super::{Store, StoreError, StoreResult};
 
 /// The channel; without a payload it is news, with one it is somebody's test of the way.
@@ -95,7 +95,7 @@ impl Store {
         loop {
             let Ok(told) = timeout(LOOK, listener.try_recv()).await else {
                 // Its own connection is there anyway.
-                let row = sqlx::query(CROWD).fetch_one(&mut listener).await?;
+                let row = sqlx::query(CONNECTIONS).fetch_one(&mut listener).await?;
                 if percent(row.try_get("used")?, row.try_get("most")?) >= STOP {
                     return Ok(ListenEnd::Crowded);
                 }
@@ -112,8 +112,8 @@ impl Store {
     /// A connection of its own that listens, made while this process makes no other one. Once it is lost it is not
     /// made again by itself: everybody who listens has lost it at the same moment.
     async fn listener(&self, server: &SecretString) -> StoreResult<PgListener> {
-        let _door = match &self.inner.pool {
-            Pool::Server(server) => Some(server.door().await?),
+        let _connect_lock = match &self.inner.pool {
+            Pool::Server(server) => Some(server.connect_lock().await?),
             Pool::File(_) => None,
         };
         let mut listener = PgListener::connect(server.expose_secret()).await?;

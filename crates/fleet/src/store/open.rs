@@ -9,8 +9,8 @@ use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyConnection, Connection};
 use url::Url;
 
+use super::connections::{File, Pool};
 use super::db::{Dialect, PATIENCE};
-use super::lent::{File, Pool};
 use super::migrate::{Migrated, version};
 use super::notifications::Notifications;
 use super::pool::Server;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use sqlx::AssertSqlSafe;
 use sqlx::any::AnyPoolOptions;
 
+use super::connections::{File, Pool};
 use super::db::{Dialect, get};
-use super::lent::{File, Pool};
 use super::notifications::Notifications;
 use super::open::encode;
 use super::{Inner, Store, StoreError, StoreResult};
