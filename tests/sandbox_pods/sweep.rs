@@ -43,7 +43,7 @@ async fn pods_in_use_are_left_alone_and_silent_ones_are_removed() {
         silence();
     }
     assert_eq!(removed, std::slice::from_ref(&name));
-    assert!(running.autopsy().await.is_none_or(|why| why.contains("remove")));
+    assert!(running.exit_reason().await.is_none_or(|why| why.contains("remove")));
     running.stop().await.unwrap();
     pods.assert_nothing_left();
 }

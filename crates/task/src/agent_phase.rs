@@ -264,9 +264,9 @@ async fn work_on(
         },
     };
     if let StopKind::Sandbox(why) = &mut stopped.reason
-        && let Some(autopsy) = sandbox.autopsy().await
+        && let Some(exit_reason) = sandbox.exit_reason().await
     {
-        *why = format!("{why} ({autopsy})");
+        *why = format!("{why} ({exit_reason})");
     }
     stop(run, sandbox).await;
     let change = collected.filter(|change| !change.files.is_empty() || !change.refused.is_empty());

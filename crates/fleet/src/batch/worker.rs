@@ -122,7 +122,7 @@ pub async fn run(fleet: &Fleet, options: WorkerOptions) -> Result<()> {
     let time = if ended.is_ok() { fleet.drain_time } else { Duration::ZERO };
     worker.drain(time).await;
     if let Some(sandbox) = fleet.sandbox.get() {
-        sandbox.rest().await;
+        sandbox.drop_warm().await;
     }
     ended
 }

@@ -147,7 +147,7 @@ impl DockerSandbox {
         match Client::connect(reader, writer, HELLO).await {
             Ok(client) => Ok(client),
             Err(err) => {
-                let reason = container.autopsy().await.unwrap_or_default();
+                let reason = container.exit_reason().await.unwrap_or_default();
                 Err(SandboxError::Gone(format!("the guest did not start: {err}; {reason}")))
             }
         }

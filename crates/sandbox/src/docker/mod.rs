@@ -309,7 +309,7 @@ impl Sandbox for DockerSandbox {
         Box::pin(sweep::sweep(&self.docker, &self.owner, run)).await
     }
 
-    async fn rest(&self) {
+    async fn drop_warm(&self) {
         self.remove_warm().await;
     }
 }

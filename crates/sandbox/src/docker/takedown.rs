@@ -109,7 +109,7 @@ impl Stop for Container {
         self.remove().await
     }
 
-    async fn autopsy(&self) -> Option<String> {
+    async fn exit_reason(&self) -> Option<String> {
         let inspection = self.docker.inspect_container(&self.id, None::<InspectContainerOptions>);
         match bounded("inspect", ASK, inspection).await {
             Ok(made) => {

@@ -332,7 +332,7 @@ impl KubernetesSandbox {
         match Client::connect(reader, stdin, HELLO).await {
             Ok(client) => Ok(client),
             Err(err) => {
-                let reason = pod.autopsy().await.unwrap_or_default();
+                let reason = pod.exit_reason().await.unwrap_or_default();
                 let why = format!("the guest did not start: {err}; {reason}");
                 Err(lost(pod, why))
             }
@@ -357,7 +357,7 @@ fn failed(what: &str, err: &RunError) -> SandboxError {
     ended(&format!("{what}: {err}"), err.trouble())
 }
 
-/// The error of a sandbox that is gone, as its autopsy judges it.
+/// The error of a sandbox that is gone, as its exit reason judges it.
 pub(super) fn lost(pod: &SandboxPod, why: String) -> SandboxError {
     match pod.trouble() {
         None => SandboxError::Gone(why),

@@ -149,7 +149,7 @@ impl KubernetesSandbox {
     /// Removes a sandbox that has begun and cannot be used. The error that ended it is the one to report.
     async fn unusable(up: Up, err: SandboxError) -> SandboxError {
         let reason = match &err {
-            SandboxError::Gone(_) => up.pod.autopsy().await,
+            SandboxError::Gone(_) => up.pod.exit_reason().await,
             _ => None,
         };
         let err = match (err, reason) {

@@ -38,7 +38,7 @@ pub(super) struct SandboxPod {
     pub(super) session: Option<Session>,
     beating: Option<AbortOnDropHandle<()>>,
     is_kept: bool,
-    /// What the last autopsy came to.
+    /// What the last exit reason came to.
     trouble: Mutex<Option<EngineTrouble>>,
 }
 
@@ -143,7 +143,7 @@ impl Stop for SandboxPod {
         self.remove().await
     }
 
-    async fn autopsy(&self) -> Option<String> {
+    async fn exit_reason(&self) -> Option<String> {
         let session = self.session.as_ref()?;
         for _ in 0..ASKED {
             if let Some((reason, trouble)) = self.cause_of_death().await {

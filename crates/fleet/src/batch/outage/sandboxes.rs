@@ -220,8 +220,8 @@ impl Sandbox for ObservedSandbox {
         self.inner.sweep(run).await
     }
 
-    async fn rest(&self) {
-        self.inner.rest().await;
+    async fn drop_warm(&self) {
+        self.inner.drop_warm().await;
     }
 }
 
@@ -236,8 +236,8 @@ impl Stop for ObservedStop {
         self.inner.stop().await
     }
 
-    async fn autopsy(&self) -> Option<String> {
-        let reason = self.inner.autopsy().await;
+    async fn exit_reason(&self) -> Option<String> {
+        let reason = self.inner.exit_reason().await;
         if let (Some(reason), Some(trouble)) = (&reason, self.inner.trouble()) {
             self.last.is(Some(trouble), reason);
         }
