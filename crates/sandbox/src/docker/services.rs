@@ -144,10 +144,10 @@ impl DockerSandbox {
             let run = &place.spec.run;
             Box::pin(self.twin_is_as_asked(run, &purpose, &asked, memory)).await?;
         }
-        let heart = self.owner.heart(&self.docker).await?;
+        let heartbeat = self.owner.heartbeat(&self.docker).await?;
         let id = Box::pin(self.create(&place.spec.run, &purpose, &asked)).await?;
         // Removed when it is dropped, until it is kept.
-        let container = Container::new(&self.docker, heart, id, place.limits.memory_bytes);
+        let container = Container::new(&self.docker, heartbeat, id, place.limits.memory_bytes);
         let inspection =
             self.docker.inspect_container(&container.id, None::<InspectContainerOptions>);
         let made = bounded("inspect", CALL, inspection).await?;

@@ -72,7 +72,7 @@ impl KubernetesSandbox {
     pub(super) async fn bring_up(&self, order: &Order) -> Result<Up, SandboxError> {
         self.owner.hold_lock();
         let name = manifest::name(&order.run, order.purpose);
-        let counts = self.pulse.counts.as_secs();
+        let counts = self.heartbeat.counts.as_secs();
         let shape = Shape {
             name: &name,
             namespace: self.cluster.namespace(),
@@ -86,12 +86,13 @@ impl KubernetesSandbox {
             template: &self.template,
             owner: self.owner.id(),
             own_pod: self.own_pod.as_ref(),
-            beat: (self.cluster.now(), counts),
+            heartbeat: (self.cluster.now(), counts),
         };
         let asked = manifest::pod(&shape);
         self.closed(&asked).await?;
         let made = self.create(&asked).await?;
-        let mut pod = SandboxPod::new(&self.cluster, &made, order.limits.memory_bytes, self.pulse);
+        let mut pod =
+            SandboxPod::new(&self.cluster, &made, order.limits.memory_bytes, self.heartbeat);
         match Box::pin(self.start(order, &asked, &made, &mut pod)).await {
             Ok((client, reached, exact)) => {
                 pod.keep();

@@ -196,7 +196,7 @@ mod tests {
             template: &Template::default(),
             owner: "0123456789abcdef0123456789abcdef",
             own_pod: None,
-            beat: (0, 300),
+            heartbeat: (0, 300),
         })
     }
 

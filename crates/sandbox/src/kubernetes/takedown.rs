@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Pulse;
+use super::HeartbeatTiming;
 use super::api::{ApiError, Cluster};
 use super::exec::{Ended, Session};
 use super::manifest::BEAT;
@@ -48,11 +48,11 @@ impl SandboxPod {
         cluster: &Cluster,
         made: &Value,
         memory_bytes: u64,
-        pulse: Pulse,
+        timing: HeartbeatTiming,
     ) -> SandboxPod {
         let word = |name: &str| made["metadata"][name].as_str().unwrap_or_default().to_owned();
         let (name, uid) = (word("name"), word("uid"));
-        let beating = tokio::spawn(beat(cluster.clone(), name.clone(), pulse));
+        let beating = tokio::spawn(beat(cluster.clone(), name.clone(), timing));
         SandboxPod {
             cluster: cluster.clone(),
             name,
@@ -240,9 +240,9 @@ pub(super) async fn delete(
 
 /// Shows that the pod is in use, until that is over. The server's clock counts, so that no two machines have to agree
 /// on the time.
-async fn beat(cluster: Cluster, name: String, pulse: Pulse) {
+async fn beat(cluster: Cluster, name: String, timing: HeartbeatTiming) {
     loop {
-        tokio::time::sleep(pulse.every).await;
+        tokio::time::sleep(timing.every).await;
         let now = cluster.now().to_string();
         let patch = json!({"metadata": {"annotations": {BEAT: now}}});
         match cluster.ask(Method::PATCH, &path(&cluster, &name), Some(&patch)).await {
