@@ -13,7 +13,7 @@ use chrono::{DateTime, Utc};
 use patchwright_agent::budget::BudgetShare;
 use patchwright_agent::fallback::Fallbacks;
 use patchwright_agent::sub::{Kind, SubAgentConfig};
-use patchwright_agent::{Agent, AgentSpec, Happening, Stopped, history};
+use patchwright_agent::{Agent, AgentEvent, AgentSpec, Stopped, history};
 use patchwright_base::clock::Clock;
 use patchwright_base::ui::{Ui, Verbosity};
 use patchwright_git::Oid;
@@ -274,9 +274,9 @@ impl Bench {
         let checkpoints = Arc::new(Checkpoints::new(client.clone(), store, base, run, ui));
         let pid = rustix::process::Pid::from_raw(process.id().unwrap().cast_signed()).unwrap();
         let provider = Asked { script, asked: Mutex::default() };
-        let progress = |what: Happening<'_>| match (what, self.mishap) {
-            (Happening::CallStarted { .. }, Mishap::Signal) => self.cancel.cancel(),
-            (Happening::CallStarted { .. }, Mishap::GuestKilled) => {
+        let progress = |what: AgentEvent<'_>| match (what, self.mishap) {
+            (AgentEvent::CallStarted { .. }, Mishap::Signal) => self.cancel.cancel(),
+            (AgentEvent::CallStarted { .. }, Mishap::GuestKilled) => {
                 rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
             }
             _ => {}

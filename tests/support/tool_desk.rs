@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-use patchwright_agent::Happening;
+use patchwright_agent::AgentEvent;
 use patchwright_config::Mode;
 use patchwright_journal::{self as journal, Entry, Journal, Line};
 use patchwright_provider::catalogue::{Catalogue, Model};
@@ -57,7 +57,7 @@ impl ToolDesk {
             limits: &self.limits,
             journal: &self.journal,
             clock: clock(),
-            progress: &|_: Happening<'_>| {},
+            progress: &|_: AgentEvent<'_>| {},
             services: &self.services,
         };
         work(&Dispatch::new(context, &self.plan, &Mutex::default())).await

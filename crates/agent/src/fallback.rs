@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use super::Happening;
+use super::AgentEvent;
 use super::stop::StopKind;
 use super::turn::Agent;
 use patchwright_journal::Entry;
@@ -62,7 +62,7 @@ impl Agent<'_> {
         self.exchange();
         self.spec.fallbacks.tried += 1;
         let (name, to) = (self.spec.fallbacks.name.clone(), self.spec.model.slug.clone());
-        self.spec.progress.happened(Happening::Switched { from: &from, to: &to, why: &why });
+        self.spec.progress.happened(AgentEvent::Switched { from: &from, to: &to, why: &why });
         let takes_back = self.state.is_declined();
         self.record(&Entry::Switched { name, from, to, why, takes_back })?;
         if self.spec.model.price.is_none() {

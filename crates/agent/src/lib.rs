@@ -41,7 +41,7 @@ use patchwright_journal as journal;
 use patchwright_provider::Provider;
 use patchwright_provider::catalogue::Model;
 use patchwright_sandbox::client::Client;
-pub use patchwright_tools::progress::{AgentProgress, Happening};
+pub use patchwright_tools::progress::{AgentEvent, AgentProgress};
 use patchwright_tools::registry::ToolSet;
 use patchwright_tools::services::Services;
 use patchwright_types::task::Limits;

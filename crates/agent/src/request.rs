@@ -1,6 +1,6 @@
 //! One request of the loop, and the reply that goes into the journal.
 
-use super::Happening;
+use super::AgentEvent;
 use super::budget;
 use super::in_flight::InFlightRequest;
 use super::output::Asking;
@@ -41,7 +41,7 @@ impl Agent<'_> {
             if let Progress::Lost { usage } = what {
                 self.lost.lock().push(usage);
             }
-            self.spec.progress.happened(Happening::Model(what));
+            self.spec.progress.happened(AgentEvent::Model(what));
         };
         let sent = self.sub_agent.as_ref().map_or(0, |_| self.state.context);
         let unanswered = InFlightRequest::new(&self.lost, sent);
@@ -71,7 +71,7 @@ impl Agent<'_> {
         self.record(&entry)?;
         if let Entry::Replied { reply, .. } = &entry {
             let spending = &self.budget.spent();
-            self.spec.progress.happened(Happening::Replied { turn, reply, cost_usd, spending });
+            self.spec.progress.happened(AgentEvent::Replied { turn, reply, cost_usd, spending });
         }
         Ok(())
     }

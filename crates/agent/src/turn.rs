@@ -18,7 +18,7 @@ use super::resume::former;
 use super::state::{Next, Remarks, State};
 use super::stop::{StopKind, Stopped, needs_input};
 use super::sub::{SubAgent, SubAgentConfig, SubAgents};
-use super::{AgentSpec, Happening};
+use super::{AgentEvent, AgentSpec};
 use patchwright_base::error::Failure;
 use patchwright_journal::{self as journal, Entry};
 use patchwright_prompt as prompt;
@@ -276,7 +276,7 @@ impl<'a> Agent<'a> {
 
     pub(super) fn tell_asked(&self) {
         let (turn, model) = (self.state.spending.turns + 1, self.spec.model.slug.as_str());
-        self.spec.progress.happened(Happening::Asked { turn, model });
+        self.spec.progress.happened(AgentEvent::Asked { turn, model });
     }
 
     /// Once for each turn, when nothing of it is open.
@@ -286,7 +286,7 @@ impl<'a> Agent<'a> {
             return;
         }
         self.told_turn = turn;
-        self.spec.progress.happened(Happening::TurnEnded { turn, spending: &self.budget.spent() });
+        self.spec.progress.happened(AgentEvent::TurnEnded { turn, spending: &self.budget.spent() });
     }
 
     /// Gives up calls that have not ended: each gets an answer that says so, for a conversation with
@@ -297,7 +297,7 @@ impl<'a> Agent<'a> {
         let text = prompt::text("task/dropped.md").map_err(StopKind::Machine)?;
         for call in self.state.pending() {
             self.record(&Entry::dropped(self.state.spending.turns, &call, text))?;
-            self.spec.progress.happened(Happening::CallEnded {
+            self.spec.progress.happened(AgentEvent::CallEnded {
                 call: &call,
                 is_nested: false,
                 success: false,

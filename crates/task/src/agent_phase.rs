@@ -23,7 +23,7 @@ use super::title;
 use super::workspace::{Rules, Workspace};
 use patchwright_agent::checkpoints::Restored;
 use patchwright_agent::state::State;
-use patchwright_agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
+use patchwright_agent::{Agent, AgentEvent, AgentSpec, StopKind, Stopped};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Mode;
 use patchwright_git::Oid;
@@ -360,7 +360,7 @@ async fn converse(
     Known { recorded, has_new_setup }: Known<'_>,
 ) -> Result<Conversation> {
     let run = phase.run;
-    let progress = |what: Happening<'_>| tell(phase, &what, None);
+    let progress = |what: AgentEvent<'_>| tell(phase, &what, None);
     let checkpoints = Arc::new(Checkpoints::of(phase, &sandbox.client).await?);
     // Before anything is started there that may look at the workspace.
     let restored = restore(&checkpoints, recorded, has_new_setup).await?;

@@ -17,7 +17,7 @@ use super::format::{self, Style};
 use super::hooks::{Subject, Verdict};
 use super::host::{Agents, HostCall, tool_search};
 use super::nested::Within;
-use super::progress::{AgentProgress, Happening};
+use super::progress::{AgentEvent, AgentProgress};
 use super::registry::{ResolvedTool, ToolKind, ToolSet};
 use super::review::ReviewContext;
 use super::services::Services;
@@ -275,7 +275,7 @@ impl<'a> Dispatch<'a> {
     }
 
     fn journal_start(&self, turn: u32, call: &ToolCall, start: &Start<'_>) -> Result<(), Broken> {
-        self.context.progress.happened(Happening::CallStarted { call, is_nested: false });
+        self.context.progress.happened(AgentEvent::CallStarted { call, is_nested: false });
         // Under the name that runs, where the call names it inside.
         let is_wrapped = self.find(&call.name).is_ok_and(ResolvedTool::is_wrapper);
         let name =
@@ -420,7 +420,7 @@ impl<'a> Dispatch<'a> {
         self.context.journal.append(&entry).map_err(Broken::Journal)?;
         if let Entry::CallEnded { output, .. } = &entry {
             let (output, is_nested, took) = (output.content.as_slice(), false, ran.took);
-            let ended = Happening::CallEnded { call, is_nested, success, took, output };
+            let ended = AgentEvent::CallEnded { call, is_nested, success, took, output };
             self.context.progress.happened(ended);
         }
         let changed = ran.output.map(|output| output.changed).unwrap_or_default();

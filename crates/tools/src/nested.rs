@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::dispatch::{Broken, Dispatch, Start};
 use super::host::Nested;
-use super::progress::Happening;
+use super::progress::AgentEvent;
 use super::registry::ResolvedTool;
 use patchwright_guest::tool::{ToolError, ToolOutput};
 use patchwright_journal::Entry;
@@ -67,7 +67,7 @@ impl<'a> Within<'a> {
     }
 
     fn started(&self, number: u32, call: &ToolCall, start: &Start<'_>) -> Result<(), Broken> {
-        let started = Happening::CallStarted { call, is_nested: true };
+        let started = AgentEvent::CallStarted { call, is_nested: true };
         self.dispatch.context.progress.happened(started);
         self.journal(&Entry::NestedStarted {
             outer: self.outer.to_owned(),
@@ -103,7 +103,7 @@ impl<'a> Within<'a> {
             output
         });
         let success = output.as_ref().is_ok_and(|output| output.success);
-        self.dispatch.context.progress.happened(Happening::CallEnded {
+        self.dispatch.context.progress.happened(AgentEvent::CallEnded {
             call,
             is_nested: true,
             success,

@@ -14,7 +14,7 @@ use super::super::history;
 use super::super::stop::StopKind;
 use super::super::sub_agent_log::{self, Status, SubAgentLog};
 use super::super::turn::Agent;
-use super::super::{AgentSpec, Happening};
+use super::super::{AgentEvent, AgentSpec};
 use super::{Common, Kind, KindFallback};
 use patchwright_journal::Entry;
 use patchwright_provider::item::Role;
@@ -191,8 +191,8 @@ pub(super) async fn live(
     lane: SubAgentLog,
 ) {
     let journal = common.journal.lane(&sub_agent.id);
-    let progress = |what: Happening<'_>| {
-        common.progress.happened(Happening::Agent { id: &sub_agent.id, what: &what });
+    let progress = |what: AgentEvent<'_>| {
+        common.progress.happened(AgentEvent::Agent { id: &sub_agent.id, what: &what });
     };
     let key = format!("{}/{}", common.run, sub_agent.id);
     let limits: Limits = lane.limits.clone();
