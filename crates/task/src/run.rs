@@ -102,12 +102,12 @@ pub struct Run<'a> {
     /// What Git LFS keeps of its files.
     pub(super) contents: Arc<Contents>,
     /// It is one of several attempts at the work of a run.
-    pub attempt: Option<OneOfMany>,
+    pub attempt: Option<AttemptContext>,
 }
 
 /// What makes an attempt one of several.
 #[derive(Clone, Debug)]
-pub struct OneOfMany {
+pub struct AttemptContext {
     /// From 1.
     pub number: u32,
     /// What all of them may use together.
@@ -215,7 +215,7 @@ impl Run<'_> {
     /// What its sandboxes and its conversation are called by: each attempt has its own.
     pub(super) fn own_id(&self) -> String {
         match &self.attempt {
-            Some(OneOfMany { number, .. }) => format!("{}-attempt-{number}", self.folder.id),
+            Some(AttemptContext { number, .. }) => format!("{}-attempt-{number}", self.folder.id),
             None => self.folder.id.clone(),
         }
     }
