@@ -39,7 +39,7 @@ use crate::flags::{self, WireName};
 use crate::publish::{Fork, MergeMethod, Signing};
 use crate::publish_settings::publishing;
 use crate::review::{PathInstructions, Threshold};
-use crate::rules::{self, Rule, Wished};
+use crate::rules::{self, RepositorySetting, Rule};
 use crate::table::{self, Input, Setting, concat_path};
 use crate::tools::{CustomTool, Hook, McpServer};
 use crate::web_search::WebSearch;
