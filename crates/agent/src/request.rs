@@ -43,7 +43,7 @@ impl Agent<'_> {
             }
             self.spec.progress.happened(AgentEvent::Model(what));
         };
-        let sent = self.sub_agent.as_ref().map_or(0, |_| self.state.context);
+        let sent = self.handle.as_ref().map_or(0, |_| self.state.context);
         let unanswered = InFlightRequest::new(&self.lost, sent);
         let reply = self.bounded(self.spec.provider.reply(&request, &progress)).await?;
         unanswered.was_answered();

@@ -115,7 +115,7 @@ pub struct SubAgents<'a> {
     kinds: Vec<Arc<Kind>>,
     most: usize,
     recorded: Option<Vec<SubAgentLog>>,
-    sub_agents: Mutex<Vec<Arc<SubAgent>>>,
+    all: Mutex<Vec<Arc<SubAgent>>>,
     at_work: tokio::sync::Mutex<FuturesUnordered<Work<'a>>>,
     /// Started, and not at work yet.
     arrivals: Mutex<Vec<Work<'a>>>,
@@ -149,7 +149,7 @@ impl<'a> SubAgents<'a> {
             kinds: config.kinds.into_iter().map(Arc::new).collect(),
             most: config.most,
             recorded: config.recorded,
-            sub_agents: Mutex::default(),
+            all: Mutex::default(),
             at_work: tokio::sync::Mutex::default(),
             arrivals: Mutex::default(),
             arrived: Notify::new(),
@@ -239,7 +239,7 @@ impl<'a> SubAgents<'a> {
 
     fn add(&self, kind: Arc<Kind>, lane: SubAgentLog) -> Arc<SubAgent> {
         let sub_agent = Arc::new(SubAgent::new(&lane, &self.common));
-        self.sub_agents.lock().push(Arc::clone(&sub_agent));
+        self.all.lock().push(Arc::clone(&sub_agent));
         let work = live(self.common.clone(), kind, Arc::clone(&sub_agent), lane);
         self.arrivals.lock().push(Box::pin(work));
         self.arrived.notify_one();
@@ -253,7 +253,7 @@ impl<'a> SubAgents<'a> {
     }
 
     fn sub_agents(&self) -> Vec<Arc<SubAgent>> {
-        self.sub_agents.lock().clone()
+        self.all.lock().clone()
     }
 
     /// The agents and how they stand, a line each.

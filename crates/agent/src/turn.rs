@@ -71,7 +71,7 @@ pub struct Agent<'a> {
     /// Which sub-agents there are, as their call says it.
     pub(super) kinds: Option<String>,
     /// For a sub-agent: where it is told what to do.
-    pub(super) sub_agent: Option<Arc<SubAgent>>,
+    pub(super) handle: Option<Arc<SubAgent>>,
 }
 
 impl<'a> Agent<'a> {
@@ -101,7 +101,7 @@ impl<'a> Agent<'a> {
             told_turn: 0,
             declared: 0,
             kinds: None,
-            sub_agent: None,
+            handle: None,
         }
     }
 
@@ -124,12 +124,12 @@ impl<'a> Agent<'a> {
     }
 
     /// As a sub-agent.
-    pub(super) fn as_sub_agent(
+    pub(super) fn into_sub_agent(
         mut self,
         sub_agent: &Arc<SubAgent>,
         budget: &Arc<SharedBudget>,
     ) -> Agent<'a> {
-        (self.sub_agent, self.budget) = (Some(Arc::clone(sub_agent)), Arc::clone(budget));
+        (self.handle, self.budget) = (Some(Arc::clone(sub_agent)), Arc::clone(budget));
         self
     }
 
@@ -408,7 +408,7 @@ impl<'a> Agent<'a> {
 
     pub(super) fn stopped(&mut self, reason: StopKind) -> Stopped {
         let mut spending = self.state.spending.clone();
-        if self.sub_agent.is_none() {
+        if self.handle.is_none() {
             spending = self.budget.spent();
             match journal::read(self.spec.journal.path()) {
                 Ok(written) => {

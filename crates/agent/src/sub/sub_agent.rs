@@ -45,12 +45,12 @@ struct Control {
 impl Agent<'_> {
     /// It is a sub-agent.
     pub(crate) fn is_sub_agent(&self) -> bool {
-        self.sub_agent.is_some()
+        self.handle.is_some()
     }
 
     /// Takes what a sub-agent was sent into its conversation; between two turns it fits everywhere.
     pub(crate) fn hear(&mut self) -> Result<(), StopKind> {
-        let Some(sub_agent) = self.sub_agent.clone() else { return Ok(()) };
+        let Some(sub_agent) = self.handle.clone() else { return Ok(()) };
         // Not between a call and its answer.
         if !self.state.pending().is_empty() {
             return Ok(());
@@ -214,7 +214,7 @@ pub(super) async fn live(
         expects_change: false,
         fallbacks: fallbacks(&common, &kind),
     };
-    let mut agent = Agent::new(spec).as_sub_agent(&sub_agent, &common.budget);
+    let mut agent = Agent::new(spec).into_sub_agent(&sub_agent, &common.budget);
     let begun = begin(&mut agent, &common, &kind, &sub_agent, lane);
     if let Err(stop) = begun {
         sub_agent.stands(Status::Errored(stop.sentence()));
