@@ -206,7 +206,10 @@ impl Shared {
                 Ok(Err(err)) => {
                     let again = is_away(&err);
                     if again {
-                        self.load.away(is_full(&err));
+                        if is_full(&err) {
+                            self.load.full();
+                        }
+                        self.load.away();
                     }
                     if !again || left().is_zero() {
                         return Err(err.into());
@@ -214,7 +217,7 @@ impl Shared {
                     failed = Some(err.into());
                 }
                 Err(_) => {
-                    self.load.away(false);
+                    self.load.away();
                     let silent = || "it did not answer in ten seconds".to_owned();
                     return Err(failed.unwrap_or_else(|| StoreError::Unavailable(silent())));
                 }

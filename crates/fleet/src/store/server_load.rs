@@ -115,12 +115,14 @@ impl ServerLoad {
         }
     }
 
+    /// It has no more connections.
+    pub(super) fn full(&self) {
+        self.percent.store(100, Ordering::Relaxed);
+    }
+
     /// It could not be reached, or has no more connections: when it can be again, those that wait for that come one
     /// after the other.
-    pub(super) fn away(&self, is_full: bool) {
-        if is_full {
-            self.percent.store(100, Ordering::Relaxed);
-        }
+    pub(super) fn away(&self) {
         let failed = self.failed.fetch_add(1, Ordering::Relaxed).min(8);
         let reach = STARTING.saturating_mul(2 << failed).max(self.returning()).min(RETURN);
         let part = rand::rng().random_range(0.25..=1.0);
@@ -213,16 +215,17 @@ mod tests {
         }
         // One alone asks soon, and then less often.
         let (load, now) = (at(1, 97), Instant::now());
-        load.away(false);
+        load.away();
         assert!(after(&load, now) < Duration::from_millis(1_100));
         for _ in 0..40 {
-            load.away(false);
+            load.away();
         }
         assert!(after(&load, Instant::now()) > Duration::from_secs(1));
         assert!(after(&load, Instant::now()) <= Duration::from_secs(8));
         load.made(Duration::ZERO);
         assert_eq!(load.returns(), None);
-        load.away(true);
+        load.full();
+        load.away();
         assert_eq!(load.fullness(), Fullness::Full, "it said so");
     }
 }
