@@ -51,7 +51,7 @@ impl Fallbacks<'_> {
 }
 
 impl Agent<'_> {
-    /// Goes on with the next model, if this is a stop that another model may not have. `false` when the run
+    /// Switches to the next model, if this is a stop that another model may not have. `false` when the run
     /// ends by it.
     pub(super) fn falls_back(&mut self, stop: &StopKind) -> Result<bool, StopKind> {
         let Some(why) = cause(stop).filter(|_| self.spec.fallbacks.is_left()) else {

@@ -54,7 +54,7 @@ pub struct Agent<'a> {
     started: Instant,
     /// When the work must be over; a little of the run's time is left then for the last words.
     pub(super) deadline: Instant,
-    /// Goes on with records of another process, and has not asked yet.
+    /// Was resumed from records of another process, and has not asked yet.
     pub(super) is_resumed: bool,
     /// What the model is told then, before it is asked.
     pub(super) notice: Option<String>,

@@ -264,7 +264,7 @@ pub static DECLINED: &[&ToolAlias] = &[
 pub static SEARCHING: &[&ToolAlias] =
     &[&also("search_tool_bm25", "tool_search"), &also("search_tools", "tool_search")];
 
-/// Understood wherever a model of OpenAI's is at work: one that goes on with a run may have begun it in
+/// Understood wherever a model of OpenAI's is at work: one that resumes a run may have begun it in
 /// scripts, or the other way round.
 pub static SCRIPTS: &[&ToolAlias] = &[&EXEC, &EXEC_WAIT];
 
