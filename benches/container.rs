@@ -80,7 +80,7 @@ async fn measure() {
         rows[5].1.push(warm.elapsed());
         running.stop().await.unwrap();
     }
-    waiting.rest().await;
+    waiting.drop_warm().await;
     print(rows);
 }
 

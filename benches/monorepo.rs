@@ -86,7 +86,7 @@ async fn measured<F: Future<Output = ()>>(what: &str, work: impl FnOnce() -> F) 
     );
 }
 
-/// Of this process and of all that it has started: the helpers, and the server's git.
+/// Processor time of this process and of all that it has started: the helpers, and the server's git.
 fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields = stat.rsplit_once(')').unwrap().1.split_whitespace();

@@ -346,7 +346,7 @@ fn a_prompt_that_is_cancelled_ends_as_cancelled_and_goes_on_when_it_is_sent_agai
     world.model.replace(fix().into_iter().skip(1));
     let id = editor.prompt(&session, "Make add add");
     assert_eq!(editor.stop(id), "end_turn");
-    assert_eq!(world.runs().len(), 1, "it went on");
+    assert_eq!(world.runs().len(), 1, "it was resumed");
     assert_eq!(fs_err::read_to_string(folder.join("calc.sh")).unwrap(), FIXED);
     assert_eq!(editor.hang_up().0, 0);
 }
@@ -369,7 +369,7 @@ fn an_editor_that_is_gone_leaves_a_run_that_is_kept() {
     assert!(said.contains("the client is gone, and 1 of its prompts"), "{said}");
     assert_eq!(fs_err::read_dir(world.path("state/sandboxes")).unwrap().count(), 0);
     assert_eq!(fs_err::read_to_string(folder.join("calc.sh")).unwrap(), FILES[0].1);
-    // The same prompt goes on with it.
+    // The same prompt resumes it.
     world.model.replace(fix().into_iter().skip(1));
     let mut editor = Editor::start(&world, &[]);
     editor.initialize();

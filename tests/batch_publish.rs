@@ -82,7 +82,7 @@ impl Bench {
         self.ready_with(campaign, repository, &made).await
     }
 
-    /// The same with whatever was made there.
+    /// A target that is ready to be published, with whatever was made there.
     async fn ready_with(&self, campaign: &Campaign, repository: &str, made: &Made<'_>) -> Target {
         let id = repository.parse().unwrap();
         let base = self.fleet.forge.branch_tip(&id, made.base).await.unwrap().unwrap();
@@ -191,7 +191,7 @@ impl Bench {
         Box::pin(publish::work(&self.fleet, held)).await.unwrap();
     }
 
-    /// The same as often as there is something to do right now.
+    /// Publishes as often as there is something to do right now.
     async fn publish_all(&self) {
         for _ in 0..100 {
             let Some((job, lease)) = self.claim(JobKind::Publish).await else { return };

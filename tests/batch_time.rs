@@ -65,7 +65,7 @@ fn a_repository_that_is_renamed_in_the_middle_is_paid_for_once_and_gets_one_pull
     world.github.of(&name).rename("moved");
     let output = batch(&world, &["run"]).expect(0);
     assert_eq!(states(&output), counted(&[("open", 2)]), "{}", output.text());
-    assert!(output.stderr.contains("one repository of other names now"), "{}", output.text());
+    assert!(output.stderr.contains("one repository was renamed"), "{}", output.text());
     assert_eq!(world.model.requests().len(), asked, "it is the same repository");
     assert_eq!(pulls(&world), [format!("{}#1", fleet_name(2)), "acme/moved#1".to_owned()]);
 

@@ -38,7 +38,7 @@ pub(crate) fn key(kind: &str, passphrase: &str) -> (String, String) {
     key_of(&["-t", kind], passphrase)
 }
 
-/// The same, with what says kind and size to `ssh-keygen`.
+/// A key of OpenSSH, with what says kind and size to `ssh-keygen`.
 fn key_of(kind: &[&str], passphrase: &str) -> (String, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key");
@@ -54,7 +54,7 @@ fn key_of(kind: &[&str], passphrase: &str) -> (String, String) {
     (fs_err::read_to_string(&path).unwrap(), public.trim().to_owned())
 }
 
-/// The same, of a kind that can sign: one of 256 ECDSA keys cannot be read.
+/// A key of OpenSSH that can sign: one of 256 ECDSA keys cannot be read.
 fn readable_key_of(kind: &[&str], passphrase: &str) -> (String, String) {
     let is_readable = |(private, _): &(String, String)| {
         let text = ("PATCHWRIGHT_SIGNING_KEY", private.as_str());

@@ -238,7 +238,7 @@ async fn a_failure_that_was_mended_is_forgotten() {
     assert!(!kept.contains("`sh check.sh`"), "{seen}");
 }
 
-/// A run that is killed around compaction goes on with the same requests, and what earlier calls
+/// A run that is killed around compaction is resumed with the same requests, and what earlier calls
 /// wrote is there.
 #[tokio::test]
 async fn a_killed_run_goes_on_with_the_compacted_conversation() {

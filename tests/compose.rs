@@ -330,7 +330,7 @@ fn is_well(listen: SocketAddr) -> bool {
     TcpStream::connect(listen).is_ok() && http::get(listen, "/healthz", &[]).status == 200
 }
 
-/// Of each delivery's job: state, and who has it.
+/// Each delivery's job: state, and who has it.
 fn jobs(database: u16) -> Vec<(String, String)> {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {

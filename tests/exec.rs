@@ -139,7 +139,7 @@ fn a_prompt_whose_model_failed_goes_on_with_the_same_command() {
     assert_eq!((world.runs().len(), world.model.requests().len()), (1, 6));
     world.model.add(fix());
     world.run(&command).expect(0);
-    assert_eq!(world.runs().len(), 2, "a run that has ended is not gone on with");
+    assert_eq!(world.runs().len(), 2, "a run that has ended is not resumed");
 }
 
 #[test]

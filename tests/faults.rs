@@ -431,7 +431,7 @@ fn kept(world: &TestWorld, output: &Output) {
     assert_eq!(world.model.unused(), 0, "{}", output.text());
 }
 
-/// The provider fails after the edit: the run ends with the edit kept, and the same command goes on.
+/// The provider fails after the edit: the run ends with the edit kept, and the same command resumes.
 fn keeps_work_and_goes_on(voice: &Voice) {
     let rows = [
         (times(&fail(500, "server_error", "trouble"), 8), "trouble"),
@@ -452,7 +452,7 @@ fn keeps_work_and_goes_on(voice: &Voice) {
         world.model.add([say("Add instead of subtracting")]);
         let output = exec(&world).expect(0);
         kept(&world, &output);
-        assert_eq!(world.model.requests().len(), 2 + failing, "one run, gone on with");
+        assert_eq!(world.model.requests().len(), 2 + failing, "one run, resumed");
         let result: serde_json::Value = serde_json::from_str(&world.result("result.json")).unwrap();
         assert_eq!(result["spending"]["turns"], 2);
         let input = result["spending"]["usage"]["input"].as_u64().unwrap();

@@ -132,7 +132,7 @@ fn said<T: std::fmt::Debug>(github: &Server, result: &Result<T, ForgeError>) -> 
     text.replace(&github.server_url().replace("http://", ""), "HOST")
 }
 
-/// The same calls on any forge; one line each.
+/// A series of calls that any forge is to answer alike; one line each.
 async fn contract(forge: &dyn Forge) -> String {
     let (app, mut log) = (app(), String::new());
     let mut line = |name: &str, value: String| writeln!(log, "{name}: {value}").unwrap();

@@ -1,4 +1,4 @@
-//! The same work over each of the four protocols and without tool calls: issue to pull request with
+//! One piece of work over each of the four protocols and without tool calls: issue to pull request with
 //! the model's own wire, tools and names. The model server checks every request by the provider's
 //! schema and rules.
 
@@ -58,7 +58,7 @@ fn world(voice: &Voice, turns: Vec<Turn>) -> TestWorld {
     }
 }
 
-/// The same with a configuration of its operator.
+/// This world with a configuration of its operator.
 fn configured(world: TestWorld, config: &str) -> TestWorld {
     let path = world.path("config.yml");
     fs_err::write(&path, config).unwrap();

@@ -71,7 +71,7 @@ async fn local_sandbox_lets_commands_work() {
     assert_eq!(std::fs::read_dir(state.path().join("sandboxes")).unwrap().count(), 0);
 }
 
-/// The same script without any sandbox.
+/// What a script does without any sandbox.
 fn without(script: &str, folder: &Path) -> (i32, String) {
     let folder = folder.join("work");
     let _ = std::fs::remove_dir_all(&folder);

@@ -98,7 +98,7 @@ impl Cluster {
         self.world.github.world().repositories.iter().map(|one| one.pulls.len()).collect()
     }
 
-    /// Of each job of a target: state, attempts, reason.
+    /// Each job of a target: state, attempts, reason.
     fn jobs(&self) -> Vec<(String, i64, String)> {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {

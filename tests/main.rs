@@ -13,7 +13,7 @@ mod action; // `patchwright action`: events in, outputs, summary and annotations
 mod action_prompt;
 mod action_pulls; // `patchwright action` on pull requests, comments and checks
 mod agent; // the agent loop with a scripted model and the real guest
-mod agents; // sub-agents: side by side, waited for, closed, killed and gone on with; agent files
+mod agents; // sub-agents: side by side, waited for, closed, killed and resumed; agent files
 mod anchoring; // places on a diff: hunks against the real git, quotes from everywhere in them, what becomes of findings
 mod attacks; // what must not get out or be run, whatever model and repository do
 mod attempts; // several attempts at the same work: which is kept and why, stopped, killed, compared by a judge

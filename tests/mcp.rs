@@ -27,7 +27,7 @@ use patchwright_tools::dynamic::DynamicTool;
 use patchwright_tools::host::{HostCall, Nested};
 use patchwright_tools::mcp::headers::Headers;
 use patchwright_tools::mcp::{self, Opened, Outside};
-use patchwright_tools::progress::Happening;
+use patchwright_tools::progress::AgentEvent;
 use patchwright_tools::services::Services;
 use patchwright_types::plan::Plan;
 use serde_json::Value;
@@ -100,7 +100,7 @@ async fn call(
         plan: &plan,
         findings: &findings,
         journal: &journal,
-        progress: &|_: Happening<'_>| {},
+        progress: &|_: AgentEvent<'_>| {},
         client,
         limits: &limits(),
         review: None,

@@ -340,7 +340,7 @@ fn a_stateful_run_names_each_reply_and_goes_on_after_a_failure() {
     let asked = world.model.requests();
     assert_eq!(asked.len(), 6);
     let last = |at: usize| asked[at].body["previous_response_id"].as_str();
-    // Request 3 failed; the run that goes on names the same reply again.
+    // Request 3 failed; the resumed run names the same reply again.
     let named: Vec<Option<&str>> = (0..6).map(last).collect();
     let expected =
         [None, Some("resp_1"), Some("resp_2"), Some("resp_2"), Some("resp_4"), Some("resp_5")];
@@ -350,7 +350,7 @@ fn a_stateful_run_names_each_reply_and_goes_on_after_a_failure() {
         let input = request.body["input"].as_array().unwrap();
         let is_new = |item: &Value| {
             item["type"].as_str().is_some_and(|kind| kind.ends_with("_output"))
-                // A run that goes on says what is gone.
+                // A resumed run says what is gone.
                 || item["role"] == "developer"
         };
         assert!(!input.is_empty() && input.iter().all(is_new), "{input:?}");

@@ -30,7 +30,7 @@ fn killed_after(line: usize) {
     let world = TestWorld::new(github(), fix());
     kill_at(&world, line);
     if has_ended(&world) {
-        // It was faster than the signal: there is nothing left to go on with.
+        // It was faster than the signal: there is nothing left to resume.
         settled(&world, line);
         return;
     }
@@ -350,7 +350,7 @@ pub(crate) fn replies(world: &TestWorld) -> usize {
     whole_lines(&world.result("journal.jsonl")).matches("\"is\":\"replied\"").count()
 }
 
-/// What the model answers to a run that goes on: it makes a call again whose result is unknown.
+/// What the model answers to a resumed run: it makes a call again whose result is unknown.
 pub(crate) fn rest(world: &TestWorld, turns: Vec<Turn>) -> Vec<Turn> {
     let journal = world.result("journal.jsonl");
     let count = |is: &str| whole_lines(&journal).matches(&format!("\"is\":\"{is}\"")).count();
@@ -358,7 +358,7 @@ pub(crate) fn rest(world: &TestWorld, turns: Vec<Turn>) -> Vec<Turn> {
     turns.into_iter().skip(replies(world) - usize::from(is_open)).collect()
 }
 
-/// What a line says counts when all of it is there: a torn one is cut off when the run goes on.
+/// What a line says counts when all of it is there: a torn one is cut off when the run is resumed.
 fn whole_lines(text: &str) -> &str {
     text.rsplit_once('\n').map_or("", |(whole, _)| whole)
 }

@@ -1,4 +1,4 @@
-//! How runs end, that every end keeps the work so far, and that a run cut anywhere goes on to the
+//! How runs end, that every end keeps the work so far, and that a run cut anywhere is resumed to the
 //! same end.
 
 use std::sync::atomic::Ordering;
@@ -85,7 +85,7 @@ async fn sweep(script_text: &str, word: &str) {
     }
 }
 
-/// Lines of a journal with which a run can go on: the first checkpoint and the prompt.
+/// Lines of a journal from which a run can be resumed: the first checkpoint and the prompt.
 const OPENED: usize = 2;
 
 /// Commands that do something else each time. What they did is counted outside of the workspace.

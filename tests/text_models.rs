@@ -1,4 +1,4 @@
-//! Models without tool calls: from the command line, killed and gone on with, and in the loop.
+//! Models without tool calls: from the command line, killed and resumed, and in the loop.
 
 use expect_test::expect;
 use patchwright_agent::history::{message, text_of};

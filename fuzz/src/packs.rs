@@ -55,7 +55,7 @@ pub fn check(data: &[u8]) {
     is_taken(data);
 }
 
-/// The same; true when it holds the change.
+/// Checks one input; true when it holds the change.
 pub fn is_taken(data: &[u8]) -> bool {
     static HERE: LazyLock<(PathBuf, Oid, Oid)> = LazyLock::new(|| {
         let (path, base) = repository(BASE, "main");

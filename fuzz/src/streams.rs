@@ -77,7 +77,7 @@ fn goes_back(wire: Wire, reply: Reply) {
     let mut history = vec![opening];
     history.extend(reply.items);
     history.extend(outputs);
-    // A reply may be sent back on another wire than its own: a run can go on with another model.
+    // A reply may be sent back on another wire than its own: a run can be resumed with another model.
     for model in MODELS.iter() {
         let request = Request {
             model,

@@ -117,7 +117,7 @@ pub(super) struct Prompt {
     pub prompt: Vec<Value>,
 }
 
-/// Of `session/cancel` and `session/close`.
+/// The parameters of `session/cancel` and `session/close`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Named {

@@ -11,7 +11,7 @@ const INVALID_REQUEST: i32 = -32600;
 const METHOD_NOT_FOUND: i32 = -32601;
 const INVALID_PARAMS: i32 = -32602;
 const INTERNAL_ERROR: i32 = -32603;
-/// Of the Agent Client Protocol.
+/// "Resource not found", a code of the Agent Client Protocol's own.
 const NOT_FOUND: i32 = -32002;
 
 /// What a request is answered by.
@@ -34,7 +34,7 @@ pub(super) enum Incoming {
         method: String,
         params: Value,
     },
-    /// To a request of ours, which there is none of.
+    /// A response. We send no requests, so it answers none.
     Answer,
 }
 

@@ -92,7 +92,7 @@ pub async fn serve(setup: Setup<'_>) -> Result<()> {
     server.wind_up().await;
     drop(server);
     writer.finish().await;
-    let kept = "their files are kept; the same prompt in the same folder goes on with them";
+    let kept = "their files are kept; the same prompt in the same folder resumes with them";
     match end {
         End::Signal(number) => Err(Failure::new(FailureKind::Signal(number), "interrupted")),
         End::Closed if broken_off > 0 => Err(Failure::new(

@@ -46,7 +46,7 @@ pub(super) struct Session {
     /// Oldest first.
     said: Vec<Said>,
     left: Option<LeftWork>,
-    /// The last prompt, where it came to no end. Sent again, it goes on.
+    /// The last prompt, where it came to no end. Sent again, it is resumed.
     broken_off: Option<BrokenOff>,
     /// How many there were.
     prompts: usize,
@@ -227,7 +227,7 @@ impl Session {
     /// What the next prompt begins with.
     fn leave(&mut self, report: &RunReport, is_written: bool) {
         let base = &report.outcome.provenance.base_sha;
-        // The commit of the folder may have been another one, so that the earlier work was not gone on with.
+        // The commit of the folder may have been another one, so that the earlier work was not continued.
         let earlier = self.left.take().filter(|left| left.work.commit == *base);
         let change = report.outcome.change.as_ref().filter(|_| is_written);
         let (Some(change), Some(commit)) = (change, report.commit) else {
@@ -300,7 +300,7 @@ impl Work {
 fn answer(report: &RunReport) -> Result<StopReason, RpcError> {
     let failed = |kind: FailureKind| {
         let reason = report.outcome.reason.clone().unwrap_or_else(|| "the run failed".to_owned());
-        let failure = Failure::new(kind, reason).hint("send the prompt again to go on");
+        let failure = Failure::new(kind, reason).hint("send the prompt again to resume");
         let hints = report.hints.iter().cloned();
         Err(RpcError::from(&hints.fold(failure, Failure::hint)))
     };

@@ -47,7 +47,7 @@ impl Updates {
                 vec![self.thinks(&of_agent(*agent, &format!("The model is asked again: {why}")))]
             }
             Event::Model { model, instead_of, why, agent } => {
-                let words = format!("`{model}` goes on instead of `{instead_of}`: {why}");
+                let words = format!("Switching from `{instead_of}` to `{model}`: {why}");
                 vec![self.thinks(&of_agent(*agent, &words))]
             }
             Event::CallStarted { id, tool, arguments, agent, .. } => {

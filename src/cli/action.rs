@@ -293,7 +293,7 @@ impl JobReport {
         }
     }
 
-    /// Of a run whose message is all there is to show.
+    /// The report of a run whose message is all there is to show.
     fn said(conclusion: Conclusion, outputs: String, message: String) -> JobReport {
         JobReport {
             outputs,

@@ -13,11 +13,11 @@ pub struct Versions {
     pub commit: Option<&'static str>,
     /// Target triple of the compiler.
     pub target: &'static str,
-    /// Of the entries in `journal.jsonl`.
+    /// Format of the entries in `journal.jsonl`.
     pub journal: u32,
-    /// Of the database's schema; an older one is migrated, a newer one refused.
+    /// Version of the database's schema; an older one is migrated, a newer one refused.
     pub database: i64,
-    /// Of the frames between host and guest.
+    /// Version of the frames between host and guest.
     pub guest_wire: u32,
 }
 

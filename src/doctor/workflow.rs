@@ -101,7 +101,7 @@ fn triggers(name: &str, workflow: &Workflow, text: &str) -> Option<Finding> {
     })
 }
 
-/// What the jobs of a workflow need: scope, and what is missing without it when the work goes on.
+/// What the jobs of a workflow need: scope, and what is missing without it where the work can do without.
 fn needed(workflow: &Workflow) -> Vec<(&'static str, Option<&'static str>)> {
     const STATUS: &str = "the verdict of a review becomes a commit status instead of a check";
     if workflow.hears_comments() || workflow.has_event("check_suite") {

@@ -1,4 +1,4 @@
-//! A run with agents that is killed at any moment goes on with all of them, and comes to the same end.
+//! A run with agents that is killed at any moment is resumed with all of them, and comes to the same end.
 
 use super::{configured, of, run, send, spawn, wait};
 use crate::resume::{kill_when, replies};

@@ -85,7 +85,7 @@ async fn attacks_a_secret_in_a_change_over_the_limits_is_found_and_not_kept() {
     assert!(!arena.run_folder().join("change.patch").exists(), "the patch was written");
 }
 
-/// The same change without a secret is kept, though it is not published.
+/// Without a secret, such a change is kept, though it is not published.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attacks_a_change_over_the_limits_without_a_secret_is_kept_as_a_patch() {
     let arena = Arena::new();
@@ -128,7 +128,7 @@ async fn attacks_a_secret_in_the_plan_blocks_everything() {
     .await;
 }
 
-/// The same runs without a secret are published: nothing else in them is refused.
+/// Without a secret, such runs are published: nothing else in them is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attacks_the_same_change_without_a_secret_is_published() {
     let arena = Arena::new();

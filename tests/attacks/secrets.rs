@@ -115,7 +115,7 @@ async fn attacks_no_secret_leaves_through_the_local_sandbox() {
     check(Place::Local).await;
 }
 
-/// The same commands without a sandbox find every secret and reach the sink.
+/// Without a sandbox, such commands find every secret and reach the sink.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attacks_without_a_sandbox_every_secret_is_found() {
     let (arena, sink) = (Arena::new(), Sink::start());

@@ -154,7 +154,7 @@ async fn attacks_nothing_odd_in_the_local_sandbox_reaches_host_or_branch() {
     check(Place::Local).await;
 }
 
-/// The same repository makes git on the host run the attacker's program.
+/// The hostile repository makes git on the host run the attacker's program.
 #[tokio::test]
 async fn attacks_the_hostile_repository_trips_an_unprotected_git() {
     let arena = Arena::new();

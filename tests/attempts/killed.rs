@@ -1,4 +1,4 @@
-//! Runs with attempts that are killed and begun again: what has ended is not done again, what was cut goes on, the
+//! Runs with attempts that are killed and begun again: what has ended is not done again, what was cut is resumed, the
 //! choice is made once, and one change is published.
 
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The same in the real sandboxes: nothing leaves without hosts, and with them only what the relay lets.
+//! Egress in the real sandboxes: nothing leaves without hosts, and with them only what the relay lets.
 
 use patchwright_sandbox::local::LocalSandbox;
 use patchwright_sandbox::{ImageSpec, PreparedImage, Running, Sandbox, SandboxSpec};

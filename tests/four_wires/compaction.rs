@@ -114,7 +114,7 @@ fn messages(request: &Recorded) -> Vec<serde_json::Value> {
     lists.into_iter().flatten().next().unwrap().clone()
 }
 
-/// Killed when the conversation has just been shortened: the next process goes on with it, and the
+/// Killed when the conversation has just been shortened: the next process resumes with it, and the
 /// whole run can be run again from its journal.
 fn survives_a_kill(voice: &Voice) {
     let world = long_world(voice, How::Threshold);

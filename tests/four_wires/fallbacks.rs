@@ -67,9 +67,10 @@ fn goes_on(first: &Voice, second: &Voice, about: &str, trouble: &[Turn]) -> Test
     let turns: u64 = models.iter().map(|it| it["turns"].as_u64().unwrap()).sum();
     assert_eq!(result["spending"]["turns"], turns, "{about}");
     let pull = &world.github.pulls()[0];
-    let note = format!("`{}` was given up after turn", slugs[0]);
+    let note = format!("switched from `{}` to `{}` after turn", slugs[0], slugs[1]);
     assert!(pull.body.contains(&note), "{about}: {}", pull.body);
-    assert!(output.stderr.contains(&format!("`{}` goes on", slugs[1])), "{}", output.text());
+    let switching = format!("switching from `{}` to `{}`: ", slugs[0], slugs[1]);
+    assert!(output.stderr.contains(&switching), "{}", output.text());
     world
 }
 

@@ -1,4 +1,4 @@
-//! A run that is killed and goes on with another model: the conversation that one provider has
+//! A run that is killed and resumed with another model: the conversation that one provider has
 //! heard goes on in the protocol, and under the rules, of another.
 
 use super::{CHAT, GEMINI, MESSAGES, RESPONSES, TEXT, Voice, committed, world};

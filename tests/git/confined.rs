@@ -219,7 +219,7 @@ fn helper_of_ours() -> Option<PathBuf> {
     })
 }
 
-/// The same, when the server has got its request for a pack.
+/// The helper's folder in `/proc`, when the server has got its request for a pack.
 async fn find_helper(world: &World, requests_before: usize) -> PathBuf {
     let started = Instant::now();
     loop {

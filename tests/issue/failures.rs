@@ -1,4 +1,4 @@
-//! Budgets, providers and GitHub that fail in the middle: what is kept, and going on from there.
+//! Budgets, providers and GitHub that fail in the middle: what is kept, and resuming from there.
 
 use std::time::Duration;
 
@@ -121,7 +121,7 @@ fn refused_requests_to_the_model_are_sent_once() {
         assert_eq!(world.github.pulls(), []);
         world.model.add(fix());
         world.issue().expect(0);
-        assert_eq!(world.runs().len(), 1, "the same run went on");
+        assert_eq!(world.runs().len(), 1, "the same run was resumed");
         assert_eq!(world.github.comments(7).len(), 1);
     }
 }

@@ -74,13 +74,13 @@ fn result(world: &TestWorld) -> Value {
 #[test]
 fn another_model_goes_on_where_the_first_one_cannot() {
     for (turns, why) in [
-        (vec![unauthorized()], "is given up, `claude-sonnet-5` goes on"),
+        (vec![unauthorized()], "switching from `"),
         (vec![say("I see."), refuse("I will not.")], "the model refused to answer"),
     ] {
         let world = with_fallback(turns);
         let learned = learn(&world, &[]).expect(0);
         assert!(learned.stderr.contains(why), "{}", learned.text());
-        assert!(learned.stderr.contains("`claude-sonnet-5` goes on"), "{}", learned.text());
+        assert!(learned.stderr.contains("` to `claude-sonnet-5`: "), "{}", learned.text());
         let last = world.model.requests().pop().unwrap();
         assert_eq!(last.path, "/v1/messages");
         // It is asked the question, and told nothing of what the other one said.
@@ -97,7 +97,7 @@ fn another_model_goes_on_where_the_first_one_cannot() {
 fn what_another_model_would_come_to_as_well_ends_the_run() {
     let world = with_fallback(vec![fail(400, "invalid_value", "The request is malformed.")]);
     let learned = learn(&world, &[]).expect(50);
-    assert!(!learned.stderr.contains("goes on"), "{}", learned.text());
+    assert!(!learned.stderr.contains("switching from"), "{}", learned.text());
     world.model.replace(Vec::new());
     // Nobody is left to ask.
     let world = with_fallback(vec![unauthorized(), unauthorized()]);

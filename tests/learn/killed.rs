@@ -96,5 +96,5 @@ fn told_to_stop_while_the_model_thinks_it_ends_and_goes_on_later() {
     world.model.replace(turns);
     learn(&world, &[]).expect(0);
     proposed_once(&world, "after a signal");
-    assert_eq!(world.runs().len(), 2, "the same run goes on");
+    assert_eq!(world.runs().len(), 2, "the same run is resumed");
 }

@@ -147,7 +147,7 @@ fn a_model_that_goes_on_for_another_has_the_new_tools_among_its_own() {
 }
 
 /// A world whose agents are told apart by a word of their task, with a server that gets a tool with every call of `go`.
-fn company(scripts: Vec<(&'static str, Vec<Turn>)>, files: &[(&str, &str)]) -> TestWorld {
+fn with_sub_agents(scripts: Vec<(&'static str, Vec<Turn>)>, files: &[(&str, &str)]) -> TestWorld {
     let mut world = world(&named([("it", bad("grows"))]), Vec::new());
     world.model = ModelServer::by_word(scripts).allow_rewrites();
     let project = world.path("project");
@@ -208,7 +208,7 @@ fn a_sub_agent_follows_a_server_as_the_run_does_and_no_further_than_its_kind() {
             ],
         ),
     ];
-    let world = company(scripts, &[("narrow.md", narrow), ("wide.md", wide)]);
+    let world = with_sub_agents(scripts, &[("narrow.md", narrow), ("wide.md", wide)]);
     exec(&world, "gpt-5.3-codex").expect(0);
     assert_eq!(declared_to(&world, "first-part"), ["go", "go more_1", "go more_1"]);
     assert_eq!(declared_to(&world, "second-part"), ["go", "go", "go"]);

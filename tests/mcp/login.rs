@@ -19,7 +19,7 @@ fn configured(world: &TestWorld, server: &HttpServer, mode: &str) {
     configured_as(world, server, mode, "a client");
 }
 
-/// The same as another client; as none when it is empty.
+/// Configures the server for a login as another client; as none when it is empty.
 fn configured_as(world: &TestWorld, server: &HttpServer, mode: &str, client: &str) {
     let at = format!("localhost:{}", server.port);
     let mut auth = json!({

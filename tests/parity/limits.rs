@@ -17,7 +17,7 @@ async fn works_again(place: &Place) {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("{last}; {:?}", place.running.autopsy().await);
+    panic!("{last}; {:?}", place.running.exit_reason().await);
 }
 
 /// The report names a bound; a machine that cannot bound it must not say that it does.

@@ -52,7 +52,7 @@ const STATES: &[State] = &[
             let asked = rest.len();
             world.model.replace(rest);
             let output = world.run(EXEC).expect(0);
-            assert!(output.stderr.contains("going on with run "), "{}", output.text());
+            assert!(output.stderr.contains("resuming run "), "{}", output.text());
             assert_eq!(world.model.requests().len(), asked, "what is paid for is not asked again");
             forgive_the_same_ids(world);
             let patch = fs_err::read_to_string(world.path("out/change.patch")).unwrap();
@@ -76,7 +76,7 @@ const STATES: &[State] = &[
         again: |world| {
             world.model.replace(rest(&only_run(world).join("journal.jsonl"), fix()));
             let output = world.issue().expect(0);
-            assert!(output.stderr.contains("going on with run "), "{}", output.text());
+            assert!(output.stderr.contains("resuming run "), "{}", output.text());
             forgive_the_same_ids(world);
             assert_eq!((world.github.pulls().len(), world.runs().len()), (1, 1));
         },
@@ -94,7 +94,7 @@ const STATES: &[State] = &[
         again: |world| {
             world.model.replace(rest(&only_run(world).join("journal.jsonl"), reviewed()));
             let output = world.run(REVIEW).expect(0);
-            assert!(output.stderr.contains("going on with run "), "{}", output.text());
+            assert!(output.stderr.contains("resuming run "), "{}", output.text());
             forgive_the_same_ids(world);
             let told = world.github.review_comments(3);
             assert_eq!((told.len(), world.runs().len()), (1, 1), "{}", output.text());
@@ -202,7 +202,7 @@ fn kill(world: &TestWorld, args: &[&str]) -> Output {
     output
 }
 
-/// What the model answers of these turns when a killed run goes on: a call whose result is unknown is made again.
+/// What the model answers of these turns when a killed run is resumed: a call whose result is unknown is made again.
 fn rest(journal: &Path, turns: Vec<Turn>) -> Vec<Turn> {
     let text = fs_err::read_to_string(journal).unwrap();
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);

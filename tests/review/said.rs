@@ -141,7 +141,7 @@ fn a_review_that_the_provider_broke_off_goes_on_with_what_it_found() {
     assert!(world.github.reviews(8).is_empty());
     assert_eq!(result(&world)["findings"].as_array().unwrap().len(), 1, "they are in the folder");
     let output = review(&world, &[]).expect(0);
-    assert!(output.stderr.contains("going on with run"), "{}", output.stderr);
+    assert!(output.stderr.contains("resuming run"), "{}", output.stderr);
     assert_eq!(world.runs().len(), 1);
     assert_eq!(result(&world)["coverage"]["read_files"], 1);
     assert_eq!(world.github.review_comments(8).len(), 1);

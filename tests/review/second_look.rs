@@ -190,7 +190,7 @@ fn a_second_look_that_fails_or_says_nothing_leaves_the_findings_unconfirmed() {
     }
 }
 
-/// The same, when the process is killed while the model looks once more.
+/// What such a review does when the process is killed while the model looks once more.
 #[test]
 fn a_review_that_is_killed_at_its_second_look_does_not_begin_it_again() {
     let world = with_second_look([

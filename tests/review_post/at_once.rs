@@ -21,7 +21,7 @@ fn world(github: GitHub) -> TestWorld {
     TestWorld::asking(github, ModelServer::conversations(|_| reviewer([adds(3, 1)])))
 }
 
-/// The same; a review whose check is slow runs it once more in the middle of its work.
+/// A world in which a review whose check is slow runs it once more in the middle of its work.
 fn slow_world(github: GitHub) -> TestWorld {
     TestWorld::asking(
         github,

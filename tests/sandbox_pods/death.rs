@@ -6,7 +6,7 @@ use super::{Pods, pods};
 use crate::sandboxes::{sh, try_sh};
 
 /// Starts a sandbox, lets something happen to its pod, and asks why a command was lost.
-async fn autopsy(pods: &Pods, happens: impl FnOnce(&Running)) -> String {
+async fn exit_reason(pods: &Pods, happens: impl FnOnce(&Running)) -> String {
     let running = pods.start().await.unwrap();
     assert_eq!(sh(&running, "echo x").await, "x");
     let client = running.client.clone();
@@ -16,7 +16,7 @@ async fn autopsy(pods: &Pods, happens: impl FnOnce(&Running)) -> String {
     });
     happens(&running);
     assert!(lost.await.unwrap().is_err());
-    let why = running.autopsy().await.unwrap_or_default();
+    let why = running.exit_reason().await.unwrap_or_default();
     running.stop().await.unwrap();
     pods.assert_nothing_left();
     why
@@ -26,21 +26,21 @@ async fn autopsy(pods: &Pods, happens: impl FnOnce(&Running)) -> String {
 async fn a_pod_that_ended_says_what_of() {
     let Some(pods) = pods().await else { return };
     let server = &pods.server;
-    let memory = autopsy(&pods, |running| server.kill_for_memory(&running.id)).await;
+    let memory = exit_reason(&pods, |running| server.kill_for_memory(&running.id)).await;
     assert_eq!(memory, "out of memory (limit 256 MiB)");
-    let evicted = autopsy(&pods, |running| server.evict(&running.id)).await;
+    let evicted = exit_reason(&pods, |running| server.evict(&running.id)).await;
     assert_eq!(
         evicted,
         "the pod was evicted (Evicted: The node was low on resource: ephemeral-storage.)"
     );
-    let overdue = autopsy(&pods, |running| server.overdue(&running.id)).await;
+    let overdue = exit_reason(&pods, |running| server.overdue(&running.id)).await;
     assert!(overdue.contains("DeadlineExceeded"), "{overdue}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_breaks_ends_the_sandbox_with_that_reason() {
     let Some(pods) = pods().await else { return };
-    let broken = autopsy(&pods, |_| pods.server.break_streams()).await;
+    let broken = exit_reason(&pods, |_| pods.server.break_streams()).await;
     assert!(broken.starts_with("the connection to the pod broke ("), "{broken}");
 }
 
@@ -57,7 +57,7 @@ async fn a_guest_that_a_command_ends_is_named() {
     // It ends itself as well.
     drop(kill);
     assert!(try_sh(&running, "true").await.is_err());
-    let why = running.autopsy().await.unwrap();
+    let why = running.exit_reason().await.unwrap();
     assert!(why.contains("137"), "{why}");
     running.stop().await.unwrap();
 }

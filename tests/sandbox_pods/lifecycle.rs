@@ -49,7 +49,7 @@ async fn commands_run_locked_in_and_the_guest_is_not_theirs() {
     ] {
         assert!(enforced.iter().any(|one| one == line), "{line}: {enforced:?}");
     }
-    assert_eq!(running.autopsy().await, None);
+    assert_eq!(running.exit_reason().await, None);
     running.stop().await.unwrap();
     pods.assert_nothing_left();
     let world = pods.server.world();

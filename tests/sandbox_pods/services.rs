@@ -114,7 +114,7 @@ async fn a_service_that_is_not_there_says_why_and_the_sandbox_is() {
     assert_eq!(sh(&running, "echo x").await, "x");
     pods.server.kill_for_memory(&running.id);
     assert!(crate::sandboxes::try_sh(&running, "true").await.is_err());
-    assert_eq!(running.autopsy().await.as_deref(), Some("out of memory (limit 256 MiB)"));
+    assert_eq!(running.exit_reason().await.as_deref(), Some("out of memory (limit 256 MiB)"));
     running.stop().await.unwrap();
     pods.assert_nothing_left();
 }

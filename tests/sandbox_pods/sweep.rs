@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use patchwright_sandbox::Sandbox;
-use patchwright_sandbox::kubernetes::Pulse;
+use patchwright_sandbox::kubernetes::HeartbeatTiming;
 
 use super::{connected, pods};
 use crate::sandboxes::{sh, spec};
@@ -14,8 +14,9 @@ async fn pods_in_use_are_left_alone_and_silent_ones_are_removed() {
     let Some(pods) = pods().await else { return };
     let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let other = connected(&pods.server, folders[0].path(), None).await;
-    let pulse = Pulse { every: Duration::from_millis(500), counts: Duration::from_mins(2) };
-    let beating = connected(&pods.server, folders[1].path(), None).await.with_pulse(pulse);
+    let timing =
+        HeartbeatTiming { every: Duration::from_millis(500), counts: Duration::from_mins(2) };
+    let beating = connected(&pods.server, folders[1].path(), None).await.with_heartbeat(timing);
     let running = beating.start(&spec(&pods.run, IMAGE)).await.unwrap();
     let first = pods.server.world().made[0]["metadata"]["annotations"]["patchwright/alive"].clone();
     pods.server.until("a sign of life", |world| {
@@ -43,7 +44,7 @@ async fn pods_in_use_are_left_alone_and_silent_ones_are_removed() {
         silence();
     }
     assert_eq!(removed, std::slice::from_ref(&name));
-    assert!(running.autopsy().await.is_none_or(|why| why.contains("remove")));
+    assert!(running.exit_reason().await.is_none_or(|why| why.contains("remove")));
     running.stop().await.unwrap();
     pods.assert_nothing_left();
 }

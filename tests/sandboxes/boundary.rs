@@ -222,7 +222,7 @@ async fn fork_bomb_is_bounded() {
             Ok(output) => last = output.output,
             Err(GuestError::Failed(message)) => last = message,
             Err(_) => {
-                last = running.autopsy().await.unwrap_or_default();
+                last = running.exit_reason().await.unwrap_or_default();
                 break;
             }
         }
@@ -245,7 +245,7 @@ async fn memory_hog_is_killed_and_the_run_goes_on() {
             assert_eq!(code.unwrap(), 137);
             assert_eq!(after.output, "works\n");
         }
-        Err(_) => assert_eq!(running.autopsy().await.unwrap(), "out of memory (limit 256 MiB)"),
+        Err(_) => assert_eq!(running.exit_reason().await.unwrap(), "out of memory (limit 256 MiB)"),
     }
     running.stop().await.unwrap();
     assert_nothing_left(&docker).await;
@@ -284,7 +284,7 @@ async fn killing_everything_is_survived_or_named() {
     if let Ok(output) = try_sh(&running, "echo works").await {
         assert_eq!(output.output, "works\n");
     } else {
-        let reason = running.autopsy().await.unwrap();
+        let reason = running.exit_reason().await.unwrap();
         assert!(reason.contains("killed"), "{reason}");
     }
     running.stop().await.unwrap();

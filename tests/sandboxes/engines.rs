@@ -1,4 +1,4 @@
-//! The same sandbox on other engines than the machine's own: what holds there, and what is refused.
+//! Docker's sandbox on other engines than the machine's own: what holds there, and what is refused.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -226,7 +226,7 @@ async fn waits_and_is_swept(engine: &OtherEngine) {
     let swept = sandbox.sweep(Some(&second)).await.unwrap();
     assert_eq!(swept, [format!("patchwright-{second}-agent")]);
     running.stop().await.unwrap();
-    sandbox.rest().await;
+    sandbox.drop_warm().await;
     let others = connected(engine).await.sweep(None).await.unwrap();
     assert_eq!(others, Vec::<String>::new(), "what lives is left alone");
     assert_eq!(names(), "");

@@ -35,7 +35,7 @@ async fn removed_container_is_named() {
     let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
     docker.engine.remove_container(&running.id, Some(options)).await.unwrap();
     assert!(try_sh(&running, "true").await.is_err());
-    assert_eq!(running.autopsy().await.unwrap(), "the container was removed");
+    assert_eq!(running.exit_reason().await.unwrap(), "the container was removed");
     running.stop().await.unwrap();
     assert_nothing_left(&docker).await;
 }
@@ -45,7 +45,7 @@ async fn paused_container_is_named() {
     let Some(docker) = docker().await else { return };
     let running = started(&docker).await;
     docker.engine.pause_container(&running.id).await.unwrap();
-    assert_eq!(running.autopsy().await.unwrap(), "the container is paused");
+    assert_eq!(running.exit_reason().await.unwrap(), "the container is paused");
     running.stop().await.unwrap();
     assert_nothing_left(&docker).await;
 }
@@ -54,7 +54,7 @@ async fn paused_container_is_named() {
 async fn live_sandbox_has_no_cause_of_death() {
     let Some(docker) = docker().await else { return };
     let running = started(&docker).await;
-    assert_eq!(running.autopsy().await, None);
+    assert_eq!(running.exit_reason().await, None);
     running.stop().await.unwrap();
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bollard::query_parameters::{InspectContainerOptions, ListVolumesOptionsBuilder};
 use patchwright_sandbox::Sandbox;
-use patchwright_sandbox::docker::{DockerSandbox, Pulse};
+use patchwright_sandbox::docker::{DockerSandbox, HeartbeatTiming};
 
 use super::{assert_nothing_left, sh, spec, started};
 use crate::issue::{containers, docker_answers};
@@ -109,7 +109,8 @@ fn a_killed_run_is_resumed_and_its_container_gone_though_nobody_can_see_its_numb
 }
 
 /// Beats fast, so that a test can see it die.
-const FAST: Pulse = Pulse { every: Duration::from_millis(300), counts: Duration::from_secs(3) };
+const FAST: HeartbeatTiming =
+    HeartbeatTiming { every: Duration::from_millis(300), counts: Duration::from_secs(3) };
 
 async fn connected() -> DockerSandbox {
     DockerSandbox::connect(None).await.unwrap()
@@ -142,12 +143,12 @@ struct Process {
 }
 
 impl Process {
-    async fn start(run: &str, pulse: Pulse) -> Process {
+    async fn start(run: &str, timing: HeartbeatTiming) -> Process {
         let run = run.to_owned();
         let started = tokio::task::spawn_blocking(move || {
             let runtime = tokio::runtime::Runtime::new().unwrap();
             let container = runtime.block_on(async {
-                let sandbox = connected().await.with_pulse(pulse);
+                let sandbox = connected().await.with_heartbeat(timing);
                 let running = sandbox.start(&spec(&run, BUSYBOX)).await.unwrap();
                 let id = running.id.clone();
                 // Its streams are the runtime's.
@@ -200,7 +201,7 @@ async fn what_a_process_left_that_nobody_can_judge_goes_when_its_heartbeat_has_s
 #[tokio::test]
 async fn a_run_without_a_heartbeat_is_left_alone_while_its_guest_runs() {
     let Some(docker) = docker().await else { return };
-    let silent = Pulse { every: Duration::from_hours(1), counts: Duration::from_secs(1) };
+    let silent = HeartbeatTiming { every: Duration::from_hours(1), counts: Duration::from_secs(1) };
     let mut process = Process::start(&docker.run, silent).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let others = connected().await;

@@ -88,7 +88,7 @@ async fn the_next_run_gets_what_waits_and_nobody_gets_what_was_used() {
     assert_eq!(third.id, waits);
     second.stop().await.unwrap();
     third.stop().await.unwrap();
-    sandbox.rest().await;
+    sandbox.drop_warm().await;
     assert_eq!(waiting(&docker, &owner).await, Vec::<String>::new());
     assert_nothing_left(&docker).await;
 }
@@ -120,7 +120,7 @@ async fn another_shape_is_not_what_waits() {
     assert_eq!(made.host_config.unwrap().pids_limit, Some(65));
     first.stop().await.unwrap();
     second.stop().await.unwrap();
-    sandbox.rest().await;
+    sandbox.drop_warm().await;
     assert_nothing_left(&docker).await;
 }
 
@@ -148,7 +148,7 @@ async fn what_died_or_was_loosened_while_it_waited_is_not_used() {
     assert_ne!(third.id, waits);
     assert!(inspected(&docker, &waits).await.is_none(), "a loosened one was left");
     third.stop().await.unwrap();
-    sandbox.rest().await;
+    sandbox.drop_warm().await;
     assert_eq!(waiting(&docker, &owner).await, Vec::<String>::new());
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use patchwright_fleet::store::Deaf;
+use patchwright_fleet::store::ListenEnd;
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, ErrorClass, JobEnd, JobKind, NewJob, TargetState,
 };
@@ -471,14 +471,14 @@ pub(super) async fn what_holds_back_many_holds_back_nobody_else(db: &Db) {
 pub(super) async fn news_of_work_is_told(db: &Db) {
     let (store, other) = (db.open().await, db.open().await);
     let patience = std::time::Duration::from_secs(30);
-    let mut here = store.news();
+    let mut here = store.notifications();
     queued(&store, &campaign(), &["acme/one"]).await;
     tokio::time::timeout(patience, here.changed()).await.expect("in one process").unwrap();
     if store.is_file() {
-        assert_eq!(other.listen(|| ()).await.unwrap(), Deaf::File);
+        assert_eq!(other.listen(|| ()).await.unwrap(), ListenEnd::File);
         return;
     }
-    let mut there = other.news();
+    let mut there = other.notifications();
     let (tell, told) = tokio::sync::oneshot::channel();
     let listener = tokio::spawn({
         let other = other.clone();

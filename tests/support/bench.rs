@@ -13,7 +13,7 @@ use chrono::{DateTime, Utc};
 use patchwright_agent::budget::BudgetShare;
 use patchwright_agent::fallback::Fallbacks;
 use patchwright_agent::sub::{Kind, SubAgentConfig};
-use patchwright_agent::{Agent, AgentSpec, Happening, Stopped, history};
+use patchwright_agent::{Agent, AgentEvent, AgentSpec, Stopped, history};
 use patchwright_base::clock::Clock;
 use patchwright_base::ui::{Ui, Verbosity};
 use patchwright_git::Oid;
@@ -248,7 +248,7 @@ impl Bench {
             share: BudgetShare::default(),
             fallbacks: Vec::new(),
         };
-        let company = SubAgentConfig {
+        let sub_agents = SubAgentConfig {
             kinds: vec![kind],
             most: 4,
             opening: Vec::new(),
@@ -256,7 +256,7 @@ impl Bench {
             list: String::new(),
             recorded: None,
         };
-        (self.tools.clone().with_agents(&self.model, "").unwrap(), Some(company))
+        (self.tools.clone().with_agents(&self.model, "").unwrap(), Some(sub_agents))
     }
 
     pub(crate) async fn drive(
@@ -274,9 +274,9 @@ impl Bench {
         let checkpoints = Arc::new(Checkpoints::new(client.clone(), store, base, run, ui));
         let pid = rustix::process::Pid::from_raw(process.id().unwrap().cast_signed()).unwrap();
         let provider = Asked { script, asked: Mutex::default() };
-        let progress = |what: Happening<'_>| match (what, self.mishap) {
-            (Happening::CallStarted { .. }, Mishap::Signal) => self.cancel.cancel(),
-            (Happening::CallStarted { .. }, Mishap::GuestKilled) => {
+        let progress = |what: AgentEvent<'_>| match (what, self.mishap) {
+            (AgentEvent::CallStarted { .. }, Mishap::Signal) => self.cancel.cancel(),
+            (AgentEvent::CallStarted { .. }, Mishap::GuestKilled) => {
                 rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
             }
             _ => {}
@@ -286,7 +286,7 @@ impl Bench {
             checkpoints: tools::checkpoints::Checkpoints::new(recorder),
             ..Services::default()
         };
-        let (tools, company) = self.equipment();
+        let (tools, sub_agents) = self.equipment();
         let mut agent = Agent::new(AgentSpec {
             provider: &provider,
             clock: clock(),
@@ -305,7 +305,7 @@ impl Bench {
             expects_change: self.expects_change,
             fallbacks: Fallbacks::default(),
         })
-        .with_agents(company);
+        .with_agents(sub_agents);
         let stopped = work(&mut agent, &checkpoints).await;
         drop(agent);
         let asked = provider.asked.into_inner();

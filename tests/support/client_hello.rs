@@ -30,7 +30,7 @@ pub(crate) async fn client_hello(name: Option<&str>) -> Vec<u8> {
     hello
 }
 
-/// The same message in records of at most `size` bytes.
+/// A message in records of at most `size` bytes.
 pub(crate) fn in_records(hello: &[u8], size: usize) -> Vec<u8> {
     let record = |fragment: &[u8]| {
         let length = u16::try_from(fragment.len()).unwrap().to_be_bytes();
@@ -39,7 +39,7 @@ pub(crate) fn in_records(hello: &[u8], size: usize) -> Vec<u8> {
     hello[5..].chunks(size).flat_map(record).collect()
 }
 
-/// The same message with one more extension.
+/// A message with one more extension.
 pub(crate) fn with_extension(hello: &[u8], kind: u16, data: &[u8]) -> Vec<u8> {
     let short = |place: usize| usize::from(hello[place]);
     let long = |place: usize| usize::from(u16::from_be_bytes([hello[place], hello[place + 1]]));

@@ -47,7 +47,7 @@ struct Shared {
     /// Where models are asked in truth.
     model: String,
     client: reqwest::Client,
-    /// Of the service account.
+    /// Public key of the service account.
     public: Vec<u8>,
 }
 

@@ -13,14 +13,14 @@ use patchwright_fleet::store::Store;
 use patchwright_types::campaign::{JobEnd, JobKind, NewJob};
 use tokio_util::task::AbortOnDropHandle;
 
-/// Of one job in thirty the lease has to be renewed.
+/// How long one job in thirty takes, so that its lease has to be renewed.
 const LONG: Duration = Duration::from_secs(9);
 
 /// Who does how much.
 #[derive(Clone, Copy)]
 pub(crate) struct Crowd {
     pub(crate) workers: usize,
-    /// Of them, killed when all of them are at work and a third of the jobs were claimed.
+    /// How many workers are killed when all of them are at work and a third of the jobs were claimed.
     pub(crate) killed: usize,
     pub(crate) jobs: usize,
     /// How long a job takes that is not long.
@@ -100,7 +100,7 @@ impl Crowd {
         self.work_through(url, std::future::ready(())).await
     }
 
-    /// The same, and this happens when all are at work and a third of the jobs were claimed.
+    /// Has the jobs done, while this happens when all are at work and a third of the jobs were claimed.
     pub(crate) async fn work_through(
         self,
         url: &str,

@@ -55,7 +55,7 @@ pub(crate) enum Fault {
     Status(u16),
     /// Answers with this status without doing anything, from the first such request on for so long.
     DownFor(u16, Duration),
-    /// The same, until then.
+    /// Answers with this status without doing anything, until then.
     DownUntil(u16, Instant),
     /// Answers with this status, these headers and this body without doing anything.
     Answer(u16, Vec<(&'static str, String)>, String),
@@ -63,7 +63,7 @@ pub(crate) enum Fault {
     Body(Vec<u8>),
     /// Answers a fetch with the first, and then with the second again and again.
     Endless(Vec<u8>, Vec<u8>),
-    /// The same for a list of refs.
+    /// Answers a request for a list of refs with the first, and then with the second again and again.
     Refs(Vec<u8>, Vec<u8>),
     /// Does it so much later, also when nobody waits for the answer any more.
     Late(Duration),
@@ -192,7 +192,7 @@ impl GitState {
         self.faults.lock().push((None, step, fault));
     }
 
-    /// The same for one repository.
+    /// The next request of this kind for one repository fails so; faults queue up.
     pub(crate) fn fault_in(&self, repository: &str, step: Step, fault: Fault) {
         self.faults.lock().push((Some(repository.to_owned()), step, fault));
     }

@@ -78,7 +78,7 @@ impl Oracle {
         found
     }
 
-    /// The same in every file below a folder; those of git repositories as git shows them.
+    /// What it finds in every file below a folder; in git repositories as git shows them.
     pub(crate) fn search_folder(&self, folder: &Path) -> Vec<String> {
         let mut found = Vec::new();
         for entry in walk(folder) {

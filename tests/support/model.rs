@@ -133,17 +133,17 @@ impl ModelServer {
         ModelServer::serve(Script::Decided(Arc::new(decide)))
     }
 
-    /// The same with a script for each conversation, by its opening: the first turn is the model's
-    /// first in that conversation, whoever asks and however often. Errors and broken streams in a
-    /// script come once for every time that they are asked, before the turn after them.
+    /// A server with a script for each conversation, by its opening: the first turn is the model's first in that
+    /// conversation, whoever asks and however often. Errors and broken streams in a script come once for every time
+    /// that they are asked, before the turn after them.
     pub fn conversations(
         script: impl Fn(&Said) -> Vec<Turn> + Send + Sync + 'static,
     ) -> ModelServer {
         ModelServer::deciding(move |said| conversation::at(&script(said), said))
     }
 
-    /// The same with the scripts by a word in the opening, such as a repository's name. Words end
-    /// where names end; of several that are there the first one counts.
+    /// A server with scripts by a word in the opening, such as a repository's name. Words end where names end; of
+    /// several that are there the first one counts.
     pub fn by_word<W: Into<String>>(
         scripts: impl IntoIterator<Item = (W, Vec<Turn>)>,
     ) -> ModelServer {
@@ -258,7 +258,7 @@ impl ModelServer {
         self
     }
 
-    /// The same for a server that runs already.
+    /// Lets requests not extend the one before from now on, on a server that runs already.
     pub fn may_rewrite(&self) {
         self.shared.validator.lock().allow_rewrites();
     }

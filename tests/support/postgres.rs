@@ -52,13 +52,13 @@ pub(crate) async fn postgres() -> Option<Postgres> {
     postgres_with(QUICK, "scram-sha-256").await
 }
 
-/// The same with the settings that PostgreSQL has by itself: a hundred connections, everything on disk, and no
-/// password asked (an unoptimised test would be busy with nothing but passwords).
+/// A server with the settings that PostgreSQL has by itself: a hundred connections, everything on disk, and no password
+/// asked (an unoptimised test would be busy with nothing but passwords).
 pub(crate) async fn postgres_as_it_comes() -> Option<Postgres> {
     postgres_with(&[], "trust").await
 }
 
-/// The same, which also counts how long it plans and carries out each statement (`pg_stat_statements`).
+/// A server that also counts how long it plans and carries out each statement (`pg_stat_statements`).
 pub(crate) async fn postgres_that_counts() -> Option<Postgres> {
     let settings = [
         "-c",
@@ -91,7 +91,7 @@ impl Postgres {
         self.address(&name, PASSWORD)
     }
 
-    /// The same, owned by a user of its own who is nobody special: the server keeps some connections for superusers.
+    /// A database owned by a user of its own who is nobody special: the server keeps some connections for superusers.
     /// For a server that asks for no password.
     pub(crate) async fn database_of_a_user(&self) -> String {
         let number = self.next.fetch_add(1, Ordering::Relaxed);

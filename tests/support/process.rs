@@ -61,7 +61,7 @@ impl TestWorld {
         self.process_of(self.command(args))
     }
 
-    /// The same with a command that the test has changed.
+    /// A process of a command that the test has changed.
     pub(crate) fn process_of(&self, mut command: Command) -> Process<'_> {
         let mut child = command.spawn().unwrap();
         let lines: Arc<Mutex<Vec<Line>>> = Arc::default();

@@ -28,7 +28,7 @@ with zipfile.ZipFile(sys.argv[1], 'w') as wheel:
     wheel.writestr(info + 'WHEEL', 'Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')
     wheel.writestr(info + 'RECORD', '')
 ";
-/// The same as a package of npm.
+/// Makes a package for npm.
 const TARBALL: &str = "import io, sys, tarfile
 with tarfile.open(sys.argv[1], 'w:gz') as tar:
     for name, text in [('package.json', '{\"name\": \"greeting\", \"version\": \"1.0.0\", \"main\": \"i.js\"}'), ('i.js', 'module.exports = () => 4\\n')]:

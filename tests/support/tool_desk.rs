@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-use patchwright_agent::Happening;
+use patchwright_agent::AgentEvent;
 use patchwright_config::Mode;
 use patchwright_journal::{self as journal, Entry, Journal, Line};
 use patchwright_provider::catalogue::{Catalogue, Model};
@@ -50,17 +50,17 @@ impl ToolDesk {
     }
 
     pub(crate) async fn dispatched<T>(&self, work: impl AsyncFnOnce(&Dispatch<'_>) -> T) -> T {
-        let means = DispatchContext {
+        let context = DispatchContext {
             client: &self.guest.client,
             tools: &self.tools,
             model: &self.model,
             limits: &self.limits,
             journal: &self.journal,
             clock: clock(),
-            progress: &|_: Happening<'_>| {},
+            progress: &|_: AgentEvent<'_>| {},
             services: &self.services,
         };
-        work(&Dispatch::new(means, &self.plan, &Mutex::default())).await
+        work(&Dispatch::new(context, &self.plan, &Mutex::default())).await
     }
 
     /// A call, with an id of its own.

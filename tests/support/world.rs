@@ -87,7 +87,7 @@ impl TestWorld {
         TestWorld::asking(github, ModelServer::start(turns))
     }
 
-    /// The same with a model of its own.
+    /// A world with a model server of its own.
     pub(crate) fn asking(github: GitHub, model: ModelServer) -> TestWorld {
         let folder = tempfile::tempdir().unwrap();
         let github = github.start();
@@ -202,7 +202,7 @@ impl TestWorld {
         fs_err::read_to_string(runs[0].join(name)).unwrap_or_default()
     }
 
-    /// The same as bytes.
+    /// A file of the run's folder, as bytes.
     pub(crate) fn result_bytes(&self, name: &str) -> Vec<u8> {
         fs_err::read(self.runs()[0].join(name)).unwrap()
     }

@@ -15,7 +15,7 @@ use patchwright_provider::item::{CallOutput, Content, Payload, ToolCall, Wire};
 use patchwright_tools::dispatch::{Dispatch, DispatchContext};
 use patchwright_tools::dynamic::DynamicTool;
 use patchwright_tools::host::HostCall;
-use patchwright_tools::progress::Happening;
+use patchwright_tools::progress::AgentEvent;
 use patchwright_tools::registry::ToolSet;
 use patchwright_tools::requirement::Available;
 use patchwright_tools::services::Services;
@@ -99,22 +99,22 @@ impl ReviewContext {
     }
 
     async fn with<T>(&self, work: impl AsyncFnOnce(&Dispatch<'_>) -> T) -> T {
-        let means = DispatchContext {
+        let context = DispatchContext {
             client: &self.guest.client,
             tools: &self.tools,
             model: &self.model,
             limits: &self.limits,
             journal: &self.journal,
             clock: clock(),
-            progress: &|what: Happening<'_>| {
-                if let Happening::CallStarted { call, is_nested } = what {
+            progress: &|what: AgentEvent<'_>| {
+                if let AgentEvent::CallStarted { call, is_nested } = what {
                     self.started.lock().push((call.id.clone(), is_nested));
                 }
             },
             services: &self.services,
         };
         let plan = Mutex::new(Plan::default());
-        work(&Dispatch::new(means, &plan, &Mutex::default())).await
+        work(&Dispatch::new(context, &plan, &Mutex::default())).await
     }
 
     async fn say(&self, call: &ToolCall) -> (CallOutput, String) {

@@ -15,38 +15,38 @@ use patchwright_types::task::Limits;
 /// Which limit was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Which {
+pub enum LimitKind {
     Turns,
     Tokens,
     Dollars,
     Time,
 }
 
-impl Which {
+impl LimitKind {
     /// The word for the journal.
     pub fn word(self) -> &'static str {
         match self {
-            Which::Turns => "turns",
-            Which::Tokens => "tokens",
-            Which::Dollars => "dollars",
-            Which::Time => "time",
+            LimitKind::Turns => "turns",
+            LimitKind::Tokens => "tokens",
+            LimitKind::Dollars => "dollars",
+            LimitKind::Time => "time",
         }
     }
 
     /// In a sentence: `75 % of the tokens are used`.
     pub(super) fn noun(self) -> &'static str {
         match self {
-            Which::Turns => "the turns of this run",
-            Which::Tokens => "the tokens of this run",
-            Which::Dollars => "the money for this run",
-            Which::Time => "the time of this run",
+            LimitKind::Turns => "the turns of this run",
+            LimitKind::Tokens => "the tokens of this run",
+            LimitKind::Dollars => "the money for this run",
+            LimitKind::Time => "the time of this run",
         }
     }
 
     pub(super) fn are(self) -> &'static str {
         match self {
-            Which::Turns | Which::Tokens => "are",
-            Which::Dollars | Which::Time => "is",
+            LimitKind::Turns | LimitKind::Tokens => "are",
+            LimitKind::Dollars | LimitKind::Time => "is",
         }
     }
 }
@@ -57,7 +57,7 @@ pub const WARN_AT: [u8; 2] = [75, 90];
 /// How much of a limit is used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
-    pub which: Which,
+    pub which: LimitKind,
     used: f64,
 }
 
@@ -70,7 +70,7 @@ impl Share {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     Go,
-    Stop(Which),
+    Stop(LimitKind),
 }
 
 /// What a run and all its sub-agents have used, against the run's limits. Where several attempts are made at the
@@ -137,7 +137,7 @@ impl SharedBudget {
     pub fn shares(&self, time: f64, is_priced: bool) -> Vec<Share> {
         let mut shares = self.own_shares(time, is_priced);
         let all = self.all.iter().flat_map(|all| all.own_shares(time, is_priced));
-        for of_all in all.filter(|share| share.which != Which::Turns) {
+        for of_all in all.filter(|share| share.which != LimitKind::Turns) {
             let own = shares.iter_mut().find(|share| share.which == of_all.which);
             if let Some(own) = own {
                 own.used = own.used.max(of_all.used);
@@ -152,37 +152,40 @@ impl SharedBudget {
         let part = |used: f64, limit: f64| if limit > 0.0 { used / limit } else { 0.0 };
         let tokens = part(spent.usage.counted() as f64, limits.max_tokens as f64);
         let mut shares = vec![
-            Share { which: Which::Turns, used: part(spent.turns.into(), limits.max_turns.into()) },
-            Share { which: Which::Tokens, used: tokens },
-            Share { which: Which::Time, used: time },
+            Share {
+                which: LimitKind::Turns,
+                used: part(spent.turns.into(), limits.max_turns.into()),
+            },
+            Share { which: LimitKind::Tokens, used: tokens },
+            Share { which: LimitKind::Time, used: time },
         ];
         if is_priced {
             let used = part(spent.cost_usd, limits.max_cost_usd);
-            shares.push(Share { which: Which::Dollars, used });
+            shares.push(Share { which: LimitKind::Dollars, used });
         }
         shares
     }
 
     /// Which of the run's limits was reached, in figures, where the name of the limit does not say it.
-    pub fn figures(&self, which: Which) -> Option<String> {
+    pub fn figures(&self, which: LimitKind) -> Option<String> {
         // Where attempts share it, theirs together are what has reached the limit.
         if let Some(all) = &self.all {
             return all.figures(which);
         }
         let (limits, spent) = (&self.limits, self.lock());
         match which {
-            Which::Tokens => Some(format!(
+            LimitKind::Tokens => Some(format!(
                 "`limits.max-tokens` is {}, and {} tokens were used; {} more were read from the \
                  provider's cache and are not counted",
                 limits.max_tokens,
                 spent.usage.counted(),
                 spent.usage.cached_input
             )),
-            Which::Dollars => Some(format!(
+            LimitKind::Dollars => Some(format!(
                 "`limits.max-cost-usd` is {}, and ${:.4} were spent",
                 limits.max_cost_usd, spent.cost_usd
             )),
-            Which::Turns | Which::Time => None,
+            LimitKind::Turns | LimitKind::Time => None,
         }
     }
 
@@ -260,13 +263,13 @@ pub fn add(spending: &mut Spending, other: &Spending) {
 pub fn decide(limits: &Limits, spending: &Spending, least: f64, remaining: Duration) -> Decision {
     let is_too_dear = spending.turns > 0 && spending.cost_usd + least > limits.max_cost_usd;
     if remaining.is_zero() {
-        Decision::Stop(Which::Time)
+        Decision::Stop(LimitKind::Time)
     } else if spending.turns >= limits.max_turns {
-        Decision::Stop(Which::Turns)
+        Decision::Stop(LimitKind::Turns)
     } else if spending.usage.counted() >= limits.max_tokens {
-        Decision::Stop(Which::Tokens)
+        Decision::Stop(LimitKind::Tokens)
     } else if spending.cost_usd >= limits.max_cost_usd || is_too_dear {
-        Decision::Stop(Which::Dollars)
+        Decision::Stop(LimitKind::Dollars)
     } else {
         Decision::Go
     }
@@ -303,10 +306,10 @@ mod tests {
         for (turns, input, cost_usd, remaining, expected) in [
             (0, 0, 0.0, 60, Decision::Go),
             (2, 99, 0.99, 1, Decision::Go),
-            (3, 0, 0.0, 60, Decision::Stop(Which::Turns)),
-            (0, 100, 0.0, 60, Decision::Stop(Which::Tokens)),
-            (0, 0, 1.0, 60, Decision::Stop(Which::Dollars)),
-            (0, 0, 0.0, 0, Decision::Stop(Which::Time)),
+            (3, 0, 0.0, 60, Decision::Stop(LimitKind::Turns)),
+            (0, 100, 0.0, 60, Decision::Stop(LimitKind::Tokens)),
+            (0, 0, 1.0, 60, Decision::Stop(LimitKind::Dollars)),
+            (0, 0, 0.0, 0, Decision::Stop(LimitKind::Time)),
         ] {
             let usage = Usage { input, ..Usage::default() };
             let spending = Spending { turns, usage, cost_usd, ..Spending::default() };
@@ -331,18 +334,18 @@ mod tests {
         let limits = limits(100, 1.0);
         for (input, cached_input, output, expected) in [
             (5_000, 4_950, 49, Decision::Go),
-            (5_000, 4_950, 50, Decision::Stop(Which::Tokens)),
-            (100, 0, 0, Decision::Stop(Which::Tokens)),
+            (5_000, 4_950, 50, Decision::Stop(LimitKind::Tokens)),
+            (100, 0, 0, Decision::Stop(LimitKind::Tokens)),
         ] {
             let usage = Usage { input, cached_input, output, ..Usage::default() };
             let spending = Spending { turns: 1, usage, ..Spending::default() };
             assert_eq!(decide(&limits, &spending, 0.0, Duration::from_mins(1)), expected);
         }
-        let purse = SharedBudget::new(&limits);
+        let budget = SharedBudget::new(&limits);
         let usage = Usage { input: 5_000, cached_input: 4_950, output: 51, ..Usage::default() };
-        purse.start_at(Spending { usage, ..Spending::default() });
+        budget.start_at(Spending { usage, ..Spending::default() });
         assert_eq!(
-            purse.figures(Which::Tokens).unwrap(),
+            budget.figures(LimitKind::Tokens).unwrap(),
             "`limits.max-tokens` is 100, and 101 tokens were used; 4950 more were read from the \
              provider's cache and are not counted"
         );
@@ -353,7 +356,7 @@ mod tests {
         let limits = limits(1_000, 1.0);
         for (turns, cost_usd, least, expected) in [
             (1, 0.9, 0.1, Decision::Go),
-            (1, 0.9, 0.11, Decision::Stop(Which::Dollars)),
+            (1, 0.9, 0.11, Decision::Stop(LimitKind::Dollars)),
             // A first request is always sent: its answer shows what a request of this run costs.
             (0, 0.0, 2.0, Decision::Go),
         ] {
@@ -372,15 +375,15 @@ mod tests {
             command_timeout: Duration::from_secs(1),
             verify_rounds: 0,
         };
-        let purse = SharedBudget::new(&limits);
-        purse.start_at(Spending { turns: 1, cost_usd: 0.5, ..Spending::default() });
-        let share = purse.share(&BudgetShare::default());
+        let budget = SharedBudget::new(&limits);
+        budget.start_at(Spending { turns: 1, cost_usd: 0.5, ..Spending::default() });
+        let share = budget.share(&BudgetShare::default());
         assert_eq!((share.max_turns, share.max_tokens), (5, 50));
         assert!((share.max_cost_usd - 0.25).abs() < 1e-9);
         let own = BudgetShare { max_turns: Some(2), max_tokens: Some(1_000), max_cost_usd: None };
-        assert_eq!((purse.share(&own).max_turns, purse.share(&own).max_tokens), (2, 50));
-        purse.start_at(Spending { turns: 12, cost_usd: 5.0, ..Spending::default() });
-        let share = purse.share(&BudgetShare::default());
+        assert_eq!((budget.share(&own).max_turns, budget.share(&own).max_tokens), (2, 50));
+        budget.start_at(Spending { turns: 12, cost_usd: 5.0, ..Spending::default() });
+        let share = budget.share(&BudgetShare::default());
         assert_eq!((share.max_turns, share.max_cost_usd.to_bits()), (1, 0.0_f64.to_bits()));
     }
 
@@ -397,15 +400,17 @@ mod tests {
         assert!((two.share(&BudgetShare::default()).max_cost_usd - 0.2).abs() < 1e-9);
         assert_eq!(two.share(&BudgetShare::default()).max_tokens, 20);
         assert!(
-            two.shares(0.0, true).iter().any(|it| it.which == Which::Dollars && it.is_beyond(60))
+            two.shares(0.0, true)
+                .iter()
+                .any(|it| it.which == LimitKind::Dollars && it.is_beyond(60))
         );
         two.count(&lost(10, 0.4));
         for budget in [&one, &two] {
             let decision = budget.decide(0.0, Duration::from_mins(1));
-            assert_eq!(decision, Decision::Stop(Which::Dollars));
+            assert_eq!(decision, Decision::Stop(LimitKind::Dollars));
         }
         assert_eq!(
-            two.figures(Which::Dollars).unwrap(),
+            two.figures(LimitKind::Dollars).unwrap(),
             "`limits.max-cost-usd` is 1, and $1.0000 were spent"
         );
         assert!((one.spent().cost_usd - 0.6).abs() < 1e-9, "what one has used is its own");
@@ -413,7 +418,7 @@ mod tests {
         all.start_at(Spending { turns: 50, ..Spending::default() });
         assert_eq!(one.decide(0.0, Duration::from_mins(1)), Decision::Go);
         one.start_at(Spending { turns: 10, ..Spending::default() });
-        assert_eq!(one.decide(0.0, Duration::from_mins(1)), Decision::Stop(Which::Turns));
+        assert_eq!(one.decide(0.0, Duration::from_mins(1)), Decision::Stop(LimitKind::Turns));
     }
 
     #[test]

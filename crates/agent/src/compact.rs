@@ -285,7 +285,7 @@ fn shortened(item: &Item) -> Item {
     Item::Output(CallOutput { content, ..output.clone() })
 }
 
-/// The same for what is said to the model: results of calls that it makes as text.
+/// Shortens the results in what is said to a model that makes its calls as text.
 fn shortened_results(item: Item) -> Item {
     let Item::Message(message) = item else { return item };
     if message.role == Role::Assistant {

@@ -24,7 +24,7 @@ impl Agent<'_> {
         };
         let changes = looked.map_err(StopKind::Machine)?;
         // A sub-agent has no report; what it leaves here the run's own agent takes.
-        if !self.is_in_crew() {
+        if !self.is_sub_agent() {
             updates.notes().into_iter().for_each(|note| self.note(note));
         }
         if changes == self.declared {

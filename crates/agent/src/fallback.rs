@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use super::Happening;
+use super::AgentEvent;
 use super::stop::StopKind;
 use super::turn::Agent;
 use patchwright_journal::Entry;
@@ -51,7 +51,7 @@ impl Fallbacks<'_> {
 }
 
 impl Agent<'_> {
-    /// Goes on with the next model, if this is a stop that another model may not have. `false` when the run
+    /// Switches to the next model, if this is a stop that another model may not have. `false` when the run
     /// ends by it.
     pub(super) fn falls_back(&mut self, stop: &StopKind) -> Result<bool, StopKind> {
         let Some(why) = cause(stop).filter(|_| self.spec.fallbacks.is_left()) else {
@@ -62,7 +62,7 @@ impl Agent<'_> {
         self.exchange();
         self.spec.fallbacks.tried += 1;
         let (name, to) = (self.spec.fallbacks.name.clone(), self.spec.model.slug.clone());
-        self.spec.progress.happened(Happening::Switched { from: &from, to: &to, why: &why });
+        self.spec.progress.happened(AgentEvent::Switched { from: &from, to: &to, why: &why });
         let takes_back = self.state.is_declined();
         self.record(&Entry::Switched { name, from, to, why, takes_back })?;
         if self.spec.model.price.is_none() {
@@ -72,7 +72,7 @@ impl Agent<'_> {
         Ok(true)
     }
 
-    /// A recorded run goes on with the model that it had come to, where that is still one of the run's.
+    /// A resumed run continues with the model that it had come to, where that is still one of the run's.
     pub(super) fn take_up_model(&mut self) {
         let Some(name) = self.state.switches.last().map(|switch| switch.name.clone()) else {
             return;

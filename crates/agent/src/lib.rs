@@ -1,7 +1,7 @@
 //! The agent: turns of model reply and tool calls until the model is done or a budget is used up.
 //!
 //! [`turn::Agent`] is the loop. What a run has said and done so far is a fold over its journal
-//! ([`state`]), so going on after a crash and starting fresh are the same code. [`budget`],
+//! ([`state`]), so resuming after a crash and starting fresh are the same code. [`budget`],
 //! [`doom_loop`] and [`compact`] decide, they never hold the loop. Agents that an agent starts ([`sub`]) are
 //! the same loop, each in a lane of the same journal. Nothing here knows a forge, a wire or a container.
 
@@ -41,7 +41,7 @@ use patchwright_journal as journal;
 use patchwright_provider::Provider;
 use patchwright_provider::catalogue::Model;
 use patchwright_sandbox::client::Client;
-pub use patchwright_tools::progress::{AgentProgress, Happening};
+pub use patchwright_tools::progress::{AgentEvent, AgentProgress};
 use patchwright_tools::registry::ToolSet;
 use patchwright_tools::services::Services;
 use patchwright_types::task::Limits;

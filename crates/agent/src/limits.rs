@@ -3,7 +3,7 @@
 
 use std::future::Future;
 
-use super::budget::{self, Decision, Which};
+use super::budget::{self, Decision, LimitKind};
 use super::history;
 use super::stop::StopKind;
 use super::turn::Agent;
@@ -24,9 +24,9 @@ impl Agent<'_> {
         let remaining = self.deadline.saturating_duration_since(self.spec.clock.instant());
         let least = catalogue::least(self.spec.model, self.state.context) + self.kept_for_words();
         let own = budget::decide(self.spec.limits, &self.state.spending, least, remaining);
-        for decision in [self.purse.decide(least, remaining), own] {
+        for decision in [self.budget.decide(least, remaining), own] {
             if let Decision::Stop(which) = decision {
-                self.purse.figures(which).into_iter().for_each(|figures| self.note(figures));
+                self.budget.figures(which).into_iter().for_each(|figures| self.note(figures));
                 return Err(StopKind::Budget(which));
             }
         }
@@ -40,7 +40,7 @@ impl Agent<'_> {
             biased;
             () = self.spec.cancel.cancelled() => Err(StopKind::Cancelled),
             done = tokio::time::timeout_at(deadline, work) => {
-                done.map_err(|_| StopKind::Budget(Which::Time))
+                done.map_err(|_| StopKind::Budget(LimitKind::Time))
             }
         }
     }
@@ -64,13 +64,13 @@ impl Agent<'_> {
     /// Says once that three quarters of a limit are used, and once that nine tenths are. It goes to the end of
     /// the conversation, so what providers keep of its beginning holds.
     pub(super) fn warn(&mut self) -> Result<(), StopKind> {
-        if self.is_in_crew() || self.state.spending.turns == 0 {
+        if self.is_sub_agent() || self.state.spending.turns == 0 {
             return Ok(());
         }
         let time = self.time_used();
         let mut warned = Vec::new();
         let mut lines = Vec::new();
-        for share in self.purse.shares(time, self.spec.model.price.is_some()) {
+        for share in self.budget.shares(time, self.spec.model.price.is_some()) {
             let known = self.state.warned(share.which);
             let reached = budget::WARN_AT.iter().filter(|percent| share.is_beyond(**percent));
             let Some(percent) = reached.max().copied().filter(|percent| *percent > known) else {
@@ -94,8 +94,8 @@ impl Agent<'_> {
 
     /// At a limit the model says once more what was done and what is left, without tools, where that is
     /// affordable. Nothing that goes wrong with it changes how the run ended.
-    pub(super) async fn wrap_up(&mut self, which: Which) -> Result<(), StopKind> {
-        if self.is_in_crew() || !self.can_wrap_up(which) {
+    pub(super) async fn wrap_up(&mut self, which: LimitKind) -> Result<(), StopKind> {
+        if self.is_sub_agent() || !self.can_wrap_up(which) {
             return Ok(());
         }
         self.use_all_time();
@@ -114,7 +114,7 @@ impl Agent<'_> {
 
     /// Dollars that the last turn costs at least, which the work leaves over.
     pub(super) fn kept_for_words(&self) -> f64 {
-        if self.is_in_crew() || self.state.spending.turns == 0 {
+        if self.is_sub_agent() || self.state.spending.turns == 0 {
             return 0.0;
         }
         let words = Usage { output: WORDS, ..Usage::default() };
@@ -123,17 +123,17 @@ impl Agent<'_> {
     }
 
     /// There is work to speak of, and one more request stays within the limit on money, and near the others.
-    fn can_wrap_up(&self, which: Which) -> bool {
+    fn can_wrap_up(&self, which: LimitKind) -> bool {
         let (model, limits, state) = (self.spec.model, self.spec.limits, &self.state);
         if state.spending.turns == 0 || state.is_too_long(model) {
             return false;
         }
-        let is_cheap = self.purse.has_dollars(self.kept_for_words());
+        let is_cheap = self.budget.has_dollars(self.kept_for_words());
         let most = limits.max_tokens / 10;
         match which {
-            Which::Tokens => is_cheap && state.context.saturating_add(WORDS) <= most,
-            Which::Dollars | Which::Turns => is_cheap,
-            Which::Time => is_cheap && !self.is_out_of_time(),
+            LimitKind::Tokens => is_cheap && state.context.saturating_add(WORDS) <= most,
+            LimitKind::Dollars | LimitKind::Turns => is_cheap,
+            LimitKind::Time => is_cheap && !self.is_out_of_time(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One request of the loop, and the reply that goes into the journal.
 
-use super::Happening;
+use super::AgentEvent;
 use super::budget;
 use super::in_flight::InFlightRequest;
 use super::output::Asking;
@@ -41,9 +41,9 @@ impl Agent<'_> {
             if let Progress::Lost { usage } = what {
                 self.lost.lock().push(usage);
             }
-            self.spec.progress.happened(Happening::Model(what));
+            self.spec.progress.happened(AgentEvent::Model(what));
         };
-        let sent = self.member.as_ref().map_or(0, |_| self.state.context);
+        let sent = self.handle.as_ref().map_or(0, |_| self.state.context);
         let unanswered = InFlightRequest::new(&self.lost, sent);
         let reply = self.bounded(self.spec.provider.reply(&request, &progress)).await?;
         unanswered.was_answered();
@@ -64,14 +64,14 @@ impl Agent<'_> {
         }
         let (cost_usd, _) = catalogue::cost(model, &reply.usage);
         if model.price.is_none() {
-            self.purse.is_unpriced();
+            self.budget.is_unpriced();
         }
         let turn = self.state.spending.turns + 1;
         let entry = Entry::Replied { turn, reply, cost_usd };
         self.record(&entry)?;
         if let Entry::Replied { reply, .. } = &entry {
-            let spending = &self.purse.spent();
-            self.spec.progress.happened(Happening::Replied { turn, reply, cost_usd, spending });
+            let spending = &self.budget.spent();
+            self.spec.progress.happened(AgentEvent::Replied { turn, reply, cost_usd, spending });
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Going on with a run that another process had begun. Its workspace has been put back in a fresh sandbox by
+//! Resumes a run that another process had begun. Its workspace has been put back in a fresh sandbox by
 //! now, as it was at a checkpoint: no call is made again that may have changed anything. The records are
 //! taken in, calls that had not ended are answered, results that are newer than the workspace are taken
 //! back, and the models are told what is gone.
@@ -17,21 +17,19 @@ use patchwright_base::clock::Clock;
 use patchwright_base::error::Failure;
 use patchwright_journal::{Entry, Journal, Line};
 use patchwright_prompt as prompt;
-use patchwright_provider::item::Wire;
-use patchwright_tools::profile::Profile;
 use patchwright_tools::registry::ToolSet;
 
 impl Agent<'_> {
-    /// Goes on where a recorded run ended, in a fresh sandbox with the workspace of a checkpoint. The
+    /// Resumes a recorded run where it ended, in a fresh sandbox with the workspace of a checkpoint. The
     /// records must be of a run that had been opened (see [`Agent::can_resume`]).
     pub async fn resume(&mut self, recorded: &[Line], restored: &Restored) -> Stopped {
         self.adopt(recorded.iter().map(|line| &line.entry));
-        self.purse.start_at(self.state.total());
+        self.budget.start_at(self.state.total());
         let begun = self.take_up(recorded, restored);
         self.work(begun).await
     }
 
-    /// The records reach far enough to go on from: the first request had been put together.
+    /// The records reach far enough to resume from: the first request had been put together.
     pub fn can_resume(recorded: &[Line]) -> bool {
         recorded.iter().any(|line| matches!(line.entry, Entry::Prompted { .. }))
     }
@@ -39,7 +37,7 @@ impl Agent<'_> {
     /// Its sandbox is to be replaced, and the run to be resumed in another one. Sub-agents are stopped by the
     /// run's own agent, which notices it first.
     pub(super) fn must_move(&self) -> bool {
-        !self.is_in_crew() && self.spec.services.has_new_setup.load(Ordering::Relaxed)
+        !self.is_sub_agent() && self.spec.services.has_new_setup.load(Ordering::Relaxed)
     }
 
     /// Takes in what was recorded.
@@ -64,8 +62,8 @@ impl Agent<'_> {
         let mut written = self.take_back(recorded, restored)?;
         written.extend(self.answer_interrupted(recorded, restored)?);
         self.notice = checkpoints::has_begun_to_write(recorded).then(|| notice(recorded, restored));
-        if let Some(crew) = &self.crew {
-            crew.restore(&[recorded, &written].concat(), self.notice.as_deref());
+        if let Some(sub_agents) = &self.sub_agents {
+            sub_agents.restore(&[recorded, &written].concat(), self.notice.as_deref());
         }
         Ok(())
     }
@@ -134,7 +132,7 @@ impl Agent<'_> {
         Ok(calls.map(|call| Entry::dropped(state.spending.turns, &call, text)).collect())
     }
 
-    /// The same for a sub-agent; one that was interrupted, closed or removed resumes without pending calls.
+    /// The answers to a sub-agent's calls; one that was interrupted, closed or removed resumes without pending calls.
     fn answers_to(
         &self,
         lane: &SubAgentLog,
@@ -143,7 +141,7 @@ impl Agent<'_> {
     ) -> Result<Vec<Entry>, StopKind> {
         let mut state = State::default();
         lane.entries.iter().for_each(|entry| state.apply(entry));
-        let kind = self.crew.as_ref().and_then(|crew| crew.kind_of(lane));
+        let kind = self.sub_agents.as_ref().and_then(|sub_agents| sub_agents.kind_of(lane));
         if let (Some(kind), Status::Running, false) = (kind, &lane.status, lane.interrupt) {
             return self.answers(&state, &kind.tools, Some(&lane.id), open, text);
         }
@@ -158,7 +156,7 @@ pub(super) fn former(own: &ToolSet, profile: Option<&str>) -> Result<Option<Tool
     let Some(profile) = profile.filter(|profile| *profile != own.profile().name()) else {
         return Ok(None);
     };
-    let tools = Profile::named(profile).and_then(|it| ToolSet::new(it, Wire::Responses));
+    let tools = ToolSet::recorded(profile);
     let tools = tools.map(|tools| tools.with_extras_of(own));
     tools.map(Some).map_err(StopKind::Machine)
 }
@@ -173,7 +171,7 @@ fn interrupted(restored: &Restored) -> String {
     )
 }
 
-/// What a model is told that goes on.
+/// What the model of a resumed run is told.
 fn notice(recorded: &[Line], restored: &Restored) -> String {
     let why = if restored.has_new_setup {
         "Setup has run again, and you go on in a fresh sandbox that has what it installed."

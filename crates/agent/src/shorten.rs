@@ -1,7 +1,7 @@
 //! Compaction, as far as it asks and waits: notes from the model, the list of changed files. What stays is
 //! decided in [`super::compact`].
 
-use super::Happening;
+use super::AgentEvent;
 use super::budget;
 use super::compact::{self, Handover};
 use super::history;
@@ -32,7 +32,11 @@ impl Agent<'_> {
             plan: &self.plan.lock().clone(),
             files: &files,
             failures: &self.state.failures,
-            agents: &self.crew.as_ref().map(|crew| crew.overview()).unwrap_or_default(),
+            agents: &self
+                .sub_agents
+                .as_ref()
+                .map(|sub_agents| sub_agents.overview())
+                .unwrap_or_default(),
             notes: notes.as_deref(),
             trace: &trace.unwrap_or_default(),
         };
@@ -41,7 +45,7 @@ impl Agent<'_> {
         let cost = |reply: &Reply| catalogue::cost(self.spec.model, &reply.usage).0;
         let cost_usd = replies.iter().flatten().map(cost).sum();
         let after = self.state.size_with(&items);
-        self.spec.progress.happened(Happening::Compacted { before, after });
+        self.spec.progress.happened(AgentEvent::Compacted { before, after });
         self.record(&Entry::Compacted { trigger, before, after, replies, cost_usd, items })
     }
 

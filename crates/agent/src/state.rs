@@ -1,7 +1,7 @@
 //! What a run has said and done so far, as a fold over its journal entries.
 //!
 //! The loop applies each entry when it has written it; resuming applies the recorded ones. What comes
-//! next is a pure function of the state, so a run goes on after a crash exactly as it would have
+//! next is a pure function of the state, so a run is resumed after a crash exactly as it would have
 //! without. Nothing here waits, writes or reads.
 
 mod switch;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 pub use self::switch::Switch;
 use self::switch::declined;
-use super::budget::{self, Which};
+use super::budget::{self, LimitKind};
 use super::compact::{self, OpenFailure};
 use super::doom_loop::{self, Verdict};
 use super::history::{History, note};
@@ -106,7 +106,7 @@ pub struct State {
     pub unreadable: Option<String>,
     /// Tokens of instructions and tools, as estimated.
     fixed: u64,
-    /// Of a model without tool calls: calls and outputs that the history has only as text.
+    /// The calls and outputs of a model without tool calls, which the history has only as text.
     written: History,
     last: Option<Last>,
     cuts: u32,
@@ -232,13 +232,13 @@ impl State {
     }
 
     /// Percent of a limit that the model was told of last.
-    pub fn warned(&self, which: Which) -> u8 {
+    pub fn warned(&self, which: LimitKind) -> u8 {
         self.warned.get(which.word()).copied().unwrap_or_default()
     }
 
     /// The limit that has ended the work: what came after are the last words.
-    pub fn limit_reached(&self) -> Option<Which> {
-        let all = [Which::Turns, Which::Tokens, Which::Dollars, Which::Time];
+    pub fn limit_reached(&self) -> Option<LimitKind> {
+        let all = [LimitKind::Turns, LimitKind::Tokens, LimitKind::Dollars, LimitKind::Time];
         all.into_iter().find(|which| self.warned(*which) >= limits::REACHED)
     }
 

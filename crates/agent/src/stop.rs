@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::budget::Which;
+use super::budget::LimitKind;
 use patchwright_base::error::Failure;
 use patchwright_provider::ProviderError;
 use patchwright_review::finding::Finding;
@@ -58,8 +58,8 @@ pub fn needs_input(message: &str) -> Option<&str> {
 pub enum StopKind {
     /// The model has said what it wanted to say.
     Finished,
-    Budget(Which),
-    /// The same calls with the same results, over and over.
+    Budget(LimitKind),
+    /// It made one set of calls with one set of results, over and over.
     DoomLoop,
     /// Calls that could not be run, several turns in a row.
     FormatErrors,
@@ -88,10 +88,10 @@ impl StopKind {
     pub fn word(&self) -> &'static str {
         match self {
             StopKind::Finished => "finished",
-            StopKind::Budget(Which::Turns) => "budget_turns",
-            StopKind::Budget(Which::Tokens) => "budget_tokens",
-            StopKind::Budget(Which::Dollars) => "budget_dollars",
-            StopKind::Budget(Which::Time) => "budget_time",
+            StopKind::Budget(LimitKind::Turns) => "budget_turns",
+            StopKind::Budget(LimitKind::Tokens) => "budget_tokens",
+            StopKind::Budget(LimitKind::Dollars) => "budget_dollars",
+            StopKind::Budget(LimitKind::Time) => "budget_time",
             StopKind::DoomLoop => "doom_loop",
             StopKind::FormatErrors => "format_errors",
             StopKind::EmptyReply => "empty_reply",
@@ -111,10 +111,10 @@ impl StopKind {
     pub fn final_by_word(word: &str) -> Option<StopKind> {
         let all = [
             StopKind::Finished,
-            StopKind::Budget(Which::Turns),
-            StopKind::Budget(Which::Tokens),
-            StopKind::Budget(Which::Dollars),
-            StopKind::Budget(Which::Time),
+            StopKind::Budget(LimitKind::Turns),
+            StopKind::Budget(LimitKind::Tokens),
+            StopKind::Budget(LimitKind::Dollars),
+            StopKind::Budget(LimitKind::Time),
             StopKind::DoomLoop,
             StopKind::FormatErrors,
             StopKind::ContextExhausted,
@@ -133,12 +133,12 @@ impl StopKind {
             StopKind::Provider(err) => {
                 Failure::from(err).hints.into_iter().map(|hint| hint.text).collect()
             }
-            StopKind::Sandbox(_) => vec!["run the same command again to go on".to_owned()],
+            StopKind::Sandbox(_) => vec!["run the same command again to resume".to_owned()],
             StopKind::Budget(which) => {
                 let limit = match which {
-                    Which::Tokens => "`limits.max-tokens`",
-                    Which::Dollars => "`limits.max-cost-usd`",
-                    Which::Turns | Which::Time => "the limit",
+                    LimitKind::Tokens => "`limits.max-tokens`",
+                    LimitKind::Dollars => "`limits.max-cost-usd`",
+                    LimitKind::Turns | LimitKind::Time => "the limit",
                 };
                 vec![format!("raise {limit}, or split the work into smaller issues")]
             }
@@ -146,14 +146,14 @@ impl StopKind {
         }
     }
 
-    /// The same in a sentence for people, lower case and without a full stop.
+    /// Why it stopped, in a sentence for people, lower case and without a full stop.
     pub fn sentence(&self) -> String {
         match self {
             StopKind::Finished => "the model finished".to_owned(),
-            StopKind::Budget(Which::Turns) => "the limit on turns was reached".to_owned(),
-            StopKind::Budget(Which::Tokens) => "the limit on tokens was reached".to_owned(),
-            StopKind::Budget(Which::Dollars) => "the limit on cost was reached".to_owned(),
-            StopKind::Budget(Which::Time) => "the time limit was reached".to_owned(),
+            StopKind::Budget(LimitKind::Turns) => "the limit on turns was reached".to_owned(),
+            StopKind::Budget(LimitKind::Tokens) => "the limit on tokens was reached".to_owned(),
+            StopKind::Budget(LimitKind::Dollars) => "the limit on cost was reached".to_owned(),
+            StopKind::Budget(LimitKind::Time) => "the time limit was reached".to_owned(),
             StopKind::DoomLoop => "the model repeated the same calls without progress".to_owned(),
             StopKind::FormatErrors => {
                 "the model made calls that cannot be run, several times in a row".to_owned()
@@ -169,7 +169,7 @@ impl StopKind {
             StopKind::Sandbox(message) => format!("the sandbox failed: {message}"),
             StopKind::Machine(failure) => failure.message.clone(),
             StopKind::Cancelled => "the run was interrupted".to_owned(),
-            StopKind::NewSandbox => "the work goes on in a new sandbox".to_owned(),
+            StopKind::NewSandbox => "the work continues in a new sandbox".to_owned(),
         }
     }
 }

@@ -7,7 +7,7 @@
 
 mod answers;
 mod calls;
-mod member;
+mod sub_agent;
 
 use parking_lot::Mutex;
 use std::convert::Infallible;
@@ -20,8 +20,8 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-pub(super) use self::member::SubAgent;
-use self::member::live;
+pub(super) use self::sub_agent::SubAgent;
+use self::sub_agent::live;
 use super::AgentSpec;
 use super::budget::{BudgetShare, SharedBudget};
 use super::stop::StopKind;
@@ -52,8 +52,8 @@ pub struct SubAgentConfig {
     pub list: String,
     /// For the report.
     pub notes: Vec<String>,
-    /// Of a run that is replayed: the agents that it had. The same calls start them again, and waiting
-    /// takes no time, for what they come to is recorded.
+    /// The agents of the recorded run, when it is replayed. Equal calls start them again, and waiting takes no time,
+    /// for what they come to is recorded.
     pub recorded: Option<Vec<SubAgentLog>>,
 }
 
@@ -75,7 +75,7 @@ pub struct Kind {
     pub fallbacks: Vec<KindFallback>,
 }
 
-/// The same kind on a model that goes on for its own.
+/// A kind on a model that takes over when its own cannot be asked.
 #[derive(Clone)]
 pub struct KindFallback {
     /// Which one of the run's fallbacks it is.
@@ -89,7 +89,7 @@ pub struct KindFallback {
 #[derive(Clone)]
 struct Common<'a> {
     provider: &'a dyn Provider,
-    /// Of the run's fallbacks.
+    /// The providers of the run's fallbacks.
     others: Vec<&'a dyn Provider>,
     clock: Clock,
     run: &'a str,
@@ -99,9 +99,9 @@ struct Common<'a> {
     cancel: CancellationToken,
     progress: &'a dyn AgentProgress,
     services: &'a Services,
-    purse: Arc<SharedBudget>,
+    budget: Arc<SharedBudget>,
     opening: Arc<Vec<Item>>,
-    /// What agents are told that go on after an interruption.
+    /// What resumed agents are told.
     notice: Arc<OnceLock<String>>,
     /// Told of every change of a status.
     changes: watch::Sender<()>,
@@ -115,7 +115,7 @@ pub struct SubAgents<'a> {
     kinds: Vec<Arc<Kind>>,
     most: usize,
     recorded: Option<Vec<SubAgentLog>>,
-    members: Mutex<Vec<Arc<SubAgent>>>,
+    all: Mutex<Vec<Arc<SubAgent>>>,
     at_work: tokio::sync::Mutex<FuturesUnordered<Work<'a>>>,
     /// Started, and not at work yet.
     arrivals: Mutex<Vec<Work<'a>>>,
@@ -125,8 +125,8 @@ pub struct SubAgents<'a> {
 impl<'a> SubAgents<'a> {
     pub(super) fn new(
         spec: &AgentSpec<'a>,
-        purse: &Arc<SharedBudget>,
-        company: SubAgentConfig,
+        budget: &Arc<SharedBudget>,
+        config: SubAgentConfig,
     ) -> SubAgents<'a> {
         let common = Common {
             provider: spec.provider,
@@ -139,17 +139,17 @@ impl<'a> SubAgents<'a> {
             cancel: spec.cancel.clone(),
             progress: spec.progress,
             services: spec.services,
-            purse: Arc::clone(purse),
-            opening: Arc::new(company.opening),
+            budget: Arc::clone(budget),
+            opening: Arc::new(config.opening),
             notice: Arc::default(),
             changes: watch::Sender::new(()),
         };
         SubAgents {
             common,
-            kinds: company.kinds.into_iter().map(Arc::new).collect(),
-            most: company.most,
-            recorded: company.recorded,
-            members: Mutex::default(),
+            kinds: config.kinds.into_iter().map(Arc::new).collect(),
+            most: config.most,
+            recorded: config.recorded,
+            all: Mutex::default(),
             at_work: tokio::sync::Mutex::default(),
             arrivals: Mutex::default(),
             arrived: Notify::new(),
@@ -178,14 +178,14 @@ impl<'a> SubAgents<'a> {
     }
 
     /// The agent that started these has stopped. When it has finished, those that still work are closed,
-    /// and named; otherwise they stay as they are, for a run that goes on.
+    /// and named; otherwise they stay as they are, for the resumed run.
     pub(super) async fn end(&self, reason: &StopKind) -> Result<Vec<String>, Failure> {
         let mut notes = Vec::new();
         if matches!(reason, StopKind::Finished) {
-            for member in self.members() {
-                if member.status() == Status::Running {
-                    self.close(&member)?;
-                    let (id, kind) = (&member.id, &member.kind);
+            for sub_agent in self.sub_agents() {
+                if sub_agent.status() == Status::Running {
+                    self.close(&sub_agent)?;
+                    let (id, kind) = (&sub_agent.id, &sub_agent.kind);
                     notes.push(format!("`{id}` ({kind}) was still working and was closed"));
                 }
             }
@@ -201,14 +201,14 @@ impl<'a> SubAgents<'a> {
     /// Until no agent has anything to do.
     async fn at_rest(&self) {
         let mut changes = self.common.changes.subscribe();
-        while self.members().iter().any(|member| !member.is_at_rest()) {
+        while self.sub_agents().iter().any(|sub_agent| !sub_agent.is_at_rest()) {
             if changes.changed().await.is_err() {
                 return;
             }
         }
     }
 
-    /// The agents of a recorded run again, as they were: what had not finished works on, and is told the
+    /// Makes the agents of a recorded run again, as they were: what had not finished is resumed, and is told the
     /// notice first.
     pub(super) fn restore(&self, recorded: &[Line], notice: Option<&str>) {
         if let Some(notice) = notice {
@@ -223,7 +223,7 @@ impl<'a> SubAgents<'a> {
         }
     }
 
-    /// The kind as which a recorded agent goes on; none when no kind has any tool that it had.
+    /// The kind as which a recorded agent is resumed; none when no kind has any tool that it had.
     pub(super) fn kind_of(&self, lane: &SubAgentLog) -> Option<Arc<Kind>> {
         self.kind(&lane.kind).or_else(|| self.instead_of(lane))
     }
@@ -238,30 +238,30 @@ impl<'a> SubAgents<'a> {
     }
 
     fn add(&self, kind: Arc<Kind>, lane: SubAgentLog) -> Arc<SubAgent> {
-        let member = Arc::new(SubAgent::new(&lane, &self.common));
-        self.members.lock().push(Arc::clone(&member));
-        let work = live(self.common.clone(), kind, Arc::clone(&member), lane);
+        let sub_agent = Arc::new(SubAgent::new(&lane, &self.common));
+        self.all.lock().push(Arc::clone(&sub_agent));
+        let work = live(self.common.clone(), kind, Arc::clone(&sub_agent), lane);
         self.arrivals.lock().push(Box::pin(work));
         self.arrived.notify_one();
-        member
+        sub_agent
     }
 
-    fn close(&self, member: &SubAgent) -> Result<(), Failure> {
-        self.common.journal.lane(&member.id).append(&Entry::Closed)?;
-        member.close();
+    fn close(&self, sub_agent: &SubAgent) -> Result<(), Failure> {
+        self.common.journal.lane(&sub_agent.id).append(&Entry::Closed)?;
+        sub_agent.close();
         Ok(())
     }
 
-    fn members(&self) -> Vec<Arc<SubAgent>> {
-        self.members.lock().clone()
+    fn sub_agents(&self) -> Vec<Arc<SubAgent>> {
+        self.all.lock().clone()
     }
 
     /// The agents and how they stand, a line each.
     pub(super) fn overview(&self) -> Vec<String> {
-        let line = |member: &Arc<SubAgent>| {
-            format!("`{}` ({}): {}", member.id, member.kind, member.status().word())
+        let line = |sub_agent: &Arc<SubAgent>| {
+            format!("`{}` ({}): {}", sub_agent.id, sub_agent.kind, sub_agent.status().word())
         };
-        self.members().iter().map(line).collect()
+        self.sub_agents().iter().map(line).collect()
     }
 
     /// The kind with a name, or with another agent program's name for it.

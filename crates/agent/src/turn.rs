@@ -18,7 +18,7 @@ use super::resume::former;
 use super::state::{Next, Remarks, State};
 use super::stop::{StopKind, Stopped, needs_input};
 use super::sub::{SubAgent, SubAgentConfig, SubAgents};
-use super::{AgentSpec, Happening};
+use super::{AgentEvent, AgentSpec};
 use patchwright_base::error::Failure;
 use patchwright_journal::{self as journal, Entry};
 use patchwright_prompt as prompt;
@@ -54,14 +54,14 @@ pub struct Agent<'a> {
     started: Instant,
     /// When the work must be over; a little of the run's time is left then for the last words.
     pub(super) deadline: Instant,
-    /// Goes on with records of another process, and has not asked yet.
+    /// Was resumed from records of another process, and has not asked yet.
     pub(super) is_resumed: bool,
     /// What the model is told then, before it is asked.
     pub(super) notice: Option<String>,
     /// What was used by all agents of the run.
-    pub(super) purse: Arc<SharedBudget>,
+    pub(super) budget: Arc<SharedBudget>,
     /// The agents that this one can start.
-    pub(super) crew: Option<Arc<SubAgents<'a>>>,
+    pub(super) sub_agents: Option<Arc<SubAgents<'a>>>,
     /// The work is over, and the model is asked for its result.
     pub(super) result: Option<ResultWanted>,
     /// The last turn of which was told that it has ended.
@@ -70,8 +70,8 @@ pub struct Agent<'a> {
     pub(super) declared: u32,
     /// Which sub-agents there are, as their call says it.
     pub(super) kinds: Option<String>,
-    /// Of a sub-agent: where it is told what to do.
-    pub(super) member: Option<Arc<SubAgent>>,
+    /// For a sub-agent: where it is told what to do.
+    pub(super) handle: Option<Arc<SubAgent>>,
 }
 
 impl<'a> Agent<'a> {
@@ -82,7 +82,7 @@ impl<'a> Agent<'a> {
         let kept = (time / 20).min(LAST_WORDS);
         let deadline = spec.deadline.checked_sub(kept).unwrap_or(spec.deadline);
         Agent {
-            purse: Arc::new(SharedBudget::new(spec.limits)),
+            budget: Arc::new(SharedBudget::new(spec.limits)),
             spec,
             state: State::default(),
             plan: Mutex::default(),
@@ -96,12 +96,12 @@ impl<'a> Agent<'a> {
             deadline,
             is_resumed: false,
             notice: None,
-            crew: None,
+            sub_agents: None,
             result: None,
             told_turn: 0,
             declared: 0,
             kinds: None,
-            member: None,
+            handle: None,
         }
     }
 
@@ -109,27 +109,27 @@ impl<'a> Agent<'a> {
     #[must_use]
     pub fn within(mut self, all: Option<&Arc<SharedBudget>>) -> Agent<'a> {
         if let Some(all) = all {
-            self.purse = Arc::new(SharedBudget::within(self.spec.limits, all));
+            self.budget = Arc::new(SharedBudget::within(self.spec.limits, all));
         }
         self
     }
 
     /// With sub-agents that it can start.
     #[must_use]
-    pub fn with_agents(mut self, company: Option<SubAgentConfig>) -> Agent<'a> {
-        self.notes.extend(company.iter().flat_map(|it| it.notes.iter().cloned()));
-        self.kinds = company.as_ref().map(|it| it.list.clone());
-        self.crew = company.map(|it| Arc::new(SubAgents::new(&self.spec, &self.purse, it)));
+    pub fn with_agents(mut self, config: Option<SubAgentConfig>) -> Agent<'a> {
+        self.notes.extend(config.iter().flat_map(|it| it.notes.iter().cloned()));
+        self.kinds = config.as_ref().map(|it| it.list.clone());
+        self.sub_agents = config.map(|it| Arc::new(SubAgents::new(&self.spec, &self.budget, it)));
         self
     }
 
     /// As a sub-agent.
-    pub(super) fn in_crew(
+    pub(super) fn into_sub_agent(
         mut self,
-        member: &Arc<SubAgent>,
-        purse: &Arc<SharedBudget>,
+        sub_agent: &Arc<SubAgent>,
+        budget: &Arc<SharedBudget>,
     ) -> Agent<'a> {
-        (self.member, self.purse) = (Some(Arc::clone(member)), Arc::clone(purse));
+        (self.handle, self.budget) = (Some(Arc::clone(sub_agent)), Arc::clone(budget));
         self
     }
 
@@ -155,14 +155,14 @@ impl<'a> Agent<'a> {
     /// Takes turns, beside the agents that are started meanwhile, and sees to it that none works on
     /// when this one has stopped.
     pub(super) async fn work(&mut self, begun: Result<(), StopKind>) -> Stopped {
-        let crew = self.crew.clone();
+        let sub_agents = self.sub_agents.clone();
         let services = self.spec.services;
         let checkpoints = &services.checkpoints;
         let turns = async {
-            match (begun, &crew) {
+            match (begun, &sub_agents) {
                 (Err(stop), _) => stop,
                 (Ok(()), None) => self.turns().await,
-                (Ok(()), Some(crew)) => crew.beside(self.turns()).await,
+                (Ok(()), Some(sub_agents)) => sub_agents.beside(self.turns()).await,
             }
         };
         let mut reason = tokio::select! {
@@ -170,8 +170,8 @@ impl<'a> Agent<'a> {
             reason = turns => reason,
             failure = checkpoints.watch() => StopKind::Machine(failure),
         };
-        if let Some(crew) = &crew {
-            match crew.end(&reason).await {
+        if let Some(sub_agents) = &sub_agents {
+            match sub_agents.end(&reason).await {
                 Ok(notes) => notes.into_iter().for_each(|note| self.note(note)),
                 Err(failure) => reason = StopKind::Machine(failure),
             }
@@ -276,7 +276,7 @@ impl<'a> Agent<'a> {
 
     pub(super) fn tell_asked(&self) {
         let (turn, model) = (self.state.spending.turns + 1, self.spec.model.slug.as_str());
-        self.spec.progress.happened(Happening::Asked { turn, model });
+        self.spec.progress.happened(AgentEvent::Asked { turn, model });
     }
 
     /// Once for each turn, when nothing of it is open.
@@ -286,7 +286,7 @@ impl<'a> Agent<'a> {
             return;
         }
         self.told_turn = turn;
-        self.spec.progress.happened(Happening::TurnEnded { turn, spending: &self.purse.spent() });
+        self.spec.progress.happened(AgentEvent::TurnEnded { turn, spending: &self.budget.spent() });
     }
 
     /// Gives up calls that have not ended: each gets an answer that says so, for a conversation with
@@ -297,7 +297,7 @@ impl<'a> Agent<'a> {
         let text = prompt::text("task/dropped.md").map_err(StopKind::Machine)?;
         for call in self.state.pending() {
             self.record(&Entry::dropped(self.state.spending.turns, &call, text))?;
-            self.spec.progress.happened(Happening::CallEnded {
+            self.spec.progress.happened(AgentEvent::CallEnded {
                 call: &call,
                 is_nested: false,
                 success: false,
@@ -363,7 +363,7 @@ impl<'a> Agent<'a> {
             progress: self.spec.progress,
             services: self.spec.services,
         };
-        let agents = self.crew.as_deref().map(|crew| crew as &dyn Agents);
+        let agents = self.sub_agents.as_deref().map(|sub_agents| sub_agents as &dyn Agents);
         Dispatch::new(means, &self.plan, &self.findings).reviewing(self.review).with_agents(agents)
     }
 
@@ -395,7 +395,7 @@ impl<'a> Agent<'a> {
 
     pub(super) fn record(&mut self, entry: &Entry) -> Result<(), StopKind> {
         self.spec.journal.append(entry).map_err(StopKind::Machine)?;
-        self.purse.count(entry);
+        self.budget.count(entry);
         self.state.apply(entry);
         Ok(())
     }
@@ -408,8 +408,8 @@ impl<'a> Agent<'a> {
 
     pub(super) fn stopped(&mut self, reason: StopKind) -> Stopped {
         let mut spending = self.state.spending.clone();
-        if self.member.is_none() {
-            spending = self.purse.spent();
+        if self.handle.is_none() {
+            spending = self.budget.spent();
             match journal::read(self.spec.journal.path()) {
                 Ok(written) => {
                     spending.tools = metrics::table(written.iter().map(|line| &line.entry));

@@ -24,7 +24,7 @@ pub struct ProcessIdentity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessSpace {
     pub boot: String,
-    /// Of process ids, and of the clock by which processes start.
+    /// The namespace of process ids, and of the clock by which processes start.
     pub namespace: String,
     pub host: String,
 }

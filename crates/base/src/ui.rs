@@ -37,7 +37,7 @@ pub struct Ui {
     pub actions: bool,
     /// Knows what must not be printed.
     pub secrets: Option<&'static Redactor>,
-    /// Of several attempts at the work the one that speaks.
+    /// The number of the attempt that speaks, where there are several at the work.
     pub attempt: Option<u32>,
 }
 

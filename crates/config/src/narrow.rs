@@ -5,24 +5,24 @@ use std::collections::BTreeMap;
 
 use globset::Glob;
 
-use crate::rules::Wished;
+use crate::rules::RepositorySetting;
 use crate::tools::McpServer;
 
 /// The servers that are named stay, each with the tools that both lists have.
 pub(crate) fn servers(
-    mut wished: Wished<'_>,
+    mut setting: RepositorySetting<'_>,
     target: &mut BTreeMap<String, McpServer>,
     asked: &BTreeMap<String, McpServer>,
 ) {
     for (name, wish) in asked {
         let part = format!(".{name}");
         if !target.contains_key(name) {
-            wished.refuse(&part, "the operator has no such server");
+            setting.refuse(&part, "the operator has no such server");
             continue;
         }
         let other = McpServer { tools: wish.tools.clone(), ..McpServer::default() };
         if *wish != other {
-            wished.refuse(&part, "it may have `tools` only; the rest is the operator's");
+            setting.refuse(&part, "it may have `tools` only; the rest is the operator's");
         }
     }
     for (name, mut server) in std::mem::take(target) {
@@ -32,7 +32,7 @@ pub(crate) fn servers(
                 wish.tools.iter().cloned().partition(|glob| is_narrower(glob, &server.tools));
             for glob in looser {
                 let part = format!(".{name}.tools: {glob}");
-                wished.refuse(&part, "it is not within the operator's list");
+                setting.refuse(&part, "it is not within the operator's list");
             }
             // An empty list would mean all of them.
             if kept.is_empty() {
@@ -57,13 +57,17 @@ fn is_narrower(glob: &str, operator: &[String]) -> bool {
 }
 
 /// The hosts that both lists allow.
-pub(crate) fn hosts(mut wished: Wished<'_>, target: &mut Vec<String>, asked: &[String]) {
+pub(crate) fn hosts(
+    mut setting: RepositorySetting<'_>,
+    target: &mut Vec<String>,
+    asked: &[String],
+) {
     let operator = std::mem::take(target);
     for wish in asked {
         match operator.iter().find_map(|theirs| both(theirs.trim(), wish.trim())) {
             Some(host) if target.contains(&host) => {}
             Some(host) => target.push(host),
-            None => wished.refuse(&format!(": {wish}"), "the operator does not allow it"),
+            None => setting.refuse(&format!(": {wish}"), "the operator does not allow it"),
         }
     }
 }

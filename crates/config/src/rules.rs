@@ -44,13 +44,13 @@ impl Repository {
 }
 
 /// A key that a repository's file has, and where the outcome is recorded.
-pub(crate) struct Wished<'a> {
+pub(crate) struct RepositorySetting<'a> {
     pub(crate) key: String,
     pub(crate) sources: &'a mut BTreeMap<String, Source>,
     pub(crate) notes: &'a mut Vec<String>,
 }
 
-impl Wished<'_> {
+impl RepositorySetting<'_> {
     fn take<T>(self, target: &mut T, value: T) {
         *target = value;
         self.sources.insert(self.key, Source::RepositoryFile);
@@ -90,7 +90,7 @@ pub(crate) trait Rule<T, W: Into<T>> {
         *target = value.into();
     }
 
-    fn repository(wished: Wished<'_>, target: &mut T, wish: W);
+    fn repository(setting: RepositorySetting<'_>, target: &mut T, wish: W);
 }
 
 /// Only the operator may set it.
@@ -101,8 +101,8 @@ impl Operator {
 }
 
 impl<T, W: Into<T>> Rule<T, W> for Operator {
-    fn repository(mut wished: Wished<'_>, _: &mut T, _: W) {
-        wished.refuse_to_all_but_operators("");
+    fn repository(mut setting: RepositorySetting<'_>, _: &mut T, _: W) {
+        setting.refuse_to_all_but_operators("");
     }
 }
 
@@ -114,11 +114,11 @@ impl Lower {
 }
 
 impl<T: PartialOrd> Rule<T, T> for Lower {
-    fn repository(mut wished: Wished<'_>, target: &mut T, wish: T) {
+    fn repository(mut setting: RepositorySetting<'_>, target: &mut T, wish: T) {
         if wish <= *target {
             *target = wish;
         } else {
-            wished.refuse("", "it is looser than the operator's limit");
+            setting.refuse("", "it is looser than the operator's limit");
         }
     }
 }
@@ -131,9 +131,9 @@ impl Choose {
 }
 
 impl<T: PartialEq, W: Into<T>> Rule<T, W> for Choose {
-    fn repository(wished: Wished<'_>, target: &mut T, wish: W) {
-        let is_open = wished.is_open();
-        wished.take_if(is_open, target, wish.into());
+    fn repository(setting: RepositorySetting<'_>, target: &mut T, wish: W) {
+        let is_open = setting.is_open();
+        setting.take_if(is_open, target, wish.into());
     }
 }
 
@@ -167,9 +167,9 @@ impl<T> Empty for Option<T> {
 }
 
 impl<T: PartialEq + Empty, W: Into<T>> Rule<T, W> for Fill {
-    fn repository(wished: Wished<'_>, target: &mut T, wish: W) {
-        let is_ours = wished.sources.get(&wished.key) == Some(&Source::RepositoryFile);
-        wished.take_if(target.is_empty() || is_ours, target, wish.into());
+    fn repository(setting: RepositorySetting<'_>, target: &mut T, wish: W) {
+        let is_ours = setting.sources.get(&setting.key) == Some(&Source::RepositoryFile);
+        setting.take_if(target.is_empty() || is_ours, target, wish.into());
     }
 }
 
@@ -189,7 +189,7 @@ impl Rule<Vec<String>, Vec<String>> for Add {
         }
     }
 
-    fn repository(_: Wished<'_>, target: &mut Vec<String>, wish: Vec<String>) {
+    fn repository(_: RepositorySetting<'_>, target: &mut Vec<String>, wish: Vec<String>) {
         Add::operator(target, wish);
     }
 }
@@ -202,9 +202,9 @@ impl TurnOn {
 }
 
 impl Rule<bool, bool> for TurnOn {
-    fn repository(mut wished: Wished<'_>, target: &mut bool, wish: bool) {
+    fn repository(mut setting: RepositorySetting<'_>, target: &mut bool, wish: bool) {
         if *target && !wish {
-            wished.refuse_to_all_but_operators(": false");
+            setting.refuse_to_all_but_operators(": false");
         }
         *target |= wish;
     }
@@ -218,9 +218,9 @@ impl TurnOff {
 }
 
 impl Rule<bool, bool> for TurnOff {
-    fn repository(mut wished: Wished<'_>, target: &mut bool, wish: bool) {
+    fn repository(mut setting: RepositorySetting<'_>, target: &mut bool, wish: bool) {
         if wish && !*target {
-            wished.refuse_to_all_but_operators("");
+            setting.refuse_to_all_but_operators("");
         }
         *target &= wish;
     }
@@ -234,11 +234,11 @@ impl Event {
 }
 
 impl Rule<ReviewEvent, ReviewEvent> for Event {
-    fn repository(mut wished: Wished<'_>, target: &mut ReviewEvent, wish: ReviewEvent) {
+    fn repository(mut setting: RepositorySetting<'_>, target: &mut ReviewEvent, wish: ReviewEvent) {
         if wish == ReviewEvent::Approve {
-            wished.refuse_to_all_but_operators(": approve");
+            setting.refuse_to_all_but_operators(": approve");
         } else {
-            Choose::repository(wished, target, wish);
+            Choose::repository(setting, target, wish);
         }
     }
 }
@@ -253,10 +253,10 @@ impl Servers {
 type McpServers = BTreeMap<String, McpServer>;
 
 impl Rule<McpServers, McpServers> for Servers {
-    fn repository(wished: Wished<'_>, target: &mut McpServers, wish: McpServers) {
+    fn repository(setting: RepositorySetting<'_>, target: &mut McpServers, wish: McpServers) {
         // An empty section names no server and wishes for nothing.
         if !wish.is_empty() {
-            narrow::servers(wished, target, &wish);
+            narrow::servers(setting, target, &wish);
         }
     }
 }
@@ -269,7 +269,7 @@ impl Hosts {
 }
 
 impl Rule<Vec<String>, Vec<String>> for Hosts {
-    fn repository(wished: Wished<'_>, target: &mut Vec<String>, wish: Vec<String>) {
-        narrow::hosts(wished, target, &wish);
+    fn repository(setting: RepositorySetting<'_>, target: &mut Vec<String>, wish: Vec<String>) {
+        narrow::hosts(setting, target, &wish);
     }
 }

@@ -39,7 +39,7 @@ use crate::flags::{self, WireName};
 use crate::publish::{Fork, MergeMethod, Signing};
 use crate::publish_settings::publishing;
 use crate::review::{PathInstructions, Threshold};
-use crate::rules::{self, Rule, Wished};
+use crate::rules::{self, RepositorySetting, Rule};
 use crate::table::{self, Input, Setting, concat_path};
 use crate::tools::{CustomTool, Hook, McpServer};
 use crate::web_search::WebSearch;
@@ -77,7 +77,7 @@ behaving! {
             , input "model" text "The model: a name of `docs/models.md`, `azure/DEPLOYMENT`, `bedrock/ID`, `vertex/ID`, or `chat/NAME` with `base-url`."
             , campaign "agent.model";
 
-        /// models that go on when the first one is out, limited, refused or refuses; see
+        /// models that go on when the first one is out, limited, out of quota or refuses; see
         /// [endpoints](endpoints.md#fallbacks)
         fallback_models: Vec<String> => fallback_models, Operator
             default "none"

@@ -233,12 +233,12 @@ macro_rules! settings {
             $($({
                 let $file = &mut file;
                 if let Some(wish) = $place.$name.take() {
-                    let wished = Wished {
+                    let setting = RepositorySetting {
                         key: table::key(concat!($prefix, stringify!($name))),
                         sources: &mut config.sources,
                         notes: &mut config.notes,
                     };
-                    rules::$rule::repository(wished, &mut config.$($field).+, wish);
+                    rules::$rule::repository(setting, &mut config.$($field).+, wish);
                 }
             })+)+
         }

@@ -92,7 +92,7 @@ pub struct McpServer {
     pub command: Vec<String>,
     /// Its environment, besides the sandbox's own.
     pub env: BTreeMap<String, String>,
-    /// Of its streamable HTTP endpoint.
+    /// Address of its streamable HTTP endpoint.
     pub url: Option<String>,
     /// Sent with every request; `${NAME}` stands for an environment variable of Patchwright's own, whose
     /// value is in no journal.
@@ -101,7 +101,7 @@ pub struct McpServer {
     pub auth: Option<McpAuth>,
     /// Which of its tools are offered; globs, all when empty.
     pub tools: Vec<String>,
-    /// Of its prompts those that every run is told, by name, with their arguments.
+    /// Those of its prompts that every run is told, by name, with their arguments.
     pub prompts: BTreeMap<String, BTreeMap<String, String>>,
     /// For the start and for a call, each; 30 and 120 when absent.
     pub start_timeout_seconds: Option<u64>,
@@ -118,7 +118,8 @@ pub struct McpAuth {
     pub client_id: String,
     /// `${NAME}` stands for an environment variable of Patchwright's own.
     pub client_secret: Option<String>,
-    /// The same; without a refresh token the client's own credentials are used.
+    /// `${NAME}` stands for an environment variable of Patchwright's own. Without a refresh token the client's own
+    /// credentials are used.
     pub refresh_token: Option<String>,
     /// A file of the operator's with a refresh token, which is replaced there when the server replaces it. A client that
     /// was registered for it is there, too.

@@ -46,7 +46,7 @@ pub struct RepositoryId {
 }
 
 impl RepositoryId {
-    /// The same repository: names do not differ by case.
+    /// Both are one repository: names do not differ by case.
     pub fn is_same(&self, other: &RepositoryId) -> bool {
         self.owner.eq_ignore_ascii_case(&other.owner) && self.name.eq_ignore_ascii_case(&other.name)
     }
@@ -110,8 +110,7 @@ impl Account {
         self.is_bot || self.login.ends_with("[bot]")
     }
 
-    /// The same account: GitHub's REST API calls an app `name[bot]`, GraphQL `name` and says that it is a
-    /// bot.
+    /// Both are one account: GitHub's REST API calls an app `name[bot]`, GraphQL `name` and says that it is a bot.
     pub fn is_same(&self, other: &Account) -> bool {
         self.is_machine() == other.is_machine() && self.has_login(&other.login)
     }

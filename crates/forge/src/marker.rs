@@ -168,7 +168,7 @@ pub fn words(line: &str) -> Vec<&str> {
     text.unwrap_or_default().split_whitespace().collect()
 }
 
-/// The same marker as a link reference; the marker itself when it is in neither form.
+/// A marker as a link reference; the marker itself when it is in neither form.
 pub fn as_reference(marker: &str) -> String {
     let words = words(marker);
     if words.is_empty() {

@@ -169,7 +169,7 @@ pub struct ReviewComment {
 }
 
 impl ReviewComment {
-    /// The same without its place on the diff.
+    /// This comment without its place on the diff.
     pub fn into_comment(self) -> Comment {
         Comment {
             id: self.id,

@@ -30,7 +30,7 @@ pub(super) enum NoTransfer {
 }
 
 impl NoTransfer {
-    /// The same trouble as an error of the forge. `verb` is what was being done to the remote.
+    /// This trouble as an error of the forge. `verb` is what was being done to the remote.
     pub(super) fn in_our_words(self, remote: &str, verb: &str) -> ForgeError {
         match self {
             NoTransfer::Git(err) => in_our_words(remote, verb, err),

@@ -9,7 +9,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use git2::Repository;
+use git2::{Direction, Repository};
 use sha2::{Digest, Sha256};
 use url::Url;
 
@@ -100,7 +100,7 @@ pub(super) fn pause(attempt: u32) {
 /// What a branch (or other ref) of a remote points to now.
 pub fn remote_ref(remote: &Remote, reference: &str) -> Result<Option<Oid>, GitError> {
     let name = advertised_as(reference);
-    let heads = remote.line()?.heads(false)?;
+    let heads = remote.line()?.heads(Direction::Fetch)?;
     Ok(heads.into_iter().find(|(head, _)| *head == name).map(|(_, oid)| oid))
 }
 
@@ -108,7 +108,7 @@ pub fn remote_ref(remote: &Remote, reference: &str) -> Result<Option<Oid>, GitEr
 /// be: git keeps no `a` beside an `a/b`.
 pub fn branches_beside(remote: &Remote, names: &[String]) -> Result<Vec<String>, GitError> {
     let is_beside = |branch: &str| names.iter().any(|name| branch == name || collide(branch, name));
-    let heads = remote.line()?.heads(false)?;
+    let heads = remote.line()?.heads(Direction::Fetch)?;
     let branches = heads.iter().filter_map(|(head, _)| head.strip_prefix("refs/heads/"));
     Ok(branches.filter(|branch| is_beside(branch)).map(str::to_owned).collect())
 }

@@ -66,7 +66,7 @@ impl Session {
         }
     }
 
-    /// The same conversation in version 2 of the protocol.
+    /// This session in version 2 of the protocol.
     pub(super) fn in_second_version(self) -> Session {
         Session { is_second_version: true, ..self }
     }

@@ -16,8 +16,7 @@ use super::{GitError, Oid, printable};
 const MAX_OTHER: usize = 16 << 20;
 
 /// The refs at `url`, as they are advertised.
-pub(super) fn heads(url: &str, pushes: bool) -> Result<Vec<(String, Oid)>, GitError> {
-    let direction = if pushes { Direction::Push } else { Direction::Fetch };
+pub(super) fn heads(url: &str, direction: Direction) -> Result<Vec<(String, Oid)>, GitError> {
     let mut handle = git2::Remote::create_detached(url)?;
     let connection = handle.connect_auth(direction, None, None)?;
     let heads = connection.list()?;

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use git2::Repository;
+use git2::{Direction, Repository};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -76,7 +76,7 @@ pub(super) fn fetch(
             reference.parse()?
         } else {
             if heads.is_none() {
-                heads = Some(helper::heads(&session, false)?.into_iter().collect());
+                heads = Some(helper::heads(&session, Direction::Fetch)?.into_iter().collect());
             }
             let told = heads.as_ref().and_then(|heads| heads.get(&advertised_as(reference)));
             match told {

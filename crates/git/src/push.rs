@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 
-use git2::{Buf, Repository, Tree};
+use git2::{Buf, Direction, Repository, Tree};
 
 use super::clone::{pause, remote_ref};
 use super::refusal::{self, Rejection};
@@ -132,7 +132,7 @@ impl Lease {
         let Line::Http(session) = remote.line()? else {
             return Err(GitError::Machine("this remote is a folder".to_owned()));
         };
-        let heads = helper::heads(&session, true)?;
+        let heads = helper::heads(&session, Direction::Push)?;
         let actual = heads.into_iter().find(|(name, _)| *name == self.reference);
         // Checked before the pack is sent, so that a branch that moved costs no upload. The server
         // checks the old value once more.

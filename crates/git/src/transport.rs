@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use git2::Direction;
 use git2::transport::{Service, Transport};
 use reqwest::Client;
 use reqwest::header::HeaderValue;
@@ -199,12 +200,12 @@ pub(super) enum Line<'a> {
 
 impl Line<'_> {
     /// The refs of the remote, as it advertises them for fetching or for pushing.
-    pub(super) fn heads(&self, pushes: bool) -> Result<Vec<(String, Oid)>, GitError> {
+    pub(super) fn heads(&self, direction: Direction) -> Result<Vec<(String, Oid)>, GitError> {
         match self {
-            Line::Http(session) => helper::heads(session, pushes),
+            Line::Http(session) => helper::heads(session, direction),
             Line::Local(path) => {
                 prepare()?;
-                incoming::heads(&path.display().to_string(), pushes)
+                incoming::heads(&path.display().to_string(), direction)
             }
         }
     }

@@ -183,7 +183,7 @@ pub fn file_at(repo: &Repo, commit: Oid, path: &str) -> Result<Option<Vec<u8>>, 
     file_within(repo, commit, path, MAX_READ)
 }
 
-/// The same, of at most `cap` bytes.
+/// [`file_at`] for a content of at most `cap` bytes.
 pub fn file_within(
     repo: &Repo,
     commit: Oid,

@@ -61,8 +61,9 @@ impl Processes {
         let for_errors = errors_kept.kept().min((cap / 2).max(cap.saturating_sub(kept.kept())));
         let output = kept.within(cap - for_errors);
         Ok(CommandOutput {
+            timed_out,
             errors: Some(errors_kept.within(for_errors).into_errors()),
-            ..output.finish(code, timed_out, milliseconds(started))
+            ..output.finish(code, milliseconds(started))
         })
     }
 }

@@ -152,12 +152,13 @@ impl Processes {
             drop(inside);
             let (code, timed_out) = ending.exit_code(status)?;
             self.leave(code)?;
-            return Ok((kept.finish(code, timed_out, milliseconds(started)), String::new()));
+            let output = CommandOutput { timed_out, ..kept.finish(code, milliseconds(started)) };
+            return Ok((output, String::new()));
         };
         running.drain(&mut kept);
         let note = self.leave_running(running, inside, &mut kept);
         self.leave(code)?;
-        Ok((kept.finish(code, false, milliseconds(started)), note))
+        Ok((kept.finish(code, milliseconds(started)), note))
     }
 
     /// Leaves what runs to a thread; what the model is told about it.

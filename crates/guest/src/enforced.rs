@@ -76,7 +76,7 @@ pub enum Home {
 pub enum SystemCalls {
     /// Sockets, tracing, kernel administration.
     NoSockets,
-    /// The same, but for TCP to the relay.
+    /// Those of `NoSockets`, but for TCP to the relay.
     TcpOnly,
     /// Kernel administration, in a container.
     NoAdministration,

@@ -30,16 +30,16 @@ pub(super) const NOT_RUNNABLE: u8 = 126;
 
 /// The program's argument for a command with empty standard input.
 pub const LAUNCH: &str = "launch";
-/// The same for a command that is fed: the launcher's standard error is then the reading end of what
-/// becomes the command's standard input, and the command's standard error joins its output.
+/// The argument for a command that is fed: the launcher's standard error is then the reading end of what becomes the
+/// command's standard input, and the command's standard error joins its output.
 pub const LAUNCH_FED: &str = "launch-fed";
-/// The same for a command whose three streams are apart: the launcher's standard error is then a socket,
-/// from which come the command's standard input and standard error, in one message of one byte.
+/// The argument for a command whose three streams are apart: the launcher's standard error is then a socket, from which
+/// come the command's standard input and standard error, in one message of one byte.
 pub const LAUNCH_PIPED: &str = "launch-piped";
-/// The same for a command whose input, output and error are a terminal: the launcher's standard output.
+/// The argument for a command whose input, output and error are a terminal: the launcher's standard output.
 pub const LAUNCH_TERMINAL: &str = "launch-terminal";
-/// The same as [`LAUNCH`] for a command that may leave processes behind: the launcher's standard error is then a
-/// pipe, into which it writes the exit code when the command has ended and others go on.
+/// [`LAUNCH`] for a command that may leave processes behind: the launcher's standard error is then a pipe, into which
+/// it writes the exit code when the command has ended and others run on.
 pub const LAUNCH_LEAVING: &str = "launch-leaving";
 /// The program's argument for the step between the launcher and such a command.
 pub const ATTACH: &str = "attach";

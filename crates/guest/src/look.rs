@@ -20,7 +20,7 @@ pub struct Look {
 }
 
 impl Look {
-    /// Of something that is known by its path alone.
+    /// The look of something that is known by its path alone.
     pub fn of_folder() -> Look {
         Look { stamp: Stamp::default(), content: None }
     }
@@ -78,7 +78,7 @@ pub fn compare(parent: BorrowedFd<'_>, name: &OsStr, stat: &Stat, before: Option
     Seen::Changed(Changed { kind, content, blob }, stamp)
 }
 
-/// The same by path, wherever that leads without a link.
+/// Compares what is at a path, wherever that leads without a link.
 pub fn compare_at(folder: &mut Folder, path: &[u8], before: Option<Look>) -> Seen {
     match folder.parent(path, Parents::Require) {
         Ok((parent, name)) => match folder::look(parent, name) {

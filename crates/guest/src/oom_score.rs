@@ -32,7 +32,7 @@ impl RaisedScore {
         let mut text = String::new();
         file.read_to_string(&mut text).ok()?;
         let own: i32 = text.trim().parse().ok()?;
-        // Of whoever has it, the raised score would be the lowest from then on.
+        // With CAP_SYS_RESOURCE, the raised score would become the minimum: no child could lower its own below it.
         without_resource_capability().ok()?;
         set(&mut file, own.saturating_add(WORSE).min(WORST)).ok()?;
         Some(RaisedScore { file: Some(file), own })

@@ -95,9 +95,9 @@ impl Kept {
         taken
     }
 
-    /// The outcome of a command that wrote this. Where bytes are missing, a line in the output says
+    /// The outcome of a command that wrote this, and was in time. Where bytes are missing, a line in the output says
     /// how many.
-    pub fn finish(self, exit_code: i32, timed_out: bool, duration_ms: u64) -> CommandOutput {
+    pub fn finish(self, exit_code: i32, duration_ms: u64) -> CommandOutput {
         let Kept { head, mut tail, total_bytes, newlines, last, spill, .. } = self;
         let mut omitted = total_bytes - (head.len() + tail.len()) as u64;
         let tail = tail.make_contiguous();
@@ -117,7 +117,7 @@ impl Kept {
         let total_lines = newlines + u64::from(last.is_some_and(|byte| byte != b'\n'));
         CommandOutput {
             exit_code,
-            timed_out,
+            timed_out: false,
             duration_ms,
             output,
             total_bytes,
@@ -134,7 +134,7 @@ impl Kept {
         self.head.len() + self.tail.len()
     }
 
-    /// The same within `cap` bytes.
+    /// What was kept, cut to `cap` bytes.
     #[must_use]
     pub fn within(mut self, cap: usize) -> Kept {
         if self.kept() <= cap {
@@ -150,7 +150,7 @@ impl Kept {
     /// What this says as standard error that was kept apart.
     pub fn into_errors(self) -> Errors {
         let CommandOutput { output, total_bytes, total_lines, omitted_bytes, .. } =
-            self.finish(0, false, 0);
+            self.finish(0, 0);
         Errors { output, total_bytes, total_lines, omitted_bytes }
     }
 }

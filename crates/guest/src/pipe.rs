@@ -26,7 +26,7 @@ use crate::tool::{CommandOutput, ToolError};
 /// How often a piped command looks whether it has to end; what the host sends wakes it at once.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The same on kernels that do not tell when a process ends.
+/// How often it looks on kernels that do not tell when a process ends.
 const POLL_INTERVAL_WITHOUT_PIDFD: Duration = Duration::from_millis(10);
 
 impl Processes {
@@ -74,7 +74,7 @@ impl Processes {
         let (code, timed_out) = ending.exit_code(status)?;
         self.leave(code)?;
         let duration = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok(kept.finish(code, timed_out, duration))
+        Ok(CommandOutput { timed_out, ..kept.finish(code, duration) })
     }
 
     /// Sends the rest of the output of a command that has ended, at the host's pace.

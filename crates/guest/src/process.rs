@@ -156,7 +156,7 @@ impl Processes {
         let running = self.start(spec, None)?;
         let deadline = started + spec.timeout;
         let (code, timed_out) = self.attend(running, inside, &mut kept, deadline, cancelled)?;
-        Ok(kept.finish(code, timed_out, milliseconds(started)))
+        Ok(CommandOutput { timed_out, ..kept.finish(code, milliseconds(started)) })
     }
 
     /// Follows a command to its end; its exit code, and whether its time was up.

@@ -109,19 +109,19 @@ impl Processes {
             *slot = Some(resident);
             drop(inside);
             self.leave(code)?;
-            return Ok(InShell { output: kept.finish(code, false, took), is_alive: true, note });
+            return Ok(InShell { output: kept.finish(code, took), is_alive: true, note });
         }
         if let (Ending::TimedOut, Some(outlet), None) = (&ending, outlet, marked.number) {
             self.folder_of(&resident);
             let note = self.go_on(resident, outlet, inside);
-            let output = kept.finish(TIMED_OUT, true, took);
+            let output = CommandOutput { timed_out: true, ..kept.finish(TIMED_OUT, took) };
             return Ok(InShell { output, is_alive: false, note });
         }
         let status = self.end(resident.running, &mut kept);
         drop(inside);
         let (code, timed_out) = ending.exit_code(status)?;
         self.leave(code)?;
-        let output = kept.finish(code, timed_out, took);
+        let output = CommandOutput { timed_out, ..kept.finish(code, took) };
         Ok(InShell { output, is_alive: false, note: SHELL_ENDED.to_owned() })
     }
 

@@ -22,7 +22,7 @@ use ignore::types::{Types, TypesBuilder};
 use ignore::{DirEntry, WalkBuilder};
 
 use self::args::{Args, Asked, Case, Kind};
-use self::print::{Paper, Style};
+use self::print::{Printer, Style};
 
 /// The name of the program.
 pub const NAME: &str = "rg";
@@ -110,7 +110,8 @@ fn search(args: &Args, out: &mut dyn Write, err: &mut dyn Write) -> Result<u8, T
         reads_stdin || matches!(args.paths.as_slice(), [only] if !Path::new(only).is_dir());
     let matcher = if args.kind == Kind::Files { None } else { Some(matcher(args)?) };
     let style = Style::of(args, args.with_name.unwrap_or(!is_one_file));
-    let mut job = Job { args, paper: Paper::new(out, style), err, has_failed: false, found: false };
+    let mut job =
+        Job { args, printer: Printer::new(out, style), err, has_failed: false, found: false };
     if let (true, Some(matcher)) = (reads_stdin, &matcher) {
         let mut searcher = searcher(args, true);
         job.one(matcher, &mut searcher, "<stdin>", io::stdin().lock())?;
@@ -235,7 +236,7 @@ fn walk(args: &Args, paths: &[&String]) -> Result<Option<WalkBuilder>, Trouble> 
 /// A search with its outcome so far.
 struct Job<'j> {
     args: &'j Args,
-    paper: Paper<'j>,
+    printer: Printer<'j>,
     err: &'j mut dyn Write,
     has_failed: bool,
     found: bool,
@@ -314,7 +315,7 @@ impl Job<'_> {
         let shown = path.to_string_lossy();
         let Some(matcher) = matcher else {
             self.found = true;
-            self.paper.path(&shown)?;
+            self.printer.path(&shown)?;
             return Ok(true);
         };
         let file = match File::open(&path) {
@@ -336,9 +337,9 @@ impl Job<'_> {
         path: &str,
         from: impl Read,
     ) -> Result<(), Trouble> {
-        let mut sheet = self.paper.sheet(matcher, path);
-        let outcome = searcher.search_reader(matcher, from, &mut sheet);
-        let found = sheet.finish()?;
+        let mut file_printer = self.printer.file_printer(matcher, path);
+        let outcome = searcher.search_reader(matcher, from, &mut file_printer);
+        let found = file_printer.finish()?;
         self.found |= found;
         match outcome {
             Ok(()) => {}

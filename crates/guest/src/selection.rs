@@ -27,7 +27,7 @@ struct Group {
 pub struct Selection {
     limits: Limits,
     groups: HashMap<Vec<u8>, Group>,
-    /// The same groups, the one that takes most of what there is last.
+    /// The groups by their share, the one that takes most of what there is last.
     by_share: BTreeSet<(u64, Vec<u8>)>,
     /// Folders that were dropped.
     dropped: HashSet<Vec<u8>>,

@@ -121,7 +121,8 @@ impl Processes {
         drop((inside, input));
         let (code, timed_out) = ending.exit_code(status)?;
         self.leave(code)?;
-        Ok(Told { output: kept.finish(code, timed_out, since(started)), note })
+        let output = CommandOutput { timed_out, ..kept.finish(code, since(started)) };
+        Ok(Told { output, note })
     }
 
     /// Writes to a session, waits until `wait` is over or the command has ended, and tells what is new.
@@ -149,7 +150,7 @@ impl Processes {
     fn told(&self, number: u32, session: &Session, started: Instant, mut note: String) -> Told {
         let (kept, ended) = session.drain();
         let Some(Ended { code, why }) = ended else {
-            let output = kept.finish(0, false, since(started));
+            let output = kept.finish(0, since(started));
             return Told { output: CommandOutput { session: Some(number), ..output }, note };
         };
         self.sessions.forget(number);
@@ -159,7 +160,7 @@ impl Processes {
                 note = remark;
             }
         }
-        Told { output: kept.finish(code, false, since(started)), note }
+        Told { output: kept.finish(code, since(started)), note }
     }
 
     /// Ends every session with what was started in it, and what commands left running.

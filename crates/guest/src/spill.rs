@@ -134,7 +134,7 @@ mod tests {
         for piece in pieces {
             kept.push(piece.as_bytes());
         }
-        kept.finish(0, false, 0).saved
+        kept.finish(0, 0).saved
     }
 
     #[test]

@@ -126,7 +126,7 @@ pub enum Entry {
         duration_ms: u64,
         /// Bytes that it answered.
         bytes: u64,
-        /// Of a tool that a replay cannot ask again.
+        /// The answer of a tool that a replay cannot ask again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answer: Option<NestedAnswer>,
     },
@@ -139,7 +139,7 @@ pub enum Entry {
         /// stopped.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fault: Option<Fault>,
-        /// Of a tool that ran a command.
+        /// How the command ended, of a tool that ran one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
         /// A hook did not let it run.
@@ -252,7 +252,7 @@ pub enum Entry {
     /// The choice among the attempts, which is made once.
     Selected {
         attempts: Attempts,
-        /// Of the judge.
+        /// What the judge used.
         #[serde(default)]
         usage: Usage,
         #[serde(default)]

@@ -1,10 +1,11 @@
 //! The run's `journal.jsonl`: every item and every side effect, appended and flushed before the next
 //! step. Resume, replay, reports, cost and evidence are views of it.
 //!
-//! One JSON object a line: `{"seq":…,"at":…,"is":…,…}`. A torn last line (power cut) is dropped on
-//! reading and cut off on opening; a whole line that this version does not know is neither. The file is created with mode 0600 and locked while it is open for
-//! writing, so two processes cannot work on one run. Everything passes through redaction on its way
-//! in. What the entries mean is decided by their readers; nothing here interprets them.
+//! One JSON object a line: `{"seq":…,"at":…,"is":…,…}`. A torn last line (power cut) is dropped on reading and cut off
+//! on opening; a journal with a whole line that this version does not know is refused, and left as it is. The file is
+//! created with mode 0600 and locked while it is open for writing, so two processes cannot work on one run. Everything
+//! passes through redaction on its way in. What the entries mean is decided by their readers; nothing here interprets
+//! them.
 
 mod clean;
 mod entry;
@@ -127,7 +128,7 @@ impl Journal {
         let _ = self.file.observer.set(observer);
     }
 
-    /// The same journal for the entries of a sub-agent.
+    /// This journal as a sub-agent writes to it: its entries carry the agent's id.
     #[must_use]
     pub fn lane(&self, agent: &str) -> Journal {
         Journal { file: Arc::clone(&self.file), lane: Some(agent.to_owned()) }

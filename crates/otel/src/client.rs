@@ -48,7 +48,7 @@ impl Sender {
         Ok(Sender { shared, limit: LONGEST })
     }
 
-    /// The same, with a time limit for each of its requests.
+    /// This sender with a time limit for each of its requests.
     pub(crate) fn within(&self, limit: Duration) -> Sender {
         Sender { limit: limit.min(LONGEST), ..self.clone() }
     }

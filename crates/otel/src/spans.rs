@@ -76,7 +76,7 @@ pub(crate) struct RunSpans {
 
 struct State {
     root: Option<Root>,
-    /// Of the run's own agent, and of its sub-agents by their ids.
+    /// The lanes of the run's own agent, and of its sub-agents by their ids.
     lanes: HashMap<Option<String>, Lane>,
     effects: HashMap<(String, String), Context>,
     model: RequestModel,
@@ -352,7 +352,7 @@ impl Drop for RunSpans {
 }
 
 impl State {
-    /// Of what belongs to no agent.
+    /// The parent of what belongs to no agent.
     fn parent(&self) -> Context {
         self.root.as_ref().map(|root| root.span.clone()).unwrap_or_default()
     }

@@ -129,7 +129,7 @@ impl Model {
         })
     }
 
-    /// The same model at an address of the user's own, where nobody knows what it costs.
+    /// This model at an address of the user's own, where nobody knows what it costs.
     #[must_use]
     pub fn without_price(self) -> Model {
         Model { price: None, price_above: Vec::new(), ..self }

@@ -133,7 +133,7 @@ impl Endpoint {
         self.key.iter().chain(&self.spare)
     }
 
-    /// The same endpoint once for each key; once without one when there is none.
+    /// One endpoint for each key, otherwise like this one; one without a key when there is none.
     pub fn by_key(&self) -> Vec<Endpoint> {
         let alone =
             |key: Option<&Key>| Endpoint { key: key.cloned(), spare: Vec::new(), ..self.clone() };
@@ -151,7 +151,7 @@ impl Endpoint {
         shown.as_str().trim_end_matches('/').to_owned()
     }
 
-    /// The same without keys: credentials are fetched when they are needed.
+    /// This endpoint with an identity instead of keys: credentials are fetched when they are needed.
     #[must_use]
     pub fn with_identity(self, identity: Arc<Identity>, sent: Sent) -> Endpoint {
         Endpoint { key: None, spare: Vec::new(), identity: Some(identity), sent, ..self }

@@ -55,14 +55,13 @@ pub fn client() -> Result<Client> {
         .map_err(|err| Failure::machine("cannot set up the HTTP client").caused_by(err))
 }
 
-/// The same without the system's proxies, for services of the own machine.
+/// A client that does not use the system's proxies, for services of the own machine.
 pub(super) fn direct_client() -> Result<Client> {
     roots::build(|| builder().no_proxy())
         .map_err(|err| Failure::machine("cannot set up the HTTP client").caused_by(err))
 }
 
-/// The same for connections that are upgraded, which the second version of HTTP does in no way that
-/// servers have.
+/// A client for connections that are upgraded, which servers do not do in the second version of HTTP.
 fn upgrading_client() -> Result<Client> {
     roots::build(|| builder().http1_only())
         .map_err(|err| Failure::machine("cannot set up the HTTP client").caused_by(err))
@@ -112,7 +111,7 @@ pub struct HttpProvider {
     accounts: Accounts,
     /// With other processes, where they have the same keys.
     limits: OnceLock<SharedLimits>,
-    /// Of conversations, by their keys, how many items the provider has sealed for another account.
+    /// How many items of each conversation, by its key, the provider has sealed for another account.
     sealed: parking_lot::Mutex<HashMap<String, usize>>,
 }
 

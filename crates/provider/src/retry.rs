@@ -22,8 +22,7 @@ const TRUSTED: u32 = 3;
 pub struct Policy {
     /// Requests for one turn, the first included.
     pub attempts: u32,
-    /// Of these, how many may be made when answers break off, which may be billed, or when nobody is
-    /// reached.
+    /// How many of the attempts may be made when answers break off, which may be billed, or when nobody is reached.
     pub broken: u32,
     /// No new attempt starts when this much time has passed since the first, or would have after
     /// the wait.
@@ -62,7 +61,7 @@ impl Policy {
         Retries { ours, attempts: 1, broken: 0, policy: self.clone(), spent: Duration::ZERO }
     }
 
-    /// The same where another model can be asked instead: what passes in a moment is waited for.
+    /// This policy where another model can be asked instead: only what passes in a moment is waited for.
     #[must_use]
     pub fn brief(&self) -> Policy {
         Policy {
@@ -85,7 +84,7 @@ pub struct Retries {
     ours: ExponentialBackoff,
     /// Attempts made.
     attempts: u32,
-    /// Of them, those that broke off or reached nobody.
+    /// Attempts that broke off or reached nobody.
     broken: u32,
     policy: Policy,
     spent: Duration,

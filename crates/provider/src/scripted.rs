@@ -49,7 +49,7 @@ pub enum Recorded {
 }
 
 impl Recorded {
-    /// The same again.
+    /// The recorded reply, or its failure, given once more.
     ///
     /// # Errors
     /// When there was no reply.

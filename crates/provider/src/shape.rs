@@ -42,12 +42,12 @@ pub(super) fn free_text_schema() -> Value {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) input: Option<u64>,
-    /// Of `input`.
+    /// The part of `input` that came from the cache.
     pub(super) cached: u64,
-    /// Of `input`.
+    /// The part of `input` that was written to the cache.
     pub(super) written: u64,
     pub(super) output: Option<u64>,
-    /// Of `output`.
+    /// The part of `output` that was reasoning.
     pub(super) reasoning: u64,
 }
 

@@ -54,7 +54,7 @@ pub fn section(attempts: &Attempts) -> String {
     out
 }
 
-/// The same folded, for descriptions of pull requests.
+/// The table of the attempts, folded, for descriptions of pull requests.
 pub(super) fn folded(attempts: &Attempts) -> String {
     let table = section(attempts);
     if table.is_empty() {
@@ -66,7 +66,7 @@ pub(super) fn folded(attempts: &Attempts) -> String {
     )
 }
 
-/// The same for the page.
+/// The table of the attempts on a page.
 pub(super) fn page(attempts: &Attempts) -> Markup {
     let rows = html! {
         @for report in &attempts.all {

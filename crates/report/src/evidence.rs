@@ -128,7 +128,7 @@ fn verdict(run: Option<&CheckRun>, standing: Standing) -> String {
     }
 }
 
-/// The same without its note, as plain text.
+/// How a check went, without its note, as plain text.
 pub(super) fn word(run: &CheckRun, standing: Standing) -> String {
     let word = plain_word(run, standing);
     let sign = match run.exit_code {
@@ -141,7 +141,7 @@ pub(super) fn word(run: &CheckRun, standing: Standing) -> String {
     format!("{sign}{word}")
 }
 
-/// The same without a sign, where colours say it.
+/// How a check went, without a sign, where colours say it.
 pub(super) fn plain_word(run: &CheckRun, standing: Standing) -> String {
     let is_broken = standing == Standing::Broken;
     match run.exit_code {

@@ -43,7 +43,7 @@ pub fn marker(purpose: &str, run: &str) -> String {
     format!("<!-- patchwright:{} run={} v=1 -->", plain(purpose), plain(run))
 }
 
-/// The same line while the run is at work. `beat` counts its signs of life, so that each is an edit.
+/// The marker while the run is at work. `beat` counts its signs of life, so that each is an edit.
 pub fn marker_at_work(purpose: &str, run: &str, beat: u32) -> String {
     format!("<!-- patchwright:{} run={} v=1 working={beat} -->", plain(purpose), plain(run))
 }

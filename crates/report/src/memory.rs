@@ -26,7 +26,7 @@ const BEGINNING: &str = "# What maintainers corrected\n\n\
 /// Something that was said, as people find it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Of the pull request.
+    /// Number of the pull request.
     pub number: u64,
     pub url: String,
 }

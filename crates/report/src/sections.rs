@@ -160,7 +160,7 @@ pub fn dollars(spending: &Spending) -> String {
     }
 }
 
-/// The same as a number for programs; empty when nobody knows it.
+/// What a run has cost as a number for programs; empty when nobody knows it.
 pub fn dollars_output(spending: &Spending) -> String {
     if spending.price_is_unknown { String::new() } else { format!("{:.4}", spending.cost_usd) }
 }

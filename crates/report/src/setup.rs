@@ -100,7 +100,7 @@ fn standing(service: &ServiceState) -> String {
     }
 }
 
-/// The same on a page.
+/// How setup went, on a page.
 pub fn page(report: &SetupReport) -> Markup {
     html! {
         @if !report.steps.is_empty() {

@@ -121,7 +121,7 @@ fn happened(entry: &Entry) -> Option<String> {
             format!("started as {} on {}", short(kind), short(model))
         }
         Entry::Switched { from, to, why, .. } => {
-            format!("{} is given up, {} goes on: {}", short(from), short(to), short(why))
+            format!("switching from {} to {}: {}", short(from), short(to), short(why))
         }
         Entry::Note { text } => short(text),
         // Told by `Watched::said`.

@@ -45,7 +45,7 @@ pub(super) enum MatchQuality {
     Exact,
     /// White space at the ends of lines.
     Ends,
-    /// The same indentation is missing or too much everywhere.
+    /// Indentation is missing or too much, equally everywhere.
     Shifted(IndentShift),
     /// Other white space.
     Spaces,

@@ -1,6 +1,6 @@
 //! Findings of one review that are one, and those that only look like it.
 //!
-//! The same place and a similar title make one finding. Every other finding is kept, with its own
+//! Findings at one place with similar titles are one finding. Every other finding is kept, with its own
 //! fingerprint, even if it is about the same code: nothing that was reported is lost.
 
 use std::collections::{HashMap, HashSet};

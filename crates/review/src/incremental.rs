@@ -1,6 +1,6 @@
 //! The state of findings across reviews: new, still there, fixed, dismissed by a person.
 //!
-//! The same finding is the one with the same fingerprint, or one about the same code of the same file
+//! Two findings are one if they have one fingerprint, or are about the same code of one file
 //! with a similar title, because models word and categorise the same thing differently.
 //!
 //! A finding is fixed when its code is gone, and for no other reason: that a reviewer, who was told not

@@ -48,7 +48,7 @@ impl From<SandboxError> for Failure {
                     .to_owned(),
             ),
             SandboxError::Kubernetes { hint, .. } => hint.clone(),
-            SandboxError::Gone(_) => Some("run the same command again to go on".to_owned()),
+            SandboxError::Gone(_) => Some("run the same command again to resume".to_owned()),
             SandboxError::Folder { .. } | SandboxError::Other(_) => None,
         };
         let failure = match &err {

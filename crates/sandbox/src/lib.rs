@@ -56,7 +56,7 @@ pub trait Sandbox: Send + Sync {
     async fn sweep(&self, run: Option<&str>) -> Result<Vec<String>, SandboxError>;
 
     /// Removes what is kept ready for later runs. It can be used again.
-    async fn rest(&self) {}
+    async fn drop_warm(&self) {}
 }
 
 /// What to make ready before a run.
@@ -214,11 +214,11 @@ pub struct Running {
 impl Running {
     /// Why the sandbox died (`out of memory`, `removed`); `None` when it still works. Ask this after
     /// the client has reported a lost guest, for the reason that goes into the report.
-    pub async fn autopsy(&self) -> Option<String> {
-        self.stopper.autopsy().await
+    pub async fn exit_reason(&self) -> Option<String> {
+        self.stopper.exit_reason().await
     }
 
-    /// What the last autopsy came to, when the sandbox died of nothing of its own.
+    /// What the last [`Running::exit_reason`] came to, when the sandbox died of nothing of its own.
     pub fn trouble(&self) -> Option<EngineTrouble> {
         self.stopper.trouble()
     }
@@ -236,8 +236,8 @@ impl Running {
 pub trait Stop: Send + Sync {
     async fn stop(self: Box<Self>) -> Result<(), SandboxError>;
     /// Why the sandbox died, when it did (`out of memory`, `removed`), asked after a lost stream.
-    async fn autopsy(&self) -> Option<String>;
-    /// What the last autopsy came to, when the sandbox died of nothing of its own.
+    async fn exit_reason(&self) -> Option<String>;
+    /// What the last [`Running::exit_reason`] came to, when the sandbox died of nothing of its own.
     fn trouble(&self) -> Option<EngineTrouble> {
         None
     }

@@ -58,7 +58,7 @@ pub(crate) fn listening(table: &str) -> Vec<u16> {
     listeners(table).map(|(port, _)| port).collect()
 }
 
-/// The same, with the tenth column: the inode of the socket.
+/// [`listening`] with the tenth column: the inode of the socket.
 pub(crate) fn listeners(table: &str) -> impl Iterator<Item = (u16, &str)> {
     table.lines().filter_map(|line| {
         let mut columns = line.split_whitespace().skip(1);

@@ -23,7 +23,7 @@ use super::title;
 use super::workspace::{Rules, Workspace};
 use patchwright_agent::checkpoints::Restored;
 use patchwright_agent::state::State;
-use patchwright_agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
+use patchwright_agent::{Agent, AgentEvent, AgentSpec, StopKind, Stopped};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Mode;
 use patchwright_git::Oid;
@@ -127,7 +127,7 @@ pub(super) fn rebuilt(
     }
 }
 
-/// Of a review in which there is nothing to show to a model.
+/// The result of a review in which there is nothing to show to a model.
 pub fn nothing_to_ask(baseline: &[CheckRun], notes: Vec<String>) -> AgentResult {
     let stopped = Stopped {
         reason: StopKind::Finished,
@@ -210,14 +210,14 @@ pub async fn work(phase: &Phase<'_>, tree: Packing, brief: Brief) -> Result<Agen
     patchwright_otel::within(&phase.run.folder.id, work).await
 }
 
-/// The same for a review, whose sandbox is thrown away.
+/// Lets the agent work on a review, whose sandbox is thrown away.
 pub async fn review(
     phase: &Phase<'_>,
     tree: Packing,
     brief: Brief,
-    desk: &ReviewContext<'_>,
+    review_context: &ReviewContext<'_>,
 ) -> Result<AgentResult> {
-    let work = Box::pin(work_on(phase, tree, brief, Some(desk)));
+    let work = Box::pin(work_on(phase, tree, brief, Some(review_context)));
     patchwright_otel::within(&phase.run.folder.id, work).await
 }
 
@@ -225,7 +225,7 @@ async fn work_on(
     phase: &Phase<'_>,
     tree: Packing,
     mut brief: Brief,
-    desk: Option<&ReviewContext<'_>>,
+    review_context: Option<&ReviewContext<'_>>,
 ) -> Result<AgentResult> {
     let run = phase.run;
     let mut recorded = Cow::Borrowed(run.folder.recorded.as_slice());
@@ -235,7 +235,8 @@ async fn work_on(
         let phase = Phase { image: image.as_ref().unwrap_or(phase.image), ..*phase };
         let tree = tree.take();
         let known = Known { recorded: &recorded, has_new_setup };
-        let (sandbox, conversation) = in_sandbox(&phase, tree, &mut brief, desk, known).await?;
+        let (sandbox, conversation) =
+            in_sandbox(&phase, tree, &mut brief, review_context, known).await?;
         let moves = matches!(conversation.stopped.reason, StopKind::NewSandbox);
         if !moves || conversation.image.is_none() {
             break (sandbox, conversation);
@@ -263,9 +264,9 @@ async fn work_on(
         },
     };
     if let StopKind::Sandbox(why) = &mut stopped.reason
-        && let Some(autopsy) = sandbox.autopsy().await
+        && let Some(exit_reason) = sandbox.exit_reason().await
     {
-        *why = format!("{why} ({autopsy})");
+        *why = format!("{why} ({exit_reason})");
     }
     stop(run, sandbox).await;
     let change = collected.filter(|change| !change.files.is_empty() || !change.refused.is_empty());
@@ -291,7 +292,7 @@ async fn in_sandbox(
     phase: &Phase<'_>,
     tree: Option<Packing>,
     brief: &mut Brief,
-    desk: Option<&ReviewContext<'_>>,
+    review_context: Option<&ReviewContext<'_>>,
     known: Known<'_>,
 ) -> Result<(Running, Conversation)> {
     let run = phase.run;
@@ -309,7 +310,7 @@ async fn in_sandbox(
     }
     // It would stay on the disk for as long as the model works.
     drop(tree);
-    match Box::pin(converse(phase, &sandbox, brief, desk, known)).await {
+    match Box::pin(converse(phase, &sandbox, brief, review_context, known)).await {
         Ok(conversation) => Ok((sandbox, conversation)),
         Err(failure) => {
             stop(run, sandbox).await;
@@ -355,11 +356,11 @@ async fn converse(
     phase: &Phase<'_>,
     sandbox: &Running,
     brief: &Brief,
-    desk: Option<&ReviewContext<'_>>,
+    review_context: Option<&ReviewContext<'_>>,
     Known { recorded, has_new_setup }: Known<'_>,
 ) -> Result<Conversation> {
     let run = phase.run;
-    let progress = |what: Happening<'_>| tell(phase, &what, None);
+    let progress = |what: AgentEvent<'_>| tell(phase, &what, None);
     let checkpoints = Arc::new(Checkpoints::of(phase, &sandbox.client).await?);
     // Before anything is started there that may look at the workspace.
     let restored = restore(&checkpoints, recorded, has_new_setup).await?;
@@ -367,8 +368,9 @@ async fn converse(
     let (tools, mut services) = equip::equip(run, sandbox, questions.tool()).await?;
     services.checkpoints = tools::checkpoints::Checkpoints::new(Arc::clone(&checkpoints) as _);
     let fallbacks = fallbacks::of_run(run, brief, &sandbox.client, &tools).await?;
-    let (tools, company) = agents::company(run, brief, sandbox, tools, &fallbacks).await?;
-    let list = company.as_ref().map(|company| company.list.as_str());
+    let (tools, sub_agents) =
+        agents::sub_agent_config(run, brief, sandbox, tools, &fallbacks).await?;
+    let list = sub_agents.as_ref().map(|sub_agents| sub_agents.list.as_str());
     let fallbacks = fallbacks::with_agents(run, brief, fallbacks, list)?;
     let (own_id, budget) = (run.own_id(), run.attempt.as_ref().map(|attempt| &attempt.budget));
     let mut agent = Agent::new(AgentSpec {
@@ -389,9 +391,9 @@ async fn converse(
         expects_change: brief.expects_change && run.config.mode == Mode::Execute,
         fallbacks,
     })
-    .reviewing(desk)
+    .reviewing(review_context)
     .within(budget)
-    .with_agents(company);
+    .with_agents(sub_agents);
     let work = async {
         let mut stopped = if let Some(restored) = &restored {
             agent.resume(recorded, restored).await
@@ -403,8 +405,8 @@ async fn converse(
         let mut work =
             check_loop::with_checks(phase, sandbox, &mut agent, recorded, &mut stopped).await?;
         title::mend(phase, &mut agent, recorded, &mut stopped, &mut work).await?;
-        if let Some(desk) = desk {
-            second_look::take(phase, &mut agent, recorded, desk, &mut stopped).await?;
+        if let Some(review_context) = review_context {
+            second_look::take(phase, &mut agent, recorded, review_context, &mut stopped).await?;
         }
         let output = structured::take(phase, &mut agent, recorded, brief, &mut stopped).await?;
         Ok::<_, Failure>((stopped, work, output))

@@ -34,7 +34,7 @@ const EXPLORER: (&str, &str) =
 ///
 /// # Errors
 /// For the user: the operator's folder of agent files cannot be read.
-pub(super) async fn company(
+pub(super) async fn sub_agent_config(
     run: &Run<'_>,
     brief: &Brief,
     sandbox: &Running,

@@ -212,7 +212,7 @@ impl Brief {
         self.instructions_for(run, &run.world.model, tools)
     }
 
-    /// The same for another model.
+    /// The instructions for another model than the run's own.
     pub(super) fn instructions_for(
         &self,
         run: &Run<'_>,

@@ -131,7 +131,7 @@ async fn check(
     })
 }
 
-/// Of a tree that has been checked already, the same is known.
+/// Records once more what is known of a tree that has been checked already.
 fn again(phase: &Phase<'_>, work: &CheckedWork, runs: &[CheckRun]) -> Result<Vec<CheckRun>> {
     for known in runs {
         check_runs::record(phase.run, Side::Loop(&work.baseline), known)?;

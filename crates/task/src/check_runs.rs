@@ -140,7 +140,7 @@ async fn in_sandbox(
     let is_cut_off = |check: &CheckRun| check.exit_code.is_none() && !check.timed_out;
     let taken = match &ran {
         Ok(ran) if ran.iter().any(is_cut_off) => {
-            sandbox.autopsy().await.filter(|_| sandbox.trouble().is_some())
+            sandbox.exit_reason().await.filter(|_| sandbox.trouble().is_some())
         }
         Ok(_) | Err(_) => None,
     };
@@ -244,7 +244,7 @@ pub(super) async fn boot(
 pub(super) async fn fill(running: &Running, tree: &Packing) -> Result<()> {
     let tree = tree.tree().await?;
     if let Err(err) = tree.upload(&running.client).await {
-        let why = running.autopsy().await;
+        let why = running.exit_reason().await;
         return Err(Failure::sandbox("the tree could not be copied into the sandbox")
             .caused_by(err)
             .hint(why.unwrap_or_else(|| "run `patchwright doctor`".to_owned())));

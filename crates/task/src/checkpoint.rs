@@ -68,7 +68,7 @@ impl Checkpoints {
         Checkpoints { client, store, base, journal, ui, last, has_sessions }
     }
 
-    /// The same in the run of a phase.
+    /// The checkpoints of the run of a phase.
     pub(super) async fn of(phase: &Phase<'_>, client: &Client) -> Result<Checkpoints> {
         let run = phase.run;
         let (folder, mirror) = (run.folder.path.join(FOLDER), phase.workspace.repo.clone());
@@ -89,7 +89,8 @@ impl Checkpoints {
         self.journal.append(&entry).map(drop)
     }
 
-    /// The same; where the agent is to begin with another tree than the uploaded one, the workspace is brought there.
+    /// Records the first checkpoint; where the agent is to begin with another tree than the uploaded one, the workspace
+    /// is brought there.
     ///
     /// # Errors
     /// When the tree cannot be read, the sandbox fails, or the journal cannot be written.
@@ -128,14 +129,14 @@ impl Checkpoints {
         };
         let Some(first) = all.last() else {
             return Err(refused(
-                "this run cannot go on: its journal has no checkpoint of the workspace, as those of older \
+                "this run cannot be resumed: its journal has no checkpoint of the workspace, as those of older \
                  versions"
                     .to_owned(),
             ));
         };
         if first.tree.parse() != Ok(self.base) {
             return Err(refused(
-                "this run cannot go on: the commit that it began on is not there any more"
+                "this run cannot be resumed: the commit that it began on is not there any more"
                     .to_owned(),
             ));
         }
@@ -154,7 +155,7 @@ impl Checkpoints {
             return self.put_back(checkpoint, difference).await;
         }
         Err(refused(format!(
-            "this run cannot go on: none of its {} checkpoints can be read",
+            "this run cannot be resumed: none of its {} checkpoints can be read",
             all.len()
         )))
     }

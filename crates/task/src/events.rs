@@ -45,7 +45,7 @@ struct Redacted(Value);
 impl StreamEvent for Redacted {}
 
 impl EventTeller {
-    /// The same on another printer.
+    /// This teller on another printer.
     pub(super) fn with_ui(&self, ui: Ui) -> EventTeller {
         EventTeller { ui, ..self.clone() }
     }

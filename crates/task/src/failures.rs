@@ -3,7 +3,7 @@
 use patchwright_base::error::Failure;
 use patchwright_forge::ForgeError;
 
-/// The same with what was being done in front, and the forge's words as the cause.
+/// The failure for an error of the forge: what was being done in front, and the forge's words as the cause.
 pub(super) fn of_forge(doing: impl Into<String>, err: ForgeError) -> Failure {
     let cause = anyhow::anyhow!("{err}");
     let failure = Failure::from(err);

@@ -45,7 +45,7 @@ pub struct FallbackModel {
 pub struct OtherModels {
     /// They go on when those before them cannot, in this order.
     pub fallbacks: Vec<FallbackModel>,
-    /// Of attempts, each once; the run's own is not among them.
+    /// The models of attempts, each once; the run's own is not among them.
     pub attempts: Vec<FallbackModel>,
     /// It compares attempts, where that is not for the run's own model to do.
     pub judge: Option<FallbackModel>,
@@ -70,7 +70,7 @@ impl OtherModels {
         })
     }
 
-    /// The same for replies that are there already.
+    /// The other models for replies that are there already: nobody is asked, so no key is needed.
     pub(crate) fn offline(
         config: &Config,
         own: &Model,
@@ -282,7 +282,7 @@ pub(super) async fn of_run<'a>(
     Ok(all)
 }
 
-/// The same with the calls for sub-agents, where the run has them; `list` says which there are.
+/// Adds the calls for sub-agents to the fallbacks, where the run has them; `list` says which there are.
 pub(super) fn with_agents<'a>(
     run: &Run<'_>,
     brief: &Brief,

@@ -162,7 +162,6 @@ pub(super) fn attempt_folders(run: &Path) -> Vec<PathBuf> {
     all.filter(|path| path.is_dir()).collect()
 }
 
-/// What makes two runs the same work: one at a time per issue, output folder, or prompt in a place.
 /// Where the unfinished run of a task is named. One that was begun before anybody knew the repository's id
 /// has its name there.
 fn pointer(world: &World, task: &Task, key: String) -> PathBuf {
@@ -178,6 +177,7 @@ fn pointer(world: &World, task: &Task, key: String) -> PathBuf {
     folder.join(key)
 }
 
+/// What makes two runs the same work: one at a time per issue, output folder, or prompt in a place.
 fn key(task: &Task, at: Option<&Path>) -> String {
     let text = match (&task.kind, at) {
         (TaskKind::Issue(it), _) => format!("issue-{}-{}", it.repository, it.number),

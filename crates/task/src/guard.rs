@@ -11,7 +11,7 @@ use patchwright_policy::names::Patterns;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Branch<'a> {
     Ours(&'a str),
-    /// Of a pull request that somebody has opened.
+    /// The branch of a pull request that somebody has opened.
     There(&'a str),
 }
 

@@ -41,12 +41,12 @@ pub(super) enum Subject<'a> {
     Prompt(&'a PromptRequest),
     Campaign(&'a CampaignRequest),
     Command(&'a AdmittedCommand, &'a Instruction<'a>),
-    Triage(&'a ToldTask),
+    Triage(&'a RenderedTask),
 }
 
 /// A task that is in words already, and what was left out of them.
 #[derive(Clone, Debug)]
-pub(super) struct ToldTask {
+pub(super) struct RenderedTask {
     pub text: String,
     pub notes: Vec<String>,
 }
@@ -112,9 +112,9 @@ impl<'a> Job<'a> {
         Ok(Job { mode_text, has_result, commit_title: request.title.as_deref(), ..job })
     }
 
-    /// Of an issue that is sorted, not solved.
+    /// The job for an issue that is sorted, not solved.
     pub(super) fn triage(
-        told: &'a ToldTask,
+        told: &'a RenderedTask,
         checkout: &'a Checkout,
         mode_text: &'static str,
     ) -> Job<'a> {

@@ -29,7 +29,7 @@ pub struct RunProgress {
     pub cost_usd: f64,
     /// The tool that was called last.
     pub last_call: Option<String>,
-    /// Of the last entry that was read.
+    /// When the last entry was written that was read.
     pub at: DateTime<Utc>,
 }
 
@@ -52,7 +52,7 @@ struct Glance {
     cost_usd: Option<f64>,
     name: Option<String>,
     entry: Option<Box<Glance>>,
-    /// Of the first entry alone.
+    /// The task; only the first entry has one.
     task: Option<Task>,
 }
 

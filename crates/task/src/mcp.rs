@@ -85,8 +85,8 @@ pub(super) async fn finish(servers: Option<&Arc<Servers>>) -> Vec<String> {
     servers.used().into_iter().chain(troubles).collect()
 }
 
-/// Of the servers of a recorded run those that can be started again without reaching out: the others'
-/// answers stand as they were recorded.
+/// The servers of a recorded run that can be started again without reaching out: the others' answers stand as they were
+/// recorded.
 pub(super) fn inside(configured: &BTreeMap<String, McpServer>) -> BTreeMap<String, McpServer> {
     let inside = configured.iter().filter(|(_, server)| server.url.is_none());
     inside.map(|(name, server)| (name.clone(), server.clone())).collect()

@@ -8,13 +8,15 @@
 //! | [`respond`](crate::respond::respond) | a comment, failing checks | the command and the conversation | commits on the branch, or an answer |
 //! | [`campaign`](crate::campaign) | a job of the fleet | a prompt and a pinned commit | a change in the store |
 //! | [`review`](crate::review::run::review) | a pull request | the difference of two commits | one review |
+//! | [`triage`](crate::triage::triage) | a new issue | the issue and those like it | labels and one comment |
+//! | [`learn`](crate::learn::learn) | `patchwright learn` | what maintainers said | lessons, one pull request |
 //!
-//! They go the same way. *Admit*: may they, and is there something to do? This reads only, and has a type of
-//! its own for each kind of task, so that no later phase can be handed a task of another kind. *Begin*: the
-//! run's lock, folder and journal; a killed run is resumed here. *Open*: pin the commit to work on, and the
-//! [`Rules`] that decide about the run, and read the repository's configuration. Those that change something
-//! then describe their work as a [`Job`] and hand it to [`carry_out`]; a review, which changes nothing, shares
-//! [`prepare`] and the agent with it. Last, each *publishes* what may be published.
+//! They go the same way. *Admit*: may they, and is there something to do? This reads only, and has a type of its own
+//! for each kind of task, so that no later phase can be handed a task of another kind. *Begin*: the run's lock, folder
+//! and journal; a killed run is resumed here. *Open*: pin the commit to work on, and the [`Rules`] that decide about
+//! the run, and read the repository's configuration. Those that change something, and a triage, then describe their
+//! work as a [`Job`] and hand it to [`carry_out`]; a review, which changes nothing, shares [`prepare`] and the agent
+//! with it; `learn` asks a model without tools or a sandbox. Last, each *publishes* what may be published.
 //!
 //! Each phase journals what it did before the next one starts, so that a killed run is resumed where it was.
 

@@ -14,7 +14,7 @@ use super::workspace::{Additions, Workspace};
 use super::{equip, fallbacks, recorded_tools};
 use crate::world::World;
 use patchwright_agent::fallback::{Fallbacks, ModelSetup};
-use patchwright_agent::{Agent, AgentSpec, Happening, StopKind, Stopped};
+use patchwright_agent::{Agent, AgentEvent, AgentSpec, StopKind, Stopped};
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
@@ -164,19 +164,19 @@ async fn converse(
     let scratch = tempfile::tempdir()
         .map_err(|err| Failure::machine("no temporary folder").caused_by(err))?;
     let journal = Journal::create(scratch.path(), world.clock, world.redaction())?;
-    let progress = |what: Happening<'_>| {
+    let progress = |what: AgentEvent<'_>| {
         let (who, what) = match what {
-            Happening::Agent { id, what } => (Some(id), *what),
+            AgentEvent::Agent { id, what } => (Some(id), *what),
             what => (None, what),
         };
         match (what, who) {
-            (Happening::CallStarted { call, is_nested }, who) => {
+            (AgentEvent::CallStarted { call, is_nested }, who) => {
                 let lane = who.map(|id| format!("[{id}] ")).unwrap_or_default();
                 ui.say(&format!("· {lane}{}", call.name));
                 // Those of scripts are not in the lanes.
                 conductor.filter(|_| !is_nested).inspect(|conductor| conductor.call_started(who));
             }
-            (Happening::CallEnded { is_nested: false, .. }, who) => {
+            (AgentEvent::CallEnded { is_nested: false, .. }, who) => {
                 conductor.inspect(|conductor| conductor.call_ended(who));
             }
             _ => {}
@@ -184,9 +184,9 @@ async fn converse(
     };
     let (tools, services) = tools(world, recording, running).await?;
     let fallbacks = fallbacks(world, recording, running, &tools).await?;
-    let company = recording
+    let sub_agents = recording
         .with_agents
-        .then(|| lanes::company(&recording.lines, &tools, world))
+        .then(|| lanes::sub_agent_config(&recording.lines, &tools, world))
         .transpose()?;
     let mut agent = Agent::new(AgentSpec {
         provider: world.provider.as_ref(),
@@ -206,7 +206,7 @@ async fn converse(
         expects_change: harness::was_asked_for_change(&recording.lines),
         fallbacks,
     })
-    .with_agents(company);
+    .with_agents(sub_agents);
     let mut stopped = agent.run(recording.opening.clone()).await;
     for items in &recording.rounds {
         if !matches!(stopped.reason, StopKind::Finished) {

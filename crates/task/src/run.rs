@@ -102,12 +102,12 @@ pub struct Run<'a> {
     /// What Git LFS keeps of its files.
     pub(super) contents: Arc<Contents>,
     /// It is one of several attempts at the work of a run.
-    pub attempt: Option<OneOfMany>,
+    pub attempt: Option<AttemptContext>,
 }
 
 /// What makes an attempt one of several.
 #[derive(Clone, Debug)]
-pub struct OneOfMany {
+pub struct AttemptContext {
     /// From 1.
     pub number: u32,
     /// What all of them may use together.
@@ -132,7 +132,7 @@ impl<'a> Start<'a> {
         Start::silently(world, config, environment)
     }
 
-    /// The same for one of many runs, and for an answer to a comment: nothing is said about the model.
+    /// Begins one of many runs, or an answer to a comment: nothing is said about the model.
     pub(super) fn silently(
         world: &'a World,
         config: Config,
@@ -178,8 +178,8 @@ impl Run<'_> {
         self.resume_or_begin()
     }
 
-    /// The same where somebody else removes such containers. A scripted provider continues behind the replies
-    /// that the journal has.
+    /// Resumes or begins the run where somebody else removes leftover containers. A scripted provider continues behind
+    /// the replies that the journal has.
     pub(super) fn resume_or_begin(&self) -> Result<()> {
         let replies = self.folder.recorded.iter().map(|line| line.entry.replies().len());
         self.world.provider.resume_at(None, replies.sum());
@@ -215,7 +215,7 @@ impl Run<'_> {
     /// What its sandboxes and its conversation are called by: each attempt has its own.
     pub(super) fn own_id(&self) -> String {
         match &self.attempt {
-            Some(OneOfMany { number, .. }) => format!("{}-attempt-{number}", self.folder.id),
+            Some(AttemptContext { number, .. }) => format!("{}-attempt-{number}", self.folder.id),
             None => self.folder.id.clone(),
         }
     }
@@ -293,7 +293,7 @@ impl Run<'_> {
         Hint::on_this_machine(format!("the files of the run so far are in {place}"))
     }
 
-    /// The same for a change that nobody wants any more.
+    /// Where the change is kept that nobody wants any more.
     pub(super) fn change_kept(&self) -> Hint {
         let place = self.folder.path.display();
         Hint::on_this_machine(format!("the change is kept in {place}"))
@@ -327,7 +327,7 @@ impl Run<'_> {
             let began = began.map(|version| format!(", which Patchwright {version} began"));
             let began = began.unwrap_or_default();
             let of = self.attempt.as_ref().map_or("run ", |_| "this attempt of run ");
-            self.environment.ui.say(&format!("going on with {of}{}{began}", self.folder.id));
+            self.environment.ui.say(&format!("resuming {of}{}{began}", self.folder.id));
             return self.journal(&Entry::Note { text: "resumed".to_owned() });
         }
         if self.attempt.is_none() {
@@ -421,14 +421,14 @@ pub(super) fn interruption(environment: &RunEnvironment) -> Failure {
         Some(Cause::Lost) => Failure::refused("another worker has taken this job over"),
         Some(Cause::Withdrawn) => {
             Failure::new(FailureKind::Signal(15), "cancelled; the work so far is kept")
-                .hint("ask for the same again to go on")
+                .hint("ask for the same again to resume")
         }
         Some(Cause::Drained) => Failure::new(FailureKind::Signal(15), "the worker is ending"),
         // Only signals cancel without a cause.
         None => {
             let signal = signals::received(&environment.cancel).unwrap_or(15);
             Failure::new(FailureKind::Signal(signal), "interrupted; the work so far is kept")
-                .hint("run the same command again to go on")
+                .hint("run the same command again to resume")
         }
     }
 }

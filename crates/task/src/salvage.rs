@@ -160,8 +160,8 @@ fn pages(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) -> htm
     }
 }
 
-/// The same of a run that has published no change. The page of the repository is that of `page`, which stands
-/// below it, or of the workflow run.
+/// The pages of a run that has published no change. The page of the repository is that of `page`, which stands below
+/// it, or of the workflow run.
 pub(super) fn known_pages(run: &Run<'_>, outcome: &Outcome, page: Option<&str>) -> html::Pages {
     let (repository, number) = match &run.task.kind {
         TaskKind::Issue(IssueRequest { repository, number, .. })

@@ -48,7 +48,7 @@ impl<'a> Signer<'a> {
         })
     }
 
-    /// The same commits with signatures, when the configuration wants them signed.
+    /// These commits with signatures, when the configuration wants them signed.
     ///
     /// # Errors
     /// When one cannot be.

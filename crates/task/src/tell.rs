@@ -2,7 +2,7 @@
 
 use super::agent_phase::Phase;
 use super::events::EventTeller;
-use patchwright_agent::Happening;
+use patchwright_agent::AgentEvent;
 use patchwright_base::text;
 use patchwright_base::ui::Ui;
 use patchwright_provider::item::{Content, Item, Role};
@@ -14,12 +14,12 @@ use patchwright_types::events::Event;
 const MAX_SHOWN: usize = 4 << 10;
 
 /// What is seen while the agent works.
-pub(super) fn tell(phase: &Phase<'_>, what: &Happening<'_>, agent: Option<&str>) {
+pub(super) fn tell(phase: &Phase<'_>, what: &AgentEvent<'_>, agent: Option<&str>) {
     // The plan that people see is the run's.
     match what {
-        Happening::Agent { id, what } => tell(phase, what, Some(id)),
-        Happening::PlanUpdated { .. } if agent.is_some() => {}
-        Happening::PlanUpdated { plan } => phase.progress.plan(plan),
+        AgentEvent::Agent { id, what } => tell(phase, what, Some(id)),
+        AgentEvent::PlanUpdated { .. } if agent.is_some() => {}
+        AgentEvent::PlanUpdated { plan } => phase.progress.plan(plan),
         what => {
             say(phase.run.environment.ui, what, agent);
             events(&phase.run.events(), what, agent);
@@ -28,39 +28,39 @@ pub(super) fn tell(phase: &Phase<'_>, what: &Happening<'_>, agent: Option<&str>)
 }
 
 /// For people.
-fn say(ui: Ui, what: &Happening<'_>, agent: Option<&str>) {
+fn say(ui: Ui, what: &AgentEvent<'_>, agent: Option<&str>) {
     let who = agent.map(|agent| format!("[{agent}] ")).unwrap_or_default();
     match what {
-        Happening::CallStarted { call, .. } => {
+        AgentEvent::CallStarted { call, .. } => {
             ui.say(&format!("· {who}{} {}", call.name, first_line(call.payload.as_str())));
         }
-        Happening::CallEnded { call, is_nested: false, success, took, .. } => {
+        AgentEvent::CallEnded { call, is_nested: false, success, took, .. } => {
             let ended = if *success { "ok" } else { "failed" };
             ui.detail(&format!("  {who}{} {ended} after {} ms", call.name, took.as_millis()));
         }
-        Happening::Replied { spending, .. } => ui.detail(&format!(
+        AgentEvent::Replied { spending, .. } => ui.detail(&format!(
             "{who}turn {}: {} tokens, {} so far",
             spending.turns,
             spending.usage.total(),
             sections::dollars(spending)
         )),
-        Happening::Compacted { before, after } => {
+        AgentEvent::Compacted { before, after } => {
             ui.say(&format!(
                 "{who}compacted the conversation from about {before} to {after} tokens"
             ));
         }
-        Happening::Switched { from, to, why } => {
-            ui.say(&format!("{who}`{from}` is given up, `{to}` goes on: {why}"));
+        AgentEvent::Switched { from, to, why } => {
+            ui.say(&format!("{who}switching from `{from}` to `{to}`: {why}"));
         }
-        Happening::Model(ModelProgress::Retrying { attempt, wait, why }) => {
+        AgentEvent::Model(ModelProgress::Retrying { attempt, wait, why }) => {
             ui.say(&format!("{who}retry {attempt} in {:.1} s: {why}", wait.as_secs_f64()));
         }
-        Happening::CallEnded { is_nested: true, .. }
-        | Happening::Asked { .. }
-        | Happening::TurnEnded { .. }
-        | Happening::PlanUpdated { .. }
-        | Happening::Agent { .. }
-        | Happening::Model(
+        AgentEvent::CallEnded { is_nested: true, .. }
+        | AgentEvent::Asked { .. }
+        | AgentEvent::TurnEnded { .. }
+        | AgentEvent::PlanUpdated { .. }
+        | AgentEvent::Agent { .. }
+        | AgentEvent::Model(
             ModelProgress::Text(_) | ModelProgress::Reasoning(_) | ModelProgress::Lost { .. },
         ) => {}
     }
@@ -68,25 +68,25 @@ fn say(ui: Ui, what: &Happening<'_>, agent: Option<&str>) {
 
 /// For programs. What a model says comes when its reply is complete: a part of one may be taken back, and a
 /// secret that lies across two parts would be seen in neither.
-fn events(events: &EventTeller, what: &Happening<'_>, agent: Option<&str>) {
+fn events(events: &EventTeller, what: &AgentEvent<'_>, agent: Option<&str>) {
     match *what {
-        Happening::Asked { turn, model } => {
+        AgentEvent::Asked { turn, model } => {
             events.tell(&Event::TurnStarted { turn, model, agent });
         }
-        Happening::Replied { turn, reply, cost_usd, .. } => {
+        AgentEvent::Replied { turn, reply, cost_usd, .. } => {
             words(events, turn, reply, agent);
             let calls = reply.items.iter().filter(|item| matches!(item, Item::Call(_))).count();
             events.tell(&Event::Reply { turn, usage: reply.usage, cost_usd, calls, agent });
         }
-        Happening::TurnEnded { turn, spending } => {
+        AgentEvent::TurnEnded { turn, spending } => {
             events.tell(&Event::TurnEnded { turn, spent: spending.into(), agent });
         }
-        Happening::CallStarted { call, is_nested: nested } => {
+        AgentEvent::CallStarted { call, is_nested: nested } => {
             let arguments = text::head(call.payload.as_str(), MAX_SHOWN);
             let (id, tool) = (call.id.as_str(), call.name.as_str());
             events.tell(&Event::CallStarted { id, tool, arguments, nested, agent });
         }
-        Happening::CallEnded { call, is_nested: nested, success, took, output } => {
+        AgentEvent::CallEnded { call, is_nested: nested, success, took, output } => {
             let (id, tool) = (call.id.as_str(), call.name.as_str());
             let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
             let output = text::head(&Content::texts(output), MAX_SHOWN);
@@ -100,19 +100,19 @@ fn events(events: &EventTeller, what: &Happening<'_>, agent: Option<&str>) {
                 agent,
             });
         }
-        Happening::Compacted { before, after } => {
+        AgentEvent::Compacted { before, after } => {
             events.tell(&Event::Compacted { before, after, agent });
         }
-        Happening::Switched { from, to, why } => {
+        AgentEvent::Switched { from, to, why } => {
             events.tell(&Event::Model { model: to, instead_of: from, why, agent });
         }
-        Happening::Model(ModelProgress::Retrying { attempt, wait, why }) => {
+        AgentEvent::Model(ModelProgress::Retrying { attempt, wait, why }) => {
             let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
             events.tell(&Event::Retry { attempt, wait_ms, why: why.to_owned(), agent });
         }
-        Happening::PlanUpdated { .. }
-        | Happening::Agent { .. }
-        | Happening::Model(
+        AgentEvent::PlanUpdated { .. }
+        | AgentEvent::Agent { .. }
+        | AgentEvent::Model(
             ModelProgress::Text(_) | ModelProgress::Reasoning(_) | ModelProgress::Lost { .. },
         ) => {}
     }

@@ -72,7 +72,7 @@ pub struct Additions {
 pub struct Rules(Workspace);
 
 impl Rules {
-    /// The same with only these folders.
+    /// These rules with only these folders.
     pub(super) async fn sparse(&self, folders: &[String]) -> Result<Rules> {
         self.0.sparse(folders).await.map(Rules)
     }
@@ -91,7 +91,7 @@ pub(super) struct Checkout {
 }
 
 impl Checkout {
-    /// The same with the folders that the configuration asks for.
+    /// This checkout with only the folders that the configuration asks for.
     pub(super) async fn sparse(self, run: &Run<'_>) -> Result<Checkout> {
         let folders = &run.config.checkout.sparse;
         let (workspace, rules) =
@@ -138,7 +138,7 @@ impl Workspace {
         Workspace::open_part(world, repository, (base_branch, depth), &[]).await
     }
 
-    /// The same with the files of these folders only, where there are any; see [`Workspace::sparse`].
+    /// Opens a workspace with the files of these folders only, where there are any; see [`Workspace::sparse`].
     pub async fn open_part(
         world: &World,
         repository: &Repository,
@@ -265,7 +265,7 @@ impl Workspace {
             .map_err(|error| failure(error, &format!("cannot read `{path}` of the base commit")))
     }
 
-    /// The same, at once: for readers that cannot wait. Unreadable counts as absent.
+    /// A file of the base commit, at once: for readers that cannot wait. Unreadable counts as absent.
     pub fn file_now(&self, path: &str) -> Option<Vec<u8>> {
         tree::file_at(&self.repo, self.seen(), path).ok().flatten()
     }
@@ -369,20 +369,21 @@ impl Workspace {
         }
     }
 
-    /// The same repository pinned to another commit, which must be there.
+    /// This repository pinned to another commit, which must be there.
     #[must_use]
     pub fn at(&self, commit: Oid) -> Workspace {
         Workspace { base: commit, part: None, ..self.clone() }
     }
 
-    /// The same repository pinned to a pull request's head. In the sandbox it is the branch `pull-request`,
-    /// and the commit before the change, with its history, the branch `base`.
+    /// This repository pinned to a pull request's head. In the sandbox it is the branch `pull-request`, and the commit
+    /// before the change, with its history, the branch `base`.
     #[must_use]
     pub fn at_pull_request(&self, head: Oid, before: Oid) -> Workspace {
         Workspace { compared_with: Some(before), ..self.at(head) }
     }
 
-    /// The same with only these folders for the sandbox and for whoever reads files; changes are made on the whole.
+    /// This workspace with only these folders for the sandbox and for whoever reads files; changes are made on the
+    /// whole.
     pub(super) async fn sparse(&self, folders: &[String]) -> Result<Workspace> {
         if folders.is_empty() || self.part.is_some() || self.compared_with.is_some() {
             return Ok(self.clone());

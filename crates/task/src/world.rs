@@ -50,7 +50,7 @@ pub struct World {
     pub hosted_tools: Vec<ToolDeclaration>,
     /// Where models search the web whose providers do not.
     pub search: Option<Arc<SearchEngine>>,
-    /// Of MCP servers over HTTP, with their secrets.
+    /// Headers for MCP servers over HTTP, with their secrets.
     pub mcp_headers: Headers,
     pub sandbox: Arc<dyn Sandbox>,
     pub clock: Clock,
@@ -103,7 +103,7 @@ impl World {
     ///
     /// # Errors
     /// When the configuration names no model that can be asked.
-    pub fn beside(
+    pub fn from_shared(
         shared: &Shared,
         forge: Arc<dyn Forge>,
         config: &Config,
@@ -139,7 +139,7 @@ impl World {
         let http = http::client()?;
         let forge = github(env, &http, &state_dir(common, env)?)?;
         let models = Models::open(config, env, &http)?;
-        World::around(Some(Arc::new(forge)), models, config, common, env, http).await
+        World::build(Some(Arc::new(forge)), models, config, common, env, http).await
     }
 
     /// The world of `exec`: no forge.
@@ -147,7 +147,7 @@ impl World {
         Headers::look_up(&config.mcp, env).check()?;
         let http = http::client()?;
         let models = Models::open(config, env, &http)?;
-        World::around(None, models, config, common, env, http).await
+        World::build(None, models, config, common, env, http).await
     }
 
     /// A world without a network: prepared replies, and a forge that is already there.
@@ -161,10 +161,10 @@ impl World {
         let model = unchecked_model(config)?;
         let others = OtherModels::offline(config, &model, &provider)?;
         let models = Models { provider, model, others, search: None };
-        World::around(forge, models, config, common, env, http::client()?).await
+        World::build(forge, models, config, common, env, http::client()?).await
     }
 
-    async fn around(
+    async fn build(
         forge: Option<Arc<dyn Forge>>,
         models: Models,
         config: &Config,
@@ -197,7 +197,7 @@ impl World {
         })
     }
 
-    /// The same world for a run whose own model is another one. It has the fallbacks of this one.
+    /// This world for a run whose own model is another one. It has the fallbacks of this one.
     pub(crate) fn with_model(&self, other: &FallbackModel) -> World {
         let mut others = self.others.clone();
         others.fallbacks.retain(|fallback| fallback.name != other.name);
@@ -308,7 +308,7 @@ pub(crate) fn at_its_address(config: &Config, spec: &str, model: Model) -> Model
     if is_own { at_own_address(config, spec, model) } else { model }
 }
 
-/// The same at an address of one's own.
+/// A model as it is at an address of one's own.
 pub(crate) fn at_own_address(config: &Config, spec: &str, model: Model) -> Model {
     let entry = config.models.get(spec);
     let is_given = entry.is_some_and(|fields| fields.price.is_some() || fields.like.is_some());

@@ -23,7 +23,7 @@ pub struct ToolAlias {
     /// The arguments that are shown, in order, as (the family's name, the tool's own name); empty for
     /// all of them under their own names.
     pub args: &'static [(&'static str, &'static str)],
-    /// The same inside the elements of a list; what is not named keeps its name.
+    /// Names inside the elements of a list, as in `args`; what is not named keeps its name.
     pub items: &'static [(&'static str, &'static str)],
     /// Arguments that are always given: the tool's own name, and the value.
     pub preset: &'static [(&'static str, &'static str)],
@@ -146,7 +146,7 @@ pub static HOSTED_SHELL: ToolAlias =
 pub static HOSTED_PATCH: ToolAlias =
     ToolAlias { description: "apply_patch_function", ..also("apply_patch", "hosted_patch") };
 
-/// The same by the kinds of their items, where a profile has other tools under those names.
+/// OpenAI's hosted tools by the kinds of their items, where a profile has other tools under those names.
 pub static SHELL_CALL: ToolAlias =
     ToolAlias { description: "shell_command", ..also("shell_call", "hosted_shell") };
 pub static APPLY_PATCH_CALL: ToolAlias =
@@ -264,7 +264,7 @@ pub static DECLINED: &[&ToolAlias] = &[
 pub static SEARCHING: &[&ToolAlias] =
     &[&also("search_tool_bm25", "tool_search"), &also("search_tools", "tool_search")];
 
-/// Understood wherever a model of OpenAI's is at work: one that goes on with a run may have begun it in
+/// Understood wherever a model of OpenAI's is at work: one that resumes a run may have begun it in
 /// scripts, or the other way round.
 pub static SCRIPTS: &[&ToolAlias] = &[&EXEC, &EXEC_WAIT];
 

@@ -91,7 +91,7 @@ impl Checkpoints {
         }
     }
 
-    /// The agents stop here, but the run can go on later.
+    /// The agents stop here, but the run can be resumed later.
     ///
     /// # Errors
     /// When the journal cannot be written.
@@ -104,9 +104,9 @@ impl Checkpoints {
 
 impl Dispatch<'_> {
     /// Keeps what a call did to the workspace. This is before its result is written down, so that a run
-    /// that goes on has the one with the other, and before the next call may write.
+    /// that is resumed has the one with the other, and before the next call may write.
     pub(super) async fn checkpoint(&self, call: &ToolCall, writes: bool) -> Result<(), Broken> {
-        let DispatchContext { journal, services, .. } = self.means;
+        let DispatchContext { journal, services, .. } = self.context;
         let id = match journal.agent() {
             Some(agent) => format!("{agent}/{}", call.id),
             None => call.id.clone(),
@@ -117,7 +117,7 @@ impl Dispatch<'_> {
     /// The call only looks: made again after an interruption, it does no harm.
     pub fn is_repeatable(&self, call: &ToolCall) -> bool {
         self.asked(0, call).map_or(true, |Asked { tool, shown }| {
-            self.means.services.rules().hooks.is_empty()
+            self.context.services.rules().hooks.is_empty()
                 && tool.is_repeatable(&arguments::own(tool, shown))
         })
     }

@@ -17,7 +17,7 @@ use super::format::{self, Style};
 use super::hooks::{Subject, Verdict};
 use super::host::{Agents, HostCall, tool_search};
 use super::nested::Within;
-use super::progress::{AgentProgress, Happening};
+use super::progress::{AgentEvent, AgentProgress};
 use super::registry::{ResolvedTool, ToolKind, ToolSet};
 use super::review::ReviewContext;
 use super::services::Services;
@@ -75,7 +75,7 @@ pub struct DispatchContext<'a> {
 
 /// Runs the calls of one turn.
 pub struct Dispatch<'a> {
-    pub(super) means: DispatchContext<'a>,
+    pub(super) context: DispatchContext<'a>,
     plan: &'a Mutex<Plan>,
     findings: &'a Mutex<Vec<Finding>>,
     review: Option<&'a ReviewContext<'a>>,
@@ -121,11 +121,11 @@ pub(super) struct Ran {
 
 impl<'a> Dispatch<'a> {
     pub fn new(
-        means: DispatchContext<'a>,
+        context: DispatchContext<'a>,
         plan: &'a Mutex<Plan>,
         findings: &'a Mutex<Vec<Finding>>,
     ) -> Dispatch<'a> {
-        Dispatch { means, plan, findings, review: None, agents: None }
+        Dispatch { context, plan, findings, review: None, agents: None }
     }
 
     /// With what is reviewed.
@@ -206,7 +206,7 @@ impl<'a> Dispatch<'a> {
         }
         let args = arguments::own(tool, shown.clone());
         start(Start { tool, writes: true, arguments: &shown, is_changed })?;
-        let _running = self.means.services.checkpoints.begin();
+        let _running = self.context.services.checkpoints.begin();
         let mut ran = self.execute(tool, &call.id, nested, args).await?;
         ran.notes = subject.after(&shown, &ran.output).await?;
         self.checkpoint(call, true).await?;
@@ -219,11 +219,11 @@ impl<'a> Dispatch<'a> {
         call: &'s ToolCall,
         shown: &Value,
     ) -> Subject<'s> {
-        let DispatchContext { client, journal, services, .. } = self.means;
+        let DispatchContext { client, journal, services, .. } = self.context;
         let hooks = &services.rules().hooks;
         let mut in_place_of = Vec::new();
         if !hooks.is_empty() {
-            in_place_of = self.means.tools.in_place_of(tool);
+            in_place_of = self.context.tools.in_place_of(tool);
             let is_patch = patches::is_one(tool, &arguments::own(tool, shown.clone()));
             in_place_of.extend(is_patch.then_some(patches::APPLY_PATCH));
         }
@@ -241,7 +241,7 @@ impl<'a> Dispatch<'a> {
             let message = format!("not run: at most {MAX_CALLS} calls of one reply are run");
             return Err((None, Refusal { fault: Fault::TooMany, message }));
         }
-        let meant = self.means.tools.meant(call).map_err(unknown);
+        let meant = self.context.tools.meant(call).map_err(unknown);
         let tool = meant.map_err(|refusal| (None, refusal))?;
         let shown =
             arguments::shown(tool, &call.payload).map_err(|refusal| (Some(tool), refusal))?;
@@ -261,11 +261,11 @@ impl<'a> Dispatch<'a> {
     }
 
     fn find(&self, name: &str) -> Result<&'a ResolvedTool, Refusal> {
-        self.means.tools.find(name).map_err(unknown)
+        self.context.tools.find(name).map_err(unknown)
     }
 
     pub(super) async fn pass(&self, tool: &ResolvedTool, effect: Effect) -> GateGuard<'_> {
-        let gate = &self.means.services.gate;
+        let gate = &self.context.services.gate;
         match (&tool.place, effect) {
             (ToolKind::Host(host), _) if !host.takes_gate() => GateGuard::Free,
             (ToolKind::DynamicTool(extra), _) if !extra.takes_gate() => GateGuard::Free,
@@ -275,7 +275,7 @@ impl<'a> Dispatch<'a> {
     }
 
     fn journal_start(&self, turn: u32, call: &ToolCall, start: &Start<'_>) -> Result<(), Broken> {
-        self.means.progress.happened(Happening::CallStarted { call, is_nested: false });
+        self.context.progress.happened(AgentEvent::CallStarted { call, is_nested: false });
         // Under the name that runs, where the call names it inside.
         let is_wrapped = self.find(&call.name).is_ok_and(ResolvedTool::is_wrapper);
         let name =
@@ -285,7 +285,7 @@ impl<'a> Dispatch<'a> {
         let entry = Entry::CallStarted { turn, id, name, writes, arguments };
         // What a call does in the sandbox ends with this machine. What it does elsewhere stays, and is not done twice.
         let is_elsewhere = writes && matches!(start.tool.place, ToolKind::DynamicTool(_));
-        let journal = self.means.journal;
+        let journal = self.context.journal;
         let written =
             if is_elsewhere { journal.append_durably(&entry) } else { journal.append(&entry) };
         written.map_err(Broken::Journal)?;
@@ -299,11 +299,11 @@ impl<'a> Dispatch<'a> {
         nested: &Within<'_>,
         args: Value,
     ) -> Result<Ran, Broken> {
-        let clock = self.means.clock;
+        let clock = self.context.clock;
         let started = clock.instant();
         let is_patch = patches::is_one(tool, &args);
         let _running =
-            (!tool.is_repeatable(&args)).then(|| self.means.services.checkpoints.begin());
+            (!tool.is_repeatable(&args)).then(|| self.context.services.checkpoints.begin());
         let output = match &tool.place {
             ToolKind::Guest => self.in_guest(tool, args).await,
             ToolKind::Host(host) => host.call(&self.context(id, nested), args).await,
@@ -327,7 +327,7 @@ impl<'a> Dispatch<'a> {
     }
 
     fn context<'c>(&'c self, id: &'c str, nested: &'c Within<'c>) -> HostCall<'c> {
-        let DispatchContext { journal, progress, client, limits, services, .. } = self.means;
+        let DispatchContext { journal, progress, client, limits, services, .. } = self.context;
         HostCall {
             plan: self.plan,
             findings: self.findings,
@@ -349,8 +349,8 @@ impl<'a> Dispatch<'a> {
         tool: &ResolvedTool,
         mut args: Value,
     ) -> Result<ToolOutput, ToolError> {
-        let limit = self.means.limits.command_timeout;
-        patches::rule(self.means.services.rules(), tool, &mut args);
+        let limit = self.context.limits.command_timeout;
+        patches::rule(self.context.services.rules(), tool, &mut args);
         if tool.is_session() {
             // How long they wait is theirs to say; the command goes on.
             bound(&mut args, limit);
@@ -358,12 +358,12 @@ impl<'a> Dispatch<'a> {
             bound_timeout(&mut args, limit);
         }
         let cap = truncate::output_cap(self.tokens(tool)).min(MAX_OUTPUT_CAP);
-        self.means.client.tool(&tool.tool, args, cap, limit + GRACE).await
+        self.context.client.tool(&tool.tool, args, cap, limit + GRACE).await
     }
 
     /// The output as the model reads it.
     fn format(&self, tool: Option<&ResolvedTool>, call: &ToolCall, ran: &Ran) -> Vec<Content> {
-        let DispatchContext { tools, model, journal, .. } = self.means;
+        let DispatchContext { tools, model, journal, .. } = self.context;
         let redact = |text: &str| journal.redact(text);
         let tokens = model.output_tokens;
         let (tool, output) = match (&ran.output, tool) {
@@ -391,7 +391,7 @@ impl<'a> Dispatch<'a> {
 
     /// Most tokens of an output of a tool.
     fn tokens(&self, tool: &ResolvedTool) -> u64 {
-        let DispatchContext { model, services, .. } = self.means;
+        let DispatchContext { model, services, .. } = self.context;
         // A list of tools is bounded where it is made, and useless when it is cut.
         let is_whole =
             tool.is_ours(&alias::TOOL_SEARCH) || services.rules().untruncated.hold_for(&tool.name);
@@ -422,11 +422,11 @@ impl<'a> Dispatch<'a> {
         let exit_code = command.map(|command| command.exit_code);
         let Ran { fault, denied, .. } = ran;
         let entry = Entry::CallEnded { turn, output, duration_ms, fault, exit_code, denied };
-        self.means.journal.append(&entry).map_err(Broken::Journal)?;
+        self.context.journal.append(&entry).map_err(Broken::Journal)?;
         if let Entry::CallEnded { output, .. } = &entry {
             let (output, is_nested, took) = (output.content.as_slice(), false, ran.took);
-            let ended = Happening::CallEnded { call, is_nested, success, took, output };
-            self.means.progress.happened(ended);
+            let ended = AgentEvent::CallEnded { call, is_nested, success, took, output };
+            self.context.progress.happened(ended);
         }
         let changed = ran.output.map(|output| output.changed).unwrap_or_default();
         Ok(Done { entry, changed })

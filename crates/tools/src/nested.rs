@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::dispatch::{Broken, Dispatch, Start};
 use super::host::Nested;
-use super::progress::Happening;
+use super::progress::AgentEvent;
 use super::registry::ResolvedTool;
 use patchwright_guest::tool::{ToolError, ToolOutput};
 use patchwright_journal::Entry;
@@ -62,13 +62,13 @@ impl<'a> Within<'a> {
     }
 
     fn journal(&self, entry: &Entry) -> Result<(), Broken> {
-        self.dispatch.means.journal.append(entry).map_err(Broken::Journal)?;
+        self.dispatch.context.journal.append(entry).map_err(Broken::Journal)?;
         Ok(())
     }
 
     fn started(&self, number: u32, call: &ToolCall, start: &Start<'_>) -> Result<(), Broken> {
-        let started = Happening::CallStarted { call, is_nested: true };
-        self.dispatch.means.progress.happened(started);
+        let started = AgentEvent::CallStarted { call, is_nested: true };
+        self.dispatch.context.progress.happened(started);
         self.journal(&Entry::NestedStarted {
             outer: self.outer.to_owned(),
             number,
@@ -103,7 +103,7 @@ impl<'a> Within<'a> {
             output
         });
         let success = output.as_ref().is_ok_and(|output| output.success);
-        self.dispatch.means.progress.happened(Happening::CallEnded {
+        self.dispatch.context.progress.happened(AgentEvent::CallEnded {
             call,
             is_nested: true,
             success,
@@ -167,11 +167,11 @@ impl Nested for Within<'_> {
     }
 
     fn tools(&self) -> Vec<ToolDeclaration> {
-        let tools = self.dispatch.means.tools;
+        let tools = self.dispatch.context.tools;
         tools.callable().chain(tools.deferred()).cloned().collect()
     }
 
     fn deferred(&self) -> Vec<ToolDeclaration> {
-        self.dispatch.means.tools.deferred().to_vec()
+        self.dispatch.context.tools.deferred().to_vec()
     }
 }

@@ -102,7 +102,7 @@ impl ToolSet {
         Ok(ToolSet { base: Some(Arc::new(base)), ..tools })
     }
 
-    /// The same with other tools that only this run has, of which no more are taken in than the set was narrowed to; the
+    /// The set with other tools that only this run has, of which no more are taken in than the set was narrowed to; the
     /// calls for sub-agents are to be added again.
     ///
     /// # Errors

@@ -10,18 +10,18 @@ use patchwright_types::plan::Plan;
 
 /// Somebody who watches. Called from the loop, so it must not block.
 pub trait AgentProgress: Send + Sync {
-    fn happened(&self, what: Happening<'_>);
+    fn happened(&self, what: AgentEvent<'_>);
 }
 
-impl<F: Fn(Happening<'_>) + Send + Sync> AgentProgress for F {
-    fn happened(&self, what: Happening<'_>) {
+impl<F: Fn(AgentEvent<'_>) + Send + Sync> AgentProgress for F {
+    fn happened(&self, what: AgentEvent<'_>) {
         self(what);
     }
 }
 
-/// What happens during a run, as it happens.
+/// What happens while an agent works, as it happens.
 #[derive(Clone, Copy, Debug)]
-pub enum Happening<'a> {
+pub enum AgentEvent<'a> {
     /// Text, reasoning and retries of the reply that is on its way.
     Model(Progress<'a>),
     /// The model is asked.
@@ -59,7 +59,7 @@ pub enum Happening<'a> {
         before: u64,
         after: u64,
     },
-    /// Another model goes on.
+    /// Another model takes over.
     Switched {
         from: &'a str,
         to: &'a str,
@@ -71,6 +71,6 @@ pub enum Happening<'a> {
     /// Something of this happens to a sub-agent.
     Agent {
         id: &'a str,
-        what: &'a Happening<'a>,
+        what: &'a AgentEvent<'a>,
     },
 }

@@ -87,7 +87,7 @@ pub struct ResolvedTool {
     pub alias: Option<&'static ToolAlias>,
     pub effect: Effect,
     pub place: ToolKind,
-    /// Of the arguments as the alias shows them; made when it is first needed.
+    /// The schema of the arguments as the alias shows them; made when it is first needed.
     schema: OnceLock<Value>,
     /// The full schema: exposed arguments plus hidden ones that the tool also accepts.
     understood: OnceLock<Value>,
@@ -113,6 +113,15 @@ impl ToolSet {
     /// As [`ToolSet::for_run`].
     pub fn new(profile: Profile, wire: Wire) -> Result<ToolSet> {
         ToolSet::with(profile, &Setting::plain(wire))
+    }
+
+    /// The tools of the profile that a journal names, to answer recorded calls. They are not declared, so it does not
+    /// matter for which wire they are made.
+    ///
+    /// # Errors
+    /// When there is no such profile.
+    pub fn recorded(profile: &str) -> Result<ToolSet> {
+        ToolSet::new(Profile::named(profile)?, Wire::Responses)
     }
 
     /// The tools of a profile.
@@ -239,7 +248,7 @@ impl ToolSet {
         all.filter_map(move |it| known(&it.name)).map(Arc::as_ref)
     }
 
-    /// The declared tools that do what a tool does that is only understood; none for a declared one.
+    /// The declared tools that do what an undeclared tool does, which is only understood; none for a declared one.
     pub fn in_place_of(&self, tool: &ResolvedTool) -> Vec<&str> {
         if let ToolKind::DynamicTool(_) = tool.place {
             let meant = |it: &&str| *it == tool.tool && *it != tool.name;
@@ -422,7 +431,7 @@ impl ResolvedTool {
         self.validator.get_or_init(|| compiled(self.understood()).ok()).as_ref()
     }
 
-    /// The same tool under another name.
+    /// This tool under another name.
     pub(super) fn renamed(&self, name: String) -> ResolvedTool {
         ResolvedTool {
             name: Cow::Owned(name),

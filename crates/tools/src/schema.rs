@@ -43,16 +43,24 @@ pub fn clean(schema: &Value) -> Value {
     clean_with(schema, &|_| false)
 }
 
-/// The same with those of the arguments that are not shown as a rule which are `named`.
+/// Cleans a schema and keeps, of the arguments that are not shown as a rule, those that are `named`.
 pub fn clean_with(schema: &Value, named: &dyn Fn(&str) -> bool) -> Value {
-    cleaned(schema, &Means { definitions: definitions(schema), is_whole: false, named }, MAX_DEPTH)
+    cleaned(
+        schema,
+        &SchemaContext { definitions: definitions(schema), is_whole: false, named },
+        MAX_DEPTH,
+    )
 }
 
-/// The same with all that is understood: with the arguments that are not shown, and with the zero at
-/// which counts start.
+/// Cleans a schema and keeps all that is understood: the arguments that are not shown, and the zero at which counts
+/// start.
 pub fn whole(schema: &Value) -> Value {
     let named = &|_: &str| true;
-    cleaned(schema, &Means { definitions: definitions(schema), is_whole: true, named }, MAX_DEPTH)
+    cleaned(
+        schema,
+        &SchemaContext { definitions: definitions(schema), is_whole: true, named },
+        MAX_DEPTH,
+    )
 }
 
 fn definitions(schema: &Value) -> &Value {
@@ -61,29 +69,29 @@ fn definitions(schema: &Value) -> &Value {
 }
 
 /// What a schema is cleaned with.
-struct Means<'d> {
+struct SchemaContext<'d> {
     definitions: &'d Value,
     is_whole: bool,
     /// Arguments that are shown although they are quiet.
     named: &'d dyn Fn(&str) -> bool,
 }
 
-fn cleaned(schema: &Value, means: &Means<'_>, depth: usize) -> Value {
+fn cleaned(schema: &Value, context: &SchemaContext<'_>, depth: usize) -> Value {
     let Value::Object(fields) = schema else { return schema.clone() };
     if depth == 0 {
         return json!({});
     }
     let mut fields = fields.clone();
-    inline(&mut fields, means.definitions);
+    inline(&mut fields, context.definitions);
     drop_null(&mut fields);
-    inline(&mut fields, means.definitions);
+    inline(&mut fields, context.definitions);
     collapse_constants(&mut fields);
     let is_object = is_object(&fields);
     let mut result = Map::new();
     for keyword in KEYWORDS {
         let value = match (*keyword, fields.get(*keyword)) {
             ("additionalProperties", value) if is_object => match value {
-                Some(Value::Object(_)) => value.map(|value| cleaned(value, means, depth - 1)),
+                Some(Value::Object(_)) => value.map(|value| cleaned(value, context, depth - 1)),
                 _ => Some(json!(false)),
             },
             ("properties", None) if is_object => Some(json!({})),
@@ -91,17 +99,19 @@ fn cleaned(schema: &Value, means: &Means<'_>, depth: usize) -> Value {
             ("properties", Some(Value::Object(properties))) => Some(Value::Object(
                 properties
                     .iter()
-                    .filter(|(name, value)| value.get(QUIET).is_none() || (means.named)(name))
-                    .map(|(name, value)| (name.clone(), cleaned(value, means, depth - 1)))
+                    .filter(|(name, value)| value.get(QUIET).is_none() || (context.named)(name))
+                    .map(|(name, value)| (name.clone(), cleaned(value, context, depth - 1)))
                     .collect(),
             )),
-            ("items", Some(items)) => Some(cleaned(items, means, depth - 1)),
+            ("items", Some(items)) => Some(cleaned(items, context, depth - 1)),
             ("anyOf", Some(Value::Array(variants))) => Some(Value::Array(
-                variants.iter().map(|value| cleaned(value, means, depth - 1)).collect(),
+                variants.iter().map(|value| cleaned(value, context, depth - 1)).collect(),
             )),
             ("description", Some(Value::String(text))) => Some(json!(one_line(text))),
             // Every count starts at zero; saying so is noise.
-            ("minimum", Some(minimum)) if !means.is_whole && minimum.as_f64() == Some(0.0) => None,
+            ("minimum", Some(minimum)) if !context.is_whole && minimum.as_f64() == Some(0.0) => {
+                None
+            }
             (_, Some(value)) => Some(value.clone()),
         };
         if let Some(value) = value {

@@ -46,7 +46,7 @@ pub fn command(command: &CommandOutput, tokens: u64, whereabouts: &str) -> Trunc
     written(output, *total_bytes, *total_lines, *omitted_bytes, tokens, &place)
 }
 
-/// The same for standard error that was kept apart.
+/// Truncates standard error that was kept apart.
 pub fn errors(errors: &Errors, tokens: u64) -> Truncated {
     let Errors { output, total_bytes, total_lines, omitted_bytes } = errors;
     written(output, *total_bytes, *total_lines, *omitted_bytes, tokens, "")

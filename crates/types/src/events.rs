@@ -34,17 +34,17 @@ pub const FORMAT: u32 = 1;
 pub enum Event<'a> {
     /// A run begins, or is resumed. The first event of a run.
     Run {
-        /// Of the stream; this document describes 1.
+        /// Version of the stream's format; this document describes 1.
         format: u32,
         run: &'a str,
-        /// Of the program.
+        /// Version of the program.
         version: &'a str,
         /// `issue`, `review`, `respond`, `exec`, `prompt`, `learn`, `triage`.
         task: &'static str,
         /// What it is about: `acme/web#7`, or the beginning of the prompt.
         subject: String,
         model: &'a str,
-        /// It goes on where an earlier attempt ended.
+        /// It resumes a run that was cut short.
         resumed: bool,
         /// Where the files of the run are.
         folder: &'a Path,
@@ -120,7 +120,7 @@ pub enum Event<'a> {
     },
     /// A tool begins to run.
     CallStarted {
-        /// The same in `call_ended`. Unique in the run, or among the calls of the same sub-agent.
+        /// Identifies the call, here and in `call_ended`. Unique in the run, or among the calls of one sub-agent.
         id: &'a str,
         /// The tool as the model calls it.
         tool: &'a str,
@@ -159,7 +159,7 @@ pub enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         agent: Option<&'a str>,
     },
-    /// Another model goes on.
+    /// Another model takes over.
     Model {
         model: &'a str,
         instead_of: &'a str,
@@ -180,10 +180,10 @@ pub enum Event<'a> {
         object: Object,
         #[serde(skip_serializing_if = "Option::is_none")]
         url: Option<&'a str>,
-        /// Of the pull request or issue that it is, or stands on.
+        /// Number of the pull request or issue that it is, or stands on.
         #[serde(skip_serializing_if = "Option::is_none")]
         number: Option<u64>,
-        /// Of a pull request.
+        /// What was done to a pull request; absent for other objects.
         #[serde(skip_serializing_if = "Option::is_none")]
         operation: Option<Operation>,
     },

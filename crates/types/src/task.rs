@@ -56,7 +56,7 @@ pub struct ReviewRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CommandRequest {
     pub repository: RepositoryId,
-    /// Of the issue or pull request.
+    /// Number of the issue or pull request.
     pub number: u64,
     /// Where it was asked; absent when it was asked on the command line or by a failing check.
     pub place: Option<CommentPlace>,

@@ -173,7 +173,7 @@ async fn import_file(
     let other = Store::open(&store::file_url(file)).await?;
     let imported = drive::import(fleet, campaign, selection, &other).await;
     other.close().await;
-    Ok(imported?)
+    imported
 }
 
 /// The database files below a folder.
@@ -306,7 +306,7 @@ fn outcome(
         }
         EndReason::Interrupted => {
             let signal = signals::received(&fleet.drain).unwrap_or(15);
-            let hint = "run the same command again to go on";
+            let hint = "run the same command again to resume";
             (
                 FailureKind::Signal(signal).exit_code(),
                 Some(format!("interrupted; the work so far is kept\nhint: {hint}")),

@@ -105,7 +105,7 @@ pub struct Args {
     #[arg(long, env = "PATCHWRIGHT_SIMULATE_ROUNDS", value_name = "N", default_value_t = 5)]
     pub rounds: usize,
 
-    /// The same seed gives the same answer
+    /// Seed of the draws; equal seeds give equal answers
     #[arg(long, env = "PATCHWRIGHT_SIMULATE_SEED", value_name = "N", default_value_t = 1)]
     pub seed: u64,
 

@@ -223,7 +223,7 @@ impl Server {
         pem("RSA PRIVATE KEY", &der.as_ref()[26..])
     }
 
-    /// The same key in the other form that is common: PKCS#8.
+    /// The App's key in the other form that is common: PKCS#8.
     pub(crate) fn app_key_pkcs8(&self) -> String {
         let der: Pkcs8V1Der<'_> = key().as_der().unwrap();
         pem("PRIVATE KEY", der.as_ref())

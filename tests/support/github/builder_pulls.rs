@@ -16,7 +16,7 @@ impl GitHub {
         self.fork_of(&current, full_name)
     }
 
-    /// The same of another repository.
+    /// A fork of a repository other than the current one, with its branches.
     pub(crate) fn fork_of(mut self, from: &str, full_name: &str) -> GitHub {
         self.add_repository(full_name);
         let owner = full_name.split('/').next().unwrap_or_default();
@@ -65,7 +65,7 @@ impl GitHub {
         self.pull_onto("main", number, title, head, &entries(files))
     }
 
-    /// The same with any files, onto any branch.
+    /// A pull request with any files, onto any branch.
     pub(crate) fn pull_onto(
         mut self,
         base: &str,

@@ -32,7 +32,7 @@ impl Event {
         path
     }
 
-    /// The same payload under another name, as `pull_request_target` has that of `pull_request`.
+    /// This payload under another name, as `pull_request_target` has that of `pull_request`.
     pub(crate) fn named(self, name: &'static str) -> Event {
         Event { name, ..self }
     }

@@ -157,7 +157,7 @@ impl Hook<'_> {
         id
     }
 
-    /// The same some time ago.
+    /// A delivery that was lost some time ago.
     pub(crate) fn lost_ago(&self, event: &Event, ago: Duration) -> u64 {
         let id = self.lost(event);
         self.server.world().delivery_mut(id).at -= chrono::TimeDelta::from_std(ago).unwrap();

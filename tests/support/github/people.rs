@@ -19,7 +19,7 @@ impl Server {
         self.push_entries_to_pull(number, &entries(files))
     }
 
-    /// The same with deleted, renamed, binary or executable files.
+    /// Somebody pushes deleted, renamed, binary or executable files to a pull request.
     pub(crate) fn push_entries_to_pull(&self, number: u64, files: &[Entry]) -> String {
         let mut world = self.synced();
         let pull = world.pull(0, number);

@@ -162,7 +162,7 @@ impl Request {
         self.page_at(&path, items)
     }
 
-    /// The same with links to this path.
+    /// A page of a list with links to this path.
     pub(crate) fn page_at(&self, path: &str, mut items: Vec<Value>) -> Answer {
         if self.stale {
             items.pop();

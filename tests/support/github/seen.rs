@@ -46,7 +46,7 @@ impl Server {
         git.commit(&name, branch, "Somebody's commit", &entries(files))
     }
 
-    /// The same by somebody who has an account, at this moment.
+    /// Somebody who has an account pushes, at this moment.
     pub(crate) fn push_by(&self, login: &str, branch: &str, files: &[(&str, &str)]) -> String {
         self.push(branch, files);
         let now = {

@@ -74,7 +74,7 @@ impl Server {
         self.server_url()
     }
 
-    /// The same API where Enterprise Server has it.
+    /// The API's address where Enterprise Server has it.
     pub(crate) fn enterprise_api_url(&self) -> String {
         format!("{}/api/v3", self.server_url())
     }

@@ -149,7 +149,7 @@ impl GitHub {
         self.fault_times(repository, trouble, 1)
     }
 
-    /// The same, more than once.
+    /// Trouble with one repository, more than once.
     pub(crate) fn fault_times(mut self, repository: &str, trouble: Trouble, times: u32) -> GitHub {
         self.world.add_trouble(repository, &trouble, times);
         self
@@ -181,7 +181,7 @@ impl Server {
         self.fault_times(repository, trouble, 1);
     }
 
-    /// The same, more than once.
+    /// Trouble with one repository, more than once.
     pub(crate) fn fault_times(&self, repository: &str, trouble: Trouble, times: u32) {
         self.world().add_trouble(repository, &trouble, times);
     }

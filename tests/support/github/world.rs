@@ -98,7 +98,7 @@ pub(crate) struct World {
     pub(crate) last_id: u64,
     /// Seconds after 2026-01-01; one more for each write.
     pub(crate) seconds: i64,
-    /// The same repositories for git.
+    /// The repositories as git serves them.
     pub(crate) git: Arc<GitState>,
     pub(crate) git_root: tempfile::TempDir,
     pub(crate) limits: Limits,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 #[derive(Clone)]
 pub(super) struct Fault {
     kind: Kind,
-    /// Of the test, besides those of the protocol.
+    /// Headers of the test, besides those of the protocol.
     pub(super) headers: Vec<(String, String)>,
 }
 

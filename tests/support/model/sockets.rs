@@ -29,7 +29,7 @@ struct Open {
 struct Socket {
     /// Something was read that belongs to no request which has been dealt with.
     is_busy: bool,
-    /// The same socket, to look at what nobody has read yet.
+    /// A copy of the socket, to look at what nobody has read yet.
     peek: std::net::TcpStream,
 }
 

@@ -246,7 +246,7 @@ pub fn raw_stream(chunks: impl IntoIterator<Item = impl Into<Bytes>>) -> Turn {
 }
 
 impl Turn {
-    /// The same reply goes on with what `other` has.
+    /// This reply, followed by what `other` has.
     #[must_use]
     pub fn and(mut self, other: Turn) -> Turn {
         self.parts.extend(other.parts);

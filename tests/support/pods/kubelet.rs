@@ -205,7 +205,7 @@ fn text(value: &Value) -> String {
 /// What the command line of Docker says.
 ///
 /// # Errors
-/// The same, when it fails.
+/// What it says when it fails.
 async fn said(args: &[String]) -> Result<String, String> {
     let output = docker(args).output().await.unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();

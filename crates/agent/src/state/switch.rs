@@ -74,7 +74,7 @@ impl State {
     pub fn switch_notes(&self) -> Vec<String> {
         let note = |switch: &Switch| {
             let Switch { from, to, why, turns, .. } = switch;
-            format!("`{from}` was given up after turn {turns}, and `{to}` went on: {why}")
+            format!("switched from `{from}` to `{to}` after turn {turns}: {why}")
         };
         self.switches.iter().map(note).collect()
     }

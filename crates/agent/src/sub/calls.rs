@@ -44,7 +44,7 @@ struct Send {
 }
 
 #[derive(Deserialize)]
-struct Which {
+struct AgentId {
     id: String,
 }
 
@@ -67,9 +67,9 @@ impl Agents for SubAgents<'_> {
         match tool {
             "spawn_agent" => self.spawn(id, parse(args)?).map(|it| answers::spawned(&it)),
             "send_input" => self.send(id, &parse(args)?),
-            "resume_agent" => self.reopen(&parse::<Which>(args)?.id),
+            "resume_agent" => self.reopen(&parse::<AgentId>(args)?.id),
             "wait" => self.wait(ctx, &parse(args)?).await,
-            "close_agent" => self.closed(&parse::<Which>(args)?.id),
+            "close_agent" => self.closed(&parse::<AgentId>(args)?.id),
             "task" => self.task(id, parse(args)?).await,
             other => Err(ToolError::Broken(format!("there is no call `{other}` of agents"))),
         }
@@ -78,14 +78,15 @@ impl Agents for SubAgents<'_> {
 
 impl SubAgents<'_> {
     fn spawn(&self, call: &str, args: Spawn) -> Result<Arc<SubAgent>, ToolError> {
-        let members = self.members();
-        // A run that goes on makes a call again that had not ended, and the agent is there already.
-        let started = members.iter().find(|member| member.call == call && !call.is_empty());
-        if let Some(member) = started {
-            return Ok(Arc::clone(member));
+        let sub_agents = self.sub_agents();
+        // A resumed run makes a call again that had not ended, and the agent is there already.
+        let started =
+            sub_agents.iter().find(|sub_agent| sub_agent.call == call && !call.is_empty());
+        if let Some(sub_agent) = started {
+            return Ok(Arc::clone(sub_agent));
         }
         if let Some(lanes) = &self.recorded {
-            return self.spawn_recorded(lanes, &members, call);
+            return self.spawn_recorded(lanes, &sub_agents, call);
         }
         let message = checked(args.message)?;
         let wanted = args.agent_type.as_deref().map(str::trim).filter(|name| !name.is_empty());
@@ -103,18 +104,18 @@ impl SubAgents<'_> {
             )));
         };
         self.room()?;
-        if members.len() >= MOST_IN_ALL {
+        if sub_agents.len() >= MOST_IN_ALL {
             return Err(ToolError::tell(format!(
                 "not started: {MOST_IN_ALL} agents are the most of one run. Go on with those that \
                  there are, or do the work yourself"
             )));
         }
         let lane = SubAgentLog {
-            id: format!("agent-{}", members.len() + 1),
+            id: format!("agent-{}", sub_agents.len() + 1),
             call: call.to_owned(),
             kind: kind.name.clone(),
             model: kind.model.slug.clone(),
-            limits: self.common.purse.share(&kind.share),
+            limits: self.common.budget.share(&kind.share),
             message,
             tools: kind.tools.names(),
             ..SubAgentLog::default()
@@ -141,10 +142,11 @@ impl SubAgents<'_> {
     fn spawn_recorded(
         &self,
         lanes: &[SubAgentLog],
-        members: &[Arc<SubAgent>],
+        sub_agents: &[Arc<SubAgent>],
         call: &str,
     ) -> Result<Arc<SubAgent>, ToolError> {
-        let is_free = |lane: &&SubAgentLog| !members.iter().any(|member| member.id == lane.id);
+        let is_free =
+            |lane: &&SubAgentLog| !sub_agents.iter().any(|sub_agent| sub_agent.id == lane.id);
         let lane = lanes.iter().filter(is_free).find(|lane| lane.call == call);
         let kind = lane.and_then(|lane| self.kind(&lane.kind));
         let Some((lane, kind)) = lane.zip(kind) else {
@@ -163,46 +165,46 @@ impl SubAgents<'_> {
     }
 
     fn send(&self, call: &str, args: &Send) -> Result<ToolOutput, ToolError> {
-        let member = self.member(&args.id)?;
-        if let Some(number) = member.sent_by(call) {
-            return Ok(answers::sent(&member, number));
+        let sub_agent = self.sub_agent(&args.id)?;
+        if let Some(number) = sub_agent.sent_by(call) {
+            return Ok(answers::sent(&sub_agent, number));
         }
         let message = checked(args.message.clone())?;
-        match member.status() {
+        match sub_agent.status() {
             Status::Closed(_) => {
                 return Err(ToolError::tell(format!(
                     "not sent: `{}` is closed. Open it again with `resume_agent` first",
-                    member.id
+                    sub_agent.id
                 )));
             }
-            Status::Running if member.waiting() >= MAX_WAITING => {
+            Status::Running if sub_agent.waiting() >= MAX_WAITING => {
                 return Err(ToolError::tell(format!(
                     "not sent: {MAX_WAITING} messages wait for `{}` already. Wait for it first",
-                    member.id
+                    sub_agent.id
                 )));
             }
             Status::Running => {}
             Status::Interrupted | Status::Completed(_) | Status::Errored(_) => self.room()?,
         }
         let (text, interrupt) = (message.clone(), args.interrupt);
-        self.note(&member.id, &Entry::Sent { call: call.to_owned(), text, interrupt })?;
-        Ok(answers::sent(&member, member.send(call, &message, interrupt)))
+        self.note(&sub_agent.id, &Entry::Sent { call: call.to_owned(), text, interrupt })?;
+        Ok(answers::sent(&sub_agent, sub_agent.send(call, &message, interrupt)))
     }
 
     fn reopen(&self, id: &str) -> Result<ToolOutput, ToolError> {
-        let member = self.member(id)?;
-        if matches!(member.status(), Status::Closed(_)) {
-            self.note(&member.id, &Entry::Reopened)?;
-            member.reopen();
+        let sub_agent = self.sub_agent(id)?;
+        if matches!(sub_agent.status(), Status::Closed(_)) {
+            self.note(&sub_agent.id, &Entry::Reopened)?;
+            sub_agent.reopen();
         }
-        Ok(answers::status(&member.status()))
+        Ok(answers::status(&sub_agent.status()))
     }
 
     fn closed(&self, id: &str) -> Result<ToolOutput, ToolError> {
-        let member = self.member(id)?;
-        let before = member.status();
+        let sub_agent = self.sub_agent(id)?;
+        let before = sub_agent.status();
         if !matches!(before, Status::Closed(_)) {
-            self.close(&member).map_err(|failure| broken(&failure))?;
+            self.close(&sub_agent).map_err(|failure| broken(&failure))?;
         }
         Ok(answers::status(before.before_closing()))
     }
@@ -210,39 +212,40 @@ impl SubAgents<'_> {
     /// Until the first of these is done, or the time is over.
     async fn wait(&self, ctx: &HostCall<'_>, args: &Wait) -> Result<ToolOutput, ToolError> {
         let limit = limit(args.timeout_ms)?;
-        let mut members = Vec::new();
+        let mut sub_agents = Vec::new();
         let mut unknown = Vec::new();
         for id in &args.ids {
-            match self.member(id) {
-                Ok(member) => members.push(member),
+            match self.sub_agent(id) {
+                Ok(sub_agent) => sub_agents.push(sub_agent),
                 Err(_) => unknown.push(printable(id)),
             }
         }
         if args.ids.is_empty() {
-            members = self.members();
-            members.retain(|member| member.status() == Status::Running);
+            sub_agents = self.sub_agents();
+            sub_agents.retain(|sub_agent| sub_agent.status() == Status::Running);
         }
-        if members.is_empty() && unknown.is_empty() {
+        if sub_agents.is_empty() && unknown.is_empty() {
             return Err(ToolError::tell("there is nothing to wait for: no agent is working"));
         }
-        let is_decided =
-            || !unknown.is_empty() || members.iter().any(|member| member.status().is_final());
+        let is_decided = || {
+            !unknown.is_empty() || sub_agents.iter().any(|sub_agent| sub_agent.status().is_final())
+        };
         // In a replay the model's answer is known; a script really has to wait.
         let is_known = self.recorded.is_some() && !ctx.is_nested;
         let limit = if is_known { Duration::ZERO } else { limit };
         let _ = tokio::time::timeout(limit, self.until(is_decided)).await;
-        Ok(answers::waited(&members, &unknown, self.common.clock.instant()))
+        Ok(answers::waited(&sub_agents, &unknown, self.common.clock.instant()))
     }
 
     /// Starts an agent, waits until it is done, however long that takes, and closes it.
     async fn task(&self, call: &str, args: Spawn) -> Result<ToolOutput, ToolError> {
-        let member = self.spawn(call, args)?;
-        self.until(|| member.status().is_final()).await;
-        let status = member.status();
+        let sub_agent = self.spawn(call, args)?;
+        self.until(|| sub_agent.status().is_final()).await;
+        let status = sub_agent.status();
         if !matches!(status, Status::Closed(_)) {
-            self.close(&member).map_err(|failure| broken(&failure))?;
+            self.close(&sub_agent).map_err(|failure| broken(&failure))?;
         }
-        Ok(answers::report(&member, status.before_closing()))
+        Ok(answers::report(&sub_agent, status.before_closing()))
     }
 
     async fn until(&self, is_decided: impl Fn() -> bool) {
@@ -256,7 +259,7 @@ impl SubAgents<'_> {
 
     /// One more may work now.
     fn room(&self) -> Result<(), ToolError> {
-        let working = self.members().iter().filter(|it| it.status() == Status::Running).count();
+        let working = self.sub_agents().iter().filter(|it| it.status() == Status::Running).count();
         if working < self.most {
             return Ok(());
         }
@@ -267,12 +270,12 @@ impl SubAgents<'_> {
         )))
     }
 
-    fn member(&self, id: &str) -> Result<Arc<SubAgent>, ToolError> {
-        let members = self.members();
-        let found = members.iter().find(|member| member.id == id.trim());
+    fn sub_agent(&self, id: &str) -> Result<Arc<SubAgent>, ToolError> {
+        let sub_agents = self.sub_agents();
+        let found = sub_agents.iter().find(|sub_agent| sub_agent.id == id.trim());
         found.cloned().ok_or_else(|| {
             let known: Vec<String> =
-                members.iter().map(|member| format!("`{}`", member.id)).collect();
+                sub_agents.iter().map(|sub_agent| format!("`{}`", sub_agent.id)).collect();
             let known = match known.as_slice() {
                 [] => "none was started yet".to_owned(),
                 known => format!("there are {}", known.join(", ")),

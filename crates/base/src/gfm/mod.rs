@@ -17,7 +17,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 /// piece of markup takes at most 8,000 questions.
 const MAX_STEPS: usize = 40_000;
 
-/// The same for a report, which is 64 KB at most: an ordinary passage of that length takes some hundred questions.
+/// [`MAX_STEPS`] for a report, which is 64 KB at most: an ordinary passage of that length takes some hundred questions.
 const MAX_REPORT_STEPS: usize = 20_000;
 
 /// The tree of a text without `\r` and NUL; `None` when it takes too long, which no text by a person does.

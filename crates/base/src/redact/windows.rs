@@ -63,7 +63,7 @@ impl Windows {
     }
 }
 
-/// Of the last [`SHORTEST`] bytes, which windows of every length have.
+/// Hashes the last [`SHORTEST`] bytes of a window, which windows of every length have.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "a hash keeps the bits that it wants")]
 fn hash(key: u128) -> usize {

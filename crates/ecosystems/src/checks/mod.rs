@@ -246,7 +246,7 @@ fn unknown(files: &Files<'_>, ci: &CiPlan, plan: &mut CheckPlan) {
     }
 }
 
-/// Of many checks, those of the packages that the paths are in, and those of the root.
+/// Keeps, where there are many checks, those of the packages that the paths are in, and those of the root.
 fn narrow(plan: &mut CheckPlan, touched: &[String]) {
     if plan.checks.len() > MANY && !touched.is_empty() {
         let folders: Vec<String> = plan.checks.iter().map(|check| check.folder.clone()).collect();

@@ -487,8 +487,8 @@ pub fn load(path: &Path) -> Result<Campaign> {
     parse(&path.display().to_string(), &text, path.parent())
 }
 
-/// The same from text. `folder` is where `prompt-file` is relative to; afterwards `task.prompt` is set
-/// and `task.prompt_file` is not.
+/// Reads a campaign from text. `folder` is where `prompt-file` is relative to; afterwards `task.prompt` is set and
+/// `task.prompt_file` is not.
 ///
 /// # Errors
 /// As [`load`].

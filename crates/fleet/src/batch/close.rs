@@ -89,7 +89,7 @@ impl Ending<'_> {
             self.target(target, &why).await?;
         }
         if !self.options.dry_run
-            && let Err(failure) = track::update(self.fleet, &row.id, true).await
+            && let Err(failure) = track::update(self.fleet, &row.id, track::When::AtTheEnd).await
         {
             self.fleet.ui.failure(&failure.to_string());
             self.summary.left += 1;

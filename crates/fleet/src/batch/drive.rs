@@ -121,7 +121,7 @@ pub async fn run(
         tracker.abort();
     }
     if why != EndReason::Interrupted && drive.campaign.tracking_issue.is_some() {
-        track(fleet, &drive.id, true).await;
+        track(fleet, &drive.id, track::When::AtTheEnd).await;
     }
     let events = drive.fresh_events().await?;
     let view = fleet.store.view(&drive.id).await?;
@@ -249,8 +249,8 @@ fn is_open(target: &Target) -> bool {
 }
 
 /// The campaign's issue; trouble with it is no trouble of the campaign.
-async fn track(fleet: &Fleet, id: &str, last: bool) {
-    if let Err(failure) = track::update(fleet, id, last).await {
+async fn track(fleet: &Fleet, id: &str, when: track::When) {
+    if let Err(failure) = track::update(fleet, id, when).await {
         fleet.ui.detail(&format!("the tracking issue is not up to date: {}", failure.message));
     }
 }
@@ -264,7 +264,7 @@ fn short_of_money(fleet: &Fleet, campaign: &Campaign, view: &CampaignView) -> Op
     no_room(reserve(fleet, campaign), view)
 }
 
-/// The same, when a run may cost `next` dollars.
+/// Why no further run is begun that may cost `next` dollars, when the budget has no room for it.
 pub(super) fn no_room(next: f64, view: &CampaignView) -> Option<String> {
     let budget = view.campaign.budget_usd?;
     let is = |state: TargetState| view.targets.iter().any(|target| target.state == state);
@@ -393,7 +393,8 @@ impl Drive<'_> {
         let is_idle = self.tracker.as_ref().is_none_or(JoinHandle::is_finished);
         if is_idle && self.campaign.tracking_issue.is_some() {
             let (fleet, id) = (self.fleet.clone(), self.id.clone());
-            self.tracker = Some(tokio::spawn(async move { track(&fleet, &id, false).await }));
+            self.tracker =
+                Some(tokio::spawn(async move { track(&fleet, &id, track::When::Due).await }));
         }
     }
 

@@ -55,8 +55,8 @@ pub struct Fleet {
     pub token: String,
     /// Where all runs of this process work, once the first one has needed it.
     pub sandbox: Arc<OnceCell<Arc<dyn Sandbox>>>,
-    /// Of the process: cancelled by the first SIGINT or SIGTERM, no new job is taken. As a job sees it:
-    /// cancelled when the job is to put its work back and end.
+    /// Cancelled, for a process, by the first SIGINT or SIGTERM: no new job is taken. Cancelled, for a job, when it is
+    /// to put its work back and end.
     pub drain: CancellationToken,
     /// Services that fail for all jobs.
     pub outages: Arc<Outages>,

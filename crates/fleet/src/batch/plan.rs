@@ -170,7 +170,7 @@ fn decided_since(
 /// What the store has of some repositories under this specification.
 struct KnownTargets<'a> {
     by_id: HashMap<&'a str, Vec<&'a Target>>,
-    /// Of those that no id is known of, by their names in lower case.
+    /// Targets whose repository has no known id, by its name in lower case.
     by_name: HashMap<String, Vec<&'a Target>>,
 }
 
@@ -178,7 +178,7 @@ struct KnownTargets<'a> {
 type OfRepository = BTreeMap<Option<i64>, Target>;
 
 impl<'a> KnownTargets<'a> {
-    /// Of these, the newest last.
+    /// Sorts these targets, the newest last.
     fn of(targets: &'a [Target]) -> KnownTargets<'a> {
         let mut known = KnownTargets { by_id: HashMap::new(), by_name: HashMap::new() };
         for target in targets {

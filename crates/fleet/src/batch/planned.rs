@@ -34,9 +34,9 @@ pub struct PlannedTarget {
 /// Where a target is in the order of its campaign.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Place {
-    /// Of its repository in `select.repositories`; what is not listed comes last.
+    /// Place of its repository in `select.repositories`; what is not listed comes last.
     pub(super) listed: u32,
-    /// Of its pull request among those of its repository.
+    /// Place of its pull request among those of its repository.
     pub(super) pull: u32,
 }
 
@@ -84,7 +84,7 @@ impl fmt::Display for CommitName {
 }
 
 impl PlannedTarget {
-    /// Of a repository, or of one of its pull requests: the number, and its place among them.
+    /// The target for a repository, or for one of its pull requests: the number, and its place among them.
     pub(super) fn new(
         candidate: &Candidate,
         pull: Option<(i64, usize)>,

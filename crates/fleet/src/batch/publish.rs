@@ -1,9 +1,9 @@
 //! The publisher: a stored change becomes one pull request.
 //!
-//! [`work`] is one job: it checks whether
-//! branch and with pull requests that are there already ([`choice`]), pushes, opens or updates, and
-//! writes down what became of it. It may die anywhere and be run again, or be run twice at once: every
-//! step looks before it writes, and nothing is written with a lost lease. The model is never asked.
+//! [`work`] is one job: it decides what is to happen with the branch and with pull requests that are there already
+//! ([`choice`]), pushes, opens or updates, and writes down what became of it. It may die anywhere and be run again, or
+//! be run twice at once: every step looks before it writes, and nothing is written with a lost lease. The model is
+//! never asked.
 
 mod choice;
 mod decorate;
@@ -46,7 +46,7 @@ pub fn job(fleet: &Fleet, target: &Target) -> NewJob {
     job_for(&fleet.token, target)
 }
 
-/// The same, by the token's fingerprint.
+/// The job that publishes a target's changeset, by the token's fingerprint.
 pub(super) fn job_for(token: &str, target: &Target) -> NewJob {
     NewJob {
         kind: JobKind::Publish,

@@ -87,7 +87,7 @@ fn is_of(state: &PullState, target: &Target) -> bool {
     known.is_none_or(|known| *known == state.repository_id)
 }
 
-/// The same unless it was done a short while ago; trouble is no matter.
+/// Looks at the pull requests unless that was done a short while ago; trouble is no matter.
 pub(super) async fn now_and_then(fleet: &Fleet, campaign: &str) {
     let name = format!("refreshed:{campaign}");
     let looked = async {

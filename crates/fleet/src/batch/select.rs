@@ -17,7 +17,7 @@ use patchwright_task::workspace::is_said_ours;
 const MANY: usize = 500;
 /// How long GitHub takes for a question about fifty repositories, more or less.
 const QUESTION: Duration = Duration::from_millis(1_500);
-/// Of GitHub's GraphQL API, for each token.
+/// Points of GitHub's GraphQL API that each token has in an hour.
 const POINTS_OF_AN_HOUR: u64 = 5_000;
 
 /// A repository that was selected, with what decides whether there is something to do.

@@ -43,7 +43,7 @@ pub fn job(fleet: &Fleet, campaign: &Campaign, target: &Target) -> NewJob {
     job_for(drive::reserve(fleet, campaign), campaign, target)
 }
 
-/// The same, when a run may cost so many dollars.
+/// The job that works on a target, when a run may cost so many dollars.
 pub(super) fn job_for(reserve_usd: f64, campaign: &Campaign, target: &Target) -> NewJob {
     let owner = target.repository.split('/').next().unwrap_or_default();
     NewJob {
@@ -132,7 +132,7 @@ impl TargetAttempt<'_> {
             _ => failure.into(),
         })?;
         let mut world =
-            World::beside(&shared, forge, config, &self.fleet.env).map_err(|failure| {
+            World::from_shared(&shared, forge, config, &self.fleet.env).map_err(|failure| {
                 TargetError {
                     class: ErrorClass::Configuration,
                     failure,
@@ -343,7 +343,7 @@ async fn sweep(sandbox: &dyn Sandbox) {
     }
 }
 
-/// The same from time to time.
+/// Sweeps leftovers of the sandbox from time to time, until the end.
 async fn sweep_on(sandbox: Arc<dyn Sandbox>, ending: CancellationToken) {
     loop {
         tokio::select! {

@@ -18,17 +18,25 @@ use patchwright_types::campaign::{CampaignRow, CampaignState, Millis, Target};
 /// Between two edits.
 const APART: Millis = 3 * 60_000;
 
-/// Brings the issue up to date, when the campaign has one and it is time. `last` is for the end of
-/// a command: it is written whenever it was written before, and closed with its campaign.
+/// When the issue is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// When the last edit is long enough ago.
+    Due,
+    /// At the end of a command: whenever it was written before.
+    AtTheEnd,
+}
+
+/// Brings the issue up to date, when the campaign has one and it is time. It is closed with its campaign.
 ///
 /// # Errors
 /// When GitHub or the store cannot be used. The campaign continues without its issue.
-pub async fn update(fleet: &Fleet, id: &str, last: bool) -> Result<()> {
+pub async fn update(fleet: &Fleet, id: &str, when: When) -> Result<()> {
     let row = fleet.store.campaign(id).await?;
     let campaign = campaign_of(&row)?;
     let Some(place) = &campaign.tracking_issue else { return Ok(()) };
     let repository: RepositoryId = place.parse().map_err(Failure::usage)?;
-    if !is_time(fleet, id, last).await? {
+    if !is_time(fleet, id, when).await? {
         return Ok(());
     }
     let limits = pace::limits(fleet, Some(&campaign));
@@ -39,7 +47,7 @@ pub async fn update(fleet: &Fleet, id: &str, last: bool) -> Result<()> {
 }
 
 /// Whether the last edit, of any process, is long enough ago.
-async fn is_time(fleet: &Fleet, id: &str, last: bool) -> Result<bool> {
+async fn is_time(fleet: &Fleet, id: &str, when: When) -> Result<bool> {
     let name = format!("tracked:{id}");
     let now = fleet.store.now().await?;
     let before = fleet.store.value(&name).await?.and_then(|before| before.parse::<Millis>().ok());
@@ -47,7 +55,7 @@ async fn is_time(fleet: &Fleet, id: &str, last: bool) -> Result<bool> {
     // A time in the future comes from a wrong clock. With an unreadable one, one edit too many is
     // made.
     let is_soon = before.is_some_and(|before| before <= now && now - before < apart);
-    if is_soon && !last {
+    if is_soon && when == When::Due {
         return Ok(false);
     }
     // Written before the edit, so that a second process does not start the same edit.

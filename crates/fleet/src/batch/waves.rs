@@ -137,7 +137,7 @@ fn reason_to_pause(campaign: &Campaign, view: &CampaignView) -> Option<String> {
         let spent = view.campaign.spent_usd;
         format!(
             "${spent:.2} of the budget of ${budget:.2} are spent, and the next run may cost \
-             ${next:.2}; raise `limits.budget-usd` to go on"
+             ${next:.2}; raise `limits.budget-usd` to continue"
         )
     })
 }

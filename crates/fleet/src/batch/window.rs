@@ -39,18 +39,28 @@ fn spans(window: &Window, now: DateTime<Utc>) -> Vec<(DateTime<Utc>, DateTime<Ut
     let days = days.filter(|day| window.days.is_empty() || window.days.contains(&weekday(*day)));
     days.filter_map(|day| {
         let last = if to <= from { day.succ_opt()? } else { day };
-        Some((instant(zone, day, from, false)?, instant(zone, last, to, true)?))
+        Some((instant(zone, day, from, Edge::Begin)?, instant(zone, last, to, Edge::End)?))
     })
     .collect()
 }
 
+/// Which edge of a window a time is. A time that a day has twice counts so that the window is longer.
+#[derive(Clone, Copy)]
+enum Edge {
+    Begin,
+    End,
+}
+
 /// When it is so many minutes after midnight on that day.
-fn instant(zone: Tz, day: NaiveDate, minutes: u32, is_end: bool) -> Option<DateTime<Utc>> {
+fn instant(zone: Tz, day: NaiveDate, minutes: u32, edge: Edge) -> Option<DateTime<Utc>> {
     let midnight: NaiveDateTime = day.and_hms_opt(0, 0, 0)?;
     let local = midnight + TimeDelta::minutes(i64::from(minutes));
     for later in 0..=LONGEST_GAP_MINUTES {
         let found = zone.from_local_datetime(&(local + TimeDelta::minutes(later)));
-        let found = if is_end { found.latest() } else { found.earliest() };
+        let found = match edge {
+            Edge::Begin => found.earliest(),
+            Edge::End => found.latest(),
+        };
         if let Some(found) = found {
             return Some(found.with_timezone(&Utc));
         }

@@ -4,9 +4,9 @@
 //! lease of its own. Draining means: nothing new is taken, what runs may end for a while, then it is
 //! asked to put its work back, then it is left to others.
 
-mod ear;
-mod heir;
 mod job;
+mod listener;
+mod reaper;
 mod single;
 
 pub(in crate::batch) use job::backoff;
@@ -22,8 +22,8 @@ use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use self::ear::Ear;
-use self::heir::Heir;
+use self::listener::JobListener;
+use self::reaper::DeadLeaseReaper;
 use super::drive;
 use super::fleet::Fleet;
 use super::launch::Launcher;
@@ -110,9 +110,9 @@ pub async fn run(fleet: &Fleet, options: WorkerOptions) -> Result<()> {
         held: HashMap::new(),
         away: None,
         vain: 0,
-        news: fleet.store.news(),
-        ear: Ear::open(fleet),
-        heir: Heir::default(),
+        notifications: fleet.store.notifications(),
+        listener: JobListener::open(fleet),
+        reaper: DeadLeaseReaper::default(),
         looked: Instant::now(),
         pruned: None,
         checked: None,
@@ -122,7 +122,7 @@ pub async fn run(fleet: &Fleet, options: WorkerOptions) -> Result<()> {
     let time = if ended.is_ok() { fleet.drain_time } else { Duration::ZERO };
     worker.drain(time).await;
     if let Some(sandbox) = fleet.sandbox.get() {
-        sandbox.rest().await;
+        sandbox.drop_warm().await;
     }
     ended
 }
@@ -139,9 +139,9 @@ struct Worker<'a> {
     away: Option<Duration>,
     /// How often in a row there was nothing to claim.
     vain: u32,
-    news: watch::Receiver<u64>,
-    ear: Ear,
-    heir: Heir,
+    notifications: watch::Receiver<u64>,
+    listener: JobListener,
+    reaper: DeadLeaseReaper,
     looked: Instant,
     pruned: Option<Instant>,
     checked: Option<Instant>,
@@ -155,8 +155,8 @@ impl Worker<'_> {
             self.check_version().await?;
             let kinds = self.kinds_with_room().await;
             // What is told from here on is not known to the claim below.
-            self.news.mark_unchanged();
-            if let Err(err) = self.heir.look(self.fleet).await {
+            self.notifications.mark_unchanged();
+            if let Err(err) = self.reaper.look(self.fleet).await {
                 // The claim below says so, when it is more than a moment.
                 tracing::debug!(%err, "the leases could not be looked at");
             }
@@ -309,9 +309,9 @@ impl Worker<'_> {
         let drain = self.fleet.drain.clone();
         // Without room for anything there is nothing to ask, whatever is new.
         let hears = !kinds.is_empty() && self.away.is_none();
-        let mut news = self.news.clone();
+        let mut notifications = self.notifications.clone();
         let told = async {
-            if !hears || news.changed().await.is_err() {
+            if !hears || notifications.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
             let spread = SPREAD.mul_f64(scale.min(1.0) * rand::rng().random_range(0.0..=1.0));
@@ -329,7 +329,7 @@ impl Worker<'_> {
     fn wait(&self) -> Duration {
         let longest = if self.options.until_idle {
             LONGEST_POLL_OF_COMMANDS
-        } else if self.ear.hears() {
+        } else if self.listener.hears() {
             LONGEST_POLL_OF_LISTENERS
         } else {
             LONGEST_POLL

@@ -77,6 +77,13 @@ impl DeliveryOutcome {
         let text = format!("ignored: {}", why.into());
         DeliveryOutcome { end: JobEnd::Done, text, conclusion: "ignored", run: None, cost_usd: 0.0 }
     }
+
+    /// With what the task's run has used, where it gets no other attempt.
+    fn with_cost(self, held: &HeldJob, world: &World, task: Option<&Task>) -> DeliveryOutcome {
+        let Some(task) = task.filter(|_| is_over(held, &self.end)) else { return self };
+        let (run, cost_usd) = campaign::unfinished_run(world, task);
+        DeliveryOutcome { run, cost_usd, ..self }
+    }
 }
 
 /// Decides what follows from the delivery, does it, and ends the job.
@@ -194,7 +201,7 @@ async fn handle(
         return Ok(DeliveryOutcome::ignored(why));
     }
     let task = task_of(&decision, &config);
-    let mut world = World::beside(&shared(fleet, &config).await?, forge, &config, &fleet.env)?;
+    let mut world = World::from_shared(&shared(fleet, &config).await?, forge, &config, &fleet.env)?;
     observe_sandboxes(&mut world, &fleet.outages, &held.sandbox);
     let model = observe(&mut world, &fleet.outages, None);
     let watched = LeasedRun::new(fleet, held);
@@ -203,13 +210,7 @@ async fn handle(
         Ok(reacted) => reacted,
         Err(failure) => {
             let became = failed(fleet, held, &failure).await?;
-            return Ok(match task {
-                Some(task) if is_over(held, &became.end) => {
-                    let (run, cost_usd) = campaign::unfinished_run(&world, &task);
-                    DeliveryOutcome { run, cost_usd, ..became }
-                }
-                _ => became,
-            });
+            return Ok(became.with_cost(held, &world, task.as_ref()));
         }
     };
     if let (Some(key), Reacted::Issue(_)) = (&same, &reacted) {
@@ -345,7 +346,7 @@ async fn failed(fleet: &Fleet, held: &HeldJob, failure: &Failure) -> Result<Deli
     Ok(DeliveryOutcome { end, text, conclusion, run: None, cost_usd: 0.0 })
 }
 
-/// The same when there was no sandbox, or no longer one.
+/// Ends a delivery's job for which there was no sandbox, or no longer one.
 async fn sandbox_failed(fleet: &Fleet, held: &HeldJob, why: &str) -> Result<JobEnd> {
     match fleet.sandbox_failed(held).await? {
         Some(after) => Ok(JobEnd::Later { after, why: short(why) }),

@@ -102,7 +102,7 @@ impl ServedRepositories {
 
 /// How the server behaves.
 pub struct Options {
-    /// Of the hook: the one in use, and during a rotation the one before.
+    /// Secrets of the hook: the one in use, and during a rotation the one before.
     pub secrets: Vec<SecretString>,
     /// Who sees pages.
     pub dashboard: DashboardAccess,

@@ -68,7 +68,7 @@ impl Store {
             }
         }
         if ended > 0 {
-            write.news();
+            write.notify();
         }
         write.commit().await?;
         Ok(ended)

@@ -150,7 +150,7 @@ impl Store {
         .execute(write.db())
         .await?;
         // Its limits may be wider.
-        write.news();
+        write.notify();
         write.commit().await?;
         self.campaign(&campaign.id).await
     }
@@ -204,7 +204,7 @@ impl Store {
                 other => other.word(),
             };
             write.say(id, None, kind, reason);
-            write.news();
+            write.notify();
         }
         write.commit().await?;
         if !changed {

@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 use sqlx::any::AnyRow;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, Row};
 
-use super::lent::{self, Pool, Tx};
-use super::news::CHANNEL;
+use super::connections::{self, Pool, Tx};
+use super::notifications::CHANNEL;
 use super::{Inner, Store, StoreError, StoreResult};
 use patchwright_base::clock::Clock;
 use patchwright_types::campaign::Millis;
@@ -44,7 +44,7 @@ impl Dialect {
         get(&now.fetch_one(db).await?, "now")
     }
 
-    /// The same clock within a statement.
+    /// The database's clock as an expression within a statement.
     pub(super) fn time(self) -> &'static str {
         match self {
             Dialect::Sqlite => "CAST(unixepoch('now', 'subsec') * 1000 AS INTEGER)",
@@ -107,8 +107,8 @@ pub(super) struct Write<'a> {
     pub(super) now: Millis,
     pub(super) dialect: Dialect,
     events: Vec<PendingEvent>,
-    /// See [`Write::news`].
-    pub(super) has_news: bool,
+    /// See [`Write::notify`].
+    pub(super) notifies: bool,
     store: &'a Inner,
 }
 
@@ -143,14 +143,15 @@ impl Store {
                 (Either::Left(tx), now, None)
             }
             Pool::Server(server) => {
-                let mut lent = server.lend().await?;
+                let mut connection = server.acquire().await?;
                 let now = dialect.time();
-                let row = lent.begin(format!("{begin}; SELECT {now} AS now{columns}")).await?;
-                (Either::Right(lent), get(&row, "now")?, Some(row))
+                let row =
+                    connection.begin(format!("{begin}; SELECT {now} AS now{columns}")).await?;
+                (Either::Right(connection), get(&row, "now")?, Some(row))
             }
         };
         let (events, store) = (Vec::new(), &*self.inner);
-        let write = Write { tx, now, dialect, events, has_news: false, store };
+        let write = Write { tx, now, dialect, events, notifies: false, store };
         Ok((write, row))
     }
 }
@@ -220,7 +221,7 @@ impl Write<'_> {
 
     /// Writes nothing, and has no lock any more when this returns.
     pub(super) async fn roll_back(self) -> StoreResult<()> {
-        lent::roll_back(self.tx).await
+        connections::roll_back(self.tx).await
     }
 
     pub(super) async fn commit(mut self) -> StoreResult<()> {
@@ -245,14 +246,14 @@ impl Write<'_> {
             .execute(self.db())
             .await?;
         }
-        if self.has_news && self.dialect == Dialect::Postgres {
+        if self.notifies && self.dialect == Dialect::Postgres {
             // Sent when the transaction is written, and only then.
             let told = sqlx::query("SELECT pg_notify($1, '')").bind(CHANNEL);
             told.execute(self.db()).await?;
         }
-        lent::commit(self.tx).await?;
-        if self.has_news {
-            self.store.news.tell();
+        connections::commit(self.tx).await?;
+        if self.notifies {
+            self.store.notifications.tell();
         }
         Ok(())
     }

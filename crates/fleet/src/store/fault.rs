@@ -122,7 +122,7 @@ impl From<StoreError> for Failure {
                 "nothing was changed; put a copy in its place, or name another database in `DATABASE_URL`",
             ),
             StoreError::Full(_) => Failure::machine(message).hint(
-                "make room on that disk and run the same command again: it goes on from what was stored",
+                "make room on that disk and run the same command again: it continues from what was stored",
             ),
             StoreError::Unavailable(_) => Failure::machine(message)
                 .hint("check host, user, password and database name in `DATABASE_URL`, and that the server runs"),

@@ -60,7 +60,7 @@ async fn put(write: &mut Write<'_>, job: &NewJob, conflict: &str) -> StoreResult
         .await?;
     let queued = done.rows_affected() > 0;
     if queued {
-        write.news();
+        write.notify();
     }
     Ok(queued)
 }

@@ -11,7 +11,7 @@ mod abandoned;
 mod campaigns;
 mod changesets;
 mod claim;
-mod crowd;
+mod connections;
 mod db;
 mod deliveries;
 mod events;
@@ -20,9 +20,8 @@ mod handover;
 mod import;
 mod jobs;
 mod leases;
-mod lent;
 mod migrate;
-mod news;
+mod notifications;
 mod open;
 mod outages;
 mod pace;
@@ -35,6 +34,7 @@ mod reviews;
 mod runs;
 mod schedules;
 mod selections;
+mod server_load;
 mod simulated;
 mod standing;
 mod targets;
@@ -46,14 +46,14 @@ pub use abandoned::HeldLease;
 pub use campaigns::CampaignSummary;
 pub(crate) use claim::PROBE;
 pub use claim::{Bound, HotStatement};
+pub use connections::close_files;
 pub use deliveries::DeliveryRow;
 pub use events::StateChange;
 pub use handover::JobHolder;
 pub use import::Imported;
 pub use jobs::QueueOutlook;
-pub use lent::close_files;
 pub use migrate::{Migrated, VERSION, look};
-pub use news::Deaf;
+pub use notifications::ListenEnd;
 pub use open::{file_of, file_url};
 pub(crate) use outages::{Breaker, is_paused};
 pub use outages::{CutOff, OutageTimes};
@@ -67,9 +67,9 @@ pub use simulated::StoreSize;
 pub use standing::Standing;
 pub use targets::Closing;
 
+use crate::store::connections::Pool;
 use crate::store::db::Dialect;
-use crate::store::lent::Pool;
-use crate::store::news::News;
+use crate::store::notifications::Notifications;
 use patchwright_types::campaign::Millis;
 
 /// Why the store did not do it.
@@ -117,7 +117,7 @@ struct Inner {
     dialect: Dialect,
     /// For people; without a password.
     name: String,
-    news: News,
+    notifications: Notifications,
 }
 
 impl fmt::Debug for Store {

@@ -10,10 +10,10 @@ use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyConnection, Connection};
 use url::Url;
 
+use super::connections::{File, Pool};
 use super::db::{Dialect, PATIENCE};
-use super::lent::{File, Pool};
 use super::migrate::{Migrated, version};
-use super::news::News;
+use super::notifications::Notifications;
 use super::pool::Server;
 use super::{Inner, Store, StoreError, StoreResult, fault};
 
@@ -139,7 +139,7 @@ async fn open_file(path: &Path, name: &str) -> StoreResult<(Store, Option<Migrat
         pool: Pool::File(file(path).await?),
         dialect: Dialect::Sqlite,
         name: name.to_owned(),
-        news: News::new(None),
+        notifications: Notifications::new(None),
     };
     let store = Store { inner: Arc::new(inner) };
     let found = version(&mut *store.connection().await?, Dialect::Sqlite).await?;
@@ -154,7 +154,7 @@ async fn open_server(url: &Url, name: &str) -> StoreResult<(Store, Option<Migrat
         pool: Pool::Server(Server::new(url)),
         dialect: Dialect::Postgres,
         name: name.to_owned(),
-        news: News::new(Some(SecretString::from(url.to_string()))),
+        notifications: Notifications::new(Some(SecretString::from(url.to_string()))),
     };
     let store = Store { inner: Arc::new(inner) };
     let found = version(&mut *store.connection().await?, Dialect::Postgres).await?;

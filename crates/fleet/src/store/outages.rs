@@ -29,7 +29,7 @@ pub struct OutageTimes {
     pub longest: Millis,
     /// How long one job alone may be cut off without an attempt being counted.
     pub patience_with_one: Millis,
-    /// The same when it is several.
+    /// How long several jobs may be cut off without an attempt being counted.
     pub patience: Millis,
 }
 
@@ -222,7 +222,7 @@ impl Store {
                 write.say(&campaign, None, "outage", Some(&text));
             }
             // Whoever waits for something to claim looks at once.
-            write.has_news = true;
+            write.notifies = true;
         }
         write.commit().await?;
         Ok(lasted)

@@ -27,8 +27,8 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use url::Url;
 
-use super::crowd::{Crowd, Fullness, TURN};
 use super::db::PATIENCE;
+use super::server_load::{Fullness, ServerLoad, TURN};
 use super::{StoreError, StoreResult};
 
 /// One that claims, one that renews, one for what jobs write.
@@ -57,12 +57,12 @@ impl Drop for Server {
 
 struct Shared {
     url: SecretString,
-    crowd: Crowd,
-    /// Made and not lent, the one that was used last at the end.
+    load: ServerLoad,
+    /// Made and not in use, the one that was used last at the end.
     spare: Mutex<Vec<Spare>>,
     room: Arc<Semaphore>,
     /// Held while a connection is made.
-    door: tokio::sync::Mutex<()>,
+    connect_lock: tokio::sync::Mutex<()>,
     /// Something was put into `spare`.
     released: Notify,
     is_closed: AtomicBool,
@@ -79,7 +79,7 @@ struct Spare {
 }
 
 /// A connection, and the right to have it. Dropping it gives both back.
-pub(super) struct Lent {
+pub(super) struct PooledConnection {
     made: Option<Made>,
     /// A transaction was begun and has not ended.
     in_transaction: bool,
@@ -92,10 +92,10 @@ impl Server {
     pub(super) fn new(url: &Url) -> Server {
         let shared = Arc::new(Shared {
             url: SecretString::from(url.to_string()),
-            crowd: Crowd::default(),
+            load: ServerLoad::default(),
             spare: Mutex::default(),
             room: Arc::new(Semaphore::new(MOST)),
-            door: tokio::sync::Mutex::default(),
+            connect_lock: tokio::sync::Mutex::default(),
             released: Notify::new(),
             is_closed: AtomicBool::new(false),
         });
@@ -103,15 +103,15 @@ impl Server {
         Server { shared, tidier }
     }
 
-    pub(super) fn crowd(&self) -> &Crowd {
-        &self.shared.crowd
+    pub(super) fn load(&self) -> &ServerLoad {
+        &self.shared.load
     }
 
     /// A connection that answers, with whatever wait the server needs, at most [`PATIENCE`].
     ///
     /// # Errors
     /// What the server said, or why it cannot be reached.
-    pub(super) async fn lend(&self) -> StoreResult<Lent> {
+    pub(super) async fn acquire(&self) -> StoreResult<PooledConnection> {
         let shared = &self.shared;
         let until = Instant::now() + PATIENCE;
         let permit = timeout(PATIENCE, Arc::clone(&shared.room).acquire_owned()).await;
@@ -121,15 +121,20 @@ impl Server {
             None => shared.make(until).await?,
         };
         let shared = Arc::clone(shared);
-        Ok(Lent { made: Some(made), in_transaction: false, permit: Some(permit), shared })
+        Ok(PooledConnection {
+            made: Some(made),
+            in_transaction: false,
+            permit: Some(permit),
+            shared,
+        })
     }
 
     /// While this is held, this process makes no other connection.
-    pub(super) async fn door(&self) -> StoreResult<MutexGuard<'_, ()>> {
-        timeout(PATIENCE, self.shared.door.lock()).await.map_err(|_| nothing_free())
+    pub(super) async fn connect_lock(&self) -> StoreResult<MutexGuard<'_, ()>> {
+        timeout(PATIENCE, self.shared.connect_lock.lock()).await.map_err(|_| nothing_free())
     }
 
-    /// Waits for what is lent, and closes every connection.
+    /// Waits for what is in use, and closes every connection.
     pub(super) async fn close(&self) {
         self.shared.is_closed.store(true, Ordering::Relaxed);
         let all = u32::try_from(MOST).unwrap_or(u32::MAX);
@@ -173,21 +178,22 @@ impl Shared {
             if let Ok(Ok(())) = timeout(PATIENCE, made.connection.ping()).await {
                 return Some(made);
             }
-            self.crowd.lost();
+            self.load.lost();
         }
     }
 
     /// Waits for our turn, and makes one; or takes one that has become free meanwhile.
     async fn make(&self, until: Instant) -> StoreResult<Made> {
         let left = || until.saturating_duration_since(Instant::now());
-        let _door = timeout(left(), self.door.lock()).await.map_err(|_| nothing_free())?;
-        let turn = Instant::now() + self.crowd.wait();
+        let _connect_lock =
+            timeout(left(), self.connect_lock.lock()).await.map_err(|_| nothing_free())?;
+        let turn = Instant::now() + self.load.wait();
         let mut failed = None;
         loop {
             if let Some(made) = self.spare().await {
                 return Ok(made);
             }
-            let turn = self.crowd.returns().map_or(turn, |returns| returns.max(turn));
+            let turn = self.load.returns().map_or(turn, |returns| returns.max(turn));
             if Instant::now() < turn {
                 if left().is_zero() {
                     return Err(failed.unwrap_or_else(nothing_free));
@@ -200,7 +206,10 @@ impl Shared {
                 Ok(Err(err)) => {
                     let again = is_away(&err);
                     if again {
-                        self.crowd.away(is_full(&err));
+                        if is_full(&err) {
+                            self.load.full();
+                        }
+                        self.load.away();
                     }
                     if !again || left().is_zero() {
                         return Err(err.into());
@@ -208,7 +217,7 @@ impl Shared {
                     failed = Some(err.into());
                 }
                 Err(_) => {
-                    self.crowd.away(false);
+                    self.load.away();
                     let silent = || "it did not answer in ten seconds".to_owned();
                     return Err(failed.unwrap_or_else(|| StoreError::Unavailable(silent())));
                 }
@@ -219,8 +228,8 @@ impl Shared {
     async fn connect(&self) -> Result<Made, sqlx::Error> {
         let begun = Instant::now();
         let mut connection = AnyConnection::connect(self.url.expose_secret()).await?;
-        self.crowd.look(&mut connection).await?;
-        self.crowd.made(begun.elapsed());
+        self.load.look(&mut connection).await?;
+        self.load.made(begun.elapsed());
         Ok(Made { connection, at: Instant::now() })
     }
 
@@ -236,21 +245,21 @@ impl Shared {
         };
         match timeout(PATIENCE, settled).await {
             Ok(Ok(())) => {}
-            Ok(Err(_)) => return self.crowd.lost(),
+            Ok(Err(_)) => return self.load.lost(),
             // It waits for a lock of somebody else, and the server ends it when it finds us gone.
             Err(_) => return,
         }
         if self.keeps(&made) {
             self.keep(made);
         } else {
-            self.crowd.gave_up(made.at.elapsed());
+            self.load.gave_up(made.at.elapsed());
             made.close().await;
         }
     }
 
     fn keeps(&self, made: &Made) -> bool {
         let age = made.at.elapsed();
-        !self.is_closed.load(Ordering::Relaxed) && age < self.crowd.fullness().keeps()
+        !self.is_closed.load(Ordering::Relaxed) && age < self.load.fullness().keeps()
     }
 
     /// For the next statement.
@@ -261,7 +270,7 @@ impl Shared {
 
     /// Those that have lain idle for too long.
     fn stale(&self) -> Vec<Made> {
-        let most = if self.crowd.fullness() == Fullness::Roomy { IDLE } else { TURN };
+        let most = if self.load.fullness() == Fullness::Roomy { IDLE } else { TURN };
         let mut spare = self.spare.lock();
         let stale = spare.extract_if(.., |spare| spare.since.elapsed() >= most);
         stale.map(|spare| spare.made).collect()
@@ -307,16 +316,16 @@ fn is_full(err: &sqlx::Error) -> bool {
     code.is_some_and(|code| code == "53300")
 }
 
-impl Lent {
-    /// Begins a transaction with these statements, of which the last one asks for a row. Dropped before [`Lent::end`],
-    /// nothing was written.
+impl PooledConnection {
+    /// Begins a transaction with these statements, of which the last one asks for a row. Dropped before
+    /// [`PooledConnection::end`], nothing was written.
     pub(super) async fn begin(&mut self, statements: String) -> Result<AnyRow, sqlx::Error> {
         self.in_transaction = true;
         let statements = sqlx::raw_sql(AssertSqlSafe(statements));
         statements.fetch_all(&mut **self).await?.pop().ok_or(sqlx::Error::RowNotFound)
     }
 
-    /// Ends the transaction by this word. Everything was answered then, so that the connection can be lent again at
+    /// Ends the transaction by this word. Everything was answered then, so that the connection can be acquired again at
     /// once.
     pub(super) async fn end(mut self, word: &'static str) -> Result<(), sqlx::Error> {
         sqlx::raw_sql(word).execute(&mut *self).await?;
@@ -328,24 +337,24 @@ impl Lent {
     }
 }
 
-impl Deref for Lent {
+impl Deref for PooledConnection {
     type Target = AnyConnection;
 
     fn deref(&self) -> &AnyConnection {
-        &self.made.as_ref().expect(LENT).connection
+        &self.made.as_ref().expect(PRESENT).connection
     }
 }
 
-impl DerefMut for Lent {
+impl DerefMut for PooledConnection {
     fn deref_mut(&mut self) -> &mut AnyConnection {
-        &mut self.made.as_mut().expect(LENT).connection
+        &mut self.made.as_mut().expect(PRESENT).connection
     }
 }
 
 /// Only dropping takes it out.
-const LENT: &str = "a connection is there while it is lent";
+const PRESENT: &str = "a connection is there until it is dropped";
 
-impl Drop for Lent {
+impl Drop for PooledConnection {
     fn drop(&mut self) {
         let Some(made) = self.made.take() else { return };
         let (shared, permit) = (Arc::clone(&self.shared), self.permit.take());

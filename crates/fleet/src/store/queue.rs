@@ -16,7 +16,7 @@ pub struct RunningJob {
     pub kind: JobKind,
     pub repository: Option<String>,
     pub number: Option<i64>,
-    /// Of a campaign's target.
+    /// The last run, where the job is for a target of a campaign.
     pub run: Option<String>,
     pub attempt: i64,
     /// Host, process and a random part, before an `@`.

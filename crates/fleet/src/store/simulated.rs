@@ -11,9 +11,9 @@ use std::sync::Arc;
 use sqlx::AssertSqlSafe;
 use sqlx::any::AnyPoolOptions;
 
+use super::connections::{File, Pool};
 use super::db::{Dialect, get};
-use super::lent::{File, Pool};
-use super::news::News;
+use super::notifications::Notifications;
 use super::open::encode;
 use super::{Inner, Store, StoreError, StoreResult};
 use patchwright_types::campaign::Millis;
@@ -61,8 +61,9 @@ impl Store {
         let writer = options.clone().connect(&address).await?;
         let file = File { readers: options.connect(&address).await?, writer };
         let store = |dialect| {
-            let (pool, name, news) = (Pool::File(file.clone()), name.clone(), News::new(None));
-            Store { inner: Arc::new(Inner { pool, dialect, name, news }) }
+            let (pool, name, notifications) =
+                (Pool::File(file.clone()), name.clone(), Notifications::new(None));
+            Store { inner: Arc::new(Inner { pool, dialect, name, notifications }) }
         };
         // The schema asks for the time, so it comes before the clock.
         store(Dialect::Sqlite).migrate(0, None).await?;

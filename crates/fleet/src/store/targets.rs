@@ -206,7 +206,7 @@ impl Store {
         self.retry(campaign, &which, job_of, publish_of).await
     }
 
-    /// The same for these targets, as far as they are the campaign's and have failed.
+    /// Retries these targets, as far as they are the campaign's and have failed.
     pub async fn retry_these(
         &self,
         campaign: &str,

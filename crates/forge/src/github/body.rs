@@ -10,7 +10,7 @@ pub(super) const LONGEST_BODY: usize = 65_536;
 const LONGEST_TITLE: usize = 256;
 const CUT_NOTICE: &str = "\n\n*(cut: GitHub takes no more than 65,536 characters)*";
 
-/// The same text, as far as GitHub keeps it: line ends and outer white space do not count.
+/// Two texts are one, as far as GitHub keeps them: line ends and outer white space do not count.
 pub(super) fn same(one: &str, other: &str) -> bool {
     let lines = |text: &str| text.replace("\r\n", "\n").trim().to_owned();
     one.len().abs_diff(other.len()) < LONGEST_BODY && lines(one) == lines(other)

@@ -50,9 +50,9 @@ impl FromStr for HookSource {
 /// One attempt to deliver.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct HookDelivery {
-    /// Of this attempt.
+    /// Id of this attempt.
     pub id: u64,
-    /// Of the delivery: the same for each attempt.
+    /// Id of the delivery, which all of its attempts share.
     pub guid: String,
     pub delivered_at: DateTime<Utc>,
     /// What the server answered; 0 without an answer.

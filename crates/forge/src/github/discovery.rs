@@ -61,7 +61,7 @@ pub struct Facts {
     /// We may push; `None` when GitHub does not tell (it does not tell Apps).
     pub can_push: Option<bool>,
     pub topics: Vec<String>,
-    /// Of [`Wanted::files`], those that are not there.
+    /// Those of [`Wanted::files`] that are not there.
     pub missing_files: Vec<String>,
     pub pulls: Vec<PullFacts>,
     /// The last commit of [`Wanted::head_branch`]; `None` when there is no such branch. Not looked at for

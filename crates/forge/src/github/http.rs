@@ -137,12 +137,12 @@ impl Api {
         Api { connection, token, limiter, gate: Gate::open(), octocrab: Arc::default() }
     }
 
-    /// The same API behind a gate.
+    /// This API behind a gate.
     pub(super) fn gated(&self, gate: Gate) -> Api {
         Api { gate, octocrab: Arc::default(), ..self.clone() }
     }
 
-    /// The same API with another token.
+    /// This API with another token.
     pub(super) fn as_other(&self, token: Token) -> Api {
         Api { token, octocrab: Arc::default(), ..self.clone() }
     }

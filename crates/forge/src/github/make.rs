@@ -51,8 +51,8 @@ impl GitHubForge {
         Ok(GitHubForge { api, server_url, http, viewer: Arc::default(), seal })
     }
 
-    /// The same GitHub for work on one repository: an App's requests all carry a token for that
-    /// repository, of the installation that is named.
+    /// This GitHub for work on one repository: an App's requests all carry a token for that repository, of the
+    /// installation that is named.
     #[must_use]
     pub fn scoped(&self, repository: &RepositoryId, installation: Option<u64>) -> GitHubForge {
         let Token::Installed(app, _) = &self.api.token else {
@@ -81,8 +81,8 @@ impl GitHubForge {
         }
     }
 
-    /// The same GitHub, with the same pace and limits in this process; besides, every write (a push
-    /// too) passes this gate right before it is sent, and the gate is told about rate limits.
+    /// This GitHub, with its pace and limits in this process; besides, every write (a push too) passes this gate right
+    /// before it is sent, and the gate is told about rate limits.
     #[must_use]
     pub fn gated(&self, gate: Gate) -> GitHubForge {
         self.with_api(self.api.gated(gate))

@@ -35,7 +35,7 @@ impl Api {
         self.list_in(call, limit, |page: Vec<T>| page).await
     }
 
-    /// The same for answers that hold their part of the list in a field.
+    /// Lists what answers hold in a field of theirs.
     pub(super) async fn list_in<P: DeserializeOwned, T>(
         &self,
         call: &Call,
@@ -45,7 +45,7 @@ impl Api {
         self.list_bounded(call, limit, items, |_| {}).await
     }
 
-    /// The same; `bound` sees what is kept after each page, and may make it smaller.
+    /// Lists like [`Api::list_in`]; `bound` sees what is kept after each page, and may make it smaller.
     pub(super) async fn list_bounded<P: DeserializeOwned, T>(
         &self,
         call: &Call,

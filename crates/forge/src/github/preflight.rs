@@ -246,7 +246,7 @@ impl GitHubForge {
         Ok(found)
     }
 
-    /// The same, a few repositories at a time: of many nothing is kept but the names of those that are to come.
+    /// Looks at a few repositories at a time: of many nothing is kept but the names of those that are to come.
     pub fn look(&self, names: RepositoryNames, wanted: Wanted) -> Look<'_> {
         Look {
             forge: self,
@@ -364,7 +364,7 @@ pub(super) fn pull_facts(pull: PullRequest) -> PullFacts {
     }
 }
 
-/// The same for every repository, so that asking the next is no use.
+/// Every repository would fail like this, so asking the next is no use.
 pub(super) fn is_fatal(err: &ForgeError) -> bool {
     matches!(err, ForgeError::Authentication { .. } | ForgeError::RateLimited { .. })
 }

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use git2::Direction;
 use git2::transport::{Service, SmartSubtransport, SmartSubtransportStream, Transport};
 
 use super::super::repo::Repo;
@@ -51,7 +52,8 @@ fn do_it(work: Work, host: &Host) -> Result<JobOutput, GitError> {
     prepare_with(move |remote| Transport::smart(remote, true, Subtransport(line.clone())))?;
     match work {
         Work::Heads { url, pushes } => {
-            incoming::heads(&url, pushes).map(JobOutput::Heads).map_err(reworded)
+            let direction = if pushes { Direction::Push } else { Direction::Fetch };
+            incoming::heads(&url, direction).map(JobOutput::Heads).map_err(reworded)
         }
         Work::Receive { place, url, wish } => {
             let place = Repo::at(place);

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use git2::Direction;
 use git2::transport::Service;
 
 use super::archive::ArchiveOptions;
@@ -63,7 +64,11 @@ pub fn make_ready() {
 }
 
 /// The refs of a server, as it advertises them for fetching or for pushing.
-pub(super) fn heads(session: &Arc<Session>, pushes: bool) -> Result<Vec<(String, Oid)>, GitError> {
+pub(super) fn heads(
+    session: &Arc<Session>,
+    direction: Direction,
+) -> Result<Vec<(String, Oid)>, GitError> {
+    let pushes = direction == Direction::Push;
     let service = if pushes { Service::ReceivePackLs } else { Service::UploadPackLs };
     let work = Work::Heads { url: session.url(), pushes };
     let bounds = bounds(Vec::new(), None, session.limits());

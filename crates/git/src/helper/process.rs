@@ -70,8 +70,8 @@ pub(super) fn run(
     let was_ready = ready.is_some();
     let mut helper = ready.map_or_else(Helper::start, Ok)?;
     let order = serde_json::to_vec(job).map_err(|err| GitError::Machine(err.to_string()))?;
-    let mut desk = HostHandler { supplies, exchange: None };
-    let asks_a_server = desk.supplies.server.is_some();
+    let mut handler = HostHandler { supplies, exchange: None };
+    let asks_a_server = handler.supplies.server.is_some();
     let spoken = helper
         .say(wire::JOB, &order, stop)
         .inspect(|()| {
@@ -80,14 +80,14 @@ pub(super) fn run(
                 ready::make();
             }
         })
-        .and_then(|()| helper.serve(&mut desk, stop))
+        .and_then(|()| helper.serve(&mut handler, stop))
         .and_then(|ended| serde_json::from_slice::<JobEnd>(&ended).map_err(io::Error::from));
     let broken = match spoken {
         Ok(ended) => {
             if !ended.files_confined {
                 say_once_that_files_are_open();
             }
-            return match desk.failure() {
+            return match handler.failure() {
                 // The helper only knows that the connection broke; the host knows why.
                 Some(failure) if knows_less(&ended.result) => Err(failure),
                 _ => ended.result.map_err(|trouble| trouble.out(&job.bounds)),
@@ -97,7 +97,7 @@ pub(super) fn run(
     };
     // Read the exit status before anything else: a signal names the limit that was hit.
     let status = helper.end();
-    if let Some(failure) = desk.failure() {
+    if let Some(failure) = handler.failure() {
         return Err(failure);
     }
     stop.check()?;
@@ -165,7 +165,7 @@ impl Helper {
         Ok(helper)
     }
 
-    /// The same, where it has not ended while it waited.
+    /// This helper, where it has not ended while it waited.
     pub(super) fn if_alive(mut self) -> Option<Helper> {
         matches!(self.child.try_wait(), Ok(None)).then_some(self)
     }
@@ -175,7 +175,7 @@ impl Helper {
     }
 
     /// Answers until the work is done; returns what it gave.
-    fn serve(&mut self, desk: &mut HostHandler<'_>, stop: &Stop) -> io::Result<Vec<u8>> {
+    fn serve(&mut self, handler: &mut HostHandler<'_>, stop: &Stop) -> io::Result<Vec<u8>> {
         let most = |kind| match kind {
             wire::ASK => MAX_REQUEST,
             wire::MADE => MAX_MADE,
@@ -186,12 +186,12 @@ impl Helper {
             let mut output = StoppableIo { stream: &mut self.output, stop };
             let (kind, payload) = wire::read(&mut output, most)?;
             match kind {
-                wire::ASK => desk.ask(&payload)?,
-                wire::MORE => match desk.more() {
+                wire::ASK => handler.ask(&payload)?,
+                wire::MORE => match handler.more() {
                     Ok(piece) => self.say(wire::PIECE, &piece, stop)?,
                     Err(()) => self.say(wire::BROKEN, &[], stop)?,
                 },
-                wire::MADE => desk.take(&payload)?,
+                wire::MADE => handler.take(&payload)?,
                 wire::ENDED => return Ok(payload),
                 _ => return Err(nonsense()),
             }

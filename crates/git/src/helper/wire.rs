@@ -122,7 +122,7 @@ pub(super) enum HelperError {
     Transport(String),
     Unacceptable(String),
     Machine(String),
-    /// Of our own repository, not of what arrived.
+    /// Our own repository is damaged, not what arrived.
     Corruption(String),
     Memory,
     Other(String),

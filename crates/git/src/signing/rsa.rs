@@ -12,7 +12,7 @@ pub(super) fn ready(key: &RsaKeypair) -> Option<RsaKeyPair> {
     RsaKeyPair::from_der(&pkcs1(key)?).ok()
 }
 
-/// The same text always gives the same signature.
+/// Signs a text; PKCS #1 v1.5, so that equal texts have equal signatures.
 pub(super) fn sign(key: &RsaKeyPair, text: &[u8]) -> Result<Signature, Error> {
     let mut signature = vec![0; key.public_modulus_len()];
     key.sign(&RSA_PKCS1_SHA512, &SystemRandom::new(), text, &mut signature)

@@ -60,7 +60,7 @@ impl<'a> Finder<'a> {
         (0..self.passes.len()).find_map(|pass| self.find_in_pass(pass, block, from))
     }
 
-    /// The same in one pass only.
+    /// Finds the block in one pass only.
     pub fn find_in_pass(&mut self, pass: usize, block: &[&str], from: usize) -> Option<usize> {
         if block.is_empty() {
             return Some(from);

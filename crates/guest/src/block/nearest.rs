@@ -14,7 +14,7 @@ const MAX_PLACES: usize = 64;
 const SHOWN: usize = 12;
 /// Bytes of a line that are compared.
 const MAX_WIDTH: usize = 400;
-/// The same for a few lines that are compared with all others, in characters.
+/// Characters of a line that are compared, for a few lines that are compared with all others.
 const MAX_SHORT: usize = 300;
 /// Lines are worth showing when they are at least this alike, in percent.
 const ALIKE: usize = 40;

@@ -33,10 +33,18 @@ impl<'a> Fence<'a> {
         })
     }
 
-    /// The line ends this fence. In a diff every line has a sign in front, so the end must stand
-    /// exactly below the beginning (`is_diff`).
-    pub fn is_closed_by(&self, line: &str, is_diff: bool) -> bool {
-        let slack = if is_diff { 0 } else { 3 };
+    /// The line ends this fence.
+    pub fn is_closed_by(&self, line: &str) -> bool {
+        self.is_closed_within(line, 3)
+    }
+
+    /// The line ends this fence around a diff: there every line has a sign in front, so the end must stand exactly
+    /// below the beginning.
+    pub fn is_closed_in_diff_by(&self, line: &str) -> bool {
+        self.is_closed_within(line, 0)
+    }
+
+    fn is_closed_within(&self, line: &str, slack: usize) -> bool {
         Fence::open(line).is_some_and(|end| {
             end.sign == self.sign
                 && end.length >= self.length

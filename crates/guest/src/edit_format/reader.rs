@@ -58,7 +58,7 @@ struct Reader<'l, 'a> {
     lines: &'l [&'a str],
     at: usize,
     blocks: Vec<Block>,
-    /// Of the last SEARCH/REPLACE block: the next one may leave it out.
+    /// The path of the last SEARCH/REPLACE block: the next one may leave it out.
     path: Option<String>,
 }
 
@@ -232,7 +232,7 @@ impl<'a> Reader<'_, 'a> {
                 self.search_replace(Some(fence), above.take());
                 continue;
             }
-            if fence.is_closed_by(line, false) {
+            if fence.is_closed_by(line) {
                 self.at += 1;
                 return;
             }
@@ -274,7 +274,7 @@ impl<'a> Reader<'_, 'a> {
             let next = if is_next { end } else { end + 1 };
             // What stands behind the end of the fence belongs to other blocks.
             let closes = |at: &usize| {
-                let ends = |line: &&str| fence.is_some_and(|fence| fence.is_closed_by(line, false));
+                let ends = |line: &&str| fence.is_some_and(|fence| fence.is_closed_by(line));
                 lines.get(*at).is_some_and(ends)
             };
             self.at = (head + 1..next).find(closes).unwrap_or(next);
@@ -319,10 +319,13 @@ impl<'a> Reader<'_, 'a> {
         is_markdown: bool,
     ) -> Option<usize> {
         let mut depth = 0_usize;
+        let ends = |line: &str| {
+            if is_diff { fence.is_closed_in_diff_by(line) } else { fence.is_closed_by(line) }
+        };
         for (at, line) in self.lines.iter().enumerate().skip(from) {
             if is_markdown && fence.is_nested(line) {
                 depth += 1;
-            } else if fence.is_closed_by(line, is_diff) {
+            } else if ends(line) {
                 if depth == 0 {
                     return Some(at);
                 }

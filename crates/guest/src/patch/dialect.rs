@@ -90,7 +90,7 @@ fn other_format(text: &str) -> Option<&'static str> {
     }
 }
 
-/// The format of what is in the envelope of a patch and does not belong there.
+/// The foreign diff format that was found inside the envelope of a patch.
 fn inside(text: &str) -> Option<&'static str> {
     let has = |begin: &str| text.lines().any(|line| line.starts_with(begin));
     if has("diff --git ") {

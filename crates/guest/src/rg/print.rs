@@ -46,16 +46,16 @@ impl Style {
 }
 
 /// Where everything goes.
-pub(super) struct Paper<'p> {
+pub(super) struct Printer<'p> {
     out: &'p mut dyn Write,
     style: Style,
     /// Lines of a file have been printed.
     is_used: bool,
 }
 
-impl<'p> Paper<'p> {
-    pub(super) fn new(out: &'p mut dyn Write, style: Style) -> Paper<'p> {
-        Paper { out, style, is_used: false }
+impl<'p> Printer<'p> {
+    pub(super) fn new(out: &'p mut dyn Write, style: Style) -> Printer<'p> {
+        Printer { out, style, is_used: false }
     }
 
     pub(super) fn path(&mut self, path: &str) -> io::Result<()> {
@@ -63,18 +63,26 @@ impl<'p> Paper<'p> {
     }
 
     /// For the results of one file.
-    pub(super) fn sheet<'s>(
+    pub(super) fn file_printer<'s>(
         &'s mut self,
         matcher: &'s RegexMatcher,
         path: &'s str,
-    ) -> Sheet<'s, 'p> {
-        Sheet { paper: self, matcher, path, lines: 0, matches: 0, binary: None, is_begun: false }
+    ) -> FilePrinter<'s, 'p> {
+        FilePrinter {
+            printer: self,
+            matcher,
+            path,
+            lines: 0,
+            matches: 0,
+            binary: None,
+            is_begun: false,
+        }
     }
 }
 
 /// The results of one file.
-pub(super) struct Sheet<'s, 'p> {
-    paper: &'s mut Paper<'p>,
+pub(super) struct FilePrinter<'s, 'p> {
+    printer: &'s mut Printer<'p>,
     matcher: &'s RegexMatcher,
     path: &'s str,
     /// Lines and matches that were found.
@@ -85,19 +93,19 @@ pub(super) struct Sheet<'s, 'p> {
     is_begun: bool,
 }
 
-impl Sheet<'_, '_> {
+impl FilePrinter<'_, '_> {
     /// Prints what is known at the end; whether something was found.
     pub(super) fn finish(self) -> io::Result<bool> {
-        let Sheet { paper, path, lines, matches, .. } = self;
-        let count = match paper.style.kind {
+        let FilePrinter { printer, path, lines, matches, .. } = self;
+        let count = match printer.style.kind {
             Kind::NotMatching => {
                 if lines == 0 {
-                    paper.path(path)?;
+                    printer.path(path)?;
                 }
                 return Ok(lines == 0);
             }
             Kind::Matching if lines > 0 => {
-                paper.path(path)?;
+                printer.path(path)?;
                 return Ok(true);
             }
             Kind::Count => lines,
@@ -105,11 +113,11 @@ impl Sheet<'_, '_> {
             _ => return Ok(lines > 0),
         };
         if count > 0 {
-            if paper.style.with_name {
-                let end = if paper.style.path_end == "\0" { "\0" } else { ":" };
-                write!(paper.out, "{path}{end}")?;
+            if printer.style.with_name {
+                let end = if printer.style.path_end == "\0" { "\0" } else { ":" };
+                write!(printer.out, "{path}{end}")?;
             }
-            writeln!(paper.out, "{count}")?;
+            writeln!(printer.out, "{count}")?;
         }
         Ok(count > 0)
     }
@@ -120,7 +128,7 @@ impl Sheet<'_, '_> {
             return Ok(());
         }
         self.is_begun = true;
-        let Paper { out, style, is_used } = &mut *self.paper;
+        let Printer { out, style, is_used } = &mut *self.printer;
         if *is_used && style.heading {
             writeln!(out)?;
         } else if *is_used && style.has_context {
@@ -140,7 +148,7 @@ impl Sheet<'_, '_> {
         column: Option<usize>,
         text: &[u8],
     ) -> io::Result<()> {
-        let Paper { out, style, .. } = &mut *self.paper;
+        let Printer { out, style, .. } = &mut *self.printer;
         if style.with_name && !style.heading {
             write!(out, "{}{sign}", self.path)?;
         }
@@ -164,7 +172,7 @@ impl Sheet<'_, '_> {
 
     /// A line with what stands in place of each match.
     fn replaced(&self, text: &[u8]) -> io::Result<Option<Vec<u8>>> {
-        let Some(replacement) = &self.paper.style.replacement else { return Ok(None) };
+        let Some(replacement) = &self.printer.style.replacement else { return Ok(None) };
         let mut captures = self.matcher.new_captures().map_err(io::Error::other)?;
         let mut line = Vec::new();
         let replace = |captures: &_, line: &mut Vec<u8>| {
@@ -214,12 +222,12 @@ fn interpolate(
     captures.interpolate(|name| matcher.capture_index(name), text, replacement, line);
 }
 
-impl Sink for Sheet<'_, '_> {
+impl Sink for FilePrinter<'_, '_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         self.lines += 1;
-        let style = &self.paper.style;
+        let style = &self.printer.style;
         match style.kind {
             Kind::Lines => {}
             Kind::CountMatches => {
@@ -244,7 +252,8 @@ impl Sink for Sheet<'_, '_> {
             return Ok(true);
         }
         // The last one is printed below, as in every other form.
-        let repeated = if self.paper.style.each_match { places.len().saturating_sub(1) } else { 0 };
+        let repeated =
+            if self.printer.style.each_match { places.len().saturating_sub(1) } else { 0 };
         for (start, _) in places.iter().take(repeated) {
             self.line(':', found.line_number(), Some(start + 1), found.bytes())?;
         }
@@ -270,7 +279,7 @@ impl Sink for Sheet<'_, '_> {
 
     fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
         if self.is_begun {
-            writeln!(self.paper.out, "--")?;
+            writeln!(self.printer.out, "--")?;
         }
         Ok(true)
     }
@@ -282,19 +291,19 @@ impl Sink for Sheet<'_, '_> {
 
     fn finish(&mut self, searcher: &Searcher, finish: &SinkFinish) -> io::Result<()> {
         let Some(at) = finish.binary_byte_offset().or(self.binary) else { return Ok(()) };
-        if self.paper.style.kind != Kind::Lines || self.lines == 0 {
+        if self.printer.style.kind != Kind::Lines || self.lines == 0 {
             return Ok(());
         }
         let name =
-            if self.paper.style.with_name { format!("{}: ", self.path) } else { String::new() };
+            if self.printer.style.with_name { format!("{}: ", self.path) } else { String::new() };
         if searcher.binary_detection().quit_byte().is_some() {
             return writeln!(
-                self.paper.out,
+                self.printer.out,
                 "{name}WARNING: stopped searching binary file after match (found \"\\0\" byte around offset {at})"
             );
         }
         writeln!(
-            self.paper.out,
+            self.printer.out,
             "{name}binary file matches (found \"\\0\" byte around offset {at})"
         )
     }

@@ -51,15 +51,15 @@ pub fn run_patch(root: &Root, patch: &str, cwd: &str) -> Result<ToolOutput, Tool
     carry_out(root, &plan)
 }
 
-/// The same in the words of the program that models know: files by absolute paths, and what a text is
-/// that is no patch.
+/// Applies a patch and answers in the words of the program that models know: files by absolute paths, and what a text
+/// is that is no patch.
 pub fn run_named(root: &Root, patch: &str, cwd: &str) -> Result<ToolOutput, ToolError> {
     let plan = planned(root, patch, cwd, Naming::Absolute)?;
     let plan = plan.map_err(|err| ToolError::Tell(explained(patch, &err)))?;
     carry_out(root, &plan)
 }
 
-/// The same in the words of the tool that models know.
+/// Applies a patch and answers in the words of the tool that models know.
 pub fn run_verified(root: &Root, patch: &str, cwd: &str) -> Result<ToolOutput, ToolError> {
     let plan = planned(root, patch, cwd, Naming::Absolute)?.map_err(|err| {
         let why = explained(patch, &err);

@@ -111,7 +111,7 @@ impl walk::Visitor for Looking<'_> {
 
 /// A glob for paths below a folder of the workspace.
 pub(super) struct Pattern {
-    /// Of one pattern: unlike a matcher, a set says when the pattern is too much for it.
+    /// A set of one pattern: unlike a matcher, a set says when the pattern is too much for it.
     glob: GlobSet,
     /// Relative to the root; the pattern is matched against what is behind it.
     folder: String,

@@ -41,7 +41,7 @@ pub(super) fn apply(
     let mut kept = Kept::new(output_cap);
     kept.push(text.as_bytes());
     let took = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    Ok(Patched { command: kept.finish(code, false, took), changed })
+    Ok(Patched { command: kept.finish(code, took), changed })
 }
 
 impl From<Patched> for ToolOutput {

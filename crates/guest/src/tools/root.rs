@@ -242,7 +242,7 @@ impl Root {
         }
     }
 
-    /// The same, segment by segment.
+    /// Opens a path segment by segment.
     fn walk(&self, path: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let (parent, name) = split(path);
         let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -7,7 +7,7 @@ use super::{Call, Effect, GuestTool, Power, ToolError, ToolOutput, parse_args};
 
 /// How long a call waits for an answer to what it types, when the model does not say.
 const DEFAULT_WAIT_MS: u64 = 250;
-/// The same for one that only looks: asking again and again costs more than waiting.
+/// How long a call waits that only looks: asking again and again costs more than waiting.
 const DEFAULT_LOOK_MS: u64 = 5_000;
 /// The longest that a call may only look.
 const MOST_LOOK_MS: u64 = 300_000;

@@ -71,7 +71,7 @@ pub struct EndpointSettings {
     pub key_ttl_seconds: Option<u64>,
 }
 
-/// The same, ready to be sent.
+/// Headers and fields of an endpoint, ready to be sent.
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
     /// Secret values are marked as sensitive.

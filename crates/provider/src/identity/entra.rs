@@ -28,7 +28,7 @@ pub(super) enum Entra {
     TokenFile,
     Actions,
     Secret,
-    /// Of an app service or a container app.
+    /// The identity of an app service or a container app.
     Service,
     Machine,
 }

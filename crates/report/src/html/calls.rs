@@ -95,7 +95,7 @@ fn ending(call: &Call<'_>) -> Markup {
         (None, _, None) => ("mark", "no answer".to_owned()),
         (None, Some(0), _) => ("mark good", "exit 0".to_owned()),
         (None, Some(code), _) => ("mark bad", format!("exit {code}")),
-        (None, None, Some(_)) if goes_on => ("mark", "goes on".to_owned()),
+        (None, None, Some(_)) if goes_on => ("mark", "still running".to_owned()),
         (None, None, Some(CallOutput { success: true, .. })) => ("mark good", "ok".to_owned()),
         (None, None, Some(_)) => ("mark bad", "failed".to_owned()),
     };

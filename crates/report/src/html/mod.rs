@@ -44,7 +44,7 @@ pub struct Report<'a> {
     pub subject: &'a str,
     pub title: &'a str,
     pub outcome: &'a Outcome,
-    /// Of a review, what it found.
+    /// What a review found; `None` for other runs.
     pub reviewed: Option<&'a Reviewed>,
     /// The whole change as a unified diff.
     pub diff: &'a str,
@@ -74,7 +74,7 @@ pub struct Agent {
 pub struct Pages {
     /// That of the repository, without a slash at its end.
     pub repository: Option<String>,
-    /// Of the issue or pull request that the task is about.
+    /// Number of the issue or pull request that the task is about.
     pub number: Option<u64>,
     /// The pull request that was opened or brought up to date.
     pub pull_request: Option<(u64, String)>,

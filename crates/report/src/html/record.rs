@@ -257,7 +257,7 @@ fn event(entry: &Entry) -> Option<(String, Option<&str>)> {
             format!("A request brought no reply; it may have cost ${cost_usd:.4}")
         }
         Entry::Switched { from, to, why, .. } => {
-            format!("{} was given up, {} goes on: {}", line(from), line(to), line(why))
+            format!("Switched from {} to {}: {}", line(from), line(to), line(why))
         }
         Entry::Compacted { before, after, cost_usd, .. } => format!(
             "The conversation was shortened from about {} to {} tokens (${cost_usd:.4})",
@@ -274,7 +274,7 @@ fn event(entry: &Entry) -> Option<(String, Option<&str>)> {
         }
         Entry::Unrecorded { why } => format!("The workspace could not be recorded: {}", line(why)),
         Entry::Restored { .. } => {
-            "The run goes on in a fresh sandbox, from its last checkpoint".to_owned()
+            "The run is resumed in a fresh sandbox, from its last checkpoint".to_owned()
         }
         Entry::AttemptStarted { attempt, model } => {
             format!("Attempt {attempt} began, with {}", line(model))

@@ -48,7 +48,7 @@ pub(super) struct Scale<'a> {
 }
 
 impl<'a> Timeline<'a> {
-    /// Of as many rows as a page can have.
+    /// The timeline with as many rows as a page can have.
     pub(super) fn new(mut rows: Vec<Row<'a>>, prefix: String) -> Timeline<'a> {
         let mut units = 0;
         let fits = rows.iter().rev().take_while(|row| {

@@ -87,7 +87,7 @@ pub(super) fn title(untrusted: &str, most: usize) -> String {
     titled(untrusted, most, text::code)
 }
 
-/// The same in a cell of a table.
+/// [`title`] for a cell of a table.
 pub(super) fn title_cell(untrusted: &str, most: usize) -> String {
     titled(untrusted, most, text::code_cell)
 }

@@ -152,7 +152,7 @@ pub fn read(body: &str) -> Result<Option<Memory>, String> {
     }))
 }
 
-/// Of more than this, all is read again.
+/// Whether the list of unread files is short enough to be kept; otherwise all are read again.
 fn fits(rest: &UnreadFiles) -> bool {
     rest.paths.iter().map(|path| path.len() + 3).sum::<usize>() <= MAX_UNREAD
 }

@@ -103,9 +103,9 @@ impl DockerSandbox {
         &self,
         order: &Order,
     ) -> Result<(Container, Client), SandboxError> {
-        let heart = self.owner.heart(&self.docker).await?;
+        let heartbeat = self.owner.heartbeat(&self.docker).await?;
         let id = Box::pin(self.create(&order.run, order.purpose, &order.asked)).await?;
-        let mut container = Container::new(&self.docker, heart, id, order.limits.memory_bytes);
+        let mut container = Container::new(&self.docker, heartbeat, id, order.limits.memory_bytes);
         match self.start_guest(order, &mut container).await {
             Ok(client) => {
                 container.keep();
@@ -147,7 +147,7 @@ impl DockerSandbox {
         match Client::connect(reader, writer, HELLO).await {
             Ok(client) => Ok(client),
             Err(err) => {
-                let reason = container.autopsy().await.unwrap_or_default();
+                let reason = container.exit_reason().await.unwrap_or_default();
                 Err(SandboxError::Gone(format!("the guest did not start: {err}; {reason}")))
             }
         }

@@ -25,7 +25,7 @@ pub(super) fn differences(
     found
 }
 
-/// The same but for hidden paths, which not every engine tells.
+/// What is looser than asked for, apart from hidden paths, which not every engine tells.
 pub(super) fn told(asked: &ContainerCreateBody, made: &ContainerInspectResponse) -> Vec<String> {
     let (Some(asked_host), Some(made_host)) = (&asked.host_config, &made.host_config) else {
         return vec!["the engine did not describe the container".to_owned()];

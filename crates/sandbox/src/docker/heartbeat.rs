@@ -22,40 +22,40 @@ pub(super) const HEARTBEAT: &str = "patchwright.heartbeat";
 
 /// How a living process shows that it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pulse {
+pub struct HeartbeatTiming {
     /// Between two beats.
     pub every: Duration,
     /// How long one counts. Many times longer, because engines and machines can be slow.
     pub counts: Duration,
 }
 
-impl Default for Pulse {
-    fn default() -> Pulse {
-        Pulse { every: Duration::from_mins(1), counts: Duration::from_mins(5) }
+impl Default for HeartbeatTiming {
+    fn default() -> HeartbeatTiming {
+        HeartbeatTiming { every: Duration::from_mins(1), counts: Duration::from_mins(5) }
     }
 }
 
 /// Beats until it is ended or dropped. Every container of the process holds it.
-pub(super) struct Heart {
+pub(super) struct Heartbeat {
     docker: Docker,
     /// The volume of the last beat.
     last: Arc<Mutex<String>>,
     beating: AbortOnDropHandle<()>,
 }
 
-impl Heart {
+impl Heartbeat {
     /// The first beat is there when this returns.
     pub(super) async fn start(
         docker: &Docker,
         owner: &str,
-        pulse: Pulse,
-    ) -> Result<Heart, ApiError> {
-        let last = Arc::new(Mutex::new(beat(docker, owner, pulse).await?));
+        timing: HeartbeatTiming,
+    ) -> Result<Heartbeat, ApiError> {
+        let last = Arc::new(Mutex::new(beat(docker, owner, timing).await?));
         let (own, owner, shared) = (docker.clone(), owner.to_owned(), Arc::clone(&last));
         let beating = tokio::spawn(async move {
             loop {
-                tokio::time::sleep(pulse.every).await;
-                match beat(&own, &owner, pulse).await {
+                tokio::time::sleep(timing.every).await;
+                match beat(&own, &owner, timing).await {
                     Ok(name) => {
                         let before = std::mem::replace(&mut *shared.lock(), name);
                         remove(&own, &before).await;
@@ -67,12 +67,12 @@ impl Heart {
                 }
             }
         });
-        Ok(Heart { docker: docker.clone(), last, beating: AbortOnDropHandle::new(beating) })
+        Ok(Heartbeat { docker: docker.clone(), last, beating: AbortOnDropHandle::new(beating) })
     }
 
     /// Nothing of the process is left to protect.
     pub(super) async fn end(self) {
-        let Heart { docker, last, beating } = self;
+        let Heartbeat { docker, last, beating } = self;
         beating.abort();
         // The volume of a beat that is cut off on its way is found by the next sweep.
         let _ = beating.await;
@@ -81,12 +81,12 @@ impl Heart {
     }
 }
 
-async fn beat(docker: &Docker, owner: &str, pulse: Pulse) -> Result<String, ApiError> {
+async fn beat(docker: &Docker, owner: &str, timing: HeartbeatTiming) -> Result<String, ApiError> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let name = format!("patchwright-owner-{owner}-{}", NEXT.fetch_add(1, Ordering::Relaxed));
     let labels = HashMap::from([
         (OWNER.to_owned(), owner.to_owned()),
-        (HEARTBEAT.to_owned(), pulse.counts.as_secs().to_string()),
+        (HEARTBEAT.to_owned(), timing.counts.as_secs().to_string()),
     ]);
     let volume = VolumeCreateRequest {
         name: Some(name.clone()),

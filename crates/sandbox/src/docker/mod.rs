@@ -41,7 +41,7 @@ use bollard::{API_DEFAULT_VERSION, Docker};
 use self::api::bounded;
 pub(crate) use self::configuration::SETUP_CAPABILITIES;
 use self::configuration::{Shape, Task};
-pub use self::heartbeat::Pulse;
+pub use self::heartbeat::HeartbeatTiming;
 use self::owner::Owner;
 pub use self::seccomp::Seccomp;
 use self::warm::Pool;
@@ -144,7 +144,7 @@ impl DockerSandbox {
         let is_rootless = is_rootless(&info, is_podman.then_some(socket));
         let unbounded = unbounded(&info, is_podman, is_rootless);
         let seccomp = Seccomp::of(&info.security_options.unwrap_or_default());
-        let (owner, public) = (Arc::new(Owner::new(Pulse::default())), Arc::default());
+        let (owner, public) = (Arc::new(Owner::new(HeartbeatTiming::default())), Arc::default());
         Ok(DockerSandbox {
             docker,
             host,
@@ -170,8 +170,8 @@ impl DockerSandbox {
 
     /// Shows in another rhythm that this process lives.
     #[must_use]
-    pub fn with_pulse(self, pulse: Pulse) -> DockerSandbox {
-        DockerSandbox { owner: Arc::new(self.owner.with_pulse(pulse)), ..self }
+    pub fn with_heartbeat(self, timing: HeartbeatTiming) -> DockerSandbox {
+        DockerSandbox { owner: Arc::new(self.owner.with_heartbeat(timing)), ..self }
     }
 
     /// Keeps so many sandboxes ready.
@@ -309,7 +309,7 @@ impl Sandbox for DockerSandbox {
         Box::pin(sweep::sweep(&self.docker, &self.owner, run)).await
     }
 
-    async fn rest(&self) {
+    async fn drop_warm(&self) {
         self.remove_warm().await;
     }
 }

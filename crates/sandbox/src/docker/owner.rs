@@ -16,7 +16,7 @@ use bollard::Docker;
 use patchwright_base::process::ProcessIdentity;
 use tokio::sync::Mutex;
 
-use super::heartbeat::{Heart, Pulse};
+use super::heartbeat::{Heartbeat, HeartbeatTiming};
 use crate::SandboxError;
 
 /// The run's id.
@@ -33,34 +33,34 @@ pub(super) const LIFETIME: Duration = Duration::from_hours(24);
 /// This process, which owns containers.
 pub(crate) struct Owner {
     id: String,
-    pulse: Pulse,
+    timing: HeartbeatTiming,
     /// Where owners of this machine have their locks.
     locks: Option<PathBuf>,
     /// Held from the first container on.
     lock: parking_lot::Mutex<Option<HeldLock>>,
     /// Beats while there is a container.
-    heart: Mutex<Weak<Heart>>,
+    heartbeat: Mutex<Weak<Heartbeat>>,
 }
 
 impl Owner {
-    pub(crate) fn new(pulse: Pulse) -> Owner {
+    pub(crate) fn new(timing: HeartbeatTiming) -> Owner {
         let id = format!("{:032x}", rand::random::<u128>());
         Owner {
             id,
-            pulse,
+            timing,
             locks: None,
             lock: parking_lot::Mutex::default(),
-            heart: Mutex::default(),
+            heartbeat: Mutex::default(),
         }
     }
 
     /// Another one, with a lock below the state folder.
     pub(crate) fn in_state(&self, state: &Path) -> Owner {
-        Owner { locks: Some(state.join("owners")), ..Owner::new(self.pulse) }
+        Owner { locks: Some(state.join("owners")), ..Owner::new(self.timing) }
     }
 
-    pub(super) fn with_pulse(&self, pulse: Pulse) -> Owner {
-        Owner { locks: self.locks.clone(), ..Owner::new(pulse) }
+    pub(super) fn with_heartbeat(&self, timing: HeartbeatTiming) -> Owner {
+        Owner { locks: self.locks.clone(), ..Owner::new(timing) }
     }
 
     pub(crate) fn id(&self) -> &str {
@@ -69,15 +69,15 @@ impl Owner {
 
     /// Shows from now on that this process lives, for as long as somebody holds what is returned. Before the first
     /// container is there.
-    pub(super) async fn heart(&self, docker: &Docker) -> Result<Arc<Heart>, SandboxError> {
-        let mut known = self.heart.lock().await;
-        if let Some(heart) = known.upgrade() {
-            return Ok(heart);
+    pub(super) async fn heartbeat(&self, docker: &Docker) -> Result<Arc<Heartbeat>, SandboxError> {
+        let mut known = self.heartbeat.lock().await;
+        if let Some(heartbeat) = known.upgrade() {
+            return Ok(heartbeat);
         }
         self.hold_lock();
-        let heart = Arc::new(Heart::start(docker, &self.id, self.pulse).await?);
-        *known = Arc::downgrade(&heart);
-        Ok(heart)
+        let heartbeat = Arc::new(Heartbeat::start(docker, &self.id, self.timing).await?);
+        *known = Arc::downgrade(&heartbeat);
+        Ok(heartbeat)
     }
 
     /// Without it leftovers of this process only wait longer.
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn reads_labels_of_all_versions() {
-        let mine = Owner::new(Pulse::default());
+        let mine = Owner::new(HeartbeatTiming::default());
         let with = |name: &str, value: &str| {
             let mut row = labels("r1", "agent", mine.id());
             row.insert(name.to_owned(), value.to_owned());
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn a_lock_is_free_once_its_owner_has_ended() {
         let state = tempfile::tempdir().unwrap();
-        let owner = || Owner::new(Pulse::default()).in_state(state.path());
+        let owner = || Owner::new(HeartbeatTiming::default()).in_state(state.path());
         let (one, two) = (owner(), owner());
         assert!(!two.holds_lock(one.id()), "it has not begun");
         one.hold_lock();

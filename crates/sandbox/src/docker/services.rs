@@ -144,10 +144,10 @@ impl DockerSandbox {
             let run = &place.spec.run;
             Box::pin(self.twin_is_as_asked(run, &purpose, &asked, memory)).await?;
         }
-        let heart = self.owner.heart(&self.docker).await?;
+        let heartbeat = self.owner.heartbeat(&self.docker).await?;
         let id = Box::pin(self.create(&place.spec.run, &purpose, &asked)).await?;
         // Removed when it is dropped, until it is kept.
-        let container = Container::new(&self.docker, heart, id, place.limits.memory_bytes);
+        let container = Container::new(&self.docker, heartbeat, id, place.limits.memory_bytes);
         let inspection =
             self.docker.inspect_container(&container.id, None::<InspectContainerOptions>);
         let made = bounded("inspect", CALL, inspection).await?;
@@ -297,7 +297,7 @@ fn ports(image: &Image) -> Vec<u16> {
     ports
 }
 
-/// Somebody listens on one of these ports in the sandbox's network. Where that cannot be read, nobody does.
+/// Somebody listens on one of these ports in the sandbox's network. Where that is unreadable, it counts as no listener.
 async fn has_port(client: &Client, ports: &[u16]) -> bool {
     let exec = Exec {
         argv: ["cat", "/proc/net/tcp", "/proc/net/tcp6"].map(str::to_owned).to_vec(),

@@ -151,7 +151,7 @@ impl DockerSandbox {
         let ran = match ran {
             Err(Failed::Guest(err)) => Err(SandboxError::Gone(format!(
                 "during setup: {}",
-                container.autopsy().await.unwrap_or_else(|| err.to_string())
+                container.exit_reason().await.unwrap_or_else(|| err.to_string())
             ))),
             Err(Failed::Command(err)) => Err(err),
             Err(Failed::Full(runs)) => Ok((runs, false)),

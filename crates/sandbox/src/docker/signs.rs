@@ -11,7 +11,7 @@ use bollard::models::Volume;
 
 use super::CALL;
 use super::api::bounded;
-use super::heartbeat::{HEARTBEAT, Pulse};
+use super::heartbeat::{HEARTBEAT, HeartbeatTiming};
 use super::owner::{LIFETIME, Named, OWNER, Owner, named, now};
 
 /// How old a container of an earlier version, whose process cannot be judged, has to be, and how long it has to
@@ -24,14 +24,14 @@ pub(super) struct Signs<'a> {
     /// The engine's clock, in seconds since 1970.
     pub(super) now: u64,
     /// The last heartbeat of each owner.
-    beats: HashMap<String, Beat>,
+    beats: HashMap<String, LastHeartbeat>,
     /// The lock files of owners that have ended.
     pub(super) ended: HashMap<String, PathBuf>,
 }
 
 /// When an owner showed that it lives, and for how many seconds that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Beat {
+pub(super) struct LastHeartbeat {
     at: u64,
     counts: u64,
 }
@@ -47,9 +47,9 @@ pub(super) enum Standing {
     Ended,
     /// Nothing says how it is, and its last beat, if there is one, counts no more.
     Silent {
-        last: Option<Beat>,
+        last: Option<LastHeartbeat>,
     },
-    /// Of an earlier version, which has no heartbeat, and not on this machine.
+    /// It was made by an earlier version, which has no heartbeat, and on another machine.
     Unknown {
         deadline: u64,
     },
@@ -57,14 +57,14 @@ pub(super) enum Standing {
 
 impl<'a> Signs<'a> {
     pub(super) async fn read(docker: &Docker, own: &'a Owner, volumes: &[Volume]) -> Signs<'a> {
-        let mut beats: HashMap<String, Beat> = HashMap::new();
+        let mut beats: HashMap<String, LastHeartbeat> = HashMap::new();
         for volume in volumes {
             let (Some((owner, counts)), Some(at)) = (heartbeat(volume), created(volume)) else {
                 continue;
             };
-            let known = beats.entry(owner.to_owned()).or_insert(Beat { at, counts });
+            let known = beats.entry(owner.to_owned()).or_insert(LastHeartbeat { at, counts });
             if known.at < at {
-                *known = Beat { at, counts };
+                *known = LastHeartbeat { at, counts };
             }
         }
         let time =
@@ -127,7 +127,8 @@ pub(super) fn verdict(standing: Standing, ages: Ages, now: u64) -> Verdict {
         Standing::Ended => Verdict::Remove,
         Standing::JustEnded => Verdict::Ending,
         Standing::Silent { last } => {
-            let counts = last.map_or(Pulse::default().counts.as_secs(), |beat| beat.counts);
+            let counts =
+                last.map_or(HeartbeatTiming::default().counts.as_secs(), |beat| beat.counts);
             let silence = last.map_or(ages.made, |beat| now.abs_diff(beat.at).min(ages.made));
             match silence {
                 // Somebody may have pruned the heartbeat: the next one comes.
@@ -180,7 +181,7 @@ mod tests {
     const DAY: u64 = 24 * 3_600;
 
     fn signs<'a>(own: &'a Owner, beats: &[(&str, u64)], ended: &[&str]) -> Signs<'a> {
-        let beat = |at| Beat { at, counts: 5 * MINUTE };
+        let beat = |at| LastHeartbeat { at, counts: 5 * MINUTE };
         Signs {
             own,
             now: NOW,
@@ -191,9 +192,9 @@ mod tests {
 
     #[test]
     fn judges_owners_by_heartbeat_and_lock() {
-        let own = Owner::new(Pulse::default());
+        let own = Owner::new(HeartbeatTiming::default());
         let other = "0123456789abcdef0123456789abcdef";
-        let silent = |at| Standing::Silent { last: Some(Beat { at, counts: 5 * MINUTE }) };
+        let silent = |at| Standing::Silent { last: Some(LastHeartbeat { at, counts: 5 * MINUTE }) };
         for (beat, has_ended, expected) in [
             (Some(NOW - MINUTE), false, Standing::Lives),
             (Some(NOW - MINUTE), true, Standing::JustEnded),
@@ -221,7 +222,7 @@ mod tests {
 
     #[test]
     fn judges_processes_of_earlier_versions_where_they_can_be_seen() {
-        let own = Owner::new(Pulse::default());
+        let own = Owner::new(HeartbeatTiming::default());
         let signs = signs(&own, &[], &[]);
         let here = ProcessIdentity::own().unwrap();
         let gone = ProcessIdentity { start: here.start + 1, ..here.clone() };
@@ -236,8 +237,9 @@ mod tests {
 
     #[test]
     fn what_is_done_follows_from_the_owner_and_the_age() {
-        let silent =
-            |ago| Standing::Silent { last: Some(Beat { at: NOW - ago, counts: 5 * MINUTE }) };
+        let silent = |ago| Standing::Silent {
+            last: Some(LastHeartbeat { at: NOW - ago, counts: 5 * MINUTE }),
+        };
         let unknown = |deadline| Standing::Unknown { deadline };
         let (future, hour) = (now() + DAY, 3_600);
         for (standing, made, stopped, expected) in [

@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 
 use super::api::bounded;
 use super::attach::Session;
-use super::heartbeat::Heart;
+use super::heartbeat::Heartbeat;
 use super::services::Services;
 use crate::{SandboxError, Stop};
 
@@ -33,7 +33,7 @@ pub(super) struct Container {
     /// What runs beside it.
     pub(super) services: Option<Services>,
     /// Shows that it is in use.
-    heart: Option<Arc<Heart>>,
+    heartbeat: Option<Arc<Heartbeat>>,
     memory_bytes: u64,
     is_kept: bool,
 }
@@ -41,7 +41,7 @@ pub(super) struct Container {
 impl Container {
     pub(super) fn new(
         docker: &Docker,
-        heart: Arc<Heart>,
+        heartbeat: Arc<Heartbeat>,
         id: String,
         memory_bytes: u64,
     ) -> Container {
@@ -50,7 +50,7 @@ impl Container {
             id,
             session: None,
             services: None,
-            heart: Some(heart),
+            heartbeat: Some(heartbeat),
             memory_bytes,
             is_kept: false,
         }
@@ -74,15 +74,15 @@ impl Container {
             }
         }
         let removed = remove_container(&self.docker, &self.id).await;
-        end(self.heart.take()).await;
+        end(self.heartbeat.take()).await;
         removed
     }
 }
 
 /// The last container takes the heartbeat with it.
-async fn end(heart: Option<Arc<Heart>>) {
-    if let Some(heart) = heart.and_then(Arc::into_inner) {
-        heart.end().await;
+async fn end(heartbeat: Option<Arc<Heartbeat>>) {
+    if let Some(heartbeat) = heartbeat.and_then(Arc::into_inner) {
+        heartbeat.end().await;
     }
 }
 
@@ -93,12 +93,12 @@ impl Drop for Container {
             return;
         }
         let (docker, id) = (self.docker.clone(), std::mem::take(&mut self.id));
-        let heart = self.heart.take();
+        let heartbeat = self.heartbeat.take();
         runtime.spawn(async move {
             if let Err(err) = remove_container(&docker, &id).await {
                 tracing::warn!(container = id, %err, "cannot remove an unfinished container");
             }
-            end(heart).await;
+            end(heartbeat).await;
         });
     }
 }
@@ -109,7 +109,7 @@ impl Stop for Container {
         self.remove().await
     }
 
-    async fn autopsy(&self) -> Option<String> {
+    async fn exit_reason(&self) -> Option<String> {
         let inspection = self.docker.inspect_container(&self.id, None::<InspectContainerOptions>);
         match bounded("inspect", ASK, inspection).await {
             Ok(made) => {

@@ -36,9 +36,9 @@ impl DockerSandbox {
         twin.entrypoint = Some(vec![GUEST.to_owned()]);
         twin.cmd = Some(vec!["idle".to_owned()]);
         twin.working_dir = Some("/".to_owned());
-        let heart = self.owner.heart(&self.docker).await?;
+        let heartbeat = self.owner.heartbeat(&self.docker).await?;
         let id = Box::pin(self.create(run, &format!("{purpose}-twin"), &twin)).await?;
-        let container = Container::new(&self.docker, heart, id, memory_bytes);
+        let container = Container::new(&self.docker, heartbeat, id, memory_bytes);
         let seen = Box::pin(self.twin(&container.id, &twin)).await;
         // A dropped one is removed too, but later.
         if let Err(left) = container.remove().await {

@@ -157,7 +157,7 @@ fn media_type(content_type: &str) -> String {
     content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Of the `charset` parameter.
+/// The `charset` parameter of a content type, in lower case.
 fn charset(content_type: &str) -> Option<String> {
     content_type.split(';').skip(1).find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;

@@ -18,7 +18,7 @@ const MAX_BYTES: u64 = 32 << 30;
 
 /// Hosts up to which refused ones are listed; the rest is summed up.
 const MAX_HOSTS: usize = 200;
-/// The same for those that were reached: names that somebody makes up must not push them out.
+/// Hosts up to which reached ones are listed; higher, because names that somebody makes up must not push them out.
 const MAX_REACHED: usize = MAX_HOSTS + 1000;
 
 /// Under which further hosts are summed up.

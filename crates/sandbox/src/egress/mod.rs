@@ -87,7 +87,7 @@ impl Egress {
         Egress::behind(hosts, Matcher::from_env())
     }
 
-    /// The same with other proxies than those of the environment.
+    /// The egress to these hosts, through these proxies instead of those of the environment.
     ///
     /// # Errors
     /// As [`Egress::new`].

@@ -1,8 +1,8 @@
-//! Tunnels: what `CONNECT` asks for. What is said in one cannot be seen, but for whom it is can: a TLS client
-//! names the host in its first message, and servers of many sites go by that name, not by the one that was
-//! asked for. So the two must be the same, and the tunnel must carry TLS, before a byte of it is passed on;
-//! where a server asks for that message once more, the same is true of the second.
-//! At ports that the list names, other than 443, the host may speak something else.
+//! Tunnels: what `CONNECT` asks for. The content is encrypted, the host's name is not: a TLS client sends it in its
+//! first message (SNI), and servers of many sites go by that name, not by the one that was asked for. So the two must
+//! be the same, and the tunnel must carry TLS, before a byte of it is passed on; where a server asks for that message
+//! once more, the same is true of the second. At ports that the list names, other than 443, the host may speak
+//! something else.
 
 use http::{Request, Response};
 use hyper::body::Incoming;

@@ -47,7 +47,7 @@ pub enum ApiError {
 }
 
 impl ApiError {
-    /// The same request may succeed in a moment.
+    /// A request that failed like this may succeed in a moment.
     fn is_transient(&self) -> bool {
         match self {
             ApiError::Answer { status, .. } => *status == 429 || *status >= 500,

@@ -72,7 +72,7 @@ impl KubernetesSandbox {
     pub(super) async fn bring_up(&self, order: &Order) -> Result<Up, SandboxError> {
         self.owner.hold_lock();
         let name = manifest::name(&order.run, order.purpose);
-        let counts = self.pulse.counts.as_secs();
+        let counts = self.heartbeat.counts.as_secs();
         let shape = Shape {
             name: &name,
             namespace: self.cluster.namespace(),
@@ -86,12 +86,13 @@ impl KubernetesSandbox {
             template: &self.template,
             owner: self.owner.id(),
             own_pod: self.own_pod.as_ref(),
-            beat: (self.cluster.now(), counts),
+            heartbeat: (self.cluster.now(), counts),
         };
         let asked = manifest::pod(&shape);
         self.closed(&asked).await?;
         let made = self.create(&asked).await?;
-        let mut pod = SandboxPod::new(&self.cluster, &made, order.limits.memory_bytes, self.pulse);
+        let mut pod =
+            SandboxPod::new(&self.cluster, &made, order.limits.memory_bytes, self.heartbeat);
         match Box::pin(self.start(order, &asked, &made, &mut pod)).await {
             Ok((client, reached, exact)) => {
                 pod.keep();
@@ -332,7 +333,7 @@ impl KubernetesSandbox {
         match Client::connect(reader, stdin, HELLO).await {
             Ok(client) => Ok(client),
             Err(err) => {
-                let reason = pod.autopsy().await.unwrap_or_default();
+                let reason = pod.exit_reason().await.unwrap_or_default();
                 let why = format!("the guest did not start: {err}; {reason}");
                 Err(lost(pod, why))
             }
@@ -357,7 +358,7 @@ fn failed(what: &str, err: &RunError) -> SandboxError {
     ended(&format!("{what}: {err}"), err.trouble())
 }
 
-/// The error of a sandbox that is gone, as its autopsy judges it.
+/// The error of a sandbox that is gone, as its exit reason judges it.
 pub(super) fn lost(pod: &SandboxPod, why: String) -> SandboxError {
     match pod.trouble() {
         None => SandboxError::Gone(why),

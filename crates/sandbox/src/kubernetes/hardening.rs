@@ -25,7 +25,7 @@ const PLACE: &[&str] = &[
     "tolerations",
     "topologySpreadConstraints",
 ];
-/// The same for a container.
+/// Fields of a container that loosen nothing, as [`PLACE`] has those of a pod.
 const OF_CONTAINER: &[&str] =
     &["resizePolicy", "terminationMessagePath", "terminationMessagePolicy"];
 /// The policy by which the registry is asked each time.
@@ -196,7 +196,7 @@ mod tests {
             template: &Template::default(),
             owner: "0123456789abcdef0123456789abcdef",
             own_pod: None,
-            beat: (0, 300),
+            heartbeat: (0, 300),
         })
     }
 

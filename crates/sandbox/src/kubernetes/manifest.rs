@@ -76,7 +76,7 @@ pub(super) struct Shape<'a> {
     pub(super) owner: &'a str,
     pub(super) own_pod: Option<&'a OwnPod>,
     /// Now, by the server's clock, and for how many seconds a sign of life counts.
-    pub(super) beat: (i64, u64),
+    pub(super) heartbeat: (i64, u64),
 }
 
 /// What to ask the API server for.
@@ -136,7 +136,7 @@ fn metadata(shape: &Shape<'_>) -> Value {
         labels.insert(name.to_owned(), json!(value));
     }
     let mut annotations = shape.template.annotations.clone();
-    let (now, counts) = shape.beat;
+    let (now, counts) = shape.heartbeat;
     annotations.insert(BEAT.to_owned(), json!(now.to_string()));
     annotations.insert(COUNTS.to_owned(), json!(counts.to_string()));
     let mut metadata = json!({

@@ -39,7 +39,7 @@ pub use self::manifest::OwnPod;
 pub use self::probe::Right;
 use self::reference::Reference;
 use self::template::Template;
-use crate::docker::Pulse as DockerPulse;
+use crate::docker::HeartbeatTiming as DockerHeartbeatTiming;
 use crate::docker::owner::Owner;
 use crate::image::{self, NamedBy};
 use crate::{ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, Stop};
@@ -62,7 +62,7 @@ pub struct PodSettings<'a> {
 
 /// How a living process shows that its pods are in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pulse {
+pub struct HeartbeatTiming {
     /// Between two signs of life.
     pub every: Duration,
     /// How long one counts. Many times longer, because API servers can be away.
@@ -92,7 +92,7 @@ pub struct KubernetesSandbox {
     owner: Arc<Owner>,
     own_pod: Option<OwnPod>,
     state: PathBuf,
-    pulse: Pulse,
+    heartbeat: HeartbeatTiming,
     waits: Waits,
 }
 
@@ -107,7 +107,8 @@ impl KubernetesSandbox {
             Cluster::find(settings.kubeconfig, template.namespace.as_deref(), refusal::MANIFEST);
         let cluster = cluster.await?;
         // Not among the locks of those who have containers of Docker's.
-        let owner = Owner::new(DockerPulse::default()).in_state(&settings.state.join("pods"));
+        let owner =
+            Owner::new(DockerHeartbeatTiming::default()).in_state(&settings.state.join("pods"));
         let scaled = |time: Duration| {
             time.mul_f64(settings.time_scale).max(Duration::from_secs(3)).min(time)
         };
@@ -117,7 +118,10 @@ impl KubernetesSandbox {
             owner: Arc::new(owner),
             own_pod: settings.own_pod.cloned(),
             state: settings.state.to_owned(),
-            pulse: Pulse { every: Duration::from_mins(1), counts: Duration::from_mins(10) },
+            heartbeat: HeartbeatTiming {
+                every: Duration::from_mins(1),
+                counts: Duration::from_mins(10),
+            },
             waits: Waits {
                 start: Duration::from_mins(20),
                 image: scaled(Duration::from_mins(2)),
@@ -130,8 +134,8 @@ impl KubernetesSandbox {
 
     /// Shows in another rhythm that its pods are in use.
     #[must_use]
-    pub fn with_pulse(self, pulse: Pulse) -> KubernetesSandbox {
-        KubernetesSandbox { pulse, ..self }
+    pub fn with_heartbeat(self, heartbeat: HeartbeatTiming) -> KubernetesSandbox {
+        KubernetesSandbox { heartbeat, ..self }
     }
 
     /// Where pods are made, for people.
@@ -149,7 +153,7 @@ impl KubernetesSandbox {
     /// Removes a sandbox that has begun and cannot be used. The error that ended it is the one to report.
     async fn unusable(up: Up, err: SandboxError) -> SandboxError {
         let reason = match &err {
-            SandboxError::Gone(_) => up.pod.autopsy().await,
+            SandboxError::Gone(_) => up.pod.exit_reason().await,
             _ => None,
         };
         let err = match (err, reason) {

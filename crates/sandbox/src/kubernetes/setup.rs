@@ -64,7 +64,7 @@ impl KubernetesSandbox {
         let usable = |at: &&PathBuf| **at == whole || !spec.setup_required;
         for known in [&whole, &own].into_iter().filter(usable) {
             if let Some(about) = read(known) {
-                return Ok(prepared(known, about, true));
+                return Ok(PreparedImage { is_cached: true, ..prepared(known, about) });
             }
         }
         let order = Order {
@@ -113,16 +113,15 @@ impl KubernetesSandbox {
         let description = format!("{} with {} setup commands", exact.image, runs.len());
         let about = About { image: exact.clone(), description, runs };
         keep(client, place, &about, spec.setup_bytes).await?;
-        Ok(prepared(place, about, false))
+        Ok(prepared(place, about))
     }
 }
 
-fn prepared(place: &Path, about: About, is_cached: bool) -> PreparedImage {
+fn prepared(place: &Path, about: About) -> PreparedImage {
     PreparedImage {
         reference: place.display().to_string(),
         description: about.description,
         setup: about.runs,
-        is_cached,
         ..PreparedImage::default()
     }
 }

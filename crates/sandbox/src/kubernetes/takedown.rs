@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Pulse;
+use super::HeartbeatTiming;
 use super::api::{ApiError, Cluster};
 use super::exec::{Ended, Session};
 use super::manifest::BEAT;
@@ -38,7 +38,7 @@ pub(super) struct SandboxPod {
     pub(super) session: Option<Session>,
     beating: Option<AbortOnDropHandle<()>>,
     is_kept: bool,
-    /// What the last autopsy came to.
+    /// What the last exit reason came to.
     trouble: Mutex<Option<EngineTrouble>>,
 }
 
@@ -48,11 +48,11 @@ impl SandboxPod {
         cluster: &Cluster,
         made: &Value,
         memory_bytes: u64,
-        pulse: Pulse,
+        timing: HeartbeatTiming,
     ) -> SandboxPod {
         let word = |name: &str| made["metadata"][name].as_str().unwrap_or_default().to_owned();
         let (name, uid) = (word("name"), word("uid"));
-        let beating = tokio::spawn(beat(cluster.clone(), name.clone(), pulse));
+        let beating = tokio::spawn(beat(cluster.clone(), name.clone(), timing));
         SandboxPod {
             cluster: cluster.clone(),
             name,
@@ -143,7 +143,7 @@ impl Stop for SandboxPod {
         self.remove().await
     }
 
-    async fn autopsy(&self) -> Option<String> {
+    async fn exit_reason(&self) -> Option<String> {
         let session = self.session.as_ref()?;
         for _ in 0..ASKED {
             if let Some((reason, trouble)) = self.cause_of_death().await {
@@ -171,7 +171,7 @@ pub(super) async fn read(cluster: &Cluster, name: &str) -> Result<Option<Pod>, A
     serde_json::from_value(pod).map(Some).map_err(|err| ApiError::Unreadable(err.to_string()))
 }
 
-/// The same as the server describes it.
+/// A pod as the server describes it, as JSON; `None` when there is none.
 pub(super) async fn raw(cluster: &Cluster, name: &str) -> Result<Option<Value>, ApiError> {
     match cluster.ask(Method::GET, &path(cluster, name), None).await {
         Ok(pod) => Ok(Some(pod)),
@@ -184,8 +184,8 @@ pub(super) fn path(cluster: &Cluster, name: &str) -> String {
     format!("/api/v1/namespaces/{}/pods/{name}", cluster.namespace())
 }
 
-/// The same as [`remove`]. What a server that is away keeps from it is done in the background when it is back: a pod that
-/// stays takes room, and counts for the quota. Should this process end before, the next sweep finds the pod.
+/// Removes a pod as [`remove`] does. When the server is away, that is done in the background once it is back: a pod
+/// that stays takes room, and counts for the quota. Should this process end before, the next sweep finds the pod.
 async fn remove_or_later(cluster: Cluster, name: String, uid: String) -> Result<(), SandboxError> {
     let removed = remove(&cluster, &name, &uid).await;
     if removed.as_ref().is_err_and(|err| err.trouble() == Some(EngineTrouble::Away)) {
@@ -240,9 +240,9 @@ pub(super) async fn delete(
 
 /// Shows that the pod is in use, until that is over. The server's clock counts, so that no two machines have to agree
 /// on the time.
-async fn beat(cluster: Cluster, name: String, pulse: Pulse) {
+async fn beat(cluster: Cluster, name: String, timing: HeartbeatTiming) {
     loop {
-        tokio::time::sleep(pulse.every).await;
+        tokio::time::sleep(timing.every).await;
         let now = cluster.now().to_string();
         let patch = json!({"metadata": {"annotations": {BEAT: now}}});
         match cluster.ask(Method::PATCH, &path(&cluster, &name), Some(&patch)).await {

@@ -15,7 +15,8 @@ const LONGEST: u64 = 1 << 20;
 /// An annotation of the template. With the value [`OPEN`] sandboxes are started although they reach the network.
 pub(super) const NETWORK: &str = "patchwright/sandbox-network";
 pub(super) const OPEN: &str = "open-to-everything-the-cluster-reaches";
-/// The same: with the value [`OF_IMAGE`] services run as their images say, root included, as they do with Docker.
+/// Another annotation: with the value [`OF_IMAGE`] services run as their images say, root included, as they do with
+/// Docker.
 const SERVICE_USERS: &str = "patchwright/service-users";
 pub(super) const OF_IMAGE: &str = "of-the-image";
 /// Fields of the specification that are taken.
@@ -38,7 +39,7 @@ pub(super) struct Template {
     pub(super) namespace: Option<String>,
     pub(super) labels: Map<String, Value>,
     pub(super) annotations: Map<String, Value>,
-    /// Of the pod's specification.
+    /// Fields of the pod's specification.
     pub(super) fields: Map<String, Value>,
     /// What is reserved for the container, in Kubernetes' words.
     pub(super) requests: Map<String, Value>,

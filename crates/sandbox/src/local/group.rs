@@ -251,7 +251,7 @@ struct Mount {
     root: PathBuf,
     point: PathBuf,
     version: u8,
-    /// Of the file system: the controllers, in version 1.
+    /// Options of the file system: the controllers, in version 1.
     options: Vec<String>,
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Isolation {
 }
 
 impl Isolation {
-    /// Of a machine that allows everything.
+    /// The namespaces of a machine that allows everything.
     pub(super) const STRONGEST: Isolation = Isolation {
         options: &[
             "--user",

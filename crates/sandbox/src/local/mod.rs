@@ -257,7 +257,7 @@ impl Stop for LocalStop {
         folders.remove()
     }
 
-    async fn autopsy(&self) -> Option<String> {
+    async fn exit_reason(&self) -> Option<String> {
         let mut child = self.child.lock();
         let status = child.try_wait().ok()??;
         if self.group.out_of_memory().is_some_and(|count| count > 0) {

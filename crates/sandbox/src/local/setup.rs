@@ -35,13 +35,13 @@ pub(super) async fn prepare(
         known.filter(|it| **it == whole || !spec.setup_required)
     };
     if let Some(template) = known() {
-        return Ok(prepared(template, read_runs(template), true));
+        return Ok(cached(template));
     }
     let name = if spec.is_for_this_run { &own } else { &shared };
     let _turn = Turn::wait(&sandbox.base, name, spec.setup_timeout).await;
     // Whoever had the turn before has made it, as a rule.
     if let Some(template) = known() {
-        return Ok(prepared(template, read_runs(template), true));
+        return Ok(cached(template));
     }
     let bare = SandboxSpec {
         image: PreparedImage::default(),
@@ -66,7 +66,7 @@ pub(super) async fn prepare(
         let has_failed = runs.iter().any(SetupRun::has_failed);
         let template = if has_failed || spec.is_for_this_run { partly } else { whole };
         keep(Path::new(&running.id), &template, &runs)?;
-        Ok(prepared(&template, runs, false))
+        Ok(prepared(&template, runs))
     });
     let stopped = running.stop().await;
     let prepared = kept?;
@@ -74,12 +74,16 @@ pub(super) async fn prepare(
     Ok(prepared)
 }
 
-fn prepared(template: &Path, setup: Vec<SetupRun>, is_cached: bool) -> PreparedImage {
+/// What an earlier setup has left.
+fn cached(template: &Path) -> PreparedImage {
+    PreparedImage { is_cached: true, ..prepared(template, read_runs(template)) }
+}
+
+fn prepared(template: &Path, setup: Vec<SetupRun>) -> PreparedImage {
     PreparedImage {
         reference: template.display().to_string(),
         description: format!("local, with {} setup commands", setup.len()),
         setup,
-        is_cached,
         ..PreparedImage::default()
     }
 }

@@ -14,7 +14,7 @@ use crate::brief::Brief;
 use crate::job::Job;
 use crate::pipeline::{self, Finished, Prepared};
 use crate::progress::Progress;
-use crate::run::{OneOfMany, Run, RunEnvironment};
+use crate::run::{AttemptContext, Run, RunEnvironment};
 use crate::salvage;
 use crate::settle::JudgedChange;
 use crate::world::World;
@@ -124,7 +124,7 @@ impl<'a> Forks<'a> {
             folder: Arc::new(run.folder.attempt(world, number)?),
             environment,
             setup: Arc::new(Mutex::new(setup)),
-            attempt: Some(OneOfMany { number, budget: Arc::clone(&self.budget) }),
+            attempt: Some(AttemptContext { number, budget: Arc::clone(&self.budget) }),
             ..run.clone()
         })
     }
@@ -149,7 +149,7 @@ impl<'a> Forks<'a> {
         Ok(ended)
     }
 
-    /// Makes an attempt, or goes on with one that was cut.
+    /// Makes an attempt, or resumes one that was cut.
     pub(super) async fn attempt(
         &self,
         job: &Job<'_>,

@@ -95,7 +95,7 @@ async fn selected(
     };
     let of = |number: u32| finished.iter().find(|(it, _)| *it == number).map(|(_, it)| *it);
     let conclusion = of(chosen).map(|finished| finished.outcome.conclusion);
-    // What an outage or a signal has cut goes on when the command is run again, and the choice with it.
+    // What an outage or a signal has cut is resumed when the command is run again, and the choice with it.
     let is_final = !run.is_interrupted()
         && !matches!(conclusion, None | Some(Conclusion::Provider | Conclusion::Sandbox));
     let mut usage = Usage::default();

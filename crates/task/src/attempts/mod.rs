@@ -4,7 +4,7 @@
 //! Each attempt is a run inside the run. It has a folder (`attempts/N`) with a journal, checkpoints and a report of
 //! its own, a conversation and sandboxes of its own; it shares setup, the checks before the change, the budget and
 //! the deadline. The run's own journal says which attempts were begun and how they ended, and has the choice, which
-//! is made once: a run that is resumed takes over what has ended and goes on with what was cut.
+//! is made once: a run that is resumed takes over what has ended and resumes what was cut.
 //!
 //! [`choose`] decides by what was verified, [`judge`] asks a model where that leaves several.
 
@@ -36,7 +36,7 @@ use patchwright_config::{MOST_ATTEMPTS, Mode};
 use patchwright_journal::Entry;
 use patchwright_types::attempts::{AttemptEnd, AttemptReport, Attempts};
 
-/// How many attempts there are to be; `None` for a run without any. A run that was killed goes on as it began.
+/// How many attempts there are to be; `None` for a run without any. A killed run is resumed as it began.
 pub(super) fn wanted(run: &Run<'_>, job: &Job<'_>) -> Option<u32> {
     let begun = run.folder.recorded.iter().filter_map(|line| match &line.entry {
         Entry::AttemptStarted { attempt, .. } => Some((*attempt).min(MOST_ATTEMPTS)),
@@ -135,7 +135,7 @@ async fn work(
 fn ended(run: &Run<'_>, attempt: &Attempt) -> Result<()> {
     let AttemptReport { attempt: number, end, .. } = attempt.report;
     run.environment.ui.say(&format!("attempt {number}: {}", words(&attempt.report)));
-    // What a signal has cut goes on when the command is run again.
+    // What a signal has cut is resumed when the command is run again.
     if run.is_interrupted() || end == AttemptEnd::NotStarted {
         return Ok(());
     }

@@ -55,7 +55,7 @@ pub fn answers(
     gfm::apart(|| written(&sorted, &text, OF_OURS, is_over, nonce))
 }
 
-/// The same for threads that others began; those that are open come first, and of these the newest.
+/// The answers in threads that others began; those that are open come first, and of these the newest.
 pub fn others(
     threads: &[&Thread],
     until: Option<DateTime<Utc>>,

@@ -206,8 +206,8 @@ impl Page<'_> {
                     self.lax_definitions(node, self.places.of(first).0, to);
                 }
             }
-            NodeValue::Item(_) => self.item(from, false),
-            NodeValue::TaskItem(_) => self.item(from, true),
+            NodeValue::Item(_) => self.item(from),
+            NodeValue::TaskItem(_) => self.task_item(from),
             NodeValue::Table(_) => self.tables += 1,
             NodeValue::CodeBlock(block) => self.code_block(data.sourcepos.start.line, from, block),
             NodeValue::HtmlBlock(block) => {

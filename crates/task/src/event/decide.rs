@@ -344,7 +344,7 @@ fn by(actor: &Account, rerun_by: Option<&Account>) -> Trigger {
     }
 }
 
-/// The same, when there is anybody who has to be allowed.
+/// Who set it off, when there is anybody who has to be allowed.
 fn needed(actor: Option<&Account>, rerun_by: Option<&Account>) -> Option<Trigger> {
     match (actor, rerun_by) {
         (Some(actor), rerun_by) => Some(by(actor, rerun_by)),

@@ -123,7 +123,7 @@ pub struct PullRequestChanged {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Commented {
     pub repository: RepositoryId,
-    /// Of the issue or pull request.
+    /// Number of the issue or pull request.
     pub number: u64,
     pub place: CommentPlace,
     pub author: Account,

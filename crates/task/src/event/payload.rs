@@ -142,7 +142,7 @@ pub struct Envelope {
     pub repository: Option<RepositoryId>,
     /// The GitHub App installation that it was sent for.
     pub installation: Option<u64>,
-    /// Of the issue or pull request that it is about.
+    /// Number of the issue or pull request that it is about.
     pub number: Option<u64>,
 }
 

@@ -143,7 +143,7 @@ impl Asking<'_> {
     fn switch(&self, from: &AskedModel<'_>, to: &AskedModel<'_>, why: &Failure) -> Result<()> {
         let why = self.run.world.redactor.redact(&fallback::reason(&why.message));
         let (name, from, to) = (to.name.to_owned(), from.model.slug.clone(), to.model.slug.clone());
-        let said = format!("`{from}` is given up, `{to}` goes on: {why}");
+        let said = format!("switching from `{from}` to `{to}`: {why}");
         self.run.environment.ui.say(&said);
         self.run.tell(&Event::Model { model: &to, instead_of: &from, why: &why, agent: None });
         self.record(&Entry::Switched { name, from, to, why, takes_back: false })
@@ -213,7 +213,7 @@ impl AskedModel<'_> {
 struct Past {
     is_prompted: bool,
     is_given: bool,
-    /// Of the model that was asked last.
+    /// Recorded replies of the model that was asked last.
     replies: VecDeque<Reply>,
     /// The one that the run had come to, where it is not its own.
     model: Option<String>,

@@ -44,9 +44,9 @@ const MAX_CHANGE: usize = 4 << 10;
 /// Something that a maintainer said or changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Said {
-    /// The same each time: by the forge's number.
+    /// Stable between runs: made from the forge's number.
     pub id: String,
-    /// Of the pull request.
+    /// Number of the pull request.
     pub number: u64,
     pub url: String,
     pub author: String,

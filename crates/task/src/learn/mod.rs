@@ -17,7 +17,7 @@ use self::ask::Known;
 use self::collect::{Collected, Said};
 use self::lessons::Judged;
 use self::propose::Standing;
-use self::read::Fruitless;
+use self::read::EmptyResult;
 use crate::admit::{self, AdmittedPrompt};
 use crate::context::instructions::{self, Instructions};
 use crate::run::{Run, RunEnvironment, Start};
@@ -128,7 +128,7 @@ async fn carry_out(
         found.published = run.unless_interrupted(published).await?;
     }
     if found.published.is_none() {
-        Fruitless::remember(run, &said);
+        EmptyResult::remember(run, &said);
     }
     Ok(found)
 }
@@ -168,7 +168,7 @@ async fn window(
         )));
     }
     // Whoever says since when wants it read.
-    if let Some(known) = Fruitless::covers(run, &said).filter(|_| asked.is_none()) {
+    if let Some(known) = EmptyResult::covers(run, &said).filter(|_| asked.is_none()) {
         return Err(Failure::nothing_to_do(format!(
             "no maintainer has said anything in `{}` since {}, when no lesson came of what was read",
             repository.id,

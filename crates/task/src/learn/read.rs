@@ -19,7 +19,7 @@ pub(crate) const FOLDER: &str = "learned";
 
 /// What a model has found no lesson in.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Fruitless {
+pub(super) struct EmptyResult {
     /// As the operator named it; another one may find something.
     model: String,
     pub at: DateTime<Utc>,
@@ -27,19 +27,19 @@ pub(super) struct Fruitless {
     said: BTreeSet<String>,
 }
 
-impl Fruitless {
+impl EmptyResult {
     /// What was read last, where the same model would be asked about that again and about nothing else. What cannot be
     /// read is read anew.
-    pub(super) fn covers(run: &Run<'_>, said: &[Said]) -> Option<Fruitless> {
+    pub(super) fn covers(run: &Run<'_>, said: &[Said]) -> Option<EmptyResult> {
         let text = fs_err::read(file(run)).ok()?;
-        let known: Fruitless = serde_json::from_slice(&text).ok()?;
+        let known: EmptyResult = serde_json::from_slice(&text).ok()?;
         let is_all = said.iter().all(|said| known.said.contains(&digest(said)));
         (known.model == run.config.model && is_all).then_some(known)
     }
 
     /// Remembers that nothing came of this. Where it cannot be written, it is read again.
     pub(super) fn remember(run: &Run<'_>, said: &[Said]) {
-        let known = Fruitless {
+        let known = EmptyResult {
             model: run.config.model.clone(),
             at: run.world.clock.now(),
             said: said.iter().map(digest).collect(),

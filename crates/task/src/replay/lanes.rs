@@ -183,7 +183,11 @@ impl Provider for Conductor {
 }
 
 /// The agents of a recorded run, to be started again by the same calls.
-pub(super) fn company(lines: &[Line], tools: &ToolSet, world: &World) -> Result<SubAgentConfig> {
+pub(super) fn sub_agent_config(
+    lines: &[Line],
+    tools: &ToolSet,
+    world: &World,
+) -> Result<SubAgentConfig> {
     let agents = sub_agent_log::lanes(lines);
     let mut kinds: Vec<Kind> = Vec::new();
     for lane in &agents {

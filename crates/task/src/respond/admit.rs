@@ -28,7 +28,7 @@ pub struct AdmittedCommand {
     pub pull: Option<PullRequest>,
     /// Title and body as they stood at the trigger.
     pub snapshot: IssueSnapshot,
-    /// Of the conversation, oldest first.
+    /// The comments of the conversation, oldest first.
     pub comments: Vec<Comment>,
     /// The issues and pull requests that are referred to.
     pub linked: Linked,
@@ -208,7 +208,7 @@ impl AdmittedCommand {
         )
     }
 
-    /// The same for what is said when something broke, which is not the answer yet.
+    /// The marker of what is said when something broke, which is not the answer yet.
     pub fn trouble_marker(&self) -> String {
         let about = self.asked_in().unwrap_or_else(|| self.request.number.to_string());
         report::marker_once(&format!("trouble-{about}"))

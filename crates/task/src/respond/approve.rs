@@ -69,7 +69,7 @@ pub(super) async fn approve(
 struct Plans {
     /// Ours, as we wrote them.
     ours: Vec<PostedPlan>,
-    /// Of our account, and not as we wrote them: nobody can approve those.
+    /// Those of our account that are not as we wrote them: nobody can approve them.
     others: Vec<PostedPlan>,
 }
 

@@ -49,7 +49,7 @@ fn needs_change(message: &str) -> bool {
     bare == NEEDS_CHANGE
 }
 
-/// The same request as a run of its own that may change something. What was spent on finding out counts.
+/// Works on the request as a run of its own that may change something. What was spent on finding out counts.
 async fn change_instead(
     run: &Run<'_>,
     admitted: &AdmittedCommand,

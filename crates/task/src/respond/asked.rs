@@ -12,7 +12,7 @@ use patchwright_types::task::{CommandRequest, Trigger};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
     pub repository: RepositoryId,
-    /// Of the issue or pull request.
+    /// Number of the issue or pull request.
     pub number: u64,
     pub comment: Option<Named>,
 }

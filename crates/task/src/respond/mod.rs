@@ -56,7 +56,7 @@ struct Answer {
     message: String,
     /// Markdown for the thread, without a marker; nothing is posted when absent.
     body: Option<String>,
-    /// Of the agent's work, when there was some.
+    /// The outcome of the agent's work, when there was some.
     outcome: Option<Outcome>,
 }
 

@@ -57,7 +57,7 @@ pub(super) async fn before(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<
     let request = &admitted.request;
     if request.is_automatic() {
         return Err(Failure::nothing_to_do("somebody said stop here")
-            .hint("ask for anything in a comment to go on"));
+            .hint("ask for anything in a comment to lift that"));
     }
     match request.command {
         Command::Stop | Command::Help => return Ok(()),

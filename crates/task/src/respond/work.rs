@@ -116,8 +116,8 @@ pub(crate) struct ChangedFiles {
 }
 
 impl ChangedFiles {
-    /// Of the head of a pull request, against where it left the branch that it goes to. Without enough history
-    /// there is nothing to say.
+    /// The files that the head of a pull request changes, against where it left the branch that it goes to. Without
+    /// enough history there is nothing to say.
     pub(crate) async fn of(run: &Run<'_>, checkout: &Checkout) -> ChangedFiles {
         let workspace = &checkout.workspace;
         let (repo, head, tip) =

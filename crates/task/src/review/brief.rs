@@ -49,7 +49,7 @@ pub struct Sources<'a> {
     /// What the pull request and its conversation refer to: often what is asked for.
     pub linked: &'a Linked,
     pub evidence: &'a Evidence,
-    pub desk: &'a ReviewContext<'a>,
+    pub review_context: &'a ReviewContext<'a>,
     /// Bytes of the difference.
     pub room: usize,
     /// When reading what others wrote is to end.
@@ -75,10 +75,12 @@ pub fn room(model: &Model, limits: &Limits) -> usize {
 
 /// Puts the task into words.
 pub fn tell(sources: &Sources<'_>) -> Result<ReviewText> {
-    let Sources { admitted, opened, rules, since, earlier, evidence, desk, room, .. } = *sources;
+    let Sources { admitted, opened, rules, since, earlier, evidence, review_context, room, .. } =
+        *sources;
     let thread = conversation(sources);
-    let (diff, shown) = difference(desk, room);
-    let unread = desk.scope.iter().filter(|file| !shown.iter().any(|(it, _)| it == *file)).count();
+    let (diff, shown) = difference(review_context, room);
+    let unread =
+        review_context.scope.iter().filter(|file| !shown.iter().any(|(it, _)| it == *file)).count();
     let checks: Vec<ReviewCheck<'_>> = evidence
         .rows
         .iter()
@@ -88,7 +90,7 @@ pub fn tell(sources: &Sources<'_>) -> Result<ReviewText> {
             after: row.head.as_ref(),
         })
         .collect();
-    let (list, threads) = (desk.list(0), earlier.others_for_model(sources.stop));
+    let (list, threads) = (review_context.list(0), earlier.others_for_model(sources.stop));
     let earlier = earlier.for_model(sources.stop);
     let (earlier, threads) = (earlier.trim(), threads.trim());
     let commits = commits(&opened.messages);
@@ -104,16 +106,16 @@ pub fn tell(sources: &Sources<'_>) -> Result<ReviewText> {
             head: &opened.head.short(),
             since: since.unwrap_or_default(),
             language: rules.language.as_deref().unwrap_or_default(),
-            instructions: &instructions(rules, desk),
+            instructions: &instructions(rules, review_context),
             thread: &thread.text,
             commits: commits.trim_end(),
             threads,
             earlier,
             checks: &checks,
-            files: desk.scope.len(),
-            left_out: desk.diff.files.len().saturating_sub(desk.scope.len()),
+            files: review_context.scope.len(),
+            left_out: review_context.diff.files.len().saturating_sub(review_context.scope.len()),
             list: list.trim_end(),
-            shown: desk.scope.len() - unread,
+            shown: review_context.scope.len() - unread,
             unread,
             diff: diff.trim_end(),
         },
@@ -164,8 +166,8 @@ fn commits(messages: &[String]) -> String {
 }
 
 /// What the maintainers ask for in files that are under review.
-fn instructions(rules: &Review, desk: &ReviewContext<'_>) -> Vec<(String, String)> {
-    let files = || desk.scope.iter().filter_map(|at| desk.diff.files.get(*at));
+fn instructions(rules: &Review, review_context: &ReviewContext<'_>) -> Vec<(String, String)> {
+    let files = || review_context.scope.iter().filter_map(|at| review_context.diff.files.get(*at));
     let applies = |globs: &[String]| {
         let globs = Globs::new(globs);
         files().any(|file| globs.matches(&file.path))
@@ -179,11 +181,14 @@ fn instructions(rules: &Review, desk: &ReviewContext<'_>) -> Vec<(String, String
 
 /// The files in the order in which they matter, each whole or not at all; the beginning of the first
 /// one that is too large, when there is room for it.
-fn difference(desk: &ReviewContext<'_>, room: usize) -> (String, Vec<(usize, Range<usize>)>) {
+fn difference(
+    review_context: &ReviewContext<'_>,
+    room: usize,
+) -> (String, Vec<(usize, Range<usize>)>) {
     let (mut text, mut shown, mut is_cut) = (String::new(), Vec::new(), false);
-    for file in desk.scope.iter().copied() {
+    for file in review_context.scope.iter().copied() {
         let left = room.saturating_sub(text.len());
-        let Some(page) = desk.page(file, 0, left) else { continue };
+        let Some(page) = review_context.page(file, 0, left) else { continue };
         if page.total == 0 {
             shown.push((file, 0..0));
             continue;

@@ -39,7 +39,7 @@ pub struct ReviewFacts<'a> {
     pub scope: &'a Scope,
     /// The commit that was reviewed before, when only what came after it was read.
     pub since: Option<String>,
-    pub desk: &'a ReviewContext<'a>,
+    pub review_context: &'a ReviewContext<'a>,
     pub worked: &'a AgentResult,
     pub evidence: Evidence,
     pub index: &'a Index<'a>,
@@ -49,11 +49,12 @@ pub struct ReviewFacts<'a> {
 
 /// Places what was found and says how the review ended.
 pub fn reviewed(ending: ReviewFacts<'_>) -> Reviewed {
-    let ReviewFacts { run, admitted, opened, base, image, scope, desk, worked, .. } = ending;
+    let ReviewFacts { run, admitted, opened, base, image, scope, review_context, worked, .. } =
+        ending;
     let ParsedMessage { summary, findings: said, trouble } = last_words(&ending);
     let rules = &run.config.review;
     let found: Vec<Finding> = worked.stopped.findings.iter().cloned().chain(said).collect();
-    let unrepeated = unrepeated(desk.sent_back(), &found);
+    let unrepeated = unrepeated(review_context.sent_back(), &found);
     let (withdrawn, found): (Vec<Finding>, Vec<Finding>) =
         found.into_iter().partition(|finding| finding.verdict == Verdict::Withdrawn);
     let (mut findings, mut below) = placed(rules, ending.index, found);
@@ -63,7 +64,7 @@ pub fn reviewed(ending: ReviewFacts<'_>) -> Reviewed {
     let mut findings = distinct(findings, ending.earlier);
     sort(&mut findings);
     let dropped = drop_least(&mut findings);
-    let coverage = coverage(opened, scope, desk);
+    let coverage = coverage(opened, scope, review_context);
     // What was found in a message that cannot be read is lost, so its files do not count as read.
     let is_partly_done = trouble.is_none()
         && matches!(worked.stopped.reason, StopKind::Finished | StopKind::Budget(_));
@@ -94,9 +95,9 @@ pub fn reviewed(ending: ReviewFacts<'_>) -> Reviewed {
 
 /// The final message, with findings that were written into it.
 fn last_words(ending: &ReviewFacts<'_>) -> ParsedMessage {
-    let desk = ending.desk;
+    let review_context = ending.review_context;
     let resolve = |path: &str| {
-        let file = desk.find(path).and_then(|at| desk.diff.files.get(at));
+        let file = review_context.find(path).and_then(|at| review_context.diff.files.get(at));
         file.map_or_else(|| path.to_owned(), |file| file.path.clone())
     };
     let read = |path: &str| ending.head.file_now(path).filter(|content| content.len() <= MAX_FILE);
@@ -173,7 +174,7 @@ fn line(anchored: &Anchored) -> u32 {
     }
 }
 
-fn coverage(opened: &Opened, scope: &Scope, desk: &ReviewContext<'_>) -> Coverage {
+fn coverage(opened: &Opened, scope: &Scope, review_context: &ReviewContext<'_>) -> Coverage {
     let lines = |added: u32, deleted: u32| u64::from(added) + u64::from(deleted);
     let files = &opened.diff.files;
     let mut coverage = Coverage {
@@ -184,7 +185,7 @@ fn coverage(opened: &Opened, scope: &Scope, desk: &ReviewContext<'_>) -> Coverag
     };
     for at in scope.order.iter().copied() {
         let Some(file) = files.get(at) else { continue };
-        let (read, whole) = desk.read(at);
+        let (read, whole) = review_context.read(at);
         coverage.read_lines += read;
         if whole {
             coverage.read_files += 1;

@@ -185,7 +185,7 @@ impl EarlierReviews {
         Some(thread.comments.first()?.html_url.clone())
     }
 
-    /// As it was before this run posted anything: a run that was killed and goes on takes what is in
+    /// As it was before this run posted anything: a run that was killed and resumed takes what is in
     /// its own review for new.
     #[must_use]
     pub fn before(&self, review: Option<u64>) -> EarlierReviews {

@@ -44,7 +44,7 @@ const ANNOTATIONS: usize = 10;
 /// The content of `review.json`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct HandOver {
-    /// Of this format.
+    /// Version of this format.
     pub version: u32,
     pub reviewed: Reviewed,
 }

@@ -131,7 +131,7 @@ async fn renamed(
     Ok(changed.files.into_iter().filter_map(|file| Some((file.old_path?, file.path))).collect())
 }
 
-/// The last review that can be gone on from: its commit, what it was compared with, and what it left.
+/// The last review that this one can continue from: its commit, what it was compared with, and what it left.
 struct LastReview<'a> {
     commit: &'a str,
     base: &'a str,

@@ -102,7 +102,7 @@ async fn work(
     let is_file = |path: &str| head.has_file(path);
     let index = Index::new(&opened.diff).with_files(&is_file);
     let place = |finding: &Finding| nearest::place(&index, &opened.diff, finding);
-    let desk = ReviewContext::new(
+    let review_context = ReviewContext::new(
         &opened.diff,
         &plan.scope.order,
         plan.fresh.as_ref().map(|since| &since.lines),
@@ -113,14 +113,14 @@ async fn work(
     let worked = if plan.scope.order.is_empty() {
         agent_phase::nothing_to_ask(&baseline, earlier.notes.clone())
     } else {
-        let brief = ready.brief(run, admitted, &evidence, &desk).await?;
+        let brief = ready.brief(run, admitted, &evidence, &review_context).await?;
         progress.phase("Reviewing");
         if let Some(worked) = agent_phase::recorded(run, &baseline, &brief) {
             worked
         } else {
             claim.confirm(run, admitted).await?;
             let phase = Phase::new(run, &head, image, &ready.rules, checks, &baseline, progress);
-            agent_phase::review(&phase, tree, brief, &desk).await?
+            agent_phase::review(&phase, tree, brief, &review_context).await?
         }
     };
     let reviewed = decide::reviewed(ReviewFacts {
@@ -132,7 +132,7 @@ async fn work(
         image,
         scope: &plan.scope,
         since: plan.since.clone(),
-        desk: &desk,
+        review_context: &review_context,
         worked: &worked,
         evidence,
         index: &index,
@@ -287,7 +287,7 @@ impl PreparedReview<'_> {
         run: &Run<'_>,
         admitted: &AdmittedReview,
         evidence: &Evidence,
-        desk: &ReviewContext<'_>,
+        review_context: &ReviewContext<'_>,
     ) -> Result<Brief> {
         let linked = self.linked(run, admitted).await?;
         let told = brief::tell(&brief::Sources {
@@ -300,11 +300,11 @@ impl PreparedReview<'_> {
             trigger: admitted.request.trigger.as_ref(),
             linked: &linked,
             evidence,
-            desk,
+            review_context,
             room: brief::room(&run.world.model, &run.config.limits),
             stop: &run.stop(),
         })?;
-        show(run, desk, &told)?;
+        show(run, review_context, &told)?;
         let notes = self.earlier.notes.iter().cloned().chain(told.notes).collect();
         Brief::of(run, self.rules.workspace(), &told.task, notes).await
     }
@@ -321,30 +321,30 @@ impl PreparedReview<'_> {
 }
 
 /// Marks what the model has been shown.
-fn show(run: &Run<'_>, desk: &ReviewContext<'_>, told: &ReviewText) -> Result<()> {
+fn show(run: &Run<'_>, review_context: &ReviewContext<'_>, told: &ReviewText) -> Result<()> {
     let recorded = &run.folder.recorded;
     if recorded.iter().any(|line| matches!(line.entry, Entry::Prompted { .. })) {
         for line in recorded {
             match &line.entry {
                 Entry::Shown { path, from, to } => {
-                    if let Some(file) = desk.find(path) {
-                        desk.mark(file, *from..*to);
+                    if let Some(file) = review_context.find(path) {
+                        review_context.mark(file, *from..*to);
                     }
                 }
-                Entry::SentBack { finding } => desk.send_back(finding.clone()),
-                Entry::CallEnded { exit_code: Some(_), .. } => desk.mark_run(),
+                Entry::SentBack { finding } => review_context.send_back(finding.clone()),
+                Entry::CallEnded { exit_code: Some(_), .. } => review_context.mark_run(),
                 _ => {}
             }
         }
         return Ok(());
     }
     for (file, lines) in &told.shown {
-        let Some(changed) = desk.diff.files.get(*file) else { continue };
+        let Some(changed) = review_context.diff.files.get(*file) else { continue };
         let (path, from, to) = (changed.path.clone(), lines.start, lines.end);
         run.journal(&Entry::Shown { path, from, to })?;
-        desk.mark(*file, lines.clone());
+        review_context.mark(*file, lines.clone());
     }
-    run.tell(&Event::Scope { files: desk.scope.len(), shown: told.shown.len() });
+    run.tell(&Event::Scope { files: review_context.scope.len(), shown: told.shown.len() });
     Ok(())
 }
 

@@ -32,7 +32,7 @@ pub(crate) async fn take(
     phase: &Phase<'_>,
     agent: &mut Agent<'_>,
     recorded: &[Line],
-    desk: &ReviewContext<'_>,
+    review_context: &ReviewContext<'_>,
     stopped: &mut Stopped,
 ) -> Result<()> {
     let run = phase.run;
@@ -49,7 +49,7 @@ pub(crate) async fn take(
         phase.progress.phase("Looking at the findings once more");
         let summary = summary.get_or_insert_with(|| stopped.final_message.clone()).clone();
         run.journal(&Entry::SecondLook { findings: batch.clone(), summary })?;
-        let question = question(&batch, &stopped.findings, desk)?;
+        let question = question(&batch, &stopped.findings, review_context)?;
         *stopped = agent.continue_with(vec![message(Role::User, question)]).await;
         asked.extend(batch);
     }
@@ -129,11 +129,16 @@ fn batch(findings: &[Finding], asked: &BTreeSet<usize>) -> Vec<usize> {
     batch
 }
 
-fn question(batch: &[usize], findings: &[Finding], desk: &ReviewContext<'_>) -> Result<String> {
+fn question(
+    batch: &[usize],
+    findings: &[Finding],
+    review_context: &ReviewContext<'_>,
+) -> Result<String> {
     let asked = |number: &usize| {
         let mut finding = findings.get(number.checked_sub(1)?)?.clone();
         finding.body = text::head(&finding.body, MAX_BODY);
-        let place = (desk.place)(&finding).words.unwrap_or_else(|_| text::code(&finding.path));
+        let place =
+            (review_context.place)(&finding).words.unwrap_or_else(|_| text::code(&finding.path));
         Some((*number, finding, place))
     };
     let asked: Vec<(usize, Finding, String)> = batch.iter().filter_map(asked).collect();

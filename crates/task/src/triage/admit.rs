@@ -29,7 +29,7 @@ pub(super) struct AdmittedTriage {
     /// The comment of the triage before.
     pub sticky: Option<u64>,
     pub memory: Memory,
-    /// Of what the issue says now.
+    /// Digest of what the issue says now.
     pub digest: String,
 }
 

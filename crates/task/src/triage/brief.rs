@@ -5,7 +5,7 @@ use super::answer::MAX_QUESTIONS;
 use super::offer::Offer;
 use super::templates;
 use crate::context::thread::{self, Thread};
-use crate::job::ToldTask;
+use crate::job::RenderedTask;
 use crate::run::Run;
 use crate::workspace::Workspace;
 use patchwright_base::error::Result;
@@ -17,7 +17,7 @@ pub(super) async fn tell(
     admitted: &AdmittedTriage,
     offer: &Offer,
     rules: &Workspace,
-) -> Result<ToldTask> {
+) -> Result<RenderedTask> {
     let AdmittedTriage { issue, comments, linked, .. } = admitted;
     let stop = run.stop();
     let thread = Thread { issue, comments, trigger: None, linked };
@@ -42,5 +42,5 @@ pub(super) async fn tell(
         thread: &thread.text,
     })?;
     let notes = offer.notes.iter().cloned().chain(thread.notes).collect();
-    Ok(ToldTask { text, notes })
+    Ok(RenderedTask { text, notes })
 }

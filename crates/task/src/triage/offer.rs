@@ -15,7 +15,7 @@ const OFFER_FILE: &str = "offer.json";
 /// Labels and issues to choose from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Offer {
-    /// Of the issue's text that all this was made for.
+    /// Digest of the issue's text that all this was made for.
     pub digest: String,
     /// Name and description.
     pub labels: Vec<(String, String)>,

@@ -176,7 +176,7 @@ fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     number.ok_or_else(|| serde::de::Error::custom("`cell_id` must be the number that `exec` gave"))
 }
 
-/// Goes on with a script.
+/// Resumes a script.
 pub struct Wait;
 
 #[async_trait]

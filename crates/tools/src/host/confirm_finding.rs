@@ -39,7 +39,7 @@ impl Tool for ConfirmFinding {
 
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
         let args: Args = patchwright_guest::tools::parse_args(self.name(), args)?;
-        let reproduction = super::desk(ctx)?.reproduction(args.reproduction.as_deref());
+        let reproduction = super::review_context(ctx)?.reproduction(args.reproduction.as_deref());
         let (number, shown) = (args.finding, reproduction.as_deref());
         withdraw_finding::judge(ctx, number, Verdict::Confirmed, &args.reason, shown)?;
         Ok(ToolOutput::text(format!("Finding {} is confirmed", args.finding)))

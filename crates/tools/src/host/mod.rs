@@ -157,6 +157,6 @@ pub fn find(name: &str) -> Option<&'static dyn Tool> {
 ///
 /// # Errors
 /// For the model: this run reviews nothing.
-fn desk<'a>(ctx: &HostCall<'a>) -> Result<&'a ReviewContext<'a>, ToolError> {
+fn review_context<'a>(ctx: &HostCall<'a>) -> Result<&'a ReviewContext<'a>, ToolError> {
     ctx.review.ok_or_else(|| ToolError::tell("nothing is reviewed in this run"))
 }

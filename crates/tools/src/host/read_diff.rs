@@ -39,17 +39,19 @@ impl Tool for ReadDiff {
 
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
         let args: Args = patchwright_guest::tools::parse_args(self.name(), args)?;
-        let desk = super::desk(ctx)?;
+        let review_context = super::review_context(ctx)?;
         let from = args.from.unwrap_or(0);
         let Some(path) = args.path.as_deref().filter(|path| !path.trim().is_empty()) else {
-            return Ok(ToolOutput::text(desk.list(from)));
+            return Ok(ToolOutput::text(review_context.list(from)));
         };
-        let found = desk.find(path);
-        let page = found.and_then(|file| Some((file, desk.page(file, from, desk.page_bytes)?)));
+        let found = review_context.find(path);
+        let page = found.and_then(|file| {
+            Some((file, review_context.page(file, from, review_context.page_bytes)?))
+        });
         let Some((file, mut page)) = page else {
             return Err(ToolError::tell(format!(
                 "this file is not changed by the pull request; the nearest that are: {}",
-                desk.nearest(path)
+                review_context.nearest(path)
             )));
         };
         if page.total == 0 {
@@ -59,12 +61,17 @@ impl Tool for ReadDiff {
             let _ = writeln!(page.text, "[line {end} of {total}: go on with `from` {end}]");
         }
         if !page.lines.is_empty() {
-            let path = desk.diff.files.get(file).map(|file| file.path.clone()).unwrap_or_default();
+            let path = review_context
+                .diff
+                .files
+                .get(file)
+                .map(|file| file.path.clone())
+                .unwrap_or_default();
             let (from, to) = (page.lines.start, page.lines.end);
             ctx.journal
                 .append(&Entry::Shown { path, from, to })
                 .map_err(|failure| ToolError::Broken(failure.to_string()))?;
-            desk.mark(file, page.lines);
+            review_context.mark(file, page.lines);
         }
         Ok(ToolOutput::text(page.text))
     }

@@ -70,10 +70,12 @@ impl Tool for ReportFinding {
 
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
         let args: Args = patchwright_guest::tools::parse_args(self.name(), args)?;
-        let desk = super::desk(ctx)?;
-        let (finding, place) = match checked(desk, args)? {
+        let review_context = super::review_context(ctx)?;
+        let (finding, place) = match checked(review_context, args)? {
             Checked::Good { finding, place } => (finding, place),
-            Checked::SendBack { finding, why } => return Err(send_back(ctx, desk, finding, &why)),
+            Checked::SendBack { finding, why } => {
+                return Err(send_back(ctx, review_context, finding, &why));
+            }
         };
         // Held from the comparison to the entry: calls of one reply run side by side.
         let mut findings = ctx.findings.lock();
@@ -118,7 +120,7 @@ enum Checked {
 /// Keeps the finding, so that nothing is lost when the model leaves it at that.
 fn send_back(
     ctx: &HostCall<'_>,
-    desk: &ReviewContext<'_>,
+    review_context: &ReviewContext<'_>,
     finding: Finding,
     why: &str,
 ) -> ToolError {
@@ -126,12 +128,12 @@ fn send_back(
     if let Err(failure) = ctx.journal.append(&entry) {
         return ToolError::Broken(failure.to_string());
     }
-    desk.send_back(finding);
+    review_context.send_back(finding);
     ToolError::tell(format!("not reported yet: {why}"))
 }
 
 /// The finding as it is kept, and where it stands; or what has to be different.
-fn checked(desk: &ReviewContext<'_>, args: Args) -> Result<Checked, ToolError> {
+fn checked(review_context: &ReviewContext<'_>, args: Args) -> Result<Checked, ToolError> {
     let refuse = |why: &str| Err(ToolError::tell(format!("not reported: {why}")));
     let title = text::cut(&text::line(&args.title), MAX_TITLE);
     if title.is_empty() {
@@ -158,10 +160,10 @@ fn checked(desk: &ReviewContext<'_>, args: Args) -> Result<Checked, ToolError> {
         confidence: args.confidence,
         category: args.category,
         replacement: args.replacement.filter(|_| !is_too_long),
-        reproduction: desk.reproduction(args.reproduction.as_deref()),
+        reproduction: review_context.reproduction(args.reproduction.as_deref()),
         verdict: Verdict::Pending,
     };
-    let placed = (desk.place)(&finding);
+    let placed = (review_context.place)(&finding);
     finding.path = placed.path;
     let asked = |why: &str| Checked::SendBack { finding: finding.clone(), why: why.to_owned() };
     if finding.quote.trim().is_empty() {
@@ -175,10 +177,10 @@ fn checked(desk: &ReviewContext<'_>, args: Args) -> Result<Checked, ToolError> {
         Err(why) if placed.is_changed => why,
         Err(_) => format!(
             "this file is not changed by the pull request; the nearest that are: {}",
-            desk.nearest(&finding.path)
+            review_context.nearest(&finding.path)
         ),
     };
-    if desk.was_sent_back(&finding) {
+    if review_context.was_sent_back(&finding) {
         let place = "kept without a place on the diff".to_owned();
         return Ok(Checked::Good { finding, place });
     }
@@ -189,7 +191,7 @@ fn checked(desk: &ReviewContext<'_>, args: Args) -> Result<Checked, ToolError> {
     Ok(Checked::SendBack { finding, why })
 }
 
-/// The same lines of the same file, and the same words about them.
+/// Both are about equal lines of one file, in the same words.
 fn is_same(known: &Finding, new: &Finding) -> bool {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     known.verdict != Verdict::Withdrawn

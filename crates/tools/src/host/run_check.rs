@@ -46,14 +46,15 @@ impl Tool for RunCheck {
 
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
         let args: Args = patchwright_guest::tools::parse_args(self.name(), args)?;
-        let desk = super::desk(ctx)?;
+        let review_context = super::review_context(ctx)?;
         let asked = args.check.trim().trim_matches('`').trim();
-        let by_number = || desk.checks.get(asked.parse::<usize>().ok()?.checked_sub(1)?);
-        let found = desk.checks.iter().find(|check| check.trim() == asked).or_else(by_number);
+        let by_number = || review_context.checks.get(asked.parse::<usize>().ok()?.checked_sub(1)?);
+        let found =
+            review_context.checks.iter().find(|check| check.trim() == asked).or_else(by_number);
         let Some(command) = found else {
-            return Err(ToolError::tell(none_such(desk.checks)));
+            return Err(ToolError::tell(none_such(review_context.checks)));
         };
-        let _alone = desk.checking.lock().await;
+        let _alone = review_context.checking.lock().await;
         let exec = Exec {
             argv: vec!["sh".to_owned(), "-lc".to_owned(), command.clone()],
             cwd: None,

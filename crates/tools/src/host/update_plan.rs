@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{HostCall, Tool};
-use crate::progress::Happening;
+use crate::progress::AgentEvent;
 use crate::schema;
 use patchwright_guest::tool::{Effect, Power, ToolError, ToolOutput};
 use patchwright_journal::Entry;
@@ -60,7 +60,7 @@ impl Tool for UpdatePlan {
         ctx.journal
             .append(&Entry::PlanUpdated { plan: plan.clone() })
             .map_err(|failure| ToolError::Broken(failure.to_string()))?;
-        ctx.progress.happened(Happening::PlanUpdated { plan: &plan });
+        ctx.progress.happened(AgentEvent::PlanUpdated { plan: &plan });
         *ctx.plan.lock() = plan;
         Ok(ToolOutput::text("Plan updated"))
     }

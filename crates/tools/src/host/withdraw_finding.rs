@@ -42,7 +42,7 @@ impl Tool for WithdrawFinding {
 
     async fn call(&self, ctx: &HostCall<'_>, args: Value) -> Result<ToolOutput, ToolError> {
         let args: Args = patchwright_guest::tools::parse_args(self.name(), args)?;
-        super::desk(ctx)?;
+        super::review_context(ctx)?;
         judge(ctx, args.finding, Verdict::Withdrawn, &args.reason, None)?;
         Ok(ToolOutput::text(format!("Finding {} is withdrawn", args.finding)))
     }

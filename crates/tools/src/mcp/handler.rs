@@ -29,7 +29,7 @@ const MAX_LOG: usize = 500;
 pub(super) struct Watch {
     /// Its list of tools is not what it was when it was connected.
     pub(super) has_changed: AtomicBool,
-    /// The same, until the list has been asked for again.
+    /// Its list of tools has changed, and was not asked for again since.
     pub(super) has_other_tools: AtomicBool,
     /// It was cut off because it said or asked too much.
     pub(super) has_flooded: AtomicBool,

@@ -164,7 +164,7 @@ impl Started {
     }
 }
 
-/// Of two with one name a server can only mean one.
+/// Keeps one of two tools with one name: a server can only mean one.
 fn keep_offered(tools: &mut Vec<Tool>, globs: Option<&GlobSet>) {
     let mut seen = BTreeSet::new();
     tools.retain(|tool| seen.insert(tool.name.clone()));

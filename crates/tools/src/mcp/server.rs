@@ -239,7 +239,7 @@ impl Server {
         self.watched(|watch| watch.has_other_tools.load(Ordering::Relaxed))
     }
 
-    /// The same, once: what it has said until now counts as answered.
+    /// Whether its tools are not what they were, asked once: what it has said until now counts as answered.
     pub(super) fn takes_other_tools(&self) -> bool {
         self.watched(|watch| watch.has_other_tools.swap(false, Ordering::Relaxed))
     }

@@ -16,7 +16,7 @@ pub fn bounded(text: &str, most: usize) -> String {
     format!("{kept} [… {} more bytes]", text.len().saturating_sub(kept.len()))
 }
 
-/// The same in one line.
+/// Foreign text, bounded, in one line.
 pub fn line(text: &str, most: usize) -> String {
     bounded(text, most).split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -66,7 +66,8 @@ pub(super) async fn begin(
     // Before anything asks for the targets by their repositories.
     let renamed = store.see_repositories(&row.id, &seen).await?;
     if renamed > 0 {
-        watch.say(&format!("{} of other names now", repositories(renamed)));
+        let verb = if renamed == 1 { "was" } else { "were" };
+        watch.say(&format!("{} {verb} renamed", repositories(renamed)));
     }
     // Workers on other machines check targets against this selection.
     selection::keep(fleet, &campaign, &selection).await?;

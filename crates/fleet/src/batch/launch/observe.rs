@@ -105,7 +105,7 @@ impl View {
         }
     }
 
-    /// Of several pods of one Job, the one that gets furthest counts.
+    /// The state of each Job; where it has several pods, the one that gets furthest counts.
     fn states(&self) -> Pods {
         let mut states = HashMap::<String, PodState>::new();
         for pod in self.pods.values() {

@@ -64,7 +64,8 @@ impl Failed {
 
 impl Outages {
     /// No other run can begin here, because of what failed one.
-    fn close(&self, why: &str, refuses: bool) {
+    fn close(&self, why: &str, trouble: EngineTrouble) {
+        let refuses = trouble == EngineTrouble::Refuses;
         let due = Instant::now() + AGAIN.mul_f64(self.scale);
         if self.known.lock().place.closed.replace(Closed { due, refuses }).is_some() {
             return;
@@ -124,12 +125,12 @@ impl Outages {
         let noticed = held.sandbox.take();
         let trouble = match noticed {
             Some((EngineTrouble::Refuses, why)) => {
-                self.close(&why, true);
+                self.close(&why, EngineTrouble::Refuses);
                 EngineTrouble::Refuses
             }
             noticed => match (asking.await, noticed) {
                 (Some(why), _) => {
-                    self.close(&why, false);
+                    self.close(&why, EngineTrouble::Away);
                     EngineTrouble::Away
                 }
                 // It was over faster than anybody could ask.
@@ -219,8 +220,8 @@ impl Sandbox for ObservedSandbox {
         self.inner.sweep(run).await
     }
 
-    async fn rest(&self) {
-        self.inner.rest().await;
+    async fn drop_warm(&self) {
+        self.inner.drop_warm().await;
     }
 }
 
@@ -235,8 +236,8 @@ impl Stop for ObservedStop {
         self.inner.stop().await
     }
 
-    async fn autopsy(&self) -> Option<String> {
-        let reason = self.inner.autopsy().await;
+    async fn exit_reason(&self) -> Option<String> {
+        let reason = self.inner.exit_reason().await;
         if let (Some(reason), Some(trouble)) = (&reason, self.inner.trouble()) {
             self.last.is(Some(trouble), reason);
         }

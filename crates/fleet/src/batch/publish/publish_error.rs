@@ -57,7 +57,7 @@ enum PublishDecision {
     Retry(ErrorClass),
     /// A limit: put back without counting an attempt.
     Later,
-    /// The same for every repository: the campaign stops until somebody looks.
+    /// Every repository would fail like this: the campaign stops until somebody looks.
     PauseCampaign,
     Final(ErrorClass),
 }

@@ -51,7 +51,7 @@ pub(super) struct VettedChange {
     pub draft: bool,
     pub labels: Vec<String>,
     pub reviewers: Vec<String>,
-    /// Of the changed files, by the base; empty when none is to be asked.
+    /// Owners of the changed files, by the base; empty when none is to be asked.
     pub owners: Vec<String>,
     /// Why a person has to merge it.
     pub by_people: Option<&'static str>,

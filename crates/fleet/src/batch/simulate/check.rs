@@ -31,7 +31,7 @@ pub struct Check {
     pub rows: BTreeMap<String, f64>,
     /// Bytes in the store for one repository.
     pub bytes: f64,
-    /// Of this machine, for everything that the store did for one repository, in milliseconds.
+    /// Time of this machine for everything that the store did for one repository, in milliseconds.
     pub store_milliseconds: f64,
 }
 

@@ -280,7 +280,7 @@ impl<'a> Course<'a> {
 
     pub(super) fn begin_work(&mut self, work: Work) -> usize {
         match work.claimed.kind {
-            JobKind::Publish => self.take_publisher(work.token, false),
+            JobKind::Publish => self.take_publisher(work.token),
             JobKind::Target | JobKind::Delivery => self.runs += 1,
         }
         if let Some(at) = self.free.pop()
@@ -297,15 +297,21 @@ impl<'a> Course<'a> {
         let work = self.works.get_mut(at)?.take()?;
         self.free.push(at);
         match work.claimed.kind {
-            JobKind::Publish => self.take_publisher(work.token, true),
+            JobKind::Publish => self.give_publisher_back(work.token),
             JobKind::Target | JobKind::Delivery => self.runs -= 1,
         }
         Some(work)
     }
 
-    fn take_publisher(&mut self, token: usize, free: bool) {
-        if let Some(place) = self.publishers.get_mut(token) {
-            *place = free;
+    fn take_publisher(&mut self, token: usize) {
+        if let Some(is_free) = self.publishers.get_mut(token) {
+            *is_free = false;
+        }
+    }
+
+    fn give_publisher_back(&mut self, token: usize) {
+        if let Some(is_free) = self.publishers.get_mut(token) {
+            *is_free = true;
         }
     }
 

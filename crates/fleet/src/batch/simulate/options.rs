@@ -87,7 +87,7 @@ pub struct Options {
     /// Owners of the repositories.
     pub organizations: usize,
     pub outages: Vec<ScheduledOutage>,
-    /// The same seed gives the same answer.
+    /// Seed of the draws; equal seeds give equal answers.
     pub seed: u64,
     /// How often the whole is simulated, each time with other draws.
     pub rounds: usize,

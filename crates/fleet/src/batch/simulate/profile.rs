@@ -43,12 +43,12 @@ pub struct Drawn {
 pub struct Assumed {
     /// Half of the runs are shorter, in milliseconds; one of ten takes longer than three times that.
     pub median: Millis,
-    /// Of the run of median length; a run costs in proportion to its length.
+    /// Cost of the run of median length; a run costs in proportion to its length.
     pub cost_usd: f64,
-    /// Of all attempts.
+    /// Share of all attempts that fail.
     pub failing: f64,
     pub passing: f64,
-    /// Of the runs that do not fail.
+    /// Share of the runs that do not fail and change nothing.
     pub unchanged: f64,
 }
 
@@ -77,13 +77,13 @@ pub enum Profile {
     Assumed(Assumed),
 }
 
-/// Of a change of a few files.
+/// Bytes of the pack of a change of a few files.
 const PACK: usize = 2_000;
 /// The logarithm of a run's length has this deviation: the 90th percentile is three times the median.
 const SPREAD: f64 = 0.857;
 
 impl Profile {
-    /// Of the runs of a campaign that have ended, when there are enough of them.
+    /// The profile of the runs of a campaign that have ended, when there are enough of them.
     ///
     /// # Errors
     /// When the store cannot be read.

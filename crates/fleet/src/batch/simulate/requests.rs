@@ -22,7 +22,7 @@ const IN_A_QUESTION: u64 = 50;
 pub struct DiscoveryRequests {
     pub rest: u64,
     pub graphql: u64,
-    /// Of GitHub's 5,000 an hour: two connections for each repository, a hundred to the point.
+    /// Points out of GitHub's 5,000 an hour: two connections for each repository, a hundred to the point.
     pub points: u64,
 }
 

@@ -12,7 +12,7 @@ use patchwright_base::error::Result;
 /// More tokens are not tried.
 const MOST_TOKENS: usize = 256;
 
-/// The same campaign with one thing changed.
+/// A campaign that was simulated with one thing changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WhatIf {
     /// For people.

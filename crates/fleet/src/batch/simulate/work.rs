@@ -15,7 +15,7 @@ use super::profile::{Drawn, Fate};
 
 /// How long a request to GitHub is sent again that fails: five times.
 const GITHUB_PATIENCE: Millis = 15_000;
-/// The same for the model: eight times.
+/// How long a request to the model is sent again that fails: eight times.
 const MODEL_PATIENCE: Millis = 60_000;
 /// A limit of GitHub that lasts no longer than this is waited for; otherwise the job is put back.
 const LIMIT_PATIENCE: Millis = 15 * 60_000;

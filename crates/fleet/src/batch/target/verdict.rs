@@ -160,8 +160,8 @@ impl TargetAttempt<'_> {
         Ok(AttemptVerdict { changeset, publish, ..AttemptVerdict::settled(state, title) })
     }
 
-    /// The same change is open already, or people have refused it. Our own open pull request of an
-    /// earlier target is brought up to date instead.
+    /// Says where this change is open already, or was refused by people. Our own open pull request of an earlier target
+    /// is brought up to date instead.
     async fn same_elsewhere(&self, changeset: &Changeset) -> Result<Option<String>, StoreError> {
         let store = &self.fleet.store;
         let same = store.same_change(&self.target, &changeset.change_id).await?;

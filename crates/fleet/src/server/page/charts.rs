@@ -55,7 +55,7 @@ impl Sums {
         (self.worked > 0).then_some(self.cost_usd)
     }
 
-    /// Of a run, in milliseconds.
+    /// Mean length of a run, in milliseconds.
     fn duration(&self) -> Option<f64> {
         (self.worked > 0).then(|| self.milliseconds as f64 / self.worked as f64)
     }

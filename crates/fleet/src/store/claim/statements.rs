@@ -60,7 +60,7 @@ pub struct HotStatement {
 pub(crate) enum Group {
     /// All of a campaign, a kind and a priority.
     Whole,
-    /// Of those, the ones of an organisation or a lane.
+    /// Those jobs of a campaign, a kind and a priority that are an organisation's or a lane's.
     Apart,
     /// A single one, which no index has at its front: left behind, or queued by a clock that was wrong.
     Stray,

@@ -55,7 +55,7 @@ pub fn intercept_script(script: &str) -> Option<Intercepted> {
     })
 }
 
-/// The same without another shell.
+/// Recognises a patch in a script that starts no other shell.
 fn plain(script: &str) -> Option<Intercepted> {
     let script = script.trim();
     if script.starts_with("*** Begin Patch") {

@@ -20,8 +20,8 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-/// The same for a connection on which the server keeps this reply, whether replies are stored or not. What
-/// belongs to the transport is left out.
+/// The request for a connection on which the server keeps this reply, whether replies are stored or not. What belongs
+/// to the transport is left out.
 pub(crate) fn encode_onto(request: &Request<'_>, kept: Option<&str>) -> Vec<u8> {
     let is_kept = |id: &str| request.model.stateful || kept == Some(id);
     let body = body(request, request.previous.filter(|it| is_kept(it.id)), None);

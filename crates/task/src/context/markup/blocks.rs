@@ -10,24 +10,32 @@ use patchwright_base::gfm::tags;
 const DRAWN: &[&str] = &["mermaid", "geojson", "topojson", "stl"];
 
 impl Page<'_> {
-    /// The mark of a list item, and its box.
-    pub(super) fn item(&mut self, from: usize, is_task: bool) {
+    /// The mark of a list item.
+    pub(super) fn item(&mut self, from: usize) {
         if from < self.at {
             return;
         }
-        self.reach(from);
-        let rest = &self.text[from..];
-        let digits = rest.bytes().take(9).take_while(u8::is_ascii_digit).count();
-        let mut length =
-            digits + usize::from(rest[digits..].starts_with(['-', '*', '+', '.', ')']));
-        if is_task {
-            let gap = rest[length..].len() - rest[length..].trim_start().len();
-            let tick = rest.get(length + gap..length + gap + 3);
-            if tick.is_some_and(|tick| tick.starts_with('[') && tick.ends_with(']')) {
-                length += gap + 3;
-            }
+        self.mark(from, mark_length(&self.text[from..]));
+    }
+
+    /// The mark of a list item, and its box.
+    pub(super) fn task_item(&mut self, from: usize) {
+        if from < self.at {
+            return;
         }
-        self.push(&rest[..length]);
+        let rest = &self.text[from..];
+        let mut length = mark_length(rest);
+        let gap = rest[length..].len() - rest[length..].trim_start().len();
+        let tick = rest.get(length + gap..length + gap + 3);
+        if tick.is_some_and(|tick| tick.starts_with('[') && tick.ends_with(']')) {
+            length += gap + 3;
+        }
+        self.mark(from, length);
+    }
+
+    fn mark(&mut self, from: usize, length: usize) {
+        self.reach(from);
+        self.push(&self.text[from..from + length]);
         self.at = from + length;
     }
 
@@ -225,6 +233,12 @@ impl Page<'_> {
         }
         shown.push_str(&tag.bare());
     }
+}
+
+/// How long the mark of the list item is that this begins with.
+fn mark_length(rest: &str) -> usize {
+    let digits = rest.bytes().take(9).take_while(u8::is_ascii_digit).count();
+    digits + usize::from(rest[digits..].starts_with(['-', '*', '+', '.', ')']))
 }
 
 /// Words of HTML, character references read unless they stand for characters of markup.

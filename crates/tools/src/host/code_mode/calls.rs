@@ -49,7 +49,7 @@ impl Wanted {
 #[derive(Default)]
 pub(crate) struct Queue {
     waiting: VecDeque<Wanted>,
-    /// Of the calls that wait and of those that run.
+    /// Bytes of the calls that wait and of those that run.
     bytes: usize,
 }
 

@@ -32,7 +32,7 @@ pub struct Login<'a> {
     pub name: &'a str,
     pub server: &'a McpServer,
     pub client: &'a reqwest::Client,
-    /// Of this machine, where the browser comes back to; any one when 0.
+    /// Port of this machine that the browser comes back to; any one when 0.
     pub port: u16,
 }
 

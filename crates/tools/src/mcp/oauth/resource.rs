@@ -95,7 +95,7 @@ fn checked(said: Resource, server: &Url, issuer: &Url) -> Result<String, Why> {
     Ok(said.resource)
 }
 
-/// Of one origin, and the path of `server` is that of `whole` or below it.
+/// Both have one origin, and the path of `server` is that of `whole` or below it.
 fn has_part(whole: &Url, server: &Url) -> bool {
     let path = whole.path().trim_end_matches('/');
     let rest = server.path().strip_prefix(path);

@@ -67,7 +67,8 @@ impl Kept {
     /// What is wrong with the text, to be said behind the name of the file.
     fn parse(text: &str) -> Result<Kept, String> {
         let text = text.trim();
-        // One that was cut off is not taken for a token, and sent. Whatever else begins with a brace may be one.
+        // A truncated JSON file must not be taken for a bare token and sent. Whatever else begins with a brace may be
+        // one.
         if text == "{" || text.starts_with("{\"") {
             let damaged = "is damaged: `patchwright mcp login` writes another";
             let written: Written = serde_json::from_str(text).map_err(|_| damaged.to_owned())?;

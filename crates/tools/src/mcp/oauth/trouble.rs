@@ -24,7 +24,7 @@ pub(super) fn code(error: &str) -> &str {
     if is_code { error } else { "an error without a name" }
 }
 
-/// The same, but for what is a part of these secrets or has one in it.
+/// [`code`] for an error that is no part of these secrets and has none in it.
 pub(super) fn code_without<'a>(
     error: &'a str,
     secrets: impl IntoIterator<Item = &'a SecretString>,

@@ -8,23 +8,23 @@ use rand::RngExt;
 use tokio::task::JoinHandle;
 
 use crate::batch::fleet::Fleet;
-use crate::store::{Deaf, Store};
+use crate::store::{ListenEnd, Store};
 use patchwright_base::ui::Ui;
 
 /// Before it is tried again, after the connection was lost or the server was full.
 const AGAIN: Duration = Duration::from_mins(2);
 
 /// Listens in the background. Dropping it ends that, and its connection.
-pub(super) struct Ear {
+pub(super) struct JobListener {
     hears: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
-impl Ear {
-    pub(super) fn open(fleet: &Fleet) -> Ear {
+impl JobListener {
+    pub(super) fn open(fleet: &Fleet) -> JobListener {
         let hears = Arc::new(AtomicBool::new(false));
         let task = tokio::spawn(listen(fleet.store.clone(), fleet.ui, Arc::clone(&hears)));
-        Ear { hears, task }
+        JobListener { hears, task }
     }
 
     /// What other processes queue is known at once.
@@ -33,7 +33,7 @@ impl Ear {
     }
 }
 
-impl Drop for Ear {
+impl Drop for JobListener {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -45,15 +45,15 @@ async fn listen(store: Store, ui: Ui, hears: Arc<AtomicBool>) {
         let ended = store.listen(|| hears.store(true, Ordering::Relaxed)).await;
         hears.store(false, Ordering::Relaxed);
         let why = match ended {
-            Ok(Deaf::File) => return,
-            Ok(Deaf::Pooler) => {
+            Ok(ListenEnd::File) => return,
+            Ok(ListenEnd::Pooler) => {
                 ui.detail(
                     "PostgreSQL's notifications do not arrive here (a pooler that lends connections by \
                      transaction?): new work is looked for every few seconds",
                 );
                 return;
             }
-            Ok(Deaf::Crowded) => "PostgreSQL has few connections left".to_owned(),
+            Ok(ListenEnd::Crowded) => "PostgreSQL has few connections left".to_owned(),
             Err(err) => err.to_string(),
         };
         if !said {

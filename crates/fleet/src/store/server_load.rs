@@ -29,14 +29,14 @@ const CROWDED: u8 = 40;
 const FULL: u8 = 75;
 
 /// How many connections the server has, of how many that anybody may use. Counted by `datid`, which everybody may see.
-pub(super) const CROWD: &str = "SELECT CAST(COUNT(*) AS BIGINT) AS used,
+pub(super) const CONNECTIONS: &str = "SELECT CAST(COUNT(*) AS BIGINT) AS used,
         CAST(current_setting('max_connections') AS BIGINT)
             - CAST(current_setting('superuser_reserved_connections') AS BIGINT) AS most
      FROM pg_stat_activity WHERE datid IS NOT NULL";
 
 /// What is known of a server that is shared.
 #[derive(Debug, Default)]
-pub(super) struct Crowd {
+pub(super) struct ServerLoad {
     /// How full it was when it was looked at last, in percent.
     percent: AtomicU8,
     /// Milliseconds that the last connection took to be made, and those that one was there that was given up.
@@ -56,11 +56,11 @@ pub(super) enum Fullness {
     Full,
 }
 
-impl Crowd {
+impl ServerLoad {
     /// # Errors
     /// When the server does not say it.
     pub(super) async fn look(&self, connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
-        let row = sqlx::query(CROWD).fetch_one(connection).await?;
+        let row = sqlx::query(CONNECTIONS).fetch_one(connection).await?;
         let number = |name| get::<i64>(&row, name).unwrap_or_default();
         self.percent.store(percent(number("used"), number("most")), Ordering::Relaxed);
         Ok(())
@@ -115,12 +115,14 @@ impl Crowd {
         }
     }
 
+    /// It has no more connections.
+    pub(super) fn full(&self) {
+        self.percent.store(100, Ordering::Relaxed);
+    }
+
     /// It could not be reached, or has no more connections: when it can be again, those that wait for that come one
     /// after the other.
-    pub(super) fn away(&self, is_full: bool) {
-        if is_full {
-            self.percent.store(100, Ordering::Relaxed);
-        }
+    pub(super) fn away(&self) {
         let failed = self.failed.fetch_add(1, Ordering::Relaxed).min(8);
         let reach = STARTING.saturating_mul(2 << failed).max(self.returning()).min(RETURN);
         let part = rand::rng().random_range(0.25..=1.0);
@@ -164,12 +166,12 @@ mod tests {
     use std::sync::atomic::Ordering;
     use std::time::{Duration, Instant};
 
-    use crate::store::crowd::{Crowd, Fullness, percent};
+    use crate::store::server_load::{Fullness, ServerLoad, percent};
 
-    fn at(used: i64, most: i64) -> Crowd {
-        let crowd = Crowd::default();
-        crowd.percent.store(percent(used, most), Ordering::Relaxed);
-        crowd
+    fn at(used: i64, most: i64) -> ServerLoad {
+        let load = ServerLoad::default();
+        load.percent.store(percent(used, most), Ordering::Relaxed);
+        load
     }
 
     #[test]
@@ -190,39 +192,40 @@ mod tests {
 
     #[test]
     fn who_was_slow_rests_longer_and_never_too_long() {
-        let crowd = at(50, 97);
-        crowd.made_in.store(400, Ordering::Relaxed);
-        crowd.held_for.store(300, Ordering::Relaxed);
-        assert!((0..100).all(|_| crowd.wait() >= Duration::from_millis(1_050)));
-        crowd.held_for.store(u64::MAX, Ordering::Relaxed);
-        assert!((0..100).all(|_| crowd.wait() < Duration::from_secs(4)));
+        let load = at(50, 97);
+        load.made_in.store(400, Ordering::Relaxed);
+        load.held_for.store(300, Ordering::Relaxed);
+        assert!((0..100).all(|_| load.wait() >= Duration::from_millis(1_050)));
+        load.held_for.store(u64::MAX, Ordering::Relaxed);
+        assert!((0..100).all(|_| load.wait() < Duration::from_secs(4)));
     }
 
     #[test]
     fn those_that_lost_a_server_come_back_within_a_time_that_suits_their_number() {
-        let after = |crowd: &Crowd, now| crowd.returns().unwrap().saturating_duration_since(now);
+        let after = |load: &ServerLoad, now| load.returns().unwrap().saturating_duration_since(now);
         for (used, most) in [(0, 1), (5, 1_100), (40, 8_000), (97, 8_000)] {
             for _ in 0..100 {
-                let (crowd, now) = (at(used, 97), Instant::now());
-                crowd.lost();
-                let first = crowd.returns();
-                crowd.lost();
-                assert_eq!(crowd.returns(), first, "three connections are one loss");
-                assert!(after(&crowd, now) < Duration::from_millis(most + 100), "{used}");
+                let (load, now) = (at(used, 97), Instant::now());
+                load.lost();
+                let first = load.returns();
+                load.lost();
+                assert_eq!(load.returns(), first, "three connections are one loss");
+                assert!(after(&load, now) < Duration::from_millis(most + 100), "{used}");
             }
         }
         // One alone asks soon, and then less often.
-        let (crowd, now) = (at(1, 97), Instant::now());
-        crowd.away(false);
-        assert!(after(&crowd, now) < Duration::from_millis(1_100));
+        let (load, now) = (at(1, 97), Instant::now());
+        load.away();
+        assert!(after(&load, now) < Duration::from_millis(1_100));
         for _ in 0..40 {
-            crowd.away(false);
+            load.away();
         }
-        assert!(after(&crowd, Instant::now()) > Duration::from_secs(1));
-        assert!(after(&crowd, Instant::now()) <= Duration::from_secs(8));
-        crowd.made(Duration::ZERO);
-        assert_eq!(crowd.returns(), None);
-        crowd.away(true);
-        assert_eq!(crowd.fullness(), Fullness::Full, "it said so");
+        assert!(after(&load, Instant::now()) > Duration::from_secs(1));
+        assert!(after(&load, Instant::now()) <= Duration::from_secs(8));
+        load.made(Duration::ZERO);
+        assert_eq!(load.returns(), None);
+        load.full();
+        load.away();
+        assert_eq!(load.fullness(), Fullness::Full, "it said so");
     }
 }

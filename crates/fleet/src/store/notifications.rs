@@ -13,9 +13,9 @@ use sqlx::postgres::PgListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::crowd::{CROWD, percent};
+use super::connections::Pool;
 use super::db::Write;
-use super::lent::Pool;
+use super::server_load::{CONNECTIONS, percent};
 use super::{Store, StoreError, StoreResult};
 
 /// The channel; without a payload it is news, with one it is somebody's test of the way.
@@ -33,15 +33,15 @@ const BEGIN: u8 = 33;
 const STOP: u8 = 50;
 
 /// Who is told, and where others are heard.
-pub(super) struct News {
+pub(super) struct Notifications {
     told: watch::Sender<u64>,
     /// PostgreSQL's address with its password.
     server: Option<SecretString>,
 }
 
-impl News {
-    pub(super) fn new(server: Option<SecretString>) -> News {
-        News { told: watch::Sender::new(0), server }
+impl Notifications {
+    pub(super) fn new(server: Option<SecretString>) -> Notifications {
+        Notifications { told: watch::Sender::new(0), server }
     }
 
     pub(super) fn tell(&self) {
@@ -49,9 +49,9 @@ impl News {
     }
 }
 
-/// Why a process does not hear of others' work at once.
+/// Why listening ended, or did not begin: a process then does not hear of others' work at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Deaf {
+pub enum ListenEnd {
     /// SQLite has no notifications.
     File,
     /// The server's connections are needed for work.
@@ -62,8 +62,8 @@ pub enum Deaf {
 
 impl Store {
     /// Changes whenever a claim may find something new, as far as that is known.
-    pub fn news(&self) -> watch::Receiver<u64> {
-        self.inner.news.told.subscribe()
+    pub fn notifications(&self) -> watch::Receiver<u64> {
+        self.inner.notifications.told.subscribe()
     }
 
     /// Passes on what other processes tell, until that cannot be had any more; then says why. `begun` is
@@ -71,10 +71,10 @@ impl Store {
     ///
     /// # Errors
     /// When the database cannot be used.
-    pub async fn listen(&self, begun: impl FnOnce()) -> StoreResult<Deaf> {
-        let Some(server) = &self.inner.news.server else { return Ok(Deaf::File) };
+    pub async fn listen(&self, begun: impl FnOnce()) -> StoreResult<ListenEnd> {
+        let Some(server) = &self.inner.notifications.server else { return Ok(ListenEnd::File) };
         if self.fullness().await? >= BEGIN {
-            return Ok(Deaf::Crowded);
+            return Ok(ListenEnd::Crowded);
         }
         let mut listener = self.listener(server).await?;
         // A pooler takes LISTEN like any statement, and then lends the connection to somebody else.
@@ -87,23 +87,23 @@ impl Store {
         };
         match timeout(ARRIVES, arrives).await {
             Ok(heard) => heard?,
-            Err(_) => return Ok(Deaf::Pooler),
+            Err(_) => return Ok(ListenEnd::Pooler),
         }
         begun();
         // What was told before is not known.
-        self.inner.news.tell();
+        self.inner.notifications.tell();
         loop {
             let Ok(told) = timeout(LOOK, listener.try_recv()).await else {
                 // Its own connection is there anyway.
-                let row = sqlx::query(CROWD).fetch_one(&mut listener).await?;
+                let row = sqlx::query(CONNECTIONS).fetch_one(&mut listener).await?;
                 if percent(row.try_get("used")?, row.try_get("most")?) >= STOP {
-                    return Ok(Deaf::Crowded);
+                    return Ok(ListenEnd::Crowded);
                 }
                 continue;
             };
             match told? {
                 Some(told) if !told.payload().is_empty() => {}
-                Some(_) => self.inner.news.tell(),
+                Some(_) => self.inner.notifications.tell(),
                 None => return Err(lost()),
             }
         }
@@ -112,8 +112,8 @@ impl Store {
     /// A connection of its own that listens, made while this process makes no other one. Once it is lost it is not
     /// made again by itself: everybody who listens has lost it at the same moment.
     async fn listener(&self, server: &SecretString) -> StoreResult<PgListener> {
-        let _door = match &self.inner.pool {
-            Pool::Server(server) => Some(server.door().await?),
+        let _connect_lock = match &self.inner.pool {
+            Pool::Server(server) => Some(server.connect_lock().await?),
             Pool::File(_) => None,
         };
         let mut listener = PgListener::connect(server.expose_secret()).await?;
@@ -129,8 +129,8 @@ fn lost() -> StoreError {
 
 impl Write<'_> {
     /// A claim may find something new once this is written.
-    pub(super) fn news(&mut self) {
-        self.has_news = true;
+    pub(super) fn notify(&mut self) {
+        self.notifies = true;
     }
 
     /// Somebody waits for what this job held: its lane, or its campaign's room. Asked because a
@@ -138,7 +138,7 @@ impl Write<'_> {
     pub(super) async fn frees(&mut self, job: i64) -> StoreResult<()> {
         if self.dialect.is_file() {
             // There, the workers of other processes hear nothing anyway.
-            self.news();
+            self.notify();
             return Ok(());
         }
         let waiting = sqlx::query(
@@ -150,7 +150,7 @@ impl Write<'_> {
                         AND COALESCE(q.campaign, '') = j.campaign AND q.kind = 'target')))",
         );
         if waiting.bind(job).fetch_optional(self.db()).await?.is_some() {
-            self.news();
+            self.notify();
         }
         Ok(())
     }

@@ -15,11 +15,11 @@ const LOOK: Duration = Duration::from_secs(5);
 
 /// When it was looked at last.
 #[derive(Default)]
-pub(super) struct Heir {
+pub(super) struct DeadLeaseReaper {
     looked: Option<Instant>,
 }
 
-impl Heir {
+impl DeadLeaseReaper {
     /// Ends the leases of processes that have ended. Those of this process are left alone: it may have several
     /// workers, of which none knows what the others hold.
     ///

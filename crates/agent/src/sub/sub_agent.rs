@@ -8,13 +8,13 @@ use std::time::Instant;
 
 use tokio::sync::{Notify, watch};
 
-use super::super::budget::Which;
+use super::super::budget::LimitKind;
 use super::super::fallback::{Fallbacks, ModelSetup};
 use super::super::history;
 use super::super::stop::StopKind;
 use super::super::sub_agent_log::{self, Status, SubAgentLog};
 use super::super::turn::Agent;
-use super::super::{AgentSpec, Happening};
+use super::super::{AgentEvent, AgentSpec};
 use super::{Common, Kind, KindFallback};
 use patchwright_journal::Entry;
 use patchwright_provider::item::Role;
@@ -44,18 +44,18 @@ struct Control {
 
 impl Agent<'_> {
     /// It is a sub-agent.
-    pub(crate) fn is_in_crew(&self) -> bool {
-        self.member.is_some()
+    pub(crate) fn is_sub_agent(&self) -> bool {
+        self.handle.is_some()
     }
 
     /// Takes what a sub-agent was sent into its conversation; between two turns it fits everywhere.
     pub(crate) fn hear(&mut self) -> Result<(), StopKind> {
-        let Some(member) = self.member.clone() else { return Ok(()) };
+        let Some(sub_agent) = self.handle.clone() else { return Ok(()) };
         // Not between a call and its answer.
         if !self.state.pending().is_empty() {
             return Ok(());
         }
-        let messages = member.take_mail();
+        let messages = sub_agent.take_mail();
         if messages.is_empty() {
             return Ok(());
         }
@@ -187,14 +187,14 @@ impl SubAgent {
 pub(super) async fn live(
     common: Common<'_>,
     kind: Arc<Kind>,
-    member: Arc<SubAgent>,
+    sub_agent: Arc<SubAgent>,
     lane: SubAgentLog,
 ) {
-    let journal = common.journal.lane(&member.id);
-    let progress = |what: Happening<'_>| {
-        common.progress.happened(Happening::Agent { id: &member.id, what: &what });
+    let journal = common.journal.lane(&sub_agent.id);
+    let progress = |what: AgentEvent<'_>| {
+        common.progress.happened(AgentEvent::Agent { id: &sub_agent.id, what: &what });
     };
-    let key = format!("{}/{}", common.run, member.id);
+    let key = format!("{}/{}", common.run, sub_agent.id);
     let limits: Limits = lane.limits.clone();
     let spec = AgentSpec {
         provider: common.provider,
@@ -214,15 +214,15 @@ pub(super) async fn live(
         expects_change: false,
         fallbacks: fallbacks(&common, &kind),
     };
-    let mut agent = Agent::new(spec).in_crew(&member, &common.purse);
-    let begun = begin(&mut agent, &common, &kind, &member, lane);
+    let mut agent = Agent::new(spec).into_sub_agent(&sub_agent, &common.budget);
+    let begun = begin(&mut agent, &common, &kind, &sub_agent, lane);
     if let Err(stop) = begun {
-        member.stands(Status::Errored(stop.sentence()));
+        sub_agent.stands(Status::Errored(stop.sentence()));
     }
     loop {
-        member.rest().await;
-        if let Err(stop) = work(&mut agent, &member).await {
-            member.stands(Status::Errored(stop.sentence()));
+        sub_agent.rest().await;
+        if let Err(stop) = work(&mut agent, &sub_agent).await {
+            sub_agent.stands(Status::Errored(stop.sentence()));
         }
     }
 }
@@ -248,14 +248,14 @@ fn begin(
     agent: &mut Agent<'_>,
     common: &Common<'_>,
     kind: &Kind,
-    member: &SubAgent,
+    sub_agent: &SubAgent,
     lane: SubAgentLog,
 ) -> Result<(), StopKind> {
     if lane.entries.iter().any(|entry| matches!(entry, Entry::Prompted { .. })) {
         agent.adopt(lane.entries.iter());
         agent.notice = common.notice.get().cloned();
         // Given up before the end, and not told so.
-        if lane.interrupt || member.status() != Status::Running {
+        if lane.interrupt || sub_agent.status() != Status::Running {
             agent.give_up_calls()?;
         }
         return Ok(());
@@ -266,37 +266,37 @@ fn begin(
 }
 
 /// Takes turns until the agent is done, is interrupted, or cannot go on.
-async fn work(agent: &mut Agent<'_>, member: &SubAgent) -> Result<(), StopKind> {
+async fn work(agent: &mut Agent<'_>, sub_agent: &SubAgent) -> Result<(), StopKind> {
     agent.hear()?;
     let reason = tokio::select! {
         biased;
-        () = member.interrupted() => None,
+        () = sub_agent.interrupted() => None,
         reason = agent.turns() => Some(reason),
     };
     match reason {
-        // The run ends, or this process does: the agent stays as it is, for a run that goes on.
+        // The run ends, or this process does: the agent stays as it is, for the resumed run.
         Some(
             reason @ (StopKind::Cancelled
             | StopKind::NewSandbox
-            | StopKind::Budget(Which::Time)
+            | StopKind::Budget(LimitKind::Time)
             | StopKind::Sandbox(_)
             | StopKind::Machine(_)),
         ) => Err(reason),
         None => {
             agent.give_up_calls()?;
-            member.control().interrupt = false;
-            if member.status() == Status::Running && member.waiting() == 0 {
-                member.stands(Status::Interrupted);
+            sub_agent.control().interrupt = false;
+            if sub_agent.status() == Status::Running && sub_agent.waiting() == 0 {
+                sub_agent.stands(Status::Interrupted);
             }
             Ok(())
         }
-        Some(StopKind::Finished) if member.waiting() > 0 => Ok(()),
+        Some(StopKind::Finished) if sub_agent.waiting() > 0 => Ok(()),
         Some(reason) => {
             agent.give_up_calls()?;
             let stopped = agent.stopped(reason);
             let sentence = stopped.reason.sentence();
             let message = &stopped.final_message;
-            member.stands(sub_agent_log::stopped(stopped.reason.word(), &sentence, message));
+            sub_agent.stands(sub_agent_log::stopped(stopped.reason.word(), &sentence, message));
             Ok(())
         }
     }

@@ -24,7 +24,7 @@ pub(super) enum Pool {
 #[derive(Clone)]
 pub(super) struct File {
     pub(super) readers: AnyPool,
-    /// Of one connection.
+    /// A pool of one connection.
     pub(super) writer: AnyPool,
 }
 
@@ -62,10 +62,10 @@ impl File {
 }
 
 /// A connection, of a file or a server. Dropping it gives it back.
-pub(super) type Lent = Either<PoolConnection<Any>, pool::Lent>;
+pub(super) type Connection = Either<PoolConnection<Any>, pool::PooledConnection>;
 
 /// A transaction. Dropped without [`commit`], nothing was written.
-pub(super) type Tx = Either<Transaction<'static, Any>, pool::Lent>;
+pub(super) type Tx = Either<Transaction<'static, Any>, pool::PooledConnection>;
 
 impl Pool {
     /// Closes every connection; of an SQLite file, everything is in the one file afterwards.
@@ -81,26 +81,26 @@ impl Store {
     /// How full a server is now, in percent; a file always has room.
     pub(super) async fn fullness(&self) -> StoreResult<u8> {
         let Pool::Server(server) = &self.inner.pool else { return Ok(0) };
-        server.crowd().look(&mut *server.lend().await?).await?;
-        Ok(server.crowd().percent())
+        server.load().look(&mut *server.acquire().await?).await?;
+        Ok(server.load().percent())
     }
 
     /// A connection for statements that read, with whatever wait its server needs.
-    pub(super) async fn connection(&self) -> StoreResult<Lent> {
+    pub(super) async fn connection(&self) -> StoreResult<Connection> {
         Ok(match &self.inner.pool {
             Pool::File(file) => Either::Left(file.readers.acquire().await?),
-            Pool::Server(server) => Either::Right(server.lend().await?),
+            Pool::Server(server) => Either::Right(server.acquire().await?),
         })
     }
 
     /// A connection for a single statement that writes, and is a transaction of its own.
-    pub(super) async fn writer(&self) -> StoreResult<Lent> {
+    pub(super) async fn writer(&self) -> StoreResult<Connection> {
         Ok(match &self.inner.pool {
             Pool::File(file) => {
                 let writer = file.writer.acquire().await;
                 Either::Left(writer.map_err(|err| self.no_writer(err))?)
             }
-            Pool::Server(server) => Either::Right(server.lend().await?),
+            Pool::Server(server) => Either::Right(server.acquire().await?),
         })
     }
 
@@ -116,7 +116,7 @@ impl Store {
 pub(super) async fn commit(tx: Tx) -> StoreResult<()> {
     match tx {
         Either::Left(tx) => tx.commit().await?,
-        Either::Right(lent) => lent.end("COMMIT").await?,
+        Either::Right(connection) => connection.end("COMMIT").await?,
     }
     Ok(())
 }
@@ -124,7 +124,7 @@ pub(super) async fn commit(tx: Tx) -> StoreResult<()> {
 pub(super) async fn roll_back(tx: Tx) -> StoreResult<()> {
     match tx {
         Either::Left(tx) => tx.rollback().await?,
-        Either::Right(lent) => lent.end("ROLLBACK").await?,
+        Either::Right(connection) => connection.end("ROLLBACK").await?,
     }
     Ok(())
 }
