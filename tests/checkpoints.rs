@@ -235,6 +235,32 @@ async fn a_damaged_checkpoint_falls_back_to_the_one_before() {
     }
 }
 
+/// What the last reply says was done is not there: that is no end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_had_finished_what_is_gone_is_asked_again() {
+    let again = "- calls: [{ tool: shell_command, args: { command: echo again >> calc.sh } }]\n";
+    let script = format!("{THREE}{again}- text: Done again\n");
+    let bench = Bench::new();
+    bench.run(THREE).await;
+    let text = fs_err::read_to_string(bench.run_folder().join(journal::FILE)).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let at = lines.iter().rposition(|line| line.contains("\"is\":\"replied\"")).unwrap();
+    let packs = packs(&bench);
+    set_writable(&packs[1]);
+    fs_err::OpenOptions::new().write(true).open(&packs[1]).unwrap().set_len(20).unwrap();
+    let resumed = bench.go_on(&script, &lines[..=at].concat()).await;
+    let told = resumed.ended.requests.first().expect("it is asked");
+    assert!(told.contains("gone too, whatever their results said: `shell_command`"), "{told}");
+    assert_eq!(resumed.ended.stopped.final_message, "Done again");
+    assert!(bench.file("calc.sh").ends_with("}\n1\nagain\n"), "{}", bench.file("calc.sh"));
+    // The process that was about to ask has ended, too.
+    let lines: Vec<&str> = resumed.journal.split_inclusive('\n').collect();
+    let at = lines.iter().position(|line| line.contains("\"is\":\"restored\"")).unwrap();
+    let resumed = bench.go_on(&script, &lines[..=at].concat()).await;
+    assert!(!resumed.ended.requests.is_empty());
+    assert_eq!(resumed.ended.stopped.final_message, "Done again");
+}
+
 fn set_writable(path: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt;
     fs_err::set_permissions(path, std::fs::Permissions::from_mode(0o644)).unwrap();

@@ -11,6 +11,29 @@ use crate::support::world::{FILES, PATCH, TestWorld, fix};
 
 const FIXED: &str = "add() {\n  echo $(($1 + $2))\n}\n";
 
+/// What lies there is the newest run's: whoever applies `change.patch` applies that.
+#[test]
+fn a_run_that_changes_nothing_leaves_no_change_of_an_earlier_one_in_its_folder() {
+    let world = TestWorld::local(fix());
+    project(&world);
+    let run = |prompt| world.run(&["exec", prompt, "--repo", "project", "--out", "out"]).expect(0);
+    run("Make add add");
+    let patch = fs_err::read_to_string(world.path("out/change.patch")).unwrap();
+    world.model.replace([say("It is called calc.")]);
+    run("What is this called?");
+    assert!(!world.path("out/change.patch").exists());
+    let page = fs_err::read_to_string(world.path("out/report.html")).unwrap();
+    assert!(!page.contains("echo $(($1 + $2))"), "the page shows the earlier change");
+    let old = fs_err::read_to_string(world.path("out/change.old.patch")).unwrap();
+    assert_eq!(old, patch);
+    // A folder of somebody else's keeps what it has.
+    fs_err::create_dir_all(world.path("theirs")).unwrap();
+    fs_err::write(world.path("theirs/plan.md"), "Mine.").unwrap();
+    world.model.replace([say("It is called calc.")]);
+    world.run(&["exec", "And this?", "--repo", "project", "--out", "theirs"]).expect(0);
+    assert!(!world.path("theirs/plan.old.md").exists());
+}
+
 #[test]
 fn a_prompt_leaves_its_results_in_the_folder_and_the_repository_untouched() {
     let world = TestWorld::local(fix());

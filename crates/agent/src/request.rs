@@ -82,7 +82,8 @@ impl Agent<'_> {
     }
 }
 
-pub(super) fn unpriced(model: &Model) -> String {
+/// What a report says of a model without a price.
+pub fn unpriced(model: &Model) -> String {
     format!(
         "the price of `{}` is unknown, so its cost is not counted and `limits.max-cost-usd` does not end the \
          run; the limits on turns, tokens and time do",

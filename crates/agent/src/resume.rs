@@ -83,10 +83,9 @@ impl Agent<'_> {
                 lost: calls.into_iter().map(|(id, _)| id.to_owned()).collect(),
                 text,
             };
-            if agent.is_none() {
-                self.state.apply(&entry);
-            }
-            written.push(append(journal, agent, clock, entry)?);
+            let line = append(journal, agent, clock, entry)?;
+            self.state.apply(&line.entry);
+            written.push(line);
         }
         Ok(written)
     }

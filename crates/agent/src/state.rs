@@ -128,6 +128,8 @@ struct Last {
     outputs: BTreeMap<usize, (CallOutput, Option<Fault>)>,
     /// Something was said to the model after it.
     is_remarked: bool,
+    /// Results that it was made of were taken back since: the workspace does not have what they say.
+    is_outdated: bool,
 }
 
 /// What to do next.
@@ -157,7 +159,12 @@ impl State {
                 self.context += compact::estimate_output(output);
                 self.ended(output, None);
             }
-            Entry::Lane { entry, .. } => budget::used(&mut self.lanes, entry),
+            Entry::Lane { entry, .. } => {
+                budget::used(&mut self.lanes, entry);
+                if let Entry::Restored { lost, .. } = entry.as_ref() {
+                    self.outdate(lost);
+                }
+            }
             Entry::Compacted { trigger, before, replies, cost_usd, items, .. } => {
                 replies.iter().flatten().for_each(|reply| self.spent(reply.usage, 0.0));
                 self.spent(Usage::default(), *cost_usd);
@@ -308,7 +315,8 @@ impl State {
         if !pending.is_empty() {
             return Next::Run(pending);
         }
-        if last.is_remarked {
+        // A model that had finished has finished what is gone.
+        if last.is_remarked || last.is_outdated {
             return Next::Ask;
         }
         match self.remarks(&last.reply, remarks) {
@@ -438,7 +446,8 @@ impl State {
         } else {
             self.is_followed_up = false;
         }
-        self.last = Some(Last { reply, outputs: BTreeMap::new(), is_remarked: false });
+        self.last =
+            Some(Last { reply, outputs: BTreeMap::new(), is_remarked: false, is_outdated: false });
     }
 
     fn ended(&mut self, output: &CallOutput, fault: Option<Fault>) {
@@ -469,6 +478,14 @@ impl State {
         for (output, _) in outputs.filter(|(output, _)| calls.contains(&output.id)) {
             output.content = vec![Content::text(text)];
             output.success = false;
+        }
+        self.outdate(calls);
+    }
+
+    /// These calls were taken back, of this agent or of a sub-agent.
+    fn outdate(&mut self, calls: &[String]) {
+        if let Some(last) = self.last.as_mut().filter(|_| !calls.is_empty()) {
+            last.is_outdated = true;
         }
     }
 

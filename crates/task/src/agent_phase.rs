@@ -96,8 +96,13 @@ pub(super) fn rebuilt(
         state.apply(&line.entry);
     }
     let entries = run.folder.recorded.iter().map(|line| &line.entry);
-    let (switches, models) = (state.switch_notes(), state.models());
-    let spending = Spending { tools: metrics::table(entries), models, ..state.total() };
+    let (mut notes, models) = (state.switch_notes(), state.models());
+    let mut spending = Spending { tools: metrics::table(entries), models, ..state.total() };
+    // The journal has no price where there is none: that is not a price of nothing.
+    if run.world.model.price.is_none() {
+        spending.price_is_unknown = true;
+        notes.push(patchwright_agent::unpriced(&run.world.model));
+    }
     let mut stopped = Stopped {
         reason,
         final_message: state.final_message,
@@ -105,7 +110,7 @@ pub(super) fn rebuilt(
         findings: state.findings,
         spending,
         touched: std::collections::BTreeSet::new(),
-        notes: switches,
+        notes,
     };
     second_look::recorded(&run.folder.recorded, &mut stopped);
     title::recorded(&run.folder.recorded, &mut stopped);

@@ -71,7 +71,7 @@ impl RunFolder {
         let id = fresh_id(world);
         let path = at.map_or_else(|| world.state.join("runs").join(&id), Path::to_path_buf);
         create_private(&path)?;
-        set_aside(&path.join(journal::FILE))?;
+        set_results_aside(&path)?;
         set_attempts_aside(&path)?;
         drop_checkpoints(&path)?;
         let journal = Journal::create(&path, world.clock, world.redaction())?;
@@ -321,11 +321,39 @@ fn fresh_id(world: &World) -> String {
     format!("{}-{salt:08x}", world.clock.now().format("%Y%m%d-%H%M%S"))
 }
 
-/// An ended run's journal in a fixed output folder makes room for the new one.
-fn set_aside(journal: &Path) -> Result<()> {
-    if journal.exists() {
-        let old = journal.with_extension("old.jsonl");
-        fs::rename(journal, &old).map_err(|err| unwritable(journal, err))?;
+/// What runs of any kind leave, besides their attempts and checkpoints. The journal is the last, so that a process that is
+/// killed here is no reason to leave one of the others.
+const RESULTS: [&str; 14] = [
+    "change.patch",
+    "held-back.patch",
+    "change.json",
+    "plan.md",
+    "output.json",
+    "findings.json",
+    "findings.sarif",
+    "review.json",
+    "scope.json",
+    "offer.json",
+    "triage.json",
+    "report.html",
+    "result.json",
+    journal::FILE,
+];
+
+/// What an ended run has left in a fixed output folder makes room for the new one's, which may leave less: `change.patch`
+/// becomes `change.old.patch`. In a folder without a journal nothing is ours.
+fn set_results_aside(folder: &Path) -> Result<()> {
+    if !folder.join(journal::FILE).exists() {
+        return Ok(());
+    }
+    for file in RESULTS.map(|name| folder.join(name)) {
+        let ending = file.extension().and_then(|it| it.to_str()).unwrap_or_default();
+        match fs::rename(&file, file.with_extension(format!("old.{ending}"))) {
+            Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
+                return Err(unwritable(&file, err));
+            }
+            Ok(()) | Err(_) => {}
+        }
     }
     Ok(())
 }
