@@ -453,7 +453,7 @@ fn with_an_image_that_is_not_there() {
 fn with_a_disk_that_fills_up() {
     for kilobytes in [16, 64, 256, 1024, 4096] {
         let world = TestWorld::new(github(), crate::support::world::fix());
-        let output = on_small_disk(&world, kilobytes);
+        let output = on_own_disk(&world, ISSUE, &format!("size={kilobytes}k"));
         let Some(output) = output else { return };
         let (text, said) = (output.text(), &output.stderr);
         assert!(matches!(output.code, 1 | 70), "{kilobytes} KB: {text}");
@@ -466,12 +466,38 @@ fn with_a_disk_that_fills_up() {
     }
 }
 
-/// Runs `issue` with a state folder of this size; `None` where one may not mount anything.
+/// On a full disk files can still be made.
+#[test]
+fn with_a_full_disk_the_doctor_says_so() {
+    let world = world(github());
+    let Some(output) = on_own_disk(&world, &["doctor"], "size=16k") else { return };
+    let line = output.stdout.lines().find(|line| line.contains("  state folder: ")).unwrap();
+    assert!(line.starts_with("FAIL") && line.contains("No space left"), "{}", output.text());
+}
+
+#[test]
+fn with_a_disk_from_which_nothing_may_be_started() {
+    let world = world(github());
+    let Some(output) = on_own_disk(&world, &["doctor"], "size=100m,noexec") else { return };
+    let said = &output.expect(2).stdout;
+    assert!(
+        said.contains("the guest of the local sandbox does not start: Permission denied"),
+        "{said}"
+    );
+    assert!(said.contains("fix: its disk is mounted `noexec`"), "{said}");
+    assert!(!said.contains("namespaces for mounts"), "{said}");
+}
+
+/// Runs a command with a state folder on a disk with these options; `None` where one may not mount anything.
 #[expect(clippy::disallowed_methods, reason = "starts the program in a namespace of its own")]
-fn on_small_disk(world: &TestWorld, kilobytes: u32) -> Option<crate::support::world::Output> {
+fn on_own_disk(
+    world: &TestWorld,
+    args: &[&str],
+    options: &str,
+) -> Option<crate::support::world::Output> {
     fs_err::create_dir(world.path("state")).unwrap();
-    let plain = world.command(ISSUE);
-    let script = format!("mount -t tmpfs -o size={kilobytes}k none state || exit 99; exec \"$@\"");
+    let plain = world.command(args);
+    let script = format!("mount -t tmpfs -o {options} none state || exit 99; exec \"$@\"");
     let mut command = std::process::Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script, "sh"]);
     command.arg(plain.get_program()).args(plain.get_args()).env_clear();
