@@ -1,6 +1,8 @@
 //! Everything that can be wrong before work starts: one clear message, the documented exit code, and
 //! nothing done on GitHub.
 
+use std::os::unix::fs::PermissionsExt;
+
 use expect_test::{Expect, expect};
 use patchwright_forge::Role;
 
@@ -250,6 +252,29 @@ fn with_a_limit_that_no_run_can_keep_in_the_repositorys_configuration() {
 }
 
 #[test]
+fn with_a_container_that_nothing_can_start_or_write_in() {
+    for (key, value, words) in [
+        ("memory", "0", "at least 16m: 0"),
+        ("memory", "1m", "at least 16m: 1m"),
+        ("cpus", "-1", "at least 0.01: -1"),
+        ("cpus", "0", "at least 0.01: 0"),
+        ("cpus", ".nan", "at least 0.01: NaN"),
+        ("cpus", ".inf", "at most 4096: inf"),
+        ("pids", "0", "at least 16: 0"),
+        ("tmp", "0", "at least 1m: 0"),
+        ("workspace", "0", "at least 1m: 0"),
+        ("workspace-files", "0", "at least 1: 0"),
+    ] {
+        let world = world(github());
+        let config = format!("container: {{ {key}: {value} }}\n");
+        fs_err::write(world.path("config.yml"), config).unwrap();
+        let output = world.run(&["issue", "acme/app#7", "--config", "config.yml"]).expect(2);
+        let said = format!("`container.{key}` must be {words}");
+        assert!(output.stderr.contains(&said), "{said}: {}", output.text());
+    }
+}
+
+#[test]
 fn with_a_wrong_value_in_the_operators_configuration() {
     let world = world(github());
     fs_err::write(world.path("config.yml"), "verify: [a]\nlimits:\n  timeout: soon\n").unwrap();
@@ -331,6 +356,53 @@ fn with_a_state_folder_that_is_a_file() {
 }
 
 #[test]
+fn with_an_output_folder_that_cannot_be_written() {
+    let world = TestWorld::local([]);
+    crate::exec::project(&world);
+    let output = world.run(&["exec", "x", "--repo", "project", "--out", "/dev/null"]).expect(1);
+    expect![[r#"
+        exit 1
+        --- stderr
+        error: cannot write to the output folder `/dev/null`
+          cause: File exists (os error 17)
+
+        hint: choose a folder that you can write to with `--out`
+    "#]]
+    .assert_eq(&output.text());
+}
+
+/// Anybody could have made it, and put a program into it.
+#[test]
+fn with_a_state_folder_that_another_user_has_made() {
+    if !rustix::process::geteuid().is_root() {
+        // Nobody else can give a folder away.
+        return;
+    }
+    let world = world(github());
+    let (shared, theirs) = (world.path("shared"), world.path("shared/theirs"));
+    fs_err::create_dir_all(&theirs).unwrap();
+    fs_err::set_permissions(&shared, std::fs::Permissions::from_mode(0o1777)).unwrap();
+    std::os::unix::fs::chown(&theirs, Some(65534), None).unwrap();
+    let world = world.set("PATCHWRIGHT_STATE_DIR", theirs.display().to_string());
+    check(
+        &world,
+        ISSUE,
+        &expect![[r#"
+        exit 1
+        --- stderr
+        error: the state folder `DIR/shared/theirs` is within reach of others
+          cause: `DIR/shared/theirs` belongs to another user (65534)
+
+        hint: what is in it is run as you, so choose a folder of your own with `--state-dir`; where you know what the other one has, `chown` or `chmod` makes it yours
+    "#]],
+    );
+    let doctor = world.run(&["doctor"]).expect(2).stdout;
+    let line = doctor.lines().find(|line| line.starts_with("FAIL  state folder: ")).unwrap();
+    assert!(line.contains("belongs to another user (65534)"), "{doctor}");
+    assert_eq!(fs_err::read_dir(&theirs).unwrap().count(), 0, "nothing is made in it");
+}
+
+#[test]
 fn with_a_token_that_may_not_push() {
     let world = TestWorld::new(github().token_lacks("contents"), crate::support::world::fix());
     let output = world.run(ISSUE);
@@ -381,7 +453,7 @@ fn with_an_image_that_is_not_there() {
 fn with_a_disk_that_fills_up() {
     for kilobytes in [16, 64, 256, 1024, 4096] {
         let world = TestWorld::new(github(), crate::support::world::fix());
-        let output = on_small_disk(&world, kilobytes);
+        let output = on_own_disk(&world, ISSUE, &format!("size={kilobytes}k"));
         let Some(output) = output else { return };
         let (text, said) = (output.text(), &output.stderr);
         assert!(matches!(output.code, 1 | 70), "{kilobytes} KB: {text}");
@@ -394,12 +466,38 @@ fn with_a_disk_that_fills_up() {
     }
 }
 
-/// Runs `issue` with a state folder of this size; `None` where one may not mount anything.
+/// On a full disk files can still be made.
+#[test]
+fn with_a_full_disk_the_doctor_says_so() {
+    let world = world(github());
+    let Some(output) = on_own_disk(&world, &["doctor"], "size=16k") else { return };
+    let line = output.stdout.lines().find(|line| line.contains("  state folder: ")).unwrap();
+    assert!(line.starts_with("FAIL") && line.contains("No space left"), "{}", output.text());
+}
+
+#[test]
+fn with_a_disk_from_which_nothing_may_be_started() {
+    let world = world(github());
+    let Some(output) = on_own_disk(&world, &["doctor"], "size=100m,noexec") else { return };
+    let said = &output.expect(2).stdout;
+    assert!(
+        said.contains("the guest of the local sandbox does not start: Permission denied"),
+        "{said}"
+    );
+    assert!(said.contains("fix: its disk is mounted `noexec`"), "{said}");
+    assert!(!said.contains("namespaces for mounts"), "{said}");
+}
+
+/// Runs a command with a state folder on a disk with these options; `None` where one may not mount anything.
 #[expect(clippy::disallowed_methods, reason = "starts the program in a namespace of its own")]
-fn on_small_disk(world: &TestWorld, kilobytes: u32) -> Option<crate::support::world::Output> {
+fn on_own_disk(
+    world: &TestWorld,
+    args: &[&str],
+    options: &str,
+) -> Option<crate::support::world::Output> {
     fs_err::create_dir(world.path("state")).unwrap();
-    let plain = world.command(ISSUE);
-    let script = format!("mount -t tmpfs -o size={kilobytes}k none state || exit 99; exec \"$@\"");
+    let plain = world.command(args);
+    let script = format!("mount -t tmpfs -o {options} none state || exit 99; exec \"$@\"");
     let mut command = std::process::Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script, "sh"]);
     command.arg(plain.get_program()).args(plain.get_args()).env_clear();

@@ -65,6 +65,30 @@ fn a_run_with_an_unreadable_record_is_not_gone_on_with_and_not_lost() {
 }
 
 #[test]
+fn a_journal_with_a_damaged_line_is_kept_and_said_to_be_moved_away() {
+    let world = killed();
+    let asked = world.model.requests().len();
+    let folder = world.runs().remove(0);
+    let journal = folder.join("journal.jsonl");
+    let text = fs_err::read_to_string(&journal).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines[1] = "####";
+    let damaged = lines.join("\n") + "\n";
+    fs_err::write(&journal, &damaged).unwrap();
+    let output = world.issue().expect(1);
+    assert!(output.stderr.contains("the journal is damaged at line 2"), "{}", output.text());
+    let hint = format!("move its folder `{}` away", folder.display());
+    assert!(output.stderr.contains(&hint), "{}", output.text());
+    assert_eq!(world.model.requests().len(), asked, "nobody is asked");
+    assert_eq!(fs_err::read_to_string(&journal).unwrap(), damaged);
+    // As the hint says.
+    fs_err::rename(&folder, world.path("away")).unwrap();
+    world.model.replace(fix());
+    world.issue().expect(0);
+    assert_eq!(world.github.pulls().len(), 1);
+}
+
+#[test]
 fn a_pointer_that_names_no_run_does_not_begin_another_one() {
     let world = killed();
     let asked = world.model.requests().len();

@@ -67,6 +67,21 @@ fn a_second_demo_in_the_same_folder_is_refused() {
 }
 
 #[test]
+fn a_demo_without_a_place_says_which_option_names_another() {
+    let world = TestWorld::local([]).unset("PATCHWRIGHT_STATE_DIR");
+    let output = world.run(&["demo", "--dir", "/dev/null"]).expect(1);
+    expect![[r#"
+        exit 1
+        --- stderr
+        error: the demo's folder `/dev/null` cannot be written to
+          cause: File exists (os error 17)
+
+        hint: choose another one with `--dir`
+    "#]]
+    .assert_eq(&output.text());
+}
+
+#[test]
 fn without_docker_the_demo_says_so_and_works_in_the_local_sandbox() {
     let world = TestWorld::local([])
         .unset("PATCHWRIGHT_SANDBOX")

@@ -1,5 +1,7 @@
 //! `patchwright doctor`: one line a check, and the fix for what is wrong.
 
+use std::os::unix::fs::PermissionsExt;
+
 use expect_test::expect;
 
 use crate::support::world::{TestWorld, github};
@@ -24,6 +26,43 @@ fn a_sound_machine_and_repository_exit_with_zero() {
         assert!(fine(name), "{name}: {}", output.text());
     }
     assert_eq!(world.github.writes(), Vec::<String>::new());
+}
+
+#[test]
+fn a_socket_that_this_user_may_not_use_is_no_absent_docker() {
+    if rustix::process::geteuid().is_root() {
+        // Who may use everything.
+        return;
+    }
+    let world = TestWorld::local([]).set("PATCHWRIGHT_SANDBOX", "docker");
+    let socket = world.path("docker.sock");
+    let _listening = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    fs_err::set_permissions(&socket, std::fs::Permissions::from_mode(0o000)).unwrap();
+    let world = world.set("DOCKER_HOST", format!("unix://{}", socket.display()));
+    let output = world.run(&["doctor"]).expect(2);
+    assert!(output.stdout.contains("fix: let this user use Docker"), "{}", output.text());
+    assert!(!output.stdout.contains("install and start Docker"), "{}", output.text());
+}
+
+#[test]
+fn a_damaged_guest_is_repaired_and_one_that_may_not_run_is_told_as_such() {
+    let world = TestWorld::local([]);
+    let local = |output: &str| -> String {
+        let line = output.lines().find(|line| line.contains("  local sandbox: "));
+        line.unwrap_or_default().to_owned()
+    };
+    let fine = world.run(&["doctor"]);
+    assert!(local(&fine.stdout).starts_with("ok"), "{}", fine.text());
+    let version = fs_err::read_dir(world.path("state/guest")).unwrap().next().unwrap().unwrap();
+    let guest = version.path().join("patchwright-guest");
+    let sound = fs_err::read(&guest).unwrap();
+    let mut damaged = sound.clone();
+    damaged[..4096].fill(0);
+    fs_err::set_permissions(&guest, std::fs::Permissions::from_mode(0o700)).unwrap();
+    fs_err::write(&guest, &damaged).unwrap();
+    let repaired = world.run(&["doctor"]);
+    assert!(local(&repaired.stdout).starts_with("ok"), "{}", repaired.text());
+    assert!(fs_err::read(&guest).unwrap() == sound, "the guest is as it was");
 }
 
 #[test]

@@ -80,6 +80,16 @@ fn a_torn_end_is_dropped_and_damage_is_not() {
 }
 
 #[test]
+fn a_damaged_journal_says_what_to_do_with_its_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(journal::FILE);
+    fs_err::write(&path, "nonsense\nmore\n").unwrap();
+    let failure = journal::read(&path).unwrap_err().to_string();
+    let hint = format!("move its folder `{}` away to begin anew", dir.path().display());
+    assert!(failure.contains(&hint), "{failure}");
+}
+
+#[test]
 fn goes_on_after_a_torn_line() {
     let dir = tempfile::tempdir().unwrap();
     let journal = create(dir.path());

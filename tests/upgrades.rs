@@ -164,6 +164,28 @@ async fn doctor_and_worker_tell_the_version_of_a_database() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_reads_the_pages_of_a_database_whatever_its_version() {
+    let world = on(TestWorld::new(github(), []));
+    let doctor = || tokio::task::block_in_place(|| world.run(&["doctor"]));
+    let version = crate::store::as_version_1();
+    let more = "CREATE TABLE more (text TEXT); INSERT INTO more VALUES ('on the page to damage')";
+    database(&world, &format!("{}; {more}", version.trim_end().trim_end_matches(';'))).await;
+    let path = world.path("fleet.db");
+    let mut bytes = fs_err::read(&path).unwrap();
+    let mark = b"on the page to damage";
+    let page = bytes.windows(mark.len()).position(|part| part == mark).unwrap() / 4096 * 4096;
+    bytes[page..page + 4096].fill(0xAB);
+    fs_err::write(&path, &bytes).unwrap();
+    let output = doctor().expect(2);
+    let line = output.stdout.lines().find(|line| line.contains("  database: ")).unwrap();
+    assert!(line.starts_with("FAIL") && line.contains("is damaged"), "{}", output.text());
+    fs_err::remove_file(&path).unwrap();
+    fs_err::create_dir(&path).unwrap();
+    let output = doctor().expect(2);
+    assert!(output.stdout.contains("this is a folder or device, and no file"), "{}", output.text());
+}
+
 /// A setting that had another name, as a row of the table would say it.
 /// Whatever a command does with a database, and however it ends, everything is in the one file afterwards: one that is put
 /// in its place is what it was.

@@ -1,5 +1,5 @@
-//! `patchwright doctor`: checks this machine, the token, the repository and its workflows, by reads
-//! only, and prints the exact fix for what is wrong.
+//! `patchwright doctor`: checks this machine, the token, the repository and its workflows, and prints
+//! the exact fix for what is wrong.
 
 use std::path::PathBuf;
 
@@ -12,8 +12,9 @@ use patchwright_forge::RepositoryId;
 
 /// Check this machine, the token, a repository and its workflows
 ///
-/// Only reads; prints one line a check and the exact fix for what is wrong. Exits 0 when nothing
-/// would make a run fail, 2 otherwise.
+/// Prints one line a check and the exact fix for what is wrong. Exits 0 when nothing would make a run fail, 2
+/// otherwise. Nothing is changed on GitHub and in Docker; on this machine the state folder is made, and a local sandbox
+/// started in it for a moment, whose guest (about 15 MB) stays there for runs.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Repository to check the token and the settings against

@@ -1,25 +1,31 @@
 //! This machine: the sandbox and what it can enforce, the state folder.
 
+use std::io::Write;
+use std::path::Path;
+
 use super::{Finding, database, model, pods, sandboxes};
 use patchwright_base::env::Env;
-use patchwright_base::error::Hint;
+use patchwright_base::error::{Failure, Hint};
 use patchwright_config::flags::Common;
 use patchwright_config::{Config, SandboxChoice};
 use patchwright_sandbox::docker::DockerSandbox;
 use patchwright_sandbox::local::LocalSandbox;
-use patchwright_sandbox::{PreparedImage, Sandbox, SandboxSpec};
+use patchwright_sandbox::{JOIN_DOCKER, PreparedImage, Sandbox, SandboxError, SandboxSpec};
 use patchwright_task::world;
+
+/// Bytes that a run cannot do without.
+const LEAST: usize = 1 << 20;
 
 /// All checks of this machine.
 pub async fn check(config: &Config, common: &Common, env: &Env) -> Vec<Finding> {
     let mut findings = Vec::new();
     let state = match world::state_dir(common, env) {
         Ok(state) => {
-            findings.push(Finding::fine("state folder", state.display().to_string()));
+            findings.push(room(&state));
             Some(state)
         }
         Err(failure) => {
-            findings.push(Finding::broken("state folder", failure.message, fix(&failure.hints)));
+            findings.push(Finding::broken("state folder", words(&failure), fix(&failure.hints)));
             None
         }
     };
@@ -42,6 +48,29 @@ pub(super) fn fix(hints: &[Hint]) -> String {
     hints.first().map_or_else(|| "see the message".to_owned(), Hint::to_string)
 }
 
+/// What went wrong, with its cause.
+pub(super) fn words(failure: &Failure) -> String {
+    match &failure.cause {
+        Some(cause) => format!("{}: {cause:#}", failure.message),
+        None => failure.message.clone(),
+    }
+}
+
+/// Whether something can be written into the state folder: on a full disk files can still be made.
+fn room(state: &Path) -> Finding {
+    let what = "state folder";
+    let written = tempfile::tempfile_in(state)
+        .and_then(|mut file| file.write_all(&vec![0; LEAST]).and_then(|()| file.sync_all()));
+    match written {
+        Ok(()) => Finding::fine(what, state.display().to_string()),
+        Err(err) => Finding::broken(
+            what,
+            format!("`{}` cannot be written to: {err}", state.display()),
+            "free some space on that disk, or choose another one with `--state-dir`",
+        ),
+    }
+}
+
 async fn docker(config: &Config, env: &Env) -> Vec<Finding> {
     let wanted = config.sandbox == SandboxChoice::Docker;
     let engine = match DockerSandbox::connect(env.var("DOCKER_HOST")).await {
@@ -54,8 +83,13 @@ async fn docker(config: &Config, env: &Env) -> Vec<Finding> {
             return vec![Finding::broken(
                 "docker",
                 err.to_string(),
-                "install and start Docker (`apt-get install docker.io`, `systemctl start docker`), \
-                 or set `DOCKER_HOST`, or use `--sandbox local`",
+                if err.is_closed_socket() {
+                    format!("{JOIN_DOCKER}, or set `DOCKER_HOST`, or use `--sandbox local`")
+                } else {
+                    "install and start Docker (`apt-get install docker.io`, `systemctl start docker`), \
+                     or set `DOCKER_HOST`, or use `--sandbox local`"
+                        .to_owned()
+                },
             )];
         }
         Err(err) => return vec![Finding::note("docker", err.to_string(), None)],
@@ -64,7 +98,7 @@ async fn docker(config: &Config, env: &Env) -> Vec<Finding> {
 }
 
 /// Starts a local sandbox for a moment and reports what it enforces.
-async fn local(config: &Config, state: &std::path::Path) -> Vec<Finding> {
+async fn local(config: &Config, state: &Path) -> Vec<Finding> {
     let sandbox = LocalSandbox::new(state.to_owned());
     let spec = SandboxSpec {
         image: PreparedImage {
@@ -91,7 +125,15 @@ async fn local(config: &Config, state: &std::path::Path) -> Vec<Finding> {
         Err(err) if config.sandbox == SandboxChoice::Local => vec![Finding::broken(
             "local sandbox",
             err.to_string(),
-            "use a kernel with Landlock (5.13 or newer) and allow user namespaces, or `--sandbox docker`",
+            match &err {
+                SandboxError::GuestFile { hint, .. } => hint,
+                SandboxError::Folder { .. } => {
+                    "free some space there, or choose another state folder with `--state-dir`"
+                }
+                _ => {
+                    "use a kernel with Landlock (5.13 or newer) and allow user namespaces, or `--sandbox docker`"
+                }
+            },
         )],
         Err(err) => vec![Finding::note("local sandbox", err.to_string(), None)],
     }

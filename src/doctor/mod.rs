@@ -1,5 +1,6 @@
-//! Checks this machine, a repository and its workflows for what would make a run fail. Only reads; every
-//! finding that is not fine says exactly what to change. Called by `patchwright doctor`.
+//! Checks this machine, a repository and its workflows for what would make a run fail. It changes nothing
+//! but the state folder, in which it starts a local sandbox; every finding that is not fine says exactly what to
+//! change. Called by `patchwright doctor`.
 
 mod concurrency;
 mod database;

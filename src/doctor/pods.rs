@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::Finding;
-use super::machine::fix;
+use super::machine::{fix, words};
 use patchwright_base::env::Env;
 use patchwright_base::error::Failure;
 use patchwright_config::Config;
@@ -73,5 +73,5 @@ fn of(err: SandboxError, what: &str) -> Finding {
 }
 
 fn broken(what: &str, failure: &Failure) -> Finding {
-    Finding::broken(what, failure.message.clone(), fix(&failure.hints))
+    Finding::broken(what, words(failure), fix(&failure.hints))
 }

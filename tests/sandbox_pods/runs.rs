@@ -123,6 +123,14 @@ fn without_a_cluster_or_with_a_bad_template_nothing_begins() {
     let world = world.set("KUBECONFIG", none);
     let kubeconfig = world.run(&args).expect(2);
     assert!(kubeconfig.stderr.contains("there is no Kubernetes cluster"), "{}", kubeconfig.text());
+    assert!(
+        kubeconfig.stderr.contains("hint: check the file that `KUBECONFIG` names: `"),
+        "{}",
+        kubeconfig.text()
+    );
+    let doctor = world.run(&["doctor"]).expect(2).stdout;
+    let line = doctor.lines().find(|line| line.starts_with("FAIL  kubernetes: ")).unwrap();
+    assert!(line.contains("No such file or directory"), "{doctor}");
     // A server that does not answer.
     let text = "apiVersion: v1\nkind: Config\ncurrent-context: t\nclusters: [{name: t, cluster: {server: 'http://127.0.0.1:9'}}]\n\
                 users: [{name: t, user: {token: x}}]\ncontexts: [{name: t, context: {cluster: t, user: t}}]\n";

@@ -2,9 +2,10 @@
 //! `PATCHWRIGHT_*` variable, which the argument parser reads.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::process::geteuid;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
@@ -211,14 +212,20 @@ impl Env {
         ))
     }
 
-    /// `${XDG_STATE_HOME:-~/.local/state}/patchwright`.
+    /// `HOME`, where it is an absolute path: a relative one would be a folder of whatever is worked on.
+    pub fn home(&self) -> Option<&Path> {
+        self.var("HOME").map(Path::new).filter(|home| home.is_absolute())
+    }
+
+    /// `${XDG_STATE_HOME:-~/.local/state}/patchwright`; without either a folder of this user's in `/var/tmp`. The XDG
+    /// Base Directory Specification says that relative paths are ignored.
     pub fn state_dir(&self) -> PathBuf {
-        let base = match (self.var("XDG_STATE_HOME"), self.var("HOME")) {
-            (Some(state), _) => PathBuf::from(state),
-            (None, Some(home)) => PathBuf::from(home).join(".local/state"),
-            (None, None) => PathBuf::from("/var/tmp"),
-        };
-        base.join("patchwright")
+        let named = self.var("XDG_STATE_HOME").map(PathBuf::from).filter(|it| it.is_absolute());
+        match named.or_else(|| self.home().map(|home| home.join(".local/state"))) {
+            Some(base) => base.join("patchwright"),
+            // Everybody may make names there, so users do not share one.
+            None => PathBuf::from(format!("/var/tmp/patchwright-{}", geteuid().as_raw())),
+        }
     }
 
     /// `PATCHWRIGHT_LOG_FORMAT=json`: everything on stderr is one JSON object a line.
@@ -446,6 +453,22 @@ mod tests {
         );
         assert!(redactor.scan(shown.as_bytes()).is_empty(), "{shown}");
         assert_eq!(redactor.redact("proxy build:Tuesday-9@proxy"), "proxy build:***@proxy");
+    }
+
+    #[test]
+    fn a_relative_folder_of_the_user_is_none() {
+        let own = format!("/var/tmp/patchwright-{}", rustix::process::geteuid().as_raw());
+        for (xdg, home, state) in [
+            ("/state", "/home/ann", "/state/patchwright"),
+            ("", "/home/ann", "/home/ann/.local/state/patchwright"),
+            ("state", "/home/ann", "/home/ann/.local/state/patchwright"),
+            ("", "ann", own.as_str()),
+            ("./state", ".", own.as_str()),
+            ("", "", own.as_str()),
+        ] {
+            let env = Env::from_pairs([("XDG_STATE_HOME", xdg), ("HOME", home)]);
+            assert_eq!(env.state_dir().to_str(), Some(state), "{xdg:?} {home:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The base of every other crate: [`error`]s for people, secrets ([`redact`]), the [`clock`], the log
-//! ([`telemetry`]), the environment ([`env`]), who a [`process`] is, the certificates of HTTP clients ([`roots`]), clean [`text`],
-//! GitHub's Markdown ([`gfm`]) and the printer ([`ui`]).
+//! ([`telemetry`]), the environment ([`env`]), who a [`process`] is, whose a folder is ([`ownership`]), the
+//! certificates of HTTP clients ([`roots`]), clean [`text`], GitHub's Markdown ([`gfm`]) and the printer ([`ui`]).
 
 pub mod clock;
 pub mod duration;
@@ -8,6 +8,7 @@ pub mod env;
 pub mod error;
 pub mod gfm;
 pub mod invisible;
+pub mod ownership;
 pub mod process;
 pub mod redact;
 pub mod roots;

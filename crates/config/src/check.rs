@@ -19,6 +19,8 @@ const LONGEST_INSTRUCTION: usize = 4_000;
 const MOST_ENTRIES: usize = 200;
 const LONGEST_ENTRY: usize = 400;
 const LONGEST_LANGUAGE: usize = 40;
+/// Processors of one container: what no machine has is a slip.
+const MOST_CPUS: f64 = 4096.0;
 
 /// What is wrong with the file, in a sentence that names the key.
 pub(super) fn check(file: &File) -> Result<(), String> {
@@ -39,7 +41,7 @@ pub(super) fn check(file: &File) -> Result<(), String> {
     if let Some(schema) = &file.output_schema {
         super::output_schema::check(schema).map_err(|why| format!("`output-schema` {why}"))?;
     }
-    services(file).and_then(|()| attempts(file))?;
+    services(file).and_then(|()| attempts(file)).and_then(|()| processors(file))?;
     names_and_people(file)?;
     let review = &file.review;
     globs("review.paths", review.paths.as_deref())?;
@@ -127,6 +129,16 @@ fn names_and_people(file: &File) -> Result<(), String> {
 fn attempts(file: &File) -> Result<(), String> {
     between("attempts", file.attempts, 1, MOST_ATTEMPTS)?;
     between("attempts-at-once", file.attempts_at_once, 1, MOST_ATTEMPTS)
+}
+
+/// What is too low is a rule of the table.
+fn processors(file: &File) -> Result<(), String> {
+    match file.container.cpus {
+        Some(cpus) if cpus > MOST_CPUS => {
+            Err(format!("`container.cpus` must be at most {MOST_CPUS}: {cpus}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn services(file: &File) -> Result<(), String> {

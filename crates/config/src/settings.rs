@@ -514,23 +514,29 @@ behaving! {
     /// The section `container`: bounds of one container.
     Container in "container." (file => file.container) {
         /// memory of one container
-        memory: u64 as (deserialize_with = "read::file_size") => container.memory_bytes, Operator;
+        memory: u64 as (deserialize_with = "read::file_size") => container.memory_bytes, Operator
+            least (16 << 20);
 
         /// processors of one container
-        cpus: f64 => container.cpus, Operator;
+        cpus: f64 => container.cpus, Operator
+            least (0.01);
 
         /// processes of one container
-        pids: u32 => container.pids, Operator;
+        pids: u32 => container.pids, Operator
+            least (16);
 
         /// size of `/tmp` and of the home folder, each
-        tmp: u64 as (deserialize_with = "read::file_size") => container.tmp_bytes, Operator;
+        tmp: u64 as (deserialize_with = "read::file_size") => container.tmp_bytes, Operator
+            least (1 << 20);
 
         /// size of the workspace
         workspace: u64 as (deserialize_with = "read::file_size")
-            => container.workspace_bytes, Operator;
+            => container.workspace_bytes, Operator
+            least (1 << 20);
 
         /// files in the workspace
-        workspace_files: u64 => container.workspace_files, Operator;
+        workspace_files: u64 => container.workspace_files, Operator
+            least (1);
 
         /// started containers that wait for the next run; see [the sandbox](sandbox.md#warm-starts)
         warm: usize => warm.count, Operator

@@ -91,7 +91,19 @@ macro_rules! numbers {
     };
 }
 
-numbers! { u32 u64 f64 }
+numbers! { u32 f64 }
+
+impl Limit for u64 {
+    /// A size as files have it, or any other number.
+    fn words(&self) -> String {
+        const MIB: u64 = 1 << 20;
+        if *self >= MIB && self.is_multiple_of(MIB) {
+            format!("{}m", self / MIB)
+        } else {
+            self.to_string()
+        }
+    }
+}
 
 impl Limit for Duration {
     fn words(&self) -> String {

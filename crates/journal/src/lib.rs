@@ -363,7 +363,11 @@ fn parse_until_damage(bytes: &[u8], path: &Path) -> Parsed {
 fn damaged(path: &Path, line: u64, cause: anyhow::Error) -> Failure {
     Failure::machine(format!("the journal is damaged at line {line}: `{}`", path.display()))
         .caused_by(cause)
-        .hint("start a new run; another version of patchwright may have written this one")
+        .hint(format!(
+            "nothing was changed, and the run is not resumed: move its folder `{}` away to begin anew, or put an \
+             undamaged journal in this one's place",
+            path.parent().unwrap_or(path).display()
+        ))
 }
 
 fn unusable(path: &Path, err: std::io::Error) -> Failure {

@@ -7,6 +7,10 @@ use rustix::io::Errno;
 use super::{SandboxError, setup};
 use patchwright_base::error::{Failure, FailureKind, Hint};
 
+/// How a user comes to use Docker's socket, who may not.
+pub const JOIN_DOCKER: &str = "let this user use Docker (`sudo usermod -aG docker $USER`, then sign in again; who is in \
+                               that group can become root), or install rootless Docker";
+
 impl From<SandboxError> for Failure {
     fn from(err: SandboxError) -> Failure {
         // What the public reads has no path in it.
@@ -17,7 +21,16 @@ impl From<SandboxError> for Failure {
             let failure = failure.caused_by(without_path(&cause));
             return if is_full { failure.hint("free some space on that disk") } else { failure };
         }
+        if let SandboxError::GuestFile { path, trouble, hint } = err {
+            return Failure::sandbox(format!("the guest of the local sandbox {trouble}"))
+                .hint(hint)
+                .hint(Hint::on_this_machine(format!("it is `{path}`")));
+        }
         let hint = match &err {
+            SandboxError::NoDocker { .. } if err.is_closed_socket() => Some(format!(
+                "{JOIN_DOCKER}, or name another socket with `DOCKER_HOST`, or use `--sandbox local` (in a workflow \
+                 `sandbox: local`)"
+            )),
             SandboxError::NoDocker { .. } => Some(
                 "start Docker, or name its socket with `DOCKER_HOST`, or use `--sandbox local` \
                  (in a workflow `sandbox: local`); `patchwright doctor` checks it"
@@ -49,7 +62,9 @@ impl From<SandboxError> for Failure {
             ),
             SandboxError::Kubernetes { hint, .. } => hint.clone(),
             SandboxError::Gone(_) => Some("run the same command again to resume".to_owned()),
-            SandboxError::Folder { .. } | SandboxError::Other(_) => None,
+            SandboxError::Folder { .. }
+            | SandboxError::GuestFile { .. }
+            | SandboxError::Other(_) => None,
         };
         let failure = match &err {
             SandboxError::SetupTime { .. } => Failure::new(FailureKind::Budget, err.to_string()),

@@ -25,10 +25,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use rustix::fs::Access;
+use rustix::io::Errno;
 use secrecy::SecretString;
 
 use patchwright_guest::enforced::Enforced;
 
+pub use failure::JOIN_DOCKER;
 pub use patchwright_embedded::{GUEST_SIZE, GUEST_VERSION, guest_binary};
 
 use crate::client::Client;
@@ -285,11 +288,23 @@ pub enum SandboxError {
     /// A folder of the local sandbox, on this machine.
     #[error("cannot {verb} `{path}`: {cause}")]
     Folder { verb: String, path: String, cause: std::io::Error },
+    /// The file of the local sandbox's guest, or a folder that it lies in, with the next step.
+    #[error("the guest of the local sandbox {trouble}: `{path}`")]
+    GuestFile { path: String, trouble: String, hint: &'static str },
     #[error("{0}")]
     Other(String),
 }
 
 impl SandboxError {
+    /// Docker's socket is there, and this user may not use it.
+    pub fn is_closed_socket(&self) -> bool {
+        let SandboxError::NoDocker { host, .. } = self else { return false };
+        let may = host
+            .strip_prefix("unix://")
+            .map(|socket| rustix::fs::access(socket, Access::READ_OK | Access::WRITE_OK));
+        may == Some(Err(Errno::ACCESS))
+    }
+
     /// What of it is nothing of the run's.
     pub fn trouble(&self) -> Option<EngineTrouble> {
         match self {
@@ -302,6 +317,7 @@ impl SandboxError {
             | SandboxError::Gone(_)
             | SandboxError::DiskFull(_)
             | SandboxError::Folder { .. }
+            | SandboxError::GuestFile { .. }
             | SandboxError::Other(_) => None,
         }
     }

@@ -70,6 +70,9 @@ impl RunFolder {
     ) -> Result<RunFolder> {
         let id = fresh_id(world);
         let path = at.map_or_else(|| world.state.join("runs").join(&id), Path::to_path_buf);
+        if let Some(out) = at {
+            check_out(out)?;
+        }
         create_private(&path)?;
         set_results_aside(&path)?;
         set_attempts_aside(&path)?;
@@ -383,12 +386,21 @@ fn drop_checkpoints(run: &Path) -> Result<()> {
 }
 
 fn create_private(path: &Path) -> Result<()> {
+    make_private(path).map_err(|err| unwritable(path, err))
+}
+
+fn make_private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(|err| unwritable(path, err))
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// A folder that the user names can be made, and written to.
+fn check_out(out: &Path) -> Result<()> {
+    make_private(out).and_then(|()| tempfile::tempfile_in(out).map(drop)).map_err(|err| {
+        Failure::machine(format!("cannot write to the output folder `{}`", out.display()))
+            .caused_by(err)
+            .hint("choose a folder that you can write to with `--out`")
+    })
 }
 
 /// A file's name for what is known of a task's work.

@@ -11,6 +11,7 @@ use crate::signing;
 use patchwright_base::clock::Clock;
 use patchwright_base::env::{Env, SETUP_SECRET};
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::ownership;
 use patchwright_base::redact::Redactor;
 use patchwright_config::flags::Common;
 use patchwright_config::{Config, SandboxChoice};
@@ -400,7 +401,10 @@ pub async fn pods(config: &Config, env: &Env, state: &Path) -> Result<Kubernetes
     .await
 }
 
-/// The state folder, writable.
+/// The state folder, writable, and out of the reach of other users: what lies in it is run and believed.
+///
+/// # Errors
+/// When it is not.
 pub fn state_dir(common: &Common, env: &Env) -> Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt;
     let state = common.state_dir.clone().filter(|dir| !dir.as_os_str().is_empty());
@@ -411,6 +415,13 @@ pub fn state_dir(common: &Common, env: &Env) -> Result<PathBuf> {
             .hint("choose a folder that you can write to with `--state-dir`")
     };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&state).map_err(unusable)?;
+    if let Some(why) = ownership::intrusion(&state).map_err(unusable)? {
+        let message = format!("the state folder `{}` is within reach of others", state.display());
+        return Err(Failure::machine(message).caused_by(anyhow::anyhow!(why)).hint(
+            "what is in it is run as you, so choose a folder of your own with `--state-dir`; where you know what \
+             the other one has, `chown` or `chmod` makes it yours",
+        ));
+    }
     tempfile::tempfile_in(&state).map_err(unusable)?;
     fs_err::canonicalize(&state).map_err(unusable)
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use sqlx::{AnyConnection, AssertSqlSafe, Connection};
 
 use super::db::{Dialect, ExclusiveLock, PATIENCE, get};
-use super::open::{DatabaseAddress, file_url, named};
+use super::open::{DatabaseAddress, check_pages, file_url, named, size_of};
 use super::{Store, StoreError, StoreResult};
 use patchwright_types::campaign::Millis;
 
@@ -44,18 +44,22 @@ pub struct Migrated {
 pub async fn look(url: &str) -> StoreResult<Option<i64>> {
     sqlx::any::install_default_drivers();
     let place = DatabaseAddress::parse(url)?;
-    let (address, dialect) = match &place {
+    let (address, dialect, size) = match &place {
         DatabaseAddress::File(path) if !path.exists() => return Ok(None),
         DatabaseAddress::File(path) => {
+            let size = size_of(path).map_err(|err| named(err, &place.name()))?;
             let path = fs_err::canonicalize(path)
                 .map_err(|err| StoreError::Unusable(format!("cannot open it: {err}")))?;
-            (format!("{}?mode=ro", file_url(&path)), Dialect::Sqlite)
+            (format!("{}?mode=ro", file_url(&path)), Dialect::Sqlite, Some(size))
         }
-        DatabaseAddress::Server(url) => (url.to_string(), Dialect::Postgres),
+        DatabaseAddress::Server(url) => (url.to_string(), Dialect::Postgres, None),
     };
     let read = async {
         let mut connection = AnyConnection::connect(&address).await?;
         let version = version(&mut connection, dialect).await?;
+        if let Some(size) = size {
+            check_pages(&mut connection, size).await?;
+        }
         connection.close().await?;
         Ok((version > 0).then_some(version))
     };

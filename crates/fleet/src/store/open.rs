@@ -192,7 +192,7 @@ async fn file(path: &Path) -> StoreResult<File> {
         Err(err) => return Err(unusable(err)),
     }
     fault::opened(&path);
-    let size = fs_err::metadata(&path).map_err(unusable)?.len();
+    let size = size_of(&path)?;
     let text = path.to_str().ok_or_else(|| {
         StoreError::Unusable("the path of an SQLite file has to be UTF-8".to_owned())
     })?;
@@ -210,15 +210,30 @@ async fn file(path: &Path) -> StoreResult<File> {
 
 async fn check(probe: &mut AnyConnection, size: u64) -> StoreResult<()> {
     set_up(probe).await?;
-    // `quick_check` reads every page, which takes seconds for a large file.
-    if size <= CHECKED {
-        let check = sqlx::query_scalar("PRAGMA quick_check(1)");
-        let checked: String = check.fetch_one(probe).await?;
-        if checked != "ok" {
-            return Err(StoreError::Unusable(format!("the database is damaged: {checked}")));
-        }
+    check_pages(probe, size).await
+}
+
+/// Refuses a file with damaged pages. `quick_check` reads every page, which takes seconds for a large file.
+pub(super) async fn check_pages(file: &mut AnyConnection, size: u64) -> StoreResult<()> {
+    if size > CHECKED {
+        return Ok(());
     }
-    Ok(())
+    let check = sqlx::query_scalar("PRAGMA quick_check(1)");
+    let checked: String = check.fetch_one(file).await?;
+    match checked.as_str() {
+        "ok" => Ok(()),
+        damage => Err(StoreError::Unusable(format!("the database is damaged: {damage}"))),
+    }
+}
+
+/// The size of a database's file. SQLite says of a folder that the disk failed.
+pub(super) fn size_of(path: &Path) -> StoreResult<u64> {
+    let found = fs_err::metadata(path)
+        .map_err(|err| StoreError::Unusable(format!("cannot open it: {err}")))?;
+    if found.is_file() {
+        return Ok(found.len());
+    }
+    Err(StoreError::Unusable("this is a folder or device, and no file".to_owned()))
 }
 
 async fn pools(address: &str) -> StoreResult<File> {

@@ -19,7 +19,6 @@ use crate::{
     StateProblem, Thread,
 };
 use patchwright_base::clock::Clock;
-use patchwright_base::error::Service;
 use patchwright_git::Oid;
 
 /// Comments of an issue have ids from its number times this.
@@ -403,11 +402,7 @@ pub(super) fn trouble(err: &git2::Error) -> ForgeError {
 
 /// A file that cannot be read or written.
 fn disk(err: impl std::fmt::Display) -> ForgeError {
-    ForgeError::Unavailable {
-        service: Service::ForgeApi,
-        host: "the local forge".to_owned(),
-        message: err.to_string(),
-    }
+    ForgeError::Machine { message: format!("the local forge cannot be used: {err}") }
 }
 
 /// Only this program writes as this account into the folder, so nothing there is sealed.

@@ -174,9 +174,8 @@ pub(super) fn region(env: &Env) -> Option<String> {
 fn has_files(env: &Env) -> bool {
     let is_file = |path: &str| std::path::Path::new(path).is_file();
     let named = ["AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"];
-    let home = env.var("HOME").unwrap_or_default();
     named.iter().filter_map(|name| env.var(name)).any(is_file)
-        || (!home.is_empty() && is_file(&format!("{home}/.aws/credentials")))
+        || env.home().is_some_and(|home| home.join(".aws/credentials").is_file())
 }
 
 fn has_machine(env: &Env) -> bool {
@@ -226,7 +225,7 @@ fn context(http: &Client, env: &Env) -> Context {
         envs.insert("AWS_REGION".to_owned(), region);
     }
     envs.entry("AWS_ROLE_SESSION_NAME".to_owned()).or_insert_with(|| "patchwright".to_owned());
-    let home_dir = env.var("HOME").map(Into::into);
+    let home_dir = env.home().map(Into::into);
     Context::new()
         .with_env(StaticEnv { home_dir, envs: envs.into_iter().collect() })
         .with_file_read(Files)

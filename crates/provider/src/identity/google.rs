@@ -120,10 +120,9 @@ impl Google {
         if let Some(path) = env.var(FILE) {
             return Some(Google::File(path.trim().to_owned()));
         }
-        let home = env.var("HOME").unwrap_or_default();
-        let known = format!("{home}/.config/gcloud/application_default_credentials.json");
-        if !home.is_empty() && std::path::Path::new(&known).is_file() {
-            return Some(Google::File(known));
+        let known = ".config/gcloud/application_default_credentials.json";
+        if let Some(known) = env.home().map(|home| home.join(known)).filter(|it| it.is_file()) {
+            return Some(Google::File(known.display().to_string()));
         }
         env.var("GCE_METADATA_HOST").map(|_| Google::Machine)
     }

@@ -92,15 +92,18 @@ impl Cluster {
         manifest: &str,
     ) -> Result<Cluster> {
         let missing = "there is no Kubernetes cluster to launch pods in";
+        let hint = match kubeconfig {
+            Some(files) => format!("check the file that `KUBECONFIG` names: `{files}`"),
+            None => format!(
+                "set `KUBECONFIG`, or run this in a pod with a service account ({manifest})"
+            ),
+        };
         let config = match kubeconfig {
             Some(files) => of_files(files).await.map_err(|err| chain(&err)),
             None => Config::infer().await.map_err(|err| chain(&err)),
         };
-        let mut config = config.map_err(|err| {
-            Failure::usage(missing).caused_by(anyhow::anyhow!(err)).hint(format!(
-                "set `KUBECONFIG`, or run this in a pod with a service account ({manifest})",
-            ))
-        })?;
+        let mut config = config
+            .map_err(|err| Failure::usage(missing).caused_by(anyhow::anyhow!(err)).hint(hint))?;
         // Sent again here, where the server's own wait counts.
         config.default_retry = false;
         let server =

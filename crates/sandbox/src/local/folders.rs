@@ -5,26 +5,22 @@
 //! guest's reach, `owner` and `guest` (process id and start time of each), `group` (its control groups)
 //! and `guest.log`; when setup has run, also the copy of its result (`kept`), until it has its own place.
 
-use parking_lot::Mutex;
 use std::ffi::{OsStr, OsString};
-use std::fs::{DirBuilder, File, Permissions};
+use std::fs::{DirBuilder, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::group::Group;
-use crate::{GUEST_SIZE, GUEST_VERSION, SandboxError, guest_binary};
+use crate::SandboxError;
 use patchwright_guest::folder::{self, Descent, Folder};
-use patchwright_guest::programs;
 use patchwright_guest::removal;
 use patchwright_guest::transfer::blob_id;
 
-/// The guest's file name.
-const GUEST: &str = "patchwright-guest";
 /// Bytes of the guest's log that go into an error.
 const LAST_WORDS: usize = 2000;
 
@@ -123,49 +119,6 @@ impl Folders {
     pub(super) fn remove(&self) -> Result<(), SandboxError> {
         remove(&self.top)
     }
-}
-
-/// Held while the guest is written: several sandboxes of one process may be the first ones.
-static INSTALLING: Mutex<()> = Mutex::new(());
-
-/// Writes the guest once per version, with the names of its programs beside it; returns its path.
-pub(super) fn install_guest(base: &Path) -> Result<PathBuf, SandboxError> {
-    let _alone = INSTALLING.lock();
-    let folder = base.join("guest").join(GUEST_VERSION);
-    let path = folder.join(GUEST);
-    make_private(&base.join("guest"))?;
-    make_private(&folder)?;
-    link_programs(&folder.join(programs::FOLDER))?;
-    let is_there = || fs_err::metadata(&path).is_ok_and(|found| found.len() == GUEST_SIZE as u64);
-    if is_there() {
-        return Ok(path);
-    }
-    // Beside it, then under its name: another process may be starting the same file. One that is there by now
-    // stays, because a guest that runs from it would lose its own file otherwise.
-    let fresh = folder.join(format!("fresh-{}", std::process::id()));
-    let written = fs_err::write(&fresh, guest_binary())
-        .and_then(|()| fs_err::set_permissions(&fresh, Permissions::from_mode(0o500)))
-        .and_then(|()| match fs_err::hard_link(&fresh, &path) {
-            Err(_) if !is_there() => fs_err::rename(&fresh, &path),
-            Ok(()) | Err(_) => fs_err::remove_file(&fresh),
-        });
-    written.map_err(|err| failed("write", &path, &err))?;
-    Ok(path)
-}
-
-/// The guest under the names of its programs, in a folder beside it.
-fn link_programs(folder: &Path) -> Result<(), SandboxError> {
-    make_private(folder)?;
-    for name in programs::NAMES {
-        let path = folder.join(name);
-        match std::os::unix::fs::symlink(Path::new("..").join(GUEST), &path) {
-            Err(err) if err.kind() != ErrorKind::AlreadyExists => {
-                return Err(failed("make", &path, &err));
-            }
-            Ok(()) | Err(_) => {}
-        }
-    }
-    Ok(())
 }
 
 /// Removes what dead processes left, or everything of one run. Returns the folders' names. One that
@@ -314,6 +267,9 @@ pub(super) fn failed(verb: &str, path: &Path, err: &std::io::Error) -> SandboxEr
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use crate::local::folders::*;
 
     #[test]

@@ -28,11 +28,11 @@ const LEVELS: &[Isolation] = &[
 
 /// How long a level may take. Milliseconds, unless the machine is overloaded: then it is waited for,
 /// because giving up would mean a weaker sandbox.
-const PATIENCE: Duration = Duration::from_mins(1);
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Times to wait before each attempt. A program that was written a moment ago may still be open in a process that
 /// another thread is just starting, and cannot be run until that is gone.
-const WAITS: [Duration; 3] =
+pub(super) const WAITS: [Duration; 3] =
     [Duration::ZERO, Duration::from_millis(50), Duration::from_millis(500)];
 
 /// Namespaces that this machine allows.
@@ -137,26 +137,28 @@ impl Toolchains {
     #[expect(clippy::disallowed_methods, reason = "the search path decides which toolchains exist")]
     pub(super) fn of_this_user() -> Toolchains {
         let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".into());
-        let home = std::env::var("HOME").map(PathBuf::from).unwrap_or_default();
         let variable = |name: &str| std::env::var(name).ok().map(PathBuf::from);
+        // A relative one would be a folder of whatever is worked on.
+        let home = variable("HOME").filter(|home| home.is_absolute());
+        let in_home = |name: &str| home.as_ref().map(|home| home.join(name));
         let mut read = Vec::new();
         let mut env = BTreeMap::from([("PATH".to_owned(), path.clone())]);
         for folder in path.split(':').map(Path::new) {
-            let Ok(below) = folder.strip_prefix(&home) else { continue };
+            let Some(home) = &home else { break };
+            let Ok(below) = folder.strip_prefix(home) else { continue };
             let Some(first) = below.components().next() else { continue };
             let is_manager = VERSION_MANAGERS.iter().any(|name| first.as_os_str() == *name);
             read.push(if is_manager { home.join(first) } else { folder.to_owned() });
         }
-        let rustup = variable("RUSTUP_HOME").unwrap_or_else(|| home.join(".rustup"));
-        if rustup.is_dir() {
+        let rustup = variable("RUSTUP_HOME").or_else(|| in_home(".rustup"));
+        if let Some(rustup) = rustup.filter(|rustup| rustup.is_dir()) {
             env.insert("RUSTUP_HOME".to_owned(), rustup.display().to_string());
             read.push(rustup);
         }
         // The download cache only: the folder above it holds the registry token.
-        let cargo = variable("CARGO_HOME").unwrap_or_else(|| home.join(".cargo"));
-        read.extend(
-            [cargo.join("registry"), cargo.join("bin")].into_iter().filter(|dir| dir.is_dir()),
-        );
+        let cargo = variable("CARGO_HOME").or_else(|| in_home(".cargo"));
+        let parts = cargo.iter().flat_map(|cargo| [cargo.join("registry"), cargo.join("bin")]);
+        read.extend(parts.filter(|dir| dir.is_dir()));
         Toolchains { read, env }
     }
 }

@@ -13,6 +13,7 @@
 
 mod folders;
 mod group;
+mod guest_file;
 mod isolation;
 mod setup;
 
@@ -74,7 +75,7 @@ impl LocalSandbox {
         spec: &SandboxSpec,
         template: Option<&Path>,
     ) -> Result<Running, SandboxError> {
-        let guest = folders::install_guest(&self.base)?;
+        let guest = guest_file::install(&self.base)?;
         let folders = Folders::create(&self.base, &spec.run, spec.purpose)?;
         let group = Group::create(&folders.name(), &spec.limits);
         let started = async {
@@ -161,6 +162,10 @@ impl LocalSandbox {
                 }
                 Err(err) => tracing::debug!(%err, "the strongest isolation was tried"),
             }
+        }
+        if !self.isolation.initialized() {
+            // What keeps the guest itself from starting says nothing of namespaces.
+            guest_file::try_start(place.guest).await?;
         }
         let isolation = *self.isolation.get_or_init(|| Isolation::find(place.guest)).await;
         let isolation = isolation.ok_or_else(isolation::refused)?;

@@ -73,6 +73,13 @@ fn folder(dir: Option<&Path>) -> Result<PathBuf> {
         return Err(Failure::usage(format!("`{}` has a demo already", dir.display()))
             .hint("remove it, or choose another folder with `--dir`"));
     }
+    // Before anything is pulled for it.
+    let made = std::fs::DirBuilder::new().recursive(true).create(dir);
+    made.and_then(|()| tempfile::tempfile_in(dir).map(drop)).map_err(|err| {
+        Failure::machine(format!("the demo's folder `{}` cannot be written to", dir.display()))
+            .caused_by(err)
+            .hint("choose another one with `--dir`")
+    })?;
     Ok(dir.to_owned())
 }
 
