@@ -8,6 +8,7 @@ pub mod machine;
 mod model;
 mod pods;
 pub mod sandboxes;
+mod untrusted;
 pub mod workflow;
 
 use std::fmt;
