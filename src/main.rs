@@ -1,5 +1,6 @@
 //! Be git's helper if asked to. Otherwise: parse, start the log, run the command, print the failure, exit with its code.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
@@ -7,7 +8,8 @@ use tracing_subscriber::Layer;
 
 use patchwright::cli::{self, Cli};
 use patchwright_base::env::Env;
-use patchwright_base::ui::Ui;
+use patchwright_base::error::FailureKind;
+use patchwright_base::ui::{self, Ui};
 use patchwright_base::{redact, telemetry};
 use patchwright_config::flags::Common;
 use patchwright_config::former::{self, Former};
@@ -24,11 +26,14 @@ fn main() -> ExitCode {
     }
     if cli::version::is_asked_by(std::env::args_os().skip(1)) {
         cli::version::print(Ui::plain());
-        return ExitCode::SUCCESS;
+        return end(0, Ui::plain());
     }
     let env = Env::from_process();
     let former = former::names();
-    let cli = parse(&env, &former);
+    let cli = match parse(&env, &former) {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     telemetry::protect_process();
     // One for the life of the process, so that every printer can have it.
     let redactor: &'static redact::Redactor =
@@ -73,24 +78,34 @@ fn main() -> ExitCode {
     // Threads blocked in a read must not hold up the exit.
     runtime.shutdown_background();
     match ended {
-        Ok(code) => ExitCode::from(code),
+        Ok(code) => end(code, ui),
         Err(failure) => {
             ui.failure(&failure.to_string());
             ui.event(&events::failed(&failure));
             ui.workflow_command(&report::annotations::error("Patchwright", &failure.message));
-            ExitCode::from(failure.kind.exit_code())
+            end(failure.kind.exit_code(), ui)
         }
     }
 }
 
-/// The command line, or the end of the process with what is wrong about it.
-fn parse(env: &Env, former: &[Former]) -> Cli {
-    let mut command = former::accept(Cli::command(), former, &|name| env.var(name).is_some());
-    let parsed = command.try_get_matches_from_mut(std::env::args_os());
-    match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => cli,
-        Err(err) => err.format(&mut command).exit(),
-    }
+/// Ends with this code, or with that of a full disk: whoever reads half of the output must not take it for the whole.
+fn end(code: u8, ui: Ui) -> ExitCode {
+    let Some(why) = ui::lost() else { return ExitCode::from(code) };
+    ui.failure(&format!("error: cannot write all of the output: {why}"));
+    ExitCode::from(if code == 0 { FailureKind::Machine.exit_code() } else { code })
+}
+
+/// The command line, or the code to end with after what is wrong about it, or the help, was printed.
+fn parse(env: &Env, former: &[Former]) -> Result<Cli, ExitCode> {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let command = former::accept(Cli::command(), former, &|name| env.var(name).is_some());
+    let mut command = cli::variables::heed(command, env, &words);
+    let parsed = command.try_get_matches_from_mut(words);
+    parsed.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|err| {
+        let err = err.format(&mut command);
+        ui::keep_loss(err.print());
+        end(u8::try_from(err.exit_code()).unwrap_or(u8::MAX), Ui::plain())
+    })
 }
 
 /// What is to be said about former names of settings.

@@ -322,6 +322,11 @@ fn inputs_about_reviews_and_mentions_are_checked() {
     for (name, value, why) in [
         ("INPUT_FAIL_ON", "4", "input `fail-on`: `4` is not a priority"),
         ("INPUT_MENTION", "a b", "input `mention`: it must be the name of an account"),
+        ("INPUT_ATTEMPTS", "9", "input `attempts`: must be from 1 to 8: 9"),
+        ("INPUT_ATTEMPTS_AT_ONCE", "0", "input `attempts-at-once`: must be from 1 to 8: 0"),
+        ("INPUT_MAX_TURNS", "0", "input `max-turns`: must be at least 1: 0"),
+        ("INPUT_MAX_COST_USD", "nan", "input `max-cost-usd`: must be at least 0: NaN"),
+        ("INPUT_MAX_COST_USD", "inf", "input `max-cost-usd`: must be a number of dollars"),
     ] {
         let mut command = world.command(&["action"]);
         let said = world.wait(command.env(name, value).spawn().unwrap());

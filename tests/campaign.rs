@@ -93,6 +93,16 @@ fn mistakes_of_form_are_told_with_line_and_what_is_allowed() {
         &format!("{LEAST}limits:\n  budget-usd: .nan\n"),
         &expect!["cause: line 7: `limits.budget-usd` must be a number of dollars, 0 or more"],
     );
+    refused(
+        &format!("{LEAST}waves:\n  - size: [1]\n"),
+        &expect!["cause: line 7: a wave's size is a number, `25%` or `all`"],
+    );
+    refused(
+        &format!("{LEAST}---\nname: y\n"),
+        &expect![
+            "cause: line 7: another document begins here; a file is a single one, without `---`"
+        ],
+    );
     refused("name: x\n", &expect!["cause: line 1: missing field `select`"]);
     refused("name: [x\n", &expect!["cause: line 1: a text is expected here"]);
     refused("- name: x\n", &expect!["cause: line 1: keys with values are expected here"]);

@@ -243,6 +243,44 @@ pub(crate) fn project(world: &TestWorld) -> PathBuf {
 }
 
 #[test]
+fn a_folder_that_is_no_repository_is_named_and_one_inside_of_one_stands_for_it() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let world = TestWorld::local([say("It is called calc.")]);
+    fs_err::create_dir_all(world.path("plain")).unwrap();
+    let output = world.run(&["exec", "What is it called?", "--repo", "plain"]).expect(2);
+    assert!(
+        output.text().contains("error: `DIR/plain` is not in a git repository"),
+        "{}",
+        output.text()
+    );
+    assert!(output.stderr.contains("`git init`"), "{}", output.text());
+
+    let project = project(&world);
+    fs_err::create_dir_all(project.join("docs/deep")).unwrap();
+    let args = ["exec", "What is it called?", "--repo", "project/docs/deep"];
+    let output = world.run(&args).expect(0);
+    assert!(output.text().contains("repository: DIR/project\n"), "{}", output.text());
+
+    let odd = world.path("").join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
+    fs_err::rename(&project, &odd).unwrap();
+    let mut command = world.command(&["exec", "What is it called?"]);
+    let output = world.wait(command.current_dir(&odd).spawn().unwrap()).expect(2);
+    assert!(output.stderr.contains("the path of the repository is not UTF-8"), "{}", output.text());
+}
+
+#[test]
+fn an_empty_prompt_is_refused() {
+    let world = TestWorld::local([]);
+    project(&world);
+    for prompt in ["", " \n"] {
+        let output = world.run(&["exec", prompt, "--repo", "project"]).expect(2);
+        assert!(output.stderr.contains("error: the prompt is empty"), "{}", output.text());
+    }
+    assert_eq!(world.model.requests().len(), 0);
+}
+
+#[test]
 fn a_run_that_plans_changes_nothing_and_ends_with_the_plan() {
     let turns = [
         custom("apply_patch", PATCH),

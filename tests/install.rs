@@ -211,11 +211,16 @@ fn check_writes_nothing_and_fails_with_words() {
     assert_eq!(output.code, 2);
     assert_eq!(output.stdout, "absent   .github/workflows/issue-to-pr.yml\n");
     assert!(output.stderr.contains("1 of 1 workflow files are not"), "{}", output.stderr);
+    assert!(output.stderr.contains("`patchwright init issue-to-pr` writes"), "{}", output.stderr);
+    let output = init(&world, "app", &["--check", "pr-review"]);
+    assert!(output.stderr.contains("`patchwright init pr-review` writes"), "{}", output.stderr);
     assert!(!world.path("app/.github").exists());
     world.write("app/.github/workflows/issue-to-pr.yml", "name: Ours\n");
     let output = init(&world, "app", &["--check"]);
     assert_eq!(output.code, 2);
-    assert_eq!(output.stdout, "differs  .github/workflows/issue-to-pr.yml\n");
+    let differs = "differs  .github/workflows/issue-to-pr.yml\n";
+    assert!(output.stdout.starts_with(differs), "{}", output.stdout);
+    assert!(output.stdout.contains("is no workflow: it has no `on`"), "{}", output.stdout);
     assert_eq!(init(&world, "app", &["--check", "--force"]).code, 2, "the two exclude each other");
 }
 
@@ -295,10 +300,21 @@ fn links_that_lead_out_of_the_repository_are_refused() {
 }
 
 #[test]
-fn a_link_within_the_repository_is_followed() {
-    let world = repository();
-    fs_err::create_dir_all(world.path("app/ci")).unwrap();
-    symlink("ci", world.path("app/.github")).unwrap();
-    assert_eq!(init(&world, "app", &[]).code, 0);
-    assert!(world.path("app/ci/workflows/issue-to-pr.yml").is_file());
+fn a_linked_folder_within_the_repository_is_refused() {
+    for link in [".github", ".github/workflows"] {
+        let world = repository();
+        fs_err::create_dir_all(world.path("app/ci")).unwrap();
+        let path = world.path("app").join(link);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        symlink(world.path("app/ci"), path).unwrap();
+        let output = init(&world, "app", &[]);
+        assert_eq!(output.code, 30, "{}", output.stdout);
+        assert!(
+            output.stderr.contains(&format!("`{link}` is a symbolic link")),
+            "{}",
+            output.stderr
+        );
+        assert!(output.stderr.contains("GitHub reads no workflow through it"), "{}", output.stderr);
+        assert_eq!(fs_err::read_dir(world.path("app/ci")).unwrap().count(), 0);
+    }
 }

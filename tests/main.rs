@@ -39,6 +39,7 @@ mod chat_wire; // the Chat wire: what its many servers want back, and settings
 mod checkpoints; // checkpoints of a workspace: sent, stored, put back, damaged
 mod clouds; // where models are asked: addresses, keys and bodies of public services and clouds
 mod code_mode; // scripts that call tools: what they can do, what they cannot, and how they are declared
+mod command_line; // variables that are empty or off, addresses of other servers, output on a full disk
 mod commits; // commits that are signed, certified and titled as a repository wants them; who is asked to look at them
 mod compaction; // conversations that no longer fit: what stays, and where it ends
 mod compose; // `docs/compose.yml`: started, killed, cut off from its database, upgraded

@@ -116,6 +116,18 @@ fn what_makes_no_sense_is_refused_by_name() {
         format!("review: {{ instructions: [{}] }}", vec!["{ paths: [a], text: b }"; 51].join(", "));
     let files = [
         ("review: { paths: [\"a{\"] }", "`a{` in `review.paths` is not a valid path pattern"),
+        (
+            "policy: { blocked-paths: [\"a{\"] }",
+            "`a{` in `policy.blocked-paths` is not a valid path",
+        ),
+        ("policy: { protected-paths: [\"[\"] }", "`[` in `policy.protected-paths` is not a valid"),
+        ("limits: { max-cost-usd: .inf }", "`limits.max-cost-usd` must be a number of dollars"),
+        ("limits: { max-turns: 1 }\nlimits: { max-turns: 2 }", "`limits` is there twice"),
+        ("limits: { max-turns: many }", "a whole number is expected here, 0 or more"),
+        (
+            "limits: { max-turns: 1 }\n---\nreview: {}",
+            "another document begins here; a file is a single one",
+        ),
         ("review: { ignore-paths: [\"\"] }", "an entry of `review.ignore-paths` is empty"),
         ("review: { paths: [\"!dist/**\"] }", "list them in `review.ignore-paths` instead"),
         ("review: { minimum-priority: 4 }", "priority 4 does not exist"),

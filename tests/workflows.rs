@@ -185,6 +185,50 @@ fn what_a_run_that_was_cut_short_left_is_there_for_the_next_one_on_the_same_issu
     }
 }
 
+/// Every place from which the program takes the number of an issue or pull request, in its order.
+#[test]
+fn what_is_kept_is_kept_under_the_number_of_the_issue_or_pull_request() {
+    let [restore] = &using("actions/cache/restore@")[..] else { panic!("one step restores") };
+    let prefix = restore["with"]["restore-keys"].as_str().unwrap();
+    let inside =
+        prefix.strip_prefix("patchwright-state-${{ ").unwrap().strip_suffix(" }}-").unwrap();
+    let sources: Vec<&str> = inside.split("||").map(str::trim).collect();
+    let dispatched = ["inputs", "client_payload"].into_iter().flat_map(|place| {
+        let names = ["pull-request", "pull_request", "number", "issue"];
+        names.map(|name| format!("github.event.{place}.{name}"))
+    });
+    let mut expected = vec!["github.event.issue.number".to_owned()];
+    expected.push("github.event.pull_request.number".to_owned());
+    expected.extend(dispatched);
+    for event in ["workflow_run", "check_suite"] {
+        expected.push(format!("github.event.{event}.pull_requests[0].number"));
+        expected.push(format!("github.event.{event}.head_sha"));
+    }
+    expected.push("github.ref_name".to_owned());
+    assert_eq!(sources, expected);
+}
+
+#[test]
+fn a_second_attempt_of_a_night_has_the_first_ones_database_and_keeps_its_own() {
+    let workflow = yaml("workflows/nightly-batch.yml");
+    let jobs = workflow["jobs"].as_object().unwrap().values();
+    let steps = jobs.flat_map(|job| job["steps"].as_array().unwrap());
+    let cached =
+        steps.filter(|step| step["uses"].as_str().is_some_and(|it| it.contains("/cache/")));
+    let mut restored = 0;
+    for step in cached {
+        let with = &step["with"];
+        let key = "patchwright-batch-${{ github.run_id }}-${{ github.run_attempt }}";
+        assert_eq!(with["key"], key, "an entry of the cache is never written again");
+        if let Some(before) = with["restore-keys"].as_str() {
+            let before: Vec<&str> = before.lines().collect();
+            assert_eq!(before, ["patchwright-batch-${{ github.run_id }}-", "patchwright-batch-"]);
+            restored += 1;
+        }
+    }
+    assert_eq!(restored, 3);
+}
+
 #[test]
 fn a_foreign_label_cannot_join_the_group_of_a_run() {
     let workflow = yaml("workflows/issue-to-pr.yml");

@@ -64,10 +64,11 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     let said = File { mode: args.mode, output_schema, ..File::default() };
     merge::lay(&mut config, said, Source::Flag);
     let prompt = prompt(&args.prompt)?;
+    let repository = repository(&args.repo, ui)?;
     without_docker(&mut config, env, ui).await;
     let world = World::for_repository(&config, &args.common, env).await?;
     let request = ExecRequest {
-        repository: args.repo.clone(),
+        repository: repository.clone(),
         base: args.base.clone().filter(|base| !base.is_empty()),
         prompt,
         after: None,
@@ -83,7 +84,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     }
     ui.say(&format!("results are in {}", report.folder.display()));
     if args.apply && report.outcome.conclusion == Conclusion::Done {
-        apply(&args.repo, &report, ui)?;
+        apply(&repository, &report, ui)?;
     }
     Ok(report.outcome.conclusion)
 }
@@ -113,8 +114,41 @@ fn schema(path: &Path) -> Result<Value> {
     Ok(schema)
 }
 
+/// What `--repo` names. Of a folder inside of a repository that is the repository, as in git.
+fn repository(named: &str, ui: Ui) -> Result<String> {
+    let folder = Path::new(named);
+    // An address, or nothing at all, which is said where it is asked for.
+    if !folder.is_dir() {
+        return Ok(named.to_owned());
+    }
+    let whole = fs_err::canonicalize(folder).map_err(|err| {
+        Failure::usage(format!("cannot read the folder `{named}`")).caused_by(err)
+    })?;
+    let is_bare = whole.join("HEAD").is_file() && whole.join("objects").is_dir();
+    let is_repository = |folder: &&Path| folder.join(".git").exists();
+    let root = if is_bare { Some(whole.as_path()) } else { whole.ancestors().find(is_repository) };
+    let root = root.ok_or_else(|| {
+        Failure::usage(format!("`{}` is not in a git repository", whole.display())).hint(
+            "name one with `--repo`, or make one of it: `git init`, `git add .` and `git commit`",
+        )
+    })?;
+    let path = root.to_str().ok_or_else(|| {
+        Failure::usage(format!("the path of the repository is not UTF-8: {}", root.display()))
+            .hint("give its folders other names, or work on a clone of it elsewhere")
+    })?;
+    if root == whole {
+        return Ok(named.to_owned());
+    }
+    ui.say(&format!("repository: {path}"));
+    Ok(path.to_owned())
+}
+
 fn prompt(argument: &str) -> Result<String> {
     if argument != "-" {
+        if argument.trim().is_empty() {
+            return Err(Failure::usage("the prompt is empty")
+                .hint("say what is to be done, or pipe it in and give `-` as the prompt"));
+        }
         return Ok(argument.to_owned());
     }
     let mut stdin = std::io::stdin();

@@ -5,7 +5,7 @@ use clap::Parser;
 
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
-use patchwright_config::file::File;
+use patchwright_config::file::{self, File};
 use patchwright_config::flags::{Common, PublishFlags};
 use patchwright_config::former::{self, Former};
 use patchwright_config::settings::settings;
@@ -71,14 +71,20 @@ pub(super) fn configuration(env: &Env) -> Result<(Config, Flags)> {
 fn said(env: &Env) -> Result<File> {
     let mut file = File::default();
     let former = former_inputs();
-    for given in settings().into_iter().filter_map(|setting| setting.input) {
+    let inputs = settings().into_iter().filter_map(|setting| Some((setting.key, setting.input?)));
+    for (key, given) in inputs {
         let mut old = former.iter().filter(|(name, _)| *name == given.name);
         let old = old.next().and_then(|(_, former)| input(env, former.name()));
         if let Some(text) = input(env, given.name).or(old) {
-            (given.read)(&mut file, text).map_err(|why| {
-                Failure::usage(format!("input `{}`: {why}", given.name))
-                    .hint("the inputs are described in `action.yml`")
-            })?;
+            // By itself first: what is said of a value out of bounds would name a key or a flag.
+            let mut alone = File::default();
+            (given.read)(&mut alone, text)
+                .and_then(|()| file::mistake(&alone, &key).map_or(Ok(()), Err))
+                .and_then(|()| (given.read)(&mut file, text))
+                .map_err(|why| {
+                    Failure::usage(format!("input `{}`: {why}", given.name))
+                        .hint("the inputs are described in `action.yml`")
+                })?;
         }
     }
     Ok(file)

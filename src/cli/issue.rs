@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::host;
 use patchwright_base::ui::Ui;
 use patchwright_config::Config;
 use patchwright_config::flags::{Common, PublishFlags};
@@ -43,23 +44,26 @@ pub type IssueReference = Reference;
 pub struct Reference {
     pub repository: RepositoryId,
     pub number: u64,
+    /// Of its web address, when it is named by that.
+    pub host: Option<String>,
 }
 
 impl Reference {
     /// Reads `OWNER/REPO#N`, or a web address with `kind` (`/issues/`, `/pull/`) between repository and
     /// number; what follows the number (`/files`) is part of the page only.
     pub fn parse(text: &str, kind: &str) -> Option<Reference> {
-        let (repository, number) = match text.split_once('#') {
-            Some(parts) if !text.contains("://") => parts,
+        let (host, repository, number) = match text.split_once('#') {
+            Some((repository, number)) if !text.contains("://") => (None, repository, number),
             _ => {
+                let host = host::of_address(text)?;
                 let path = text.split_once("://")?.1.split_once('/')?.1;
                 let path = path.split(['#', '?']).next().unwrap_or(path);
                 let (repository, rest) = path.split_once(kind)?;
-                (repository, rest.split('/').next().unwrap_or(rest))
+                (Some(host), repository, rest.split('/').next().unwrap_or(rest))
             }
         };
         let number = number.parse().ok().filter(|n| *n > 0)?;
-        Some(Reference { repository: repository.parse().ok()?, number })
+        Some(Reference { repository: repository.parse().ok()?, number, host })
     }
 }
 
@@ -73,6 +77,7 @@ impl FromStr for Reference {
 }
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
+    host::check(args.issue.host.as_deref(), env)?;
     let mut config = args.common.resolve()?;
     args.publish.overlay(&mut config);
     Box::pin(start(config, &args.common, args.issue, None, env, ui)).await
@@ -94,7 +99,7 @@ pub async fn start(
         ));
     }
     let world = World::for_github(&config, common, env).await?;
-    let IssueReference { repository, number } = issue;
+    let IssueReference { repository, number, .. } = issue;
     let request = IssueRequest { repository, number, trigger };
     let report = pipeline::issue(&world, config, request, RunEnvironment::new(ui, env)).await?;
     ui.data(&report.outcome.final_message);

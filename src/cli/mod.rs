@@ -26,6 +26,7 @@ pub mod schedule;
 pub mod serve;
 pub mod tools;
 pub mod triage;
+pub mod variables;
 pub mod version;
 pub mod watch;
 pub mod worker;

@@ -2,6 +2,7 @@
 
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::host;
 use patchwright_base::ui::Ui;
 use patchwright_config::file::{self, File};
 use patchwright_config::flags::Common;
@@ -66,6 +67,7 @@ enum Asked {
 }
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
+    host::check(args.comment.host.as_deref(), env)?;
     let mut config = args.common.resolve()?;
     merge::lay(&mut config, args.settings(), Source::Flag);
     // What is wrong with words is said before anything is opened; a comment has to be read first.

@@ -6,6 +6,7 @@ use crate::cli::issue::Reference;
 use patchwright_base::clock::Clock;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::host;
 use patchwright_base::redact::Redactor;
 use patchwright_base::ui::Ui;
 use patchwright_config::file::{self, File};
@@ -106,16 +107,17 @@ impl std::str::FromStr for PullRequestReference {
 }
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
+    host::check(args.pull_request.0.host.as_deref(), env)?;
     let mut config = args.common.resolve()?;
     merge::lay(&mut config, args.review.settings(), Source::Flag);
     if let Some(folder) = &args.review.post_from {
-        let Reference { repository, number } = args.pull_request.0;
+        let Reference { repository, number, .. } = args.pull_request.0;
         let (number, head) = (Some(number), args.review.head);
         let expected = Expected { repository, number, head, source: None };
         let (reviewed, _) = post_from(&config, &args.common, folder, &expected, env, ui).await?;
         return Ok(reviewed.conclusion);
     }
-    let Reference { repository, number } = args.pull_request.0;
+    let Reference { repository, number, .. } = args.pull_request.0;
     let (head, full) = (args.review.head, args.review.full);
     let request = ReviewRequest { repository, number, trigger: None, head, full };
     let report = Box::pin(start(config, &args.common, request, env, ui)).await?;

@@ -3,6 +3,7 @@
 use crate::cli::issue::IssueReference;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::host;
 use patchwright_base::ui::Ui;
 use patchwright_config::file::{self, File};
 use patchwright_config::flags::Common;
@@ -56,6 +57,7 @@ impl Args {
 }
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
+    host::check(args.issue.host.as_deref(), env)?;
     let mut config = args.common.resolve()?;
     merge::lay(&mut config, args.settings(), Source::Flag);
     if !env.has_github() {
@@ -63,7 +65,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
             .hint("set `GITHUB_TOKEN` to a token with `contents: read` and `issues: write`"));
     }
     let world = World::for_github(&config, &args.common, env).await?;
-    let IssueReference { repository, number } = args.issue;
+    let IssueReference { repository, number, .. } = args.issue;
     let request = TriageRequest { repository, number, trigger: None, full: args.full };
     let ended = triage(&world, config, request, RunEnvironment::new(ui, env)).await?;
     for line in lines(&ended.triaged) {

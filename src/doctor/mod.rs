@@ -9,6 +9,7 @@ pub mod machine;
 mod model;
 mod pods;
 pub mod sandboxes;
+mod untrusted;
 pub mod workflow;
 
 use std::fmt;

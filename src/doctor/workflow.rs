@@ -1,10 +1,12 @@
-//! The traps of workflows that start an agent: who can trigger them, what code they check out, what
-//! the token may do, and runs that cancel themselves.
+//! The traps of workflows that start an agent: who can trigger them, what of others they run, what the token may do,
+//! and runs that cancel themselves.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Finding, concurrency};
+use patchwright_config::yaml;
+
+use super::{Finding, concurrency, untrusted};
 
 /// A workflow file, as far as the checks need it.
 #[derive(Debug, Default, Deserialize)]
@@ -14,6 +16,7 @@ pub(super) struct Workflow {
     on: Value,
     permissions: Value,
     pub(super) concurrency: Value,
+    pub(super) env: Value,
     pub(super) jobs: Map<String, Value>,
 }
 
@@ -24,14 +27,12 @@ const PULLS: &[&str] = &["pull_request", "pull_request_target"];
 
 /// Checks one workflow file. `name` is its path, for the messages.
 pub fn check(name: &str, text: &str) -> Vec<Finding> {
-    let workflow: Workflow = match serde_saphyr::from_str(text) {
+    let workflow = match read(text) {
         Ok(workflow) => workflow,
-        Err(err) => {
-            return vec![Finding::broken(name, format!("is not valid YAML: {err}"), "correct it")];
-        }
+        Err(why) => return vec![Finding::broken(name, why, "correct it")],
     };
     let mut findings = Vec::new();
-    findings.extend(triggers(name, &workflow, text));
+    findings.extend(untrusted::check(name, &workflow));
     findings.extend(permissions(name, &workflow));
     findings.extend(concurrency::check(name, &workflow));
     findings.extend(label_condition(name, &workflow, text));
@@ -42,6 +43,26 @@ pub fn check(name: &str, text: &str) -> Vec<Finding> {
         findings.push(Finding::fine(name, "none of the known traps"));
     }
     findings
+}
+
+/// A workflow, or what is wrong about the file as a whole.
+fn read(text: &str) -> Result<Workflow, String> {
+    let file: Value = serde_saphyr::from_str(text)
+        .map_err(|err| format!("is not valid YAML: {}", yaml::explained(&err)))?;
+    let workflow: Workflow = match file {
+        Value::Null => Workflow::default(),
+        file => serde_json::from_value(file).map_err(|err| format!("is no workflow: {err}"))?,
+    };
+    let absent = [("`on`", workflow.on.is_null()), ("`jobs`", workflow.jobs.is_empty())];
+    let absent: Vec<String> = absent
+        .iter()
+        .filter(|(_, is_absent)| *is_absent)
+        .map(|(key, _)| format!("no {key}"))
+        .collect();
+    match absent.as_slice() {
+        [] => Ok(workflow),
+        absent => Err(format!("is no workflow: it has {}", absent.join(" and "))),
+    }
 }
 
 impl Workflow {
@@ -82,23 +103,6 @@ impl Workflow {
     pub(super) fn ours(&self) -> impl Iterator<Item = &Value> {
         self.jobs.values().filter(|job| runs_patchwright(job))
     }
-}
-
-fn triggers(name: &str, workflow: &Workflow, text: &str) -> Option<Finding> {
-    let privileged = ["pull_request_target", "workflow_run"]
-        .into_iter()
-        .find(|event| workflow.has_event(event))?;
-    // A search in the text instead of the structure: the expression can stand in `ref`, in `env` or
-    // in a script.
-    let checks_out_head =
-        text.contains("head.sha") || text.contains("head_ref") || text.contains("refs/pull/");
-    checks_out_head.then(|| {
-        Finding::broken(
-            name,
-            format!("`{privileged}` runs with secrets and checks out code of the pull request"),
-            "check out the base only, or use `pull_request` without secrets",
-        )
-    })
 }
 
 /// What the jobs of a workflow need: scope, and what is missing without it where the work can do without.

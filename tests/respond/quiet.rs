@@ -98,11 +98,14 @@ fn a_deleted_comment_asks_nothing_any_more() {
 #[test]
 fn what_is_no_comment_and_no_command_is_a_mistake_with_a_way_on() {
     let world = TestWorld::new(with_pull(), Vec::new());
+    let server = world.github.server_url();
+    let page = format!("{server}/acme/app/pull/8#somewhere");
+    let comment = format!("{server}/acme/app/pull/8#issuecomment-1");
     for args in [
         vec!["respond", "acme/app"],
-        vec!["respond", "https://github.com/acme/app/pull/8#somewhere"],
+        vec!["respond", &page],
         vec!["respond", "acme/app#8"],
-        vec!["respond", "https://github.com/acme/app/pull/8#issuecomment-1", "fix"],
+        vec!["respond", &comment, "fix"],
     ] {
         let output = world.run(&args).expect(2);
         assert!(output.stderr.contains("error: "), "{}", output.text());

@@ -299,11 +299,15 @@ fn a_burst_is_stored_whole_and_nothing_twice() {
 fn what_is_wrong_at_start_is_said_with_what_to_do() {
     let keep = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = keep.local_addr().unwrap().to_string();
-    let args: [(&[&str], &str, i32); 6] = [
+    let args: [(&[&str], &str, i32); 10] = [
         (&["--listen", &taken], "another program listens there", 2),
         (&["--listen", "nonsense"], "`--listen` takes an address", 2),
         (&["--listen", "192.0.2.1:80"], "no such address", 2),
         (&["--repository", "a["], "takes patterns of `OWNER/REPO`", 2),
+        (&["--repository", "https://github.com/acme/app"], "it can match no repository", 2),
+        (&["--repository", "github.com/acme/app"], "it can match no repository", 2),
+        (&["--repository", "acme"], "it can match no repository", 2),
+        (&["--repository", "acme/"], "write it like `acme/*`", 2),
         (&["--hook", "acme/app"], "write it as `OWNER/REPO/ID`", 2),
         (&["--lease", "soon"], "is not a duration", 2),
     ];

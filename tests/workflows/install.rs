@@ -344,6 +344,24 @@ fn a_release_that_is_not_there_is_said_before_it_is_built() {
     is_built(&runner.program("sleep", "exit 9").run(), "v0.3.1 cannot be downloaded");
 }
 
+/// A release whose archive cannot be checked is not trusted.
+#[test]
+fn without_sums_or_a_program_that_makes_them_it_is_said_before_it_is_built() {
+    let unsummed = || {
+        let runner = Runner::new("v0.3.1").release(|sums| sums);
+        fs_err::remove_file(runner.at("release/SHA256SUMS")).unwrap();
+        runner
+    };
+    let said = unsummed().program("sleep", "exit 9").run();
+    is_built(&said, "v0.3.1 cannot be downloaded");
+    assert!(said.contains("has no SHA256SUMS to check it by"), "{said}");
+    let (runner, _server) = unsummed().served();
+    let said = runner.program("sleep", "exit 9").run();
+    assert!(said.contains("has no SHA256SUMS to check it by"), "{said}");
+    let runner = Runner::new("v0.3.1").release(|sums| sums).without("../tools/sha256sum");
+    is_built(&runner.run(), "there is no sha256sum here to check v0.3.1 with");
+}
+
 /// What GitHub has not got whole is not given out: its address answers 404.
 #[test]
 fn a_half_uploaded_release_is_not_waited_for() {

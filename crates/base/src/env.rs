@@ -136,6 +136,12 @@ impl Env {
         self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
+    /// A variable that is set, to nothing. Compose files and reusable workflows pass on what they were not given like
+    /// that.
+    pub fn is_empty(&self, name: &str) -> bool {
+        self.values.get(name).is_some_and(String::is_empty)
+    }
+
     /// A secret variable; line ends around it (a common pasting mistake) are dropped.
     pub fn secret(&self, name: &str) -> Option<SecretString> {
         self.var(name).map(|value| SecretString::from(value.trim().to_owned()))

@@ -1,12 +1,13 @@
 //! The base of every other crate: [`error`]s for people, secrets ([`redact`]), the [`clock`], the log
-//! ([`telemetry`]), the environment ([`env`]), who a [`process`] is, whose a folder is ([`ownership`]), the
-//! certificates of HTTP clients ([`roots`]), clean [`text`], GitHub's Markdown ([`gfm`]) and the printer ([`ui`]).
+//! ([`telemetry`]), the environment ([`env`]), who a [`process`] is, whose a folder is ([`ownership`]), the certificates of
+//! HTTP clients ([`roots`]), clean [`text`], GitHub's Markdown ([`gfm`]), the [`host`] of an address and the printer ([`ui`]).
 
 pub mod clock;
 pub mod duration;
 pub mod env;
 pub mod error;
 pub mod gfm;
+pub mod host;
 pub mod invisible;
 pub mod ownership;
 pub mod process;

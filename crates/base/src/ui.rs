@@ -5,7 +5,7 @@
 //! choose much of what is printed, so everything but documents passes through redaction.
 
 use parking_lot::{Mutex, MutexGuard};
-use std::io::Write;
+use std::io::{self, Write};
 
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -149,10 +149,24 @@ impl Ui {
     fn out(text: &str) {
         above(|| {
             let mut stdout = std::io::stdout().lock();
-            // A closed pipe (`| head`) must not end the run; the results are in its folder.
-            let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+            keep_loss(writeln!(stdout, "{text}").and_then(|()| stdout.flush()));
         });
     }
+}
+
+/// Notes why something on stdout was lost: the run goes on, because its results are in its folder, and its end says so. A
+/// closed pipe (`| head`) wanted no more, so nothing is lost.
+pub fn keep_loss(written: io::Result<()>) {
+    if let Err(err) = written
+        && err.kind() != io::ErrorKind::BrokenPipe
+    {
+        LOST.lock().get_or_insert(err.to_string());
+    }
+}
+
+/// Why not everything is on stdout that was printed there.
+pub fn lost() -> Option<String> {
+    LOST.lock().clone()
 }
 
 /// A line of talk beside a log of JSON lines.
@@ -174,5 +188,7 @@ pub fn standing() -> MutexGuard<'static, Option<ProgressBar>> {
     STANDING.lock()
 }
 
+/// The first that went wrong on stdout.
+static LOST: Mutex<Option<String>> = Mutex::new(None);
 /// What other lines are written above of, while a table stands.
 static STANDING: Mutex<Option<ProgressBar>> = Mutex::new(None);

@@ -42,6 +42,7 @@ pub(super) fn check(file: &File) -> Result<(), String> {
         super::output_schema::check(schema).map_err(|why| format!("`output-schema` {why}"))?;
     }
     services(file).and_then(|()| attempts(file)).and_then(|()| processors(file))?;
+    dollars_and_paths(file)?;
     names_and_people(file)?;
     let review = &file.review;
     globs("review.paths", review.paths.as_deref())?;
@@ -82,6 +83,24 @@ pub(super) fn check(file: &File) -> Result<(), String> {
     }
     between("respond.max-rounds", respond.max_rounds, 1, 100)?;
     between("respond.max-ci-rounds", respond.max_ci_rounds, 0, 20)
+}
+
+fn dollars_and_paths(file: &File) -> Result<(), String> {
+    if file.limits.max_cost_usd.is_some_and(f64::is_infinite) {
+        return Err("`limits.max-cost-usd` must be a number of dollars".to_owned());
+    }
+    let policy = &file.policy;
+    for (key, globs) in [
+        ("policy.protected-paths", &policy.protected_paths),
+        ("policy.blocked-paths", &policy.blocked_paths),
+        ("policy.secret-allow-paths", &policy.secret_allow_paths),
+    ] {
+        for glob in globs.iter().flatten() {
+            globset::Glob::new(glob)
+                .map_err(|err| format!("`{glob}` in `{key}` is not a valid path pattern: {err}"))?;
+        }
+    }
+    Ok(())
 }
 
 /// Lists of names.

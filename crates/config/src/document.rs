@@ -92,6 +92,13 @@ fn shown(value: &Value) -> String {
         Value::Array(entries) if entries.is_empty() => "none".to_owned(),
         Value::Object(entries) if entries.is_empty() => "none".to_owned(),
         Value::String(text) => format!("`{text}`"),
+        // A time that is no text in the shipped defaults.
+        Value::Object(entries) if entries.contains_key("secs") => {
+            match entries["secs"].as_u64().unwrap_or_default() {
+                seconds if seconds % 60 == 0 => format!("`{}m`", seconds / 60),
+                seconds => format!("`{seconds}s`"),
+            }
+        }
         Value::Number(number) if number.as_f64() == Some(0.0) => "0".to_owned(),
         other => other.to_string(),
     }

@@ -3,7 +3,7 @@
 //! [`super::merge`] decides which keys a repository may set.
 
 use crate::former::{self, Former};
-use crate::settings;
+use crate::{settings, yaml};
 use patchwright_base::error::{Failure, Result};
 
 pub use crate::read::parse_size;
@@ -41,13 +41,19 @@ pub fn parse_with(name: &str, text: &str, former: &[Former]) -> Result<(File, Ve
         (Err(_), Some((value, warnings))) => {
             (serde_json::from_value(value).map_err(|err| invalid(err.to_string()))?, warnings)
         }
-        (Err(err), None) => return Err(invalid(err.to_string())),
+        (Err(err), None) => return Err(invalid(yaml::explained(&err))),
     };
     super::check::check(&file).map_err(invalid)?;
     if let Some(low) = settings::too_low(&file) {
         return Err(invalid(low).hint("leave the key out for the default"));
     }
     Ok((file, warnings))
+}
+
+/// What is wrong with what a source other than a file says about one setting, in words that begin behind its name.
+pub fn mistake(said: &File, key: &str) -> Option<String> {
+    let why = super::check::check(said).err().or_else(|| settings::too_low(said))?;
+    Some(why.strip_prefix(&format!("`{key}` ")).unwrap_or(&why).to_owned())
 }
 
 /// Reads a file named on the command line.

@@ -26,6 +26,7 @@ pub mod table;
 pub mod tools;
 pub mod triage;
 pub mod web_search;
+pub mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

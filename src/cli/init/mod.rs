@@ -107,10 +107,13 @@ fn check(places: &[(Use, Place, State)], ui: Ui) -> Result<u8> {
     if wrong == 0 {
         return Ok(0);
     }
+    let words: Vec<&str> =
+        places.iter().map(|(one, _, _)| one.file().trim_end_matches(".yml")).collect();
     ui.failure(&format!(
         "error: {wrong} of {} workflow files are not those of this version\n\
-         hint: `patchwright init` writes absent ones, and `--force` replaces those that differ",
-        places.len()
+         hint: `patchwright init {}` writes absent ones, and `--force` replaces those that differ",
+        places.len(),
+        words.join(" "),
     ));
     Ok(FailureKind::Usage.exit_code())
 }

@@ -14,7 +14,7 @@ const MOST_READ: u64 = 512 << 10;
 pub(super) struct Workflows {
     /// The repository's root, without links.
     root: PathBuf,
-    /// The folder, without links as far as it is there.
+    /// The folder, without links.
     folder: PathBuf,
 }
 
@@ -67,6 +67,10 @@ fn resolved(root: &Path, path: &Path) -> Result<PathBuf> {
     if !target.starts_with(root) || target.starts_with(root.join(".git")) {
         return Err(Failure::refused(format!("`{name}` leads out of the repository"))
             .hint("replace the symbolic link by a folder"));
+    }
+    if fs_err::symlink_metadata(path).is_ok_and(|it| it.is_symlink()) {
+        return Err(Failure::refused(format!("`{name}` is a symbolic link"))
+            .hint("replace it by a folder; GitHub reads no workflow through it"));
     }
     if !target.is_dir() {
         return Err(Failure::usage(format!("`{name}` is not a folder")).hint("move it away"));

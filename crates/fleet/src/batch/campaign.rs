@@ -270,7 +270,7 @@ pub enum WaveSize {
 
 /// As it is written: a number, or a text.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a wave's size is a number, `25%` or `all`")]
 pub enum WaveSizeText {
     Number(#[schemars(range(min = 1))] u32),
     Text(#[schemars(regex(pattern = r"^(all|[0-9]+(\.[0-9]+)? ?%)$"))] String),

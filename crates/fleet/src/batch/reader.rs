@@ -9,6 +9,7 @@ use serde_saphyr::{Error, Spanned};
 use super::campaign::Campaign;
 use super::{check, template};
 use patchwright_base::error::{Failure, Result};
+use patchwright_config::yaml;
 use patchwright_provider::catalogue::suggest;
 
 /// The largest campaign file, and the largest prompt file.
@@ -136,33 +137,18 @@ fn explain(err: &serde_saphyr::Error) -> (String, Option<(String, Vec<String>)>)
 
 /// What the parser says, in words about the file.
 fn plainer(err: &serde_saphyr::Error) -> String {
-    match err {
-        Error::Unexpected { expected: "sequence start", .. } => {
-            "a list is expected here, such as `[a, b]`".to_owned()
-        }
-        Error::Unexpected { expected: "mapping start", .. } => {
-            "keys with values are expected here".to_owned()
-        }
-        Error::Unexpected { expected: "string scalar", .. } => "a text is expected here".to_owned(),
-        Error::InvalidScalar { ty: "u32" | "u64" | "i64", .. } => {
-            "a whole number is expected here, 0 or more".to_owned()
-        }
-        Error::InvalidScalar { ty: "f64" | "floating point", .. } => {
-            "a number is expected here".to_owned()
-        }
-        Error::DuplicateMappingKey { key: Some(key), .. } => format!("`{key}` is there twice"),
-        // The rest reads well enough, but for the place that its text begins or ends with.
-        other => {
-            let text = other.to_string();
-            let words = text.lines().next().unwrap_or_default().trim();
-            let words = words.strip_prefix("error: ").unwrap_or(words);
-            let Some(place) = other.location() else { return words.to_owned() };
-            let at = format!("line {}", place.line());
-            let words = words.strip_prefix(&format!("{at}: ")).unwrap_or(words);
-            let end = format!(" at {at}, column {}", place.column());
-            words.strip_suffix(&end).unwrap_or(words).to_owned()
-        }
+    if let Some(words) = yaml::plain_words(err) {
+        return words;
     }
+    // The rest reads well enough, but for the place that its text begins or ends with.
+    let text = err.to_string();
+    let words = text.lines().next().unwrap_or_default().trim();
+    let words = words.strip_prefix("error: ").unwrap_or(words);
+    let Some(place) = err.location() else { return words.to_owned() };
+    let at = format!("line {}", place.line());
+    let words = words.strip_prefix(&format!("{at}: ")).unwrap_or(words);
+    let end = format!(" at {at}, column {}", place.column());
+    words.strip_suffix(&end).unwrap_or(words).to_owned()
 }
 
 /// The file again, with the lines in which values stand.

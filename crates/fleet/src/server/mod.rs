@@ -84,10 +84,12 @@ impl ServedRepositories {
                 // `*` must not match a slash: `acme/*` names repositories of one owner only.
                 .literal_separator(true)
                 .build();
-            set.add(parsed.map_err(|err| {
-                Failure::usage(format!("`--repository` takes patterns of `OWNER/REPO`: {glob}"))
-                    .caused_by(err)
-            })?);
+            let wrong =
+                || Failure::usage(format!("`--repository` takes patterns of `OWNER/REPO`: {glob}"));
+            set.add(parsed.map_err(|err| wrong().caused_by(err))?);
+            if !can_match(glob) {
+                return Err(wrong().hint("it can match no repository; write it like `acme/*`"));
+            }
         }
         let set = set.build().map_err(|err| {
             Failure::usage("the patterns of `--repository` are too many").caused_by(err)
@@ -98,6 +100,16 @@ impl ServedRepositories {
     fn allows(&self, repository: &RepositoryId) -> bool {
         self.0.as_ref().is_none_or(|set| set.is_match(repository.to_string()))
     }
+}
+
+/// Whether a glob could be of an `OWNER/REPO`: an address and an owner alone would serve nobody, without a word.
+fn can_match(glob: &str) -> bool {
+    let is_in_no_name = |c: char| c.is_whitespace() || matches!(c, ':' | '@' | '#');
+    // What is in braces has its own slashes, and `**` stands for any number of them.
+    let counts = !glob.contains("**") && !glob.contains(['{', '[']);
+    let parts: Vec<&str> = glob.split('/').collect();
+    let is_a_pair = parts.len() == 2 && parts.iter().all(|part| !part.is_empty());
+    !glob.contains(is_in_no_name) && (is_a_pair || (!counts && (parts.len() > 1 || glob == "**")))
 }
 
 /// How the server behaves.

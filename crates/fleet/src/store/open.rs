@@ -40,6 +40,13 @@ impl DatabaseAddress {
             }
             return Ok(DatabaseAddress::File(PathBuf::from(path)));
         }
+        if breaks_off_in_login(url) {
+            return Err(StoreError::Address(
+                "a `/`, `?`, `#` or `@` in the password of a database address is written as `%2F`, `%3F`, `%23` or \
+                 `%40`; as it stands, the address ends there"
+                    .to_owned(),
+            ));
+        }
         let parsed = Url::parse(url).ok();
         let parsed = parsed.filter(|url| matches!(url.scheme(), "postgres" | "postgresql"));
         parsed.map(|url| DatabaseAddress::Server(Box::new(url))).ok_or_else(|| {
@@ -65,6 +72,18 @@ impl DatabaseAddress {
             }
         }
     }
+}
+
+/// Whether user and password go on behind what the address says is its host. Read as it stands, parts of the password would
+/// be host, port and database, and be printed as such.
+fn breaks_off_in_login(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let Some(end) = rest.find(['/', '?', '#']) else { return false };
+    let (path, query) = rest[end..].split_once('?').unwrap_or((&rest[end..], ""));
+    // Some parameters may have an `@`: `?user=me@server`.
+    let may = ["user", "password", "options", "application_name"];
+    let is_text = |pair: &str| pair.split_once('=').is_some_and(|(name, _)| may.contains(&name));
+    path.contains('@') || query.split('&').any(|pair| pair.contains('@') && !is_text(pair))
 }
 
 /// `%41` becomes `A`; what is no UTF-8 afterwards stays as it was.
@@ -276,7 +295,7 @@ async fn set_up(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
 
 #[cfg(test)]
 mod tests {
-    use crate::store::open::{decode, encode};
+    use super::{DatabaseAddress, decode, encode};
 
     #[test]
     fn a_path_comes_out_of_an_address_as_it_went_in() {
@@ -286,6 +305,29 @@ mod tests {
         // Neither an escape nor text.
         for text in ["/a%4", "/a%+1", "/a%zz", "/a%ff"] {
             assert_eq!(decode(text), text);
+        }
+    }
+
+    #[test]
+    fn a_password_that_breaks_the_address_off_is_said_and_not_printed() {
+        for password in ["12/34", "ab/cd", "12?34", "12?a=34", "12#34", "p@ss/12", "12/34#5?6"] {
+            let address = format!("postgres://patchwright:{password}@postgres/patchwright");
+            let said = DatabaseAddress::parse(&address).unwrap_err().to_string();
+            assert!(said.contains("`%2F`") && !said.contains(password), "{password}: {said}");
+            assert!(!said.contains("12"), "{password}: {said}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_named_without_password_and_parameters() {
+        for (address, name) in [
+            ("postgres://me:p%2Fq%40r@db/fleet", "postgres://me@db/fleet"),
+            ("postgres://me:pass@db:5433/fleet?sslmode=require", "postgres://me@db:5433/fleet"),
+            ("postgres://db/fleet?user=me@server&password=a@b", "postgres://db/fleet"),
+            ("postgres://me:p@ss@db/fleet", "postgres://me@db/fleet"),
+            ("sqlite:/var/a@b/fleet.db", "/var/a@b/fleet.db"),
+        ] {
+            assert_eq!(DatabaseAddress::parse(address).unwrap().name(), name);
         }
     }
 }

@@ -4,6 +4,7 @@
 use crate::event::mention;
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::host;
 use patchwright_config::Config;
 use patchwright_forge::{Comment, CommentPlace, Forge, RepositoryId};
 use patchwright_types::task::{CommandRequest, Trigger};
@@ -15,6 +16,8 @@ pub struct Reference {
     /// Number of the issue or pull request.
     pub number: u64,
     pub comment: Option<Named>,
+    /// Of its web address, when it is named by that.
+    pub host: Option<String>,
 }
 
 /// The comment in a web address.
@@ -44,8 +47,10 @@ impl std::str::FromStr for Reference {
                 repository: repository.parse().map_err(|_| mistake())?,
                 number: number(digits).ok_or_else(mistake)?,
                 comment: None,
+                host: None,
             });
         };
+        let host = host::of_address(text).ok_or_else(mistake)?;
         let (_, path) = address.split_once('/').ok_or_else(mistake)?;
         let (path, fragment) = path.split_once('#').unwrap_or((path, ""));
         let path = path.split('?').next().unwrap_or(path);
@@ -66,6 +71,7 @@ impl std::str::FromStr for Reference {
             repository: format!("{owner}/{name}").parse().map_err(|_| mistake())?,
             number: number(digits).ok_or_else(mistake)?,
             comment,
+            host: Some(host),
         })
     }
 }

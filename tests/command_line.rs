@@ -1,0 +1,165 @@
+//! What the command line makes of variables that are empty or off, of addresses on other servers, and of output that
+//! cannot be written.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+
+use clap::{Command, CommandFactory};
+use patchwright::cli::Cli;
+
+use crate::exec::project;
+use crate::install::{init, repository};
+use crate::support::model::say;
+use crate::support::world::{TestWorld, github};
+
+/// The variables of a command, `batch plan`, and the flags that have them.
+fn variables(name: &str) -> BTreeMap<String, String> {
+    let cli = Cli::command();
+    let command = name.split(' ').fold(&cli, |command: &Command, sub| {
+        command.find_subcommand(sub).unwrap_or_else(|| panic!("`{sub}` of `{name}`"))
+    });
+    let named = command.get_arguments().filter_map(|arg| {
+        let variable = arg.get_env()?.to_str()?.to_owned();
+        Some((variable, arg.get_id().to_string()))
+    });
+    named.collect()
+}
+
+#[test]
+fn empty_variables_say_nothing() {
+    let cases: &[(&str, &[&str], i32)] = &[
+        ("exec", &["It is called?", "--repo", "project", "--sandbox", "local"], 0),
+        ("issue", &["acme/app#7"], 60),
+        ("review", &["acme/app#7"], 60),
+        ("respond", &["acme/app#7", "fix", "it"], 60),
+        ("triage", &["acme/app#7"], 60),
+        ("learn", &["acme/app"], 60),
+        ("batch plan", &["none.yml"], 2),
+        ("batch run", &["none.yml"], 2),
+        ("serve", &[], 2),
+        ("init", &["--check"], 2),
+        ("watch", &["none"], 2),
+    ];
+    for (name, args, code) in cases {
+        let mut world = TestWorld::local([say("It is called calc.")]);
+        project(&world);
+        for variable in variables(name).keys() {
+            world = world.set(variable, "");
+        }
+        let args: Vec<&str> = name.split(' ').chain(args.iter().copied()).collect();
+        let output = world.run(&args);
+        for words in ["a value is required", "invalid value", "cannot be used with", "panicked"] {
+            assert!(!output.stderr.contains(words), "{name}: {}", output.text());
+        }
+        assert_eq!(output.code, *code, "{name}: {}", output.text());
+    }
+}
+
+#[test]
+fn switches_that_are_off_stand_in_nobodys_way() {
+    let world = repository().set("PATCHWRIGHT_FORCE", "false").set("PATCHWRIGHT_QUIET", "false");
+    let output = init(&world, "app", &["--check"]);
+    assert!(output.stdout.starts_with("absent "), "{}", output.text());
+
+    let off = [
+        ("PATCHWRIGHT_QUIET", &["exec", "Say", "--repo", "none", "-v"][..]),
+        ("PATCHWRIGHT_MATRIX", &["batch", "plan", "none.yml", "--json"]),
+        ("PATCHWRIGHT_HOLD", &["batch", "run", "none.yml", "--publish-from", "none"]),
+        ("PATCHWRIGHT_DRY_RUN", &["batch", "run", "none.yml", "--publish-from", "none"]),
+        ("PATCHWRIGHT_DRY_RUN", &["review", "acme/app#7", "--post-from", "none"]),
+        ("PATCHWRIGHT_REFRESH", &["batch", "status"]),
+    ];
+    for (name, args) in off {
+        let on = TestWorld::local([]).set(name, "true").run(args);
+        assert!(is_refused_by_the_parser(&on.stderr), "{name} is one of them: {}", on.text());
+        let off = TestWorld::local([]).set(name, "false").run(args);
+        assert!(!is_refused_by_the_parser(&off.stderr), "{name}: {}", off.text());
+    }
+}
+
+/// Of its own mistakes the parser says the usage.
+fn is_refused_by_the_parser(said: &str) -> bool {
+    said.contains("cannot be used with") || said.contains("required arguments")
+}
+
+#[test]
+fn the_number_of_shards_is_for_a_matrix_only() {
+    let args = ["batch", "plan", "none.yml"];
+    let world = TestWorld::local([]).set("PATCHWRIGHT_SHARDS", "4");
+    let output = world.run(&args);
+    assert!(!is_refused_by_the_parser(&output.stderr), "{}", output.text());
+    let output = world.set("PATCHWRIGHT_SHARDS", "many").run(&[&args[..], &["--matrix"]].concat());
+    assert!(output.stderr.contains("'many'"), "with it, it counts: {}", output.text());
+    let output = TestWorld::local([]).run(&[&args[..], &["--shards", "4"]].concat());
+    assert!(is_refused_by_the_parser(&output.stderr), "{}", output.text());
+}
+
+#[test]
+fn output_on_a_full_disk_is_lost_with_an_error() {
+    let world = repository();
+    project(&world);
+    let tools = ["tools", "--model", "gpt-5.3-codex"];
+    for args in [
+        &["completions", "bash"][..],
+        &["--version"],
+        &["--version", "--json"],
+        &["--help"],
+        &["exec", "--help"],
+        &tools,
+    ] {
+        let full = fs_err::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = world.command(args);
+        let output = world.wait(command.stdout(full.into_parts().0).spawn().unwrap());
+        assert_eq!(output.code, 1, "{args:?}: {}", output.text());
+        let said = "error: cannot write all of the output: No space left on device";
+        assert!(output.stderr.contains(said), "{args:?}: {}", output.text());
+    }
+    let world = TestWorld::local([say("It is called calc.")]);
+    project(&world);
+    let full = fs_err::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = world.command(&[
+        "exec",
+        "What is it called?",
+        "--repo",
+        "project",
+        "--out",
+        "out",
+        "--json",
+    ]);
+    let output = world.wait(command.stdout(full.into_parts().0).spawn().unwrap());
+    assert_eq!(output.code, 1, "{}", output.text());
+    assert_eq!(output.stderr.matches("cannot write all").count(), 1, "{}", output.text());
+    assert!(world.path("out/result.json").is_file(), "the run came to its end");
+}
+
+#[test]
+fn output_that_nobody_reads_is_no_error() {
+    let world = TestWorld::local([]);
+    let mut child = world.command(&["completions", "bash"]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = world.wait(child);
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn addresses_of_other_servers_are_refused() {
+    let comment = "https://gitlab.example/acme/app/pull/8#issuecomment-1";
+    for args in [
+        ["issue", "https://gitlab.example/acme/app/issues/7"],
+        ["triage", "https://gitlab.example/acme/app/issues/7"],
+        ["review", "https://gitlab.example/acme/app/pull/7"],
+        ["respond", comment],
+    ] {
+        let world = TestWorld::new(github(), []);
+        let output = world.run(&args).expect(2);
+        let said =
+            "error: the address is of `gitlab.example`, and the GitHub that is asked is `GITHUB`";
+        assert!(output.text().contains(said), "{}", output.text());
+        assert!(output.stderr.contains("`GITHUB_SERVER_URL`"), "{}", output.text());
+    }
+    // Its own pages are asked for: there is no such issue.
+    let world = TestWorld::new(github(), []);
+    let address = format!("{}/acme/app/issues/70", world.github.server_url());
+    let output = world.run(&["issue", &address]).expect(60);
+    assert!(output.stderr.contains("acme/app#70"), "{}", output.text());
+}
