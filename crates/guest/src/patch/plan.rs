@@ -21,6 +21,10 @@ pub enum FileOp {
     Remove {
         path: String,
     },
+    /// Takes away a folder that the operations before have emptied.
+    RemoveDir {
+        path: String,
+    },
     MakeDir {
         path: String,
     },
@@ -35,7 +39,10 @@ pub enum FileOp {
 impl FileOp {
     pub fn path(&self) -> &str {
         match self {
-            FileOp::Remove { path } | FileOp::MakeDir { path } | FileOp::Write { path, .. } => path,
+            FileOp::Remove { path }
+            | FileOp::RemoveDir { path }
+            | FileOp::MakeDir { path }
+            | FileOp::Write { path, .. } => path,
         }
     }
 }
