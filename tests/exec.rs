@@ -105,6 +105,16 @@ fn apply_writes_the_change_into_the_folder() {
 }
 
 #[test]
+fn apply_writes_a_new_file_in_new_folders() {
+    let make = call("shell_command", json!({"command": "mkdir -p n/m; echo x > n/m/w"}));
+    let world = TestWorld::local([make].into_iter().chain(fix()));
+    let project = project(&world);
+    world.run(&["exec", "Make add add", "--repo", "project", "--apply"]).expect(0);
+    assert_eq!(fs_err::read_to_string(project.join("n/m/w")).unwrap(), "x\n");
+    assert_eq!(git(&project, &["status", "--porcelain"]), " M calc.sh\n?? n/\n");
+}
+
+#[test]
 fn apply_leaves_files_alone_that_were_edited_since_the_commit() {
     let world = TestWorld::local(fix());
     let project = project(&world);

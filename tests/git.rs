@@ -1,5 +1,6 @@
 //! `patchwright_git` against a real git server and checked with the real git.
 
+mod apply;
 mod by_id;
 mod change;
 mod clone;

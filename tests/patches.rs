@@ -374,6 +374,34 @@ fn an_error_while_writing_takes_everything_back() {
 }
 
 #[test]
+fn an_error_names_its_path_and_a_folder_makes_way_or_comes_back() {
+    use patchwright_guest::patch::plan::FileOp;
+
+    let work = tempfile::tempdir().unwrap();
+    fs::create_dir_all(work.path().join("d/e")).unwrap();
+    fs::write(work.path().join("d/e/a"), "a").unwrap();
+    let before = tree(work.path());
+    let root = Root::open(work.path()).unwrap();
+    let path = |path: &str| path.to_owned();
+    let write = FileOp::Write { path: path("d"), content: b"new".to_vec(), mode: None };
+    let mut ops = vec![
+        FileOp::Remove { path: path("d/e/a") },
+        FileOp::RemoveDir { path: path("d/e") },
+        FileOp::RemoveDir { path: path("d") },
+        write,
+        FileOp::Remove { path: path("absent") },
+    ];
+    let told = root.commit(&ops).unwrap_err().to_string();
+    assert!(told.starts_with("`absent`: "), "{told}");
+    assert_eq!(tree(work.path()), before);
+    ops.pop();
+    root.commit(&ops).unwrap();
+    assert_eq!(fs::read(work.path().join("d")).unwrap(), b"new");
+    // No temporary name stays.
+    assert_eq!(work.path().read_dir().unwrap().count(), 1);
+}
+
+#[test]
 fn tells_which_files_changed_and_starts_at_the_working_directory() {
     let yard = yard();
     let root = Root::open(&yard.inside).unwrap();

@@ -651,7 +651,7 @@ fn a_secret_of_ours_blocks_and_is_not_echoed() {
     let judgement = draft.judge(&Policy::default(), &outbound);
     expect![[r#"
         violation secret.own "tests/data.py": line 1 contains `canary` (base64)
-        violation secret.own "-": the file names contains `canary` (plain)
+        violation secret.own "-": the name of a file contains `canary` (plain)
         violation secret.own "-": the branch contains `canary` (plain)
         draft: false
     "#]]

@@ -192,6 +192,20 @@ fn providers_reads_retry_after_dates_by_the_servers_clock() {
 }
 
 #[test]
+fn providers_reads_the_old_forms_of_http_dates_and_numbers_that_are_too_large() {
+    for text in ["Sunday, 06-Nov-94 08:50:07 GMT", "Sun Nov  6 08:50:07 1994"] {
+        let turn = limited("retry-after", text).header("date", "Sunday, 06-Nov-94 08:49:37 GMT");
+        check(Row { script: then_ok(vec![turn]), ends: "EndTurn", requests: 2, waits: &[30.0] });
+    }
+    for text in ["inf", "99999999999999999999", "9999999999", "1e400"] {
+        let script = times(&limited("retry-after", text), 2);
+        check(Row { script, ends: "RateLimited", requests: 1, waits: &[] });
+    }
+    let script = times(&limited("retry-after-ms", "99999999999999999999999"), 2);
+    check(Row { script, ends: "RateLimited", requests: 1, waits: &[] });
+}
+
+#[test]
 fn providers_prefers_milliseconds_and_texts_that_name_a_wait() {
     let exact = limited("retry-after-ms", "1500").header("retry-after", "9");
     check(Row { script: then_ok(vec![exact]), ends: "EndTurn", requests: 2, waits: &[1.5] });

@@ -57,7 +57,7 @@ async fn attacks_a_secret_in_the_name_of_a_file_blocks_everything_and_is_not_kep
     })
     .await;
     let result = arena.run_file("result.json");
-    assert!(result.contains("the file names contains"), "{result}");
+    assert!(result.contains("the name of a file contains"), "{result}");
     assert!(!arena.run_folder().join("change.patch").exists(), "the patch was written");
 }
 

@@ -1,12 +1,18 @@
 //! A change into somebody's working folder, for `exec --apply`. The folder belongs to the person who
 //! asked for it; if they edited one of the changed files since the base commit, nothing is written.
 
+use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 
+use anyhow::Context as _;
+
+use super::Oid;
 use super::clone::Repo;
 use super::tree::{self, Change, FileChange, Mode};
 use patchwright_guest::patch::plan::FileOp;
-use patchwright_guest::tools::root::Root;
+use patchwright_guest::patch::tree::Entry;
+use patchwright_guest::tools::root::{NameKind, Root};
 
 /// Bytes of one file.
 const CAP: usize = 100 << 20;
@@ -14,13 +20,13 @@ const CAP: usize = 100 << 20;
 /// Writes all files of the change, or none.
 pub fn to_working_folder(folder: &Path, repo: &Repo, change: &Change) -> anyhow::Result<()> {
     let root = Root::open(folder)?;
-    let mut ops = Vec::new();
+    let mut steps = Steps::new(&root, &change.files);
     for file in &change.files {
-        check_untouched(&root, repo, file)?;
         // Every file is checked before the first one is written, so a refusal changes nothing.
-        ops.push(op(repo, file)?);
+        let ends = check_untouched(&root, repo, file)?;
+        steps.add(repo, file, ends).with_context(|| format!("`{}`", file.path))?;
     }
-    root.commit(&ops)?;
+    root.commit(&steps.in_order())?;
     Ok(())
 }
 
@@ -31,38 +37,165 @@ pub fn is_in_working_folder(folder: &Path, repo: &Repo, files: &[FileChange]) ->
         let now = root.read(&file.path, CAP as u64).ok();
         let then = file.new.as_ref().map(|entry| tree::read_blob(repo, entry.oid, CAP));
         match (now, then) {
-            (Some(now), Some(Ok(then))) => now == then,
+            (Some(now), Some(Ok(then))) => now == then || now == with_crlf(&then),
             (None, None) => true,
             _ => false,
         }
     })
 }
 
-/// The file is what it was in the base commit.
-fn check_untouched(root: &Root, repo: &Repo, file: &FileChange) -> anyhow::Result<()> {
-    let now = match root.read(&file.path, CAP as u64) {
-        Ok(content) => Some(content),
-        Err(err) if err.kind() == std::io::ErrorKind::NotFound => None,
-        Err(err) => return Err(anyhow::Error::new(err).context(format!("`{}`", file.path))),
-    };
-    let before = match &file.old {
-        Some(entry) => Some(tree::read_blob(repo, entry.oid, CAP)?),
-        None => None,
-    };
-    anyhow::ensure!(now == before, "`{}` was edited since the base commit", file.path);
-    Ok(())
+/// How the lines of a file end in the folder.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    AsCommitted,
+    /// Git, or an editor, has put CRLF for each LF.
+    Crlf,
 }
 
-fn op(repo: &Repo, file: &FileChange) -> anyhow::Result<FileOp> {
-    let path = file.path.clone();
-    let Some(entry) = &file.new else { return Ok(FileOp::Remove { path }) };
-    let mode = match entry.mode {
-        Mode::File => 0o644,
-        Mode::Executable => 0o755,
-        Mode::Symlink | Mode::Gitlink => {
-            anyhow::bail!("`{path}` is a link; apply `change.patch` with `git apply` instead")
+/// The file is what it was in the base commit, but for the ends of its lines.
+///
+/// Git's own comparison would run the filters that the repository's configuration names.
+fn check_untouched(root: &Root, repo: &Repo, file: &FileChange) -> anyhow::Result<Ends> {
+    let path = &file.path;
+    let now = content(root, file).with_context(|| format!("`{path}`"))?;
+    let before = file.old.as_ref().map(|entry| blob(repo, entry.oid));
+    let before = before.transpose().with_context(|| format!("`{path}`"))?;
+    if now == before {
+        return Ok(Ends::AsCommitted);
+    }
+    let (now, before) = (now.as_deref(), before.as_deref());
+    anyhow::ensure!(
+        before.is_some_and(|before| is_text_with_lf(before) && now == Some(&with_crlf(before))),
+        "`{path}` was edited since the base commit, or a filter of git has changed it on checkout"
+    );
+    Ok(Ends::Crlf)
+}
+
+/// What the file has in the folder; nothing where a folder is that the change has to make way.
+fn content(root: &Root, file: &FileChange) -> io::Result<Option<Vec<u8>>> {
+    if file.old.is_none() && matches!(root.entry(&file.path), Ok(Entry::Dir)) {
+        return Ok(None);
+    }
+    match root.read(&file.path, CAP as u64) {
+        Ok(content) => Ok(Some(content)),
+        // The second one is a file where the change has a folder.
+        Err(err)
+            if matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            Ok(None)
         }
-    };
-    let content = tree::read_blob(repo, entry.oid, CAP)?;
-    Ok(FileOp::Write { path, content, mode: Some(mode) })
+        Err(err) => Err(err),
+    }
+}
+
+fn blob(repo: &Repo, oid: Oid) -> anyhow::Result<Vec<u8>> {
+    Ok(tree::read_blob(repo, oid, CAP)?)
+}
+
+/// Git converts no others.
+fn is_text_with_lf(content: &[u8]) -> bool {
+    !content.contains(&0) && !content.contains(&b'\r')
+}
+
+/// Each LF that has no CR yet gets one.
+fn with_crlf(content: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(content.len() + content.len() / 16);
+    for &byte in content {
+        if byte == b'\n' && out.last() != Some(&b'\r') {
+            out.push(b'\r');
+        }
+        out.push(byte);
+    }
+    out
+}
+
+/// What has to be done to the folder, by kind.
+struct Steps<'r> {
+    root: &'r Root,
+    /// Paths that the change deletes.
+    deleted: BTreeSet<&'r str>,
+    removals: Vec<FileOp>,
+    /// Folders that make way for files.
+    emptied: Vec<String>,
+    made: BTreeSet<String>,
+    writes: Vec<FileOp>,
+}
+
+impl<'r> Steps<'r> {
+    fn new(root: &'r Root, files: &'r [FileChange]) -> Steps<'r> {
+        let deleted = files.iter().filter(|file| file.new.is_none());
+        Steps {
+            root,
+            deleted: deleted.map(|file| file.path.as_str()).collect(),
+            removals: Vec::new(),
+            emptied: Vec::new(),
+            made: BTreeSet::new(),
+            writes: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, repo: &Repo, file: &FileChange, ends: Ends) -> anyhow::Result<()> {
+        let path = file.path.clone();
+        let Some(entry) = &file.new else {
+            self.removals.push(FileOp::Remove { path });
+            return Ok(());
+        };
+        let mode = match entry.mode {
+            Mode::File => 0o644,
+            Mode::Executable => 0o755,
+            Mode::Symlink | Mode::Gitlink => {
+                anyhow::bail!("it is a link; apply `change.patch` with `git apply` instead")
+            }
+        };
+        let content = blob(repo, entry.oid)?;
+        let content = if ends == Ends::Crlf { with_crlf(&content) } else { content };
+        self.make_folders(&path)?;
+        if matches!(self.root.entry(&path), Ok(Entry::Dir)) {
+            self.empty(&path)?;
+        }
+        self.writes.push(FileOp::Write { path, content, mode: Some(mode) });
+        Ok(())
+    }
+
+    /// The folders around a path that are not there yet.
+    fn make_folders(&mut self, path: &str) -> anyhow::Result<()> {
+        let mut is_new = false;
+        for (at, _) in path.match_indices('/') {
+            let folder = &path[..at];
+            if !is_new && !self.deleted.contains(folder) {
+                match self.root.entry(folder)? {
+                    Entry::Dir => continue,
+                    Entry::Absent => {}
+                    _ => anyhow::bail!("`{folder}` is in the way: it is not a folder"),
+                }
+            }
+            is_new = true;
+            self.made.insert(folder.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Takes away a folder in which nothing stays. What the change does not know is not deleted.
+    fn empty(&mut self, folder: &str) -> anyhow::Result<()> {
+        let (names, _) = self.root.read_dir(folder, usize::MAX)?;
+        for name in names {
+            let inner = format!("{folder}/{}", name.name);
+            if name.kind == NameKind::Dir {
+                self.empty(&inner)?;
+            } else {
+                let is_deleted = self.deleted.contains(inner.as_str());
+                anyhow::ensure!(is_deleted, "`{inner}` is in the way: it is no part of the change");
+            }
+        }
+        // After the folders in it.
+        self.emptied.push(folder.to_owned());
+        Ok(())
+    }
+
+    /// What goes makes way for what comes, and folders are made from the outside in.
+    fn in_order(self) -> Vec<FileOp> {
+        let emptied = self.emptied.into_iter().map(|path| FileOp::RemoveDir { path });
+        let made = self.made.into_iter().map(|path| FileOp::MakeDir { path });
+        self.removals.into_iter().chain(emptied).chain(made).chain(self.writes).collect()
+    }
 }

@@ -152,7 +152,7 @@ pub(super) fn check_outbound(
 ) {
     let names: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
     let names = names.join("\n");
-    for (what, text) in [("file names", names.as_str())].iter().chain(outbound) {
+    for (what, text) in [("name of a file", names.as_str())].iter().chain(outbound) {
         if let Some(hit) = redactor.scan(text.as_bytes()).first() {
             let message = format!("the {what} contains `{}` ({})", hit.secret, hit.encoding);
             out.push(Violation::new(OWN, None, message));

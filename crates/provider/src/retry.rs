@@ -17,6 +17,9 @@ use super::wire::fault::{self, Fault, FaultKind};
 /// is too short, and ours grows.
 const TRUSTED: u32 = 3;
 
+/// What a server's wait counts as when it is longer, or a number too large for us.
+const LONGEST_ASKED: Duration = Duration::from_hours(365 * 24);
+
 /// How often and how long a request is tried.
 #[derive(Clone, Debug)]
 pub struct Policy {
@@ -202,28 +205,38 @@ fn used_up_for(headers: &HeaderMap) -> Option<Duration> {
 
 /// The server's own clock decides, when it tells the time.
 fn server_time(headers: &HeaderMap, now: DateTime<Utc>) -> DateTime<Utc> {
-    header(headers, "date")
-        .and_then(|text| DateTime::parse_from_rfc2822(text).ok())
-        .map_or(now, |date| date.with_timezone(&Utc))
+    header(headers, "date").and_then(http_date).unwrap_or(now)
+}
+
+/// A date in one of the three forms of HTTP, or in another form of mail's.
+fn http_date(text: &str) -> Option<DateTime<Utc>> {
+    let date = httpdate::parse_http_date(text).ok().map(DateTime::<Utc>::from);
+    date.or_else(|| Some(DateTime::parse_from_rfc2822(text).ok()?.to_utc()))
+}
+
+/// A server's number of seconds. One that is no wait at all (negative, not a number) is none.
+fn asked(seconds: f64) -> Option<Duration> {
+    let longest = LONGEST_ASKED.as_secs_f64();
+    (seconds >= 0.0).then(|| Duration::from_secs_f64(seconds.min(longest)))
 }
 
 /// The wait that `retry-after-ms` or `Retry-After` (seconds or a date) asks for.
 pub fn wait_in_headers(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     if let Some(text) = header(headers, "retry-after-ms")
         && let Ok(milliseconds) = text.parse::<f64>()
-        && let Ok(wait) = Duration::try_from_secs_f64(milliseconds / 1000.0)
+        && let Some(wait) = asked(milliseconds / 1000.0)
     {
         return Some(wait);
     }
     let text = header(headers, "retry-after")?;
     if let Ok(seconds) = text.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).ok();
+        return asked(seconds);
     }
     if let Some(wait) = fault::duration(text) {
-        return Some(wait);
+        return Some(wait.min(LONGEST_ASKED));
     }
-    let date = DateTime::parse_from_rfc2822(text).ok()?;
-    Some((date.with_timezone(&Utc) - server_time(headers, now)).to_std().unwrap_or_default())
+    let wait = http_date(text)? - server_time(headers, now);
+    Some(wait.to_std().unwrap_or_default().min(LONGEST_ASKED))
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

@@ -189,11 +189,11 @@ fn words_of(final_message: &str) -> String {
     message.split_once('\n').map(|(_, rest)| rest.trim().to_owned()).unwrap_or_default()
 }
 
-/// Every text of the model that would go out with the change.
+/// Every text of the model that would go out with the change. The names follow "the".
 fn outbound(worked: &AgentResult) -> Vec<(&'static str, &str)> {
     let plan = &worked.stopped.plan;
-    let mut texts = vec![("the final message", worked.stopped.final_message.as_str())];
-    texts.extend(plan.explanation.as_deref().map(|text| ("the plan", text)));
-    texts.extend(plan.steps.iter().map(|step| ("the plan", step.step.as_str())));
+    let mut texts = vec![("final message", worked.stopped.final_message.as_str())];
+    texts.extend(plan.explanation.as_deref().map(|text| ("plan", text)));
+    texts.extend(plan.steps.iter().map(|step| ("plan", step.step.as_str())));
     texts
 }

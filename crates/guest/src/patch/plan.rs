@@ -21,6 +21,10 @@ pub enum FileOp {
     Remove {
         path: String,
     },
+    /// Takes away a folder that the operations before have emptied.
+    RemoveDir {
+        path: String,
+    },
     MakeDir {
         path: String,
     },
@@ -35,7 +39,10 @@ pub enum FileOp {
 impl FileOp {
     pub fn path(&self) -> &str {
         match self {
-            FileOp::Remove { path } | FileOp::MakeDir { path } | FileOp::Write { path, .. } => path,
+            FileOp::Remove { path }
+            | FileOp::RemoveDir { path }
+            | FileOp::MakeDir { path }
+            | FileOp::Write { path, .. } => path,
         }
     }
 }
@@ -214,10 +221,23 @@ impl<'t> Overlay<'t> {
             }
             None => {}
         }
-        if matches!(self.nodes.get(parent(path)), Some(Node::NewDir)) {
-            return Ok(Entry::Absent);
+        // What is on the disk below a file that is gone, or below a new folder, is nothing.
+        match self.nearest_change(path) {
+            Some(Node::NewDir | Node::Absent) => Ok(Entry::Absent),
+            Some(Node::File { .. }) | None => self.tree.entry(path),
         }
-        self.tree.entry(path)
+    }
+
+    /// What became of the nearest folder around this path that was changed.
+    fn nearest_change(&self, path: &str) -> Option<&Node> {
+        let mut folder = parent(path);
+        while !folder.is_empty() {
+            if let Some(node) = self.nodes.get(folder) {
+                return Some(node);
+            }
+            folder = parent(folder);
+        }
+        None
     }
 
     fn resolve(&self, clean: &str, last: Last) -> io::Result<(String, Entry)> {
@@ -286,12 +306,13 @@ impl<'t> Overlay<'t> {
     }
 
     fn make_parents(&mut self, path: &str) -> Result<(), PatchError> {
+        let failed = |err: &io::Error| {
+            PatchError::Apply(format!("Failed to write file {path}: {}", reason(err)))
+        };
         let mut missing = Vec::new();
         let mut folder = parent(path);
         while !folder.is_empty() {
-            let entry = self
-                .entry(folder)
-                .map_err(|_| PatchError::Apply(format!("Failed to write file {path}")))?;
+            let entry = self.entry(folder).map_err(|err| failed(&err))?;
             if entry != Entry::Absent {
                 break;
             }

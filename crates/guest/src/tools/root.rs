@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+pub use self::commit::NotDone;
 use super::ToolError;
 use crate::patch::plan::FileOp;
 use crate::patch::tree::{self, Entry, Last, Tree};
@@ -201,7 +202,7 @@ impl Root {
     }
 
     /// Carries out all operations, or none: on an error what was done is undone.
-    pub fn commit(&self, ops: &[FileOp]) -> io::Result<()> {
+    pub fn commit(&self, ops: &[FileOp]) -> Result<(), NotDone> {
         commit::run(self, ops)
     }
 
@@ -227,7 +228,7 @@ impl Root {
             }
         }
         ops.push(FileOp::Write { path: target.clone(), content: content.to_vec(), mode });
-        self.commit(&ops).map_err(|err| failed(err.to_string()))
+        self.commit(&ops).map_err(|err| failed(err.source.to_string()))
     }
 
     /// Opens a path that has no links, below the root. The empty path is the root.

@@ -17,7 +17,15 @@ use crate::patch::tree::Entry;
 
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 
-pub(super) fn run(root: &Root, ops: &[FileOp]) -> io::Result<()> {
+/// Where and why a list of operations was not carried out.
+#[derive(Debug, thiserror::Error)]
+#[error("`{path}`: {source}")]
+pub struct NotDone {
+    pub path: String,
+    pub source: io::Error,
+}
+
+pub(super) fn run(root: &Root, ops: &[FileOp]) -> Result<(), NotDone> {
     let mut commit =
         Commit { root, is_single: ops.len() == 1, staged: Vec::new(), undo: Vec::new() };
     let result = commit.stage(ops).and_then(|()| commit.apply(ops));
@@ -25,7 +33,11 @@ pub(super) fn run(root: &Root, ops: &[FileOp]) -> io::Result<()> {
         commit.roll_back();
     }
     commit.clean_up();
-    result.map_err(io::Error::from)
+    result
+}
+
+fn at(op: &FileOp) -> impl FnOnce(Errno) -> NotDone {
+    move |err| NotDone { path: op.path().to_owned(), source: err.into() }
 }
 
 /// A name in an open folder.
@@ -61,50 +73,62 @@ struct Commit<'r> {
 
 impl Commit<'_> {
     /// Writes every content to a temporary file in the nearest folder that exists.
-    fn stage(&mut self, ops: &[FileOp]) -> Result<(), Errno> {
+    fn stage(&mut self, ops: &[FileOp]) -> Result<(), NotDone> {
         for op in ops {
-            let FileOp::Write { path, content, mode } = op else { continue };
-            let mut folder = split(path).0;
-            while !matches!(self.root.entry(folder), Ok(Entry::Dir)) {
-                folder = split(folder).0;
-            }
-            let dir = self.folder(folder)?;
-            let name = temporary_name();
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            let file = rustix::fs::openat(&dir, &name, flags, Mode::from_raw_mode(0o666))?;
-            self.staged.push(Some(Place { dir, name }));
-            let mut file = std::fs::File::from(file);
-            file.write_all(content).map_err(|err| errno(&err))?;
-            if let Some(mode) = mode {
-                rustix::fs::fchmod(&file, Mode::from_raw_mode(*mode))?;
+            if let FileOp::Write { path, content, mode } = op {
+                self.stage_one(path, content, *mode).map_err(at(op))?;
             }
         }
         Ok(())
     }
 
-    fn apply(&mut self, ops: &[FileOp]) -> Result<(), Errno> {
+    fn stage_one(&mut self, path: &str, content: &[u8], mode: Option<u32>) -> Result<(), Errno> {
+        let mut folder = split(path).0;
+        while !matches!(self.root.entry(folder), Ok(Entry::Dir)) {
+            folder = split(folder).0;
+        }
+        let dir = self.folder(folder)?;
+        let name = temporary_name();
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&dir, &name, flags, Mode::from_raw_mode(0o666))?;
+        self.staged.push(Some(Place { dir, name }));
+        let mut file = std::fs::File::from(file);
+        file.write_all(content).map_err(|err| errno(&err))?;
+        if let Some(mode) = mode {
+            rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, ops: &[FileOp]) -> Result<(), NotDone> {
         let mut write = 0;
         for op in ops {
-            let (parent, name) = split(op.path());
-            let place = Place { dir: self.folder(parent)?, name: name.to_owned() };
-            if !matches!(op, FileOp::MakeDir { .. }) && place.is_folder() {
-                return Err(Errno::ISDIR);
+            self.apply_one(op, write).map_err(at(op))?;
+            write += usize::from(matches!(op, FileOp::Write { .. }));
+        }
+        Ok(())
+    }
+
+    /// `write` counts the writes before this operation.
+    fn apply_one(&mut self, op: &FileOp, write: usize) -> Result<(), Errno> {
+        let (parent, name) = split(op.path());
+        let place = Place { dir: self.folder(parent)?, name: name.to_owned() };
+        let is_of_folder = matches!(op, FileOp::MakeDir { .. } | FileOp::RemoveDir { .. });
+        if !is_of_folder && place.is_folder() {
+            return Err(Errno::ISDIR);
+        }
+        match op {
+            // A folder still has the old files in it, under temporary names.
+            FileOp::Remove { .. } | FileOp::RemoveDir { .. } => {
+                let kept = temporary_name();
+                rustix::fs::renameat(&place.dir, name, &place.dir, &kept)?;
+                self.undo.push(Undo::Restore(place, kept));
             }
-            match op {
-                FileOp::Remove { .. } => {
-                    let kept = temporary_name();
-                    rustix::fs::renameat(&place.dir, name, &place.dir, &kept)?;
-                    self.undo.push(Undo::Restore(place, kept));
-                }
-                FileOp::MakeDir { .. } => {
-                    rustix::fs::mkdirat(&place.dir, name, Mode::from_raw_mode(0o777))?;
-                    self.undo.push(Undo::RemoveDir(place));
-                }
-                FileOp::Write { .. } => {
-                    self.write(place, write)?;
-                    write += 1;
-                }
+            FileOp::MakeDir { .. } => {
+                rustix::fs::mkdirat(&place.dir, name, Mode::from_raw_mode(0o777))?;
+                self.undo.push(Undo::RemoveDir(place));
             }
+            FileOp::Write { .. } => self.write(place, write)?,
         }
         Ok(())
     }
@@ -166,7 +190,11 @@ impl Commit<'_> {
         }
         for step in self.undo.drain(..) {
             if let Undo::Restore(place, kept) = step {
-                let _ = rustix::fs::unlinkat(&place.dir, &kept, AtFlags::empty());
+                let gone = rustix::fs::unlinkat(&place.dir, &kept, AtFlags::empty());
+                // Folders come after what was in them.
+                if gone == Err(Errno::ISDIR) {
+                    let _ = rustix::fs::unlinkat(&place.dir, &kept, AtFlags::REMOVEDIR);
+                }
             }
         }
     }

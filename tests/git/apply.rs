@@ -1,0 +1,78 @@
+//! A change into a working folder.
+
+use patchwright_git::apply::{is_in_working_folder, to_working_folder};
+
+use super::*;
+
+/// The files of the commit, a working folder with them, and the change that is to be written.
+struct Applying {
+    _world: World,
+    repo: Repo,
+    folder: TempDir,
+    change: Change,
+}
+
+impl Applying {
+    async fn new(files: &[Entry], now: &[CollectedFile], deleted: &[&str]) -> Applying {
+        let world = World::with(files).await;
+        let repo = world.fetched().await;
+        let base = repo.resolve("main").unwrap();
+        let folder = unpacked(&repo, base, 1);
+        let change = build(&repo, base, &collected(now, deleted)).unwrap();
+        Applying { _world: world, repo, folder, change }
+    }
+
+    fn write(&self) -> Result<(), String> {
+        let written = to_working_folder(self.folder.path(), &self.repo, &self.change);
+        let is_there = is_in_working_folder(self.folder.path(), &self.repo, &self.change.files);
+        assert_eq!(written.is_ok(), is_there);
+        written.map_err(|err| format!("{err:#}"))
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs_err::read_to_string(self.folder.path().join(path)).unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_makes_folders_and_puts_files_and_folders_in_each_others_place() {
+    let files = [file("f", "f\n"), file("d/e/a", "a\n"), file("d/b", "b\n")];
+    let now = [added("n/m/w", "x\n"), added("f/x/y", "y\n"), added("d", "d\n")];
+    let applying = Applying::new(&files, &now, &["f", "d/e/a", "d/b"]).await;
+    applying.write().unwrap();
+    let contents = [applying.read("n/m/w"), applying.read("f/x/y"), applying.read("d")];
+    assert_eq!(contents, ["x\n", "y\n", "d\n"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_in_the_way_of_a_change_is_named_and_nothing_is_written() {
+    let files = [file("d/a", "a\n")];
+    let now = [added("d", "d\n"), added("n/w", "x\n")];
+    let applying = Applying::new(&files, &now, &["d/a"]).await;
+    let mine = applying.folder.path().join("d/mine");
+    fs_err::write(&mine, "mine\n").unwrap();
+    let told = applying.write().unwrap_err();
+    assert!(told.contains("`d/mine` is in the way"), "{told}");
+    fs_err::remove_file(mine).unwrap();
+    fs_err::write(applying.folder.path().join("n"), "mine\n").unwrap();
+    let told = applying.write().unwrap_err();
+    assert!(told.contains("`n` is in the way"), "{told}");
+    assert_eq!((applying.read("d/a"), applying.read("n")), ("a\n".into(), "mine\n".into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_where_git_ends_lines_with_crlf_is_not_edited() {
+    let files = [file("a", "1\n2\n"), file("b", "1\n")];
+    let applying = Applying::new(&files, &[added("a", "1\n3\n")], &["b"]).await;
+    let put = |path: &str, text: &str| {
+        fs_err::write(applying.folder.path().join(path), text).unwrap();
+    };
+    put("a", "1\r\n2\n");
+    let told = applying.write().unwrap_err();
+    assert!(told.contains("`a` was edited since the base commit"), "{told}");
+    put("a", "1\r\n2\r\n");
+    put("b", "1\r\n");
+    applying.write().unwrap();
+    assert_eq!(applying.read("a"), "1\r\n3\r\n");
+    assert!(!applying.folder.path().join("b").exists());
+}
