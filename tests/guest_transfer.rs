@@ -96,6 +96,9 @@ async fn unpacks_modes_links_and_times() {
     assert_eq!((unchanged.files, unchanged.listing), (vec![], Collected::default()));
 }
 
+const MOVED: &str =
+    "its content was moved to where it cannot be part of a change, so the file stays";
+
 /// What a command does to the tree, and what is collected then.
 struct Case {
     script: &'static str,
@@ -201,6 +204,19 @@ fn cases() -> Vec<Case> {
                 ("bad\\xff", "a name that is not UTF-8"),
                 ("esc\\x1b[2J", "a control character in a name"),
             ],
+            ..none()
+        },
+        // A move of which only the deletion could be published is none.
+        Case {
+            script: "mv README.md \"$(printf 'a\\nb')\"; rm tracked.log",
+            deleted: &["tracked.log"],
+            refused: &[("README.md", MOVED), ("a\\x0ab", "a control character in a name")],
+            ..none()
+        },
+        Case {
+            script: "mkdir -p nest/.git nest/in; mv README.md nest; mv current nest/in; rm tracked.log",
+            deleted: &["tracked.log"],
+            refused: &[("README.md", MOVED), ("current", MOVED), ("nest", "a nested repository")],
             ..none()
         },
         Case {

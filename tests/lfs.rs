@@ -120,6 +120,27 @@ fn a_changed_content_is_held_back_and_the_rest_is_published() {
     assert!(published(&world, "calc.sh").contains("$1 + $2"));
 }
 
+/// What a pointer stands for is on the server already, whatever the file is called.
+#[test]
+fn a_file_that_is_moved_keeps_its_pointer() {
+    for which in ["true", "false"] {
+        let world = world(work("mkdir data/in; mv data/a.bin data/in/b.bin"), Trouble::None)
+            .set("PATCHWRIGHT_LFS", which);
+        let output = world.issue().expect(0);
+        assert!(
+            published(&world, "data/in/b.bin").starts_with("version https://git-lfs"),
+            "{which}: {}",
+            output.text()
+        );
+        let head = &world.github.pulls()[0].head_sha;
+        let changed = git(
+            &world.github.repository_path(),
+            &["diff", "--no-renames", "--name-only", "main", head],
+        );
+        assert_eq!(changed, "calc.sh\ndata/a.bin\ndata/in/b.bin\n", "{which}");
+    }
+}
+
 /// The repository's own word about servers is not obeyed.
 #[test]
 fn a_server_that_the_repository_names_is_not_asked() {

@@ -86,6 +86,28 @@ fn a_submodule_is_read_by_the_model_and_by_checks_and_changes_in_it_are_not_publ
     assert!(asked(&world, "acme/lib").iter().all(|with_token| *with_token), "{}", output.text());
 }
 
+/// A tree with a submodule that has no address is one that nobody can clone whole.
+#[test]
+fn a_removal_is_not_published_in_halves() {
+    for (command, which) in [
+        ("git rm -q lib", "false"),
+        ("rm -rf lib .gitmodules", "false"),
+        ("rm -rf lib; : > .gitmodules", "true"),
+    ] {
+        let world = world(work(command)).set("PATCHWRIGHT_SUBMODULES", which);
+        let lib = tip(&world, "acme/lib");
+        name(&world, "acme/app", &[("lib", "../lib.git", &lib)]);
+        let output = world.issue().expect(20);
+        let pull = &world.github.pulls()[0];
+        let changed =
+            git(&world.github.repository_path(), &["diff", "--name-only", "main", &pull.head_sha]);
+        assert_eq!(changed, "calc.sh\n", "{command}: {}", output.text());
+        for said in [".gitmodules", "a submodule, which cannot be changed"] {
+            assert!(pull.body.contains(said), "{command}: {}", pull.body);
+        }
+    }
+}
+
 #[test]
 fn without_being_asked_for_it_none_is_fetched() {
     let world = world(work("ls -A lib | wc -l")).unset("PATCHWRIGHT_SUBMODULES");

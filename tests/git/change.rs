@@ -119,6 +119,117 @@ async fn refuses_what_cannot_be_part_of_a_change() {
     .assert_eq(&summary(&change).replace('\u{301}', "(acute)"));
 }
 
+const MODULES: &str = "[submodule \"mod\"]\n\tpath = mod\n\turl = ../mod\n\
+    [submodule \"kept\"]\n\tpath = kept\n\turl = ../kept\n";
+
+/// The sandbox has no folder of a submodule that nobody fetched: only `.gitmodules` tells.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_submodule_stays_and_keeps_its_address() {
+    let commit = "0123456789012345678901234567890123456789";
+    let files = [
+        file(".gitmodules", MODULES),
+        submodule("mod", commit),
+        submodule("kept", commit),
+        file("a", "1\n"),
+    ];
+    let world = World::with(&files).await;
+    let repo = world.fetched().await;
+    let base = repo.resolve("main").unwrap();
+    let without = &MODULES[MODULES.find("[submodule \"kept").unwrap()..];
+    let a_is_changed = "100644 100644 a +1 -1\n";
+    for (text, removed) in [(Some(without), "mod"), (Some(""), "kept mod"), (None, "kept mod")] {
+        let (mut files, mut deleted) = (vec![added("a", "2\n")], Vec::new());
+        match text {
+            Some(text) => files.push(added(".gitmodules", text)),
+            None => deleted.push(".gitmodules"),
+        }
+        let change = build(&repo, base, &collected(&files, &deleted)).unwrap();
+        let found = summary(&change);
+        assert!(found.starts_with(&format!("{a_is_changed}refused .gitmodules: ")), "{found}");
+        let refused: Vec<_> =
+            change.refused.iter().skip(1).map(|(path, _)| path.as_str()).collect();
+        assert_eq!(refused.join(" "), removed, "{found}");
+        assert!(found.contains("refused mod: a submodule, which cannot be changed\n"), "{found}");
+    }
+    // Another address removes nothing.
+    let moved = MODULES.replace("../mod", "../elsewhere");
+    let change = build(&repo, base, &collected(&[added(".gitmodules", &moved)], &[])).unwrap();
+    assert_eq!(summary(&change), "100644 100644 .gitmodules +1 -1\n");
+}
+
+const POINTER: &str = "version https://git-lfs.github.com/spec/v1\noid sha256:\
+    5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03\nsize 6\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pointer_of_the_base_moves_and_other_contents_do_not() {
+    let files = [file(".gitattributes", "*.bin filter=lfs\n"), file("p.bin", POINTER)];
+    let world = World::with(&files).await;
+    let repo = world.fetched().await;
+    let base = repo.resolve("main").unwrap();
+    // The pointer, and the content that the sandbox has when it was fetched.
+    for content in [POINTER, "hello\n"] {
+        let moved = collected(&[added("assets/p.bin", content)], &["p.bin"]);
+        let change = build(&repo, base, &moved).unwrap();
+        let expected = "- 100644 assets/p.bin +3 -0\n100644 - p.bin +0 -3\n";
+        assert_eq!(summary(&change), expected, "{content}");
+        let ids = change.files.iter().map(|file| file.new.or(file.old).unwrap().oid);
+        let ids: Vec<_> = ids.collect();
+        assert_eq!(ids[0], ids[1]);
+    }
+    let other = POINTER.replace("size 6", "size 7");
+    let change = build(&repo, base, &collected(&[added("q.bin", &other)], &["p.bin"])).unwrap();
+    expect_test::expect![[r"
+        100644 - p.bin +0 -3
+        refused q.bin: git LFS keeps this file, and LFS objects cannot be uploaded
+    "]]
+    .assert_eq(&summary(&change));
+}
+
+/// Without its new place, a move would be published as a deletion.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_moved_to_a_refused_place_stays() {
+    let files = [
+        file("a", "one\n"),
+        file("b/c", "two\n"),
+        file("d", "three\n"),
+        file("README", "four\n"),
+        file("gone", "five\n"),
+        file("empty", ""),
+    ];
+    let world = World::with(&files).await;
+    let repo = world.fetched().await;
+    let base = repo.resolve("main").unwrap();
+    let moved = collected(
+        &[
+            added("a\nb", "one\n"),
+            added(".git/c", "two\n"),
+            added("new/d", "three\n"),
+            added("readme", "four\n"),
+            added("Twin", "one\n"),
+            added("twin", "four\n"),
+            added(".git/empty", ""),
+        ],
+        &["a", "b/c", "d", "README", "gone", "empty"],
+    );
+    let change = build(&repo, base, &moved).unwrap();
+    expect_test::expect![[r"
+        100644 - d +0 -1
+        100644 - empty +0 -0
+        100644 - gone +0 -1
+        - 100644 new/d +1 -0
+        refused .git/c: a name that some systems take for `.git`
+        refused .git/empty: a name that some systems take for `.git`
+        refused README: its content was moved to where it cannot be part of a change, so the file stays
+        refused Twin: its name differs from another one only in case or Unicode form
+        refused a: its content was moved to where it cannot be part of a change, so the file stays
+        refused a\nb: a path with control or invisible characters
+        refused b/c: its content was moved to where it cannot be part of a change, so the file stays
+        refused readme: its name differs from another one only in case or Unicode form
+        refused twin: its name differs from another one only in case or Unicode form
+    "]]
+    .assert_eq(&summary(&change));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn deleting_everything_leaves_the_empty_tree() {
     let world = World::with(&[file("a/b/c", "1\n"), file("d", "2\n")]).await;

@@ -4,24 +4,37 @@
 //! reported, never published: the list of what changed is not believed either, it is computed by
 //! comparing the trees.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
 use git2::{Repository, Tree};
 
 use super::attributes::Attributes;
+use super::collisions::{COLLIDES, collisions};
 use super::compared::compare;
-use super::names::{collision_key, path_problem, target_problem};
+use super::lfs::{self, Pointer};
+use super::modules;
+use super::names::{path_problem, target_problem};
 use super::repo::Repo;
 use super::tree::{Change, FileChange, Mode, OverLimit};
 use super::{GitError, Oid, display_path, printable};
 use patchwright_sandbox::client::{CollectedFile, CollectedKind, CollectedTree};
 
+/// Times that files are taken out because their names collide. Each time, files that moved there come back, and
+/// may collide with others: more of that is somebody's trap.
+const MAX_ROUNDS: usize = 8;
+
+/// Why a file stays whose content is in a file that was refused.
+const MOVED: &str =
+    "its content was moved to where it cannot be part of a change, so the file stays";
+
 /// Turns what the sandbox gave back into a tree on `base`.
 pub fn build(repo: &Repo, base: Oid, collected: &CollectedTree) -> Result<Change, GitError> {
     let git = repo.git()?;
     let tree = git.find_commit(base.0)?.tree()?;
-    let BuiltTree { tree: new, files, mut refused, unused } = onto(&git, &tree, collected)?;
+    let held = modules::held_back(&git, &tree, collected)?;
+    let built = onto(&git, &tree, collected, &held)?;
+    let BuiltTree { tree: new, files, mut refused, unused } = built;
     // Policy does not see refused files, and this repository outlives the run, so their contents
     // must not stay.
     for oid in unused {
@@ -72,11 +85,12 @@ pub(super) struct BuiltTree {
     pub(super) unused: Vec<git2::Oid>,
 }
 
-/// Lays what the sandbox gave back over a tree.
+/// Lays what the sandbox gave back over a tree, without the paths in `held`, which are refused for these reasons.
 pub(super) fn onto(
     git: &Repository,
     tree: &Tree<'_>,
     collected: &CollectedTree,
+    held: &BTreeMap<String, String>,
 ) -> Result<BuiltTree, GitError> {
     let mut draft = Draft {
         git,
@@ -86,33 +100,29 @@ pub(super) fn onto(
         edits: Folder::new(),
         refused: Vec::new(),
         stored: BTreeSet::new(),
+        blobs: None,
+        lost: HashSet::new(),
     };
-    for (path, reason) in &collected.listing.refused {
-        draft.refuse(path, printable(reason, 300));
-    }
-    for path in &collected.listing.deleted {
-        draft.delete(path);
-    }
-    for file in &collected.files {
-        draft.add(file)?;
-    }
-    let Draft { mut edits, mut refused, stored, .. } = draft;
-    let mut new = write_root(git, tree, &edits)?;
-    let mut files = compare(git, tree, &new)?;
-    let colliding = collisions(git, tree, &new, &files)?;
-    // Removing the colliding files changes folders, so the tree is built a second time.
-    if !colliding.is_empty() {
-        for path in colliding {
-            forget(&mut edits, &path);
-            let reason = "its name differs from another one only in case or Unicode form";
-            refused.push((display_path(&path), reason.to_owned()));
+    draft.take(collected, held)?;
+    for _ in 0..MAX_ROUNDS {
+        draft.keep_moved()?;
+        let new = write_root(git, tree, &draft.edits)?;
+        let files = compare(git, tree, &new)?;
+        let colliding: BTreeSet<_> = collisions(git, tree, &new, &files)?.into_iter().collect();
+        if colliding.is_empty() {
+            let kept = files.iter().filter_map(|file| file.new).map(|new| new.oid.0);
+            let kept: BTreeSet<_> = kept.collect();
+            let unused = draft.stored.difference(&kept).copied().collect();
+            return Ok(BuiltTree { tree: new.id(), files, refused: draft.refused, unused });
         }
-        new = write_root(git, tree, &edits)?;
-        files = compare(git, tree, &new)?;
+        // Removing the colliding files changes folders, so the tree is built again.
+        for file in files.iter().filter(|file| colliding.contains(&file.path)) {
+            forget(&mut draft.edits, &file.path);
+            draft.refuse(&file.path, COLLIDES);
+            draft.lost.extend(file.new.map(|new| new.oid.0));
+        }
     }
-    let kept: BTreeSet<_> = files.iter().filter_map(|file| file.new).map(|new| new.oid.0).collect();
-    let unused = stored.difference(&kept).copied().collect();
-    Ok(BuiltTree { tree: new.id(), files, refused, unused })
+    Err(GitError::Unacceptable("the names of its files collide again and again".to_owned()))
 }
 
 /// The change with only those files for which `keep` says so; the rest stays as in the base.
@@ -153,9 +163,8 @@ pub fn between(repo: &Repo, base: Oid, tree: Oid) -> Result<Change, GitError> {
     let git = repo.git()?;
     let (old, new) = (git.find_commit(base.0)?.tree()?, git.find_tree(tree.0)?);
     let files = compare(&git, &old, &new)?;
-    let reason = "its name differs from another one only in case or Unicode form";
     let colliding = collisions(&git, &old, &new, &files)?.into_iter();
-    let refused = colliding.map(|path| (display_path(&path), reason.to_owned())).collect();
+    let refused = colliding.map(|path| (display_path(&path), COLLIDES.to_owned())).collect();
     Ok(Change { base, tree, files, refused, beyond: OverLimit::default(), artefacts: Vec::new() })
 }
 
@@ -177,9 +186,66 @@ struct Draft<'a> {
     refused: Vec<(String, String)>,
     /// Contents that our repository did not have before.
     stored: BTreeSet<git2::Oid>,
+    /// The blobs of the base, once somebody has asked for them.
+    blobs: Option<HashSet<git2::Oid>>,
+    /// Contents of refused files, by the blobs that the base would have them in.
+    lost: HashSet<git2::Oid>,
 }
 
 impl Draft<'_> {
+    fn take(
+        &mut self,
+        collected: &CollectedTree,
+        held: &BTreeMap<String, String>,
+    ) -> Result<(), GitError> {
+        for (path, reason) in &collected.listing.refused {
+            self.refuse(path, printable(reason, 300));
+        }
+        for (path, reason) in held {
+            self.refuse(path, reason.as_str());
+        }
+        for path in collected.listing.deleted.iter().filter(|path| !held.contains_key(*path)) {
+            self.delete(path);
+        }
+        for file in collected.files.iter().filter(|file| !held.contains_key(&file.path)) {
+            self.add(file)?;
+        }
+        Ok(())
+    }
+
+    /// Takes back the deletions of files whose content is in a refused file: without its new place, a move would
+    /// be published as a deletion.
+    fn keep_moved(&mut self) -> Result<(), GitError> {
+        if self.lost.is_empty() {
+            return Ok(());
+        }
+        // Files without content are all alike, which says nothing about where one went.
+        self.lost.remove(&git2::Oid::hash_object(git2::ObjectType::Blob, b"")?);
+        for path in self.deleted.clone() {
+            let Ok(entry) = self.base.get_path(Path::new(path)) else { continue };
+            if self.lost.contains(&entry.id()) && is_removed(&self.edits, path) {
+                forget(&mut self.edits, path);
+                self.refuse(path, MOVED);
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers what a refused file has in it.
+    fn lose(&mut self, file: &CollectedFile) -> Result<(), GitError> {
+        let blob = |content: &[u8]| git2::Oid::hash_object(git2::ObjectType::Blob, content);
+        match &file.kind {
+            CollectedKind::Symlink { target } => {
+                self.lost.insert(blob(target)?);
+            }
+            CollectedKind::File { content, .. } => {
+                self.lost.insert(blob(content)?);
+                self.lost.insert(blob(Pointer::text_of(content).as_bytes())?);
+            }
+        }
+        Ok(())
+    }
+
     fn refuse(&mut self, path: &str, reason: impl Into<String>) {
         self.refused.push((display_path(path), reason.into()));
     }
@@ -202,21 +268,54 @@ impl Draft<'_> {
     }
 
     fn add(&mut self, file: &CollectedFile) -> Result<(), GitError> {
-        if let Some(reason) = self.problem(file)? {
-            self.refuse(&file.path, reason);
-            return Ok(());
-        }
-        let edit = match &file.kind {
-            CollectedKind::File { executable, content } => {
-                let mode = if *executable { Mode::Executable } else { Mode::File };
-                Edit::Put(mode, self.store(content)?)
+        let reason = match self.edit(file)? {
+            Ok(edit) => {
+                if place(&mut self.edits, &file.path, edit) {
+                    return Ok(());
+                }
+                "a path that is also a folder or was sent twice".to_owned()
             }
-            CollectedKind::Symlink { target } => Edit::Put(Mode::Symlink, self.store(target)?),
+            Err(reason) => reason,
         };
-        if !place(&mut self.edits, &file.path, edit) {
-            self.refuse(&file.path, "a path that is also a folder or was sent twice");
+        self.refuse(&file.path, reason);
+        self.lose(file)
+    }
+
+    /// What a file does to the tree, or why it cannot be part of the change.
+    fn edit(&mut self, file: &CollectedFile) -> Result<Result<Edit, String>, GitError> {
+        if let Some(problem) = self.problem(file) {
+            return Ok(Err(problem));
         }
-        Ok(())
+        let (mode, content) = match &file.kind {
+            CollectedKind::Symlink { target } => {
+                return Ok(Ok(Edit::Put(Mode::Symlink, self.store(target)?)));
+            }
+            CollectedKind::File { executable: true, content } => (Mode::Executable, content),
+            CollectedKind::File { executable: false, content } => (Mode::File, content),
+        };
+        if !self.attributes.is_lfs(&file.path)? {
+            return Ok(Ok(Edit::Put(mode, self.store(content)?)));
+        }
+        Ok(match self.known_pointer(content)? {
+            Some(pointer) => Ok(Edit::Put(mode, self.store(&pointer)?)),
+            None => Err("git LFS keeps this file, and LFS objects cannot be uploaded".to_owned()),
+        })
+    }
+
+    /// The pointer of the base that is this content or stands for it: what it points to is on the server
+    /// already, whatever the file is called now.
+    fn known_pointer(&mut self, content: &[u8]) -> Result<Option<Vec<u8>>, GitError> {
+        let blobs = match self.blobs.take() {
+            Some(blobs) => blobs,
+            None => lfs::blobs_of(self.git, self.base)?,
+        };
+        let is_pointer = Pointer::parse(content).is_some();
+        let text =
+            if is_pointer { content.to_vec() } else { Pointer::text_of(content).into_bytes() };
+        let blob = git2::Oid::hash_object(git2::ObjectType::Blob, &text)?;
+        let is_known = blobs.contains(&blob);
+        self.blobs = Some(blobs);
+        Ok(is_known.then_some(text))
     }
 
     fn store(&mut self, content: &[u8]) -> Result<git2::Oid, GitError> {
@@ -228,31 +327,23 @@ impl Draft<'_> {
         Ok(self.git.blob(content)?)
     }
 
-    /// Why a file cannot be part of the change, if so.
-    fn problem(&mut self, file: &CollectedFile) -> Result<Option<String>, GitError> {
+    /// Why nothing may be at a path, or no such link, if so.
+    fn problem(&self, file: &CollectedFile) -> Option<String> {
         let path = file.path.as_str();
         if let Some(problem) = path_problem(path) {
-            return Ok(Some(problem));
+            return Some(problem);
         }
         if let Some(problem) = self.place_problem(path) {
-            return Ok(Some(problem.to_owned()));
+            return Some(problem.to_owned());
         }
-        if let CollectedKind::Symlink { target } = &file.kind {
-            let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
-            // git's fsck refuses these as links (`gitmodulesSymlink` and others): following one
-            // could read a file outside.
-            if matches!(name.as_str(), ".gitmodules" | ".gitattributes" | ".gitignore" | ".mailmap")
-            {
-                return Ok(Some("a file of git's own as a symlink".to_owned()));
-            }
-            return Ok(target_problem(path, target).map(str::to_owned));
+        let CollectedKind::Symlink { target } = &file.kind else { return None };
+        let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
+        // git's fsck refuses these as links (`gitmodulesSymlink` and others): following one
+        // could read a file outside.
+        if matches!(name.as_str(), ".gitmodules" | ".gitattributes" | ".gitignore" | ".mailmap") {
+            return Some("a file of git's own as a symlink".to_owned());
         }
-        if self.attributes.is_lfs(path)? {
-            return Ok(Some(
-                "git LFS keeps this file, and LFS objects cannot be uploaded".to_owned(),
-            ));
-        }
-        Ok(None)
+        target_problem(path, target).map(str::to_owned)
     }
 
     /// Whether something in the base is in the way and was not deleted.
@@ -303,6 +394,17 @@ fn only_removes(folder: &Folder) -> bool {
         Edit::Put(..) => false,
         Edit::Inside(inside) => only_removes(inside),
     })
+}
+
+/// Whether the file at a path is removed and nothing took its place.
+fn is_removed(folder: &Folder, path: &str) -> bool {
+    match path.split_once('/') {
+        None => matches!(folder.get(path), Some(Edit::Remove)),
+        Some((name, rest)) => match folder.get(name) {
+            Some(Edit::Inside(inside)) => is_removed(inside, rest),
+            _ => false,
+        },
+    }
 }
 
 fn forget(folder: &mut Folder, path: &str) {
@@ -362,57 +464,4 @@ fn write(
         }
     }
     if builder.is_empty() { Ok(None) } else { Ok(Some(builder.write()?)) }
-}
-
-/// Added files of which some name on the way is, to other systems, the same as a sibling's.
-fn collisions(
-    git: &Repository,
-    base: &Tree<'_>,
-    new: &Tree<'_>,
-    files: &[FileChange],
-) -> Result<Vec<String>, GitError> {
-    // How many names of a folder share a key, by folder.
-    let mut folders: HashMap<&str, HashMap<String, usize>> = HashMap::new();
-    let mut found = Vec::new();
-    for file in files.iter().filter(|file| file.old.is_none()) {
-        // Folders collide as well: `Docs/a` and `docs/b` are one folder on a Mac.
-        let ends = file.path.match_indices('/').map(|(at, _)| at).chain([file.path.len()]);
-        for end in ends {
-            let place = &file.path[..end];
-            // A collision that the base has already is not this change's fault.
-            if base.get_path(Path::new(place)).is_ok() {
-                continue;
-            }
-            let (folder, name) = place.rsplit_once('/').unwrap_or(("", place));
-            if !folders.contains_key(folder) {
-                folders.insert(folder, keys(git, new, folder)?);
-            }
-            if folders[folder].get(&collision_key(name)).is_some_and(|count| *count > 1) {
-                found.push(file.path.clone());
-                break;
-            }
-        }
-    }
-    Ok(found)
-}
-
-fn keys(
-    git: &Repository,
-    root: &Tree<'_>,
-    folder: &str,
-) -> Result<HashMap<String, usize>, GitError> {
-    let mut keys = HashMap::new();
-    let mut count = |tree: &Tree<'_>| {
-        for entry in tree {
-            if let Ok(name) = entry.name() {
-                *keys.entry(collision_key(name)).or_insert(0) += 1;
-            }
-        }
-    };
-    if folder.is_empty() {
-        count(root);
-    } else {
-        count(&git.find_tree(root.get_path(Path::new(folder))?.id())?);
-    }
-    Ok(keys)
 }

@@ -67,7 +67,10 @@ impl Store {
         let odb = git.odb()?;
         // New objects stay in memory, because it is known only at the end which of them are kept.
         let _memory = odb.add_new_mempack_backend(FIRST)?;
-        let BuiltTree { tree: new, files, .. } = onto(&git, &git.find_tree(tree.0)?, changed)?;
+        // The work as it is, also what will not be published.
+        let held = BTreeMap::new();
+        let built = onto(&git, &git.find_tree(tree.0)?, changed, &held)?;
+        let BuiltTree { tree: new, files, .. } = built;
         if new == tree.0 {
             return Ok(tree);
         }

@@ -4,9 +4,12 @@
 //! objects of our repository, by their SHA-256, and are fetched by the forge; nothing here talks to a server. What a
 //! repository says about servers (`.lfsconfig`) is not read.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use git2::{Repository, Tree};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::attributes::Attributes;
 use super::repo::Repo;
@@ -58,6 +61,12 @@ impl Pointer {
         Some(Pointer { sha256: sha256.to_owned(), size: size? })
     }
 
+    /// The pointer that git-lfs writes for a content.
+    pub(super) fn text_of(content: &[u8]) -> String {
+        let (sha256, size) = (hex::encode(Sha256::digest(content)), content.len());
+        format!("version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize {size}\n")
+    }
+
     /// Where our repository keeps the content.
     pub fn place(&self, repository: &Path) -> PathBuf {
         let hex = &self.sha256;
@@ -67,6 +76,26 @@ impl Pointer {
 
 fn is_digest(hex: &str) -> bool {
     hex.len() == 64 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// All blobs of a tree. Each folder is read once, however many names it has.
+pub(super) fn blobs_of(git: &Repository, tree: &Tree<'_>) -> Result<HashSet<git2::Oid>, GitError> {
+    let (mut blobs, mut folders, mut left) = (HashSet::new(), HashSet::new(), vec![tree.id()]);
+    while let Some(id) = left.pop() {
+        if !folders.insert(id) {
+            continue;
+        }
+        for entry in &git.find_tree(id)? {
+            match entry.filemode() {
+                0o040_000 => left.push(entry.id()),
+                0o160_000 => {}
+                _ => {
+                    blobs.insert(entry.id());
+                }
+            }
+        }
+    }
+    Ok(blobs)
 }
 
 /// The pointers of a commit, at most `most`, and whether there are more.

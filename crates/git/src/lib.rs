@@ -14,6 +14,7 @@ mod change;
 pub mod change_id;
 pub mod checkpoint;
 pub mod clone;
+mod collisions;
 pub mod commit;
 mod compared;
 pub mod diff;

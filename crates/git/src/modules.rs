@@ -4,14 +4,17 @@
 //! quoting and nothing else: no includes, no commands (`update = !…`), no names that become paths. Where an address
 //! leads is decided by whoever fetches; [`address`] makes of what git would understand one that has no other meaning.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use git2::{Repository, Tree};
+use patchwright_sandbox::client::{CollectedKind, CollectedTree};
 use url::Url;
 
 use super::names::path_problem;
 use super::repo::Repo;
 use super::tree::file_within;
-use super::{GitError, Oid};
+use super::{GitError, Oid, display_path};
 
 /// Where a commit names its submodules.
 const FILE: &str = ".gitmodules";
@@ -63,6 +66,48 @@ pub fn commit_at(repo: &Repo, commit: Oid, path: &str) -> Result<Option<Oid>, Gi
     let tree = git.find_commit(commit.0)?.tree()?;
     let entry = tree.get_path(Path::new(path)).ok();
     Ok(entry.filter(|entry| entry.filemode() == 0o160_000).map(|entry| Oid(entry.id())))
+}
+
+/// What of a change is held back so that each submodule of the tree keeps its address: `.gitmodules` when it no longer
+/// names one that stays, with the reason, and the submodule itself. Whether its folder is there says nothing: the
+/// sandbox has an empty one at most, unless somebody fetched it.
+pub(super) fn held_back(
+    git: &Repository,
+    tree: &Tree<'_>,
+    collected: &CollectedTree,
+) -> Result<BTreeMap<String, String>, GitError> {
+    let mut held = BTreeMap::new();
+    let file = collected.files.iter().find(|file| file.path == FILE);
+    let now: &[u8] = match file.map(|file| &file.kind) {
+        Some(CollectedKind::File { content, .. }) => &content[..],
+        // A link is refused by itself.
+        Some(CollectedKind::Symlink { .. }) => return Ok(held),
+        None if collected.listing.deleted.iter().any(|path| path == FILE) => &[],
+        None => return Ok(held),
+    };
+    let Some(entry) = tree.get_name(FILE) else { return Ok(held) };
+    let Ok(blob) = git.find_blob(entry.id()) else { return Ok(held) };
+    let (before, after) = (named(blob.content()), named(now));
+    for path in before.difference(&after) {
+        // The empty path and others are no names that a tree could have.
+        let is_name = path_problem(path).is_none();
+        let entry = if is_name { tree.get_path(Path::new(path)).ok() } else { None };
+        if entry.is_some_and(|entry| entry.filemode() == 0o160_000) {
+            held.insert(path.clone(), "a submodule, which cannot be changed".to_owned());
+        }
+    }
+    let first = held.keys().next().map(|path| display_path(path));
+    if let Some(path) = first {
+        let reason = format!("it no longer names `{path}`, a submodule that cannot be removed");
+        held.insert(FILE.to_owned(), reason);
+    }
+    Ok(held)
+}
+
+/// The paths that a `.gitmodules` gives addresses for; none when it is too large.
+fn named(content: &[u8]) -> BTreeSet<String> {
+    let content: &[u8] = if content.len() > MAX_BYTES { &[] } else { content };
+    parse(&String::from_utf8_lossy(content)).into_iter().map(|(path, _)| path).collect()
 }
 
 /// Path and address of each section that has both.

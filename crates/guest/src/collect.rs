@@ -11,6 +11,7 @@ use std::path::Path;
 
 use super::folder::{Folder, Stamp};
 use super::look::{Changed, Seen, compare_at};
+use super::moved::Lost;
 use super::paths;
 use super::protocol::{Collected, MAX_CHANGED_BYTES, MAX_CHANGED_FILE, MAX_CHANGED_FILES};
 use super::selection::{Limits, Rest, Selection};
@@ -30,6 +31,10 @@ const MAX_SHOWN_PATH: usize = 400;
 /// Bytes of the paths of deleted files: they have to fit into one answer.
 const MAX_DELETED: usize = 8 << 20;
 
+/// Why a file stays whose content is where nothing can be part of a change.
+const MOVED: &str =
+    "its content was moved to where it cannot be part of a change, so the file stays";
+
 /// Where changed files go. An error ends the collection.
 pub type Sink<'a> = dyn FnMut(&str, &Changed) -> io::Result<()> + 'a;
 
@@ -48,11 +53,23 @@ pub fn collect(
         bytes: limits.bytes.min(MAX_CHANGED_BYTES),
     };
     let mut folder = Folder::open(workspace).map_err(|err| broken(&err))?;
-    let mut out =
-        Out { sink, limits, listing: Collected::default(), rest: Rest::default(), deleted: 0 };
+    let mut out = Out {
+        sink,
+        limits,
+        listing: Collected::default(),
+        rest: Rest::default(),
+        deleted: 0,
+        lost: Lost::default(),
+    };
     out.tracked(&mut folder, base, stop)?;
     let chosen = out.choose(&folder, base, stop)?;
     out.others(&mut folder, base, &chosen, stop)?;
+    let deleted = std::mem::take(&mut out.listing.deleted);
+    let (moved, deleted) = out.lost.divide(&mut folder, base, deleted, stop);
+    out.listing.deleted = deleted;
+    for path in moved {
+        out.refuse(path.as_bytes(), MOVED);
+    }
     let Out { mut listing, rest, .. } = out;
     listing.deleted.sort();
     listing.refused.sort();
@@ -68,6 +85,7 @@ struct Out<'a> {
     rest: Rest,
     /// Bytes of the paths of deleted files.
     deleted: usize,
+    lost: Lost,
 }
 
 impl Out<'_> {
@@ -100,6 +118,9 @@ impl Out<'_> {
         let mut selection = Selection::new(self.limits);
         let mut take = |path: &[u8], found: Found<'_>| {
             let known = base.others.get(path);
+            if matches!(found, Found::Repository) {
+                self.lost.repositories.push(path.to_vec());
+            }
             match found {
                 Found::File(file) => {
                     let stamp = Stamp::of(file.stat);
@@ -150,6 +171,7 @@ impl Out<'_> {
             Ok(text) => text,
             Err(reason) => {
                 self.refuse(path, &reason);
+                self.lost.contents.insert(changed.blob);
                 return Ok(());
             }
         };

@@ -55,6 +55,11 @@ impl Stamp {
             mode: stat.st_mode as u32,
         }
     }
+
+    /// Bytes of the file.
+    pub fn size(&self) -> u64 {
+        u64::try_from(self.size).unwrap_or(0)
+    }
 }
 
 const DIRECTORY: OFlags =

@@ -33,6 +33,7 @@ mod keeper;
 pub mod launch;
 pub mod leftover;
 pub mod look;
+mod moved;
 mod oom_score;
 pub mod output;
 pub mod patch;
