@@ -8,7 +8,7 @@ use tracing_subscriber::Layer;
 
 use patchwright::cli::{self, Cli};
 use patchwright_base::env::Env;
-use patchwright_base::error::FailureKind;
+use patchwright_base::error::{Failure, FailureKind};
 use patchwright_base::ui::{self, Ui};
 use patchwright_base::{redact, telemetry};
 use patchwright_config::flags::Common;
@@ -79,13 +79,15 @@ fn main() -> ExitCode {
     runtime.shutdown_background();
     match ended {
         Ok(code) => end(code, ui),
-        Err(failure) => {
-            ui.failure(&failure.to_string());
-            ui.event(&events::failed(&failure));
-            ui.workflow_command(&report::annotations::error("Patchwright", &failure.message));
-            end(failure.kind.exit_code(), ui)
-        }
+        Err(failure) => fail(&failure, ui),
     }
+}
+
+fn fail(failure: &Failure, ui: Ui) -> ExitCode {
+    ui.failure(&failure.to_string());
+    ui.event(&events::failed(failure));
+    ui.workflow_command(&report::annotations::error("Patchwright", &failure.message));
+    end(failure.kind.exit_code(), ui)
 }
 
 /// Ends with this code, or with that of a full disk: whoever reads half of the output must not take it for the whole.

@@ -246,6 +246,78 @@ fn words_of_strangers(expression: &str) -> Vec<String> {
 mod tests {
     use crate::doctor::workflow::check;
 
+    const BROUGHT: &[(&str, &str)] = &[
+        (
+            "pull_request_target",
+            "{ uses: actions/checkout@v4, with: { ref: '${{ github.event.pull_request.head.ref }}', repository: '${{ github.event.pull_request.head.repo.full_name }}' } }",
+        ),
+        (
+            "pull_request_target",
+            "{ uses: actions/checkout@v4, with: { repository: '${{ github.event.pull_request.head.repo.full_name }}' } }",
+        ),
+        (
+            "pull_request_target",
+            "{ uses: Actions/Checkout@v4, with: { ref: '${{ github.head_ref }}' } }",
+        ),
+        ("pull_request_target", "{ uses: actions/checkout@v4, with: { ref: '${{ env.HEAD }}' } }"),
+        (
+            "pull_request_target",
+            "{ uses: actions/checkout@v4, with: { ref: 'refs/pull/${{ github.event.number }}/merge' } }",
+        ),
+        ("pull_request_target", "{ run: 'gh pr checkout ${{ github.event.number }} && make' }"),
+        (
+            "pull_request_target",
+            "{ run: 'git fetch origin pull/${{ github.event.number }}/head:it && git switch it' }",
+        ),
+        ("pull_request_target", "{ run: 'git checkout \"$HEAD\"' }"),
+        (
+            "pull_request_target",
+            "{ run: 'git checkout \"$SHA\"', env: { SHA: '${{ github.event.pull_request.head.sha }}' } }",
+        ),
+        (
+            "workflow_run",
+            "{ uses: actions/checkout@v4, with: { ref: '${{ github.event.workflow_run.head_sha }}' } }",
+        ),
+        (
+            "workflow_run",
+            "{ uses: actions/checkout@v4, with: { ref: '${{ github.event.workflow_run.head_branch }}' } }",
+        ),
+        (
+            "issue_comment",
+            "{ uses: actions/checkout@v4, with: { ref: 'refs/pull/${{ github.event.issue.number }}/head' } }",
+        ),
+        ("issue_comment", "{ run: 'gh pr checkout \"$NUMBER\"' }"),
+    ];
+
+    const PATHS: &[&str] = &[
+        "github.event.issue.title",
+        "github.event.issue.body",
+        "github.event.pull_request.title",
+        "github.event.pull_request.body",
+        "github.event.pull_request.head.ref",
+        "github.event.pull_request.head.label",
+        "github.event.pull_request.head.repo.default_branch",
+        "github.event.comment.body",
+        "github.event.review.body",
+        "github.event.discussion.title",
+        "github.event.commits[0].message",
+        "github.event.commits.*.author.email",
+        "github.event.commits[0]['author'].name",
+        "github.event.head_commit.message",
+        "github.event.head_commit.committer.email",
+        "github.event.pages[0].page_name",
+        "github.event.workflow_run.head_branch",
+        "github.event.workflow_run.head_commit.message",
+        "github.event.changes.title.from",
+        "github.head_ref || github.ref_name",
+        "GitHub.Event.Issue.Title",
+        "toJSON(github.event)",
+        "toJSON(github.event.comment)",
+        "format('{0}', github.event.issue.title)",
+        "github.event_name == 'push' && github.event.head_commit.message || ''",
+        "env.NAME",
+    ];
+
     fn said(text: &str) -> Vec<String> {
         check("w.yml", text).into_iter().map(|found| found.message).collect()
     }
@@ -260,52 +332,7 @@ mod tests {
 
     #[test]
     fn code_of_strangers_is_found_however_it_comes() {
-        let brought = [
-            (
-                "pull_request_target",
-                "{ uses: actions/checkout@v4, with: { ref: '${{ github.event.pull_request.head.ref }}', repository: '${{ github.event.pull_request.head.repo.full_name }}' } }",
-            ),
-            (
-                "pull_request_target",
-                "{ uses: actions/checkout@v4, with: { repository: '${{ github.event.pull_request.head.repo.full_name }}' } }",
-            ),
-            (
-                "pull_request_target",
-                "{ uses: Actions/Checkout@v4, with: { ref: '${{ github.head_ref }}' } }",
-            ),
-            (
-                "pull_request_target",
-                "{ uses: actions/checkout@v4, with: { ref: '${{ env.HEAD }}' } }",
-            ),
-            (
-                "pull_request_target",
-                "{ uses: actions/checkout@v4, with: { ref: 'refs/pull/${{ github.event.number }}/merge' } }",
-            ),
-            ("pull_request_target", "{ run: 'gh pr checkout ${{ github.event.number }} && make' }"),
-            (
-                "pull_request_target",
-                "{ run: 'git fetch origin pull/${{ github.event.number }}/head:it && git switch it' }",
-            ),
-            ("pull_request_target", "{ run: 'git checkout \"$HEAD\"' }"),
-            (
-                "pull_request_target",
-                "{ run: 'git checkout \"$SHA\"', env: { SHA: '${{ github.event.pull_request.head.sha }}' } }",
-            ),
-            (
-                "workflow_run",
-                "{ uses: actions/checkout@v4, with: { ref: '${{ github.event.workflow_run.head_sha }}' } }",
-            ),
-            (
-                "workflow_run",
-                "{ uses: actions/checkout@v4, with: { ref: '${{ github.event.workflow_run.head_branch }}' } }",
-            ),
-            (
-                "issue_comment",
-                "{ uses: actions/checkout@v4, with: { ref: 'refs/pull/${{ github.event.issue.number }}/head' } }",
-            ),
-            ("issue_comment", "{ run: 'gh pr checkout \"$NUMBER\"' }"),
-        ];
-        for (event, text) in brought {
+        for (event, text) in BROUGHT {
             let said = step(event, text);
             let words =
                 format!("`{event}` runs with secrets and checks out code of the pull request");
@@ -330,35 +357,7 @@ mod tests {
 
     #[test]
     fn words_of_strangers_are_found_in_scripts() {
-        let paths = [
-            "github.event.issue.title",
-            "github.event.issue.body",
-            "github.event.pull_request.title",
-            "github.event.pull_request.body",
-            "github.event.pull_request.head.ref",
-            "github.event.pull_request.head.label",
-            "github.event.pull_request.head.repo.default_branch",
-            "github.event.comment.body",
-            "github.event.review.body",
-            "github.event.discussion.title",
-            "github.event.commits[0].message",
-            "github.event.commits.*.author.email",
-            "github.event.commits[0]['author'].name",
-            "github.event.head_commit.message",
-            "github.event.head_commit.committer.email",
-            "github.event.pages[0].page_name",
-            "github.event.workflow_run.head_branch",
-            "github.event.workflow_run.head_commit.message",
-            "github.event.changes.title.from",
-            "github.head_ref || github.ref_name",
-            "GitHub.Event.Issue.Title",
-            "toJSON(github.event)",
-            "toJSON(github.event.comment)",
-            "format('{0}', github.event.issue.title)",
-            "github.event_name == 'push' && github.event.head_commit.message || ''",
-            "env.NAME",
-        ];
-        for path in paths {
+        for path in PATHS {
             for script in [
                 "run: 'echo \"${{ IT }}\"'",
                 "uses: actions/github-script@v7\n        with: { script: 'log(`${{ IT }}`)' }",
