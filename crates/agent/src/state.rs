@@ -159,12 +159,7 @@ impl State {
                 self.context += compact::estimate_output(output);
                 self.ended(output, None);
             }
-            Entry::Lane { entry, .. } => {
-                budget::used(&mut self.lanes, entry);
-                if let Entry::Restored { lost, .. } = entry.as_ref() {
-                    self.outdate(lost);
-                }
-            }
+            Entry::Lane { entry, .. } => self.of_sub_agent(entry),
             Entry::Compacted { trigger, before, replies, cost_usd, items, .. } => {
                 replies.iter().flatten().for_each(|reply| self.spent(reply.usage, 0.0));
                 self.spent(Usage::default(), *cost_usd);
@@ -210,6 +205,13 @@ impl State {
             | Entry::Checkpoint { .. }
             | Entry::Unrecorded { .. }
             | Entry::Note { .. } => {}
+        }
+    }
+
+    fn of_sub_agent(&mut self, entry: &Entry) {
+        budget::used(&mut self.lanes, entry);
+        if let Entry::Restored { lost, .. } = entry {
+            self.outdate(lost);
         }
     }
 

@@ -32,7 +32,7 @@ const MOVED: &str =
 pub fn build(repo: &Repo, base: Oid, collected: &CollectedTree) -> Result<Change, GitError> {
     let git = repo.git()?;
     let tree = git.find_commit(base.0)?.tree()?;
-    let held = modules::held_back(&git, &tree, collected)?;
+    let held = modules::held_back(&git, &tree, collected);
     let built = onto(&git, &tree, collected, &held)?;
     let BuiltTree { tree: new, files, mut refused, unused } = built;
     // Policy does not see refused files, and this repository outlives the run, so their contents

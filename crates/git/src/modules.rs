@@ -75,18 +75,17 @@ pub(super) fn held_back(
     git: &Repository,
     tree: &Tree<'_>,
     collected: &CollectedTree,
-) -> Result<BTreeMap<String, String>, GitError> {
+) -> BTreeMap<String, String> {
     let mut held = BTreeMap::new();
     let file = collected.files.iter().find(|file| file.path == FILE);
     let now: &[u8] = match file.map(|file| &file.kind) {
         Some(CollectedKind::File { content, .. }) => &content[..],
-        // A link is refused by itself.
-        Some(CollectedKind::Symlink { .. }) => return Ok(held),
         None if collected.listing.deleted.iter().any(|path| path == FILE) => &[],
-        None => return Ok(held),
+        // A link is refused by itself.
+        Some(CollectedKind::Symlink { .. }) | None => return held,
     };
-    let Some(entry) = tree.get_name(FILE) else { return Ok(held) };
-    let Ok(blob) = git.find_blob(entry.id()) else { return Ok(held) };
+    let Some(entry) = tree.get_name(FILE) else { return held };
+    let Ok(blob) = git.find_blob(entry.id()) else { return held };
     let (before, after) = (named(blob.content()), named(now));
     for path in before.difference(&after) {
         // The empty path and others are no names that a tree could have.
@@ -101,7 +100,7 @@ pub(super) fn held_back(
         let reason = format!("it no longer names `{path}`, a submodule that cannot be removed");
         held.insert(FILE.to_owned(), reason);
     }
-    Ok(held)
+    held
 }
 
 /// The paths that a `.gitmodules` gives addresses for; none when it is too large.
