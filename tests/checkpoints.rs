@@ -245,9 +245,10 @@ async fn a_model_that_had_finished_what_is_gone_is_asked_again() {
     let text = fs_err::read_to_string(bench.run_folder().join(journal::FILE)).unwrap();
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let at = lines.iter().rposition(|line| line.contains("\"is\":\"replied\"")).unwrap();
-    let packs = packs(&bench);
-    set_writable(&packs[1]);
-    fs_err::OpenOptions::new().write(true).open(&packs[1]).unwrap().set_len(20).unwrap();
+    for pack in &packs(&bench)[1..] {
+        set_writable(pack);
+        fs_err::OpenOptions::new().write(true).open(pack).unwrap().set_len(20).unwrap();
+    }
     let resumed = bench.go_on(&script, &lines[..=at].concat()).await;
     let told = resumed.ended.requests.first().expect("it is asked");
     assert!(told.contains("gone too, whatever their results said: `shell_command`"), "{told}");

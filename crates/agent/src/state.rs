@@ -4,6 +4,7 @@
 //! next is a pure function of the state, so a run is resumed after a crash exactly as it would have
 //! without. Nothing here waits, writes or reads.
 
+mod restored;
 mod switch;
 
 use std::collections::BTreeMap;
@@ -23,7 +24,7 @@ use super::text_calls;
 use super::unfinished;
 use patchwright_journal::Entry;
 use patchwright_provider::catalogue::Model;
-use patchwright_provider::item::{CallOutput, Content, Item, Role, StopReason, ToolCall, Usage};
+use patchwright_provider::item::{CallOutput, Item, Role, StopReason, ToolCall, Usage};
 use patchwright_provider::{Reply, ToolDeclaration};
 use patchwright_review::finding::Finding;
 use patchwright_types::calls::CompactionTrigger;
@@ -205,13 +206,6 @@ impl State {
             | Entry::Checkpoint { .. }
             | Entry::Unrecorded { .. }
             | Entry::Note { .. } => {}
-        }
-    }
-
-    fn of_sub_agent(&mut self, entry: &Entry) {
-        budget::used(&mut self.lanes, entry);
-        if let Entry::Restored { lost, .. } = entry {
-            self.outdate(lost);
         }
     }
 
@@ -471,24 +465,6 @@ impl State {
         let all_faulty = last.outputs.values().all(|(_, fault)| fault.is_some());
         let fault = last.outputs.values().next_back().and_then(|(_, fault)| *fault);
         self.count_faults(fault.filter(|_| all_faulty));
-    }
-
-    /// Results that do not hold any more. In the text of a model without tool calls they stay as they are.
-    fn lose(&mut self, calls: &[String], text: &str) {
-        self.history.overwrite(calls, text);
-        let outputs = self.last.iter_mut().flat_map(|last| last.outputs.values_mut());
-        for (output, _) in outputs.filter(|(output, _)| calls.contains(&output.id)) {
-            output.content = vec![Content::text(text)];
-            output.success = false;
-        }
-        self.outdate(calls);
-    }
-
-    /// These calls were taken back, of this agent or of a sub-agent.
-    fn outdate(&mut self, calls: &[String]) {
-        if let Some(last) = self.last.as_mut().filter(|_| !calls.is_empty()) {
-            last.is_outdated = true;
-        }
     }
 
     /// Keeps the commands that fail and forgets those that passed since.

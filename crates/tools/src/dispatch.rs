@@ -278,18 +278,14 @@ impl<'a> Dispatch<'a> {
         self.context.progress.happened(AgentEvent::CallStarted { call, is_nested: false });
         // Under the name that runs, where the call names it inside.
         let is_wrapped = self.find(&call.name).is_ok_and(ResolvedTool::is_wrapper);
-        let name =
-            if is_wrapped { start.tool.name.clone().into_owned() } else { call.name.clone() };
+        let name = if is_wrapped { &*start.tool.name } else { &*call.name }.to_owned();
         let arguments = start.is_changed.then(|| start.arguments.clone());
         let (id, writes) = (call.id.clone(), start.writes);
         let entry = Entry::CallStarted { turn, id, name, writes, arguments };
         // What a call does in the sandbox ends with this machine. What it does elsewhere stays, and is not done twice.
         let is_elsewhere = writes && matches!(start.tool.place, ToolKind::DynamicTool(_));
-        let journal = self.context.journal;
-        let written =
-            if is_elsewhere { journal.append_durably(&entry) } else { journal.append(&entry) };
-        written.map_err(Broken::Journal)?;
-        Ok(())
+        let append = if is_elsewhere { Journal::append_durably } else { Journal::append };
+        append(self.context.journal, &entry).map_err(Broken::Journal).map(drop)
     }
 
     pub(super) async fn execute(
