@@ -2,7 +2,7 @@
 //! at before it is started, because it runs outside of every sandbox until it has confined itself.
 
 use std::fs::{File, Permissions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -15,7 +15,7 @@ use tokio::process::Command;
 
 use super::folders::{failed, make_private};
 use super::isolation::{PATIENCE, WAITS};
-use crate::{GUEST_VERSION, SandboxError, guest_binary};
+use crate::{GUEST_SIZE, GUEST_VERSION, SandboxError, guest_binary};
 use patchwright_guest::programs;
 
 /// The guest's file name.
@@ -27,32 +27,14 @@ const FRESH: &str = "fresh-";
 /// A file that is still called so after this time was left by a process that was killed.
 const WRITTEN_BY_NOW: Duration = Duration::from_hours(1);
 
-/// A file as it was when its content was read: who changes the content changes the time, which nobody can set.
-#[derive(PartialEq)]
-struct Seen {
-    path: PathBuf,
-    device: u64,
-    inode: u64,
-    changed: (i64, i64),
-}
+/// Held while the guest is looked at and written: several sandboxes of one process may be the first ones.
+static WRITING: Mutex<()> = Mutex::new(());
 
-impl Seen {
-    fn look(path: &Path) -> io::Result<Seen> {
-        let found = fs_err::symlink_metadata(path)?;
-        let changed = (found.ctime(), found.ctime_nsec());
-        Ok(Seen { path: path.to_owned(), device: found.dev(), inode: found.ino(), changed })
-    }
-}
-
-/// The file that was sound last. Held while the guest is written: several sandboxes of one process may be the first
-/// ones.
-static SOUND: Mutex<Option<Seen>> = Mutex::new(None);
-
-/// The path of the guest, which is written where it is not, or is not what it was; the names of its programs are beside
-/// it.
+/// The path of the guest, which is written where there is none that is this user's and of the right size; the names of its
+/// programs are beside it. Its content is read only where it does not start ([`repair`]): nobody else can have written it.
 pub(super) fn install(base: &Path) -> Result<PathBuf, SandboxError> {
-    let mut sound = SOUND.lock();
-    let folder = base.join("guest").join(GUEST_VERSION);
+    let _writing = WRITING.lock();
+    let folder = folder(base);
     let path = folder.join(GUEST);
     if path.to_str().is_none() {
         return Err(SandboxError::GuestFile {
@@ -65,15 +47,25 @@ pub(super) fn install(base: &Path) -> Result<PathBuf, SandboxError> {
         make_own(folder)?;
     }
     link_programs(&folder.join(programs::FOLDER))?;
-    let seen = Seen::look(&path).ok();
-    if seen.is_none() || seen != *sound {
-        let guest = guest_binary();
-        if !is_sound(&path, &guest).unwrap_or(false) {
-            replace(&folder, &path, &guest).map_err(|err| failed("write", &path, &err))?;
-        }
-        *sound = Seen::look(&path).ok();
+    if !is_own(&path).unwrap_or(false) {
+        replace(&folder, &path, &guest_binary()).map_err(|err| failed("write", &path, &err))?;
     }
     Ok(path)
+}
+
+/// Writes the guest again where its content is not what it was.
+pub(super) fn repair(base: &Path) -> Result<(), SandboxError> {
+    let _writing = WRITING.lock();
+    let (folder, guest) = (folder(base), guest_binary());
+    let path = folder.join(GUEST);
+    if is_sound(&path, &guest).unwrap_or(false) {
+        return Ok(());
+    }
+    replace(&folder, &path, &guest).map_err(|err| failed("write", &path, &err))
+}
+
+fn folder(base: &Path) -> PathBuf {
+    base.join("guest").join(GUEST_VERSION)
 }
 
 /// A folder that is this user's and that nobody else writes to.
@@ -95,8 +87,8 @@ fn make_own(folder: &Path) -> Result<(), SandboxError> {
     Ok(())
 }
 
-/// Whether the file is this guest, of this user, to be started and not to be written to.
-fn is_sound(path: &Path, guest: &[u8]) -> io::Result<bool> {
+/// Whether the file is of this user and of the guest's size, to be started and not to be written to.
+fn is_own(path: &Path) -> io::Result<bool> {
     let found = fs_err::symlink_metadata(path)?;
     // Somebody else may still have it open to write to.
     let was_open = found.mode() & 0o022 != 0;
@@ -106,19 +98,12 @@ fn is_sound(path: &Path, guest: &[u8]) -> io::Result<bool> {
     if found.mode() & 0o7777 != MODE {
         fs_err::set_permissions(path, Permissions::from_mode(MODE))?;
     }
-    let mut file = fs_err::File::open(path)?;
-    let mut part = vec![0; 1 << 16];
-    let mut rest = guest;
-    loop {
-        let length = file.read(&mut part)?;
-        if length == 0 {
-            return Ok(rest.is_empty());
-        }
-        match rest.strip_prefix(part.get(..length).unwrap_or_default()) {
-            Some(after) => rest = after,
-            None => return Ok(false),
-        }
-    }
+    Ok(found.len() == GUEST_SIZE as u64)
+}
+
+/// Whether the file is this guest, and this user's.
+fn is_sound(path: &Path, guest: &[u8]) -> io::Result<bool> {
+    Ok(is_own(path)? && fs_err::read(path)? == guest)
 }
 
 /// Writes the guest beside its place, then puts it there: another process may be starting the same file. One that is
@@ -265,6 +250,7 @@ mod tests {
         for (what, damage) in damage {
             damage(&path);
             assert_eq!(install(base.path()).unwrap(), path, "{what}");
+            repair(base.path()).unwrap();
             check(&path);
         }
     }
@@ -273,8 +259,8 @@ mod tests {
     fn a_guest_that_is_sound_stays_the_same_file() {
         let (base, path) = installed();
         let inode = fs_err::metadata(&path).unwrap().ino();
-        *SOUND.lock() = None;
         install(base.path()).unwrap();
+        repair(base.path()).unwrap();
         assert_eq!(fs_err::metadata(&path).unwrap().ino(), inode);
     }
 

@@ -165,6 +165,7 @@ impl LocalSandbox {
         }
         if !self.isolation.initialized() {
             // What keeps the guest itself from starting says nothing of namespaces.
+            guest_file::repair(&self.base)?;
             guest_file::try_start(place.guest).await?;
         }
         let isolation = *self.isolation.get_or_init(|| Isolation::find(place.guest)).await;
