@@ -50,7 +50,7 @@ pub fn format_duration(duration: Duration) -> String {
     }
 }
 
-/// The same of what is often over within a second: below a minute it is `950 ms` or `3.4 s`.
+/// [`format_duration`] for what is often over within a second: below a minute it is `950 ms` or `3.4 s`.
 pub fn format_milliseconds(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{ms} ms"),
