@@ -187,7 +187,7 @@ async fn contract(forge: &dyn Forge) -> String {
     );
     let missing = PullRequestDraft { head_branch: "missing".to_owned(), ..draft() };
     line("no branch", kind(forge.open_or_update(&app, &missing, MARKER).await.unwrap_err()));
-    let (pull, operation) = forge.open_or_update(&app, &draft(), MARKER).await.unwrap();
+    let (pull, operation, _) = forge.open_or_update(&app, &draft(), MARKER).await.unwrap();
     line(
         "pull",
         format!(
@@ -373,7 +373,7 @@ async fn forge_pushes_one_commit_to_a_branch_that_is_where_we_expect_it() {
     assert_eq!(fetch_and_push(&forge, "patchwright/new").await.unwrap(), expected);
     // A push moves the pull request with it.
     let wanted = PullRequestDraft { head_branch: "patchwright/new".to_owned(), ..draft() };
-    let (pull, _) = forge.open_or_update(&app(), &wanted, MARKER).await.unwrap();
+    let (pull, _, _) = forge.open_or_update(&app(), &wanted, MARKER).await.unwrap();
     let pushed = github.push("patchwright/new", &[("README.md", "three")]);
     let found = forge.pull_requests_from(&app(), &app(), "patchwright/new").await.unwrap();
     assert_eq!((found[0].number, found[0].head_sha.as_str()), (pull.number, pushed.as_str()));

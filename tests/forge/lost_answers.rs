@@ -14,7 +14,7 @@ pub(super) async fn write_everything(forge: &dyn Forge) {
         let comment = forge.upsert_comment(&app(), 1, MARKER, None, "Working").await.unwrap();
         let known = Some(comment.id);
         forge.upsert_comment(&app(), 1, MARKER, known, "Done").await.unwrap();
-        let (pull, _) = forge.open_or_update(&app(), &draft(), MARKER).await.unwrap();
+        let (pull, _, _) = forge.open_or_update(&app(), &draft(), MARKER).await.unwrap();
         forge.add_labels(&app(), pull.number, &["bug".to_owned()]).await.unwrap();
         forge.request_reviewers(&app(), pull.number, &["bob".to_owned()]).await.unwrap();
     }

@@ -53,7 +53,7 @@ async fn forge_of_an_app_knows_who_it_is_and_which_comment_is_its_own() {
 async fn forge_leaves_other_peoples_pull_requests_alone() {
     let github = github().start();
     let forge = connect(&github);
-    let (pull, _) = forge.open_or_update(&app(), &draft(), MARKER).await.unwrap();
+    let (pull, _, _) = forge.open_or_update(&app(), &draft(), MARKER).await.unwrap();
     // From a fork with a branch of the same name: not the one.
     github.change(|r| r.pulls.get_mut(&2).unwrap().head_repository = "acme/app-fork".to_owned());
     assert_eq!(forge.pull_requests_from(&app(), &app(), BRANCH).await.unwrap(), []);
@@ -68,11 +68,11 @@ async fn forge_leaves_other_peoples_pull_requests_alone() {
     expect!["Conflict: branch `patchwright/issue-1` already has a pull request of `bob`: http://HOST/acme/app/pull/2"].assert_eq(&said(&github, &result));
     // With our marker: adopted, whoever opened it.
     github.change(|r| r.issues.get_mut(&2).unwrap().body = Some(format!("Old.\r\n{MARKER}\r\n")));
-    let (adopted, operation) = forge.open_or_update(&app(), &draft(), MARKER).await.unwrap();
+    let (adopted, operation, _) = forge.open_or_update(&app(), &draft(), MARKER).await.unwrap();
     assert_eq!((adopted.number, operation), (pull.number, Operation::Updated));
     // Closed: a new one.
     github.change(|repository| repository.issues.get_mut(&2).unwrap().open = false);
-    let (new, operation) = forge.open_or_update(&app(), &draft(), MARKER).await.unwrap();
+    let (new, operation, _) = forge.open_or_update(&app(), &draft(), MARKER).await.unwrap();
     assert_eq!((new.number, operation), (3, Operation::Created));
     let all = forge.pull_requests_from(&app(), &app(), BRANCH).await.unwrap();
     assert_eq!(all.iter().map(|p| (p.number, p.open)).collect::<Vec<_>>(), [(3, true), (2, false)]);
@@ -83,7 +83,7 @@ async fn forge_marks_the_title_where_there_are_no_drafts() {
     let github = github().with(|repository| repository.has_drafts = false).start();
     let forge = connect(&github);
     let wanted = PullRequestDraft { draft: true, title: "t".repeat(300), ..draft() };
-    let (pull, operation) = forge.open_or_update(&app(), &wanted, MARKER).await.unwrap();
+    let (pull, operation, _) = forge.open_or_update(&app(), &wanted, MARKER).await.unwrap();
     assert_eq!(
         (pull.draft, operation, pull.title.chars().count()),
         (false, Operation::Created, 256)

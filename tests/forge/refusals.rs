@@ -37,7 +37,7 @@ async fn forge_says_thing_cause_and_permission() {
         let comment = forge.upsert_comment(&app(), 1, MARKER, None, "Hello").await.map(|_| ());
         writeln!(log, "comment: {}", said(&github, &comment)).unwrap();
         let pull =
-            forge.open_or_update(&app(), &draft(), MARKER).await.map(|(_, operation)| operation);
+            forge.open_or_update(&app(), &draft(), MARKER).await.map(|(_, operation, _)| operation);
         writeln!(log, "pull: {}", said(&github, &pull)).unwrap();
         let refused =
             github.requests().iter().filter(|r| r.status == 403 && r.method != "GET").count();

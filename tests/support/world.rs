@@ -279,6 +279,9 @@ fn tidy(text: &str, names: &[(String, &'static str)]) -> String {
         .split_inclusive('\n')
         .map(|line| match line {
             line if line.starts_with("- Enforced: `") => "- Enforced: WALLS\n",
+            line if line.starts_with("<!-- patchwright:written ") => {
+                "<!-- patchwright:written DIGESTS -->\n"
+            }
             line if line.starts_with("<!-- patchwright:seal n=") => {
                 "<!-- patchwright:seal SEAL -->\n"
             }

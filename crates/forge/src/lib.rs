@@ -4,6 +4,7 @@
 //! ([`local`], for the demo and `exec`). Reads are retried inside the implementation; a write whose
 //! answer was lost is looked up by its marker before it is repeated, so no write happens twice.
 
+mod edited;
 mod error;
 mod failure;
 pub mod github;
@@ -228,6 +229,14 @@ pub struct PullRequestDraft {
     pub draft: bool,
 }
 
+/// What people have changed of a pull request since we wrote it, and `open_or_update` has left as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Edits {
+    pub title: bool,
+    /// Its description.
+    pub body: bool,
+}
+
 /// Whether `open_or_update` made the pull request or found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -360,14 +369,14 @@ pub trait Forge: Governance + Tracker + Send + Sync {
         head_branch: &str,
     ) -> Result<Vec<PullRequest>, ForgeError>;
 
-    /// Creates the pull request, or brings the open one from the same branch up to date. The body
-    /// carries `marker`; a lost answer is resolved by looking for it.
+    /// Creates the pull request, or brings the open one from the same branch up to date, but for what people have
+    /// edited of it. The body carries `marker`; a lost answer is resolved by looking for it.
     async fn open_or_update(
         &self,
         repository: &RepositoryId,
         draft: &PullRequestDraft,
         marker: &str,
-    ) -> Result<(PullRequest, Operation), ForgeError>;
+    ) -> Result<(PullRequest, Operation, Edits), ForgeError>;
 
     /// Adds labels; labels that the forge drops silently are fine.
     async fn add_labels(

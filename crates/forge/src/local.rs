@@ -26,7 +26,7 @@ use async_trait::async_trait;
 
 use self::store::{About, Store};
 use super::{
-    Account, CheckDraft, CheckRun, Comment, CommentPlace, Comparison, Forge, ForgeError, Issue,
+    Account, CheckDraft, CheckRun, Comment, CommentPlace, Comparison, Edits, Forge, ForgeError, Issue,
     Operation, PullRequest, PullRequestDraft, Repository, RepositoryId, Review, ReviewDraft,
     ReviewPosted, Role, Thread, transfer,
 };
@@ -229,7 +229,7 @@ impl Forge for LocalForge {
         repository: &RepositoryId,
         draft: &PullRequestDraft,
         marker: &str,
-    ) -> Result<(PullRequest, Operation), ForgeError> {
+    ) -> Result<(PullRequest, Operation, Edits), ForgeError> {
         self.publish_pull(repository, draft, marker)
     }
 

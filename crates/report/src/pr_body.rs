@@ -35,6 +35,15 @@ const PATCH: usize = 20_000;
 /// How a body begins that says why the pull request is a draft.
 const WARNING: &str = "> [!WARNING]";
 
+/// The comment with the newest description, below one that somebody has edited. `marker` finds it again.
+pub fn below_edited(body: &str, marker: &str) -> String {
+    format!(
+        "The description above has been edited, so it stays as it is. This is what it would say after the newest run:\n\n\
+         {}\n\n{marker}\n",
+        body.trim()
+    )
+}
+
 /// A body of ours that says why the pull request is a draft.
 pub fn has_warning(body: &str) -> bool {
     body.trim_start().starts_with(WARNING)

@@ -6,10 +6,12 @@ use super::run::Run;
 use crate::failures;
 use patchwright_base::error::Result;
 use patchwright_config::publish::Publish;
-use patchwright_forge::{Account, Forge, ForgeError, Operation, PullRequest, RepositoryId, Role};
+use patchwright_forge::{
+    Account, Edits, Forge, ForgeError, Operation, PullRequest, PullRequestDraft, RepositoryId, Role,
+};
 use patchwright_git::Oid;
 use patchwright_policy::owners::{self, Owners};
-use patchwright_report::evidence_check;
+use patchwright_report::{self as report, evidence_check, pr_body};
 use patchwright_types::evidence::Verdict;
 use patchwright_types::outcome::{Conclusion, Outcome};
 
@@ -67,6 +69,31 @@ pub(super) async fn decorate(
     let mut told = Told::all();
     let _ = extras.merge(not_by_itself(pull.draft, proposal.outcome), &mut told).await;
     told.said.iter().for_each(say);
+}
+
+/// Leaves what people have edited of a pull request to them: the newest description becomes a comment below theirs.
+/// Returns what its operator is told.
+///
+/// # Errors
+/// The forge's.
+pub async fn beside_edits(
+    forge: &dyn Forge,
+    repository: &RepositoryId,
+    (number, draft): (u64, &PullRequestDraft),
+    edits: Edits,
+) -> Result<Option<String>, ForgeError> {
+    let edited = match (edits.title, edits.body) {
+        (false, false) => return Ok(None),
+        (true, false) => "title of the pull request was edited and stays as it is",
+        (false, true) => "description of the pull request was edited and stays as it is",
+        (true, true) => "title and description of the pull request were edited and stay as they are",
+    };
+    if edits.body {
+        let marker = report::marker_once("newest-description");
+        let body = pr_body::below_edited(&draft.body, &marker);
+        forge.upsert_comment(repository, number, &marker, None, &body).await?;
+    }
+    Ok(Some(format!("the {edited}")))
 }
 
 /// What did not work and does no harm, for people.

@@ -22,7 +22,7 @@ use super::{branch, failures, title};
 use crate::event::{OWN_BRANCHES, own_branch_beside};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::publish::Signing;
-use patchwright_forge::{ForgeError, Operation, PullRequest, PullRequestDraft, Repository};
+use patchwright_forge::{Edits, ForgeError, Operation, PullRequest, PullRequestDraft, Repository};
 use patchwright_git::clone::collide;
 use patchwright_git::{Oid, tree};
 use patchwright_report::{self as report, pr_body, template};
@@ -145,9 +145,12 @@ pub async fn publish(
     // A draft that somebody made of it stays one.
     let was_unfinished =
         !draft.draft && place.tip.is_some() && has_unfinished(run, origin, &draft).await;
-    let (mut pull_request, operation) =
+    let (mut pull_request, operation, edits) =
         open_or_update(run, origin.repository(), &draft, &marker(run)).await?;
-    if operation == Operation::Updated && pull_request.draft && was_unfinished {
+    if place.same.is_none() {
+        leave_edits(run, origin.repository(), (pull_request.number, &draft), edits).await;
+    }
+    if operation != Operation::Created && pull_request.draft && was_unfinished {
         pull_request.draft = !is_made_ready(run, origin, &pull_request).await;
     }
     let opened = Opened { pull: &pull_request, operation, head };
@@ -427,12 +430,12 @@ pub(super) async fn open_or_update(
     repository: &Repository,
     draft: &PullRequestDraft,
     marker: &str,
-) -> Result<(PullRequest, Operation)> {
+) -> Result<(PullRequest, Operation, Edits)> {
     let branch = &draft.head_branch;
     let detail = json!({ "title": draft.title, "base": draft.base_branch, "draft": draft.draft });
     run.folder.intends("pull_request", branch, detail)?;
     let forge = run.world.forge()?;
-    let (pull_request, operation) =
+    let (pull_request, operation, edits) =
         forge.open_or_update(&repository.id, draft, marker).await.map_err(|err| {
             let named = draft.named_from(&repository.id);
             let link = forge.compare_url(repository, &draft.base_branch, &named);
@@ -440,7 +443,23 @@ pub(super) async fn open_or_update(
         })?;
     let detail = json!({ "number": pull_request.number, "operation": operation });
     run.folder.did("pull_request", branch, detail)?;
-    Ok((pull_request, operation))
+    Ok((pull_request, operation, edits))
+}
+
+/// The newest description beside one that people have edited. The pull request is as good without it, so a failure
+/// is only said.
+pub(super) async fn leave_edits(
+    run: &Run<'_>,
+    repository: &Repository,
+    pull: (u64, &PullRequestDraft),
+    edits: Edits,
+) {
+    let Ok(forge) = run.world.forge() else { return };
+    let ui = run.environment.ui;
+    match decorate::beside_edits(forge.as_ref(), &repository.id, pull, edits).await {
+        Ok(said) => said.iter().for_each(|said| ui.say(said)),
+        Err(err) => ui.say(&format!("the newest description could not be posted: {err}")),
+    }
 }
 
 /// The open pull request of the branch is a draft because of what an earlier run said in it.

@@ -29,6 +29,7 @@ use patchwright_forge::{
     Forge, ForgeError, Operation, PullRequest, PullRequestDraft, StateProblem,
 };
 use patchwright_git::Oid;
+use patchwright_task::decorate::beside_edits;
 use patchwright_task::signing::Signer;
 use patchwright_types::campaign::{
     CampaignState, Changeset, ErrorClass, JobEnd, JobKind, Millis, NewJob, Target, TargetEnd,
@@ -249,7 +250,7 @@ impl<'a> Publisher<'a> {
             draft: place.vetted.draft,
         };
         let opened = self.forge.open_or_update(id, &draft, &place.vetted.marker).await;
-        let (mut pull, operation) = match opened {
+        let (mut pull, operation, edits) = match opened {
             Ok(opened) => opened,
             // The base branch got the same change meanwhile, and GitHub refuses an empty pull
             // request.
@@ -267,6 +268,11 @@ impl<'a> Publisher<'a> {
                 Ok(()) => pull.draft = true,
                 Err(err) => said.push(not_fatal(err)?),
             }
+        }
+        let forge: &dyn Forge = self.forge.as_ref();
+        match beside_edits(forge, id, (pull.number, &draft), edits).await {
+            Ok(edited) => said.extend(edited),
+            Err(err) => said.push(not_fatal(err)?),
         }
         said.extend(self.decorate(place, &pull, operation, head).await?);
         self.supersede(&pull).await?;

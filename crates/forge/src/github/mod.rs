@@ -71,7 +71,7 @@ pub use self::preflight::Look;
 use self::http::{Api, Call, segment};
 use super::seal::Seal;
 use super::{
-    Account, CheckDraft, CheckRun, Comment, CommentPlace, Comparison, Forge, ForgeError, Issue,
+    Account, CheckDraft, CheckRun, Comment, CommentPlace, Comparison, Edits, Forge, ForgeError, Issue,
     Operation, PullRequest, PullRequestDraft, Rendered, Repository, RepositoryId, Review,
     ReviewDraft, ReviewPosted, Role, Thread, transfer::Pushed,
 };
@@ -226,7 +226,7 @@ impl Forge for GitHubForge {
         repository: &RepositoryId,
         draft: &PullRequestDraft,
         marker: &str,
-    ) -> Result<(PullRequest, Operation), ForgeError> {
+    ) -> Result<(PullRequest, Operation, Edits), ForgeError> {
         self.publish_pull(repository, draft, marker).await
     }
 

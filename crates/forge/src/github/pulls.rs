@@ -3,18 +3,17 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 
+use super::super::edited::{WORK_IN_PROGRESS, recorded, since_written};
 use super::super::marker::stands;
 use super::body::{fit, fit_title, same};
 use super::comments::{LOOKS, WRITES};
 use super::http::{Call, Written};
 use super::wire::PullJson;
 use super::{GitHubForge, PULLS_WRITE, forks, route};
-use crate::{ForgeError, Operation, PullRequest, PullRequestDraft, RepositoryId, StateProblem};
+use crate::{Edits, ForgeError, Operation, PullRequest, PullRequestDraft, RepositoryId, StateProblem};
 
 /// Pull requests from one branch that are looked at.
 const MOST_PULLS: usize = 300;
-/// Stands before the title where the repository has no drafts.
-const WORK_IN_PROGRESS: &str = "[WIP] ";
 
 /// How an attempt to create one ended.
 enum Created {
@@ -54,19 +53,17 @@ impl GitHubForge {
         repository: &RepositoryId,
         draft: &PullRequestDraft,
         marker: &str,
-    ) -> Result<(PullRequest, Operation), ForgeError> {
-        let mut wanted = PullRequestDraft {
-            title: fit_title(&draft.title),
-            body: fit(&draft.body, marker),
-            ..draft.clone()
-        };
+    ) -> Result<(PullRequest, Operation, Edits), ForgeError> {
+        let title = fit_title(&draft.title);
+        let body = recorded(&title, &fit(&draft.body, marker));
+        let mut wanted = PullRequestDraft { title, body, ..draft.clone() };
         if let Some(pull) = self.open_pull(repository, &wanted).await? {
             return self.adopt(repository, pull, &wanted, marker).await;
         }
         let mut problem = None;
         for attempt in 1..=WRITES {
             match self.create_pull(repository, &wanted).await? {
-                Created::Yes(pull) => return Ok((*pull, Operation::Created)),
+                Created::Yes(pull) => return Ok((*pull, Operation::Created, Edits::default())),
                 Created::NoDrafts => {
                     wanted.draft = false;
                     wanted.title = fit_title(&format!("{WORK_IN_PROGRESS}{}", wanted.title));
@@ -82,9 +79,10 @@ impl GitHubForge {
             }
             if let Some(pull) = self.appearing_pull(repository, &wanted).await? {
                 let lost = problem.is_some();
-                let (pull, operation) = self.adopt(repository, pull, &wanted, marker).await?;
+                let (pull, operation, edits) =
+                    self.adopt(repository, pull, &wanted, marker).await?;
                 let made = lost && operation == Operation::Unchanged;
-                return Ok((pull, if made { Operation::Created } else { operation }));
+                return Ok((pull, if made { Operation::Created } else { operation }, edits));
             }
         }
         Err(problem.unwrap_or_else(|| ForgeError::Conflict {
@@ -120,14 +118,15 @@ impl GitHubForge {
         Ok(None)
     }
 
-    /// Brings an open pull request up to date when it is ours; leaves it alone when it is not.
+    /// Brings an open pull request up to date when it is ours, but for what people have edited; leaves it alone when
+    /// it is not.
     async fn adopt(
         &self,
         repository: &RepositoryId,
         pull: PullRequest,
         wanted: &PullRequestDraft,
         marker: &str,
-    ) -> Result<(PullRequest, Operation), ForgeError> {
+    ) -> Result<(PullRequest, Operation, Edits), ForgeError> {
         if !stands(&pull.body, marker) && !self.is_ours(&pull.author).await? {
             return Err(ForgeError::Conflict {
                 message: format!(
@@ -140,20 +139,21 @@ impl GitHubForge {
         let work_in_progress = wanted.draft
             && !pull.draft
             && pull.title.strip_prefix(WORK_IN_PROGRESS) == Some(wanted.title.as_str());
-        if pull.title != wanted.title && !work_in_progress {
+        let edits = since_written(&pull.title, &pull.body, marker);
+        if pull.title != wanted.title && !work_in_progress && !edits.title {
             changes.insert("title".into(), Value::from(wanted.title.as_str()));
         }
-        if !same(&pull.body, &wanted.body) {
+        if !same(&pull.body, &wanted.body) && !edits.body {
             changes.insert("body".into(), Value::from(wanted.body.as_str()));
         }
         if pull.base_branch != wanted.base_branch {
             changes.insert("base".into(), Value::from(wanted.base_branch.as_str()));
         }
         if changes.is_empty() {
-            return Ok((pull, Operation::Unchanged));
+            return Ok((pull, Operation::Unchanged, edits));
         }
         let updated = self.change_pull(repository, pull.number, Value::Object(changes)).await?;
-        Ok((updated, Operation::Updated))
+        Ok((updated, Operation::Updated, edits))
     }
 
     pub(super) async fn describe(

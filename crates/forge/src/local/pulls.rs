@@ -1,8 +1,9 @@
 //! Pull requests of the folder and the one comment of ours in a conversation.
 
+use super::super::edited;
 use super::super::marker::{carries, described, marked};
 use super::{LocalForge, OURSELVES, ourselves, store};
-use crate::{Comment, ForgeError, Issue, Operation, PullRequest, PullRequestDraft, RepositoryId};
+use crate::{Comment, Edits, ForgeError, Issue, Operation, PullRequest, PullRequestDraft, RepositoryId};
 
 impl LocalForge {
     /// The issue, for a write to it.
@@ -58,10 +59,11 @@ impl LocalForge {
         repository: &RepositoryId,
         draft: &PullRequestDraft,
         marker: &str,
-    ) -> Result<(PullRequest, Operation), ForgeError> {
+    ) -> Result<(PullRequest, Operation, Edits), ForgeError> {
         let _guard = self.store.lock();
         self.writable(repository, "open a pull request")?;
-        let draft = PullRequestDraft { body: described(&draft.body, marker), ..draft.clone() };
+        let body = edited::recorded(&draft.title, &described(&draft.body, marker));
+        let draft = PullRequestDraft { body, ..draft.clone() };
         let path = self.repository_path();
         let (base, head) = store::ahead(&path, &draft.base_branch, &draft.head_branch)?;
         let open = self.store.pulls()?.into_iter();
@@ -69,7 +71,7 @@ impl LocalForge {
             .filter(|pull| pull.open && pull.head_branch == draft.head_branch)
             .max_by_key(|pull| pull.number);
         if let Some(pull) = open {
-            return self.update(pull, &draft);
+            return self.update(pull, &draft, marker);
         }
         let number = self.store.next_number()?;
         let pull = PullRequest {
@@ -96,24 +98,30 @@ impl LocalForge {
             updated_at: self.store.now(),
         };
         self.store.write_pull(&pull)?;
-        Ok((pull, Operation::Created))
+        Ok((pull, Operation::Created, Edits::default()))
     }
 
     fn update(
         &self,
         mut pull: PullRequest,
         draft: &PullRequestDraft,
-    ) -> Result<(PullRequest, Operation), ForgeError> {
+        marker: &str,
+    ) -> Result<(PullRequest, Operation, Edits), ForgeError> {
+        let edits = edited::since_written(&pull.title, &pull.body, marker);
         let mut wanted = pull.clone();
-        wanted.title.clone_from(&draft.title);
-        wanted.body.clone_from(&draft.body);
+        if !edits.title {
+            wanted.title.clone_from(&draft.title);
+        }
+        if !edits.body {
+            wanted.body.clone_from(&draft.body);
+        }
         wanted.base_branch.clone_from(&draft.base_branch);
         if wanted == pull {
-            return Ok((pull, Operation::Unchanged));
+            return Ok((pull, Operation::Unchanged, edits));
         }
         pull = wanted;
         self.store.write_pull(&pull)?;
-        Ok((pull, Operation::Updated))
+        Ok((pull, Operation::Updated, edits))
     }
 
     pub(super) fn describe(

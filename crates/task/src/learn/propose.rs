@@ -184,7 +184,9 @@ pub(super) async fn publish(
         draft: run.config.publish.draft,
     };
     let marker = report::marker(memory::PURPOSE, &run.folder.id);
-    let (pull, operation) = publish::open_or_update(run, repository, &draft, &marker).await?;
+    let (pull, operation, edits) =
+        publish::open_or_update(run, repository, &draft, &marker).await?;
+    publish::leave_edits(run, repository, (pull.number, &draft), edits).await;
     ask_people(run, repository, &pull, (operation, commit)).await;
     Ok(Published {
         branch: branch.clone(),
