@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "sends a signal")]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -127,7 +127,10 @@ impl Editor<'_> {
 
     #[track_caller]
     fn session(&mut self) -> String {
-        let folder = self.world.path("project");
+        self.session_in(&self.world.path("project"))
+    }
+
+    fn session_in(&mut self, folder: &Path) -> String {
         let id = self.ask("session/new", &json!({"cwd": folder, "mcpServers": []}));
         let created = self.result(id, "NewSessionResponse");
         created["sessionId"].as_str().unwrap().to_owned()
@@ -222,6 +225,22 @@ fn world(turns: impl IntoIterator<Item = Turn>) -> (TestWorld, PathBuf) {
     let world = TestWorld::local(turns);
     let folder = project(&world);
     (world, folder)
+}
+
+#[test]
+fn a_session_in_a_part_of_a_repository_works_on_the_repository() {
+    let (world, folder) = world(fix());
+    let part = folder.join("docs/guide");
+    fs_err::create_dir_all(&part).unwrap();
+    let mut editor = Editor::start(&world, &[]);
+    editor.initialize();
+    let session = editor.session_in(&part);
+    let id = editor.prompt(&session, "Make add add");
+    assert_eq!(editor.stop(id), "end_turn");
+    assert_eq!(fs_err::read_to_string(folder.join("calc.sh")).unwrap(), FIXED);
+    let begun = editor.took("tool_call");
+    let edit = begun.iter().find(|it| it["title"] == "Changed 1 file").unwrap();
+    assert_eq!(edit["content"][0]["path"], json!(folder.join("calc.sh")));
 }
 
 #[test]

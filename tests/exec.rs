@@ -35,6 +35,28 @@ fn a_run_that_changes_nothing_leaves_no_change_of_an_earlier_one_in_its_folder()
 }
 
 #[test]
+fn another_prompt_in_the_folder_of_a_run_that_was_killed_says_that_it_replaces_it() {
+    let world = TestWorld::local(fix());
+    project(&world);
+    let exec = |prompt| ["exec", prompt, "--repo", "project", "--out", "out"];
+    world.run(&exec("Make add add")).expect(0);
+    let journal = world.path("out/journal.jsonl");
+    let whole = fs_err::read_to_string(&journal).unwrap();
+    let killed: String =
+        whole.split_inclusive('\n').filter(|line| !line.contains("\"run_ended\"")).collect();
+    assert!(killed.len() < whole.len(), "{whole}");
+    fs_err::write(&journal, &killed).unwrap();
+    world.model.replace([say("It is called calc."), say("It is called calc.")]);
+    let output = world.run(&exec("What is this called?")).expect(0);
+    let said = "warning: `out` held the run RUN of another task";
+    assert!(output.text().contains(said), "{}", output.text());
+    let old = fs_err::read_to_string(world.path("out/journal.old.jsonl")).unwrap();
+    assert_eq!(old, killed);
+    let again = world.run(&exec("What is this called?")).expect(0);
+    assert!(!again.text().contains("warning: `out` held"), "{}", again.text());
+}
+
+#[test]
 fn a_prompt_leaves_its_results_in_the_folder_and_the_repository_untouched() {
     let world = TestWorld::local(fix());
     let project = project(&world);
@@ -149,14 +171,19 @@ fn an_answer_is_enough() {
 
 #[test]
 fn work_starts_from_the_commit_that_was_asked_for() {
-    let world = TestWorld::local([custom("apply_patch", PATCH), say("Done.")]);
+    let world = TestWorld::local([]);
     let project = project(&world);
+    let short = git(&project, &["rev-parse", "--short", "HEAD"]);
     fs_err::write(project.join("calc.sh"), "gone\n").unwrap();
     git(&project, &["commit", "--all", "--quiet", "--message", "break"]);
-    world
-        .run(&["exec", "Make add add", "--repo", "project", "--base", "v1", "--out", "out"])
-        .expect(0);
-    assert!(world.path("out/change.patch").exists());
+    for (at, base) in ["v1", short.trim(), "HEAD~1", "main^"].into_iter().enumerate() {
+        world.model.add([custom("apply_patch", PATCH), say("Done.")]);
+        let out = format!("out-{at}");
+        world
+            .run(&["exec", "Make add add", "--repo", "project", "--base", base, "--out", &out])
+            .expect(0);
+        assert!(world.path(&format!("{out}/change.patch")).exists(), "{base}");
+    }
 }
 
 #[test]

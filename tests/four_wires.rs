@@ -7,7 +7,7 @@ mod fallbacks;
 mod switched;
 
 use crate::support::git_repo::git;
-use crate::support::model::Turn;
+use crate::support::model::{Turn, fail};
 use crate::support::scenario::{Family, scenario};
 use crate::support::world::{KEY, TestWorld, github};
 
@@ -246,6 +246,42 @@ fn looks_at_a_picture_with_read_file_over_gemini() {
 #[test]
 fn looks_at_a_picture_with_read_file_over_chat() {
     shows(&looks_natively(&CHAT, true), "\"url\":\"data:image/png;base64,iVBORw0K");
+}
+
+/// The code and the words of each API.
+const UNREADABLE: [(&str, &str); 3] = [
+    ("invalid_value", "The image data you provided does not represent a valid image."),
+    (
+        "invalid_request_error",
+        "messages.4.content.0.tool_result.content.0.image.source.base64: Could not process image",
+    ),
+    ("INVALID_ARGUMENT", "Unable to process input image. Please retry or report in"),
+];
+
+#[test]
+fn a_picture_that_the_api_cannot_read_is_left_out_and_the_work_goes_on() {
+    let natively = [RESPONSES, MESSAGES, GEMINI].into_iter().zip(UNREADABLE);
+    for (voice, (code, message)) in natively {
+        let voice = Voice { profile: Some("codex"), family: Family::Codex, ..voice };
+        let mut turns = scenario("picture", voice.family);
+        turns.insert(2, fail(400, code, message));
+        let mut world = world(&voice, turns);
+        world.model = world.model.allow_rewrites();
+        let world = completes(world, &voice);
+        let requests = world.model.requests();
+        // In front of it, where the command that made it has its text.
+        let pictures = |index: usize| {
+            let body = requests[index].body.to_string();
+            let forms =
+                ["\"input_image\"", "\"media_type\":\"image/png\"", "\"mimeType\":\"image/png\""];
+            let has = forms.iter().any(|form| body.contains(form));
+            (has, body.contains("the model's API could not read it"))
+        };
+        assert_eq!(pictures(2), (true, false));
+        assert_eq!([3, 4].map(pictures), [(false, true); 2]);
+        let journal = world.result("journal.jsonl");
+        assert!(journal.contains("\"pictures_refused\"") && journal.contains(message), "{journal}");
+    }
 }
 
 #[test]

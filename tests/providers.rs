@@ -104,6 +104,7 @@ pub(crate) fn word(outcome: &Result<Reply, ProviderError>) -> String {
         Err(ProviderError::SignIn { .. }) => "SignIn".to_owned(),
         Err(ProviderError::ContextOverflow { .. }) => "ContextOverflow".to_owned(),
         Err(ProviderError::Filtered { .. }) => "Filtered".to_owned(),
+        Err(ProviderError::PicturesRefused { .. }) => "PicturesRefused".to_owned(),
         Err(ProviderError::Unavailable { .. }) => "Unavailable".to_owned(),
         Err(ProviderError::Rejected { status, .. }) => format!("Rejected {status}"),
         Err(ProviderError::Malformed { .. }) => "Malformed".to_owned(),

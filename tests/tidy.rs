@@ -47,6 +47,21 @@ fn no_source_file_is_longer_than_400_lines_of_code() {
     assert!(long.is_empty(), "split these: {long:#?}");
 }
 
+/// A package or a program that slips into a commit stays in the history for ever.
+#[test]
+fn what_is_committed_is_text_or_a_small_fixture() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for name in crate::support::git_repo::git(root, &["ls-files", "-z"]).split_terminator('\0') {
+        let path = root.join(name);
+        let Ok(about) = fs_err::symlink_metadata(&path) else { continue };
+        assert!(about.len() < 500_000, "{name} has {} bytes", about.len());
+        if about.is_file() && !name.contains("/fixtures/") && !name.starts_with("fuzz/") {
+            let content = fs_err::read(&path).unwrap();
+            assert!(std::str::from_utf8(&content).is_ok(), "{name} is no text");
+        }
+    }
+}
+
 #[test]
 fn every_source_file_says_what_it_is_for() {
     for (name, text) in product().into_iter().chain(sources("tests")) {

@@ -30,6 +30,7 @@ use patchwright_base::redact::Redactor;
 use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_config::{Config, Mode};
+use patchwright_git::working_folder_of;
 use patchwright_task::run::RunEnvironment;
 use patchwright_task::signals;
 use patchwright_task::world::World;
@@ -230,7 +231,9 @@ impl Server<'_> {
         let world = world.map_err(|failure| RpcError::from(&failure))?;
         self.opened += 1;
         let session_id = format!("session-{}", self.opened);
-        let session = Session::new(session_id.clone(), cwd, world, config.clone());
+        // Editors open parts of a repository, too. What is no repository is said when there is something to do.
+        let folder = working_folder_of(&cwd).unwrap_or(&cwd).to_owned();
+        let session = Session::new(session_id.clone(), folder, world, config.clone());
         self.sessions.insert(session_id.clone(), session);
         Ok(SessionCreated { session_id, modes: modes(config.mode) })
     }

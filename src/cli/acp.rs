@@ -10,7 +10,7 @@ use patchwright_config::{Mode, Source, file::File, merge};
 
 /// Serve an editor by the Agent Client Protocol, over standard input and output
 ///
-/// The editor starts this and opens sessions in folders. Each prompt is a run as that of `exec --apply`: it works on
+/// The editor starts this and opens sessions in folders of repositories. Each prompt is a run as that of `exec --apply`: it works on
 /// the committed state and writes its change into the folder when it succeeds. Nobody is asked for permission; model,
 /// keys, limits and sandbox are those of this command line, its configuration and its environment.
 #[derive(Debug, clap::Args)]

@@ -11,6 +11,7 @@ use patchwright_base::ui::Ui;
 use patchwright_config::file::{File, read_file};
 use patchwright_config::flags::Common;
 use patchwright_config::{Config, Mode, SandboxChoice, Source, merge, output_schema};
+use patchwright_git::{commit_named, working_folder_of};
 use patchwright_sandbox::docker::DockerSandbox;
 use patchwright_task::pipeline::{self, RunReport};
 use patchwright_task::run::RunEnvironment;
@@ -69,7 +70,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     let world = World::for_repository(&config, &args.common, env).await?;
     let request = ExecRequest {
         repository: repository.clone(),
-        base: args.base.clone().filter(|base| !base.is_empty()),
+        base: args.base.filter(|base| !base.is_empty()).map(|base| base_of(&repository, base)),
         prompt,
         after: None,
     };
@@ -125,8 +126,7 @@ fn repository(named: &str, ui: Ui) -> Result<String> {
         Failure::usage(format!("cannot read the folder `{named}`")).caused_by(err)
     })?;
     let is_bare = whole.join("HEAD").is_file() && whole.join("objects").is_dir();
-    let is_repository = |folder: &&Path| folder.join(".git").exists();
-    let root = if is_bare { Some(whole.as_path()) } else { whole.ancestors().find(is_repository) };
+    let root = if is_bare { Some(whole.as_path()) } else { working_folder_of(&whole) };
     let root = root.ok_or_else(|| {
         Failure::usage(format!("`{}` is not in a git repository", whole.display())).hint(
             "name one with `--repo`, or make one of it: `git init`, `git add .` and `git commit`",
@@ -141,6 +141,11 @@ fn repository(named: &str, ui: Ui) -> Result<String> {
     }
     ui.say(&format!("repository: {path}"));
     Ok(path.to_owned())
+}
+
+/// What `--base` names. Servers know branches, tags and whole ids; a repository of this machine knows more names.
+fn base_of(repository: &str, base: String) -> String {
+    commit_named(Path::new(repository), &base).map_or(base, |commit| commit.to_string())
 }
 
 fn prompt(argument: &str) -> Result<String> {

@@ -15,6 +15,7 @@ fn file(path: &str, hunks: &str) -> FileDiff {
         status: FileStatus::Modified,
         opaque: false,
         too_large: false,
+        is_link: false,
         hunks: Vec::new(),
         added: 0,
         deleted: 0,

@@ -112,9 +112,15 @@ fn unusual_files_are_named_and_not_read() {
             ("mode", FileStatus::ModeChanged, false, 0),
             ("module", FileStatus::Modified, true, 0),
             ("new", FileStatus::Added, false, 1),
-            ("to-link", FileStatus::ModeChanged, true, 0),
+            ("to-link", FileStatus::ModeChanged, false, 2),
         ]
     );
+    let links: Vec<&str> =
+        diff.files.iter().filter(|file| file.is_link).map(|file| file.path.as_str()).collect();
+    assert_eq!(links, ["link", "to-link"]);
+    let became = diff.files.last().unwrap();
+    assert_eq!((became.added, became.deleted), (1, 3));
+    assert_eq!(became.hunks[1].lines[0].text, "there", "where it leads");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{BASE, DIVIDE, last_words, opening, outputs, report, result, review};
+use crate::support::git_repo::symlink;
 use crate::support::github::GitHub;
 use crate::support::model::call;
 use crate::support::world::TestWorld;
@@ -34,6 +35,28 @@ fn filtered_files_are_not_shown_and_the_review_is_complete_without_them() {
     );
     assert_eq!(result["findings"].as_array().unwrap().len(), 1);
     assert_eq!(result["below"], 1);
+}
+
+#[test]
+fn a_file_that_becomes_a_symbolic_link_is_read_and_commented_on() {
+    let github =
+        GitHub::new().repository("acme/app", BASE).pull(8, "Link", "link", &[("new.sh", "x\n")]);
+    let about = json!({"quote": "../../../etc/passwd", "title": "It leads out of the repository"});
+    let world = TestWorld::new(github, [report(&about), last_words()]);
+    let link = |path| symlink(path, "../../../etc/passwd");
+    world.github.push_entries_to_pull(8, &[link("calc.sh"), link("other")]);
+    review(&world, &[]).expect(0);
+    let told = opening(&world).join("\n");
+    assert!(told.contains("calc.sh: became a symbolic link, +1 -"), "{told}");
+    assert!(told.contains("+ 1|../../../etc/passwd"), "{told}");
+    assert!(
+        told.contains("other: added (a symbolic link: the line is where it leads), +1"),
+        "{told}"
+    );
+    assert_eq!(result(&world)["coverage"]["skipped"], json!([]));
+    let comments = world.github.review_comments(8);
+    assert_eq!(comments.len(), 1, "{comments:?}");
+    assert_eq!((comments[0].path.as_str(), comments[0].line), ("calc.sh", Some(1)));
 }
 
 #[test]

@@ -62,7 +62,7 @@ impl RealDiff {
         let is_shown = |file: &&RealFile| {
             let lines: usize = file.hunks.iter().map(Vec::len).sum();
             let bytes: usize = file.hunks.iter().flatten().map(|line| line.text.len() + 1).sum();
-            let is_text = !file.is_binary && !file.is_submodule && file.status != 'T';
+            let is_text = !file.is_binary && !file.is_submodule;
             is_text && lines <= 20_000 && bytes < 1_000_000 && lines > 0
         };
         self.files.iter().filter(is_shown).collect()
@@ -89,7 +89,7 @@ impl RealDiff {
             if status != ours.status {
                 return Some(format!("{}: {:?} instead of {status:?}", real.path, ours.status));
             }
-            let opaque = real.is_binary || real.is_submodule || real.status == 'T';
+            let opaque = real.is_binary || real.is_submodule;
             if ours.opaque {
                 let lines: usize = real.hunks.iter().map(Vec::len).sum();
                 let bytes: usize = real.hunks.iter().flatten().map(|line| line.text.len()).sum();

@@ -60,6 +60,32 @@ impl History {
         }
     }
 
+    /// Puts `text` in the place of the pictures that the provider has not taken in a request yet, those behind the last
+    /// reply; of all when there are none behind it. How many there were.
+    pub fn drop_pictures(&mut self, text: &str) -> usize {
+        let is_said = |item: &Item| matches!(item, Item::Message(it) if it.role == Role::Assistant);
+        let is_reply = |item: &Item| is_said(item) || matches!(item, Item::Call(_));
+        let behind = self.items.iter().rposition(is_reply).map_or(0, |at| at + 1);
+        let mut dropped =
+            self.items[behind..].iter_mut().map(|item| item.without_pictures(text)).sum();
+        if dropped == 0 {
+            dropped = self.items.iter_mut().map(|item| item.without_pictures(text)).sum();
+            // What the provider has stored is another history.
+            self.stored = None;
+        }
+        dropped
+    }
+
+    /// The conversation has pictures.
+    pub fn has_pictures(&self) -> bool {
+        let is_picture = |part: &Content| matches!(part, Content::Image { .. });
+        self.items.iter().any(|item| match item {
+            Item::Message(message) => message.content.iter().any(is_picture),
+            Item::Output(output) => output.content.iter().any(is_picture),
+            Item::Reasoning(_) | Item::Call(_) | Item::Opaque(_) => false,
+        })
+    }
+
     /// The history ends with a reply that went in whole: a provider that stores replies knows all of
     /// it under this id. A history that is put together anew starts without one.
     pub fn ends_with_reply(&mut self, id: Option<&str>) {

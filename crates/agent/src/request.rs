@@ -8,6 +8,7 @@ use super::stop::StopKind;
 use super::turn::Agent;
 use patchwright_base::error::Failure;
 use patchwright_journal::Entry;
+use patchwright_prompt as prompt;
 use patchwright_provider::catalogue::{self, Model};
 use patchwright_provider::item::Item;
 use patchwright_provider::{Previous, Progress, ProviderError, Reply, Request, ToolChoice};
@@ -74,6 +75,14 @@ impl Agent<'_> {
             self.spec.progress.happened(AgentEvent::Replied { turn, reply, cost_usd, spending });
         }
         Ok(())
+    }
+
+    /// The provider has refused a request because of its pictures: the next one goes without them.
+    pub(super) fn leave_out_pictures(&mut self, said: &str) -> Result<(), StopKind> {
+        let text = prompt::text("task/picture_refused.md").map_err(StopKind::Machine)?;
+        let why = printable(said);
+        self.note(format!("pictures are left out, for the model's API refused them: {why}"));
+        self.record(&Entry::PicturesRefused { why, text: text.trim().to_owned() })
     }
 
     /// The report says that the model's cost is unknown.

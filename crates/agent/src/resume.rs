@@ -180,8 +180,9 @@ fn notice(recorded: &[Line], restored: &Restored) -> String {
     let mut text = format!(
         "{why} The files of the workspace are as they were \
          {}. Gone are files that git ignores and that were made since setup (build output, installed \
-         packages), commits and branches made in the sandbox's `.git`, what was written outside of the \
-         workspace, and every process that was running, with its variables.",
+         packages), empty folders, links that lead out of the workspace, repositories inside of it with \
+         what is in them, commits and branches made in the sandbox's `.git`, what was written outside of \
+         the workspace, and every process that was running, with its variables.",
         restored.place
     );
     if restored.shell {

@@ -180,6 +180,10 @@ impl State {
             Entry::Found { finding } => self.findings.push(finding.clone()),
             Entry::Judged { .. } => self.judged(entry),
             Entry::Restored { lost, text, .. } => self.lose(lost, text),
+            Entry::PicturesRefused { text, .. } => {
+                self.history.drop_pictures(text);
+                self.written.drop_pictures(text);
+            }
             Entry::RunStarted { .. }
             | Entry::WorkspaceOpened { .. }
             | Entry::SetUpAgain { .. }

@@ -23,7 +23,7 @@ use patchwright_base::error::Failure;
 use patchwright_journal::{self as journal, Entry};
 use patchwright_prompt as prompt;
 use patchwright_provider::item::{Content, Item, ToolCall, Usage};
-use patchwright_provider::{ToolChoice, catalogue};
+use patchwright_provider::{ProviderError, ToolChoice, catalogue};
 use patchwright_review::finding::Finding;
 use patchwright_tools::dispatch::{Broken, Dispatch, DispatchContext, Done};
 use patchwright_tools::host::Agents;
@@ -270,6 +270,11 @@ impl<'a> Agent<'a> {
                 Err(StopKind::ContextExhausted)
             }
             Err(StopKind::ContextExhausted) => self.compact(CompactionTrigger::Overflow).await,
+            Err(StopKind::Provider(ProviderError::PicturesRefused { message, .. }))
+                if history.has_pictures() =>
+            {
+                self.leave_out_pictures(&message)
+            }
             Err(stop) => Err(stop),
         }
     }

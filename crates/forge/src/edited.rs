@@ -29,9 +29,8 @@ pub(super) fn since_written(title: &str, body: &str, marker: &str) -> Edits {
         return Edits { title: false, body: !stands(body, marker) };
     };
     let fields = words(record);
-    let field = |name: &str| {
-        fields.iter().find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
-    };
+    let field =
+        |name: &str| fields.iter().find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
     Edits {
         title: field("title").is_some_and(|digest| digest != of_title(title)),
         body: field("body").is_some_and(|digest| digest != of_body(body)),

@@ -26,8 +26,8 @@ use async_trait::async_trait;
 
 use self::store::{About, Store};
 use super::{
-    Account, CheckDraft, CheckRun, Comment, CommentPlace, Comparison, Edits, Forge, ForgeError, Issue,
-    Operation, PullRequest, PullRequestDraft, Repository, RepositoryId, Review, ReviewDraft,
+    Account, CheckDraft, CheckRun, Comment, CommentPlace, Comparison, Edits, Forge, ForgeError,
+    Issue, Operation, PullRequest, PullRequestDraft, Repository, RepositoryId, Review, ReviewDraft,
     ReviewPosted, Role, Thread, transfer,
 };
 use patchwright_base::clock::Clock;

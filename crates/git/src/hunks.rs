@@ -37,6 +37,7 @@ const BINARY_WITHIN: usize = 8000;
 pub(super) const TYPE: i32 = 0o170_000;
 const REGULAR: i32 = 0o100_000;
 pub(super) const GITLINK: i32 = 0o160_000;
+const LINK: i32 = 0o120_000;
 
 /// All files that differ, ordered by the bytes of their new paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,7 +54,8 @@ pub enum FileStatus {
     Deleted,
     /// At another path, perhaps changed too.
     Renamed,
-    /// Only the mode, or a file became a link or a submodule (then it is opaque).
+    /// Only the mode; or a file became a symbolic link or the other way round (then all lines of both are there), or
+    /// one of them is a submodule (then it is opaque).
     ModeChanged,
 }
 
@@ -71,6 +73,9 @@ pub struct FileDiff {
     /// It is opaque because there is too much of it, not because it is no text.
     #[serde(default)]
     pub too_large: bool,
+    /// It is a symbolic link now: its one line is where it leads.
+    #[serde(default)]
+    pub is_link: bool,
     pub hunks: Vec<Hunk>,
     /// Lines; also of a file that is too large to be shown, when it was compared.
     pub added: u32,
@@ -180,6 +185,7 @@ fn file(odb: &Odb<'_>, pair: &FilePair, budget: &mut Budget) -> Result<FileDiff,
         status: FileStatus::Modified,
         opaque: false,
         too_large: false,
+        is_link: pair.new.as_ref().is_some_and(|new| new.mode == LINK),
         hunks: Vec::new(),
         added: 0,
         deleted: 0,
@@ -191,15 +197,13 @@ fn file(odb: &Odb<'_>, pair: &FilePair, budget: &mut Budget) -> Result<FileDiff,
         }
         (Some(old), Some(new)) if old.mode & TYPE != new.mode & TYPE => {
             file.status = FileStatus::ModeChanged;
-            file.opaque = true;
-            return Ok(file);
         }
         (Some(old), Some(new)) if old.id == new.id => file.status = FileStatus::ModeChanged,
         (Some(_), Some(_)) => {}
         (Some(_), None) => file.status = FileStatus::Deleted,
         (None, _) => file.status = FileStatus::Added,
     }
-    match file_content(odb, pair, budget)? {
+    match content(odb, pair, budget)? {
         FileContent::Lines { hunks, added, deleted } => {
             (file.added, file.deleted) = (added, deleted);
             file.hunks = hunks;
@@ -222,6 +226,41 @@ enum FileContent {
     Lines { hunks: Vec<Hunk>, added: u32, deleted: u32 },
     TooLarge { added: u32, deleted: u32 },
     NotText,
+}
+
+/// A file that became something of another kind is one that went and one that came, as git prints it.
+fn content(odb: &Odb<'_>, pair: &FilePair, budget: &mut Budget) -> Result<FileContent, GitError> {
+    let (Some(old), Some(new)) = (&pair.old, &pair.new) else {
+        return file_content(odb, pair, budget);
+    };
+    let is_submodule = old.mode == GITLINK || new.mode == GITLINK;
+    if old.mode & TYPE == new.mode & TYPE || is_submodule {
+        return file_content(odb, pair, budget);
+    }
+    let went = FilePair { old: Some(old.clone()), new: None };
+    let came = FilePair { old: None, new: Some(new.clone()) };
+    Ok(file_content(odb, &went, budget)?.and(file_content(odb, &came, budget)?))
+}
+
+impl FileContent {
+    fn and(self, other: FileContent) -> FileContent {
+        use FileContent::{Lines, NotText, TooLarge};
+        match (self, other) {
+            (NotText, _) | (_, NotText) => NotText,
+            (
+                Lines { mut hunks, added, deleted },
+                Lines { hunks: more, added: more_added, deleted: more_deleted },
+            ) => {
+                hunks.extend(more);
+                Lines { hunks, added: added + more_added, deleted: deleted + more_deleted }
+            }
+            (
+                Lines { added, deleted, .. } | TooLarge { added, deleted },
+                Lines { added: more_added, deleted: more_deleted, .. }
+                | TooLarge { added: more_added, deleted: more_deleted },
+            ) => TooLarge { added: added + more_added, deleted: deleted + more_deleted },
+        }
+    }
 }
 
 fn file_content(

@@ -93,6 +93,23 @@ impl From<Oid> for String {
     }
 }
 
+/// The working folder of the repository that a folder is in, as git looks for it: the folder itself or one above it.
+pub fn working_folder_of(folder: &std::path::Path) -> Option<&std::path::Path> {
+    folder.ancestors().find(|folder| folder.join(".git").exists())
+}
+
+/// The commit that an expression of git's stands for in a repository of this machine: a shortened id, `HEAD~2`. `None`
+/// for a branch, a tag and `HEAD`, which are asked for by their names, and where there is no such commit.
+pub fn commit_named(repository: &std::path::Path, name: &str) -> Option<Oid> {
+    let git = git2::Repository::open(repository).ok()?;
+    let is_reference = |kind: &str| git.find_reference(&format!("{kind}{name}")).is_ok();
+    if name == "HEAD" || ["", "refs/heads/", "refs/tags/"].into_iter().any(is_reference) {
+        return None;
+    }
+    let commit = git.revparse_single(name).ok()?.peel_to_commit().ok()?;
+    Some(Oid(commit.id()))
+}
+
 /// The outcome of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushOutcome {

@@ -157,6 +157,13 @@ pub enum Entry {
         cost_usd: f64,
         items: Vec<Item>,
     },
+    /// The provider refused a request because of its pictures, which are text now.
+    PicturesRefused {
+        /// What the provider said.
+        why: String,
+        /// What is in the conversation instead of each.
+        text: String,
+    },
     /// Items added by the harness (nudges, check failures).
     Added {
         items: Vec<Item>,
@@ -366,10 +373,11 @@ impl Entry {
     }
 
     /// What the run's own model had answered by this entry, in order; `None` for a request that was
-    /// refused as too long.
+    /// refused as too long, or for its pictures.
     pub fn replies(&self) -> Vec<Option<&Reply>> {
         match self {
             Entry::Replied { reply, .. } => vec![Some(reply)],
+            Entry::PicturesRefused { .. } => vec![None],
             Entry::Compacted { trigger, replies, .. } => {
                 let refused = (*trigger == CompactionTrigger::Overflow).then_some(None);
                 refused.into_iter().chain(replies.iter().map(Option::as_ref)).collect()
@@ -383,6 +391,7 @@ impl Entry {
         match self {
             // A refusal that was taken back has been told as a reply.
             Entry::Switched { takes_back: false, .. } => vec![Recorded::GivenUp],
+            Entry::PicturesRefused { .. } => vec![Recorded::PicturesRefused],
             entry => {
                 let recorded = |reply: Option<&Reply>| match reply {
                     Some(reply) => Recorded::Reply(Box::new(reply.clone())),

@@ -99,6 +99,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/nudge.md",
     "task/output.md",
     "task/output_ahead.md",
+    "task/picture_refused.md",
     "task/plan.md",
     "task/rebase.md",
     "task/review.md",

@@ -205,7 +205,6 @@ const FIELDS: &[(&[&str], &str)] = &[
         "a tool declaration is refused: `patchwright tools --model NAME` prints them, `--profile generic` \
          sends plain functions, and `models.NAME.strict: false` leaves out strict schemas",
     ),
-    (&["image"], "set `models.NAME.images: false` in the configuration if the model takes none"),
     (&["`model`", "model:"], "check `--model`"),
 ];
 

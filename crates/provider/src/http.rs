@@ -386,6 +386,7 @@ impl HttpProvider {
             FaultKind::SignIn => ProviderError::SignIn { endpoint, message, hint },
             FaultKind::ContextOverflow => ProviderError::ContextOverflow { message },
             FaultKind::Filtered => ProviderError::Filtered { endpoint, message },
+            FaultKind::Pictures => ProviderError::PicturesRefused { endpoint, message },
             FaultKind::Rejected(status) => {
                 ProviderError::Rejected { endpoint, status, message, hint }
             }

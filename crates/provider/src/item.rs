@@ -125,6 +125,19 @@ impl Content {
     }
 }
 
+impl Item {
+    /// Pictures in it, and in its place `text`; how many there were.
+    pub fn without_pictures(&mut self, text: &str) -> usize {
+        let content = match self {
+            Item::Message(message) => &mut message.content,
+            Item::Output(output) => &mut output.content,
+            Item::Reasoning(_) | Item::Call(_) | Item::Opaque(_) => return 0,
+        };
+        let pictures = content.iter_mut().filter(|part| matches!(part, Content::Image { .. }));
+        pictures.map(|picture| *picture = Content::text(text)).count()
+    }
+}
+
 /// Thinking of the model. The summary is for people; the rest is in `native`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reasoning {

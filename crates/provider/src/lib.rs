@@ -209,6 +209,9 @@ pub enum ProviderError {
     /// A content filter or safety system blocked the request.
     #[error("{endpoint} blocked the request: {message}")]
     Filtered { endpoint: String, message: String },
+    /// A picture of the conversation cannot be read, or the model takes none. Nothing of the request was worked on.
+    #[error("{endpoint} refuses the pictures of the conversation: {message}")]
+    PicturesRefused { endpoint: String, message: String },
     /// 5xx, overload, connection trouble, after retries were used up.
     #[error("{endpoint} is unavailable: {message}")]
     Unavailable { endpoint: String, message: String, hint: Option<String> },
@@ -260,6 +263,9 @@ impl From<ProviderError> for Failure {
                 "choose a model with a larger context window, or a smaller task".to_owned()
             }
             ProviderError::Filtered { .. } => "rephrase the task, or choose another model".to_owned(),
+            ProviderError::PicturesRefused { .. } => {
+                "set `models.NAME.images: false` in the configuration if the model takes none".to_owned()
+            }
             ProviderError::Rejected { status: 404, .. } => {
                 "check the model's name in `--model` and the base URL in `--base-url`".to_owned()
             }

@@ -44,6 +44,8 @@ pub enum Recorded {
     Reply(Box<Reply>),
     /// It was refused as too long.
     TooLong,
+    /// Its pictures were refused.
+    PicturesRefused,
     /// The model was given up for another.
     GivenUp,
 }
@@ -58,6 +60,10 @@ impl Recorded {
         match self {
             Recorded::Reply(reply) => Ok(reply.as_ref().clone()),
             Recorded::TooLong => Err(ProviderError::ContextOverflow { message }),
+            Recorded::PicturesRefused => {
+                let endpoint = "the journal".to_owned();
+                Err(ProviderError::PicturesRefused { endpoint, message })
+            }
             Recorded::GivenUp => {
                 let endpoint = "the journal".to_owned();
                 Err(ProviderError::Unavailable { endpoint, message, hint: None })
@@ -124,6 +130,7 @@ pub enum ScriptedErrorKind {
     Authentication,
     ContextOverflow,
     Filtered,
+    PicturesRefused,
     Unavailable,
     Rejected,
     Malformed,
@@ -354,6 +361,9 @@ impl ScriptedError {
             }
             ScriptedErrorKind::ContextOverflow => ProviderError::ContextOverflow { message },
             ScriptedErrorKind::Filtered => ProviderError::Filtered { endpoint, message },
+            ScriptedErrorKind::PicturesRefused => {
+                ProviderError::PicturesRefused { endpoint, message }
+            }
             ScriptedErrorKind::Unavailable => {
                 ProviderError::Unavailable { endpoint, message, hint: None }
             }

@@ -142,6 +142,7 @@ fn happened(entry: &Entry) -> Option<String> {
         | Entry::Stopped { .. }
         | Entry::EffectIntended { .. }
         | Entry::Collected { .. }
+        | Entry::PicturesRefused { .. }
         | Entry::Sent { .. }
         | Entry::Closed
         | Entry::Reopened

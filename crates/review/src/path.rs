@@ -177,6 +177,7 @@ mod tests {
             status: FileStatus::Modified,
             opaque: false,
             too_large: false,
+            is_link: false,
             hunks: Vec::new(),
             added: 0,
             deleted: 0,

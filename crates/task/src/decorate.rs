@@ -86,7 +86,9 @@ pub async fn beside_edits(
         (false, false) => return Ok(None),
         (true, false) => "title of the pull request was edited and stays as it is",
         (false, true) => "description of the pull request was edited and stays as it is",
-        (true, true) => "title and description of the pull request were edited and stay as they are",
+        (true, true) => {
+            "title and description of the pull request were edited and stay as they are"
+        }
     };
     if edits.body {
         let marker = report::marker_once("newest-description");

@@ -53,6 +53,18 @@ impl RunFolder {
         RunFolder::fresh(world, at, pointer, lock)
     }
 
+    /// The run of another task that has not ended in the folder that is asked for. A fresh run sets it aside, and nobody
+    /// can resume it then.
+    pub fn replaces(task: &Task, at: &Path) -> Option<String> {
+        // What cannot be read is somebody else's complaint.
+        let recorded = journal::read(&at.join(journal::FILE)).ok()?;
+        let Entry::RunStarted { run, task: other, .. } = &recorded.first()?.entry else {
+            return None;
+        };
+        let ended = recorded.iter().any(|line| matches!(line.entry, Entry::RunEnded { .. }));
+        (!ended && !is_same_work(&other.kind, &task.kind)).then(|| run.clone())
+    }
+
     /// A fresh run beside one that another process still holds the lock of: a worker that was stopped for
     /// so long that its job was given to us. What it left is not touched, and ours is not resumed.
     pub fn begin_beside(world: &World) -> Result<RunFolder> {

@@ -145,7 +145,16 @@ impl<'a> Start<'a> {
     /// Takes the task's lock, and its folder: the one that a killed attempt left, or a fresh one.
     pub(super) fn run(self, kind: impl Into<TaskKind>, title: Option<String>) -> Result<Run<'a>> {
         let task = Task { kind: kind.into(), limits: self.config.limits.clone() };
-        let folder = RunFolder::begin(self.world, &task, self.environment.out.as_deref())?;
+        let out = self.environment.out.as_deref();
+        let replaced = out.and_then(|out| RunFolder::replaces(&task, out));
+        let folder = RunFolder::begin(self.world, &task, out)?;
+        if let Some(run) = replaced {
+            self.environment.ui.say(&format!(
+                "warning: `{}` held the run {run} of another task, which had not ended and cannot be resumed \
+                 now; its files are set aside as `*.old.*`",
+                folder.path.display()
+            ));
+        }
         Ok(self.run_in(folder, task, title))
     }
 

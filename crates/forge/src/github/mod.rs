@@ -71,8 +71,8 @@ pub use self::preflight::Look;
 use self::http::{Api, Call, segment};
 use super::seal::Seal;
 use super::{
-    Account, CheckDraft, CheckRun, Comment, CommentPlace, Comparison, Edits, Forge, ForgeError, Issue,
-    Operation, PullRequest, PullRequestDraft, Rendered, Repository, RepositoryId, Review,
+    Account, CheckDraft, CheckRun, Comment, CommentPlace, Comparison, Edits, Forge, ForgeError,
+    Issue, Operation, PullRequest, PullRequestDraft, Rendered, Repository, RepositoryId, Review,
     ReviewDraft, ReviewPosted, Role, Thread, transfer::Pushed,
 };
 use patchwright_git::push::NewCommits;

@@ -10,7 +10,9 @@ use super::comments::{LOOKS, WRITES};
 use super::http::{Call, Written};
 use super::wire::PullJson;
 use super::{GitHubForge, PULLS_WRITE, forks, route};
-use crate::{Edits, ForgeError, Operation, PullRequest, PullRequestDraft, RepositoryId, StateProblem};
+use crate::{
+    Edits, ForgeError, Operation, PullRequest, PullRequestDraft, RepositoryId, StateProblem,
+};
 
 /// Pull requests from one branch that are looked at.
 const MOST_PULLS: usize = 300;

@@ -3,7 +3,9 @@
 use super::super::edited;
 use super::super::marker::{carries, described, marked};
 use super::{LocalForge, OURSELVES, ourselves, store};
-use crate::{Comment, Edits, ForgeError, Issue, Operation, PullRequest, PullRequestDraft, RepositoryId};
+use crate::{
+    Comment, Edits, ForgeError, Issue, Operation, PullRequest, PullRequestDraft, RepositoryId,
+};
 
 impl LocalForge {
     /// The issue, for a write to it.

@@ -49,6 +49,8 @@ pub enum FaultKind {
     Forgotten,
     /// Sealed thoughts in the conversation are another account's, or another model's.
     Sealed,
+    /// A picture of the conversation cannot be read, or the model takes none.
+    Pictures,
     /// The request is wrong, with this HTTP status.
     Rejected(u16),
     /// The answer is not in the protocol.
@@ -79,6 +81,7 @@ impl Fault {
             | FaultKind::Filtered
             | FaultKind::Forgotten
             | FaultKind::Sealed
+            | FaultKind::Pictures
             | FaultKind::Rejected(_)
             | FaultKind::Malformed => false,
         };
@@ -131,6 +134,10 @@ impl ReportedError<'_> {
             || (self.is_about_the_request() && says(self.message, SEALED))
         {
             return FaultKind::Sealed;
+        }
+        let may_be_a_picture = self.is_about_the_request() || status == 404;
+        if named(PICTURE_CODES) || (may_be_a_picture && says(self.message, PICTURE)) {
+            return FaultKind::Pictures;
         }
         if matches!(status, 401 | 403) || (status == 0 && named(AUTHENTICATION_CODES)) {
             return FaultKind::Authentication;
@@ -300,6 +307,9 @@ const REQUEST_CODES: &[&str] = &[
     "unsupported_value",
     "INVALID_ARGUMENT",
     "NOT_FOUND",
+];
+/// Of the Responses API.
+const PICTURE_CODES: &[&str] = &[
     "invalid_image",
     "invalid_image_format",
     "invalid_base64_image",
@@ -313,6 +323,23 @@ const REQUEST_CODES: &[&str] = &[
     "unsupported_image_media_type",
     "empty_image_file",
     "failed_to_download_image",
+];
+/// In the words of the APIs, and of servers for open models.
+const PICTURE: &[&str] = &[
+    "does not represent a valid image",
+    "unsupported image",
+    "invalid image",
+    "could not process image",
+    ".image.source",
+    "image exceeds",
+    "image dimensions",
+    "does not match the provided media type",
+    "process input image",
+    "provided image is not valid",
+    "image input",
+    "cannot identify image file",
+    "failed to load image",
+    "not a multimodal model",
 ];
 
 /// The wait that a message names: "Please try again in 1.898s", "in 44ms", "in 6m0s",

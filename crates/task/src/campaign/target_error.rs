@@ -153,7 +153,8 @@ pub(super) fn of_provider(err: ProviderError) -> TargetError {
         | ProviderError::Rejected { status: 404, .. } => {
             (ErrorClass::Configuration, RetryDecision::PauseCampaign)
         }
-        ProviderError::Rejected { .. }
+        ProviderError::PicturesRefused { .. }
+        | ProviderError::Rejected { .. }
         | ProviderError::ContextOverflow { .. }
         | ProviderError::Filtered { .. }
         | ProviderError::ScriptExhausted { .. } => (ErrorClass::Model, RetryDecision::Final),

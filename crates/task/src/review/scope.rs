@@ -161,6 +161,7 @@ mod tests {
             status: FileStatus::Added,
             opaque: false,
             too_large: false,
+            is_link: false,
             hunks: vec![Hunk { lines: vec![line] }],
             added: 1,
             deleted: 0,

@@ -195,12 +195,19 @@ pub fn summary(file: &FileDiff) -> String {
         (FileStatus::Deleted, _) => "deleted".to_owned(),
         (FileStatus::Renamed, Some(old)) => format!("renamed from {}", shown_path(old)),
         (FileStatus::Renamed, None) => "renamed".to_owned(),
-        (FileStatus::ModeChanged, _) => "mode changed".to_owned(),
+        (FileStatus::ModeChanged, _) if file.hunks.is_empty() => "mode changed".to_owned(),
+        (FileStatus::ModeChanged, _) if file.is_link => "became a symbolic link".to_owned(),
+        (FileStatus::ModeChanged, _) => "was a symbolic link and became a file".to_owned(),
     };
     if file.opaque {
         return format!("{path}: {what}, not text");
     }
-    format!("{path}: {what}, +{} -{}", file.added, file.deleted)
+    let link = if file.is_link && file.status != FileStatus::ModeChanged {
+        " (a symbolic link: the line is where it leads)"
+    } else {
+        ""
+    };
+    format!("{path}: {what}{link}, +{} -{}", file.added, file.deleted)
 }
 
 /// A path in one visible line.

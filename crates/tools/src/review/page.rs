@@ -116,6 +116,7 @@ mod tests {
             status: FileStatus::Modified,
             opaque: false,
             too_large: false,
+            is_link: false,
             hunks: vec![Hunk { lines: first }, Hunk { lines: second }],
             added: 2,
             deleted: 1,
