@@ -141,6 +141,21 @@ async fn near_the_limit_task_plan_files_failures_and_notes_stay() {
 }
 
 #[tokio::test]
+async fn a_long_task_alone_is_no_reason_to_shorten_each_turn() {
+    let mut bench = bench(21_000);
+    bench.task = "Make check.sh pass. ".repeat(3000);
+    let turn = |input: u64| {
+        let call = format!("{{ tool: shell_command, args: {{ command: echo {input} }} }}");
+        format!("- calls: [{call}]\n  usage: {{ input: {input}, output: 10 }}\n")
+    };
+    let begins: String = (0..5).map(|at| turn(22_000 + at * 300)).collect();
+    let ended = bench.run(&format!("{begins}{}{NOTES}- text: Done.\n", turn(29_000))).await;
+    assert_eq!(ended.stopped.reason.word(), "finished");
+    assert_eq!(compactions(&ended), [(CompactionTrigger::Threshold, 1)], "at the last of them");
+    assert_eq!(ended.requests.len(), 8);
+}
+
+#[tokio::test]
 async fn after_a_refusal_the_work_goes_on() {
     let bench = bench(1_000_000);
     let ended = bench.run(&format!("{WORK}{OVERFLOW}{NOTES}{REST}")).await;
@@ -212,10 +227,10 @@ async fn a_refusal_teaches_where_the_limit_is() {
 async fn a_conversation_that_stays_long_is_bounded_by_turns() {
     let mut bench = bench(10);
     bench.limits.max_turns = 4;
-    let ended = bench.run(&format!("{NOTES}{LIST}").repeat(10)).await;
+    let ended = bench.run(&format!("{LIST}{NOTES}").repeat(10)).await;
     assert_eq!(ended.stopped.reason.word(), "budget_turns");
     assert_eq!(ended.stopped.spending.turns, 4);
-    assert_eq!(compactions(&ended).len(), 4);
+    assert_eq!(compactions(&ended).len(), 3, "in front of each turn but the first");
 }
 
 #[tokio::test]

@@ -161,6 +161,24 @@ fn without_docker_the_local_sandbox_takes_over_and_says_so() {
 }
 
 #[test]
+fn a_prompt_on_standard_input_is_taken_whole_or_not_at_all() {
+    let world = TestWorld::local([]);
+    project(&world);
+    let run = |prompt: Vec<u8>| {
+        fs_err::write(world.path("prompt"), prompt).unwrap();
+        let prompt = fs_err::File::open(world.path("prompt")).unwrap().into_parts().0;
+        let exec = &["exec", "-", "--repo", "project"];
+        let output = world.command(exec).stdin(prompt).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, said) = run("é".repeat(600 << 10).into_bytes());
+    assert!(code == Some(2) && said.contains("longer than 1024 KB"), "{said}");
+    let (code, said) = run(b"Fix \xff".to_vec());
+    assert!(code == Some(2) && said.contains("is not UTF-8"), "{said}");
+    assert_eq!(world.model.requests().len(), 0);
+}
+
+#[test]
 fn an_answer_is_enough() {
     let world = TestWorld::local([say("It is called calc.")]);
     project(&world);

@@ -56,7 +56,7 @@ struct Row {
 struct Seen {
     outcome: Result<Reply, ProviderError>,
     waits: Vec<f64>,
-    lost: Option<Usage>,
+    lost: Vec<Usage>,
 }
 
 fn provider(voice: &Voice, server: &ModelServer) -> HttpProvider {
@@ -96,14 +96,14 @@ async fn reply(voice: &Voice, provider: &HttpProvider) -> Seen {
         cache_key: "run-1",
         previous: None,
     };
-    let (waits, lost) = (Mutex::new(Vec::new()), Mutex::new(None));
+    let (waits, lost) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let progress = |progress: Progress<'_>| match progress {
         Progress::Retrying { attempt, wait, .. } => {
             let mut waits = waits.lock();
             waits.push(wait.as_secs_f64());
             assert_eq!(attempt as usize, waits.len() + 1);
         }
-        Progress::Lost { usage } => assert!(lost.lock().replace(usage).is_none()),
+        Progress::Lost { usage } => lost.lock().push(usage),
         Progress::Text(_) | Progress::Reasoning(_) => {}
     };
     let outcome = provider.reply(&request, &progress).await;
@@ -200,7 +200,7 @@ fn faults_an_endless_rate_limit_is_waited_for_longer_and_longer() {
         for (wait, least) in seen.waits[3..].iter().zip([4.0, 8.0, 16.0, 32.0]) {
             assert!((least..=2.0 * least).contains(wait), "{:?}", seen.waits);
         }
-        assert_eq!(seen.lost, None, "nothing was answered, so nothing is billed");
+        assert_eq!(seen.lost, [], "nothing was answered, so nothing is billed");
     }
 }
 
@@ -278,16 +278,16 @@ async fn broken(voice: &Voice, turn: &Turn, idle: Duration) {
     let server = ModelServer::start(done(vec![turn.clone()]));
     let once = reply(voice, &provider_within(voice, &server, idle)).await;
     let usage = once.outcome.unwrap().usage;
-    assert_eq!((server.requests().len(), once.lost), (2, None), "{wire:?}");
-    // The whole reply's, and more for the broken one.
-    assert!(usage.input > 1000 && usage.output > 50 && usage.estimated, "{wire:?}: {usage:?}");
+    // The broken one is told by itself: the reply has the length of the conversation.
+    assert_eq!((usage.input, usage.output, usage.estimated), (1000, 50, false), "{wire:?}");
+    assert_eq!((server.requests().len(), once.lost.len()), (2, 1), "{wire:?}");
+    let (lost, sent) = (once.lost[0], server.requests()[0].raw.len() as u64 / 3);
+    assert!(lost.input >= sent && lost.output > 0 && lost.estimated, "{wire:?}: {lost:?}");
     let server = ModelServer::start(times(turn, 6));
     let ever = reply(voice, &provider_within(voice, &server, idle)).await;
     assert_eq!(word(&ever.outcome), "Unavailable", "{wire:?}");
     assert_eq!((server.requests().len(), ever.waits.len()), (5, 4), "{wire:?}");
-    let lost = ever.lost.unwrap();
-    let each = server.requests()[0].raw.len() as u64 / 3;
-    assert!(lost.input >= 5 * each && lost.output > 0 && lost.estimated, "{wire:?}: {lost:?}");
+    assert_eq!(ever.lost, vec![lost; 5], "{wire:?}: each by itself, at its own price");
     assert!(told(ever.outcome.unwrap_err()).contains("continues where it stopped"));
 }
 
@@ -348,7 +348,10 @@ fn faults_inside_a_stream_are_what_they_say() {
     });
     let script = |wire| times(&overload_in_stream(wire), 9);
     for seen in check(&Row { script, ends: "Unavailable", requests: 8, waits: &[] }) {
-        assert!(seen.lost.unwrap().input > 0, "an answer had begun each time");
+        assert!(
+            seen.lost.iter().all(|lost| lost.input > 0) && !seen.lost.is_empty(),
+            "an answer had begun each time"
+        );
     }
     for script in [(|_| vec![overflow()]) as Script, |wire| vec![overflow_in_stream(wire)]] {
         check(&Row { script, ends: "ContextOverflow", requests: 1, waits: &[] });

@@ -58,6 +58,9 @@ pub struct Args {
     pub common: Common,
 }
 
+/// Bytes of a prompt on standard input.
+const MAX_PROMPT: u64 = 1 << 20;
+
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     let mut config = args.common.resolve()?;
     let file = args.output_schema.as_deref().filter(|path| !path.as_os_str().is_empty());
@@ -164,10 +167,19 @@ fn prompt(argument: &str) -> Result<String> {
         )
         .hint("pipe the prompt in, or give it as the argument"));
     }
-    let mut prompt = String::new();
+    let mut text = Vec::new();
     // Bounded, because standard input may be an endless stream.
-    stdin.by_ref().take(1 << 20).read_to_string(&mut prompt).map_err(|err| {
+    stdin.by_ref().take(MAX_PROMPT + 1).read_to_end(&mut text).map_err(|err| {
         Failure::usage("cannot read the prompt from standard input").caused_by(err)
+    })?;
+    if text.len() as u64 > MAX_PROMPT {
+        let failure =
+            format!("the prompt on standard input is longer than {} KB", MAX_PROMPT >> 10);
+        return Err(Failure::usage(failure)
+            .hint("put what is long into a file of the repository, and name it in the prompt"));
+    }
+    let prompt = String::from_utf8(text).map_err(|err| {
+        Failure::usage("the prompt on standard input is not UTF-8").caused_by(err)
     })?;
     if prompt.trim().is_empty() {
         return Err(Failure::usage("the prompt on standard input is empty"));

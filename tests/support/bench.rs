@@ -80,6 +80,8 @@ pub(crate) struct Bench {
     pub(crate) with_agents: bool,
     /// The task is a change.
     pub(crate) expects_change: bool,
+    /// What the model is asked.
+    pub(crate) task: String,
 }
 
 #[derive(Clone, Copy)]
@@ -150,6 +152,7 @@ impl Bench {
             tools: ToolSet::new(Profile::Codex, Wire::Responses).unwrap(),
             with_agents: false,
             expects_change: false,
+            task: "Make check.sh pass.".to_owned(),
         };
         bench.fresh_workspace();
         bench
@@ -178,7 +181,7 @@ impl Bench {
     pub(crate) async fn run(&self, script: &str) -> Ended {
         let journal = Journal::create(&self.run_folder(), clock(), no_redaction()).unwrap();
         let script = ScriptedProvider::parse("test", script).unwrap();
-        let opening = vec![history::message(Role::User, ["Make check.sh pass."])];
+        let opening = vec![history::message(Role::User, [self.task.as_str()])];
         let run = async |agent: &mut Agent<'_>, checkpoints: &Checkpoints| {
             checkpoints.begin().unwrap();
             agent.run(opening).await

@@ -13,14 +13,14 @@ use super::written_calls;
 use patchwright_base::error::Result;
 use patchwright_prompt as prompt;
 use patchwright_provider::Reply;
-use patchwright_provider::item::{CallOutput, Content, Item, Message, Native, Role, ToolCall};
+use patchwright_provider::item::{
+    CallOutput, Content, Item, Message, Native, PICTURE_TOKENS, Role, ToolCall,
+};
 use patchwright_types::plan::Plan;
 
 /// Bytes of text that are counted as a token when no provider has counted: code and JSON have few
 /// bytes to a token, so this is on the high side.
 const BYTES_PER_TOKEN: u64 = 3;
-/// What a picture is counted as, in tokens.
-const IMAGE_TOKENS: u64 = 1600;
 /// Most tokens of recent turns that stay.
 const RECENT_TOKENS: u64 = 20_000;
 /// Longest output that stays whole when the conversation is cut for the request for notes, in bytes.
@@ -207,9 +207,14 @@ fn tokens(item: &Item) -> u64 {
 fn content(parts: &[Content]) -> u64 {
     let part = |part: &Content| match part {
         Content::Text { text } | Content::Refusal { text } => estimate_text(text),
-        Content::Image { .. } => IMAGE_TOKENS,
+        Content::Image { .. } => PICTURE_TOKENS,
     };
     parts.iter().map(part).sum()
+}
+
+/// Tokens of the last turns that [`compacted`] leaves at most.
+pub fn most_kept(limit: u64) -> u64 {
+    (limit / 4).min(RECENT_TOKENS)
 }
 
 /// The conversation, with `handover` instead of the turns between the opening and the last ones that
@@ -229,7 +234,7 @@ pub fn compacted(items: &[Item], opening: usize, handover: Item, limit: u64) -> 
     let cut: Vec<Item> = cut.collect();
     let last = (0..cut.len()).rev().find(|index| is_turn_start(&cut, *index));
     let last = &cut[last.unwrap_or(cut.len())..];
-    if estimate(last) <= (limit / 4).min(RECENT_TOKENS) {
+    if estimate(last) <= most_kept(limit) {
         rest.extend_from_slice(last);
     }
     rest

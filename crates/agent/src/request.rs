@@ -7,6 +7,7 @@ use super::output::Asking;
 use super::stop::StopKind;
 use super::turn::Agent;
 use patchwright_base::error::Failure;
+use patchwright_base::text;
 use patchwright_journal::Entry;
 use patchwright_prompt as prompt;
 use patchwright_provider::catalogue::{self, Model};
@@ -79,10 +80,10 @@ impl Agent<'_> {
 
     /// The provider has refused a request because of its pictures: the next one goes without them.
     pub(super) fn leave_out_pictures(&mut self, said: &str) -> Result<(), StopKind> {
-        let text = prompt::text("task/picture_refused.md").map_err(StopKind::Machine)?;
-        let why = printable(said);
+        let instead = prompt::text("task/picture_refused.md").map_err(StopKind::Machine)?;
+        let why = text::line(said);
         self.note(format!("pictures are left out, for the model's API refused them: {why}"));
-        self.record(&Entry::PicturesRefused { why, text: text.trim().to_owned() })
+        self.record(&Entry::PicturesRefused { why, text: instead.trim().to_owned() })
     }
 
     /// The report says that the model's cost is unknown.

@@ -4,6 +4,7 @@
 //! next is a pure function of the state, so a run is resumed after a crash exactly as it would have
 //! without. Nothing here waits, writes or reads.
 
+mod length;
 mod restored;
 mod switch;
 
@@ -23,7 +24,6 @@ use super::stop::StopKind;
 use super::text_calls;
 use super::unfinished;
 use patchwright_journal::Entry;
-use patchwright_provider::catalogue::Model;
 use patchwright_provider::item::{CallOutput, Item, Role, StopReason, ToolCall, Usage};
 use patchwright_provider::{Reply, ToolDeclaration};
 use patchwright_review::finding::Finding;
@@ -362,32 +362,6 @@ impl State {
             }
         }
         Ok(items)
-    }
-
-    /// The conversation has to be shortened before the next request. Never twice without a reply in
-    /// between: what did not help once does not help again.
-    pub fn is_too_long(&self, model: &Model) -> bool {
-        self.compacted.is_none() && self.context >= self.limit(model)
-    }
-
-    /// The provider has refused the conversation as too long, and shortening it once more would not
-    /// help: it has just been shortened, or was again and again.
-    pub fn compaction_exhausted(&self) -> bool {
-        self.compacted == Some(CompactionTrigger::Overflow) || self.overflows >= OVERFLOWS
-    }
-
-    /// Tokens that a conversation may have. A refusal lowers it, but not so far that what stays in
-    /// any case would be too much.
-    pub fn limit(&self, model: &Model) -> u64 {
-        let Some(refused) = self.refused_at else { return model.compact_at() };
-        let opening = &self.history.items()[..self.opening.min(self.history.items().len())];
-        let stays = self.fixed + compact::estimate(opening);
-        model.compact_at().min((refused / 10 * 8).max(stays * 2))
-    }
-
-    /// Tokens of a request with this conversation, instructions and tools included, as estimated.
-    pub fn size_with(&self, items: &[Item]) -> u64 {
-        self.fixed + compact::estimate(items)
     }
 
     fn answered(&mut self, turn: u32, reply: &Reply, cost_usd: f64) {

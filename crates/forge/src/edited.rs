@@ -6,7 +6,6 @@
 use hex::encode;
 use sha2::{Digest, Sha256};
 
-use super::Edits;
 use super::marker::{purpose, standing, stands, words};
 
 const PURPOSE: &str = "written";
@@ -14,6 +13,14 @@ const PURPOSE: &str = "written";
 pub(super) const WORK_IN_PROGRESS: &str = "[WIP] ";
 /// Most characters that [`recorded`] adds.
 pub(super) const ROOM: usize = 100;
+
+/// What people have changed of a pull request since we wrote it, and `open_or_update` has left as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Edits {
+    pub title: bool,
+    /// Its description.
+    pub body: bool,
+}
 
 /// The description with the digests behind it.
 pub(super) fn recorded(title: &str, body: &str) -> String {

@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use patchwright_git::push::NewCommits;
 use patchwright_git::{Oid, PushOutcome};
 
+pub use self::edited::Edits;
 pub use self::error::{ForgeError, Need, StateProblem};
 pub use self::identity::same_repository;
 pub use self::review::{
@@ -227,14 +228,6 @@ pub struct PullRequestDraft {
     pub head_branch: String,
     pub base_branch: String,
     pub draft: bool,
-}
-
-/// What people have changed of a pull request since we wrote it, and `open_or_update` has left as it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Edits {
-    pub title: bool,
-    /// Its description.
-    pub body: bool,
 }
 
 /// Whether `open_or_update` made the pull request or found it.

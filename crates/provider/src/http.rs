@@ -20,12 +20,13 @@ use tokio::time::{sleep, timeout};
 use url::Url;
 
 use self::accounts::{Account, Accounts};
+use self::counting::{broken, estimate_missing};
 use super::catalogue::Model;
 use super::endpoint::{Endpoint, Key, Route, Sent};
 use super::explain;
 use super::hosted::{self, Secrets};
 use super::identity::Minted;
-use super::item::{Content, Item, Usage, carried_over};
+use super::item::{Item, carried_over};
 use super::retry::{self, Policy};
 use super::shared_limits::SharedLimits;
 use super::wire;
@@ -40,6 +41,7 @@ mod answer;
 pub(super) mod anthropic;
 mod authorized;
 mod clean;
+mod counting;
 mod socket;
 
 pub(super) use self::answer::transport_fault;
@@ -174,17 +176,16 @@ impl HttpProvider {
         &self.shown
     }
 
-    /// One request and its answer. `spent` learns what a broken attempt may have cost, `signed_in` when its
-    /// credentials were fetched.
+    /// One request and its answer. What a broken attempt may have cost is told to `progress`; `signed_in` learns when
+    /// its credentials were fetched.
     async fn attempt(
         &self,
         account: &Account,
         prepared: &PreparedRequest<'_>,
         progress: OnProgress<'_>,
-        spent: &mut Usage,
         signed_in: &mut Option<DateTime<Utc>>,
     ) -> Result<Reply, Fault> {
-        if let Some(ended) = self.over_socket(account, prepared, progress, spent).await {
+        if let Some(ended) = self.over_socket(account, prepared, progress).await {
             return ended;
         }
         let wire = prepared.model.wire;
@@ -207,10 +208,8 @@ impl HttpProvider {
         let mut incoming = answer::Reading::new(wire, response, self.deadlines.idle);
         let outcome = incoming.run(progress).await;
         if outcome.is_err() && incoming.has_started() {
-            // A provider bills what it has read and written before the connection broke.
-            spent.input += tokens(prepared.body.len());
-            spent.output += tokens(incoming.received());
-            spent.estimated = true;
+            let usage = broken(prepared, prepared.body.len(), incoming.received());
+            progress(Progress::Lost { usage });
         }
         outcome
     }
@@ -226,35 +225,11 @@ impl HttpProvider {
         Fault::new(FaultKind::Unavailable, message)
     }
 
-    /// The attempts of one turn. What the broken ones may have cost is counted with the reply, or
-    /// told when there is none.
+    /// The retry loop of one turn.
     async fn attempts(
         &self,
         prepared: &PreparedRequest<'_>,
         progress: OnProgress<'_>,
-    ) -> Result<Reply, Fault> {
-        let mut spent = Usage::default();
-        match self.retried(prepared, progress, &mut spent).await {
-            Ok(mut reply) => {
-                reply.usage += spent;
-                Ok(reply)
-            }
-            Err(fault) => {
-                if spent != Usage::default() {
-                    // A failed turn has no reply that could carry its cost.
-                    progress(Progress::Lost { usage: spent });
-                }
-                Err(fault)
-            }
-        }
-    }
-
-    /// The retry loop of one turn.
-    async fn retried(
-        &self,
-        prepared: &PreparedRequest<'_>,
-        progress: OnProgress<'_>,
-        spent: &mut Usage,
     ) -> Result<Reply, Fault> {
         let deadline = Instant::now() + self.deadlines.turn;
         let left = || deadline.saturating_duration_since(Instant::now());
@@ -273,7 +248,7 @@ impl HttpProvider {
             }
             let began = Instant::now();
             let mut signed_in = None;
-            let attempt = self.attempt(account, prepared, progress, spent, &mut signed_in);
+            let attempt = self.attempt(account, prepared, progress, &mut signed_in);
             let fault = match timeout(left(), attempt).await {
                 Ok(Ok(reply)) => return Ok(reply),
                 Ok(Err(fault)) => self.clean(&fault),
@@ -326,7 +301,7 @@ impl HttpProvider {
             policy: if request.has_alternative { self.policy.brief() } else { self.policy.clone() },
         };
         let mut reply = self.attempts(&prepared, progress).await?;
-        estimate_missing(&mut reply, prepared.body.len());
+        estimate_missing(&mut reply, request, prepared.body.len());
         wire::settle(wire, &mut reply, request.history);
         Ok(reply)
     }
@@ -453,40 +428,4 @@ impl Provider for HttpProvider {
 /// Nothing in the history is sealed for anybody.
 fn is_open(history: &[Item]) -> bool {
     carried_over(history).as_slice() == history
-}
-
-/// A server that counts no tokens gets our own count, on the high side.
-fn estimate_missing(reply: &mut Reply, sent: usize) {
-    // The wire marks usage as estimated when the server sent none, or impossible figures.
-    if !reply.usage.estimated {
-        return;
-    }
-    if reply.usage.input == 0 {
-        reply.usage.input = tokens(sent);
-    }
-    if reply.usage.output == 0 {
-        reply.usage.output = tokens(reply.items.iter().map(length).sum());
-    }
-}
-
-fn length(item: &Item) -> usize {
-    match item {
-        Item::Message(message) => message
-            .content
-            .iter()
-            .map(|part| match part {
-                Content::Text { text } | Content::Refusal { text } => text.len(),
-                Content::Image { data, .. } => data.len(),
-            })
-            .sum(),
-        Item::Reasoning(thought) => thought.summary.iter().map(String::len).sum(),
-        Item::Call(call) => call.payload.as_str().len(),
-        Item::Output(_) | Item::Opaque(_) => 0,
-    }
-}
-
-/// An upper estimate of the tokens in this many bytes of JSON: English and code have about four
-/// bytes a token.
-fn tokens(bytes: usize) -> u64 {
-    (bytes as u64).div_ceil(3)
 }

@@ -92,6 +92,9 @@ pub enum Role {
     Assistant,
 }
 
+/// Tokens of a picture, roughly and rather too many; APIs count by pixels.
+pub const PICTURE_TOKENS: u64 = 1600;
+
 /// A part of a message or of a tool output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -126,7 +129,16 @@ impl Content {
 }
 
 impl Item {
-    /// Pictures in it, and in its place `text`; how many there were.
+    /// The parts of a message or an output; other items have none.
+    pub fn content(&self) -> &[Content] {
+        match self {
+            Item::Message(message) => &message.content,
+            Item::Output(output) => &output.content,
+            Item::Reasoning(_) | Item::Call(_) | Item::Opaque(_) => &[],
+        }
+    }
+
+    /// Puts `text` in the place of each picture; how many there were.
     pub fn without_pictures(&mut self, text: &str) -> usize {
         let content = match self {
             Item::Message(message) => &mut message.content,

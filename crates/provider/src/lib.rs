@@ -153,8 +153,8 @@ pub enum Progress<'a> {
         wait: Duration,
         why: &'a str,
     },
-    /// There is no reply, and this is what the attempts that broke off after they had begun have
-    /// cost, by estimate. Told once, at the end.
+    /// An attempt broke off after it had begun, and this is what it may have cost. It is no part of the reply that a
+    /// later attempt brings: that one has the length of the conversation, and a price of its own.
     Lost {
         usage: Usage,
     },

@@ -7,7 +7,8 @@ use crate::failures;
 use patchwright_base::error::Result;
 use patchwright_config::publish::Publish;
 use patchwright_forge::{
-    Account, Edits, Forge, ForgeError, Operation, PullRequest, PullRequestDraft, RepositoryId, Role,
+    Account, Edits, Forge, ForgeError, Operation, PullRequest, PullRequestDraft, Repository,
+    RepositoryId, Role,
 };
 use patchwright_git::Oid;
 use patchwright_policy::owners::{self, Owners};
@@ -96,6 +97,22 @@ pub async fn beside_edits(
         forge.upsert_comment(repository, number, &marker, None, &body).await?;
     }
     Ok(Some(format!("the {edited}")))
+}
+
+/// The newest description beside one that people have edited. The pull request is as good without it, so a failure
+/// is only said.
+pub(super) async fn leave_edits(
+    run: &Run<'_>,
+    repository: &Repository,
+    pull: (u64, &PullRequestDraft),
+    edits: Edits,
+) {
+    let Ok(forge) = run.world.forge() else { return };
+    let ui = run.environment.ui;
+    match beside_edits(forge.as_ref(), &repository.id, pull, edits).await {
+        Ok(said) => said.iter().for_each(|said| ui.say(said)),
+        Err(err) => ui.say(&format!("the newest description could not be posted: {err}")),
+    }
 }
 
 /// What did not work and does no harm, for people.

@@ -148,7 +148,7 @@ pub async fn publish(
     let (mut pull_request, operation, edits) =
         open_or_update(run, origin.repository(), &draft, &marker(run)).await?;
     if place.same.is_none() {
-        leave_edits(run, origin.repository(), (pull_request.number, &draft), edits).await;
+        decorate::leave_edits(run, origin.repository(), (pull_request.number, &draft), edits).await;
     }
     if operation != Operation::Created && pull_request.draft && was_unfinished {
         pull_request.draft = !is_made_ready(run, origin, &pull_request).await;
@@ -444,22 +444,6 @@ pub(super) async fn open_or_update(
     let detail = json!({ "number": pull_request.number, "operation": operation });
     run.folder.did("pull_request", branch, detail)?;
     Ok((pull_request, operation, edits))
-}
-
-/// The newest description beside one that people have edited. The pull request is as good without it, so a failure
-/// is only said.
-pub(super) async fn leave_edits(
-    run: &Run<'_>,
-    repository: &Repository,
-    pull: (u64, &PullRequestDraft),
-    edits: Edits,
-) {
-    let Ok(forge) = run.world.forge() else { return };
-    let ui = run.environment.ui;
-    match decorate::beside_edits(forge.as_ref(), &repository.id, pull, edits).await {
-        Ok(said) => said.iter().for_each(|said| ui.say(said)),
-        Err(err) => ui.say(&format!("the newest description could not be posted: {err}")),
-    }
 }
 
 /// The open pull request of the branch is a draft because of what an earlier run said in it.

@@ -21,11 +21,12 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
 
 use super::accounts::Account;
-use super::{HttpProvider, PreparedRequest, answer, tokens};
-use crate::item::{Usage, Wire};
+use super::counting::broken;
+use super::{HttpProvider, PreparedRequest, answer};
+use crate::item::Wire;
 use crate::wire::fault::{Fault, FaultKind};
 use crate::wire::responses;
-use crate::{OnProgress, Reply, Request, wire};
+use crate::{OnProgress, Progress, Reply, wire};
 
 /// How OpenAI's servers know the version of the protocol.
 const BETA: HeaderValue = HeaderValue::from_static("responses_websockets=2026-02-06");
@@ -140,16 +141,14 @@ impl HttpProvider {
         account: &Account,
         prepared: &PreparedRequest<'_>,
         progress: OnProgress<'_>,
-        spent: &mut Usage,
     ) -> Option<Result<Reply, Fault>> {
         let sockets = &account.sockets;
         let wanted = account.endpoint.extras().websocket && prepared.model.wire == Wire::Responses;
         if !wanted || !sockets.is_on() {
             return None;
         }
-        let request = prepared.request;
         let idle = self.policy.real(IDLE);
-        let mut kept = sockets.take(request.cache_key, idle);
+        let mut kept = sockets.take(prepared.request.cache_key, idle);
         // A kept connection may have been closed meanwhile, or have lost its memory: then a fresh one gets
         // everything. Only what goes wrong there counts.
         loop {
@@ -162,12 +161,12 @@ impl HttpProvider {
                     Err(fault) => return Some(Err(fault)),
                 },
             };
-            let ended = self.exchange(&mut socket, request, progress, spent).await;
+            let ended = self.exchange(&mut socket, prepared, progress).await;
             match ended {
                 Ok(reply) => {
                     socket.last.clone_from(&reply.id);
                     socket.used = Instant::now();
-                    sockets.keep(request.cache_key, socket, idle);
+                    sockets.keep(prepared.request.cache_key, socket, idle);
                     return Some(Ok(reply));
                 }
                 Err(Ended::Forgotten) if socket.last.is_some() => {
@@ -243,11 +242,10 @@ impl HttpProvider {
     async fn exchange(
         &self,
         socket: &mut Socket,
-        request: &Request<'_>,
+        prepared: &PreparedRequest<'_>,
         progress: OnProgress<'_>,
-        spent: &mut Usage,
     ) -> Result<Reply, Ended> {
-        let body = responses::encode_onto(request, socket.last.as_deref());
+        let body = responses::encode_onto(prepared.request, socket.last.as_deref());
         let text = created(&body);
         let length = text.len();
         let sending = socket.stream.send(Message::text(text));
@@ -260,10 +258,8 @@ impl HttpProvider {
         let ended = self.read(socket, &mut stream, progress).await;
         if let Err(ended) = ended {
             if stream.has_started() {
-                // A provider bills what it has read and written before the connection broke.
-                spent.input += tokens(length);
-                spent.output += tokens(stream.received());
-                spent.estimated = true;
+                let usage = broken(prepared, length, stream.received());
+                progress(Progress::Lost { usage });
             }
             return Err(ended);
         }

@@ -6,7 +6,7 @@ use std::iter;
 use chrono::{DateTime, Utc};
 
 use crate::branch::{BranchLookup, BranchState};
-use crate::decorate::{Extras, Told};
+use crate::decorate::{Extras, Told, leave_edits};
 use crate::event::OWN_BRANCHES;
 use crate::publish::{self, Push};
 use crate::run::Run;
@@ -186,7 +186,7 @@ pub(super) async fn publish(
     let marker = report::marker(memory::PURPOSE, &run.folder.id);
     let (pull, operation, edits) =
         publish::open_or_update(run, repository, &draft, &marker).await?;
-    publish::leave_edits(run, repository, (pull.number, &draft), edits).await;
+    leave_edits(run, repository, (pull.number, &draft), edits).await;
     ask_people(run, repository, &pull, (operation, commit)).await;
     Ok(Published {
         branch: branch.clone(),
