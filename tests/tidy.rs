@@ -62,6 +62,33 @@ fn what_is_committed_is_text_or_a_small_fixture() {
     }
 }
 
+/// Names and versions of a lock file.
+fn locked(path: &str) -> std::collections::BTreeSet<(String, String)> {
+    let text = fs_err::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    let packages = text.split("[[package]]").skip(1);
+    let field = |package: &str, name: &str| {
+        let value = package.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));
+        value.unwrap().trim_matches('"').to_owned()
+    };
+    packages.map(|package| (field(package, "name"), field(package, "version"))).collect()
+}
+
+/// The programs that fuzz are no members of the workspace, so nothing else notices when their lock file is old.
+#[test]
+fn what_is_fuzzed_has_the_dependencies_that_are_shipped() {
+    let (shipped, fuzzed) = (locked("Cargo.lock"), locked("fuzz/Cargo.lock"));
+    let own = ["arbitrary", "libfuzzer-sys", "patchwright-fuzz"];
+    let other: Vec<_> =
+        fuzzed.difference(&shipped).filter(|(name, _)| !own.contains(&name.as_str())).collect();
+    assert!(
+        other.is_empty(),
+        "copy Cargo.lock to fuzz/ and run `cargo metadata` there: {other:#?}"
+    );
+    let crates: Vec<_> =
+        fuzzed.iter().filter(|(name, _)| name.starts_with("patchwright-")).collect();
+    assert!(crates.len() > 10, "{crates:?}");
+}
+
 #[test]
 fn every_source_file_says_what_it_is_for() {
     for (name, text) in product().into_iter().chain(sources("tests")) {
