@@ -8,7 +8,7 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags};
 
 use super::launch::Streams;
-use super::output::Kept;
+use super::output::BoundedOutput;
 use super::process::{
     PIPE_DRAIN_TIMEOUT, POLL_INTERVAL, Processes, Spec, cannot_start, milliseconds, timespec,
 };
@@ -34,7 +34,7 @@ impl Processes {
         let (output, output_end) = std::io::pipe().map_err(|err| cannot_start(&err))?;
         let (errors, errors_end) = std::io::pipe().map_err(|err| cannot_start(&err))?;
         let is_over = AtomicBool::new(false);
-        let (mut kept, mut errors_kept) = (self.kept(cap), Kept::new(cap));
+        let (mut kept, mut errors_kept) = (self.kept(cap), BoundedOutput::new(cap));
         let ended = std::thread::scope(|scope| {
             let reader = std::thread::Builder::new().stack_size(STACK);
             let gathering = reader
@@ -69,7 +69,7 @@ impl Processes {
 }
 
 /// Reads until nobody has the other end any more or, when the command is over, nothing comes any more.
-fn gather(mut from: PipeReader, kept: &mut Kept, is_over: &AtomicBool) {
+fn gather(mut from: PipeReader, kept: &mut BoundedOutput, is_over: &AtomicBool) {
     let mut buffer = vec![0; BUFFER];
     let mut until = None;
     loop {

@@ -18,7 +18,7 @@ use rustix::process::Pid;
 use super::descendants;
 use super::keeper::Keeper;
 use super::launch::Streams;
-use super::output::Kept;
+use super::output::BoundedOutput;
 use super::process::{
     Ending, KILL_TIMEOUT, Processes, Running, Sink, Spec, cannot_start, milliseconds, timespec,
 };
@@ -139,7 +139,7 @@ impl Processes {
         let (status, told) = std::io::pipe().map_err(|err| cannot_start(&err))?;
         let mut running =
             self.start_launcher(spec, Streams::Leaving, writer.into(), told.into(), reader)?;
-        let mut kept = Kept::new(spec.output_cap.min(MAX_OUTPUT_CAP));
+        let mut kept = BoundedOutput::new(spec.output_cap.min(MAX_OUTPUT_CAP));
         let ending = running.follow(&mut kept, started + spec.timeout, &|_| {
             is_readable(&status).then_some(Ending::Ended).or_else(|| self.interruption(cancelled))
         });
@@ -166,7 +166,7 @@ impl Processes {
         &self,
         mut running: Running,
         inside: Option<Inside>,
-        kept: &mut Kept,
+        kept: &mut BoundedOutput,
     ) -> String {
         let launcher = running.pid();
         let alive = descendants::alive_below(launcher, &|_| false);

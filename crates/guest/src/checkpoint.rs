@@ -13,11 +13,11 @@ use rustix::io::Errno;
 
 use super::collect::Sink;
 use super::folder::{self, Folder, Parents, Stamp};
-use super::look::{self, Changed, Look, Seen, compare};
+use super::look::{self, Changed, Comparison, Look, compare};
 use super::paths;
 use super::protocol::{Checkpointed, Collected, MAX_CHANGED_FILE};
 use super::selection::Limits;
-use super::survey::{Found, Ignored, survey};
+use super::survey::{Ignored, SurveyEntry, survey};
 use super::transfer::Base;
 use crate::tool::ToolError;
 
@@ -33,7 +33,7 @@ const MAX_DELETED: usize = 8 << 20;
 
 /// How the workspace differed from the uploaded tree at the last checkpoint.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct LastCheckpoint {
     /// Which checkpoint that was; 0 is the uploaded tree.
     number: u64,
     paths: BTreeMap<Vec<u8>, Was>,
@@ -53,7 +53,7 @@ enum Was {
 
 /// Which checkpoint is asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct CheckpointRequest {
     /// The one that the host has.
     pub since: u64,
     /// What the new one is called.
@@ -71,12 +71,12 @@ pub struct Wanted {
 pub fn checkpoint(
     workspace: &Path,
     base: &mut Base,
-    wanted: Wanted,
+    wanted: CheckpointRequest,
     sink: &mut Sink<'_>,
     stop: &dyn Fn() -> bool,
 ) -> Result<Checkpointed, ToolError> {
     let kept = std::mem::take(&mut base.kept);
-    let before = if kept.number == wanted.since { kept } else { Kept::default() };
+    let before = if kept.number == wanted.since { kept } else { LastCheckpoint::default() };
     let whole = before.number == 0;
     let mut folder = Folder::open(workspace)
         .map_err(|err| ToolError::Broken(format!("cannot look at the workspace: {err}")))?;
@@ -104,7 +104,7 @@ pub fn checkpoint(
         return Ok(Checkpointed { over: Some((files, bytes)), ..Checkpointed::default() });
     }
     listing.deleted.sort();
-    base.kept = Kept { number: wanted.number, paths: now };
+    base.kept = LastCheckpoint { number: wanted.number, paths: now };
     Ok(Checkpointed { listing, whole, ..Checkpointed::default() })
 }
 
@@ -130,7 +130,7 @@ struct Other {
 /// One look at the workspace.
 struct Pass<'a> {
     base: &'a Base,
-    before: &'a Kept,
+    before: &'a LastCheckpoint,
     limits: Limits,
     now: BTreeMap<Vec<u8>, Was>,
     listing: Collected,
@@ -149,10 +149,10 @@ impl Pass<'_> {
     ) -> Result<Vec<Other>, ToolError> {
         let mut others = Vec::new();
         let base = self.base;
-        let mut take = |path: &[u8], found: Found<'_>| {
+        let mut take = |path: &[u8], found: SurveyEntry<'_>| {
             let known = base.others.get(path);
             match found {
-                Found::File(file) => {
+                SurveyEntry::File(file) => {
                     let size = u64::try_from(file.stat.st_size).unwrap_or(0);
                     // A larger one is refused by itself.
                     let size = if size > MAX_CHANGED_FILE { 0 } else { size };
@@ -160,9 +160,11 @@ impl Pass<'_> {
                         others.push(Other { path: path.to_vec(), size });
                     }
                 }
-                Found::Repository if known.is_none() => self.refuse(path, "a nested repository"),
-                Found::Odd(reason) if known.is_none() => self.refuse(path, reason),
-                Found::Repository | Found::Odd(_) | Found::Artefact => {}
+                SurveyEntry::Repository if known.is_none() => {
+                    self.refuse(path, "a nested repository")
+                }
+                SurveyEntry::Odd(reason) if known.is_none() => self.refuse(path, reason),
+                SurveyEntry::Repository | SurveyEntry::Odd(_) | SurveyEntry::Artefact => {}
             }
             Ok(())
         };
@@ -228,28 +230,28 @@ impl Pass<'_> {
         let (seen, stamp, size) = see(folder, path, before);
         let is_tracked = self.base.entries.contains_key(path);
         let is = match seen {
-            Seen::Unchanged => {
+            Comparison::Unchanged => {
                 let look = before.map(|before| Look { stamp, ..before });
                 // As it was uploaded, or as setup left it.
                 let is_plain = was.is_none() && before.is_some_and(|it| it.stamp == stamp);
                 look.filter(|_| !is_plain && (is_tracked || was.is_some()))
                     .map(|look| Was::There { look, size })
             }
-            Seen::Changed(changed, _) => {
+            Comparison::Changed(changed, _) => {
                 let content = Some((changed.kind, changed.blob));
                 if !self.send(path, &changed)? {
                     return Ok(false);
                 }
                 Some(Was::There { look: Look { stamp, content }, size })
             }
-            Seen::Gone | Seen::Folder if is_tracked => {
+            Comparison::Gone | Comparison::Folder if is_tracked => {
                 if !matches!(was, Some(Was::Gone)) && !self.delete(path) {
                     return Ok(false);
                 }
                 Some(Was::Gone)
             }
-            Seen::Gone | Seen::Folder => None,
-            Seen::Refused(reason) => {
+            Comparison::Gone | Comparison::Folder => None,
+            Comparison::Refused(reason) => {
                 self.refuse(path, reason);
                 Some(Was::Odd)
             }
@@ -306,7 +308,7 @@ impl Pass<'_> {
 
 /// How a path compares with what it was, with its stamp and size now. The stamp of a file that was changed
 /// just now is one that no file has, so that its content is compared the next time.
-fn see(folder: &mut Folder, path: &[u8], before: Option<Look>) -> (Seen, Stamp, u64) {
+fn see(folder: &mut Folder, path: &[u8], before: Option<Look>) -> (Comparison, Stamp, u64) {
     let seen = folder.parent(path, Parents::Require).and_then(|(parent, name)| {
         let stat = folder::look(parent, name)?;
         let size = u64::try_from(stat.st_size).unwrap_or(0);

@@ -10,12 +10,12 @@ use std::io;
 use std::path::Path;
 
 use super::folder::{Folder, Stamp};
-use super::look::{Changed, Seen, compare_at};
+use super::look::{Changed, Comparison, compare_at};
 use super::moved::Lost;
 use super::paths;
 use super::protocol::{Collected, MAX_CHANGED_BYTES, MAX_CHANGED_FILE, MAX_CHANGED_FILES};
 use super::selection::{Limits, Rest, Selection};
-use super::survey::{Found, Ignored, is_output, survey};
+use super::survey::{Ignored, SurveyEntry, is_output, survey};
 use super::transfer::Base;
 use crate::tool::ToolError;
 
@@ -99,10 +99,10 @@ impl Out<'_> {
         for (path, entry) in &base.entries {
             check(stop)?;
             match compare_at(folder, path, Some(entry.look())) {
-                Seen::Unchanged => {}
-                Seen::Gone | Seen::Folder => self.delete(path),
-                Seen::Refused(reason) => self.refuse(path, reason),
-                Seen::Changed(changed, _) => self.send(path, &changed)?,
+                Comparison::Unchanged => {}
+                Comparison::Gone | Comparison::Folder => self.delete(path),
+                Comparison::Refused(reason) => self.refuse(path, reason),
+                Comparison::Changed(changed, _) => self.send(path, &changed)?,
             }
         }
         Ok(())
@@ -116,13 +116,13 @@ impl Out<'_> {
         stop: &dyn Fn() -> bool,
     ) -> Result<Vec<Vec<u8>>, ToolError> {
         let mut selection = Selection::new(self.limits);
-        let mut take = |path: &[u8], found: Found<'_>| {
+        let mut take = |path: &[u8], found: SurveyEntry<'_>| {
             let known = base.others.get(path);
-            if matches!(found, Found::Repository) {
+            if matches!(found, SurveyEntry::Repository) {
                 self.lost.repositories.push(path.to_vec());
             }
             match found {
-                Found::File(file) => {
+                SurveyEntry::File(file) => {
                     let stamp = Stamp::of(file.stat);
                     if known.is_none_or(|known| known.stamp != stamp) {
                         let size = u64::try_from(file.stat.st_size).unwrap_or(0);
@@ -131,10 +131,12 @@ impl Out<'_> {
                         selection.add(path, file.folder, size, &mut self.rest);
                     }
                 }
-                Found::Repository if known.is_none() => self.refuse(path, "a nested repository"),
-                Found::Odd(reason) if known.is_none() => self.refuse(path, reason),
-                Found::Artefact if known.is_none() => self.left_out(path),
-                Found::Repository | Found::Odd(_) | Found::Artefact => {}
+                SurveyEntry::Repository if known.is_none() => {
+                    self.refuse(path, "a nested repository")
+                }
+                SurveyEntry::Odd(reason) if known.is_none() => self.refuse(path, reason),
+                SurveyEntry::Artefact if known.is_none() => self.left_out(path),
+                SurveyEntry::Repository | SurveyEntry::Odd(_) | SurveyEntry::Artefact => {}
             }
             Ok(())
         };
@@ -154,12 +156,12 @@ impl Out<'_> {
             check(stop)?;
             let before = base.others.get(path.as_slice()).copied();
             match compare_at(folder, path, before) {
-                Seen::Changed(..) if before.is_some() && is_output(path) => {
+                Comparison::Changed(..) if before.is_some() && is_output(path) => {
                     self.left_out(path);
                 }
-                Seen::Changed(changed, _) => self.send(path, &changed)?,
-                Seen::Refused(reason) => self.refuse(path, reason),
-                Seen::Unchanged | Seen::Gone | Seen::Folder => {}
+                Comparison::Changed(changed, _) => self.send(path, &changed)?,
+                Comparison::Refused(reason) => self.refuse(path, reason),
+                Comparison::Unchanged | Comparison::Gone | Comparison::Folder => {}
             }
         }
         Ok(())

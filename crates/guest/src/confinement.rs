@@ -52,12 +52,12 @@ pub struct Confinement {
     /// Folders below `/sys/fs/cgroup`, or that itself, whose limits are not those of this process: it is in another group.
     pub outside: Vec<String>,
     /// What is at the paths that were asked for; those where nothing is are absent.
-    pub places: BTreeMap<String, Place>,
+    pub places: BTreeMap<String, PathState>,
 }
 
 /// What is at a path, without following a link there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct PathState {
     /// Its owner.
     pub user: u32,
     /// Its group.
@@ -169,16 +169,16 @@ fn interfaces() -> Vec<String> {
     names.map(|(name, _)| name.trim().to_owned()).collect()
 }
 
-fn place(path: &str) -> Option<Place> {
+fn place(path: &str) -> Option<PathState> {
     let found = match fs_err::symlink_metadata(path) {
         Ok(found) => found,
         Err(err) if err.kind() == std::io::ErrorKind::NotFound => return None,
         // There is something.
-        Err(_) => return Some(Place::default()),
+        Err(_) => return Some(PathState::default()),
     };
     let is_empty =
         found.is_dir() && fs_err::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
-    Some(Place { user: found.uid(), group: found.gid(), mode: found.mode(), is_empty })
+    Some(PathState { user: found.uid(), group: found.gid(), mode: found.mode(), is_empty })
 }
 
 #[cfg(test)]

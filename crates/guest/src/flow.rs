@@ -142,7 +142,7 @@ impl Buffer {
 
 /// What to wait for before the next [`Lane::pass`].
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct PassWait {
     pub(super) to_write: bool,
     pub(super) to_read: bool,
 }
@@ -168,10 +168,10 @@ impl Lane {
     }
 
     /// Moves what can be moved at once.
-    pub(super) fn pass(&mut self, send: Send<'_>, buffer: &mut Buffer) -> Wanted {
+    pub(super) fn pass(&mut self, send: Send<'_>, buffer: &mut Buffer) -> PassWait {
         let to_write = self.pass_in(send);
         let to_read = self.pass_out(send, buffer);
-        Wanted { to_write, to_read }
+        PassWait { to_write, to_read }
     }
 
     /// From the host. True when more waits for the other end to take it.

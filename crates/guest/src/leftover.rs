@@ -9,9 +9,9 @@ use rustix::fs::{AtFlags, Gid, Uid};
 use rustix::io::Errno;
 
 use super::folder::{self, Folder, Parents};
-use super::look::{self, Look, Seen};
+use super::look::{self, Comparison, Look};
 use super::removal;
-use super::survey::{Found, Ignored, survey};
+use super::survey::{Ignored, SurveyEntry, survey};
 use super::transfer::Base;
 use crate::tool::ToolError;
 
@@ -32,11 +32,13 @@ pub fn remember(
     let folder = Folder::open(workspace).map_err(broken)?;
     let mut found = BTreeMap::new();
     let mut room = MAX_READ;
-    let mut take = |path: &[u8], what: Found<'_>| {
+    let mut take = |path: &[u8], what: SurveyEntry<'_>| {
         if found.len() < MAX_REMEMBERED {
             let look = match what {
-                Found::File(file) => look::now(file.parent, file.name, file.stat, &mut room),
-                Found::Repository | Found::Artefact | Found::Odd(_) => Look::of_folder(),
+                SurveyEntry::File(file) => look::now(file.parent, file.name, file.stat, &mut room),
+                SurveyEntry::Repository | SurveyEntry::Artefact | SurveyEntry::Odd(_) => {
+                    Look::of_folder()
+                }
             };
             found.insert(path.to_vec(), look);
         }
@@ -64,7 +66,7 @@ pub fn remove_base(
     for (path, entry) in base.entries.iter().rev() {
         let Ok((parent, name)) = folder.parent(path, Parents::Require) else { continue };
         let Ok(stat) = folder::look(parent, name) else { continue };
-        if matches!(look::compare(parent, name, &stat, Some(entry.look())), Seen::Unchanged) {
+        if matches!(look::compare(parent, name, &stat, Some(entry.look())), Comparison::Unchanged) {
             rustix::fs::unlinkat(parent, name, AtFlags::empty()).map_err(broken)?;
         }
     }

@@ -37,7 +37,7 @@ pub struct Changed {
 }
 
 /// How a name compares with what it was.
-pub enum Seen {
+pub enum Comparison {
     Unchanged,
     /// With the stamp from before the content was read.
     Changed(Changed, Stamp),
@@ -47,39 +47,46 @@ pub enum Seen {
 }
 
 /// Compares one file with how it looked before; everything differs from nothing.
-pub fn compare(parent: BorrowedFd<'_>, name: &OsStr, stat: &Stat, before: Option<Look>) -> Seen {
+pub fn compare(
+    parent: BorrowedFd<'_>,
+    name: &OsStr,
+    stat: &Stat,
+    before: Option<Look>,
+) -> Comparison {
     let stamp = Stamp::of(stat);
     if before.is_some_and(|before| before.stamp == stamp) {
-        return Seen::Unchanged;
+        return Comparison::Unchanged;
     }
     let (kind, content) = match folder::kind(stat) {
-        FileType::Directory => return Seen::Folder,
+        FileType::Directory => return Comparison::Folder,
         FileType::RegularFile => {
             let kind = if stat.st_mode & 0o100 == 0 { Kind::File } else { Kind::Executable };
             match folder::read_file(parent, name, MAX_CHANGED_FILE) {
                 Ok(Some(content)) => (kind, content),
-                Ok(None) => return Seen::Refused("a file larger than 100 MB"),
-                Err(_) => return Seen::Refused("it cannot be read"),
+                Ok(None) => return Comparison::Refused("a file larger than 100 MB"),
+                Err(_) => return Comparison::Refused("it cannot be read"),
             }
         }
         FileType::Symlink => match rustix::fs::readlinkat(parent, name, Vec::new()) {
             Ok(target) => (Kind::Symlink, target.into_bytes()),
-            Err(_) => return Seen::Refused("it cannot be read"),
+            Err(_) => return Comparison::Refused("it cannot be read"),
         },
-        FileType::Fifo => return Seen::Refused("a named pipe"),
-        FileType::Socket => return Seen::Refused("a socket"),
-        FileType::CharacterDevice | FileType::BlockDevice => return Seen::Refused("a device"),
-        FileType::Unknown => return Seen::Refused("an unknown kind of file"),
+        FileType::Fifo => return Comparison::Refused("a named pipe"),
+        FileType::Socket => return Comparison::Refused("a socket"),
+        FileType::CharacterDevice | FileType::BlockDevice => {
+            return Comparison::Refused("a device");
+        }
+        FileType::Unknown => return Comparison::Refused("an unknown kind of file"),
     };
     let blob = blob_id(&content);
     if before.and_then(|before| before.content) == Some((kind, blob)) {
-        return Seen::Unchanged;
+        return Comparison::Unchanged;
     }
-    Seen::Changed(Changed { kind, content, blob }, stamp)
+    Comparison::Changed(Changed { kind, content, blob }, stamp)
 }
 
 /// Compares what is at a path, wherever that leads without a link.
-pub fn compare_at(folder: &mut Folder, path: &[u8], before: Option<Look>) -> Seen {
+pub fn compare_at(folder: &mut Folder, path: &[u8], before: Option<Look>) -> Comparison {
     match folder.parent(path, Parents::Require) {
         Ok((parent, name)) => match folder::look(parent, name) {
             Ok(stat) => compare(parent, name, &stat, before),
@@ -99,19 +106,19 @@ pub fn now(parent: BorrowedFd<'_>, name: &OsStr, stat: &Stat, room: &mut u64) ->
     }
     *room -= size;
     match compare(parent, name, stat, None) {
-        Seen::Changed(changed, stamp) => {
+        Comparison::Changed(changed, stamp) => {
             Look { stamp, content: Some((changed.kind, changed.blob)) }
         }
-        Seen::Unchanged | Seen::Folder | Seen::Gone | Seen::Refused(_) => {
+        Comparison::Unchanged | Comparison::Folder | Comparison::Gone | Comparison::Refused(_) => {
             Look { stamp, content: None }
         }
     }
 }
 
 /// What is not found is gone; what only cannot be looked at (too many open files, no right to) is not.
-pub fn missing(err: Errno) -> Seen {
+pub fn missing(err: Errno) -> Comparison {
     match err {
-        Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Seen::Gone,
-        _ => Seen::Refused("it cannot be read"),
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Comparison::Gone,
+        _ => Comparison::Refused("it cannot be read"),
     }
 }

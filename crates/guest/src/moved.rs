@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::fs::FileType;
 
 use super::folder::{self, Folder, Parents};
-use super::look::{Seen, compare};
+use super::look::{Comparison, compare};
 use super::protocol::MAX_CHANGED_BYTES;
 use super::transfer::{Base, blob_id};
 
@@ -97,7 +97,7 @@ impl Search<'_> {
             return;
         }
         self.bytes -= size;
-        if let Seen::Changed(changed, _) = compare(parent, name, &stat, None) {
+        if let Comparison::Changed(changed, _) = compare(parent, name, &stat, None) {
             self.contents.insert(changed.blob);
         }
     }

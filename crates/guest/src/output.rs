@@ -10,7 +10,7 @@ use crate::tool::{CommandOutput, Errors};
 
 /// Keeps the first and the last bytes of a stream.
 #[derive(Debug)]
-pub struct Kept {
+pub struct BoundedOutput {
     head_cap: usize,
     tail_cap: usize,
     head: Vec<u8>,
@@ -22,11 +22,11 @@ pub struct Kept {
     spill: Spill,
 }
 
-impl Kept {
+impl BoundedOutput {
     /// Keeps at most `cap` bytes, half of them from the beginning.
-    pub fn new(cap: usize) -> Kept {
+    pub fn new(cap: usize) -> BoundedOutput {
         let head_cap = cap / 2;
-        Kept {
+        BoundedOutput {
             head_cap,
             tail_cap: cap - head_cap,
             head: Vec::new(),
@@ -39,8 +39,8 @@ impl Kept {
     }
 
     /// Like [`Kept::new`]; an output that is too long to be shown goes to a file as well.
-    pub fn spilling(cap: usize, to: Option<Arc<Spills>>) -> Kept {
-        Kept { spill: Spill::new(to), ..Kept::new(cap) }
+    pub fn spilling(cap: usize, to: Option<Arc<Spills>>) -> BoundedOutput {
+        BoundedOutput { spill: Spill::new(to), ..BoundedOutput::new(cap) }
     }
 
     pub fn push(&mut self, bytes: &[u8]) {
@@ -76,10 +76,10 @@ impl Kept {
     /// What was kept until now; what comes from now on is kept anew. A character that is cut off at the
     /// end goes to what comes, unless nothing will.
     #[must_use]
-    pub fn take(&mut self, more_may_come: bool) -> Kept {
-        let mut fresh = Kept::new(self.head_cap + self.tail_cap);
+    pub fn take(&mut self, more_may_come: bool) -> BoundedOutput {
+        let mut fresh = BoundedOutput::new(self.head_cap + self.tail_cap);
         fresh.spill = self.spill.another();
-        let mut taken = std::mem::replace(self, Kept::new(0));
+        let mut taken = std::mem::replace(self, BoundedOutput::new(0));
         if more_may_come {
             let end: Vec<u8> = if taken.tail.is_empty() {
                 taken.head.split_off(whole_characters(&taken.head))
@@ -98,7 +98,7 @@ impl Kept {
     /// The outcome of a command that wrote this, and was in time. Where bytes are missing, a line in the output says
     /// how many.
     pub fn finish(self, exit_code: i32, duration_ms: u64) -> CommandOutput {
-        let Kept { head, mut tail, total_bytes, newlines, last, spill, .. } = self;
+        let BoundedOutput { head, mut tail, total_bytes, newlines, last, spill, .. } = self;
         let mut omitted = total_bytes - (head.len() + tail.len()) as u64;
         let tail = tail.make_contiguous();
         let output = if omitted == 0 {
@@ -136,15 +136,15 @@ impl Kept {
 
     /// What was kept, cut to `cap` bytes.
     #[must_use]
-    pub fn within(mut self, cap: usize) -> Kept {
+    pub fn within(mut self, cap: usize) -> BoundedOutput {
         if self.kept() <= cap {
             return self;
         }
-        let mut less = Kept::new(cap);
+        let mut less = BoundedOutput::new(cap);
         less.push(&self.head);
         less.push(self.tail.make_contiguous());
-        let Kept { total_bytes, newlines, last, spill, .. } = self;
-        Kept { total_bytes, newlines, last, spill, ..less }
+        let BoundedOutput { total_bytes, newlines, last, spill, .. } = self;
+        BoundedOutput { total_bytes, newlines, last, spill, ..less }
     }
 
     /// What this says as standard error that was kept apart.

@@ -16,7 +16,7 @@ use rustix::net::{
 
 use super::flow::{Buffer, Flow, Lane, Send};
 use super::launch::Streams;
-use super::output::Kept;
+use super::output::BoundedOutput;
 use super::process::{
     Ending, PIPE_DRAIN_TIMEOUT, Processes, Running, Spec, cannot_start, timespec,
 };
@@ -50,7 +50,7 @@ impl Processes {
         };
         let (mut running, to, from) = self.start_piped(&spec)?;
         let mut lane = Lane::new(id, Arc::clone(flow), to, from, false);
-        let mut kept = Kept::new(spec.output_cap.min(MAX_OUTPUT_CAP));
+        let mut kept = BoundedOutput::new(spec.output_cap.min(MAX_OUTPUT_CAP));
         let mut buffer = Buffer::new();
         let deadline = (exec.timeout_ms > 0).then(|| started + spec.timeout);
         let ending = loop {
@@ -81,7 +81,7 @@ impl Processes {
     fn drain(
         &self,
         lane: &mut Lane,
-        kept: &mut Kept,
+        kept: &mut BoundedOutput,
         send: Send<'_>,
         buffer: &mut Buffer,
         cancelled: &AtomicBool,
@@ -135,7 +135,7 @@ impl Processes {
 fn turn(
     lane: &mut Lane,
     running: Option<&mut Running>,
-    kept: &mut Kept,
+    kept: &mut BoundedOutput,
     send: Send<'_>,
     buffer: &mut Buffer,
 ) -> bool {

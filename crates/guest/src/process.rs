@@ -24,7 +24,7 @@ use super::background::Background;
 use super::fork_server::{ForkServer, Launcher, Order};
 use super::keeper::Keeper;
 use super::launch::Streams;
-use super::output::Kept;
+use super::output::BoundedOutput;
 use super::programs::{Patches, Programs};
 use super::protocol::{Exec, MAX_OUTPUT_CAP};
 use super::quota::{Inside, WorkspaceQuota};
@@ -131,7 +131,7 @@ impl Processes {
             timeout: Duration::from_millis(exec.timeout_ms),
             output_cap: exec.output_cap,
         };
-        self.run_into(&spec, Kept::new(spec.output_cap.min(MAX_OUTPUT_CAP)), cancelled)
+        self.run_into(&spec, BoundedOutput::new(spec.output_cap.min(MAX_OUTPUT_CAP)), cancelled)
     }
 
     /// Runs a command of a tool to its end, its time limit or its cancellation. Nothing that it started
@@ -141,14 +141,14 @@ impl Processes {
     }
 
     /// What is kept of the output of a tool's command.
-    pub(super) fn kept(&self, cap: usize) -> Kept {
-        Kept::spilling(cap.min(MAX_OUTPUT_CAP), self.spills.clone())
+    pub(super) fn kept(&self, cap: usize) -> BoundedOutput {
+        BoundedOutput::spilling(cap.min(MAX_OUTPUT_CAP), self.spills.clone())
     }
 
     fn run_into(
         &self,
         spec: &Spec<'_>,
-        mut kept: Kept,
+        mut kept: BoundedOutput,
         cancelled: &AtomicBool,
     ) -> Result<CommandOutput, ToolError> {
         let started = Instant::now();
@@ -164,7 +164,7 @@ impl Processes {
         &self,
         mut running: Running,
         inside: Option<Inside>,
-        kept: &mut Kept,
+        kept: &mut BoundedOutput,
         deadline: Instant,
         cancelled: &AtomicBool,
     ) -> Result<(i32, bool), ToolError> {
@@ -325,9 +325,9 @@ pub(super) trait Sink {
     fn push(&mut self, bytes: &[u8]);
 }
 
-impl Sink for Kept {
+impl Sink for BoundedOutput {
     fn push(&mut self, bytes: &[u8]) {
-        Kept::push(self, bytes);
+        BoundedOutput::push(self, bytes);
     }
 }
 

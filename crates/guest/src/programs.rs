@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::environment::DEFAULT_PATH;
 use super::{rg, view};
-use crate::tools::apply_patch::program::{self, Place};
+use crate::tools::apply_patch::program::{self, ProgramContext};
 
 /// The names of the program that applies patches.
 use crate::tools::apply_patch::NAMES as PATCH_NAMES;
@@ -162,6 +162,7 @@ fn apply_patch(args: &[OsString]) -> ExitCode {
         return ExitCode::from(NOT_FOUND);
     }
     let is_closed = closed.is_some();
-    let place = Place { workspace: workspace.filter(|it| it.is_absolute()), cwd, is_closed };
+    let place =
+        ProgramContext { workspace: workspace.filter(|it| it.is_absolute()), cwd, is_closed };
     ExitCode::from(program::run(args, &place, &mut stdin, &mut stdout, &mut stderr))
 }

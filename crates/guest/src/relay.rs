@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-use super::flow::{Buffer, Flow, Lane, Send, Wake, Wanted};
+use super::flow::{Buffer, Flow, Lane, PassWait, Send, Wake};
 use super::process::timespec;
 use super::protocol::{FrameKind, MAX_OPENED, OPENED};
 
@@ -131,11 +131,11 @@ fn knock(listener: &TcpListener) -> std::io::Result<()> {
 }
 
 /// Moves what can be moved; a stream that the host has closed is closed here too.
-fn pass(lane: &mut Lane, send: Send<'_>, buffer: &mut Buffer) -> Wanted {
+fn pass(lane: &mut Lane, send: Send<'_>, buffer: &mut Buffer) -> PassWait {
     if lane.is_cancelled() {
         lane.close_to();
         lane.end(send);
-        return Wanted::default();
+        return PassWait::default();
     }
     lane.pass(send, buffer)
 }

@@ -24,7 +24,7 @@ use rustix::process::Pid;
 use self::marked::{Marked, token};
 use self::outlet::{Heard, Outlet, pump};
 use super::background::{self, Left, MAX_PROCESSES, PACE};
-use super::output::Kept;
+use super::output::BoundedOutput;
 use super::process::{Ending, Processes, Running, Spec, TIMED_OUT, timespec};
 use super::programs::Patches;
 use super::quota::Inside;
@@ -163,7 +163,7 @@ impl Processes {
     /// Lets a command go on in its shell that has used up its time.
     fn go_on(&self, resident: Resident, outlet: Outlet, inside: Option<Inside>) -> String {
         let Some((path, log)) = self.background.log(&self.tmp()) else {
-            self.end(resident.running, &mut Kept::new(0));
+            self.end(resident.running, &mut BoundedOutput::new(0));
             return "The command was ended, and its shell: too much runs in the background. The next \
                     command gets a new one in the same folder."
                 .to_owned();
@@ -180,7 +180,7 @@ impl Processes {
                 std::thread::sleep(PACE);
             }
             drop(inside);
-            keeper.end(running, &mut Kept::new(0));
+            keeper.end(running, &mut BoundedOutput::new(0));
             drop(feed);
         });
         // Without a thread everything of it is dropped, and ends.
@@ -232,7 +232,7 @@ impl Processes {
         let mut slot = self.resident.lock();
         *self.next_folder.lock() = None;
         if let Some(resident) = slot.take() {
-            self.end(resident.running, &mut Kept::new(0));
+            self.end(resident.running, &mut BoundedOutput::new(0));
         }
         self.end_background();
     }
@@ -241,7 +241,7 @@ impl Processes {
     pub(super) fn end_resident(&self, until: Instant) {
         let slot = self.resident.try_lock_until(until);
         if let Some(resident) = slot.and_then(|mut slot| slot.take()) {
-            self.end(resident.running, &mut Kept::new(0));
+            self.end(resident.running, &mut BoundedOutput::new(0));
         }
     }
 

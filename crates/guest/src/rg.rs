@@ -21,7 +21,7 @@ use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{Types, TypesBuilder};
 use ignore::{DirEntry, WalkBuilder};
 
-use self::args::{Args, Asked, Case, Kind};
+use self::args::{Args, Case, Invocation, Kind};
 use self::print::{Printer, Style};
 
 /// The name of the program.
@@ -51,15 +51,15 @@ pub fn run(args: &[OsString], out: &mut dyn Write, err: &mut dyn Write) -> u8 {
         Err(why) => return fail(err, &why),
     };
     match asked {
-        Asked::Version => told(
+        Invocation::Version => told(
             out,
             concat!("ripgrep 14.1.1 (patchwright-guest ", env!("CARGO_PKG_VERSION"), ")\n"),
         ),
-        Asked::Help => told(
+        Invocation::Help => told(
             out,
             "usage: rg [OPTIONS] PATTERN [PATH...]\n       rg [OPTIONS] --files [PATH...]\n",
         ),
-        Asked::Search(args) => match search(&args, out, err) {
+        Invocation::Search(args) => match search(&args, out, err) {
             Ok(code) => code,
             // Nobody reads any more, as behind `| head`.
             Err(Trouble::Output(broken)) if broken.kind() == io::ErrorKind::BrokenPipe => FOUND,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use super::checkpoint::Wanted;
+use super::checkpoint::CheckpointRequest;
 use super::confine::{self, Bounds};
 use super::flow::{Flow, Wake};
 use super::fork_server::ForkServer;
@@ -278,7 +278,7 @@ impl Server {
             Request::Collect { files, bytes } => self.collect(work, Limits { files, bytes }),
             Request::Checkpoint { since, number, files, bytes } => {
                 let limits = Limits { files, bytes };
-                self.checkpoint(work, Wanted { since, number, limits })
+                self.checkpoint(work, CheckpointRequest { since, number, limits })
             }
             Request::Restore { remove } => {
                 transfer::remove(&self.workspace, &remove)?;
@@ -360,7 +360,7 @@ impl Server {
         Ok(Response::Collected(listing))
     }
 
-    fn checkpoint(&self, work: &Work, wanted: Wanted) -> Answer {
+    fn checkpoint(&self, work: &Work, wanted: CheckpointRequest) -> Answer {
         let mut base = lock(&self.base);
         let stop = || work.cancelled.load(Ordering::Relaxed);
         let made = self.sending(work, &mut |sink| {

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 
 use super::keeper::Keeper;
-use super::output::Kept;
+use super::output::BoundedOutput;
 use super::process::{
     Ending, KILL_TIMEOUT, POLL_INTERVAL, Processes, Running, Sink, Spec, TIMED_OUT, cannot_start,
     exit_code, timespec,
@@ -56,7 +56,7 @@ pub enum Stdin {
 
 /// What a call about a session has to say.
 #[derive(Debug)]
-pub struct Told {
+pub struct SessionReport {
     /// What is new since the last call; `session` is set while the command runs.
     pub output: CommandOutput,
     /// What the model should know besides; may be empty.
@@ -78,12 +78,12 @@ pub(super) struct Session {
 
 #[derive(Debug)]
 struct State {
-    kept: Kept,
-    ended: Option<Ended>,
+    kept: BoundedOutput,
+    ended: Option<SessionEnd>,
 }
 
 #[derive(Clone, Debug)]
-struct Ended {
+struct SessionEnd {
     code: i32,
     /// Why it did not end by itself; may be empty.
     why: String,
@@ -99,7 +99,7 @@ impl Processes {
         spec: &Spec<'_>,
         stdin: Stdin,
         cancelled: &AtomicBool,
-    ) -> Result<Told, ToolError> {
+    ) -> Result<SessionReport, ToolError> {
         let started = Instant::now();
         let inside = self.enter()?;
         let (number, _seat) = self.sessions.number()?;
@@ -122,7 +122,7 @@ impl Processes {
         let (code, timed_out) = ending.exit_code(status)?;
         self.leave(code)?;
         let output = CommandOutput { timed_out, ..kept.finish(code, since(started)) };
-        Ok(Told { output, note })
+        Ok(SessionReport { output, note })
     }
 
     /// Writes to a session, waits until `wait` is over or the command has ended, and tells what is new.
@@ -136,7 +136,7 @@ impl Processes {
         chars: &[u8],
         wait: Duration,
         cancelled: &AtomicBool,
-    ) -> Result<Told, ToolError> {
+    ) -> Result<SessionReport, ToolError> {
         let started = Instant::now();
         let session = self.sessions.find(number)?;
         let until = started + wait;
@@ -147,11 +147,20 @@ impl Processes {
     }
 
     /// What is new in a session. One that has ended is no more when that has been told.
-    fn told(&self, number: u32, session: &Session, started: Instant, mut note: String) -> Told {
+    fn told(
+        &self,
+        number: u32,
+        session: &Session,
+        started: Instant,
+        mut note: String,
+    ) -> SessionReport {
         let (kept, ended) = session.drain();
-        let Some(Ended { code, why }) = ended else {
+        let Some(SessionEnd { code, why }) = ended else {
             let output = kept.finish(0, since(started));
-            return Told { output: CommandOutput { session: Some(number), ..output }, note };
+            return SessionReport {
+                output: CommandOutput { session: Some(number), ..output },
+                note,
+            };
         };
         self.sessions.forget(number);
         let full = self.leave(code).err().map(|err| err.to_string());
@@ -160,7 +169,7 @@ impl Processes {
                 note = remark;
             }
         }
-        Told { output: kept.finish(code, since(started)), note }
+        SessionReport { output: kept.finish(code, since(started)), note }
     }
 
     /// Ends every session with what was started in it, and what commands left running.
@@ -192,7 +201,7 @@ impl Processes {
         });
         if let Err(err) = spawned {
             session.cut();
-            self.end(running, &mut Kept::new(0));
+            self.end(running, &mut BoundedOutput::new(0));
             return Err(ToolError::tell(format!(
                 "the command was ended: it did not end in time, and cannot be left running ({err})"
             )));
@@ -243,7 +252,7 @@ impl Session {
         label: String,
         stdin: Stdin,
         input: Option<File>,
-        kept: Kept,
+        kept: BoundedOutput,
         running: &mut Running,
     ) -> Arc<Session> {
         Arc::new(Session {
@@ -272,10 +281,10 @@ impl Session {
         drop(inside);
         let ended = match ending {
             Ending::Full(why) => {
-                Ended { code: TIMED_OUT, why: format!("the command was ended: {why}") }
+                SessionEnd { code: TIMED_OUT, why: format!("the command was ended: {why}") }
             }
             Ending::Ended | Ending::Cancelled | Ending::TimedOut => {
-                Ended { code, why: String::new() }
+                SessionEnd { code, why: String::new() }
             }
         };
         *lock(&self.input) = None;
@@ -304,7 +313,7 @@ impl Session {
     }
 
     /// What is new, and how it ended if it has.
-    fn drain(&self) -> (Kept, Option<Ended>) {
+    fn drain(&self) -> (BoundedOutput, Option<SessionEnd>) {
         let mut state = lock(&self.state);
         let ended = state.ended.clone();
         (state.kept.take(ended.is_none()), ended)

@@ -121,7 +121,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::path::Path;
 
-    use crate::output::Kept;
+    use crate::output::BoundedOutput;
     use crate::protocol::OUTPUT_SLACK;
     use crate::spill::Spills;
 
@@ -130,7 +130,7 @@ mod tests {
     /// What is kept of an output in pieces, and where all of it is.
     fn written(tmp: &Path, pieces: &[&str]) -> Option<(String, u64)> {
         let spills = Spills::below(tmp, Path::new("/workspace"));
-        let mut kept = Kept::spilling(CAP, spills);
+        let mut kept = BoundedOutput::spilling(CAP, spills);
         for piece in pieces {
             kept.push(piece.as_bytes());
         }

@@ -27,7 +27,7 @@ const MAX_NAMES: usize = 5_000_000;
 const MAX_IGNORE_FILE: u64 = 256 << 10;
 
 /// What the walk has met.
-pub enum Found<'f> {
+pub enum SurveyEntry<'f> {
     /// Anything but a folder.
     File(File<'f>),
     /// A folder that is another repository.
@@ -56,7 +56,7 @@ pub enum Ignored {
 }
 
 /// Takes what is found, by path. An error ends the walk.
-pub type Take<'a> = dyn FnMut(&[u8], Found<'_>) -> Result<(), ToolError> + 'a;
+pub type Take<'a> = dyn FnMut(&[u8], SurveyEntry<'_>) -> Result<(), ToolError> + 'a;
 
 /// Walks everything below `top`. `stop` is asked often; when it says so, the walk ends with an error.
 pub fn survey(
@@ -67,7 +67,7 @@ pub fn survey(
     take: &mut Take<'_>,
 ) -> Result<(), ToolError> {
     let mut walk = Walk { base, ignored, stop, take, rules: Vec::new(), names: 0 };
-    walk.folder(top, &mut Vec::new(), &Place { depth: 0, outermost: None })
+    walk.folder(top, &mut Vec::new(), &WalkPosition { depth: 0, outermost: None })
 }
 
 struct Walk<'a> {
@@ -81,7 +81,7 @@ struct Walk<'a> {
 }
 
 /// Where the walk is.
-struct Place {
+struct WalkPosition {
     depth: usize,
     outermost: Option<usize>,
 }
@@ -92,7 +92,7 @@ impl Walk<'_> {
         &mut self,
         fd: BorrowedFd<'_>,
         path: &mut Vec<u8>,
-        place: &Place,
+        place: &WalkPosition,
     ) -> Result<(), ToolError> {
         let names = match folder::names(fd) {
             Ok(names) => names,
@@ -123,7 +123,7 @@ impl Walk<'_> {
         parent: BorrowedFd<'_>,
         name: &OsStr,
         path: &mut Vec<u8>,
-        place: &Place,
+        place: &WalkPosition,
     ) -> Result<(), ToolError> {
         self.names += 1;
         if self.names > MAX_NAMES {
@@ -146,35 +146,35 @@ impl Walk<'_> {
         }
         let is_kept = is_folder && has_below(&self.base.entries, path);
         if is_artefact(name, is_folder) && !is_kept {
-            return (self.take)(path, Found::Artefact);
+            return (self.take)(path, SurveyEntry::Artefact);
         }
         if !is_folder {
             let file = File { parent, name, stat: &stat, folder: place.outermost };
-            return (self.take)(path, Found::File(file));
+            return (self.take)(path, SurveyEntry::File(file));
         }
         if place.depth >= MAX_DEPTH {
-            return (self.take)(path, Found::Odd("folders nested too deeply"));
+            return (self.take)(path, SurveyEntry::Odd("folders nested too deeply"));
         }
         let inner = match folder::open_directory(parent, name) {
             Ok(inner) => inner,
             Err(err) => return self.unreadable(path, err),
         };
         if !is_kept && folder::look(inner.as_fd(), OsStr::new("CACHEDIR.TAG")).is_ok() {
-            return (self.take)(path, Found::Artefact);
+            return (self.take)(path, SurveyEntry::Artefact);
         }
         if folder::look(inner.as_fd(), OsStr::new(".git")).is_ok() {
-            return (self.take)(path, Found::Repository);
+            return (self.take)(path, SurveyEntry::Repository);
         }
         let outermost = place.outermost.or((!is_kept).then_some(path.len()));
         path.push(b'/');
-        self.folder(inner.as_fd(), path, &Place { depth: place.depth + 1, outermost })
+        self.folder(inner.as_fd(), path, &WalkPosition { depth: place.depth + 1, outermost })
     }
 
     fn unreadable(&mut self, path: &[u8], err: Errno) -> Result<(), ToolError> {
         if path.is_empty() {
             return Err(ToolError::Broken(format!("cannot read the workspace: {err}")));
         }
-        (self.take)(path, Found::Odd("it cannot be read"))
+        (self.take)(path, SurveyEntry::Odd("it cannot be read"))
     }
 
     /// What git's rules say about a path that is not in the base; the innermost rule wins.

@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use sha1::{Digest, Sha1};
 
-use super::checkpoint::Kept;
+use super::checkpoint::LastCheckpoint;
 use super::folder::{self, Folder, Parents, Stamp};
 use super::look::Look;
 use super::paths;
@@ -30,7 +30,7 @@ pub struct Base {
     /// What is in the workspace besides, and not the model's work while it looks so: setup left it.
     pub others: BTreeMap<Vec<u8>, Look>,
     /// How the last checkpoint found it.
-    pub kept: Kept,
+    pub kept: LastCheckpoint,
 }
 
 /// One file of the uploaded tree.

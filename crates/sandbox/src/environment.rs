@@ -24,7 +24,7 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 
 /// Whose commands they are, and where they work.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct CommandContext<'a> {
     pub(crate) home: &'a str,
     pub(crate) user: &'a str,
     pub(crate) workspace: &'a str,
@@ -33,7 +33,7 @@ pub(crate) struct Place<'a> {
 /// The variables by name; `None` for one of the image that is taken out.
 pub(crate) fn of_commands<'a>(
     of_image: impl Iterator<Item = (&'a str, &'a str)>,
-    place: Place<'_>,
+    place: CommandContext<'_>,
     prepared: Option<&PreparedImage>,
     of_task: &BTreeMap<String, String>,
 ) -> BTreeMap<String, Option<String>> {

@@ -49,7 +49,7 @@ pub struct SetupRun {
 
 /// Where something may be left of what setup has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum SetupExtent {
     /// Everywhere; the workspace is given to the user of the sandbox.
     WholeImage,
     /// In the workspace and in the home folder.
@@ -113,7 +113,7 @@ pub(crate) async fn run(
     spec: &ImageSpec<'_>,
     shell: &str,
     deadline: Instant,
-    kept: Kept,
+    kept: SetupExtent,
     full: impl Future<Output = ()>,
 ) -> Result<Vec<SetupRun>, Failed> {
     let secrets: BTreeMap<String, String> = spec
@@ -168,9 +168,9 @@ pub(crate) async fn run(
         runs.push(ran);
     }
     if let Some(last) = runs.last_mut().filter(|_| !secrets.is_empty()) {
-        last.purged = client.purge(kept == Kept::WholeImage, written(&secrets)).await?;
+        last.purged = client.purge(kept == SetupExtent::WholeImage, written(&secrets)).await?;
     }
-    client.remove_base((kept == Kept::WholeImage).then_some((USER, USER))).await?;
+    client.remove_base((kept == SetupExtent::WholeImage).then_some((USER, USER))).await?;
     Ok(runs)
 }
 

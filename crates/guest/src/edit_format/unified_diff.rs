@@ -48,7 +48,7 @@ struct Hunk<'a> {
 }
 
 /// Where a hunk goes: its first line in the file, the lines of it that are used, and their shift.
-struct Place<'h, 'a> {
+struct HunkPosition<'h, 'a> {
     at: usize,
     lines: &'h [(Sign, &'a str)],
     shift: Shift,
@@ -340,13 +340,13 @@ fn find<'h, 'a>(
     hunk: &'h Hunk<'a>,
     hint: Option<usize>,
     position: usize,
-) -> Option<Place<'h, 'a>> {
+) -> Option<HunkPosition<'h, 'a>> {
     let block = old_side(&hunk.lines);
     if block.is_empty() {
         // Only additions: behind the line that the header names, or at the end.
         let behind = hunk.start.filter(|(start, count)| *count == 0 && *start <= old.len());
         let at = behind.map_or(old.len(), |(start, _)| start);
-        return Some(Place { at, lines: &hunk.lines, shift: Shift::None, note: None });
+        return Some(HunkPosition { at, lines: &hunk.lines, shift: Shift::None, note: None });
     }
     for step in STEPS {
         let found = places(old, &block, step);
@@ -356,7 +356,7 @@ fn find<'h, 'a>(
         if let Some((at, shift)) = best(found, hint, position) {
             let note = matches!(shift, Shift::In(_) | Shift::Out(_))
                 .then_some("the indentation was adapted to the file's");
-            return Some(Place { at, lines: &hunk.lines, shift, note });
+            return Some(HunkPosition { at, lines: &hunk.lines, shift, note });
         }
     }
     with_less_context(old, hunk)
@@ -376,7 +376,7 @@ fn best(
 }
 
 /// The hunk without some context lines at its edges, when that leaves one place only.
-fn with_less_context<'h, 'a>(old: &[&str], hunk: &'h Hunk<'a>) -> Option<Place<'h, 'a>> {
+fn with_less_context<'h, 'a>(old: &[&str], hunk: &'h Hunk<'a>) -> Option<HunkPosition<'h, 'a>> {
     let is_context = |entry: &&(Sign, &str)| entry.0 == Sign::Context;
     let before = hunk.lines.iter().take_while(is_context).count();
     let behind = hunk.lines.iter().rev().take_while(is_context).count();
@@ -395,7 +395,7 @@ fn with_less_context<'h, 'a>(old: &[&str], hunk: &'h Hunk<'a>) -> Option<Place<'
         for step in [Step::Exact, Step::TrailingBlanks] {
             if let [(at, _)] = places(old, &block, step).as_slice() {
                 let note = Some("context lines that are not in the file were ignored");
-                return Some(Place { at: *at, lines, shift: Shift::None, note });
+                return Some(HunkPosition { at: *at, lines, shift: Shift::None, note });
             }
         }
     }
@@ -403,7 +403,7 @@ fn with_less_context<'h, 'a>(old: &[&str], hunk: &'h Hunk<'a>) -> Option<Place<'
 }
 
 /// Notes the changed runs of a hunk as splices; returns the line behind the last change.
-fn note(place: &Place<'_, '_>, final_end: Option<bool>, splices: &mut Vec<Splice>) -> usize {
+fn note(place: &HunkPosition<'_, '_>, final_end: Option<bool>, splices: &mut Vec<Splice>) -> usize {
     let (mut at, mut last) = (place.at, place.at);
     for run in place.lines.split(|(sign, _)| *sign == Sign::Context) {
         let added = run.iter().filter(|(sign, _)| *sign == Sign::Add);

@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::marked::Marked;
 use crate::background::{self, Left, PACE, STACK};
-use crate::output::Kept;
+use crate::output::BoundedOutput;
 use crate::process::{Running, Sink, timespec};
 
 /// The pipe of one command, which what it leaves in the background can write on to.
@@ -70,7 +70,7 @@ pub(super) struct Heard {
     /// Where the mark is looked for.
     pub(super) marked: Marked,
     /// What the command wrote.
-    pub(super) kept: Kept,
+    pub(super) kept: BoundedOutput,
     pub(super) outlet: Option<Outlet>,
 }
 

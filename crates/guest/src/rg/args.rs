@@ -81,7 +81,7 @@ pub(super) struct Args {
 
 /// What a command line asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum Invocation {
     Search(Box<Args>),
     Version,
     Help,
@@ -193,7 +193,7 @@ const FLAGS: &[(char, &str)] = &[
 pub(super) fn parse(
     args: &[OsString],
     read: &dyn Fn(&str) -> Result<String, String>,
-) -> Result<Asked, String> {
+) -> Result<Invocation, String> {
     let mut reader = Reader { args: Args::default(), unrestricted: 0, read, done: None };
     let mut words = args.iter().map(|arg| arg.to_string_lossy().into_owned());
     let mut free = Vec::new();
@@ -248,7 +248,7 @@ struct Reader<'r> {
     args: Args,
     unrestricted: u8,
     read: &'r dyn Fn(&str) -> Result<String, String>,
-    done: Option<Asked>,
+    done: Option<Invocation>,
 }
 
 impl Reader<'_> {
@@ -337,13 +337,13 @@ impl Reader<'_> {
             "glob-case-insensitive" => {
                 args.globs.iter_mut().for_each(|(_, is_exact)| *is_exact = false);
             }
-            "version" => self.done = Some(Asked::Version),
-            "help" => self.done = Some(Asked::Help),
+            "version" => self.done = Some(Invocation::Version),
+            "help" => self.done = Some(Invocation::Help),
             _ => {}
         }
     }
 
-    fn finish(self, free: Vec<String>) -> Result<Asked, String> {
+    fn finish(self, free: Vec<String>) -> Result<Invocation, String> {
         let Reader { mut args, unrestricted, done, .. } = self;
         if let Some(done) = done {
             return Ok(done);
@@ -358,7 +358,7 @@ impl Reader<'_> {
             args.patterns.push(pattern);
         }
         args.paths = free.collect();
-        Ok(Asked::Search(Box::new(args)))
+        Ok(Invocation::Search(Box::new(args)))
     }
 }
 
@@ -380,12 +380,12 @@ fn size(value: &str) -> Result<u64, String> {
 mod tests {
     use std::ffi::OsString;
 
-    use crate::rg::args::{Args, Asked, Kind, parse};
+    use crate::rg::args::{Args, Invocation, Kind, parse};
 
     fn parsed(line: &str) -> Result<Args, String> {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         match parse(&words, &|_| Ok("one\ntwo".to_owned()))? {
-            Asked::Search(args) => Ok(*args),
+            Invocation::Search(args) => Ok(*args),
             other => Err(format!("{other:?}")),
         }
     }

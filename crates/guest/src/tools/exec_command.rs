@@ -15,7 +15,7 @@ use super::{Call, Effect, GuestTool, Power, ToolError, ToolOutput, parse_args};
 use crate::environment;
 use crate::process::Spec;
 use crate::programs::Patches;
-use crate::session::{Stdin, Told};
+use crate::session::{SessionReport, Stdin};
 
 /// How long a call waits when the model does not say, at least, and at most.
 const DEFAULT_WAIT_MS: u64 = 10_000;
@@ -102,8 +102,8 @@ pub(super) fn bounded(wait_ms: u64, most_ms: Option<u64>) -> Duration {
     Duration::from_millis(most_ms.map_or(wait_ms, |most| wait_ms.min(most)))
 }
 
-pub(super) fn output(told: Told) -> ToolOutput {
-    let Told { output, note } = told;
+pub(super) fn output(told: SessionReport) -> ToolOutput {
+    let SessionReport { output, note } = told;
     ToolOutput {
         text: note,
         success: output.session.is_some() || output.exit_code == 0,

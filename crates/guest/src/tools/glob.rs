@@ -97,7 +97,7 @@ impl walk::Visitor for Looking<'_> {
         goes_on
     }
 
-    fn see(&mut self, file: &walk::Seen<'_>) -> bool {
+    fn see(&mut self, file: &walk::WalkedFile<'_>) -> bool {
         if self.pattern.matches(file.path) {
             self.first.add(file.path, vec![walk::shown(file.path).into_owned()]);
         }

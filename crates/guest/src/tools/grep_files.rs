@@ -261,7 +261,7 @@ impl walk::Visitor for Thread<'_> {
         !self.search.clock.is_over()
     }
 
-    fn see(&mut self, file: &walk::Seen<'_>) -> bool {
+    fn see(&mut self, file: &walk::WalkedFile<'_>) -> bool {
         if !self.goes_on() {
             return false;
         }
@@ -310,7 +310,7 @@ impl<'s> Thread<'s> {
 
     /// Searches one file; false when the search is to end.
     fn file(&mut self, path: &str, mut file: File) -> bool {
-        let mut found = Found {
+        let mut found = FileMatches {
             path,
             output: self.search.output,
             // One more than can be shown tells that there are more.
@@ -369,7 +369,7 @@ fn fill(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Collects the matches of one file.
-struct Found<'f> {
+struct FileMatches<'f> {
     path: &'f str,
     output: Output,
     /// Lines that may still be added.
@@ -379,7 +379,7 @@ struct Found<'f> {
     count: usize,
 }
 
-impl Found<'_> {
+impl FileMatches<'_> {
     /// Its part of the answer.
     fn shown(self) -> Vec<String> {
         if self.output == Output::Count {
@@ -401,7 +401,7 @@ impl Found<'_> {
     }
 }
 
-impl Sink for Found<'_> {
+impl Sink for FileMatches<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::apply_patch::{self, Intercepted, intercept_script};
 use super::{Call, ToolError, ToolOutput};
-use crate::output::Kept;
+use crate::output::BoundedOutput;
 use crate::programs::Patches;
 use crate::tool::CommandOutput;
 
@@ -38,7 +38,7 @@ pub(super) fn apply(
         Err(ToolError::Tell(why)) => (1, format!("{why}\n"), Vec::new()),
         Err(broken @ ToolError::Broken(_)) => return Err(broken),
     };
-    let mut kept = Kept::new(output_cap);
+    let mut kept = BoundedOutput::new(output_cap);
     kept.push(text.as_bytes());
     let took = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     Ok(Patched { command: kept.finish(code, took), changed })

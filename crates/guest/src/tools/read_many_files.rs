@@ -62,7 +62,7 @@ fn read_many_files(call: &Call<'_>, args: &Args) -> Result<ToolOutput, ToolError
             "nothing was read: give 1 to {MAX_PATTERNS} paths, and at most as many patterns"
         )));
     }
-    let mut found = Found { files: Vec::new(), known: BTreeSet::new(), notes: Vec::new() };
+    let mut found = FileSelection { files: Vec::new(), known: BTreeSet::new(), notes: Vec::new() };
     let filter = Filter {
         include: patterns(call.root, args.include.as_deref())?,
         exclude: patterns(call.root, args.exclude.as_deref())?,
@@ -101,20 +101,20 @@ impl Filter {
 }
 
 /// A file to read.
-struct Wanted {
+struct SelectedFile {
     path: String,
     /// Named, not found: it is an error when it cannot be shown.
     is_named: bool,
 }
 
-struct Found {
-    files: Vec<Wanted>,
+struct FileSelection {
+    files: Vec<SelectedFile>,
     known: BTreeSet<String>,
     /// What is wrong with a path, for the end of the answer.
     notes: Vec<String>,
 }
 
-impl Found {
+impl FileSelection {
     /// Adds the files that one path means.
     fn look(&mut self, root: &Root, path: &str, filter: &Filter, cancelled: &AtomicBool) {
         let (folder, pattern) = match root.locate(path) {
@@ -159,7 +159,7 @@ impl Found {
 
     fn add(&mut self, path: String, is_named: bool) {
         if self.known.insert(path.clone()) {
-            self.files.push(Wanted { path, is_named });
+            self.files.push(SelectedFile { path, is_named });
         }
     }
 
@@ -168,7 +168,7 @@ impl Found {
         let mut pictures = Pictures::default();
         let mut left_out = Vec::new();
         let count = self.files.len();
-        for (index, Wanted { path, is_named }) in self.files.iter().enumerate() {
+        for (index, SelectedFile { path, is_named }) in self.files.iter().enumerate() {
             let left = cap.saturating_sub(text.len());
             // Small files leave their room to those behind them.
             let share = (left / (count - index).max(1)).max(MIN_SHARE);

@@ -35,14 +35,14 @@ const WORTH_HELP: usize = 500;
 const MAX_THREADS: usize = 8;
 
 /// A regular file on the way.
-pub(super) struct Seen<'w> {
+pub(super) struct WalkedFile<'w> {
     /// Relative to the workspace; bytes that are not UTF-8 are replaced.
     pub(super) path: &'w str,
     folder: &'w OwnedFd,
     name: &'w CStr,
 }
 
-impl Seen<'_> {
+impl WalkedFile<'_> {
     /// Opens it for reading. Never waits.
     pub(super) fn open(&self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | FIXED;
@@ -57,7 +57,7 @@ pub(super) trait Visitor {
     fn goes_on(&self) -> bool;
 
     /// False ends the whole walk.
-    fn see(&mut self, file: &Seen<'_>) -> bool;
+    fn see(&mut self, file: &WalkedFile<'_>) -> bool;
 
     /// Nothing at this path or below it, in order of paths, is wanted any more.
     fn is_behind(&self, _path: &str) -> bool {
@@ -68,7 +68,7 @@ pub(super) trait Visitor {
 /// Looks until its call is cancelled.
 struct Until<'c> {
     cancelled: &'c AtomicBool,
-    see: &'c mut dyn FnMut(&Seen<'_>) -> bool,
+    see: &'c mut dyn FnMut(&WalkedFile<'_>) -> bool,
 }
 
 impl Visitor for Until<'_> {
@@ -76,7 +76,7 @@ impl Visitor for Until<'_> {
         !self.cancelled.load(Memory::Relaxed)
     }
 
-    fn see(&mut self, file: &Seen<'_>) -> bool {
+    fn see(&mut self, file: &WalkedFile<'_>) -> bool {
         (self.see)(file)
     }
 }
@@ -115,7 +115,7 @@ pub(super) fn in_order(
     folder: &str,
     ignoring: bool,
     cancelled: &AtomicBool,
-    see: &mut dyn FnMut(&Seen<'_>) -> bool,
+    see: &mut dyn FnMut(&WalkedFile<'_>) -> bool,
 ) -> Gaps {
     let walk = Walk::new(root, folder, ignoring);
     let mut visitor = Until { cancelled, see };
@@ -455,7 +455,7 @@ fn see_all(folder: &Folder, names: &[CString], visitor: &mut dyn Visitor) -> boo
         if visitor.is_behind(&path) {
             continue;
         }
-        if !visitor.see(&Seen { path: &path, folder: &folder.fd, name }) {
+        if !visitor.see(&WalkedFile { path: &path, folder: &folder.fd, name }) {
             return false;
         }
     }
@@ -478,7 +478,7 @@ mod tests {
                 .is_ok()
         }
 
-        fn see(&mut self, _: &Seen<'_>) -> bool {
+        fn see(&mut self, _: &WalkedFile<'_>) -> bool {
             true
         }
     }

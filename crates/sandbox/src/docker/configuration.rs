@@ -14,7 +14,7 @@ use super::owner;
 use super::pull::Image;
 use super::{GUEST, HOME, Seccomp, USER, VOLUME, WORKSPACE};
 use crate::egress::Egress;
-use crate::environment::{self, Place};
+use crate::environment::{self, CommandContext};
 use crate::services::Service;
 use crate::{ContainerLimits, PreparedImage, SandboxError};
 use patchwright_guest::enforced::{self, Bound, Enforced, Home};
@@ -262,7 +262,7 @@ pub(super) fn as_i64(value: u64) -> i64 {
 fn environment(shape: &Shape<'_>, user: &str) -> Vec<String> {
     let of_image = shape.image.config.env.iter().flatten();
     let of_image = of_image.map(|variable| variable.split_once('=').unwrap_or((variable, "")));
-    let place = Place { home: HOME, user, workspace: WORKSPACE };
+    let place = CommandContext { home: HOME, user, workspace: WORKSPACE };
     let set = environment::of_commands(of_image, place, shape.prepared, shape.env);
     set.into_iter()
         .map(|(name, value)| match value {

@@ -254,7 +254,7 @@ mod tests {
     use std::collections::HashMap;
 
     use bollard::models::{Mount as AskedMount, MountType, MountVolumeOptions, ResourcesUlimits};
-    use patchwright_guest::confinement::Place;
+    use patchwright_guest::confinement::PathState;
 
     use crate::docker::inside::*;
 
@@ -323,7 +323,7 @@ mod tests {
     }
 
     fn seen() -> Confinement {
-        let place = |user, mode| Place { user, group: user, mode, is_empty: true };
+        let place = |user, mode| PathState { user, group: user, mode, is_empty: true };
         let places = [
             (VOLUME, place(0, 0o40_755)),
             (GUEST, place(0, 0o100_755)),

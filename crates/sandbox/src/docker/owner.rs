@@ -176,7 +176,7 @@ pub(super) fn no_labels() -> HashMap<String, String> {
 
 /// Who the labels of something name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Named {
+pub(super) enum LabeledOwner {
     /// Not made by Patchwright. Half of our labels is as good as none.
     Nobody,
     Owner(String),
@@ -187,17 +187,17 @@ pub(super) enum Named {
     },
 }
 
-pub(super) fn named(labels: &HashMap<String, String>) -> Named {
+pub(super) fn named(labels: &HashMap<String, String>) -> LabeledOwner {
     let label = |name: &str| labels.get(name).map(String::as_str).unwrap_or_default();
     let (owner, deadline) = (label(OWNER), label(DEADLINE).parse::<u64>());
-    let Ok(deadline) = deadline else { return Named::Nobody };
+    let Ok(deadline) = deadline else { return LabeledOwner::Nobody };
     if label(RUN).is_empty() || owner.is_empty() {
-        return Named::Nobody;
+        return LabeledOwner::Nobody;
     }
     if is_id(owner) {
-        return Named::Owner(owner.to_owned());
+        return LabeledOwner::Owner(owner.to_owned());
     }
-    Named::Process { identity: ProcessIdentity::parse(owner), deadline }
+    LabeledOwner::Process { identity: ProcessIdentity::parse(owner), deadline }
 }
 
 #[cfg(test)]
@@ -215,18 +215,18 @@ mod tests {
         let process = ProcessIdentity::own().unwrap();
         let of_process = |identity: Option<ProcessIdentity>| {
             let deadline = with("", "")[DEADLINE].parse().unwrap();
-            Named::Process { identity, deadline }
+            LabeledOwner::Process { identity, deadline }
         };
         for (labels, expected) in [
-            (with("", ""), Named::Owner(mine.id().to_owned())),
+            (with("", ""), LabeledOwner::Owner(mine.id().to_owned())),
             (with(OWNER, &process.to_string()), of_process(Some(process))),
             (with(OWNER, "host/7/123456"), of_process(None)),
             (with(OWNER, "../../etc/passwd"), of_process(None)),
-            (with(OWNER, ""), Named::Nobody),
-            (with(RUN, ""), Named::Nobody),
-            (with(DEADLINE, ""), Named::Nobody),
-            (no_labels(), Named::Nobody),
-            (HashMap::new(), Named::Nobody),
+            (with(OWNER, ""), LabeledOwner::Nobody),
+            (with(RUN, ""), LabeledOwner::Nobody),
+            (with(DEADLINE, ""), LabeledOwner::Nobody),
+            (no_labels(), LabeledOwner::Nobody),
+            (HashMap::new(), LabeledOwner::Nobody),
         ] {
             assert_eq!(named(&labels), expected, "{labels:?}");
         }

@@ -67,7 +67,7 @@ impl DockerSandbox {
         }
         let (id, limits) = (sandbox.id.clone(), self.limits(&spec.limits));
         let starts = spec.services.iter().map(|service| {
-            let place = Place { spec, limits: &limits, network: &id, client };
+            let place = ServiceContext { spec, limits: &limits, network: &id, client };
             self.start_service(place, service)
         });
         let (mut states, mut containers) = (Vec::new(), Vec::new());
@@ -85,7 +85,7 @@ impl DockerSandbox {
 
     async fn start_service(
         &self,
-        place: Place<'_>,
+        place: ServiceContext<'_>,
         service: &Service,
     ) -> (ServiceState, Option<Container>) {
         let image = match tokio::time::timeout(PULL, self.service_image(service)).await {
@@ -130,7 +130,7 @@ impl DockerSandbox {
     /// Creates, checks and starts the container of a service.
     async fn run_service(
         &self,
-        place: &Place<'_>,
+        place: &ServiceContext<'_>,
         service: &Service,
         image: &Image,
     ) -> Result<Container, SandboxError> {
@@ -160,7 +160,7 @@ impl DockerSandbox {
     /// Waits until a service is ready.
     async fn until_ready(
         &self,
-        place: &Place<'_>,
+        place: &ServiceContext<'_>,
         id: &str,
         service: &Service,
         image: &Image,
@@ -196,7 +196,7 @@ impl DockerSandbox {
 
 /// Where a service is started.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct ServiceContext<'a> {
     spec: &'a SandboxSpec,
     limits: &'a ContainerLimits,
     /// The container whose network it joins.
@@ -207,7 +207,7 @@ struct Place<'a> {
 /// What to ask Docker for: the image as it is, without privileges. Its own entry point runs as its own user,
 /// which is root with a few capabilities as a rule, and writes to its own layer.
 fn body(
-    place: &Place<'_>,
+    place: &ServiceContext<'_>,
     service: &Service,
     image: &Image,
 ) -> Result<ContainerCreateBody, SandboxError> {

@@ -18,7 +18,7 @@ use super::pull::Image;
 use super::takedown::Container;
 use super::{CALL, DockerSandbox, HOME, owner, podman};
 use crate::client::Client;
-use crate::setup::{self, Failed, Kept, SetupRun};
+use crate::setup::{self, Failed, SetupExtent, SetupRun};
 use crate::turn::Turn;
 use crate::{ContainerLimits, ImageSpec, PreparedImage, SandboxError, Stop, image};
 use patchwright_guest::protocol::Exec;
@@ -147,7 +147,7 @@ impl DockerSandbox {
             egress.relay(&client);
         }
         let full = until_filled(&self.docker, &container.id, spec.setup_bytes);
-        let ran = setup::run(&client, spec, "sh", deadline, Kept::WholeImage, full).await;
+        let ran = setup::run(&client, spec, "sh", deadline, SetupExtent::WholeImage, full).await;
         let ran = match ran {
             Err(Failed::Guest(err)) => Err(SandboxError::Gone(format!(
                 "during setup: {}",

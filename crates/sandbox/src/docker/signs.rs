@@ -12,7 +12,7 @@ use bollard::models::Volume;
 use super::CALL;
 use super::api::bounded;
 use super::heartbeat::{HEARTBEAT, HeartbeatTiming};
-use super::owner::{LIFETIME, Named, OWNER, Owner, named, now};
+use super::owner::{LIFETIME, LabeledOwner, OWNER, Owner, named, now};
 
 /// How old a container of an earlier version, whose process cannot be judged, has to be, and how long it has to
 /// have stood still: longer than any step of a live run in which no guest runs.
@@ -38,7 +38,7 @@ pub(super) struct LastHeartbeat {
 
 /// What is known of the owner of something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum OwnerState {
     Foreign,
     Lives,
     /// Its lock is free or its process gone, and it beat a moment ago, or is of a version without heartbeats.
@@ -73,32 +73,32 @@ impl<'a> Signs<'a> {
         Signs { own, now, beats, ended: own.ended() }
     }
 
-    pub(super) fn standing(&self, labels: &HashMap<String, String>) -> Standing {
+    pub(super) fn standing(&self, labels: &HashMap<String, String>) -> OwnerState {
         match named(labels) {
-            Named::Nobody => Standing::Foreign,
-            Named::Owner(id) => self.owner(&id),
-            Named::Process { identity, deadline } => {
+            LabeledOwner::Nobody => OwnerState::Foreign,
+            LabeledOwner::Owner(id) => self.owner(&id),
+            LabeledOwner::Process { identity, deadline } => {
                 match identity.and_then(|identity| identity.is_alive()) {
-                    Some(true) => Standing::Lives,
-                    Some(false) => Standing::JustEnded,
-                    None => Standing::Unknown { deadline },
+                    Some(true) => OwnerState::Lives,
+                    Some(false) => OwnerState::JustEnded,
+                    None => OwnerState::Unknown { deadline },
                 }
             }
         }
     }
 
-    pub(super) fn owner(&self, id: &str) -> Standing {
+    pub(super) fn owner(&self, id: &str) -> OwnerState {
         if id == self.own.id() || self.own.holds_lock(id) {
-            return Standing::Lives;
+            return OwnerState::Lives;
         }
         let last = self.beats.get(id).copied();
         // A clock that was put back makes no owner eternal.
         let is_fresh = last.is_some_and(|beat| self.now.abs_diff(beat.at) <= beat.counts);
         match (self.ended.contains_key(id), is_fresh) {
-            (true, true) => Standing::JustEnded,
-            (true, false) => Standing::Ended,
-            (false, true) => Standing::Lives,
-            (false, false) => Standing::Silent { last },
+            (true, true) => OwnerState::JustEnded,
+            (true, false) => OwnerState::Ended,
+            (false, true) => OwnerState::Lives,
+            (false, false) => OwnerState::Silent { last },
         }
     }
 }
@@ -121,12 +121,12 @@ pub(super) struct Ages {
     pub(super) stopped: Option<u64>,
 }
 
-pub(super) fn verdict(standing: Standing, ages: Ages, now: u64) -> Verdict {
+pub(super) fn verdict(standing: OwnerState, ages: Ages, now: u64) -> Verdict {
     match standing {
-        Standing::Foreign | Standing::Lives => Verdict::Keep,
-        Standing::Ended => Verdict::Remove,
-        Standing::JustEnded => Verdict::Ending,
-        Standing::Silent { last } => {
+        OwnerState::Foreign | OwnerState::Lives => Verdict::Keep,
+        OwnerState::Ended => Verdict::Remove,
+        OwnerState::JustEnded => Verdict::Ending,
+        OwnerState::Silent { last } => {
             let counts =
                 last.map_or(HeartbeatTiming::default().counts.as_secs(), |beat| beat.counts);
             let silence = last.map_or(ages.made, |beat| now.abs_diff(beat.at).min(ages.made));
@@ -137,7 +137,7 @@ pub(super) fn verdict(standing: Standing, ages: Ages, now: u64) -> Verdict {
                 _ => Verdict::Abandoned,
             }
         }
-        Standing::Unknown { deadline } => {
+        OwnerState::Unknown { deadline } => {
             if is_quiet(deadline, ages) {
                 Verdict::Abandoned
             } else {
@@ -194,17 +194,18 @@ mod tests {
     fn judges_owners_by_heartbeat_and_lock() {
         let own = Owner::new(HeartbeatTiming::default());
         let other = "0123456789abcdef0123456789abcdef";
-        let silent = |at| Standing::Silent { last: Some(LastHeartbeat { at, counts: 5 * MINUTE }) };
+        let silent =
+            |at| OwnerState::Silent { last: Some(LastHeartbeat { at, counts: 5 * MINUTE }) };
         for (beat, has_ended, expected) in [
-            (Some(NOW - MINUTE), false, Standing::Lives),
-            (Some(NOW - MINUTE), true, Standing::JustEnded),
+            (Some(NOW - MINUTE), false, OwnerState::Lives),
+            (Some(NOW - MINUTE), true, OwnerState::JustEnded),
             (Some(NOW - 6 * MINUTE), false, silent(NOW - 6 * MINUTE)),
-            (Some(NOW - 6 * MINUTE), true, Standing::Ended),
+            (Some(NOW - 6 * MINUTE), true, OwnerState::Ended),
             // The engine's clock was put back.
-            (Some(NOW + MINUTE), false, Standing::Lives),
+            (Some(NOW + MINUTE), false, OwnerState::Lives),
             (Some(NOW + DAY), false, silent(NOW + DAY)),
-            (None, false, Standing::Silent { last: None }),
-            (None, true, Standing::Ended),
+            (None, false, OwnerState::Silent { last: None }),
+            (None, true, OwnerState::Ended),
         ] {
             let beats: Vec<(&str, u64)> = beat.into_iter().map(|at| (other, at)).collect();
             let ended = if has_ended { &[other][..] } else { &[] };
@@ -216,8 +217,8 @@ mod tests {
             );
         }
         let signs = signs(&own, &[], &[]);
-        assert_eq!(signs.standing(&labels("r1", "agent", own.id())), Standing::Lives);
-        assert_eq!(signs.standing(&HashMap::new()), Standing::Foreign);
+        assert_eq!(signs.standing(&labels("r1", "agent", own.id())), OwnerState::Lives);
+        assert_eq!(signs.standing(&HashMap::new()), OwnerState::Foreign);
     }
 
     #[test]
@@ -228,31 +229,31 @@ mod tests {
         let gone = ProcessIdentity { start: here.start + 1, ..here.clone() };
         let mut elsewhere = gone.clone();
         elsewhere.space.namespace = "pid:[1]".to_owned();
-        for (process, expected) in [(&here, Standing::Lives), (&gone, Standing::JustEnded)] {
+        for (process, expected) in [(&here, OwnerState::Lives), (&gone, OwnerState::JustEnded)] {
             assert_eq!(signs.standing(&labels("r1", "agent", &process.to_string())), expected);
         }
         let standing = signs.standing(&labels("r1", "agent", &elsewhere.to_string()));
-        assert!(matches!(standing, Standing::Unknown { .. }), "{standing:?}");
+        assert!(matches!(standing, OwnerState::Unknown { .. }), "{standing:?}");
     }
 
     #[test]
     fn what_is_done_follows_from_the_owner_and_the_age() {
-        let silent = |ago| Standing::Silent {
+        let silent = |ago| OwnerState::Silent {
             last: Some(LastHeartbeat { at: NOW - ago, counts: 5 * MINUTE }),
         };
-        let unknown = |deadline| Standing::Unknown { deadline };
+        let unknown = |deadline| OwnerState::Unknown { deadline };
         let (future, hour) = (now() + DAY, 3_600);
         for (standing, made, stopped, expected) in [
-            (Standing::Foreign, DAY * 9, None, Verdict::Keep),
-            (Standing::Lives, DAY * 9, None, Verdict::Keep),
-            (Standing::JustEnded, 0, None, Verdict::Ending),
-            (Standing::Ended, 0, None, Verdict::Remove),
+            (OwnerState::Foreign, DAY * 9, None, Verdict::Keep),
+            (OwnerState::Lives, DAY * 9, None, Verdict::Keep),
+            (OwnerState::JustEnded, 0, None, Verdict::Ending),
+            (OwnerState::Ended, 0, None, Verdict::Remove),
             (silent(6 * MINUTE), MINUTE, None, Verdict::Keep),
             (silent(6 * MINUTE), 10 * MINUTE, None, Verdict::Abandoned),
             (silent(2 * DAY), 3 * DAY, None, Verdict::Remove),
-            (Standing::Silent { last: None }, MINUTE, None, Verdict::Keep),
-            (Standing::Silent { last: None }, hour, None, Verdict::Abandoned),
-            (Standing::Silent { last: None }, 2 * DAY, None, Verdict::Remove),
+            (OwnerState::Silent { last: None }, MINUTE, None, Verdict::Keep),
+            (OwnerState::Silent { last: None }, hour, None, Verdict::Abandoned),
+            (OwnerState::Silent { last: None }, 2 * DAY, None, Verdict::Remove),
             (unknown(future), 10, None, Verdict::Keep),
             (unknown(future), hour, None, Verdict::Abandoned),
             (unknown(future), hour, Some(10), Verdict::Keep),

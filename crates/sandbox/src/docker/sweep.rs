@@ -19,8 +19,8 @@ use bollard::query_parameters::{
 use super::CALL;
 use super::api::bounded;
 use super::bring_up::plain;
-use super::owner::{Named, OWNER, Owner, RUN, named};
-use super::signs::{Ages, Signs, Standing, Verdict, created, heartbeat, seconds, verdict};
+use super::owner::{LabeledOwner, OWNER, Owner, RUN, named};
+use super::signs::{Ages, OwnerState, Signs, Verdict, created, heartbeat, seconds, verdict};
 use super::takedown::remove_container;
 use crate::SandboxError;
 
@@ -42,7 +42,8 @@ pub(super) async fn sweep(
     let containers = containers(docker).await?;
     let mut removed = Vec::new();
     if let Some(run) = run {
-        let of_run: Vec<Found> = containers.into_iter().filter(|found| found.is_of(run)).collect();
+        let of_run: Vec<LabeledContainer> =
+            containers.into_iter().filter(|found| found.is_of(run)).collect();
         removed = take_all(docker, &of_run).await;
         let is_of_run = |volume: &&Volume| volume.labels.get(RUN).is_some_and(|label| label == run);
         for volume in unused_volumes(docker).await?.iter().filter(is_of_run) {
@@ -92,24 +93,25 @@ pub(super) async fn is_leftover(
     labels: HashMap<String, String>,
 ) -> Result<bool, SandboxError> {
     let signs = Signs::read(docker, own, &unused_volumes(docker).await?).await;
-    let found = Found { id: id.to_owned(), names: Vec::new(), labels, created: signs.now };
+    let found =
+        LabeledContainer { id: id.to_owned(), names: Vec::new(), labels, created: signs.now };
     Ok(look(docker, &signs, &found).await == Verdict::Remove)
 }
 
 /// A container with labels of ours.
-struct Found {
+struct LabeledContainer {
     id: String,
     names: Vec<String>,
     labels: HashMap<String, String>,
     created: u64,
 }
 
-impl Found {
+impl LabeledContainer {
     /// By its label, or by its name: one that was started before there was a run has no label of it.
     fn is_of(&self, run: &str) -> bool {
         let prefix = format!("patchwright-{}-", plain(run));
         let is_named = || self.names.iter().any(|name| name.starts_with(&prefix));
-        named(&self.labels) != Named::Nobody
+        named(&self.labels) != LabeledOwner::Nobody
             && (self.labels.get(RUN).is_some_and(|label| label == run) || is_named())
     }
 
@@ -121,7 +123,7 @@ impl Found {
 
 /// Removes these, and says which are gone. What could not be removed is tried again when the others are gone: Podman
 /// keeps a container as long as another one shares its network, and lists them in any order.
-async fn take_all(docker: &Docker, all: &[Found]) -> Vec<String> {
+async fn take_all(docker: &Docker, all: &[LabeledContainer]) -> Vec<String> {
     let (mut removed, mut kept) = (Vec::new(), Vec::new());
     for found in all {
         match found.take_away(docker).await {
@@ -140,13 +142,13 @@ async fn take_all(docker: &Docker, all: &[Found]) -> Vec<String> {
     removed
 }
 
-async fn containers(docker: &Docker) -> Result<Vec<Found>, SandboxError> {
+async fn containers(docker: &Docker) -> Result<Vec<LabeledContainer>, SandboxError> {
     let ours = HashMap::from([("label".to_owned(), vec![RUN.to_owned()])]);
     let options = ListContainersOptionsBuilder::default().all(true).filters(&ours).build();
     let listed = bounded("list containers", CALL, docker.list_containers(Some(options))).await?;
     let found = listed.into_iter().filter_map(|container| {
         let names = container.names.unwrap_or_default();
-        Some(Found {
+        Some(LabeledContainer {
             id: container.id?,
             names: names.iter().map(|name| name.trim_start_matches('/').to_owned()).collect(),
             labels: container.labels?,
@@ -158,12 +160,12 @@ async fn containers(docker: &Docker) -> Result<Vec<Found>, SandboxError> {
 
 /// The verdict about a container, with what its engine says of its guest: never [`Verdict::Ending`] for one that
 /// has none, and never [`Verdict::Abandoned`] for one that has one.
-async fn look(docker: &Docker, signs: &Signs<'_>, found: &Found) -> Verdict {
+async fn look(docker: &Docker, signs: &Signs<'_>, found: &LabeledContainer) -> Verdict {
     let standing = signs.standing(&found.labels);
     let mut ages = Ages { made: signs.now.saturating_sub(found.created), stopped: None };
     let first = verdict(standing, ages, signs.now);
     if matches!(first, Verdict::Keep | Verdict::Remove)
-        && !matches!(standing, Standing::Unknown { .. })
+        && !matches!(standing, OwnerState::Unknown { .. })
     {
         return first;
     }
@@ -247,7 +249,7 @@ async fn sweep_volumes(
     docker: &Docker,
     signs: &Signs<'_>,
     volumes: &[Volume],
-    left: &[Found],
+    left: &[LabeledContainer],
 ) -> Vec<String> {
     let has_left = |owner: &str| {
         left.iter().any(|found| found.labels.get(OWNER).is_some_and(|it| it == owner))
@@ -255,7 +257,7 @@ async fn sweep_volumes(
     let mut removed = Vec::new();
     for volume in volumes {
         if let Some((owner, _)) = heartbeat(volume) {
-            if signs.owner(owner) != Standing::Lives && !has_left(owner) {
+            if signs.owner(owner) != OwnerState::Lives && !has_left(owner) {
                 // Nothing of a run: not worth a word.
                 take_volume(docker, volume).await;
             }

@@ -124,7 +124,7 @@ async fn answer(
     gate: Arc<Gate>,
     request: Request<Incoming>,
     upgraded: Upgraded,
-) -> Result<Response<Answer>, Infallible> {
+) -> Result<Response<RelayBody>, Infallible> {
     let asked = asked_for(request.uri());
     let answered = if request.method() == Method::CONNECT {
         tunnel::open(&gate, request, &upgraded).await
@@ -144,7 +144,7 @@ fn asked_for(uri: &Uri) -> (String, u16) {
 }
 
 /// An answer of our own.
-fn said(refused: &Refused) -> Response<Answer> {
+fn said(refused: &Refused) -> Response<RelayBody> {
     let (status, lead) = if matches!(refused, Refused::Method(_)) {
         (StatusCode::METHOD_NOT_ALLOWED, "not allowed in this run: ")
     } else if refused.is_policy() {
@@ -152,7 +152,8 @@ fn said(refused: &Refused) -> Response<Answer> {
     } else {
         (StatusCode::BAD_GATEWAY, "")
     };
-    let mut response = Response::new(Answer::Text(Some(Bytes::from(format!("{lead}{refused}\n")))));
+    let mut response =
+        Response::new(RelayBody::Text(Some(Bytes::from(format!("{lead}{refused}\n")))));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
@@ -165,7 +166,10 @@ fn said(refused: &Refused) -> Response<Answer> {
 }
 
 /// Passes one plain request on, over a connection of its own.
-async fn forward(gate: &Gate, mut request: Request<Incoming>) -> Result<Response<Answer>, Refused> {
+async fn forward(
+    gate: &Gate,
+    mut request: Request<Incoming>,
+) -> Result<Response<RelayBody>, Refused> {
     let target = plain_target(gate, &request)?;
     reads_only(&request)?;
     let host = open(gate, &target).await?;
@@ -195,7 +199,7 @@ async fn forward(gate: &Gate, mut request: Request<Incoming>) -> Result<Response
     };
     let mut response = answered.map_err(late)?.map_err(unreachable)?;
     without_hops(response.headers_mut());
-    Ok(response.map(|body| Answer::Passed(body, sender)))
+    Ok(response.map(|body| RelayBody::Passed(body, sender)))
 }
 
 /// Where a plain request goes. Its `Host` header must say the same as its address: some servers believe
@@ -259,7 +263,7 @@ fn without_hops(headers: &mut HeaderMap) {
 }
 
 /// The body of an answer: our own words, or what the host sends.
-pub(super) enum Answer {
+pub(super) enum RelayBody {
     Text(Option<Bytes>),
     /// The sender keeps the connection to the host alive.
     Passed(
@@ -269,7 +273,7 @@ pub(super) enum Answer {
     ),
 }
 
-impl Body for Answer {
+impl Body for RelayBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -278,24 +282,24 @@ impl Body for Answer {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         match self.get_mut() {
-            Answer::Text(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
-            Answer::Passed(body, _) => Pin::new(body).poll_frame(context),
+            RelayBody::Text(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+            RelayBody::Passed(body, _) => Pin::new(body).poll_frame(context),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Answer::Text(text) => text.is_none(),
-            Answer::Passed(body, _) => body.is_end_stream(),
+            RelayBody::Text(text) => text.is_none(),
+            RelayBody::Passed(body, _) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> hyper::body::SizeHint {
         match self {
-            Answer::Text(text) => {
+            RelayBody::Text(text) => {
                 hyper::body::SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
             }
-            Answer::Passed(body, _) => body.size_hint(),
+            RelayBody::Passed(body, _) => body.size_hint(),
         }
     }
 }

@@ -17,7 +17,7 @@ use super::gate::Gate;
 use super::hello::{self, Opening, Reader};
 use super::hosts::{Target, shown};
 use super::ledger::Metered;
-use super::relay::{Answer, HEAD};
+use super::relay::{HEAD, RelayBody};
 
 /// What a TLS client is told: a fatal alert, `unrecognized_name`. Source: RFC 8446, 6.2.
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
@@ -40,7 +40,7 @@ pub(super) async fn open(
     gate: &Gate,
     mut request: Request<Incoming>,
     upgraded: &Upgraded,
-) -> Result<Response<Answer>, Refused> {
+) -> Result<Response<RelayBody>, Refused> {
     let authority = request.uri().authority();
     let authority = authority.ok_or_else(|| Refused::NoName(String::new()))?;
     if authority.as_str().contains('@') {
@@ -52,7 +52,7 @@ pub(super) async fn open(
     let upgrade = hyper::upgrade::on(&mut request);
     // One request of a connection is upgraded at most, so there is room.
     let _ = upgraded.try_send(Tunnel { upgrade, host, target });
-    Ok(Response::new(Answer::Text(None)))
+    Ok(Response::new(RelayBody::Text(None)))
 }
 
 /// Carries a tunnel to its end, if it is one for its host.

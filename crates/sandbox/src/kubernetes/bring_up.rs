@@ -18,7 +18,7 @@ use super::takedown::{self, SandboxPod};
 use super::template::{CONTAINER, NETWORK, OPEN};
 use super::{KubernetesSandbox, hardening, network, setup};
 use crate::client::Client;
-use crate::environment::{self, Place};
+use crate::environment::{self, CommandContext};
 use crate::services::Service;
 use crate::{ContainerLimits, EngineTrouble, PreparedImage, SandboxError, Stop, guest_binary};
 use patchwright_guest::enforced::Enforced;
@@ -313,7 +313,7 @@ impl KubernetesSandbox {
         environment: &[(String, String)],
     ) -> Result<Client, SandboxError> {
         let of_image = environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let place = Place { home: HOME, user: "agent", workspace: WORKSPACE };
+        let place = CommandContext { home: HOME, user: "agent", workspace: WORKSPACE };
         let set = environment::of_commands(of_image, place, Some(&order.prepared), &order.env);
         let set = set.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?)));
         let set: Vec<String> = set.collect();

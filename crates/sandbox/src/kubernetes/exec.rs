@@ -60,7 +60,7 @@ pub(super) type Reader = StreamReader<Output, Bytes>;
 
 /// How a program ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum ExecEnd {
     Code(i32),
     /// It could not be started, or nobody knows how it ended: the server's words.
     Otherwise(String),
@@ -102,13 +102,13 @@ pub(super) struct Session {
 #[derive(Default)]
 struct Shared {
     words: Vec<u8>,
-    ended: Option<Ended>,
+    ended: Option<ExecEnd>,
     /// Why the connection broke.
     broken: Option<String>,
 }
 
 impl Session {
-    pub(super) fn ended(&self) -> Option<Ended> {
+    pub(super) fn ended(&self) -> Option<ExecEnd> {
         self.shared.lock().ended.clone()
     }
 
@@ -195,11 +195,11 @@ pub(super) async fn run(
         (Err(_), _) => {
             RunError::Failed(format!("it had not ended after {} s{words}", limits.0.as_secs()))
         }
-        (Ok(_), Some(Ended::Code(0))) => return Ok(output),
-        (Ok(_), Some(Ended::Code(code))) => {
+        (Ok(_), Some(ExecEnd::Code(0))) => return Ok(output),
+        (Ok(_), Some(ExecEnd::Code(code))) => {
             RunError::Failed(format!("it ended with exit code {code}{words}"))
         }
-        (Ok(_), Some(Ended::Otherwise(why))) => RunError::Failed(why),
+        (Ok(_), Some(ExecEnd::Otherwise(why))) => RunError::Failed(why),
         (Ok(Ok(_)), None) => RunError::Broken(format!("it ended, and nobody knows how{words}")),
         (Ok(Err(err)), None) => RunError::Broken(err.to_string()),
     })
@@ -341,17 +341,17 @@ struct Cause {
     message: String,
 }
 
-fn how(status: &[u8]) -> Ended {
+fn how(status: &[u8]) -> ExecEnd {
     let Ok(status) = serde_json::from_slice::<Status>(status) else {
-        return Ended::Otherwise("the API server says what cannot be read".to_owned());
+        return ExecEnd::Otherwise("the API server says what cannot be read".to_owned());
     };
     if status.word == "Success" {
-        return Ended::Code(0);
+        return ExecEnd::Code(0);
     }
     let code = status.details.causes.iter().find(|cause| cause.reason == "ExitCode");
     match code.and_then(|cause| cause.message.parse().ok()) {
-        Some(code) if status.reason == "NonZeroExitCode" => Ended::Code(code),
-        Some(_) | None => Ended::Otherwise(super::pod::said(&status.reason, &status.message)),
+        Some(code) if status.reason == "NonZeroExitCode" => ExecEnd::Code(code),
+        Some(_) | None => ExecEnd::Otherwise(super::pod::said(&status.reason, &status.message)),
     }
 }
 
@@ -378,14 +378,14 @@ mod tests {
             )
         };
         for (status, expected) in [
-            ("{\"metadata\":{},\"status\":\"Success\"}".to_owned(), Ended::Code(0)),
-            (failed("{\"reason\":\"ExitCode\",\"message\":\"137\"}"), Ended::Code(137)),
-            (failed(""), Ended::Otherwise("NonZeroExitCode: x".to_owned())),
+            ("{\"metadata\":{},\"status\":\"Success\"}".to_owned(), ExecEnd::Code(0)),
+            (failed("{\"reason\":\"ExitCode\",\"message\":\"137\"}"), ExecEnd::Code(137)),
+            (failed(""), ExecEnd::Otherwise("NonZeroExitCode: x".to_owned())),
             (
                 "{\"status\":\"Failure\",\"reason\":\"InternalError\",\"message\":\"no\\u001b[31m such file\"}".to_owned(),
-                Ended::Otherwise("InternalError: no such file".to_owned()),
+                ExecEnd::Otherwise("InternalError: no such file".to_owned()),
             ),
-            ("[".to_owned(), Ended::Otherwise("the API server says what cannot be read".to_owned())),
+            ("[".to_owned(), ExecEnd::Otherwise("the API server says what cannot be read".to_owned())),
         ] {
             assert_eq!(how(status.as_bytes()), expected, "{status}");
         }

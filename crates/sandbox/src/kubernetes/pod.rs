@@ -34,7 +34,7 @@ pub enum TroubleKind {
 
 /// How one container of a pod stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ContainerPhase {
     /// It does not run yet; the trouble that keeps it from it, if there is one.
     Waiting(Option<PodTrouble>),
     Running,
@@ -199,15 +199,15 @@ impl Pod {
     }
 
     /// The state of one of its containers; not of an init container.
-    pub fn standing(&self, container: &str) -> Standing {
+    pub fn standing(&self, container: &str) -> ContainerPhase {
         let one = self.status.container_statuses.iter().find(|one| one.name == container);
         match one.map(|one| &one.state) {
-            Some(ContainerState { terminated: Some(ended), .. }) => Standing::Ended {
+            Some(ContainerState { terminated: Some(ended), .. }) => ContainerPhase::Ended {
                 code: ended.exit_code,
                 out_of_memory: ended.reason == "OOMKilled",
             },
-            Some(ContainerState { running: Some(_), .. }) => Standing::Running,
-            Some(_) | None => Standing::Waiting(one.and_then(ContainerStatus::trouble)),
+            Some(ContainerState { running: Some(_), .. }) => ContainerPhase::Running,
+            Some(_) | None => ContainerPhase::Waiting(one.and_then(ContainerStatus::trouble)),
         }
     }
 
@@ -294,7 +294,7 @@ pub fn said(reason: &str, message: &str) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::kubernetes::pod::{Pod, PodState, Standing};
+    use crate::kubernetes::pod::{ContainerPhase, Pod, PodState};
 
     fn state(status: impl Into<Value>) -> PodState {
         let status: Value = status.into();
@@ -385,11 +385,11 @@ mod tests {
             ));
             pod.standing("service-db")
         };
-        assert_eq!(standing(json!({"running": {}})), Standing::Running);
+        assert_eq!(standing(json!({"running": {}})), ContainerPhase::Running);
         let killed = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
-        assert_eq!(standing(killed), Standing::Ended { code: 137, out_of_memory: true });
+        assert_eq!(standing(killed), ContainerPhase::Ended { code: 137, out_of_memory: true });
         let absent = json!({"waiting": {"reason": "ErrImagePull", "message": "no"}});
-        assert!(matches!(standing(absent), Standing::Waiting(Some(_))));
+        assert!(matches!(standing(absent), ContainerPhase::Waiting(Some(_))));
         assert_eq!(of(0), PodState::Succeeded);
         assert!(matches!(of(1), PodState::Failed(_)));
     }

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 
 use super::KubernetesSandbox;
 use super::exec;
-use super::pod::{PodTrouble, Standing, TroubleKind};
+use super::pod::{ContainerPhase, PodTrouble, TroubleKind};
 use super::services::container_name;
 use super::takedown;
 use crate::services::{Service, ServiceState, listeners};
@@ -65,7 +65,7 @@ impl KubernetesSandbox {
             let found = takedown::read(&self.cluster, pod).await;
             let found = found.map_err(|err| err.to_string())?.ok_or("its pod is gone")?;
             match found.standing(&name) {
-                Standing::Running => {
+                ContainerPhase::Running => {
                     let since = *running.get_or_insert_with(Instant::now);
                     if let Some(id) = found.image_id(&name) {
                         state.image = described(&service.image, id);
@@ -77,19 +77,19 @@ impl KubernetesSandbox {
                         return Err(format!("it was not ready after {} s", READY.as_secs()));
                     }
                 }
-                Standing::Ended { out_of_memory: true, .. } => {
+                ContainerPhase::Ended { out_of_memory: true, .. } => {
                     return Err("it ran out of memory".to_owned());
                 }
-                Standing::Ended { code, .. } => {
+                ContainerPhase::Ended { code, .. } => {
                     return Err(format!("it ended with exit code {code}"));
                 }
-                Standing::Waiting(Some(trouble)) => {
+                ContainerPhase::Waiting(Some(trouble)) => {
                     let since = *troubled.get_or_insert_with(Instant::now);
                     if since.elapsed() >= self.patience(&trouble) {
                         return Err(trouble.why);
                     }
                 }
-                Standing::Waiting(None) => {
+                ContainerPhase::Waiting(None) => {
                     troubled = None;
                     if began.elapsed() >= PULL {
                         return Err(format!("its image took longer than {PULL:?}"));

@@ -18,7 +18,7 @@ use super::manifest::{HOME, WORKSPACE};
 use super::reference::Reference;
 use crate::client::{Client, GuestError, Pipe};
 use crate::image;
-use crate::setup::{self, Failed, Kept, SetupRun};
+use crate::setup::{self, Failed, SetupExtent, SetupRun};
 use crate::{ContainerLimits, ImageSpec, PreparedImage, SandboxError};
 use patchwright_guest::protocol::Exec;
 
@@ -102,7 +102,7 @@ impl KubernetesSandbox {
         let (deadline, shell) = (Instant::now() + spec.setup_timeout, &client.hello().shell);
         // The guest bounds the folders, and there is nothing else to write to.
         let full = std::future::pending();
-        let ran = setup::run(client, spec, shell, deadline, Kept::Folders, full).await;
+        let ran = setup::run(client, spec, shell, deadline, SetupExtent::Folders, full).await;
         let runs = ran.map_err(|failed| match failed {
             Failed::Guest(err) => SandboxError::Gone(err.to_string()),
             Failed::Full(_) => SandboxError::DiskFull("setup has written too much".to_owned()),

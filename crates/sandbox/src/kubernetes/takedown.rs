@@ -10,7 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::HeartbeatTiming;
 use super::api::{ApiError, Cluster};
-use super::exec::{Ended, Session};
+use super::exec::{ExecEnd, Session};
 use super::manifest::BEAT;
 use super::pod::{Pod, PodState};
 use super::refusal::{refused, trouble};
@@ -102,14 +102,14 @@ impl SandboxPod {
     /// Why the guest has ended whose pod is as it should be.
     fn end_of_guest(session: &Session) -> (String, Option<EngineTrouble>) {
         let why = match (session.ended(), session.broken()) {
-            (Some(Ended::Code(137)), _) => {
+            (Some(ExecEnd::Code(137)), _) => {
                 "the guest was killed (137): a command killed everything, or memory ran out"
                     .to_owned()
             }
-            (Some(Ended::Code(code)), _) => {
+            (Some(ExecEnd::Code(code)), _) => {
                 format!("the guest ended with exit code {code}{}", session.last_words())
             }
-            (Some(Ended::Otherwise(why)), _) => format!("the guest ended: {why}"),
+            (Some(ExecEnd::Otherwise(why)), _) => format!("the guest ended: {why}"),
             (None, why) => {
                 let why = why.unwrap_or_default();
                 let why =

@@ -55,7 +55,7 @@ pub struct LocalSandbox {
 
 /// Where a guest is to serve, and what it is held to.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct GuestLaunch<'a> {
     guest: &'a Path,
     folders: &'a Folders,
     group: &'a Group,
@@ -83,7 +83,7 @@ impl LocalSandbox {
             if let Some(template) = template {
                 folders.fill(template)?;
             }
-            let place = Place { guest: &guest, folders: &folders, group: &group, spec };
+            let place = GuestLaunch { guest: &guest, folders: &folders, group: &group, spec };
             self.serve_isolated(&place).await
         };
         match started.await {
@@ -113,8 +113,8 @@ impl LocalSandbox {
     }
 
     /// The command line of the guest.
-    fn guest_argv(&self, place: &Place<'_>, isolation: Isolation) -> Vec<OsString> {
-        let Place { guest, folders, group, spec } = *place;
+    fn guest_argv(&self, place: &GuestLaunch<'_>, isolation: Isolation) -> Vec<OsString> {
+        let GuestLaunch { guest, folders, group, spec } = *place;
         let mut argv: Vec<OsString> = isolation.wrap(guest);
         argv.extend(["serve", "--confine", "--workspace"].map(OsString::from));
         argv.push(folders.workspace().into());
@@ -151,7 +151,7 @@ impl LocalSandbox {
     /// is, is only looked for when it did not start.
     async fn serve_isolated(
         &self,
-        place: &Place<'_>,
+        place: &GuestLaunch<'_>,
     ) -> Result<(Isolation, Child, Client), SandboxError> {
         if !self.isolation.initialized() {
             match self.serve(place, Isolation::STRONGEST).await {
@@ -176,11 +176,11 @@ impl LocalSandbox {
 
     async fn serve(
         &self,
-        place: &Place<'_>,
+        place: &GuestLaunch<'_>,
         isolation: Isolation,
     ) -> Result<(Child, Client), SandboxError> {
         let argv = self.guest_argv(place, isolation);
-        let Place { folders, spec, .. } = *place;
+        let GuestLaunch { folders, spec, .. } = *place;
         let log = folders.log()?;
         let path = self.toolchains.env.get("PATH");
         let path = path.and_then(|path| spec.image.path(view::WORKSPACE, path));

@@ -11,7 +11,7 @@ use std::time::Instant;
 use sha1::{Digest, Sha1};
 
 use super::{LocalSandbox, folders};
-use crate::setup::{self, Failed, Kept, SetupRun};
+use crate::setup::{self, Failed, SetupExtent, SetupRun};
 use crate::turn::Turn;
 use crate::{ContainerLimits, ImageSpec, PreparedImage, SandboxError, SandboxSpec};
 
@@ -56,7 +56,7 @@ pub(super) async fn prepare(
     let (deadline, shell) = (Instant::now() + spec.setup_timeout, &running.client.hello().shell);
     // The guest bounds the folders, and there is nothing else to write to.
     let full = std::future::pending();
-    let ran = setup::run(&running.client, spec, shell, deadline, Kept::Folders, full).await;
+    let ran = setup::run(&running.client, spec, shell, deadline, SetupExtent::Folders, full).await;
     let ran = ran.map_err(|failed| match failed {
         Failed::Guest(err) => SandboxError::Gone(err.to_string()),
         Failed::Full(_) => SandboxError::DiskFull("setup has written too much".to_owned()),

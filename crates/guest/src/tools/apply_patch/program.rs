@@ -22,7 +22,7 @@ const USAGE: u8 = 2;
 
 /// Where the program runs.
 #[derive(Debug)]
-pub struct Place {
+pub struct ProgramContext {
     /// The folder that no path may leave. Without one it is the current folder.
     pub workspace: Option<PathBuf>,
     /// Where relative paths start; absolute.
@@ -34,7 +34,7 @@ pub struct Place {
 /// Runs the program; `args` are those behind its name. Returns the exit code.
 pub fn run(
     args: &[OsString],
-    place: &Place,
+    place: &ProgramContext,
     stdin: &mut dyn Read,
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
@@ -89,7 +89,7 @@ fn from_stdin(stdin: &mut dyn Read) -> Result<String, (u8, String)> {
     String::from_utf8(bytes).map_err(|_| (FAILED, ParseError::NotUtf8.to_string()))
 }
 
-fn applied(patch: &str, place: &Place) -> Result<String, String> {
+fn applied(patch: &str, place: &ProgramContext) -> Result<String, String> {
     let workspace: &Path = place.workspace.as_deref().unwrap_or(&place.cwd);
     let root = Root::open(workspace)
         .map_err(|err| format!("Error: cannot open `{}`: {err}", workspace.display()))?;

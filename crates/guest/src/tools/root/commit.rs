@@ -41,12 +41,12 @@ fn at(op: &FileOp) -> impl FnOnce(Errno) -> NotDone {
 }
 
 /// A name in an open folder.
-struct Place {
+struct FolderEntry {
     dir: OwnedFd,
     name: String,
 }
 
-impl Place {
+impl FolderEntry {
     /// A folder that came there meanwhile could be moved away, but not back into place.
     fn is_folder(&self) -> bool {
         rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW)
@@ -57,9 +57,9 @@ impl Place {
 /// How to take one step back.
 enum Undo {
     /// The old file is kept under the second name.
-    Restore(Place, String),
-    Unlink(Place),
-    RemoveDir(Place),
+    Restore(FolderEntry, String),
+    Unlink(FolderEntry),
+    RemoveDir(FolderEntry),
 }
 
 struct Commit<'r> {
@@ -67,7 +67,7 @@ struct Commit<'r> {
     /// One rename is atomic by itself; there is nothing to undo.
     is_single: bool,
     /// One temporary file for each write, in order; `None` once it has its name.
-    staged: Vec<Option<Place>>,
+    staged: Vec<Option<FolderEntry>>,
     undo: Vec<Undo>,
 }
 
@@ -91,7 +91,7 @@ impl Commit<'_> {
         let name = temporary_name();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&dir, &name, flags, Mode::from_raw_mode(0o666))?;
-        self.staged.push(Some(Place { dir, name }));
+        self.staged.push(Some(FolderEntry { dir, name }));
         let mut file = std::fs::File::from(file);
         file.write_all(content).map_err(|err| errno(&err))?;
         if let Some(mode) = mode {
@@ -112,7 +112,7 @@ impl Commit<'_> {
     /// `write` counts the writes before this operation.
     fn apply_one(&mut self, op: &FileOp, write: usize) -> Result<(), Errno> {
         let (parent, name) = split(op.path());
-        let place = Place { dir: self.folder(parent)?, name: name.to_owned() };
+        let place = FolderEntry { dir: self.folder(parent)?, name: name.to_owned() };
         let is_of_folder = matches!(op, FileOp::MakeDir { .. } | FileOp::RemoveDir { .. });
         if !is_of_folder && place.is_folder() {
             return Err(Errno::ISDIR);
@@ -134,9 +134,9 @@ impl Commit<'_> {
     }
 
     /// Gives a staged file its name. What has the name now is kept beside it.
-    fn write(&mut self, place: Place, index: usize) -> Result<(), Errno> {
+    fn write(&mut self, place: FolderEntry, index: usize) -> Result<(), Errno> {
         let Some(Some(staged)) = self.staged.get(index) else { return Err(Errno::INVAL) };
-        let Place { dir, name } = &place;
+        let FolderEntry { dir, name } = &place;
         let kept = temporary_name();
         let has_old = if self.is_single {
             false

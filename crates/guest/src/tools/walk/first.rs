@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering as Memory};
 
 /// A path among others in the order in which a walk sees them: folder by folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place(String);
+struct WalkOrder(String);
 
-impl Ord for Place {
-    fn cmp(&self, other: &Place) -> Ordering {
+impl Ord for WalkOrder {
+    fn cmp(&self, other: &WalkOrder) -> Ordering {
         self.0.split('/').cmp(other.0.split('/'))
     }
 }
 
-impl PartialOrd for Place {
-    fn partial_cmp(&self, other: &Place) -> Option<Ordering> {
+impl PartialOrd for WalkOrder {
+    fn partial_cmp(&self, other: &WalkOrder) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
@@ -25,14 +25,14 @@ impl PartialOrd for Place {
 /// forgotten at once, and need not be looked for.
 pub(crate) struct First {
     limit: usize,
-    found: Mutex<Found>,
+    found: Mutex<FirstLines>,
     /// There is more than enough: only what comes before the last place counts.
     is_full: AtomicBool,
 }
 
 #[derive(Default)]
-struct Found {
-    lines: BTreeMap<Place, Vec<String>>,
+struct FirstLines {
+    lines: BTreeMap<WalkOrder, Vec<String>>,
     count: usize,
 }
 
@@ -44,9 +44,9 @@ impl First {
     /// Adds what was found at one path. Several files may be shown with the same one.
     pub(crate) fn add(&self, path: &str, lines: Vec<String>) {
         let mut found = self.found.lock();
-        let Found { lines: all, count } = &mut *found;
+        let FirstLines { lines: all, count } = &mut *found;
         *count += lines.len();
-        all.entry(Place(path.to_owned())).or_default().extend(lines);
+        all.entry(WalkOrder(path.to_owned())).or_default().extend(lines);
         while let Some(last) = all.last_entry()
             && *count - last.get().len() > self.limit
         {

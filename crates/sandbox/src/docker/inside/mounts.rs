@@ -35,7 +35,7 @@ const PAGE: u64 = 64 << 10;
 
 /// What is mounted otherwise than asked for.
 pub(super) fn differences(host: &HostConfig, mounts: &[Mount], writable: &[String]) -> Vec<String> {
-    let asked = Asked::of(host);
+    let asked = RequestedMounts::of(host);
     let mut found = Vec::new();
     for mount in mounts {
         let at = mount.at.to_string_lossy();
@@ -100,7 +100,7 @@ fn is_known(mount: &Mount, at: &str) -> bool {
     is_device || ((is_below("/proc") || is_below("/sys")) && (hides(mount) || mount.is_read_only()))
 }
 
-struct Asked<'a> {
+struct RequestedMounts<'a> {
     volumes: Vec<&'a str>,
     tmpfs: BTreeMap<&'a str, Tmpfs>,
 }
@@ -110,9 +110,9 @@ struct Tmpfs {
     is_read_only: bool,
 }
 
-impl<'a> Asked<'a> {
-    fn of(host: &'a HostConfig) -> Asked<'a> {
-        let mut asked = Asked { volumes: Vec::new(), tmpfs: BTreeMap::new() };
+impl<'a> RequestedMounts<'a> {
+    fn of(host: &'a HostConfig) -> RequestedMounts<'a> {
+        let mut asked = RequestedMounts { volumes: Vec::new(), tmpfs: BTreeMap::new() };
         for (path, options) in host.tmpfs.iter().flatten() {
             let mut options = options.split(',');
             let is_read_only = options.clone().any(|option| option == "ro");
