@@ -13,7 +13,7 @@ use patchwright::cli::apply_patch;
 use patchwright_guest::block::finder::{Finder, PASSES};
 use patchwright_guest::patch::parse::parse;
 use patchwright_guest::tool::ToolError;
-use patchwright_guest::tools::apply_patch::program::{self, Place};
+use patchwright_guest::tools::apply_patch::program::{self, ProgramContext};
 use patchwright_guest::tools::apply_patch::{
     Intercepted, intercept, intercept_script, run_patch, run_verified,
 };
@@ -476,12 +476,12 @@ fn models_are_told_the_whole_path_and_what_they_wrote_instead() {
 fn the_program_takes_one_patch_and_stays_in_the_workspace() {
     let yard = yard();
     let body = patch("*** Update File: file\n@@\n-a\n+b");
-    let place = |cwd: &Path, is_closed: bool| Place {
+    let place = |cwd: &Path, is_closed: bool| ProgramContext {
         workspace: Some(yard.inside.clone()),
         cwd: cwd.to_owned(),
         is_closed,
     };
-    let run = |args: &[&str], place: &Place, mut input: &[u8]| {
+    let run = |args: &[&str], place: &ProgramContext, mut input: &[u8]| {
         let args: Vec<_> = args.iter().map(std::ffi::OsString::from).collect();
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let code = program::run(&args, place, &mut input, &mut stdout, &mut stderr);

@@ -19,7 +19,7 @@ use patchwright_provider::item::{Item, Wire};
 use patchwright_provider::wire;
 use patchwright_provider::{Request, ToolChoice, ToolDeclaration, ToolForm};
 use patchwright_task::brief::{Brief, Sources};
-use patchwright_task::context::environment::{Environment, Found};
+use patchwright_task::context::environment::{Environment, InstalledPrograms};
 use patchwright_task::context::references::Linked;
 use patchwright_task::context::thread::{Thread, thread};
 use patchwright_tools::host;
@@ -283,7 +283,7 @@ fn environment(mode: Mode) -> Environment {
         writable,
         sandbox: "locked container".to_owned(),
         image: "python:3.13-bookworm".to_owned(),
-        found: Found {
+        found: InstalledPrograms {
             toolchains: vec!["python 3.13.1".to_owned(), "gcc 12.2.0".to_owned()],
             programs: vec!["git".to_owned(), "make".to_owned(), "pip".to_owned()],
         },

@@ -120,7 +120,7 @@ pub(super) struct Prompt {
 /// The parameters of `session/cancel` and `session/close`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Named {
+pub(super) struct SessionParams {
     pub session_id: String,
 }
 

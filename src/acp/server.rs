@@ -17,13 +17,13 @@ use tokio::io::BufReader;
 use super::content;
 use super::lines::{Line, Lines, MAX_LINE};
 use super::messages::{
-    AgentCapabilities, AgentInfo, Empty, Initialize, Initialized, ModeId, Modes, Named, NewSession,
+    AgentCapabilities, AgentInfo, Empty, Initialize, Initialized, ModeId, Modes, NewSession,
     Prompt, PromptCapabilities, PromptEnded, SessionCapabilities, SessionCreated, SessionMode,
-    SetMode, VERSION,
+    SessionParams, SetMode, VERSION,
 };
 use super::outgoing::Client;
 use super::rpc::{self, Id, Incoming, RpcError, Unreadable};
-use super::session::{Ended, Session};
+use super::session::{EndedPrompt, Session};
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_base::redact::Redactor;
@@ -56,7 +56,7 @@ struct Server<'a> {
     sessions: BTreeMap<String, Session>,
     opened: usize,
     is_initialized: bool,
-    running: FuturesUnordered<LocalBoxFuture<'static, Ended>>,
+    running: FuturesUnordered<LocalBoxFuture<'static, EndedPrompt>>,
 }
 
 /// Why the loop ends.
@@ -143,7 +143,7 @@ impl Server<'_> {
         }
     }
 
-    fn has_ended(&mut self, ended: Ended) {
+    fn has_ended(&mut self, ended: EndedPrompt) {
         if let Some(session) = self.sessions.get_mut(&ended.session) {
             session.ended(&ended);
         }
@@ -172,7 +172,7 @@ impl Server<'_> {
     /// What nobody knows is passed over, as JSON-RPC wants it of notifications.
     fn notification(&mut self, method: &str, params: Value) {
         if method == "session/cancel"
-            && let Ok(Named { session_id }) = serde_json::from_value(params)
+            && let Ok(SessionParams { session_id }) = serde_json::from_value(params)
             && let Some(session) = self.sessions.get(&session_id)
         {
             session.cancel();
@@ -200,7 +200,7 @@ impl Server<'_> {
                 self.client.answer(id, Empty {});
             }
             "session/close" => {
-                let Named { session_id } = read(params)?;
+                let SessionParams { session_id } = read(params)?;
                 let Some(session) = self.sessions.remove(&session_id) else {
                     return Err(RpcError::no_session(&session_id));
                 };

@@ -44,7 +44,7 @@ pub(super) struct Session {
     world: Arc<World>,
     config: Config,
     /// Oldest first.
-    said: Vec<Said>,
+    said: Vec<PastPrompt>,
     left: Option<LeftWork>,
     /// The last prompt, where it came to no end. Sent again, it is resumed.
     broken_off: Option<BrokenOff>,
@@ -55,7 +55,7 @@ pub(super) struct Session {
 }
 
 /// A prompt, and what came of it.
-struct Said {
+struct PastPrompt {
     asked: String,
     answered: String,
 }
@@ -95,7 +95,7 @@ pub(super) struct Work {
 }
 
 /// A prompt that has ended.
-pub(super) struct Ended {
+pub(super) struct EndedPrompt {
     pub session: String,
     pub id: Id,
     pub answer: Result<StopReason, RpcError>,
@@ -201,7 +201,7 @@ impl Session {
 
     fn remember(&mut self, asked: &str, answered: &str) {
         let (asked, answered) = (text::head(asked, MAX_SAID), text::head(answered, MAX_SAID));
-        self.said.push(Said { asked, answered });
+        self.said.push(PastPrompt { asked, answered });
     }
 
     /// Ends the prompt that is worked on, if any. Its work so far is kept.
@@ -212,7 +212,7 @@ impl Session {
     }
 
     /// Remembers what came of a prompt.
-    pub(super) fn ended(&mut self, ended: &Ended) {
+    pub(super) fn ended(&mut self, ended: &EndedPrompt) {
         self.running = None;
         let Some((report, is_written)) = ended.report.as_ref().filter(|_| ended.answer.is_ok())
         else {
@@ -263,7 +263,7 @@ impl LeftWork {
 
 impl Work {
     /// The run, its change written into the folder, and the words at its end.
-    pub(super) async fn carry_out(self) -> Ended {
+    pub(super) async fn carry_out(self) -> EndedPrompt {
         let Work {
             session, id, asked, folder, world, config, request, environment, cancel, ..
         } = self;
@@ -280,7 +280,7 @@ impl Work {
                     false
                 };
                 let report = Some((Box::new(report), is_written));
-                Ended { session, id, answer, asked, request, report }
+                EndedPrompt { session, id, answer, asked, request, report }
             }
             Err(failure) => {
                 let is_cancelled =
@@ -290,7 +290,7 @@ impl Work {
                 } else {
                     Err(RpcError::from(&failure))
                 };
-                Ended { session, id, answer, asked, request, report: None }
+                EndedPrompt { session, id, answer, asked, request, report: None }
             }
         }
     }

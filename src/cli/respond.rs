@@ -61,7 +61,7 @@ impl Args {
 }
 
 /// Where the command is.
-enum Asked {
+enum CommandSource {
     InWords(Box<CommandRequest>),
     InComment(Named),
 }
@@ -76,13 +76,15 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
             return Err(Failure::usage("a comment says itself what is to be done")
                 .hint("leave the command out, or name the pull request as `OWNER/REPO#N`"));
         }
-        (None, words) => Asked::InWords(Box::new(asked::task_of_words(&args.comment, words)?)),
-        (Some(named), []) => Asked::InComment(named),
+        (None, words) => {
+            CommandSource::InWords(Box::new(asked::task_of_words(&args.comment, words)?))
+        }
+        (Some(named), []) => CommandSource::InComment(named),
     };
     let world = World::for_github(&config, &args.common, env).await?;
     let request = match asked {
-        Asked::InWords(request) => *request,
-        Asked::InComment(named) => {
+        CommandSource::InWords(request) => *request,
+        CommandSource::InComment(named) => {
             asked::task_of_comment(&world, &config, &args.comment, named).await?
         }
     };

@@ -1,6 +1,6 @@
 //! The look at what a sandbox has, with programs that answer in ways that real ones do.
 
-use patchwright_task::context::environment::{Found, found, probe};
+use patchwright_task::context::environment::{InstalledPrograms, found, probe};
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "runs the probe")]
@@ -35,7 +35,7 @@ fn the_probe_asks_programs_in_any_order_and_is_read_in_one() {
         found(&String::from_utf8(output.stdout).unwrap())
     };
     let names = ["python", "go", "java", "ruby", "gcc"];
-    let versions = |found: &Found| -> Vec<String> {
+    let versions = |found: &InstalledPrograms| -> Vec<String> {
         let ours = |told: &&String| names.contains(&told.split(' ').next().unwrap());
         found.toolchains.iter().filter(ours).cloned().collect()
     };

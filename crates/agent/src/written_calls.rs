@@ -52,7 +52,7 @@ const WRAPPERS: &[&str] = &[
 
 /// A text with calls in it.
 #[derive(Debug, PartialEq)]
-pub struct Written {
+pub struct TextCalls {
     /// Names of tools and their arguments.
     pub calls: Vec<(String, Value)>,
     /// What else was said.
@@ -60,7 +60,7 @@ pub struct Written {
 }
 
 /// The tool calls that a model has written as text. `None` when the text calls no declared tool.
-pub fn read(text: &str, tools: &[ToolDeclaration]) -> Option<Written> {
+pub fn read(text: &str, tools: &[ToolDeclaration]) -> Option<TextCalls> {
     let text = without_thoughts(text).trim();
     let mut calls = Vec::new();
     let mut rest = String::new();
@@ -94,7 +94,7 @@ pub fn read(text: &str, tools: &[ToolDeclaration]) -> Option<Written> {
         rest = rest.replace(wrapper, "");
     }
     let rest = rest.trim().to_owned();
-    (!calls.is_empty()).then_some(Written { calls, rest })
+    (!calls.is_empty()).then_some(TextCalls { calls, rest })
 }
 
 /// Somebody tried to write a call: it stands at the beginning of a line, or is all that there is.
@@ -120,12 +120,12 @@ struct Raw {
 }
 
 /// Calls at the beginning of a text, and how many bytes of it they take.
-struct Found {
+struct LeadingCalls {
     calls: Vec<Raw>,
     length: usize,
 }
 
-type Form = fn(&str) -> Option<Found>;
+type Form = fn(&str) -> Option<LeadingCalls>;
 
 /// Where the next form begins that is no quotation.
 fn next_form(text: &str, from: usize) -> Option<(usize, Form)> {
@@ -160,7 +160,7 @@ fn until<'t>(text: &'t str, end: &str) -> (&'t str, usize) {
     }
 }
 
-fn tool_call(text: &str) -> Option<Found> {
+fn tool_call(text: &str) -> Option<LeadingCalls> {
     let start = "<tool_call>".len();
     let (body, length) = until(&text[start..], "</tool_call>");
     let length = start + length;
@@ -174,7 +174,7 @@ fn tool_call(text: &str) -> Option<Found> {
     } else {
         vec![glm(body)?]
     };
-    Some(Found { calls, length })
+    Some(LeadingCalls { calls, length })
 }
 
 /// `NAME` and then pairs of `<arg_key>` and `<arg_value>`.
@@ -191,7 +191,7 @@ fn glm(body: &str) -> Option<Raw> {
     is_name.then(|| Raw { name: name.to_owned(), arguments: arguments.into(), is_text: true })
 }
 
-fn function(text: &str) -> Option<Found> {
+fn function(text: &str) -> Option<LeadingCalls> {
     let start = "<function=".len();
     let (name, after) = text[start..].split_once('>')?;
     let (body, length) = until(after, "</function>");
@@ -203,17 +203,17 @@ fn function(text: &str) -> Option<Found> {
         }
         body => Raw { name, arguments: parameters(body, "<parameter=", ">")?, is_text: true },
     };
-    Some(Found { calls: vec![raw], length })
+    Some(LeadingCalls { calls: vec![raw], length })
 }
 
-fn invoke(text: &str) -> Option<Found> {
+fn invoke(text: &str) -> Option<LeadingCalls> {
     let start = "<invoke name=".len();
     let (name, after) = text[start..].split_once('>')?;
     let (body, length) = until(after, "</invoke>");
     let length = text.len() - after.len() + length;
     let arguments = parameters(body, "<parameter name=", ">")?;
     let name = name.trim().trim_matches('"').to_owned();
-    Some(Found { calls: vec![Raw { name, arguments, is_text: true }], length })
+    Some(LeadingCalls { calls: vec![Raw { name, arguments, is_text: true }], length })
 }
 
 /// Values between tags. A value begins and ends with a line break that is not its own.
@@ -234,7 +234,7 @@ fn parameters(body: &str, open: &str, close: &str) -> Option<Value> {
 }
 
 /// `TYPE<sep>NAME` and a fenced object, or `NAME<sep>` and an object.
-fn deepseek(text: &str) -> Option<Found> {
+fn deepseek(text: &str) -> Option<LeadingCalls> {
     let start = "<｜tool▁call▁begin｜>".len();
     let (body, length) = until(&text[start..], "<｜tool▁call▁end｜>");
     let (first, second) = body.split_once("<｜tool▁sep｜>")?;
@@ -244,11 +244,11 @@ fn deepseek(text: &str) -> Option<Found> {
     };
     let arguments = serde_json::from_str(unfenced(json)).ok()?;
     let raw = Raw { name: name.trim().to_owned(), arguments, is_text: false };
-    Some(Found { calls: vec![raw], length: start + length })
+    Some(LeadingCalls { calls: vec![raw], length: start + length })
 }
 
 /// `functions.NAME:INDEX`, a marker and an object.
-fn kimi(text: &str) -> Option<Found> {
+fn kimi(text: &str) -> Option<LeadingCalls> {
     let start = "<|tool_call_begin|>".len();
     let (body, length) = until(&text[start..], "<|tool_call_end|>");
     let (name, json) = body.split_once("<|tool_call_argument_begin|>")?;
@@ -256,11 +256,11 @@ fn kimi(text: &str) -> Option<Found> {
     let name = name.rsplit_once(':').map_or(name, |(name, _)| name);
     let arguments = serde_json::from_str(json.trim()).ok()?;
     let raw = Raw { name: name.to_owned(), arguments, is_text: false };
-    Some(Found { calls: vec![raw], length: start + length })
+    Some(LeadingCalls { calls: vec![raw], length: start + length })
 }
 
 /// A list of objects, or `NAME[ARGS]` and an object.
-fn mistral(text: &str) -> Option<Found> {
+fn mistral(text: &str) -> Option<LeadingCalls> {
     let start = "[TOOL_CALLS]".len();
     let body = &text[start..];
     if let Some((name, json)) = body.split_once("[ARGS]") {
@@ -268,16 +268,16 @@ fn mistral(text: &str) -> Option<Found> {
         let arguments = values.next()?.ok()?;
         let length = text.len() - json.len() + values.byte_offset();
         let name = name.split("[CALL_ID]").next().unwrap_or(name).trim().to_owned();
-        return Some(Found { calls: vec![Raw { name, arguments, is_text: false }], length });
+        return Some(LeadingCalls { calls: vec![Raw { name, arguments, is_text: false }], length });
     }
     let mut values = serde_json::Deserializer::from_str(body).into_iter::<Value>();
     let list = values.next()?.ok()?;
     let length = start + values.byte_offset();
-    Some(Found { calls: calls_of(list)?, length })
+    Some(LeadingCalls { calls: calls_of(list)?, length })
 }
 
 /// The channel of gpt-oss for calls.
-fn harmony(text: &str) -> Option<Found> {
+fn harmony(text: &str) -> Option<LeadingCalls> {
     let (_, after) = text.split_once("to=functions.")?;
     let end = after.find(|c: char| c.is_whitespace() || c == '<')?;
     let (_, json) = after.split_once("<|message|>")?;
@@ -288,7 +288,7 @@ fn harmony(text: &str) -> Option<Found> {
         length += "<|call|>".len();
     }
     let raw = Raw { name: after[..end].to_owned(), arguments, is_text: false };
-    Some(Found { calls: vec![raw], length })
+    Some(LeadingCalls { calls: vec![raw], length })
 }
 
 /// A text that is nothing but calls in JSON, or ends in a fenced block that is; and what stands before.

@@ -53,7 +53,7 @@ impl ProcessIdentity {
     /// This process; `None` where `/proc` does not tell.
     pub fn own() -> Option<ProcessIdentity> {
         let (space, pid) = (ProcessSpace::own()?, std::process::id());
-        let Seen::Running { start } = look(pid) else { return None };
+        let ProcEntry::Running { start } = look(pid) else { return None };
         Some(ProcessIdentity { space, pid, start })
     }
 
@@ -69,10 +69,10 @@ impl ProcessIdentity {
     /// Whether it still runs; `None` when that cannot be said from here.
     pub fn is_alive(&self) -> Option<bool> {
         (ProcessSpace::own()? == self.space).then(|| match look(self.pid) {
-            Seen::Running { start } => start == self.start,
-            Seen::Ended => false,
+            ProcEntry::Running { start } => start == self.start,
+            ProcEntry::Ended => false,
             // Some systems hide other users' processes; a signal still tells them from none.
-            Seen::Nothing => is_there(self.pid),
+            ProcEntry::Nothing => is_there(self.pid),
         })
     }
 }
@@ -92,7 +92,7 @@ fn is_there(pid: u32) -> bool {
 
 /// What `/proc` says of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
+enum ProcEntry {
     Running {
         start: u64,
     },
@@ -101,23 +101,23 @@ enum Seen {
     Nothing,
 }
 
-fn look(pid: u32) -> Seen {
+fn look(pid: u32) -> ProcEntry {
     let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    read(&stat).unwrap_or(Seen::Nothing)
+    read(&stat).unwrap_or(ProcEntry::Nothing)
 }
 
 /// Fields 3 and 22 of `/proc/PID/stat` (proc(5)); the name in field 2 may hold anything, but ends with the
 /// last `)`.
-fn read(line: &str) -> Option<Seen> {
+fn read(line: &str) -> Option<ProcEntry> {
     let mut fields = line.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     let start = fields.nth(18)?.parse().ok()?;
-    Some(if matches!(state, "Z" | "X") { Seen::Ended } else { Seen::Running { start } })
+    Some(if matches!(state, "Z" | "X") { ProcEntry::Ended } else { ProcEntry::Running { start } })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ProcessIdentity, Seen, read};
+    use super::{ProcEntry, ProcessIdentity, read};
 
     #[test]
     fn a_process_is_judged_only_where_its_number_means_the_same() {
@@ -147,8 +147,8 @@ mod tests {
                 "7 (a ) Z name) {state} 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20 21"
             )
         };
-        assert_eq!(read(&stat("S")), Some(Seen::Running { start: 4_711 }));
-        assert_eq!(read(&stat("Z")), Some(Seen::Ended));
+        assert_eq!(read(&stat("S")), Some(ProcEntry::Running { start: 4_711 }));
+        assert_eq!(read(&stat("Z")), Some(ProcEntry::Ended));
         assert_eq!(read("7 (cut"), None);
         assert_eq!(read(""), None);
     }

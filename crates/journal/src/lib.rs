@@ -26,7 +26,7 @@ use serde_json::Value;
 pub use self::clean::redact_strings;
 pub use self::entry::Entry;
 pub use self::format::FORMAT;
-pub use self::observer::{Observer, Written};
+pub use self::observer::{Observer, WrittenLine};
 use patchwright_base::clock::Clock;
 use patchwright_base::error::{Failure, Result};
 
@@ -188,7 +188,7 @@ impl Journal {
                 (Some(agent), (_, entry)) => (Some(agent.as_str()), entry),
                 (None, of_agent) => of_agent,
             };
-            observer.wrote(&Written { at, agent, entry });
+            observer.wrote(&WrittenLine { at, agent, entry });
         }
         Ok(seq)
     }

@@ -8,7 +8,7 @@ use crate::Entry;
 
 /// A line that has just been written.
 #[derive(Clone, Copy, Debug)]
-pub struct Written<'a> {
+pub struct WrittenLine<'a> {
     pub at: DateTime<Utc>,
     /// The sub-agent that it is about; `None` for the run itself.
     pub agent: Option<&'a str>,
@@ -19,7 +19,7 @@ pub struct Written<'a> {
 /// Sees each line of a journal in their order. It is called while the journal is locked, so it must neither block nor
 /// write to the journal.
 pub trait Observer: Send + Sync {
-    fn wrote(&self, written: &Written<'_>);
+    fn wrote(&self, written: &WrittenLine<'_>);
 
     /// This process resumes a run whose first line another one wrote.
     fn resumes(&self, run: &str, task: &Task);

@@ -30,7 +30,7 @@ use crate::lane::{Lane, RequestModel};
 use crate::{Telemetry, names};
 use patchwright_base::clock::Clock;
 use patchwright_base::text;
-use patchwright_journal::{Entry, Observer, Written};
+use patchwright_journal::{Entry, Observer, WrittenLine};
 use patchwright_provider::catalogue::Model;
 use patchwright_types::evidence::CheckRun;
 use patchwright_types::outcome::{Conclusion, Outcome};
@@ -110,7 +110,7 @@ impl RunSpans {
 }
 
 impl Observer for RunSpans {
-    fn wrote(&self, written: &Written<'_>) {
+    fn wrote(&self, written: &WrittenLine<'_>) {
         let mut state = self.state.lock();
         let at = SystemTime::from(written.at);
         state.last = at;

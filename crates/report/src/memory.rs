@@ -61,7 +61,7 @@ pub struct Memory {
 
 /// The file as it is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct MemoryFile {
     pub text: String,
     /// How many of the new items are in it; the others have no room.
     pub added: usize,
@@ -104,7 +104,7 @@ impl Memory {
 
     /// The file with new items behind the others. Those with a number in `replaced`, from 0, go. What was there
     /// comes before what is new: where the file is full, new items are left out.
-    pub fn with(&self, new: &[String], replaced: &BTreeSet<usize>) -> Written {
+    pub fn with(&self, new: &[String], replaced: &BTreeSet<usize>) -> MemoryFile {
         let gone = |line: usize| {
             let item = self.items.iter().position(|(from, to)| (*from..*to).contains(&line));
             item.is_some_and(|item| replaced.contains(&item))
@@ -130,7 +130,7 @@ impl Memory {
             (count, added) = (count + 1, added + 1);
         }
         text.push_str(&rest);
-        Written { text, added }
+        MemoryFile { text, added }
     }
 
     /// What was done to `before` to make this of it, done to `now`, which may have been changed meanwhile.

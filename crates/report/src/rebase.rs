@@ -20,13 +20,13 @@ pub enum Method {
 
 /// Where a pull request is put.
 #[derive(Clone, Debug)]
-pub struct Place<'a> {
+pub struct RebaseTarget<'a> {
     pub base_branch: &'a str,
     /// The commit that the base branch points to.
     pub base: String,
 }
 
-impl Place<'_> {
+impl RebaseTarget<'_> {
     fn words(&self) -> String {
         format!("{} at {}", code(self.base_branch), code(short(&self.base)))
     }
@@ -41,7 +41,7 @@ pub const HELD_BACK: &str = "policy holds back files of the result, without whic
 
 /// Nothing was in conflict.
 pub fn fitted(
-    place: &Place<'_>,
+    place: &RebaseTarget<'_>,
     method: Method,
     landed: LandedChange<'_>,
     mention: &str,
@@ -75,7 +75,7 @@ pub fn fitted(
 
 /// An agent has put both sides together, or was to.
 pub fn resolved(
-    place: &Place<'_>,
+    place: &RebaseTarget<'_>,
     files: &[&str],
     outcome: &Outcome,
     landed: LandedChange<'_>,

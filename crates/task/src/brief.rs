@@ -14,7 +14,7 @@ use super::title;
 use super::workspace::{Checkout, Workspace};
 use crate::context::agents::AgentFiles;
 use crate::context::baseline;
-use crate::context::environment::{self, Environment, Found};
+use crate::context::environment::{self, Environment, InstalledPrograms};
 use crate::context::instructions::{self, Instructions};
 use crate::context::map;
 use crate::context::memory;
@@ -57,7 +57,7 @@ pub struct Brief {
     map: String,
     /// The image of the sandbox, and what was found in it.
     pub(super) image: String,
-    pub(super) found: Found,
+    pub(super) found: InstalledPrograms,
     /// The task in words.
     pub task: String,
     /// The pictures that belong to it.
@@ -195,7 +195,7 @@ impl Brief {
             standing: String::new(),
             map: map::render(paths.iter().map(String::as_str), sources.subjects),
             image: String::new(),
-            found: Found::default(),
+            found: InstalledPrograms::default(),
             task: task.to_owned(),
             pictures: Vec::new(),
             notes,

@@ -11,7 +11,7 @@ use crate::verify;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::text;
 use patchwright_config::{Config, SandboxChoice};
-use patchwright_ecosystems::checks::{self as detected, Check, CheckPlan, Found};
+use patchwright_ecosystems::checks::{self as detected, Check, CheckOrigin, CheckPlan};
 use patchwright_ecosystems::services::Service;
 use patchwright_git::{GitError, blocking};
 use patchwright_sandbox::PreparedImage;
@@ -70,7 +70,7 @@ impl Checks {
     }
 
     fn of_plan(plan: &CheckPlan) -> Checks {
-        let by_ci = |check: &&Check| check.found == Found::Ci;
+        let by_ci = |check: &&Check| check.found == CheckOrigin::Ci;
         let found = plan.checks.iter().filter(by_ci).map(|c| (c.command.clone(), place(c)));
         let found: BTreeMap<String, String> = found.collect();
         let notes = plan.notes.iter().map(|note| match note.file.as_str() {
@@ -184,8 +184,8 @@ fn source(plan: &CheckPlan) -> String {
     let mut places: Vec<String> = Vec::new();
     for check in &plan.checks {
         let place = match check.found {
-            Found::Ci => format!("found in {}", place(check)),
-            Found::Convention => "found by the repository's kind".to_owned(),
+            CheckOrigin::Ci => format!("found in {}", place(check)),
+            CheckOrigin::Convention => "found by the repository's kind".to_owned(),
         };
         if !places.contains(&place) {
             places.push(place);

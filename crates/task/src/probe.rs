@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
-use crate::context::environment::{self, Found};
+use crate::context::environment::{self, InstalledPrograms};
 use patchwright_guest::protocol::Exec;
 use patchwright_sandbox::{PreparedImage, Running};
 
@@ -14,10 +14,10 @@ use patchwright_sandbox::{PreparedImage, Running};
 const MOST: usize = 1_000;
 
 /// What images have, by their ids. An id is a digest of the content, so this is true wherever the image is.
-static KNOWN: LazyLock<Mutex<HashMap<String, Found>>> = LazyLock::new(Mutex::default);
+static KNOWN: LazyLock<Mutex<HashMap<String, InstalledPrograms>>> = LazyLock::new(Mutex::default);
 
 /// The programs in a sandbox of this image. What it does not say is not told.
-pub(super) async fn look(sandbox: &Running, image: &PreparedImage) -> Found {
+pub(super) async fn look(sandbox: &Running, image: &PreparedImage) -> InstalledPrograms {
     let key = is_all_there_is(image).then_some(image.reference.as_str());
     if let Some(found) = key.and_then(|key| KNOWN.lock().get(key).cloned()) {
         return found;
@@ -29,7 +29,7 @@ pub(super) async fn look(sandbox: &Running, image: &PreparedImage) -> Found {
         timeout_ms: u64::try_from(environment::PROBE_TIMEOUT.as_millis()).unwrap_or(u64::MAX),
         output_cap: environment::PROBE_OUTPUT,
     };
-    let Ok(said) = sandbox.client.exec(probe).await else { return Found::default() };
+    let Ok(said) = sandbox.client.exec(probe).await else { return InstalledPrograms::default() };
     let found = environment::found(&said.output);
     if let Some(key) = key.filter(|_| said.exit_code == 0 && !said.timed_out) {
         let mut known = KNOWN.lock();

@@ -35,7 +35,7 @@ const MAX_NOTES: usize = 20;
 #[derive(Debug, Default)]
 pub(crate) struct Submodules {
     /// Where those of the repository itself are, by path.
-    places: BTreeMap<String, Place>,
+    places: BTreeMap<String, SubmoduleSource>,
     /// What we have, by path.
     fetched: BTreeMap<String, FetchedCommit>,
     /// Commits of heads that were tried, by path, and where we have them.
@@ -45,7 +45,7 @@ pub(crate) struct Submodules {
 
 /// How a repository is asked.
 #[derive(Clone, Debug)]
-enum Place {
+enum SubmoduleSource {
     /// As ourselves.
     Ours(RepositoryId, Url),
     /// As anybody.
@@ -178,14 +178,14 @@ struct Level {
 }
 
 /// How an address is asked, or why it is not.
-fn place(run: &Run<'_>, rules: &Workspace, address: &Url) -> Result<Place, String> {
+fn place(run: &Run<'_>, rules: &Workspace, address: &Url) -> Result<SubmoduleSource, String> {
     let home = rules.address.as_deref().and_then(|home| Url::parse(home).ok());
     let Some(home) = home.filter(|home| home.origin() == address.origin()) else {
         let host = address.host_str().unwrap_or_default();
         let hosts = &run.config.checkout.submodule_hosts;
         let is_listed = hosts.iter().any(|listed| listed.eq_ignore_ascii_case(host));
         return if is_listed && address.port().is_none() {
-            Ok(Place::Anybodys(address.clone()))
+            Ok(SubmoduleSource::Anybodys(address.clone()))
         } else {
             Err(format!("`{host}` is not among `checkout.submodule-hosts`"))
         };
@@ -193,17 +193,25 @@ fn place(run: &Run<'_>, rules: &Workspace, address: &Url) -> Result<Place, Strin
     let id = repository_of(address).ok_or("its address names no repository")?;
     let is_owners =
         repository_of(&home).is_some_and(|home| home.owner.eq_ignore_ascii_case(&id.owner));
-    Ok(if is_owners { Place::Ours(id, address.clone()) } else { Place::Anybodys(address.clone()) })
+    Ok(if is_owners {
+        SubmoduleSource::Ours(id, address.clone())
+    } else {
+        SubmoduleSource::Anybodys(address.clone())
+    })
 }
 
 /// Has one commit of another repository here; the error says why not.
-async fn bring(run: &Run<'_>, place: &Place, commit: Oid) -> Result<FetchedCommit, String> {
-    let (Place::Ours(_, url) | Place::Anybodys(url)) = place;
+async fn bring(
+    run: &Run<'_>,
+    place: &SubmoduleSource,
+    commit: Oid,
+) -> Result<FetchedCommit, String> {
+    let (SubmoduleSource::Ours(_, url) | SubmoduleSource::Anybodys(url)) = place;
     let (state, address) = (run.world.state.clone(), url.to_string());
     let repo = blocking(move || mirror(&state, &address)).await.map_err(|err| err.to_string())?;
     let ended = match place {
-        Place::Ours(id, url) => by_ourselves(run, &repo, (id, url), commit).await,
-        Place::Anybodys(_) => None,
+        SubmoduleSource::Ours(id, url) => by_ourselves(run, &repo, (id, url), commit).await,
+        SubmoduleSource::Anybodys(_) => None,
     };
     match ended {
         Some(ended) => ended?,

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 
 use super::arguments;
-use super::dispatch::{Asked, Broken, Dispatch, DispatchContext};
+use super::dispatch::{Broken, Dispatch, DispatchContext, ReadyCall};
 use patchwright_base::error::Failure;
 use patchwright_provider::item::ToolCall;
 
@@ -116,7 +116,7 @@ impl Dispatch<'_> {
 
     /// The call only looks: made again after an interruption, it does no harm.
     pub fn is_repeatable(&self, call: &ToolCall) -> bool {
-        self.asked(0, call).map_or(true, |Asked { tool, shown }| {
+        self.asked(0, call).map_or(true, |ReadyCall { tool, shown }| {
             self.context.services.rules().hooks.is_empty()
                 && tool.is_repeatable(&arguments::own(tool, shown))
         })

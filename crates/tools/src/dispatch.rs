@@ -83,7 +83,7 @@ pub struct Dispatch<'a> {
 }
 
 /// A call that can be run.
-pub(super) struct Asked<'a> {
+pub(super) struct ReadyCall<'a> {
     pub tool: &'a ResolvedTool,
     /// As the tool shows its arguments.
     pub shown: Value,
@@ -170,12 +170,12 @@ impl<'a> Dispatch<'a> {
     /// From the gate to the hooks after the call. `start` writes down that it begins.
     pub(super) async fn pass_and_run(
         &self,
-        asked: Asked<'_>,
+        asked: ReadyCall<'_>,
         call: &ToolCall,
         nested: &Within<'_>,
         start: &(dyn Fn(Start<'_>) -> Result<(), Broken> + Sync),
     ) -> Result<Ran, Broken> {
-        let Asked { tool, mut shown } = asked;
+        let ReadyCall { tool, mut shown } = asked;
         let subject = self.subject(tool, call, &shown);
         if !subject.is_hooked() {
             let args = arguments::own(tool, shown.clone());
@@ -236,7 +236,7 @@ impl<'a> Dispatch<'a> {
         &self,
         position: usize,
         call: &ToolCall,
-    ) -> Result<Asked<'a>, (Option<&'a ResolvedTool>, Refusal)> {
+    ) -> Result<ReadyCall<'a>, (Option<&'a ResolvedTool>, Refusal)> {
         if position >= MAX_CALLS {
             let message = format!("not run: at most {MAX_CALLS} calls of one reply are run");
             return Err((None, Refusal { fault: Fault::TooMany, message }));
@@ -246,7 +246,7 @@ impl<'a> Dispatch<'a> {
         let shown =
             arguments::shown(tool, &call.payload).map_err(|refusal| (Some(tool), refusal))?;
         if !tool.is_wrapper() {
-            return Ok(Asked { tool, shown });
+            return Ok(ReadyCall { tool, shown });
         }
         let refused = |err: ToolError| {
             (Some(tool), Refusal { fault: Fault::Arguments, message: err.to_string() })
@@ -257,7 +257,7 @@ impl<'a> Dispatch<'a> {
             return Err(refused(ToolError::tell("`call_tool` cannot call itself")));
         }
         let shown = arguments::checked(tool, inner).map_err(|refusal| (Some(tool), refusal))?;
-        Ok(Asked { tool, shown })
+        Ok(ReadyCall { tool, shown })
     }
 
     fn find(&self, name: &str) -> Result<&'a ResolvedTool, Refusal> {

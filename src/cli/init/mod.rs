@@ -7,7 +7,7 @@ mod uses;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use self::place::{Place, State};
+use self::place::{State, TargetFile};
 pub use self::uses::Use;
 use crate::doctor::CheckState;
 use patchwright_base::error::{Failure, FailureKind, Result};
@@ -39,7 +39,7 @@ pub fn run(args: &Args, ui: Ui) -> Result<u8> {
     let wanted = with_needed(&args.uses);
     let folder = place::workflows_of(&here)?;
     // All are looked at before any is written: a refusal leaves the repository as it was.
-    let places: Vec<(Use, Place, State)> = wanted
+    let places: Vec<(Use, TargetFile, State)> = wanted
         .into_iter()
         .map(|wanted| {
             let place = folder.place(wanted.file())?;
@@ -80,7 +80,7 @@ fn with_needed(uses: &[Use]) -> Vec<Use> {
 }
 
 /// What `doctor` says about a file that people changed. Of ours it has nothing to say, which tests see to.
-fn say_traps(place: &Place, ui: Ui) -> Result<()> {
+fn say_traps(place: &TargetFile, ui: Ui) -> Result<()> {
     let found = crate::doctor::workflow::check(&place.name(), &place.text()?);
     for finding in found.iter().filter(|finding| finding.state != CheckState::Fine) {
         ui.data(&finding.to_string());
@@ -89,7 +89,7 @@ fn say_traps(place: &Place, ui: Ui) -> Result<()> {
 }
 
 /// Says which files are not as they would be written, and what `doctor` says about those that people changed.
-fn check(places: &[(Use, Place, State)], ui: Ui) -> Result<u8> {
+fn check(places: &[(Use, TargetFile, State)], ui: Ui) -> Result<u8> {
     let mut wrong = 0;
     for (_, place, state) in places {
         let name = place.name();

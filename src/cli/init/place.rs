@@ -19,7 +19,7 @@ pub(super) struct Workflows {
 }
 
 /// The place of one file.
-pub(super) struct Place {
+pub(super) struct TargetFile {
     root: PathBuf,
     path: PathBuf,
 }
@@ -79,8 +79,8 @@ fn resolved(root: &Path, path: &Path) -> Result<PathBuf> {
 }
 
 impl Workflows {
-    pub(super) fn place(&self, file: &str) -> Result<Place> {
-        let place = Place { root: self.root.clone(), path: self.folder.join(file) };
+    pub(super) fn place(&self, file: &str) -> Result<TargetFile> {
+        let place = TargetFile { root: self.root.clone(), path: self.folder.join(file) };
         let is_other = |it: std::fs::Metadata| -> bool { !it.file_type().is_file() };
         // Of a link, what it leads to would be read, and the link itself replaced.
         if fs_err::symlink_metadata(&place.path).is_ok_and(is_other) {
@@ -91,7 +91,7 @@ impl Workflows {
     }
 }
 
-impl Place {
+impl TargetFile {
     /// The path from the repository's root.
     pub(super) fn name(&self) -> String {
         shown(&self.root, &self.path)

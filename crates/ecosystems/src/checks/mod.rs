@@ -31,7 +31,7 @@ const MAX_OF_CI: usize = 2;
 /// Where a check comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Found {
+pub enum CheckOrigin {
     /// A test step of CI.
     Ci,
     /// The kind of the project.
@@ -45,7 +45,7 @@ pub struct Check {
     pub command: String,
     /// What it is about; the root of the tree is empty.
     pub folder: String,
-    pub found: Found,
+    pub found: CheckOrigin,
     pub why: Source,
     /// Who runs the tests, when the command says so.
     pub runner: Option<Runner>,
@@ -74,7 +74,7 @@ impl CheckPlan {
 
     /// For a report: how they were found.
     pub fn source(&self) -> &'static str {
-        let is_ci = |check: &Check| check.found == Found::Ci;
+        let is_ci = |check: &Check| check.found == CheckOrigin::Ci;
         match (self.checks.iter().any(is_ci), self.checks.iter().all(is_ci)) {
             (true, true) => "found in the repository's CI files",
             (true, false) => "found in the repository's CI files and by its kind",
@@ -137,10 +137,15 @@ fn of_kind(ci: &CiPlan, kind: &Kind, folder: &str, command: &str, plan: &mut Che
     }
     if found.is_empty() {
         let why = Source { file: kind.manifest.to_owned(), line: None, rule: kind.name.to_owned() };
-        plan.checks.push(check(command, folder, Found::Convention, why));
+        plan.checks.push(check(command, folder, CheckOrigin::Convention, why));
     }
     for step in found {
-        plan.checks.push(check(&step.with_environment(), folder, Found::Ci, step.why.clone()));
+        plan.checks.push(check(
+            &step.with_environment(),
+            folder,
+            CheckOrigin::Ci,
+            step.why.clone(),
+        ));
     }
 }
 
@@ -200,7 +205,7 @@ fn words_of(command: &str, programs: &[&str]) -> bool {
     command.split(is_end).any(|word| programs.contains(&word))
 }
 
-fn check(command: &str, folder: &str, found: Found, why: Source) -> Check {
+fn check(command: &str, folder: &str, found: CheckOrigin, why: Source) -> Check {
     let runner = runner_of(command);
     let command = match folder {
         "" => command.to_owned(),
@@ -218,7 +223,7 @@ fn grouped(command: &str) -> String {
 /// Nothing is known of the kind: CI's steps, make, a script.
 fn unknown(files: &Files<'_>, ci: &CiPlan, plan: &mut CheckPlan) {
     for (job, step) in usable(ci) {
-        let made = check(&step.with_environment(), &step.folder, Found::Ci, step.why.clone());
+        let made = check(&step.with_environment(), &step.folder, CheckOrigin::Ci, step.why.clone());
         let is_enough =
             plan.checks.len() == MANY || (!plan.checks.is_empty() && needs_services(job, plan));
         if !is_enough && !plan.checks.iter().any(|known| known.command == made.command) {
@@ -237,12 +242,12 @@ fn unknown(files: &Files<'_>, ci: &CiPlan, plan: &mut CheckPlan) {
             line: None,
             rule: "the repository's own target".to_owned(),
         };
-        plan.checks.push(check(&command, "", Found::Convention, why));
+        plan.checks.push(check(&command, "", CheckOrigin::Convention, why));
         return;
     }
     // `just test`, `task test`.
     if let Some(target) = ci::targets(files).into_iter().find(|target| target.is_for == Use::Test) {
-        plan.checks.push(check(&target.command, "", Found::Convention, target.why));
+        plan.checks.push(check(&target.command, "", CheckOrigin::Convention, target.why));
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::expressions::{Known, resolve, runs};
+use super::expressions::{ExpressionValues, resolve, runs};
 use super::{CiPlan, CiStep, Job, MAX_FILES, MAX_JOBS, MAX_STEPS, classify};
 use crate::files::{self, Files, line_of};
 use crate::read::{self, scalar, scalars};
@@ -73,7 +73,7 @@ fn one(path: &str, text: &str, workflow: &Value, plan: &mut CiPlan) {
         if is_for_agents && name != "copilot-setup-steps" {
             continue;
         }
-        let known = Known { matrix: matrix(job), environment: BTreeMap::new() };
+        let known = ExpressionValues { matrix: matrix(job), environment: BTreeMap::new() };
         if !runs(job.get("if").and_then(scalar).as_deref(), &known) || !is_linux(job, &known) {
             continue;
         }
@@ -99,7 +99,7 @@ fn is_about_changes(workflow: &Value) -> bool {
     }
 }
 
-fn is_linux(job: &Value, known: &Known) -> bool {
+fn is_linux(job: &Value, known: &ExpressionValues) -> bool {
     let Some(on) = job.get("runs-on") else { return true };
     let labels = scalars(on);
     let resolved = |label: &String| resolve(label, known).unwrap_or_default().to_ascii_lowercase();
@@ -154,7 +154,7 @@ struct Reader<'a> {
     workflow: &'a Value,
     job: &'a Value,
     name: &'a str,
-    known: Known,
+    known: ExpressionValues,
 }
 
 impl Reader<'_> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// What is known.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Known {
+pub(super) struct ExpressionValues {
     pub matrix: BTreeMap<String, String>,
     pub environment: BTreeMap<String, String>,
 }
@@ -14,7 +14,7 @@ pub(super) struct Known {
 ///
 /// # Errors
 /// Why that is not possible here.
-pub(super) fn resolve(text: &str, known: &Known) -> Result<String, String> {
+pub(super) fn resolve(text: &str, known: &ExpressionValues) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find("${{") {
@@ -28,7 +28,7 @@ pub(super) fn resolve(text: &str, known: &Known) -> Result<String, String> {
     Ok(out)
 }
 
-fn value(expression: &str, known: &Known) -> Result<String, String> {
+fn value(expression: &str, known: &ExpressionValues) -> Result<String, String> {
     if mentions_secret(expression) {
         return Err("uses a secret".to_owned());
     }
@@ -69,7 +69,7 @@ fn mentions_secret(expression: &str) -> bool {
 
 /// Whether a step or a job with this `if:` runs on an ordinary push or pull request on Linux. What
 /// depends on an earlier step's result, on a tag, a branch or another event does not.
-pub(super) fn runs(condition: Option<&str>, known: &Known) -> bool {
+pub(super) fn runs(condition: Option<&str>, known: &ExpressionValues) -> bool {
     let Some(condition) = condition else { return true };
     let condition = condition.trim().trim_start_matches("${{").trim_end_matches("}}").trim();
     match condition {
@@ -82,7 +82,7 @@ pub(super) fn runs(condition: Option<&str>, known: &Known) -> bool {
 }
 
 /// A comparison of something known with a word.
-fn part_holds(part: &str, known: &Known) -> bool {
+fn part_holds(part: &str, known: &ExpressionValues) -> bool {
     if matches!(part, "always()" | "success()" | "!cancelled()") {
         return true;
     }
@@ -117,10 +117,10 @@ fn part_holds(part: &str, known: &Known) -> bool {
 mod tests {
     use super::*;
 
-    fn known() -> Known {
+    fn known() -> ExpressionValues {
         let matrix = [("os", "ubuntu-latest"), ("python", "3.12")];
         let matrix = matrix.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        Known { matrix, environment: [("DIR".to_owned(), "src".to_owned())].into() }
+        ExpressionValues { matrix, environment: [("DIR".to_owned(), "src".to_owned())].into() }
     }
 
     #[test]

@@ -43,7 +43,7 @@ const TELLING: &[&str] = &[
 ];
 
 /// What a call asks for.
-enum Asked<'a> {
+enum CallInput<'a> {
     /// A patch, or an edit as one.
     Edit {
         path: String,
@@ -58,8 +58,8 @@ enum Asked<'a> {
 pub(super) fn call(call: &Call<'_>, agent: Option<&str>, most: usize) -> Markup {
     let asked = asked(call.asked.payload.as_str(), &call.asked.payload);
     let is_open = match &asked {
-        Asked::Edit { lines, .. } => lines.len() <= OPEN_LINES,
-        Asked::Arguments(_) | Asked::Text(_) => call.plan.is_some(),
+        CallInput::Edit { lines, .. } => lines.len() <= OPEN_LINES,
+        CallInput::Arguments(_) | CallInput::Text(_) => call.plan.is_some(),
     };
     html! {
         details class="call" open[is_open] {
@@ -102,7 +102,7 @@ fn ending(call: &Call<'_>) -> Markup {
     html! { span class=(class) { (words) } }
 }
 
-fn asked<'a>(said: &'a str, payload: &Payload) -> Asked<'a> {
+fn asked<'a>(said: &'a str, payload: &Payload) -> CallInput<'a> {
     let is_patch = |text: &str| text.contains("*** Begin Patch");
     let arguments = match payload {
         Payload::Json(json) | Payload::Native(json) if json.len() <= MAX_JSON => {
@@ -111,17 +111,17 @@ fn asked<'a>(said: &'a str, payload: &Payload) -> Asked<'a> {
         Payload::Json(_) | Payload::Native(_) | Payload::Freeform(_) => None,
     };
     let Some(arguments) = arguments else {
-        return if is_patch(said) { patch(said) } else { Asked::Text(said) };
+        return if is_patch(said) { patch(said) } else { CallInput::Text(said) };
     };
     let written = arguments.values().filter_map(Value::as_str).find(|text| is_patch(text));
     match written.map(patch).or_else(|| edit(&arguments)) {
-        Some(Asked::Edit { path, lines }) => Asked::Edit { path, lines },
-        _ => Asked::Arguments(arguments),
+        Some(CallInput::Edit { path, lines }) => CallInput::Edit { path, lines },
+        _ => CallInput::Arguments(arguments),
     }
 }
 
 /// The patch in a text, which may be a command around it.
-fn patch(text: &str) -> Asked<'static> {
+fn patch(text: &str) -> CallInput<'static> {
     let lines =
         text.lines().map(str::trim_end).skip_while(|line| !line.contains("*** Begin Patch"));
     let lines = lines.skip(1).take_while(|line| !line.starts_with("*** End Patch"));
@@ -131,17 +131,17 @@ fn patch(text: &str) -> Asked<'static> {
         what.ends_with(" File").then(|| path.to_owned())
     };
     let paths: Vec<String> = lines.iter().filter_map(named).collect();
-    Asked::Edit { path: paths.join(", "), lines }
+    CallInput::Edit { path: paths.join(", "), lines }
 }
 
 /// An edit that comes as the old text and the new one, or as a whole file.
-fn edit(arguments: &Map<String, Value>) -> Option<Asked<'static>> {
+fn edit(arguments: &Map<String, Value>) -> Option<CallInput<'static>> {
     let word = |names: &[&str]| names.iter().find_map(|name| arguments.get(*name)?.as_str());
     let path = word(&["file_path", "path"]).map(str::to_owned);
     if let Some(operation) = arguments.get("operation").and_then(Value::as_object) {
         let path = operation.get("path")?.as_str()?.to_owned();
         let diff = operation.get("diff").and_then(Value::as_str).unwrap_or_default();
-        return Some(Asked::Edit { path, lines: diff.lines().map(str::to_owned).collect() });
+        return Some(CallInput::Edit { path, lines: diff.lines().map(str::to_owned).collect() });
     }
     let old = word(&["old_string", "old_str"]);
     let new = word(&["new_string", "new_str", "content", "file_text", "insert_text"]);
@@ -155,26 +155,26 @@ fn edit(arguments: &Map<String, Value>) -> Option<Asked<'static>> {
             .collect::<Vec<_>>()
     };
     let lines = [signed("-", old), signed("+", new)].concat();
-    Some(Asked::Edit { path: path?, lines })
+    Some(CallInput::Edit { path: path?, lines })
 }
 
-fn headline(asked: &Asked<'_>, plan: Option<&Plan>) -> String {
+fn headline(asked: &CallInput<'_>, plan: Option<&Plan>) -> String {
     let words = match (asked, plan) {
         (_, Some(plan)) => {
             let done = plan.steps.iter().filter(|step| step.status == StepStatus::Completed);
             format!("{} of {} done", done.count(), shown::plural(plan.steps.len(), "step"))
         }
-        (Asked::Edit { path, lines }, None) => {
+        (CallInput::Edit { path, lines }, None) => {
             let count = |sign| lines.iter().filter(|line| line.starts_with(sign)).count();
             let path = shown::line(path, MAX_HEADLINE);
             return format!("{path} +{} −{}", count('+'), count('-'));
         }
-        (Asked::Arguments(arguments), None) => {
+        (CallInput::Arguments(arguments), None) => {
             let told = TELLING.iter().filter_map(|name| Some((*name, arguments.get(*name)?)));
             let words: Vec<String> = told.map(|(name, value)| said(name, value)).collect();
             words.join(" ")
         }
-        (Asked::Text(text), None) => {
+        (CallInput::Text(text), None) => {
             text.lines().find(|line| !line.trim().is_empty()).unwrap_or("").to_owned()
         }
     };
@@ -209,15 +209,15 @@ fn said(name: &str, value: &Value) -> String {
     }
 }
 
-fn body(asked: &Asked<'_>, of_plan: Option<&Plan>, most: usize) -> Markup {
+fn body(asked: &CallInput<'_>, of_plan: Option<&Plan>, most: usize) -> Markup {
     if let Some(made) = of_plan {
         return plan(made);
     }
     match asked {
-        Asked::Edit { lines, .. } => diff::patch(lines, most),
-        Asked::Text(text) => html! { pre { (shown::visible(text, most)) } },
-        Asked::Arguments(arguments) if is_told(arguments) => html! {},
-        Asked::Arguments(arguments) => html! {
+        CallInput::Edit { lines, .. } => diff::patch(lines, most),
+        CallInput::Text(text) => html! { pre { (shown::visible(text, most)) } },
+        CallInput::Arguments(arguments) if is_told(arguments) => html! {},
+        CallInput::Arguments(arguments) => html! {
             dl class="arguments" {
                 @for (name, value) in arguments.iter().take(MAX_ARGUMENTS) {
                     @let words = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

@@ -45,7 +45,7 @@ pub(super) struct Judged {
 
 /// What the judge has to answer.
 #[derive(Deserialize)]
-struct Answer {
+struct JudgeReply {
     attempt: u32,
     #[serde(default)]
     reason: String,
@@ -126,7 +126,7 @@ fn take(judged: &mut Judged, said: &str) {
 }
 
 /// The answer in a text, with a fence around it or not.
-fn read(said: &str) -> Option<Answer> {
+fn read(said: &str) -> Option<JudgeReply> {
     let said = said.trim();
     let inner = said.strip_prefix("```json").or_else(|| said.strip_prefix("```"));
     let inner = inner.and_then(|inner| inner.trim_end().strip_suffix("```")).unwrap_or(said);

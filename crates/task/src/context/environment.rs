@@ -22,7 +22,7 @@ pub struct Environment {
     /// The image of the container; empty in the local sandbox.
     pub image: String,
     /// What was found in it.
-    pub found: Found,
+    pub found: InstalledPrograms,
     /// How long one command may take; unknown when absent.
     pub command_timeout: Option<Duration>,
     /// What is left of the run's time.
@@ -42,7 +42,7 @@ pub struct Environment {
 /// Programs in the sandbox, by the names of [`TOOLCHAINS`] and [`PROGRAMS`] alone: what a container
 /// answers is no text for a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct InstalledPrograms {
     /// With their versions: `python 3.13.1`.
     pub toolchains: Vec<String>,
     pub programs: Vec<String>,
@@ -107,7 +107,7 @@ pub fn probe() -> String {
 }
 
 /// What the probe found. Its output is only looked at for names that are known here and for numbers.
-pub fn found(output: &str) -> Found {
+pub fn found(output: &str) -> InstalledPrograms {
     let told = |name: &str| {
         output.lines().find_map(|line| {
             line.split_once(MARK).filter(|(told, _)| *told == name).map(|(_, rest)| rest)
@@ -117,7 +117,7 @@ pub fn found(output: &str) -> Found {
         Some(version(told(name)?).map_or((*name).to_owned(), |it| format!("{name} {it}")))
     });
     let programs = PROGRAMS.iter().filter(|name| told(name).is_some());
-    Found {
+    InstalledPrograms {
         toolchains: toolchains.collect(),
         programs: programs.map(|name| (*name).to_owned()).collect(),
     }

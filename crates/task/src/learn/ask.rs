@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::iter;
 use std::time::Duration;
 
-use super::collect::Said;
-use super::lessons::{self, Answer};
+use super::collect::Remark;
+use super::lessons::{self, LessonsReply};
 use crate::brief::message;
 use crate::context::instructions::Instructions;
 use crate::run::Run;
@@ -33,7 +33,7 @@ const ASKED: usize = 2;
 const TIME: Duration = Duration::from_mins(10);
 
 /// What the model has to know to say nothing twice.
-pub(super) struct Known<'a> {
+pub(super) struct KnownLessons<'a> {
     pub repository: &'a str,
     pub instructions: &'a Instructions,
     pub lessons: &'a [String],
@@ -48,7 +48,7 @@ struct Asking<'a> {
 }
 
 /// What came of asking one model.
-enum Asked {
+enum AskOutcome {
     Given(serde_json::Value),
     /// It says nothing about the question, so another model may answer.
     Declined(Failure),
@@ -61,9 +61,9 @@ enum Asked {
 /// When no model answers, or not in the form that it was asked for, or nothing may be spent.
 pub(super) async fn ask(
     run: &Run<'_>,
-    known: &Known<'_>,
-    said: &[Said],
-) -> Result<(Answer, Spending)> {
+    known: &KnownLessons<'_>,
+    said: &[Remark],
+) -> Result<(LessonsReply, Spending)> {
     let question = message(Role::User, question(known, said)?);
     let budget = SharedBudget::new(&run.config.limits);
     run.folder.recorded.iter().for_each(|line| budget.count(&line.entry));
@@ -83,7 +83,7 @@ pub(super) async fn ask(
         let next = all.get(at + 1);
         let replies = std::mem::take(&mut past.replies);
         match asking.one(model, replies, next.is_some()).await? {
-            Asked::Given(value) => {
+            AskOutcome::Given(value) => {
                 let answer = serde_json::from_value(value.clone())
                     .map_err(|err| Failure::internal("the schema of lessons").caused_by(err))?;
                 if !past.is_given {
@@ -91,7 +91,7 @@ pub(super) async fn ask(
                 }
                 return Ok((answer, asking.spending()));
             }
-            Asked::Declined(why) => match next {
+            AskOutcome::Declined(why) => match next {
                 Some(next) => asking.switch(model, next, &why)?,
                 None => return Err(why),
             },
@@ -108,7 +108,7 @@ impl Asking<'_> {
         model: &AskedModel<'_>,
         mut replies: VecDeque<Reply>,
         has_next: bool,
-    ) -> Result<Asked> {
+    ) -> Result<AskOutcome> {
         let mut items = vec![self.question.clone()];
         let mut problems = Vec::new();
         for _ in 0..ASKED {
@@ -116,15 +116,15 @@ impl Asking<'_> {
                 Some(reply) => reply,
                 None => match self.reply(model, &items, has_next).await? {
                     Ok(reply) => reply,
-                    Err(why) => return Ok(Asked::Declined(why)),
+                    Err(why) => return Ok(AskOutcome::Declined(why)),
                 },
             };
             if has_next && is_refusal(&reply) {
                 let why = Failure::new(FailureKind::Provider, "the model refused to answer");
-                return Ok(Asked::Declined(why));
+                return Ok(AskOutcome::Declined(why));
             }
             match structured::read(&self.schema, &reply.text()) {
-                Ok(value) => return Ok(Asked::Given(value)),
+                Ok(value) => return Ok(AskOutcome::Given(value)),
                 Err(why) => problems = why,
             }
             items.extend(reply.items);
@@ -249,8 +249,8 @@ impl Past {
     }
 }
 
-fn question(known: &Known<'_>, said: &[Said]) -> Result<String> {
-    let headings: Vec<String> = said.iter().map(Said::heading).collect();
+fn question(known: &KnownLessons<'_>, said: &[Remark]) -> Result<String> {
+    let headings: Vec<String> = said.iter().map(Remark::heading).collect();
     let told: Vec<SaidByMaintainer<'_>> = said
         .iter()
         .zip(&headings)

@@ -43,7 +43,7 @@ const MAX_CHANGE: usize = 4 << 10;
 
 /// Something that a maintainer said or changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct Remark {
     /// Stable between runs: made from the forge's number.
     pub id: String,
     /// Number of the pull request.
@@ -59,7 +59,7 @@ pub(super) struct Said {
     pub in_words: bool,
 }
 
-impl Said {
+impl Remark {
     pub(super) fn heading(&self) -> String {
         format!("`{}`, {}, {}", self.author, self.place, self.at.format("%Y-%m-%d"))
     }
@@ -68,7 +68,7 @@ impl Said {
 /// All that was found, the newest first.
 #[derive(Debug, Default)]
 pub(super) struct Collected {
-    pub said: Vec<Said>,
+    pub said: Vec<Remark>,
     /// Pull requests in which something was said.
     pub pulls: usize,
     /// What could not be read.
@@ -155,7 +155,7 @@ struct Collector<'a> {
 }
 
 /// A text on the forge.
-struct Written<'a> {
+struct ForgeText<'a> {
     id: String,
     author: &'a Account,
     body: &'a str,
@@ -181,7 +181,7 @@ impl Collector<'_> {
         for comment in comments.iter().filter(|comment| !comment.ours && !comment.left_out) {
             self.take(
                 number,
-                Written {
+                ForgeText {
                     id: format!("c{}", comment.id),
                     author: &comment.author,
                     body: &comment.body,
@@ -200,7 +200,7 @@ impl Collector<'_> {
             }
             self.take(
                 number,
-                Written {
+                ForgeText {
                     id: format!("r{}", review.id),
                     author: &review.author,
                     body: &review.body,
@@ -246,7 +246,7 @@ impl Collector<'_> {
         for comment in thread.comments.iter().filter(|comment| !comment.ours) {
             self.take(
                 number,
-                Written {
+                ForgeText {
                     id: format!("d{}", comment.id),
                     author: &comment.author,
                     body: &comment.body,
@@ -260,8 +260,8 @@ impl Collector<'_> {
         }
     }
 
-    async fn take(&mut self, number: u64, written: Written<'_>) {
-        let Written { id, author, body, url, at, place, about } = written;
+    async fn take(&mut self, number: u64, written: ForgeText<'_>) {
+        let ForgeText { id, author, body, url, at, place, about } = written;
         // Texts with markers are ours, whatever account has written them.
         if at < self.since || report::is_marked(body, "") {
             return;
@@ -272,7 +272,7 @@ impl Collector<'_> {
         }
         let (author, url) = (author.login.clone(), url.to_owned());
         let in_words = true;
-        self.collected.said.push(Said {
+        self.collected.said.push(Remark {
             id,
             number,
             url,
@@ -360,7 +360,7 @@ impl Collector<'_> {
                 }
             };
             let (number, sha) = (pull.number, &commit.sha);
-            self.collected.said.push(Said {
+            self.collected.said.push(Remark {
                 id: format!("p{}", sha.get(..12).unwrap_or(sha)),
                 number,
                 url: format!("{}/commits/{sha}", pull.html_url),

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::collect::Said;
+use super::collect::Remark;
 use patchwright_base::redact::Redactor;
 use patchwright_base::text;
 use patchwright_report::memory::{Lesson, MAX_LESSON, Source};
@@ -24,7 +24,7 @@ const LEAST_WISH: usize = 12;
 
 /// The answer of the model.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Answer {
+pub(super) struct LessonsReply {
     lessons: Vec<Proposed>,
 }
 
@@ -71,8 +71,8 @@ pub(super) fn schema() -> Value {
 
 /// Keeps what may be proposed. `known` are the lessons of the file, as the model was given them.
 pub(super) fn judge(
-    answer: Answer,
-    said: &[Said],
+    answer: LessonsReply,
+    said: &[Remark],
     known: &[String],
     redactor: &Redactor,
 ) -> Judged {
@@ -101,7 +101,7 @@ pub(super) fn judge(
     judged
 }
 
-fn lesson(proposed: &Proposed, said: &[Said], redactor: &Redactor) -> Result<Lesson, String> {
+fn lesson(proposed: &Proposed, said: &[Remark], redactor: &Redactor) -> Result<Lesson, String> {
     let length = proposed.text.chars().count();
     if length > MAX_LESSON {
         return Err(format!("has {length} characters, and {MAX_LESSON} are taken"));
@@ -113,7 +113,7 @@ fn lesson(proposed: &Proposed, said: &[Said], redactor: &Redactor) -> Result<Les
     if !redactor.scan(proposed.text.as_bytes()).is_empty() {
         return Err("has a secret in it".to_owned());
     }
-    let sources: Vec<&Said> =
+    let sources: Vec<&Remark> =
         said.iter().filter(|said| proposed.sources.contains(&said.id)).collect();
     if sources.is_empty() {
         return Err("names nothing that was said".to_owned());
@@ -125,12 +125,12 @@ fn lesson(proposed: &Proposed, said: &[Said], redactor: &Redactor) -> Result<Les
     if let Some(why) = unacceptable(&words) {
         return Err(why.to_owned());
     }
-    let source = |said: &&Said| Source { number: said.number, url: said.url.clone() };
+    let source = |said: &&Remark| Source { number: said.number, url: said.url.clone() };
     Ok(Lesson { text: words, sources: sources.iter().take(MAX_SOURCES).map(source).collect() })
 }
 
 /// Those words stand there, and somebody wrote them: a commit asks for nothing.
-fn wishes(wish: &str, said: &Said) -> bool {
+fn wishes(wish: &str, said: &Remark) -> bool {
     let wish = folded(wish);
     said.in_words && wish.chars().count() >= LEAST_WISH && folded(&said.text).contains(&wish)
 }

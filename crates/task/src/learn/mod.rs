@@ -13,10 +13,10 @@ mod words;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use self::ask::Known;
-use self::collect::{Collected, Said};
+use self::ask::KnownLessons;
+use self::collect::{Collected, Remark};
 use self::lessons::Judged;
-use self::propose::Standing;
+use self::propose::ProposalState;
 use self::read::EmptyResult;
 use crate::admit::{self, AdmittedPrompt};
 use crate::context::instructions::{self, Instructions};
@@ -80,7 +80,7 @@ pub async fn learn(
 }
 
 /// What a run has found out.
-struct Found {
+struct LearnResult {
     judged: Judged,
     /// In a sentence.
     read: String,
@@ -92,7 +92,7 @@ async fn carry_out(
     run: &Run<'_>,
     admitted: &AdmittedPrompt,
     since: Option<DateTime<Utc>>,
-) -> Result<Found> {
+) -> Result<LearnResult> {
     let repository = &admitted.repository;
     let workspace = run.unless_interrupted(admitted.open(run)).await?;
     let rules = workspace.rules(run.world, &run.config, repository);
@@ -107,7 +107,7 @@ async fn carry_out(
     } else {
         run.unless_interrupted(fork::head(run, repository, &workspace)).await?
     };
-    let looked = Standing::look(run, repository, &workspace, head);
+    let looked = ProposalState::look(run, repository, &workspace, head);
     let standing = run.unless_interrupted(looked).await?;
     if !run.config.dry_run {
         let guarded = guard::check(run, &standing.head, guard::Branch::Ours(&standing.branch));
@@ -118,7 +118,7 @@ async fn carry_out(
         window(run, repository, &workspace, since, standing.read_until).await?;
     let (base, memory) = standing.memory(&workspace).await?;
     let (judged, spending) = think(run, repository, &workspace, &memory, &said).await?;
-    let mut found = Found { judged, read, spending, published: None };
+    let mut found = LearnResult { judged, read, spending, published: None };
     if run.config.dry_run {
         return Ok(found);
     }
@@ -135,7 +135,7 @@ async fn carry_out(
 
 /// What is to be learned from.
 struct Window {
-    said: Vec<Said>,
+    said: Vec<Remark>,
     /// In a sentence.
     read: String,
 }
@@ -191,11 +191,11 @@ async fn think(
     repository: &Repository,
     workspace: &Workspace,
     memory: &Memory,
-    said: &[Said],
+    said: &[Remark],
 ) -> Result<(Judged, Spending)> {
     let (name, lessons) = (repository.id.to_string(), memory.lessons());
     let instructions = instructions_of(workspace).await?;
-    let known = Known { repository: &name, instructions: &instructions, lessons: &lessons };
+    let known = KnownLessons { repository: &name, instructions: &instructions, lessons: &lessons };
     let (answer, spending) = ask::ask(run, &known, said).await?;
     Ok((lessons::judge(answer, said, &lessons, &run.world.redactor), spending))
 }
@@ -212,9 +212,9 @@ async fn propose(
     run: &Run<'_>,
     repository: &Repository,
     workspace: &Workspace,
-    standing: &Standing,
+    standing: &ProposalState,
     (base, memory): (&Memory, &Memory),
-    (found, now): (&mut Found, DateTime<Utc>),
+    (found, now): (&mut LearnResult, DateTime<Utc>),
 ) -> Result<Option<Published>> {
     let Judged { lessons, replaced, refused } = &mut found.judged;
     let items: Vec<String> = lessons.iter().map(memory::Lesson::item).collect();
@@ -243,8 +243,8 @@ async fn propose(
 }
 
 /// Says how it ended, and closes the journal.
-fn end(run: &Run<'_>, found: Found) -> Result<LearnReport> {
-    let Found { judged, read, spending, published } = found;
+fn end(run: &Run<'_>, found: LearnResult) -> Result<LearnReport> {
+    let LearnResult { judged, read, spending, published } = found;
     let Judged { lessons, refused, .. } = judged;
     let conclusion = if lessons.is_empty() { Conclusion::NothingToDo } else { Conclusion::Done };
     let mut message = memory::summary(&lessons, &refused);

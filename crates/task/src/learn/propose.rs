@@ -26,7 +26,7 @@ use patchwright_types::published::Published;
 const TITLE: &str = "Remember what maintainers corrected";
 
 /// Where lessons are proposed, and what was proposed there before.
-pub(super) struct Standing {
+pub(super) struct ProposalState {
     pub branch: String,
     /// Where the branch is pushed to.
     pub head: Repository,
@@ -37,7 +37,7 @@ pub(super) struct Standing {
     pub read_until: Option<DateTime<Utc>>,
 }
 
-impl Standing {
+impl ProposalState {
     /// Looks before anything is paid for.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Standing {
         repository: &Repository,
         workspace: &Workspace,
         head: Repository,
-    ) -> Result<Standing> {
+    ) -> Result<ProposalState> {
         let forge = run.world.forge()?.as_ref();
         let branch = format!("{OWN_BRANCHES}{}", memory::PURPOSE);
         let viewer = forge.viewer().await.map_err(Failure::from)?;
@@ -94,7 +94,7 @@ impl Standing {
                     .hint("delete or rename that branch"));
             }
         };
-        Ok(Standing { branch, head, tip, open, read_until })
+        Ok(ProposalState { branch, head, tip, open, read_until })
     }
 
     /// The file with what an open proposal has added to it; what was proposed and not merged, people did not want.
@@ -165,10 +165,10 @@ pub(super) async fn publish(
     run: &Run<'_>,
     repository: &Repository,
     workspace: &Workspace,
-    standing: &Standing,
+    standing: &ProposalState,
     (commit, body): (Oid, String),
 ) -> Result<Published> {
-    let Standing { branch, head, tip, .. } = standing;
+    let ProposalState { branch, head, tip, .. } = standing;
     let signed = Signer::of(run)?.signed(head, &workspace.repo, commit.into()).await;
     let commit = signed.map_err(|err| failures::of_forge("the commit cannot be signed", err))?.tip;
     let push = Push { workspace, commit, to: head, branch, tip: *tip };

@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::collect::Said;
+use super::collect::Remark;
 use crate::folder;
 use crate::run::Run;
 
@@ -30,7 +30,7 @@ pub(super) struct EmptyResult {
 impl EmptyResult {
     /// What was read last, where the same model would be asked about that again and about nothing else. What cannot be
     /// read is read anew.
-    pub(super) fn covers(run: &Run<'_>, said: &[Said]) -> Option<EmptyResult> {
+    pub(super) fn covers(run: &Run<'_>, said: &[Remark]) -> Option<EmptyResult> {
         let text = fs_err::read(file(run)).ok()?;
         let known: EmptyResult = serde_json::from_slice(&text).ok()?;
         let is_all = said.iter().all(|said| known.said.contains(&digest(said)));
@@ -38,7 +38,7 @@ impl EmptyResult {
     }
 
     /// Remembers that nothing came of this. Where it cannot be written, it is read again.
-    pub(super) fn remember(run: &Run<'_>, said: &[Said]) {
+    pub(super) fn remember(run: &Run<'_>, said: &[Remark]) {
         let known = EmptyResult {
             model: run.config.model.clone(),
             at: run.world.clock.now(),
@@ -59,7 +59,7 @@ fn file(run: &Run<'_>) -> PathBuf {
     run.world.state.join(FOLDER).join(folder::name_of(&run.task))
 }
 
-fn digest(said: &Said) -> String {
+fn digest(said: &Remark) -> String {
     let mut digest = Sha256::new();
     for part in [&said.id, &said.about, &said.text] {
         digest.update(part.len().to_le_bytes());

@@ -167,8 +167,8 @@ impl Rebase<'_> {
         Ok(Answer::said(conclusion, body))
     }
 
-    fn place(&self) -> said::Place<'_> {
-        said::Place {
+    fn place(&self) -> said::RebaseTarget<'_> {
+        said::RebaseTarget {
             base_branch: &self.sides.base_branch,
             base: self.opened.base.base.to_string(),
         }

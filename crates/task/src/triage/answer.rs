@@ -21,7 +21,7 @@ const MAX_TEXT: usize = 1_000;
 const MAX_DROPPED: usize = 20;
 
 #[derive(Default, Deserialize)]
-struct Answer {
+struct TriageReply {
     summary: String,
     labels: Vec<ChosenLabel>,
     duplicates: Vec<ChosenIssue>,
@@ -74,7 +74,7 @@ pub(super) fn triaged(
     outcome: &Outcome,
 ) -> Triaged {
     let answer = outcome.output.clone().and_then(|output| serde_json::from_value(output).ok());
-    let Answer { summary, labels, duplicates, missing } = answer.unwrap_or_default();
+    let TriageReply { summary, labels, duplicates, missing } = answer.unwrap_or_default();
     let mut dropped = Vec::new();
     let labels = chosen_labels(admitted, offer, labels, &mut dropped);
     let duplicates = chosen_issues(offer, duplicates, &mut dropped);

@@ -10,7 +10,7 @@ mod cell;
 mod shown;
 mod source;
 
-pub(super) use self::calls::{Queue, Wanted};
+pub(super) use self::calls::{Queue, ScriptCall};
 pub(super) use self::shown::{picture, value};
 
 use parking_lot::Mutex;

@@ -88,7 +88,7 @@ pub struct WebSearch {
     is_refused: AtomicBool,
 }
 
-struct Found {
+struct SearchHit {
     title: String,
     url: Url,
     text: String,
@@ -180,7 +180,7 @@ impl SearchEngine {
     }
 
     /// The results that may be shown, and how many were left out for their hosts.
-    fn results(&self, answer: &Value) -> Result<(Vec<Found>, usize), Trouble> {
+    fn results(&self, answer: &Value) -> Result<(Vec<SearchHit>, usize), Trouble> {
         let shape = &self.shape;
         let listed = answer.pointer(&shape.results);
         // Brave leaves the whole part out where nothing is found.
@@ -203,7 +203,7 @@ impl SearchEngine {
             let text = |pointer: &str, most| cleaned(JsonShape::text(pointer, result), &url, most);
             let (title, text) = (text(&shape.title, TITLE), text(&shape.text, TEXT));
             if found.len() < self.results {
-                found.push(Found { title, url, text });
+                found.push(SearchHit { title, url, text });
             }
         }
         Ok((found, left_out))
@@ -405,7 +405,7 @@ impl DynamicTool for WebSearch {
 }
 
 /// The results between tags that they cannot contain.
-fn shown(found: &[Found], left_out: usize) -> ToolOutput {
+fn shown(found: &[SearchHit], left_out: usize) -> ToolOutput {
     let mut lead = match found.len() {
         0 => "Nothing was found".to_owned(),
         1 => "1 result".to_owned(),
@@ -418,7 +418,7 @@ fn shown(found: &[Found], left_out: usize) -> ToolOutput {
         return ToolOutput { text: format!("{lead}."), success: true, ..ToolOutput::default() };
     }
     let mut list = String::new();
-    for (number, Found { title, url, text }) in found.iter().enumerate() {
+    for (number, SearchHit { title, url, text }) in found.iter().enumerate() {
         let _ = write!(list, "{}. {title}\n   {url}\n", number + 1);
         if !text.is_empty() {
             let _ = writeln!(list, "   {text}");

@@ -23,7 +23,7 @@ const MAX_DESCRIPTION: usize = 500;
 
 /// A result under way.
 #[derive(Default)]
-struct Said {
+struct ResultText {
     parts: Vec<String>,
     images: Vec<Image>,
     bytes: usize,
@@ -33,7 +33,7 @@ struct Said {
 
 /// The result of a call.
 pub fn of_call(server: &str, result: CallToolResult) -> ToolOutput {
-    let mut said = Said::default();
+    let mut said = ResultText::default();
     let structured = result.structured_content.filter(|value| !value.is_null());
     // Servers are asked to write the structure as text as well, for clients that do not know it.
     let is_repeated = structured.as_ref().is_some_and(|structured| {
@@ -56,7 +56,7 @@ pub fn of_call(server: &str, result: CallToolResult) -> ToolOutput {
 
 /// The contents of a resource.
 pub fn of_resource(server: &str, result: ReadResourceResult) -> ToolOutput {
-    let mut said = Said::default();
+    let mut said = ResultText::default();
     let count = result.contents.len();
     for contents in result.contents.into_iter().take(MAX_PARTS) {
         said.contents(contents);
@@ -84,7 +84,7 @@ fn word(text: &str) -> String {
     text::line(text, MAX_WORD)
 }
 
-impl Said {
+impl ResultText {
     fn block(&mut self, block: ContentBlock) {
         match block {
             ContentBlock::Text(text) => self.say(&text.text),

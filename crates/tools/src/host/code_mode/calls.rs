@@ -22,14 +22,14 @@ const MAX_BYTES: usize = 8 << 20;
 const MAX_PENDING: usize = 8 << 20;
 
 /// A call that a script asks for.
-pub(crate) struct Wanted {
+pub(crate) struct ScriptCall {
     pub id: u64,
     pub name: String,
     /// JSON. It becomes a value when the call runs: as a text it takes far less memory.
     pub args: String,
 }
 
-impl Wanted {
+impl ScriptCall {
     /// The bytes that it counts for.
     pub(crate) fn size(&self) -> usize {
         self.name.len() + self.args.len()
@@ -48,7 +48,7 @@ impl Wanted {
 /// The calls of one script.
 #[derive(Default)]
 pub(crate) struct Queue {
-    waiting: VecDeque<Wanted>,
+    waiting: VecDeque<ScriptCall>,
     /// Bytes of the calls that wait and of those that run.
     bytes: usize,
 }
@@ -58,7 +58,7 @@ impl Queue {
     ///
     /// # Errors
     /// For the script: why it cannot be made.
-    pub(crate) fn push(&mut self, wanted: Wanted) -> Result<(), String> {
+    pub(crate) fn push(&mut self, wanted: ScriptCall) -> Result<(), String> {
         let size = wanted.size();
         if size > MAX_CALL {
             return Err(format!(
@@ -75,7 +75,7 @@ impl Queue {
 
     /// The next call, when it may begin besides those that run and with so many bytes of results that the
     /// script has not taken. Its end has to be told with [`ended`](Queue::ended).
-    pub(crate) fn begin(&mut self, running: usize, pending: usize) -> Option<Wanted> {
+    pub(crate) fn begin(&mut self, running: usize, pending: usize) -> Option<ScriptCall> {
         if running >= MAX_AT_ONCE || pending >= MAX_PENDING {
             return None;
         }
@@ -97,8 +97,8 @@ impl Queue {
 mod tests {
     use crate::host::code_mode::calls::*;
 
-    fn wanted(bytes: usize) -> Wanted {
-        Wanted { id: 1, name: "n".to_owned(), args: "x".repeat(bytes) }
+    fn wanted(bytes: usize) -> ScriptCall {
+        ScriptCall { id: 1, name: "n".to_owned(), args: "x".repeat(bytes) }
     }
 
     #[test]
@@ -136,10 +136,10 @@ mod tests {
 
     #[test]
     fn arguments_that_cannot_be_read_are_told() {
-        let deep = Wanted { args: "[".repeat(500) + &"]".repeat(500), ..wanted(0) };
+        let deep = ScriptCall { args: "[".repeat(500) + &"]".repeat(500), ..wanted(0) };
         assert!(deep.value().unwrap_err().to_string().contains("cannot be read"));
         assert_eq!(
-            Wanted { args: "{}".to_owned(), ..wanted(0) }.value().unwrap(),
+            ScriptCall { args: "{}".to_owned(), ..wanted(0) }.value().unwrap(),
             serde_json::json!({})
         );
     }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_util::codec::{FramedRead, LinesCodec};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::calls::{Queue, Wanted};
+use super::calls::{Queue, ScriptCall};
 use super::shown;
 use crate::host::HostCall;
 use crate::host::line_writer::LineWriter;
@@ -150,7 +150,7 @@ impl Cell {
         let mut changed: Vec<String> = Vec::new();
         let mut calls = FuturesUnordered::new();
         let mut yields = false;
-        let mut done: Option<Ended> = None;
+        let mut done: Option<ScriptEnd> = None;
         loop {
             let is_over = yields || done.is_some() || Instant::now() >= turn.deadline;
             while !is_over
@@ -169,12 +169,12 @@ impl Cell {
                 }
                 line = self.lines.next(), if done.is_none() => match line {
                     Some(Ok(line)) => match self.take(&line, turn, &mut shown) {
-                        Said::Nothing => {}
-                        Said::Yield => yields = true,
-                        Said::Done(error) => done = Some(Ended(error)),
+                        LineEffect::Nothing => {}
+                        LineEffect::Yield => yields = true,
+                        LineEffect::Done(error) => done = Some(ScriptEnd(error)),
                     },
-                    Some(Err(_)) => done = Some(Ended::with("it broke its protocol")),
-                    None => done = Some(Ended(Some(self.epitaph().await?))),
+                    Some(Err(_)) => done = Some(ScriptEnd::with("it broke its protocol")),
+                    None => done = Some(ScriptEnd(Some(self.epitaph().await?))),
                 },
                 () = tokio::time::sleep_until(turn.deadline), if !is_over => {}
                 // A script that has not taken its results yet will.
@@ -183,7 +183,7 @@ impl Cell {
         }
         drop(calls);
         let outcome = match done {
-            Some(Ended(error)) => Outcome::Done(error.map(|error| self.explained(error))),
+            Some(ScriptEnd(error)) => Outcome::Done(error.map(|error| self.explained(error))),
             None => Outcome::Paused(self),
         };
         Ok((outcome, shown.parts, changed))
@@ -213,27 +213,27 @@ impl Cell {
     }
 
     /// Acts on a line of the script.
-    fn take(&mut self, line: &str, turn: &Turn<'_, '_>, shown: &mut Shown) -> Said {
+    fn take(&mut self, line: &str, turn: &Turn<'_, '_>, shown: &mut Shown) -> LineEffect {
         match serde_json::from_str::<Line<'_>>(line) {
             Ok(Line::Call { id, name, args }) => {
-                return self.queue(Wanted { id, name, args: args.get().to_owned() });
+                return self.queue(ScriptCall { id, name, args: args.get().to_owned() });
             }
             Ok(Line::Text(text)) => shown.text(text),
             Ok(Line::Image(url)) => shown.picture(&url),
             Ok(Line::Store { key, value }) => (turn.store)(key, value),
-            Ok(Line::Yield) => return Said::Yield,
-            Ok(Line::Done { error }) => return Said::Done(error),
-            Err(_) => return Said::Done(Some("it broke its protocol".to_owned())),
+            Ok(Line::Yield) => return LineEffect::Yield,
+            Ok(Line::Done { error }) => return LineEffect::Done(error),
+            Err(_) => return LineEffect::Done(Some("it broke its protocol".to_owned())),
         }
-        Said::Nothing
+        LineEffect::Nothing
     }
 
     /// Lets a call wait for its turn, or says why it cannot be made.
-    fn queue(&mut self, wanted: Wanted) -> Said {
+    fn queue(&mut self, wanted: ScriptCall) -> LineEffect {
         self.made += 1;
         // The guest counts them too, and refuses the rest by itself.
         if self.made > Limits::default().calls {
-            return Said::Done(Some("it broke its protocol".to_owned()));
+            return LineEffect::Done(Some("it broke its protocol".to_owned()));
         }
         let id = wanted.id;
         let is_there = self.callables.iter().any(|tool| tool.name == wanted.name);
@@ -242,7 +242,7 @@ impl Cell {
         if let Some(message) = refused {
             self.results.send(&ToScript::Failed { id, message });
         }
-        Said::Nothing
+        LineEffect::Nothing
     }
 
     /// Why a script ended without a word.
@@ -283,23 +283,26 @@ impl Cell {
 }
 
 /// The end of a script, with an error if there is one.
-struct Ended(Option<String>);
+struct ScriptEnd(Option<String>);
 
-impl Ended {
-    fn with(error: &str) -> Ended {
-        Ended(Some(error.to_owned()))
+impl ScriptEnd {
+    fn with(error: &str) -> ScriptEnd {
+        ScriptEnd(Some(error.to_owned()))
     }
 }
 
 /// What a line asks of the loop.
-enum Said {
+enum LineEffect {
     Nothing,
     Yield,
     Done(Option<String>),
 }
 
 /// Makes a call; its size, its id and its result.
-async fn run(turn: &Turn<'_, '_>, wanted: Wanted) -> (usize, u64, Result<ToolOutput, ToolError>) {
+async fn run(
+    turn: &Turn<'_, '_>,
+    wanted: ScriptCall,
+) -> (usize, u64, Result<ToolOutput, ToolError>) {
     let result = match wanted.value() {
         Ok(args) => turn.ctx.nested.call(&wanted.name, args).await,
         Err(err) => Err(err),

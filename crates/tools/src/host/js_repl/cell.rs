@@ -14,7 +14,7 @@ use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::host::HostCall;
-use crate::host::code_mode::{Queue, Wanted, picture, value};
+use crate::host::code_mode::{Queue, ScriptCall, picture, value};
 use crate::host::line_writer::LineWriter;
 use crate::truncate;
 use patchwright_guest::protocol::Exec;
@@ -54,14 +54,14 @@ pub(super) struct Process {
 #[derive(Deserialize)]
 struct Line<'a> {
     #[serde(borrow)]
-    js: Said<'a>,
+    js: CellMessage<'a>,
 }
 
 /// What the kernel says, with the arguments of a call as they stand there: they are measured before they
 /// are read.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Said<'a> {
+enum CellMessage<'a> {
     Out {
         text: String,
     },
@@ -83,12 +83,12 @@ enum Said<'a> {
 /// What the process wants.
 enum Heard {
     More,
-    Call(Wanted),
+    Call(ScriptCall),
     End { success: bool },
 }
 
 /// A call that has ended.
-struct Ended {
+struct FinishedCall {
     id: u64,
     size: usize,
     result: Result<ToolOutput, ToolError>,
@@ -194,7 +194,7 @@ impl Process {
             }
             tokio::select! {
                 biased;
-                Some(Ended { id, size, result }) = calls.next(), if !calls.is_empty() => {
+                Some(FinishedCall { id, size, result }) = calls.next(), if !calls.is_empty() => {
                     queue.ended(size);
                     self.answer(id, result, &mut shown.changed)?;
                 }
@@ -234,7 +234,7 @@ impl Process {
     }
 
     /// Lets a call wait for its turn, or says why it cannot be made.
-    fn take(&self, wanted: Wanted, asked_for: usize, queue: &mut Queue) {
+    fn take(&self, wanted: ScriptCall, asked_for: usize, queue: &mut Queue) {
         let id = wanted.id;
         let taken = if asked_for > MAX_CALLS {
             Err(format!("a cell makes at most {MAX_CALLS} calls"))
@@ -265,13 +265,13 @@ impl Process {
             }
         };
         match serde_json::from_str::<Line<'_>>(&line).map(|line| line.js) {
-            Ok(Said::Out { text }) => shown.print(&text),
-            Ok(Said::Image { url }) => shown.picture(&url),
-            Ok(Said::Call { id, name, args }) => {
+            Ok(CellMessage::Out { text }) => shown.print(&text),
+            Ok(CellMessage::Image { url }) => shown.picture(&url),
+            Ok(CellMessage::Call { id, name, args }) => {
                 let args = args.map_or("{}", RawValue::get).to_owned();
-                return Ok(Heard::Call(Wanted { id, name, args }));
+                return Ok(Heard::Call(ScriptCall { id, name, args }));
             }
-            Ok(Said::Done { value, error }) => {
+            Ok(CellMessage::Done { value, error }) => {
                 let success = error.is_none();
                 shown.last(&error.or(value).unwrap_or_default());
                 self.alive = true;
@@ -338,16 +338,16 @@ fn plain(name: &str) -> String {
 }
 
 /// Makes a call of a cell.
-async fn call(ctx: &HostCall<'_>, wanted: Wanted) -> Ended {
+async fn call(ctx: &HostCall<'_>, wanted: ScriptCall) -> FinishedCall {
     let result = match permitted(&wanted) {
         Ok(args) => ctx.nested.call(&wanted.name, args).await,
         Err(err) => Err(err),
     };
-    Ended { id: wanted.id, size: wanted.size(), result }
+    FinishedCall { id: wanted.id, size: wanted.size(), result }
 }
 
 /// The arguments of a call that a cell may make.
-fn permitted(wanted: &Wanted) -> Result<Value, ToolError> {
+fn permitted(wanted: &ScriptCall) -> Result<Value, ToolError> {
     let args = wanted.value()?;
     let outer = plain(&wanted.name);
     let inner = match args.get("name").and_then(Value::as_str) {

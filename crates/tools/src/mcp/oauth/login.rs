@@ -17,7 +17,7 @@ use url::Url;
 
 use super::discovery::{self, Endpoint, OFFLINE, Why, is_same};
 use super::grant::{Credentials, Grant, is_usable};
-use super::stored::{Kept, Place, Registered};
+use super::stored::{FutureToken, Registered, TokenContent};
 use super::{callback, registration, token, trouble};
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
@@ -55,7 +55,7 @@ pub async fn login(asked: &Login<'_>, env: &Env, show: &dyn Fn(&Url)) -> Result<
     let name = asked.name;
     let (grant, address, file) = configured(asked, env)?;
     let hint = format!("make a place for `mcp.{name}.auth.token-file`, and log in again");
-    let place = Place::open(&file).map_err(|why| {
+    let place = FutureToken::open(&file).map_err(|why| {
         Failure::machine(format!("a login at the MCP server `{name}` could not be kept"))
             .caused_by(anyhow::anyhow!("{why}"))
             .hint(hint.clone())
@@ -80,8 +80,8 @@ async fn kept(
     asked: &Login<'_>,
     grant: &Grant,
     address: &Url,
-    (place, show): (&Place, &dyn Fn(&Url)),
-) -> std::result::Result<(Kept, bool), Why> {
+    (place, show): (&FutureToken, &dyn Fn(&Url)),
+) -> std::result::Result<(TokenContent, bool), Why> {
     let endpoint = discovery::endpoint(asked.client, address, &grant.issuer, &|_| Ok(())).await?;
     let page = usable_page(&endpoint)?;
     let scopes = scopes(grant, &endpoint);
@@ -115,7 +115,7 @@ async fn kept(
         "the authorization server gave no refresh token, and without one a run cannot renew its tokens; many give one \
          for the scope `offline_access`",
     )?;
-    Ok((Kept { token, registered }, was_registered))
+    Ok((TokenContent { token, registered }, was_registered))
 }
 
 /// What is asked for: what the operator says, else what the server says that it wants. The page shows it to whoever
@@ -159,7 +159,7 @@ async fn waiting(
     asked: &Login<'_>,
     grant: &Grant,
     endpoint: &Endpoint,
-    (scopes, place): (&[String], &Place),
+    (scopes, place): (&[String], &FutureToken),
 ) -> std::result::Result<Waiting, Why> {
     let public = |id: &str| Credentials { id: id.to_owned(), secret: None };
     let before = place.registered().filter(|it| grant.client.is_none() && fits(it, grant, scopes));

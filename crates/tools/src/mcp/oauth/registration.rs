@@ -28,7 +28,7 @@ const MAX_WHY: usize = 300;
 
 /// What an authorization server answers.
 #[derive(Deserialize)]
-struct Answer {
+struct RegistrationResponse {
     client_id: Option<String>,
     token_endpoint_auth_method: Option<String>,
     error: Option<String>,
@@ -100,7 +100,7 @@ async fn ask(
     at: &Url,
     back: &str,
     scopes: &[String],
-) -> Result<Answer, Why> {
+) -> Result<RegistrationResponse, Why> {
     let mut about = json!({
         "client_name": NAME,
         "redirect_uris": [back],
@@ -125,6 +125,6 @@ async fn ask(
         format!("the registration endpoint did not answer as one does (HTTP {})", status.as_u16())
     };
     let body = bounded(answer).await.map_err(|why| format!("the registration endpoint {why}"))?;
-    let answer: Answer = serde_json::from_slice(&body).map_err(|_| strange())?;
+    let answer: RegistrationResponse = serde_json::from_slice(&body).map_err(|_| strange())?;
     if status.is_success() || answer.error.is_some() { Ok(answer) } else { Err(strange()) }
 }

@@ -31,7 +31,7 @@ const POLL: Duration = Duration::from_millis(50);
 const MAX_FILE: u64 = 64 << 10;
 
 /// What is in the file.
-pub(super) struct Kept {
+pub(super) struct TokenContent {
     pub(super) token: SecretString,
     /// The client that was registered for it; `None` for one that the operator names.
     pub(super) registered: Option<Registered>,
@@ -52,7 +52,7 @@ pub(super) struct Registered {
 /// The file of a registered client.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Written {
+struct ClientContent {
     issuer: String,
     client_id: String,
     refresh_token: SecretString,
@@ -62,27 +62,33 @@ struct Written {
     scopes: Vec<String>,
 }
 
-impl Kept {
+impl TokenContent {
     /// # Errors
     /// What is wrong with the text, to be said behind the name of the file.
-    fn parse(text: &str) -> Result<Kept, String> {
+    fn parse(text: &str) -> Result<TokenContent, String> {
         let text = text.trim();
         // A truncated JSON file must not be taken for a bare token and sent. Whatever else begins with a brace may be
         // one.
         if text == "{" || text.starts_with("{\"") {
             let damaged = "is damaged: `patchwright mcp login` writes another";
-            let written: Written = serde_json::from_str(text).map_err(|_| damaged.to_owned())?;
-            let Written { issuer, client_id: id, refresh_token, redirect_uri: redirect, scopes } =
-                written;
+            let written: ClientContent =
+                serde_json::from_str(text).map_err(|_| damaged.to_owned())?;
+            let ClientContent {
+                issuer,
+                client_id: id,
+                refresh_token,
+                redirect_uri: redirect,
+                scopes,
+            } = written;
             let registered = Registered { issuer, id, redirect, scopes };
-            return Ok(Kept { token: refresh_token, registered: Some(registered) });
+            return Ok(TokenContent { token: refresh_token, registered: Some(registered) });
         }
         if text.is_empty() || text.contains(char::is_whitespace) {
             let what =
                 "does not hold one token and nothing else, nor what `patchwright mcp login` writes";
             return Err(what.to_owned());
         }
-        Ok(Kept { token: SecretString::from(text), registered: None })
+        Ok(TokenContent { token: SecretString::from(text), registered: None })
     }
 
     fn text(&self) -> String {
@@ -103,7 +109,7 @@ impl Kept {
 /// A token that nobody else uses meanwhile.
 pub(super) struct StoredToken {
     path: PathBuf,
-    kept: Kept,
+    kept: TokenContent,
     /// Where its successor is written: made before the token is used, so that one that was replaced is not lost for
     /// want of a place.
     next: NamedTempFile,
@@ -165,15 +171,15 @@ impl StoredToken {
 }
 
 /// Where the token of a login will be: looked at before anybody logs in, so that none is got in vain.
-pub(super) struct Place {
+pub(super) struct FutureToken {
     path: PathBuf,
     next: NamedTempFile,
 }
 
-impl Place {
+impl FutureToken {
     /// # Errors
     /// In a sentence, why nothing can be written there.
-    pub(super) fn open(path: &Path) -> Result<Place, Why> {
+    pub(super) fn open(path: &Path) -> Result<FutureToken, Why> {
         // A link stays one.
         let path = fs_err::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let unwritable =
@@ -190,7 +196,7 @@ impl Place {
         let next = next.map_err(|err| {
             unwritable(format!("nothing can be written into its folder ({})", err.kind()))
         })?;
-        Ok(Place { path, next })
+        Ok(FutureToken { path, next })
     }
 
     /// The client that was registered for the token that is there. What cannot be read, or may have been written by
@@ -203,7 +209,7 @@ impl Place {
     ///
     /// # Errors
     /// In a sentence, why it is not there.
-    pub(super) async fn keep(self, kept: &Kept) -> Result<(), Why> {
+    pub(super) async fn keep(self, kept: &TokenContent) -> Result<(), Why> {
         let unusable = |what: String| format!("the token file `{}` {what}", self.path.display());
         let _lock = lock(&self.path).await.map_err(&unusable)?;
         put(self.next, kept, &self.path)
@@ -215,7 +221,7 @@ impl Place {
 ///
 /// # Errors
 /// What is wrong with it, to be said behind its name.
-fn read(path: &Path) -> Result<Kept, String> {
+fn read(path: &Path) -> Result<TokenContent, String> {
     let unreadable = |err: std::io::Error| format!("cannot be read: {}", err.kind());
     let meta = fs_err::metadata(path).map_err(unreadable)?;
     let mode = meta.permissions().mode() & 0o777;
@@ -230,11 +236,11 @@ fn read(path: &Path) -> Result<Kept, String> {
     if meta.len() > MAX_FILE {
         return Err(format!("has more than {MAX_FILE} bytes"));
     }
-    Kept::parse(&fs_err::read_to_string(path).map_err(unreadable)?)
+    TokenContent::parse(&fs_err::read_to_string(path).map_err(unreadable)?)
 }
 
 /// Writes the text and gives it its name, so that a crash leaves the old or the new one.
-fn put(mut next: NamedTempFile, kept: &Kept, path: &Path) -> std::io::Result<()> {
+fn put(mut next: NamedTempFile, kept: &TokenContent, path: &Path) -> std::io::Result<()> {
     next.write_all(kept.text().as_bytes())?;
     next.as_file().sync_all()?;
     next.persist(path).map_err(|err| err.error)?;

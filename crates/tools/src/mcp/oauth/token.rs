@@ -93,7 +93,7 @@ impl NoToken {
 
 /// What an authorization server answers.
 #[derive(Deserialize)]
-pub(super) struct Answer {
+pub(super) struct TokenResponse {
     pub(super) access_token: Option<SecretString>,
     pub(super) token_type: Option<String>,
     #[serde(default, deserialize_with = "seconds")]
@@ -113,7 +113,7 @@ fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> 
     })
 }
 
-impl Answer {
+impl TokenResponse {
     /// It has a token of the only kind that servers of the protocol take.
     pub(super) fn is_bearer(&self) -> bool {
         self.token_type.as_deref().is_some_and(|kind| kind.eq_ignore_ascii_case("bearer"))
@@ -271,7 +271,7 @@ impl TokenSource {
         endpoint: &Endpoint,
         client: &Credentials,
         refresh_token: Option<&SecretString>,
-    ) -> Result<Answer, Why> {
+    ) -> Result<TokenResponse, Why> {
         let mut asked = match refresh_token {
             Some(token) => {
                 vec![("grant_type", "refresh_token"), ("refresh_token", token.expose_secret())]
@@ -292,7 +292,7 @@ pub(super) async fn exchange(
     client: &Credentials,
     endpoint: &Endpoint,
     asked: &[(&str, &str)],
-) -> Result<Answer, Why> {
+) -> Result<TokenResponse, Why> {
     let request = request(http, client, endpoint, asked);
     let answer = request.send().await;
     let answer = answer

@@ -5,7 +5,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::discovery::Why;
 use super::grant::{Grant, RefreshToken};
-use super::token::Answer;
+use super::token::TokenResponse;
 use crate::mcp::text;
 
 /// Longest explanation of an authorization server, in bytes.
@@ -40,7 +40,7 @@ pub(super) fn code_without<'a>(
 pub(super) fn refusal(
     name: &str,
     grant: &Grant,
-    answer: &Answer,
+    answer: &TokenResponse,
     sent: (Option<&SecretString>, Option<&SecretString>),
 ) -> Why {
     let secrets = || sent.0.into_iter().chain(sent.1);
