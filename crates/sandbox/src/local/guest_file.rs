@@ -5,16 +5,14 @@ use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::process::geteuid;
-use tokio::process::Command;
 
 use super::folders::{failed, make_private};
-use super::isolation::{PATIENCE, WAITS};
+use super::isolation::{WAITS, succeeds};
 use crate::{GUEST_SIZE, GUEST_VERSION, SandboxError, guest_binary};
 use patchwright_guest::programs;
 
@@ -185,16 +183,7 @@ pub(super) async fn try_start(guest: &Path) -> Result<(), SandboxError> {
 }
 
 async fn start(guest: &Path) -> io::Result<()> {
-    #[expect(clippy::disallowed_methods, reason = "asks whether the guest runs here")]
-    let tried = Command::new(guest)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .status();
-    let ended = tokio::time::timeout(PATIENCE, tried).await.map_err(io::Error::other)??;
-    if ended.success() { Ok(()) } else { Err(io::Error::other(ended.to_string())) }
+    succeeds(&[guest.into(), "--version".into()]).await
 }
 
 #[cfg(test)]

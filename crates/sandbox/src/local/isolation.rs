@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -28,7 +29,7 @@ const LEVELS: &[Isolation] = &[
 
 /// How long a level may take. Milliseconds, unless the machine is overloaded: then it is waited for,
 /// because giving up would mean a weaker sandbox.
-pub(super) const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Times to wait before each attempt. A program that was written a moment ago may still be open in a process that
 /// another thread is just starting, and cannot be run until that is gone.
@@ -39,6 +40,24 @@ pub(super) const WAITS: [Duration; 3] =
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Isolation {
     options: &'static [&'static str],
+}
+
+/// Runs a command that only shows whether something can be started here.
+///
+/// # Errors
+/// Why it did not end with 0, or not in time.
+pub(super) async fn succeeds(argv: &[OsString]) -> io::Result<()> {
+    let (program, arguments) = argv.split_first().ok_or(ErrorKind::InvalidInput)?;
+    #[expect(clippy::disallowed_methods, reason = "asks what the sandbox can be made of")]
+    let tried = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .status();
+    let ended = tokio::time::timeout(PATIENCE, tried).await.map_err(io::Error::other)??;
+    if ended.success() { Ok(()) } else { Err(io::Error::other(ended.to_string())) }
 }
 
 impl Isolation {
@@ -70,19 +89,9 @@ impl Isolation {
 
     async fn find_now(guest: &Path) -> Option<Isolation> {
         for level in LEVELS {
-            #[expect(clippy::disallowed_methods, reason = "asks what the sandbox can be made of")]
-            let tried = Command::new("unshare")
-                .args(level.options)
-                .arg("--")
-                .arg(guest)
-                .arg("--version")
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .kill_on_drop(true)
-                .status();
-            let tried = tokio::time::timeout(PATIENCE, tried).await;
-            if tried.is_ok_and(|status| status.is_ok_and(|status| status.success())) {
+            let mut argv = level.wrap(guest);
+            argv.push("--version".into());
+            if succeeds(&argv).await.is_ok() {
                 return Some(*level);
             }
         }
