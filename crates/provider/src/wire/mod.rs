@@ -8,6 +8,7 @@
 pub mod chat;
 pub mod fault;
 pub mod gemini;
+pub(crate) mod lenient;
 pub mod messages;
 pub mod responses;
 
@@ -86,10 +87,10 @@ impl Decoder {
         }
     }
 
-    fn finish(self) -> Result<Reply, Fault> {
+    fn finish(self, progress: OnProgress<'_>) -> Result<Reply, Fault> {
         match self {
             Decoder::Responses(decoder) => decoder.finish(),
-            Decoder::Chat(decoder) => decoder.finish(),
+            Decoder::Chat(decoder) => decoder.finish(progress),
             Decoder::Gemini(decoder) => decoder.finish(),
             Decoder::Messages(decoder) => decoder.finish(),
         }
@@ -169,7 +170,7 @@ impl Stream {
         if let Some(event) = tail {
             self.decoder.event(&event, progress)?;
         }
-        self.decoder.finish()
+        self.decoder.finish(progress)
     }
 }
 
