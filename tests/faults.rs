@@ -19,8 +19,8 @@ use serde_json::json;
 use crate::exec::project;
 use crate::providers::{catalogue, times, user, word};
 use crate::support::model::{
-    ModelServer, Turn, call, cut, error_event, fail, failed, incomplete, limited, no_final,
-    nothing, overflow, overloaded, quota, say, stall, unauthorized,
+    ModelServer, Turn, call, cut, error_event, fail, fail_raw, failed, incomplete, limited,
+    no_final, nothing, overflow, overloaded, quota, say, stall, unauthorized,
 };
 use crate::support::world::{KEY, Output, TestWorld};
 
@@ -550,6 +550,9 @@ fn faults_calls_that_cannot_be_run_are_explained() {
     }
 }
 
+const TOO_LONG_IN_VLLM: &str = "You passed 33001 input tokens and requested 4096 output tokens. However, the model's \
+     context length is only 32768 tokens, resulting in a maximum input length of 28672 tokens.";
+
 /// A world whose conversations may be shortened.
 fn rewriting(voice: &Voice, turns: impl IntoIterator<Item = Turn>) -> TestWorld {
     let mut world = world(voice, turns);
@@ -566,6 +569,10 @@ fn faults_a_conversation_that_is_too_long_is_shortened() {
             vec![overflow_in_stream(voice.wire), notes()],
             // Not even the request for notes fits.
             vec![overflow(), overflow()],
+            // In a proxy's words, and in those of vLLM.
+            vec![fail_raw(413, "<html>413 Request Entity Too Large</html>"), notes()],
+            vec![fail_raw(413, ""), fail_raw(413, "")],
+            vec![fail(400, "BadRequestError", TOO_LONG_IN_VLLM), notes()],
         ] {
             let turns = std::iter::once(edit(voice)).chain(turns).chain([say("Fixed.")]);
             let world = rewriting(voice, turns);

@@ -287,11 +287,11 @@ fn gemini_pictures_of_other_kinds_stand_beside_the_output() {
     let history = [
         user("x"),
         call("a", "view", "{}", None),
-        output("a", "view", vec![picture("image/gif"), picture("image/jpeg")], true),
+        output("a", "view", vec![picture("image/heic"), picture("image/jpeg")], true),
     ];
     let answers = &contents("gemini-3.5-flash", &history)[2]["parts"];
     assert_eq!(answers[0]["functionResponse"]["parts"][0]["inlineData"]["mimeType"], "image/jpeg");
-    assert_eq!(answers[1]["inlineData"]["mimeType"], "image/gif");
+    assert_eq!(answers[1]["inlineData"]["mimeType"], "image/heic");
     assert_eq!(answers.as_array().unwrap().len(), 2);
 }
 
@@ -335,8 +335,8 @@ fn gemini_calls_from_elsewhere_carry_the_documented_stand_in() {
         ]},
         {"role": "model", "parts": [{"functionCall": {"name": "list", "args": {"input": "[1]"}}, "thoughtSignature": skip}]},
         {"role": "user", "parts": [{"functionResponse": {"name": "list", "response": {"output": "3"}}}]},
-        // What the API made goes back as it came.
-        {"role": "model", "parts": [{"functionCall": {"name": "list", "args": {}}}, {"functionCall": {"name": "list", "args": {}}}]},
+        // What the API made goes back as it came, but for a signature that was lost on the way.
+        {"role": "model", "parts": [{"functionCall": {"name": "list", "args": {}}, "thoughtSignature": skip}, {"functionCall": {"name": "list", "args": {}}}]},
         {"role": "user", "parts": [
             {"functionResponse": {"name": "list", "response": {"output": "4"}}},
             {"functionResponse": {"name": "list", "response": {"output": "5"}}},

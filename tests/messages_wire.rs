@@ -825,8 +825,8 @@ async fn messages_errors_are_what_they_mean() {
         (invalid("Output blocked by content filtering policy"), "Filtered"),
         (invalid("max_tokens: Field required"), "Rejected 400"),
         (error(404, "not_found_error", "model: claude-x"), "Rejected 404"),
-        (error(413, "request_too_large", "Request exceeds the maximum size"), "Rejected 413"),
-        (fail_raw(413, "<html>413 Request Entity Too Large</html>"), "Rejected 413"),
+        (error(413, "request_too_large", "Request exceeds the maximum size"), "ContextOverflow"),
+        (fail_raw(413, "<html>413 Request Entity Too Large</html>"), "ContextOverflow"),
     ];
     for (turn, ends) in rows {
         let (outcome, seen) =

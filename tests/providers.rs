@@ -267,7 +267,7 @@ fn providers_asks_once_when_no_retry_can_help() {
         ),
         (fail(403, "permission_error", "Not for you"), "Authentication"),
         (fail(404, "model_not_found", "no such model"), "Rejected 404"),
-        (fail(413, "request_too_large", "too large"), "Rejected 413"),
+        (fail(413, "request_too_large", "too large"), "ContextOverflow"),
         (fail(422, "invalid_request_error", "no"), "Rejected 422"),
         (fail(501, "server_error", "Not implemented"), "Rejected 501"),
         (fail(505, "server_error", "HTTP Version Not Supported"), "Rejected 505"),

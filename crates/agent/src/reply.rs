@@ -8,7 +8,7 @@ use super::history::{History, text_of};
 use super::written_calls;
 use patchwright_provider::item::{Content, Item, Message, Payload, Role, StopReason, ToolCall};
 use patchwright_provider::{Reply, ToolDeclaration};
-use patchwright_tools::dispatch;
+use patchwright_tools::{dispatch, registry};
 use patchwright_types::calls::Fault;
 
 /// Characters of what a provider says about a call that it could not read.
@@ -42,12 +42,12 @@ pub struct Accepted {
 impl Accepted {
     /// The history gets all that the provider has of this reply, so that both speak of the same.
     pub fn is_whole(&self, reply: &Reply) -> bool {
+        let named = |call: &ToolCall| (call.id.clone(), call.name.clone());
         let made = reply.items.iter().filter_map(|item| match item {
-            Item::Call(call) => Some(call.id.as_str()),
+            Item::Call(call) => Some(named(call)),
             _ => None,
         });
-        let is_named_alike =
-            self.is_text || made.eq(self.calls.iter().map(|call| call.id.as_str()));
+        let is_named_alike = self.is_text || made.eq(self.calls.iter().map(named));
         reply.stop == StopReason::EndTurn && self.remarks.is_empty() && is_named_alike
     }
 
@@ -87,7 +87,10 @@ pub fn accept(reply: &Reply, history: &History, tools: &[ToolDeclaration]) -> Ac
                 continue;
             }
             Item::Call(call) => {
-                let call = with_own_id(call, &accepted.calls, history);
+                let mut call = with_own_id(call, &accepted.calls, history);
+                if let Some(name) = meant_name(&call.name, tools) {
+                    call.name = name;
+                }
                 if let Some(objection) = objection(&call) {
                     accepted.is_misnamed |= !dispatch::is_tool_name(&call.name);
                     accepted.remarks.push(objection);
@@ -178,6 +181,14 @@ fn with_own_id(call: &ToolCall, earlier: &[ToolCall], history: &History) -> Tool
     call
 }
 
+/// The name without what servers leave in it. `None` when no tool is meant by that, or nothing is to be left out.
+fn meant_name(name: &str, tools: &[ToolDeclaration]) -> Option<String> {
+    let meant = registry::unmarked(name);
+    let is_declared =
+        tools.iter().any(|tool| tool.name.eq_ignore_ascii_case(registry::bare(meant)));
+    (meant != name && is_declared).then(|| meant.to_owned())
+}
+
 /// Why a call cannot even be put into the history.
 fn objection(call: &ToolCall) -> Option<String> {
     let name = dispatch::printable(&call.name);
@@ -251,6 +262,31 @@ mod tests {
         assert_eq!(accepted.items.len(), 4);
         // The provider has them under other ids, so the reply is not its own any more.
         assert!(accepted.remarks.is_empty() && !accepted.is_whole(&second));
+    }
+
+    #[test]
+    fn what_servers_leave_in_names_of_tools_is_taken_out() {
+        use patchwright_provider::{ToolDeclaration, ToolForm};
+        let form = ToolForm::Function { schema: serde_json::json!({}), strict: false };
+        let (name, description) = ("list_dir".to_owned(), String::new());
+        let tools = [ToolDeclaration { name, description, form }];
+        let named = |name: &str| {
+            let mut made = reply(&["c1"]);
+            let Item::Call(call) = &mut made.items[0] else { panic!() };
+            name.clone_into(&mut call.name);
+            let accepted = accept(&made, &History::default(), &tools);
+            (accepted.calls.first().map(|call| call.name.clone()), accepted.is_whole(&made))
+        };
+        for name in ["list_dir<|channel|>commentary", " list_dir\n", "list_dir <|constrain|>json"] {
+            assert_eq!(named(name), (Some("list_dir".to_owned()), false), "{name}");
+        }
+        let prefixed = named("functions.list_dir<|channel|>commentary");
+        assert_eq!(prefixed, (Some("functions.list_dir".to_owned()), false));
+        assert_eq!(named("list_dir"), (Some("list_dir".to_owned()), true));
+        // What names no tool is refused as it is.
+        for name in ["other<|channel|>commentary", "<|channel|>", " "] {
+            assert_eq!(named(name).0, None, "{name}");
+        }
     }
 
     #[test]

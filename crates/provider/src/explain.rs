@@ -17,6 +17,8 @@ mod refusals;
 pub(super) fn hint(at: &Endpoint, model: &Model, fault: &Fault) -> Option<String> {
     let said = fault.message.to_ascii_lowercase();
     match fault.kind {
+        // The API answers in JSON. A page comes from something on the way to it.
+        FaultKind::Authentication if said.contains(HTML_PAGE_IN_SMALL) => Some(BLOCKED.to_owned()),
         FaultKind::Authentication => Some(authentication(at, model)),
         FaultKind::SignIn => at.identity().map(|identity| identity.hint()),
         // Google answers 400 for an invalid key.
@@ -45,6 +47,12 @@ pub(super) fn hint(at: &Endpoint, model: &Model, fault: &Fault) -> Option<String
         _ => None,
     }
 }
+
+/// [`wire::fault::HTML_PAGE`] as it is compared.
+const HTML_PAGE_IN_SMALL: &str = "an html page";
+
+const BLOCKED: &str = "a page is no answer of the API: a proxy or firewall on the way refuses the request; check \
+     `HTTPS_PROXY`, what the network lets through, and the base URL";
 
 /// 401 and 403: whose key was sent.
 fn authentication(at: &Endpoint, model: &Model) -> String {
@@ -197,7 +205,9 @@ const FIELDS: &[(&[&str], &str)] = &[
             "tools[",
             "tools.",
             "`tools",
-            "tool_",
+            // Not `tool_` alone: the paths of Anthropic's `tool_result` and `tool_use` are of the conversation.
+            "tool_choice",
+            "tool_config",
             "function_declarations",
             "functiondeclarations",
             "schema for function",
@@ -212,4 +222,44 @@ fn field(model: &Model, said: &str) -> Option<String> {
     let (_, setting) =
         FIELDS.iter().find(|(words, _)| words.iter().any(|word| said.contains(word)))?;
     Some(setting.replace("NAME", &model.slug))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use crate::catalogue::Catalogue;
+    use crate::endpoint::{Endpoint, Route};
+    use crate::explain::hint;
+    use crate::wire::fault::{Fault, FaultKind, HTML_PAGE};
+
+    fn told(kind: FaultKind, message: &str) -> String {
+        let at = Endpoint::new("https://models.example/v1", Route::Wire, None).unwrap();
+        let models = Catalogue::load(&BTreeMap::new()).unwrap();
+        let model = models.resolve("claude-sonnet-5", None).unwrap();
+        hint(&at, &model, &Fault::new(kind, message)).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_part_of_the_conversation_is_not_taken_for_a_declaration() {
+        let declaration = "a tool declaration is refused";
+        for message in
+            ["tools.0.input_schema: no", "tool_choice: no", "Unknown name \"tool_config\""]
+        {
+            let hint = told(FaultKind::Rejected(400), message);
+            assert!(hint.starts_with(declaration), "{message}: {hint}");
+        }
+        for message in
+            ["messages.2.content.0.tool_result.content: no", "`tool_use` ids must be unique"]
+        {
+            assert_eq!(told(FaultKind::Rejected(400), message), "", "{message}");
+        }
+    }
+
+    #[test]
+    fn a_page_that_refuses_is_not_the_keys_fault() {
+        let hint = told(FaultKind::Authentication, HTML_PAGE);
+        assert!(hint.contains("a proxy or firewall") && !hint.contains("key"), "{hint}");
+        assert!(told(FaultKind::Authentication, "no").contains("no key was sent"));
+    }
 }

@@ -9,6 +9,7 @@ use super::brief::{Brief, message};
 use patchwright_agent::{Agent, StopKind, Stopped};
 use patchwright_base::error::Result;
 use patchwright_config::output_schema;
+use patchwright_guest::edit_format::fence::without_thoughts;
 use patchwright_journal::{Entry, Line};
 use patchwright_prompt as prompt;
 use patchwright_provider::item::Role;
@@ -136,7 +137,23 @@ pub(super) fn read(schema: &Value, answer: &str) -> std::result::Result<Value, V
     if answer.len() > MAX_BYTES {
         return Err(vec![format!("it has {} bytes; at most {MAX_BYTES} are taken", answer.len())]);
     }
-    let value: Value = serde_json::from_str(unfenced(answer))
+    let said = without_thoughts(answer).trim();
+    let whole = unfenced(said);
+    let unreadable = match fitting(schema, whole) {
+        Ok(result) => return Ok(result),
+        Err(why) => why,
+    };
+    // A document that is one, and does not fit, is the answer. Only words around one are looked past.
+    if serde_json::from_str::<Value>(whole).is_ok() {
+        return Err(unreadable);
+    }
+    let inner = [only_block(said), outermost(said)];
+    let found = inner.into_iter().flatten().find_map(|text| fitting(schema, text).ok());
+    found.ok_or(unreadable)
+}
+
+fn fitting(schema: &Value, text: &str) -> std::result::Result<Value, Vec<String>> {
+    let value: Value = serde_json::from_str(text)
         .map_err(|err| vec![format!("it is not one JSON document: {err}")])?;
     output_schema::validate(schema, &value)?;
     Ok(value)
@@ -147,6 +164,20 @@ fn unfenced(answer: &str) -> &str {
     let answer = answer.trim();
     let inner = answer.strip_prefix("```json").or_else(|| answer.strip_prefix("```"));
     inner.and_then(|inner| inner.strip_suffix("```")).unwrap_or(answer).trim()
+}
+
+/// The content of the fenced block of an answer that has one, and not two.
+fn only_block(answer: &str) -> Option<&str> {
+    let mut parts = answer.split("```");
+    let (_, block, _) = (parts.next()?, parts.next()?, parts.next()?);
+    let (language, content) = block.split_once('\n')?;
+    let is_language = language.trim().is_empty() || language.trim().eq_ignore_ascii_case("json");
+    (parts.next().is_none() && is_language).then(|| content.trim())
+}
+
+/// From the first brace to the last.
+fn outermost(answer: &str) -> Option<&str> {
+    answer.get(answer.find('{')?..=answer.rfind('}')?)
 }
 
 #[cfg(test)]
@@ -163,9 +194,36 @@ mod tests {
         {
             assert_eq!(read(&schema, answer), Ok(json!({"a": 1})), "{answer}");
         }
-        for answer in ["", "Done.", "{\"a\": 1} Done.", "{\"b\": 1}", "[]", "{\"a\": 1}{\"a\": 1}"]
-        {
+        for answer in ["", "Done.", "{\"b\": 1}", "[]", "{\"a\": 1}{\"a\": 1}", "}{"] {
             assert!(read(&schema, answer).is_err(), "{answer}");
         }
+    }
+
+    #[test]
+    fn words_around_a_result_are_looked_past() {
+        let schema = json!({"type": "object", "required": ["a"]});
+        for answer in [
+            "{\"a\": 1} Done.",
+            "Here it is: {\"a\": 1}",
+            "<think>{\"a\": 2}?</think>\n{\"a\": 1}",
+            "The result:\n\n```json\n{\"a\": 1}\n```\nI ran `f({})`.",
+            "<think>Hm.</think>```\n{\"a\": 1}\n```",
+        ] {
+            assert_eq!(read(&schema, answer), Ok(json!({"a": 1})), "{answer}");
+        }
+        for answer in [
+            "<think>{\"a\": 1}",
+            "Words {\"b\": 1} around",
+            "One: {\"a\": 1}, or another: {\"a\": 2}",
+            "```json\n{\"a\": 1}\n```\nor\n```json\n{\"a\": 2}\n```",
+        ] {
+            assert!(read(&schema, answer).is_err(), "{answer}");
+        }
+    }
+
+    #[test]
+    fn the_schema_may_want_something_else_than_an_object() {
+        let schema = json!({"type": "array"});
+        assert_eq!(read(&schema, "So:\n```json\n[1]\n```"), Ok(json!([1])));
     }
 }

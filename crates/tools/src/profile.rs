@@ -304,7 +304,7 @@ pub fn declarations(tools: &[Entry], setting: &Setting<'_>) -> Result<Vec<ToolDe
         setting.images && !tools.iter().any(|(alias, _)| alias.tool == alias::VIEW_IMAGE.tool);
     let all = offered.map(|(alias, shape)| {
         let shows = is_mixed && alias::powers(alias.tool).contains(&Power::See);
-        declaration(alias, shape, setting.strict, shows)
+        declaration(alias, shape, setting, shows)
     });
     all.collect()
 }
@@ -317,7 +317,7 @@ pub fn optional_shape(alias: &ToolAlias, wire: Wire) -> Shape {
 fn declaration(
     alias: &ToolAlias,
     shape: &Shape,
-    strict: bool,
+    setting: &Setting<'_>,
     shows_pictures: bool,
 ) -> Result<ToolDeclaration> {
     let mut file = alias.description;
@@ -332,7 +332,7 @@ fn declaration(
         }
         Shape::Function => {
             let own = alias.schema()?;
-            let strict = strict && schema::can_be_strict(&own);
+            let strict = setting.strict && schema::can_be_strict(&own);
             let schema = if strict { schema::strict(&own) } else { own };
             ToolForm::Function { schema, strict }
         }
@@ -342,6 +342,10 @@ fn declaration(
     if shows_pictures {
         description.push(' ');
         description.push_str(prompt::text("tools/pictures.md")?.trim());
+    }
+    // Google's API refuses a request with a GIF in it.
+    if setting.wire == Wire::Gemini {
+        description = description.replace("PNG, JPEG, GIF or WebP", "PNG, JPEG or WebP");
     }
     Ok(ToolDeclaration { name: alias.name.to_owned(), description, form })
 }

@@ -366,8 +366,15 @@ impl ToolSet {
     }
 }
 
-/// The name without what some models write in front of it.
-fn bare(name: &str) -> &str {
+/// The name without the blanks around it, and without what follows a mark of the channels that gpt-oss writes in,
+/// which servers leave in names: `run_shell_command<|channel|>commentary`.
+pub fn unmarked(name: &str) -> &str {
+    name.split_once("<|").map_or(name, |(name, _)| name).trim()
+}
+
+/// The name without that and without what some models write in front of it.
+pub fn bare(name: &str) -> &str {
+    let name = unmarked(name);
     PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
 }
 

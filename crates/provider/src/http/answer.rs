@@ -12,7 +12,8 @@ use tokio::time::timeout;
 use crate::item::Wire;
 use crate::retry;
 use crate::wire;
-use crate::wire::fault::{Fault, FaultKind, ReportedError};
+use crate::wire::fault::{self, ErrorObject, Fault, FaultKind};
+use crate::wire::lenient;
 use crate::{OnProgress, Reply};
 use patchwright_base::error::chain;
 use patchwright_base::roots;
@@ -184,6 +185,7 @@ fn causes(err: &reqwest::Error) -> String {
 #[serde(default)]
 struct ErrorBody {
     error: Value,
+    #[serde(deserialize_with = "lenient::text")]
     message: Option<String>,
     detail: Value,
 }
@@ -239,26 +241,15 @@ pub(super) fn reported(wire: Wire, status: u16, body: &str) -> Fault {
     {
         return fault;
     }
-    let parsed: ErrorBody = serde_json::from_str(body).unwrap_or_default();
-    let field = |name: &str| match parsed.error.get(name) {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Number(number)) => number.to_string(),
-        _ => String::new(),
+    let body_of = |value| serde_json::from_value(fault::unlisted(value)).ok();
+    let parsed: ErrorBody = serde_json::from_str(body).ok().and_then(body_of).unwrap_or_default();
+    let param = fault::word(&parsed.error, "param");
+    let otherwise = || {
+        let detail = || parsed.detail.as_str().map(str::to_owned);
+        parsed.message.or_else(detail).unwrap_or_else(|| plain_text(body))
     };
-    let details = parsed.error.pointer("/details/error_code").and_then(Value::as_str);
-    let (code, kind) = (field("code"), field("type"));
-    let code = if code.is_empty() { details.unwrap_or_default().to_owned() } else { code };
-    let message = match (&parsed.error, field("message")) {
-        (_, message) if !message.is_empty() => message,
-        (Value::String(text), _) => text.clone(),
-        _ => parsed
-            .message
-            .or_else(|| parsed.detail.as_str().map(str::to_owned))
-            .unwrap_or_else(|| plain_text(body)),
-    };
-    let fault =
-        ReportedError { status: Some(status), code: &code, kind: &kind, message: &message }.fault();
-    match field("param") {
+    let fault = ErrorObject(parsed.error).fault_with(Some(status), otherwise);
+    match param {
         // `param` names the refused field, which the message often leaves out.
         param if !param.is_empty() && !fault.message.contains(&param) => {
             Fault { message: format!("{} (`{param}`)", fault.message), ..fault }
@@ -271,7 +262,162 @@ pub(super) fn reported(wire: Wire, status: u16, body: &str) -> Fault {
 fn plain_text(body: &str) -> String {
     match body.trim_start().chars().next() {
         None => String::new(),
-        Some('<') => "an HTML page".to_owned(),
+        Some('<') => fault::HTML_PAGE.to_owned(),
         Some(_) => body.chars().take(2000).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::http::answer::reported;
+    use crate::item::Wire;
+    use crate::wire::fault::{Fault, FaultKind};
+
+    fn refused(status: u16, message: &str) -> Fault {
+        reported(Wire::Chat, status, &json!({"error": {"message": message}}).to_string())
+    }
+
+    #[test]
+    fn a_conversation_that_is_too_long_is_known_by_each_servers_words() {
+        let rows = [
+            (
+                400,
+                "You passed 33001 input tokens and requested 4096 output tokens. However, the model's context length is only 32768 tokens, resulting in a maximum input length of 28672 tokens.",
+            ),
+            (
+                400,
+                "The input (40000 tokens) is longer than the model's context length (32768 tokens).",
+            ),
+            (
+                400,
+                "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]",
+            ),
+            (400, "Prompt exceeds max length"),
+            (400, "invalid params, context window exceeds limit (2013)"),
+            (400, "prompt token count of 140000 exceeds the limit of 128000"),
+            (
+                400,
+                "The decoder prompt (length 40000) is longer than the maximum model length of 32768.",
+            ),
+            (
+                422,
+                "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens and 512 `max_new_tokens`",
+            ),
+            (422, "Input validation error: `inputs` must have less than 4095 tokens. Given: 5000"),
+            (400, "too many tokens: total number of tokens in the prompt cannot exceed 4081"),
+            (400, "Input and output tokens exceed the configured limit of 128000 tokens"),
+            (422, "The sum of input length 40000 and `max_new_tokens` must be at most 32769"),
+            (413, "Request body too large for gpt-4o model. Max size: 8000 tokens."),
+            (413, "Request Entity Too Large"),
+            (413, ""),
+            (
+                429,
+                "Request too large for gpt-5 on tokens per min (TPM): Limit 30000, Requested 40000.",
+            ),
+        ];
+        for (status, message) in rows {
+            assert_eq!(refused(status, message).kind, FaultKind::ContextOverflow, "{message}");
+        }
+        let code = json!({"error": {"code": "model_max_prompt_tokens_exceeded", "message": "no"}});
+        let fault = reported(Wire::Chat, 400, &code.to_string());
+        assert_eq!(fault.kind, FaultKind::ContextOverflow);
+        let page = reported(Wire::Messages, 413, "<html>413 Request Entity Too Large</html>");
+        assert_eq!(page.kind, FaultKind::ContextOverflow);
+        // A server's trouble, and a limit that passes, may quote the same words.
+        let of_server = refused(500, "the model's context length is only 32768 tokens");
+        assert_eq!(of_server.kind, FaultKind::Unavailable);
+        let passing = refused(429, "Too many tokens, please wait before trying again.");
+        assert_eq!(passing.kind, FaultKind::RateLimited);
+        let other = refused(400, "Too many tokens per day, try again later");
+        assert_eq!(other.kind, FaultKind::Rejected(400));
+    }
+
+    #[test]
+    fn a_refusal_for_the_size_of_pictures_is_about_them() {
+        let rows = [
+            (400, "messages.3.content.1: at most 2000 pixels in many-image requests"),
+            (413, "Request too large: images exceed 30 MB"),
+            (400, "Unsupported MIME type: image/gif"),
+        ];
+        for (status, message) in rows {
+            assert_eq!(refused(status, message).kind, FaultKind::Pictures, "{message}");
+        }
+    }
+
+    /// An error of Google's, with the id of a quota and the wait.
+    fn googles(quota: &str, message: &str) -> Value {
+        json!({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": message, "details": [
+            {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": quota}]},
+            {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "2s"},
+        ]}})
+    }
+
+    #[test]
+    fn googles_limit_of_a_minute_is_waited_for_wherever_it_comes_through() {
+        let message = "You exceeded your current quota, please check your plan and billing details. Please retry in 2.073s.";
+        let minute = googles("GenerateRequestsPerMinutePerProjectPerModel-FreeTier", message);
+        let day = googles("GenerateRequestsPerDayPerProjectPerModel-FreeTier", message);
+        let quoted = |error: &Value| {
+            let text =
+                format!("litellm.RateLimitError: RateLimitError: VertexAIException - {error}");
+            json!({"error": {"message": text, "type": null, "param": null, "code": "429"}})
+        };
+        let words = json!({"error": {"code": "429", "message": message}});
+        for body in [minute.clone(), json!([minute.clone()]), quoted(&minute), words] {
+            let fault = reported(Wire::Chat, 429, &body.to_string());
+            assert_eq!(fault.kind, FaultKind::RateLimited, "{body}");
+            assert!(fault.wait.is_some_and(|wait| wait.as_secs() == 2), "{body}: {fault:?}");
+        }
+        let plain = "You exceeded your current quota, please check your plan and billing details.";
+        let openai = json!({"error": {"code": "insufficient_quota", "message": plain}});
+        let routed = json!({"error": {"code": "429", "message": format!("litellm.RateLimitError: OpenAIException - {plain}")}});
+        for body in [day.clone(), json!([day.clone()]), quoted(&day), openai, routed] {
+            let fault = reported(Wire::Chat, 429, &body.to_string());
+            assert_eq!(fault.kind, FaultKind::Quota, "{body}");
+        }
+    }
+
+    #[test]
+    fn what_the_provider_behind_a_router_says_is_told_and_counts() {
+        let raw = |raw: &Value| {
+            let metadata = json!({"provider_name": "DeepInfra", "raw": raw.to_string()});
+            json!({"error": {"message": "Provider returned error", "code": 400, "metadata": metadata}})
+        };
+        let long = raw(
+            &json!({"error": {"message": "This model's maximum context length is 8 tokens", "type": "x"}}),
+        );
+        let fault = reported(Wire::Chat, 400, &long.to_string());
+        let expected =
+            "Provider returned error (DeepInfra: This model's maximum context length is 8 tokens)";
+        assert_eq!((fault.kind, fault.message.as_str()), (FaultKind::ContextOverflow, expected));
+        let coded = raw(&json!([{"error": {"code": "context_length_exceeded", "message": "no"}}]));
+        let fault = reported(Wire::Chat, 400, &coded.to_string());
+        assert_eq!(fault.kind, FaultKind::ContextOverflow);
+        let words = json!({"error": {"message": "Provider returned error", "code": 429, "metadata": {"raw": "m is limited upstream", "provider_name": "P"}}});
+        let fault = reported(Wire::Chat, 429, &words.to_string());
+        assert_eq!(fault.kind, FaultKind::RateLimited);
+        assert_eq!(fault.message, "Provider returned error (P: m is limited upstream)");
+        let named =
+            json!({"error": {"message": "No", "code": 400, "metadata": {"provider_name": "P"}}});
+        assert_eq!(reported(Wire::Chat, 400, &named.to_string()).message, "No (P)");
+        let other = json!({"error": {"message": "No", "code": 400, "metadata": {"headers": {}}}});
+        assert_eq!(reported(Wire::Chat, 400, &other.to_string()).message, "No");
+    }
+
+    #[test]
+    fn judged_input_is_filtered_and_not_a_matter_of_the_key() {
+        let policy = json!({"error": {"code": "invalid_prompt", "message": "Invalid prompt: your prompt was flagged as potentially violating our usage policy."}});
+        let moderated = json!({"error": {"code": 403, "message": "m requires moderation on P. Your input was flagged for \"violence\".", "metadata": {"reasons": ["violence"], "provider_name": "P"}}});
+        for (status, body) in [(400, policy), (403, moderated)] {
+            let fault = reported(Wire::Chat, status, &body.to_string());
+            assert_eq!(fault.kind, FaultKind::Filtered, "{body}");
+        }
+        let other = json!({"error": {"code": "invalid_prompt", "message": "no"}});
+        assert_eq!(reported(Wire::Chat, 400, &other.to_string()).kind, FaultKind::Rejected(400));
+        for message in ["not for you", "This API key was flagged"] {
+            assert_eq!(refused(403, message).kind, FaultKind::Authentication, "{message}");
+        }
     }
 }

@@ -4,9 +4,11 @@
 //! What only OpenAI itself understands is sent to OpenAI alone; what the imitations do differently
 //! is read as what it means.
 
+mod calls;
 mod decode;
 mod encode;
 mod reasoning;
+mod thoughts;
 
 pub use self::decode::{Decoder, decode_whole};
 pub use self::encode::encode;

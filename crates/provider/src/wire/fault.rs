@@ -10,6 +10,16 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
+use self::phrases::{
+    ANY_QUOTA, AUTHENTICATION_CODES, FILTER, FILTER_CODES, LONG_LIMITS, MODERATION, OF_ACCOUNTS,
+    OF_PICTURES, OVERFLOW, OVERFLOW_CODES, PASSES, PICTURE, PICTURE_CODES, QUOTA, QUOTA_CODES,
+    RATE_CODES, REQUEST_CODES, SEALED, SHORT_LIMITS, TEMPLATE, TOO_LARGE, TOO_MANY, USAGE_POLICY,
+};
+use super::gemini;
+
+mod phrases;
+mod routed;
+
 /// Why one attempt gave no reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -114,15 +124,23 @@ impl ReportedError<'_> {
     fn fault_kind(self) -> FaultKind {
         let named = |words: &[&str]| words.contains(&self.code) || words.contains(&self.kind);
         let status = self.status.unwrap_or(0);
-        if named(OVERFLOW_CODES) || (self.is_about_the_request() && says(self.message, OVERFLOW)) {
+        let in_words = || self.is_about_the_request() && says_too_long(self.message);
+        // A request that is larger than all that an account may send in a minute never passes either.
+        let over_a_limit = || status == 429 && says(self.message, &[TOO_LARGE]);
+        if named(OVERFLOW_CODES) || in_words() || over_a_limit() {
             return FaultKind::ContextOverflow;
         }
         // Quota before rate limit: OpenAI answers 429 for both, and waiting does not refill an
         // account.
-        if status == 402 || named(QUOTA_CODES) || says(self.message, QUOTA) {
+        let is_limit = says(self.message, &[ANY_QUOTA]);
+        if status == 402
+            || named(QUOTA_CODES)
+            || says(self.message, QUOTA)
+            || (is_limit && !self.is_short_limit())
+        {
             return FaultKind::Quota;
         }
-        if named(FILTER_CODES) || (self.is_about_the_request() && says(self.message, FILTER)) {
+        if self.is_filtered() {
             return FaultKind::Filtered;
         }
         if named(&["previous_response_not_found"])
@@ -139,11 +157,16 @@ impl ReportedError<'_> {
         if named(PICTURE_CODES) || (may_be_a_picture && says(self.message, PICTURE)) {
             return FaultKind::Pictures;
         }
+        // Bytes are counted there, not tokens, but what helps is the same: less of the conversation.
+        if status == 413 || named(&["request_too_large"]) {
+            let is_of_pictures = says(self.message, OF_PICTURES);
+            return if is_of_pictures { FaultKind::Pictures } else { FaultKind::ContextOverflow };
+        }
         if matches!(status, 401 | 403) || (status == 0 && named(AUTHENTICATION_CODES)) {
             return FaultKind::Authentication;
         }
         // Inside a stream there is no status, so the code decides.
-        if status == 429 || (status == 0 && named(RATE_CODES)) {
+        if status == 429 || (status == 0 && (named(RATE_CODES) || is_limit)) {
             return FaultKind::RateLimited;
         }
         if status == 500 && self.is_about_a_template() {
@@ -159,6 +182,26 @@ impl ReportedError<'_> {
             return FaultKind::Unavailable;
         }
         FaultKind::Rejected(if status == 0 { 400 } else { status })
+    }
+
+    fn is_filtered(self) -> bool {
+        let named = |words: &[&str]| words.contains(&self.code) || words.contains(&self.kind);
+        let in_words = says(self.message, FILTER)
+            || (named(&["invalid_prompt"]) && says(self.message, USAGE_POLICY));
+        let is_judged = self.status == Some(403)
+            && says(self.message, MODERATION)
+            && !says(self.message, OF_ACCOUNTS);
+        named(FILTER_CODES) || (self.is_about_the_request() && in_words) || is_judged
+    }
+
+    /// A limit that fills up again while one waits, told in the words of a used-up account: Google's of a
+    /// minute, also inside the text of a gateway. The limit of a day names a wait too, of seconds, which is
+    /// not how long it lasts.
+    fn is_short_limit(self) -> bool {
+        let text = squeezed(&format!("{} {}", self.code, self.message));
+        let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        let is_short = has(SHORT_LIMITS) || wait_in_text(self.message).is_some();
+        is_short && !has(LONG_LIMITS)
     }
 
     /// Texts are only looked into where the status does not already say something else: a
@@ -185,29 +228,75 @@ impl ReportedError<'_> {
     }
 }
 
-/// An error object inside a 200, in any of the shapes in which one is sent.
+/// An error object, in any of the shapes in which one is sent.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ErrorObject {
-    pub code: Option<Value>,
-    pub r#type: Option<String>,
-    pub message: Option<String>,
-}
+#[serde(transparent)]
+pub struct ErrorObject(pub Value);
 
 impl ErrorObject {
-    pub fn fault(&self) -> Fault {
-        let code = match &self.code {
-            Some(Value::String(code)) => code.clone(),
-            Some(Value::Number(code)) => code.to_string(),
-            _ => String::new(),
+    /// The error in a field, where there is one: some servers write out that there is none.
+    pub fn in_field(field: Value) -> Option<ErrorObject> {
+        let is_one = match &field {
+            Value::Object(fields) => !fields.is_empty(),
+            Value::String(text) => !text.is_empty(),
+            _ => false,
         };
+        is_one.then_some(ErrorObject(field))
+    }
+
+    /// The fault of one inside a 200.
+    pub fn fault(&self) -> Fault {
+        self.fault_with(None, String::new)
+    }
+
+    /// The fault of one that came with this HTTP status; `otherwise` is the message where the object has none.
+    pub fn fault_with(&self, status: Option<u16>, otherwise: impl FnOnce() -> String) -> Fault {
+        let ErrorObject(error) = self;
+        // Google's own form, which comes through its endpoints for other wires and through gateways.
+        if gemini::is_googles(error) {
+            return gemini::object_fault(status, error);
+        }
+        let details = error.pointer("/details/error_code").and_then(Value::as_str);
+        let mut code = word(error, "code");
+        if code.is_empty() {
+            details.unwrap_or_default().clone_into(&mut code);
+        }
         // Gateways put the HTTP status that they would have sent into `code`.
-        let status = code.parse().ok().filter(|status| (400..600).contains(status));
-        let kind = self.r#type.as_deref().unwrap_or_default();
+        let named = || code.parse().ok().filter(|status| (400..600).contains(status));
+        let status = status.or_else(named);
         // In the flat form `type` is the event's type, not the error's.
-        let kind = if kind == "error" { "" } else { kind };
-        let message = self.message.as_deref().unwrap_or_default();
-        ReportedError { status, code: &code, kind, message }.fault()
+        let mut kind = word(error, "type");
+        if kind == "error" {
+            kind.clear();
+        }
+        let mut message = error.as_str().map_or_else(|| word(error, "message"), str::to_owned);
+        if message.is_empty() {
+            message = otherwise();
+        }
+        if let Some(routed) = routed::read(error) {
+            routed.amend(&mut code, &mut kind, &mut message);
+        }
+        ReportedError { status, code: &code, kind: &kind, message: &message }.fault()
+    }
+}
+
+/// What is told of a page that stands where an error should be.
+pub const HTML_PAGE: &str = "an HTML page";
+
+/// A field that is a text or a number, as a text.
+pub fn word(object: &Value, name: &str) -> String {
+    match object.get(name) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(number)) => number.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// The only element of a list of one: Google's endpoints send error bodies in a list, on other wires too.
+pub fn unlisted(body: Value) -> Value {
+    match body {
+        Value::Array(mut list) if list.len() == 1 => list.remove(0),
+        body => body,
     }
 }
 
@@ -216,140 +305,29 @@ fn says(message: &str, phrases: &[&str]) -> bool {
     phrases.iter().any(|phrase| message.contains(phrase))
 }
 
-const OVERFLOW_CODES: &[&str] =
-    &["context_length_exceeded", "exceed_context_size_error", "string_above_max_length"];
-const OVERFLOW: &[&str] = &[
-    "exceeds the context window",
-    "maximum context length",
-    "prompt is too long",
-    "exceed context limit",
-    "input token count",
-    "exceeds the available context size",
-    "exceeds the maximum number of tokens",
-    "context length exceeded",
-    // Bedrock, xAI, Ollama, Groq, LM Studio and Moonshot in their own words.
-    "input is too long for requested model",
-    "maximum prompt length",
-    "prompt too long",
-    "reduce the length of the messages",
-    "greater than the context length",
-    "loaded with context length of only",
-    "exceeded model token limit",
-];
-/// In the words of llama.cpp (its template engines, old and new) and of LM Studio.
-const TEMPLATE: &[&str] = &[
-    "jinja exception",
-    "prompt with jinja template",
-    "raise_exception(",
-    "conversation roles must alternate",
-    "tools param requires",
-    "unsupported param: tools",
-    "only user and assistant roles are supported",
-];
-const QUOTA_CODES: &[&str] = &[
-    "insufficient_quota",
-    "billing_hard_limit_reached",
-    "billing_not_active",
-    "billing_error",
-    "usage_limit_reached",
-    "usage_not_included",
-    "insufficient_credits",
-];
-const QUOTA: &[&str] = &[
-    "exceeded your current quota",
-    "credit balance is too low",
-    "billing hard limit",
-    // Anthropic's spending limits, of an organization and of a workspace, are 400s.
-    "specified api usage limits",
-    "specified workspace api usage limits",
-];
-const FILTER_CODES: &[&str] = &[
-    "content_filter",
-    "content_policy_violation",
-    "cyber_policy",
-    "bio_policy",
-    "misalignment_policy_violation",
-    "image_content_policy_violation",
-    "moderation_blocked",
-    "responsibleaipolicyviolation",
-    "ResponsibleAIPolicyViolation",
-];
-const FILTER: &[&str] = &["blocked by content filtering policy"];
-/// `OpenAI` on reasoning, Anthropic on thinking.
-const SEALED: &[&str] = &[
-    "encrypted content could not be",
-    "could not be verified. reason: encrypted content",
-    "invalid `signature` in `thinking` block",
-];
-const AUTHENTICATION_CODES: &[&str] = &[
-    "invalid_api_key",
-    "authentication_error",
-    "permission_error",
-    "PERMISSION_DENIED",
-    "UNAUTHENTICATED",
-];
-const RATE_CODES: &[&str] = &[
-    "rate_limit_exceeded",
-    "rate_limit_error",
-    "rate_limited",
-    "slow_down",
-    "too_many_requests",
-    "RESOURCE_EXHAUSTED",
-];
-/// In-stream errors that come from the request itself, so that sending it again cannot help.
-const REQUEST_CODES: &[&str] = &[
-    "invalid_request_error",
-    "invalid_prompt",
-    "data_residency_mismatch",
-    "not_found_error",
-    "model_not_found",
-    "request_too_large",
-    "unsupported_value",
-    "INVALID_ARGUMENT",
-    "NOT_FOUND",
-];
-/// Of the Responses API.
-const PICTURE_CODES: &[&str] = &[
-    "invalid_image",
-    "invalid_image_format",
-    "invalid_base64_image",
-    "invalid_image_url",
-    "invalid_image_mode",
-    "image_too_large",
-    "image_too_small",
-    "image_parse_error",
-    "image_file_too_large",
-    "image_file_not_found",
-    "unsupported_image_media_type",
-    "empty_image_file",
-    "failed_to_download_image",
-];
-/// In the words of the APIs, and of servers for open models.
-const PICTURE: &[&str] = &[
-    "does not represent a valid image",
-    "unsupported image",
-    "invalid image",
-    "could not process image",
-    ".image.source",
-    "image exceeds",
-    "image dimensions",
-    "does not match the provided media type",
-    "process input image",
-    "provided image is not valid",
-    "image input",
-    "cannot identify image file",
-    "failed to load image",
-    "not a multimodal model",
-];
+fn says_too_long(message: &str) -> bool {
+    says(message, OVERFLOW) || (says(message, &[TOO_MANY]) && !says(message, PASSES))
+}
+
+/// In lower case and without what stands between words and around quoted ones.
+fn squeezed(text: &str) -> String {
+    let is_between = |c: char| c.is_whitespace() || matches!(c, '_' | '-' | '\\');
+    text.chars().filter(|c| !is_between(*c)).collect::<String>().to_ascii_lowercase()
+}
 
 /// The wait that a message names: "Please try again in 1.898s", "in 44ms", "in 6m0s",
-/// "retry after 20 seconds".
+/// "retry after 20 seconds"; or the one of Google's `RetryInfo` that a gateway quotes.
 pub fn wait_in_text(message: &str) -> Option<Duration> {
     let lower = message.to_ascii_lowercase();
-    let start = ["try again in ", "retry after ", "retry in "]
-        .iter()
-        .find_map(|words| lower.find(words).map(|at| at + words.len()))?;
-    duration(lower[start..].trim_start())
+    let behind = |words: &&str| lower.find(words).map(|at| &lower[at + words.len()..]);
+    let told = ["try again in ", "retry after ", "retry in "].iter().find_map(behind);
+    let quoted = || ["retrydelay", "retry_delay"].iter().find_map(behind);
+    let text = told.or_else(quoted)?;
+    duration(
+        text.trim_start_matches(|c: char| {
+            c.is_whitespace() || matches!(c, '"' | '\'' | '\\' | ':')
+        }),
+    )
 }
 
 /// Reads `1.898s`, `44ms`, `6m0s`, `1h2m`, `20 seconds` at the start of a text.

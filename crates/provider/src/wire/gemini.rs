@@ -16,7 +16,7 @@ use serde_json::Value;
 
 pub use self::decode::{Decoder, decode_whole};
 pub use self::encode::encode;
-pub use self::errors::error_fault;
+pub use self::errors::{error_fault, fault as object_fault, is_googles};
 
 /// A field by its name in JSON and in protocol buffers.
 type Name = (&'static str, &'static str);

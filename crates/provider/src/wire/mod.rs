@@ -8,6 +8,7 @@
 pub mod chat;
 pub mod fault;
 pub mod gemini;
+pub(crate) mod lenient;
 pub mod messages;
 pub mod responses;
 
@@ -86,10 +87,10 @@ impl Decoder {
         }
     }
 
-    fn finish(self) -> Result<Reply, Fault> {
+    fn finish(self, progress: OnProgress<'_>) -> Result<Reply, Fault> {
         match self {
             Decoder::Responses(decoder) => decoder.finish(),
-            Decoder::Chat(decoder) => decoder.finish(),
+            Decoder::Chat(decoder) => decoder.finish(progress),
             Decoder::Gemini(decoder) => decoder.finish(),
             Decoder::Messages(decoder) => decoder.finish(),
         }
@@ -169,7 +170,7 @@ impl Stream {
         if let Some(event) = tail {
             self.decoder.event(&event, progress)?;
         }
-        self.decoder.finish()
+        self.decoder.finish(progress)
     }
 }
 
@@ -204,6 +205,117 @@ pub(super) fn picture_note(media_type: &str, base64: &str) -> String {
     format!("[a picture, {media_type}, about {bytes} bytes: this model cannot be shown pictures]")
 }
 
+/// What a model reads in place of a picture of a type that its API refuses.
+pub(super) fn unknown_picture_note(media_type: &str) -> String {
+    format!("[a picture of type `{media_type}`, which cannot be shown]")
+}
+
+/// The right name of a type of pictures: `image/jpg` is a common misspelling, which APIs refuse.
+pub(super) fn picture_type(media_type: &str) -> &str {
+    if media_type == "image/jpg" { "image/jpeg" } else { media_type }
+}
+
 fn too_large() -> Fault {
     Fault::malformed(format!("one event exceeds {} bytes", sse::MAX_EVENT))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::{Value, json};
+
+    use crate::catalogue::Catalogue;
+    use crate::item::{
+        CallOutput, Content, Item, Message, Native, OutputForm, Payload, Role, ToolCall, Wire,
+    };
+    use crate::{Request, ToolChoice, wire};
+
+    fn body(slug: &str, images: bool, history: &[Item]) -> Value {
+        let mut model = Catalogue::load(&BTreeMap::new()).unwrap().resolve(slug, None).unwrap();
+        model.images &= images;
+        let request = Request {
+            model: &model,
+            instructions: "",
+            tools: &[],
+            history,
+            effort: None,
+            tool_choice: ToolChoice::Auto,
+            output: None,
+            cache_key: "",
+            previous: None,
+            has_alternative: false,
+        };
+        serde_json::from_slice(&wire::encode(model.wire, &request)).unwrap()
+    }
+
+    fn picture(media_type: &str) -> Content {
+        Content::Image { media_type: media_type.to_owned(), data: "iVBO".to_owned() }
+    }
+
+    fn call(native: Option<Native>) -> Item {
+        let (id, name) = ("c1".to_owned(), "view".to_owned());
+        Item::Call(ToolCall { id, name, payload: Payload::Json("{}".to_owned()), native })
+    }
+
+    /// A picture of the user, and one that a tool shows.
+    fn shown(media_type: &str) -> Vec<Item> {
+        let content = || vec![Content::text("words"), picture(media_type)];
+        let (id, name, form) = ("c1".to_owned(), "view".to_owned(), OutputForm::Function);
+        let (success, ran, goes_on) = (true, false, false);
+        vec![
+            Item::Message(Message { role: Role::User, content: content(), native: None }),
+            call(None),
+            Item::Output(CallOutput { id, name, content: content(), success, ran, goes_on, form }),
+        ]
+    }
+
+    #[test]
+    fn a_model_that_takes_no_pictures_is_sent_none_on_any_wire() {
+        for slug in ["gpt-5.5", "chat/some-model", "claude-sonnet-5", "gemini-3.5-flash"] {
+            let with = body(slug, true, &shown("image/png")).to_string();
+            assert_eq!(with.contains("iVBO"), !slug.starts_with("chat/"), "{slug}: {with}");
+            let without = body(slug, false, &shown("image/png")).to_string();
+            assert!(!without.contains("iVBO"), "{slug}: {without}");
+            let notes = without.matches("this model cannot be shown pictures").count();
+            assert_eq!(notes, 2, "{slug}: {without}");
+        }
+    }
+
+    #[test]
+    fn pictures_of_a_type_that_google_refuses_are_described() {
+        for slug in ["gemini-3.5-flash", "gemini-2.5-pro"] {
+            for media_type in ["image/gif", "image/bmp", "image/svg+xml"] {
+                let sent = body(slug, true, &shown(media_type));
+                let text = sent.to_string();
+                assert!(!text.contains("iVBO"), "{text}");
+                assert_eq!(text.matches("which cannot be shown").count(), 2, "{text}");
+                // Nothing but pictures may stand beside the answers.
+                assert_eq!(sent["contents"][2]["parts"].as_array().unwrap().len(), 1, "{sent}");
+            }
+            for media_type in ["image/png", "image/jpg", "image/webp", "image/heic"] {
+                let text = body(slug, true, &shown(media_type)).to_string();
+                assert_eq!(text.matches("iVBO").count(), 2, "{text}");
+                assert!(!text.contains("image/jpg"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_call_of_gemini_3_that_came_unsigned_gets_the_documented_value() {
+        let made = |part: Value| {
+            let value = json!({"parts": [part]});
+            let history = [call(Some(Native { wire: Wire::Gemini, value })), call(None)];
+            body("gemini-3.5-flash", true, &history)["contents"][0]["parts"].clone()
+        };
+        let skip = "skip_thought_signature_validator";
+        let made_call = json!({"name": "view", "args": {}, "id": "x"});
+        let parts = made(json!({"functionCall": made_call}));
+        assert_eq!(parts[0], json!({"functionCall": made_call, "thoughtSignature": skip}));
+        assert_eq!(parts[1], json!({"functionCall": {"name": "view", "args": {}}}));
+        for signature in ["thoughtSignature", "thought_signature"] {
+            let signed = json!({"functionCall": made_call, signature: "c2ln"});
+            assert_eq!(made(signed.clone())[0], signed);
+        }
+    }
 }

@@ -1,20 +1,19 @@
 //! The chunks of `POST /v1/chat/completions`, and the same answer as one document.
 //!
 //! A reply exists when a `finish_reason` has arrived; `[DONE]` alone proves nothing, and some
-//! servers leave it out. Calls are distinguished by index and id together, because servers exist that
-//! send only one of them, or repeat them.
+//! servers leave it out. What nobody needs may have any type.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::calls::{CallDelta, Calls};
 use super::reasoning::{self, PLAIN_THOUGHTS};
-use crate::item::{
-    Content, Item, Message, Native, Payload, Reasoning, Role, StopReason, ToolCall, Usage, Wire,
-};
+use super::thoughts::{Splitter, Told, unopened};
+use crate::item::{Content, Item, Message, Native, Reasoning, Role, StopReason, Usage, Wire};
 use crate::shape::{self, Counts};
 use crate::sse::Event;
-use crate::wire::MAX_ITEMS;
-use crate::wire::fault::{ErrorObject, Fault, FaultKind};
+use crate::wire::fault::{ErrorObject, Fault, FaultKind, unlisted};
+use crate::wire::{MAX_ITEMS, lenient};
 use crate::{OnProgress, Progress, Reply};
 
 /// Collects one streamed answer.
@@ -31,106 +30,118 @@ pub struct Decoder {
     blocks: Vec<Value>,
     /// The field that thoughts come in as plain text, which they go back in.
     thinking_field: Option<&'static str>,
-    calls: Vec<Call>,
+    /// Thoughts that were marked in the text.
+    marked: String,
+    splitter: Splitter,
+    calls: Calls,
+    /// Chunks so far.
+    chunks: u64,
+    /// It came as a whole, not as a stream.
+    is_document: bool,
     finish: Option<String>,
     usage: Option<RawUsage>,
     is_done: bool,
 }
 
-#[derive(Debug, Default)]
-struct Call {
-    index: Option<u64>,
-    id: String,
-    name: String,
-    is_custom: bool,
-    arguments: String,
-    /// Fields that go back with it: `extra_content`, `provider_specific_fields`.
-    extra: Map<String, Value>,
-}
-
 /// A chunk, or a whole completion.
 #[derive(Deserialize)]
 struct Chunk {
+    #[serde(default, deserialize_with = "lenient::text")]
     id: Option<String>,
+    #[serde(default, deserialize_with = "lenient::text")]
     model: Option<String>,
     choices: Option<Vec<Choice>>,
+    #[serde(default, deserialize_with = "lenient::some")]
     usage: Option<RawUsage>,
-    error: Option<ErrorField>,
+    /// An object as a rule; some servers send the message alone.
+    #[serde(default)]
+    error: Value,
     /// `error` where the error is the chunk itself (vLLM before 0.10), with the next three fields.
+    #[serde(default, deserialize_with = "lenient::text")]
     object: Option<String>,
     code: Option<Value>,
-    r#type: Option<String>,
-    message: Option<String>,
-}
-
-/// An object as a rule; some servers send the message alone.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum ErrorField {
-    Object(ErrorObject),
-    Text(String),
+    r#type: Option<Value>,
+    message: Option<Value>,
 }
 
 #[derive(Deserialize)]
 struct Choice {
-    #[serde(default)]
-    index: u64,
+    #[serde(default, deserialize_with = "lenient::count")]
+    index: Option<u64>,
     #[serde(alias = "message")]
     delta: Option<Delta>,
+    #[serde(default, deserialize_with = "lenient::text")]
     finish_reason: Option<String>,
-    error: Option<ErrorObject>,
+    #[serde(default)]
+    error: Value,
 }
 
 #[derive(Deserialize)]
 struct Delta {
     content: Option<Value>,
+    #[serde(default, deserialize_with = "lenient::text")]
     refusal: Option<String>,
+    #[serde(default, deserialize_with = "lenient::text")]
     reasoning_content: Option<String>,
     reasoning: Option<Value>,
+    #[serde(default, deserialize_with = "lenient::some")]
     reasoning_details: Option<Vec<Value>>,
+    #[serde(default, deserialize_with = "lenient::some")]
     thinking_blocks: Option<Vec<Value>>,
     tool_calls: Option<Vec<CallDelta>>,
-}
-
-#[derive(Deserialize)]
-struct CallDelta {
-    index: Option<u64>,
-    id: Option<String>,
-    function: Option<FunctionDelta>,
-    custom: Option<FunctionDelta>,
-    extra_content: Option<Value>,
-    provider_specific_fields: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct FunctionDelta {
-    name: Option<String>,
-    #[serde(alias = "input")]
-    arguments: Option<Value>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct RawUsage {
+    #[serde(deserialize_with = "lenient::count")]
     prompt_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient::some")]
     prompt_tokens_details: Option<PromptDetails>,
     /// DeepSeek's name for cached tokens.
+    #[serde(deserialize_with = "lenient::count")]
     prompt_cache_hit_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient::count")]
     completion_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient::some")]
     completion_tokens_details: Option<CompletionDetails>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct PromptDetails {
+    #[serde(deserialize_with = "lenient::count")]
     cached_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient::count")]
     cache_write_tokens: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct CompletionDetails {
+    #[serde(deserialize_with = "lenient::count")]
     reasoning_tokens: Option<u64>,
+}
+
+impl Chunk {
+    fn read(text: &str) -> serde_json::Result<Chunk> {
+        match serde_json::from_str(text) {
+            Err(_) if text.trim_start().starts_with('[') => {
+                serde_json::from_value(unlisted(serde_json::from_str(text)?))
+            }
+            read => read,
+        }
+    }
+
+    fn error(&mut self) -> Option<ErrorObject> {
+        let error = ErrorObject::in_field(self.error.take());
+        let is_itself = self.object.as_deref() == Some("error");
+        error.or_else(|| {
+            let Chunk { code, r#type, message, .. } = self;
+            is_itself
+                .then(|| ErrorObject(json!({"code": code, "type": r#type, "message": message})))
+        })
+    }
 }
 
 impl Decoder {
@@ -143,26 +154,17 @@ impl Decoder {
             self.is_done = true;
             return Ok(());
         }
-        let chunk: Chunk = serde_json::from_str(&event.data).map_err(|err| {
+        let chunk = Chunk::read(&event.data).map_err(|err| {
             Fault::new(FaultKind::Cut, format!("a chunk is not the JSON it should be: {err}"))
         })?;
         self.chunk(chunk, progress)
     }
 
-    fn chunk(&mut self, chunk: Chunk, progress: OnProgress<'_>) -> Result<(), Fault> {
-        match chunk.error {
-            Some(ErrorField::Object(error)) => return Err(error.fault()),
-            Some(ErrorField::Text(message)) => {
-                return Err(
-                    ErrorObject { message: Some(message), ..ErrorObject::default() }.fault()
-                );
-            }
-            None if chunk.object.as_deref() == Some("error") => {
-                let Chunk { code, r#type, message, .. } = chunk;
-                return Err(ErrorObject { code, r#type, message }.fault());
-            }
-            None => {}
+    fn chunk(&mut self, mut chunk: Chunk, progress: OnProgress<'_>) -> Result<(), Fault> {
+        if let Some(error) = chunk.error() {
+            return Err(error.fault());
         }
+        self.chunks += 1;
         self.id = self.id.take().or(chunk.id.filter(|id| !id.is_empty()));
         if let Some(model) = chunk.model.filter(|_| self.model.is_empty()) {
             self.model = model;
@@ -172,8 +174,10 @@ impl Decoder {
             self.usage = chunk.usage;
         }
         // The request asks for one choice; a server that sends more is not following it.
-        for choice in chunk.choices.into_iter().flatten().filter(|choice| choice.index == 0) {
-            if let Some(error) = choice.error {
+        for choice in
+            chunk.choices.into_iter().flatten().filter(|it| it.index.is_none_or(|index| index == 0))
+        {
+            if let Some(error) = ErrorObject::in_field(choice.error) {
                 return Err(error.fault());
             }
             if let Some(delta) = choice.delta {
@@ -187,13 +191,14 @@ impl Decoder {
     }
 
     fn delta(&mut self, delta: Delta, progress: OnProgress<'_>) -> Result<(), Fault> {
-        let text = delta.content.as_ref().map(text_of).unwrap_or_default();
-        let refusal = delta.refusal.clone().unwrap_or_default();
-        for (piece, whole) in [(&text, &mut self.text), (&refusal, &mut self.refusal)] {
-            if !piece.is_empty() {
-                whole.push_str(piece);
-                progress(Progress::Text(piece));
+        if let Some(text) = delta.content.as_ref().map(text_of).filter(|text| !text.is_empty()) {
+            for told in self.splitter.push(&text) {
+                self.told(told, progress);
             }
+        }
+        if let Some(piece) = delta.refusal.as_ref().filter(|piece| !piece.is_empty()) {
+            self.refusal.push_str(piece);
+            progress(Progress::Text(piece));
         }
         // A server that has both names means the same with them; a list of parts has no name.
         let thinking = named(&delta).or_else(|| {
@@ -213,7 +218,11 @@ impl Decoder {
         }
         self.check_count()?;
         for call in delta.tool_calls.into_iter().flatten() {
-            self.call(call);
+            if self.is_document {
+                self.calls.take_whole(call);
+            } else {
+                self.calls.take(call, self.chunks);
+            }
             self.check_count()?;
         }
         Ok(())
@@ -226,50 +235,36 @@ impl Decoder {
         Ok(())
     }
 
-    fn call(&mut self, delta: CallDelta) {
-        let id = delta.id.filter(|id| !id.is_empty());
-        let call = self.call_for(delta.index, id.as_deref());
-        if let Some(id) = id {
-            call.id = id;
-        }
-        call.is_custom |= delta.custom.is_some();
-        if let Some(function) = delta.custom.or(delta.function) {
-            // Some servers repeat the name in every delta.
-            if let Some(name) = function.name.filter(|_| call.name.is_empty()) {
-                call.name = name;
+    fn told(&mut self, told: Told, progress: OnProgress<'_>) {
+        match told {
+            Told::Thought(piece) if !piece.is_empty() => {
+                progress(Progress::Reasoning(&piece));
+                self.marked.push_str(&piece);
             }
-            match function.arguments {
-                Some(Value::String(piece)) => call.arguments.push_str(&piece),
-                None | Some(Value::Null) => {}
-                // Some servers send the arguments as an object instead of a string.
-                Some(whole) => call.arguments = whole.to_string(),
+            // The blank lines between thoughts and words.
+            Told::Said(piece) if self.text.is_empty() && !self.marked.is_empty() => {
+                let piece = piece.trim_start();
+                if !piece.is_empty() {
+                    progress(Progress::Text(piece));
+                    self.text.push_str(piece);
+                }
             }
-        }
-        let extra = [
-            ("extra_content", delta.extra_content),
-            ("provider_specific_fields", delta.provider_specific_fields),
-        ];
-        for (key, value) in extra {
-            if let Some(value) = value.filter(|value| !value.is_null()) {
-                call.extra.insert(key.to_owned(), value);
+            Told::Said(piece) if !piece.is_empty() => {
+                progress(Progress::Text(&piece));
+                self.text.push_str(&piece);
             }
+            Told::Thought(_) | Told::Said(_) => {}
         }
     }
 
-    /// The call that a delta belongs to: one with its id, or the one begun last with its index
-    /// (or of all), unless the id says that a new call begins.
-    fn call_for(&mut self, index: Option<u64>, id: Option<&str>) -> &mut Call {
-        let position = self.calls.iter().rposition(|call| {
-            // Searching from the end finds the newest call where a server gives every call index 0.
-            let same_place = index.is_none() || call.index == index;
-            let same_id = id.is_none_or(|id| call.id.is_empty() || call.id == id);
-            same_place && same_id
-        });
-        let position = position.unwrap_or_else(|| {
-            self.calls.push(Call { index, ..Call::default() });
-            self.calls.len() - 1
-        });
-        &mut self.calls[position]
+    /// Takes what was held back at the end, and thoughts of which only the end was marked.
+    fn settle_thoughts(&mut self, progress: OnProgress<'_>) {
+        let rest = std::mem::take(&mut self.splitter).rest();
+        self.told(rest, progress);
+        let has_thoughts = !(self.marked.is_empty() && self.thinking.is_empty());
+        if !has_thoughts && let Some((thought, said)) = unopened(&self.text) {
+            (self.marked, self.text) = (thought.to_owned(), said.to_owned());
+        }
     }
 
     /// True when nothing more is to come. Usage follows the finish reason, so that one alone is not
@@ -279,7 +274,8 @@ impl Decoder {
     }
 
     /// The reply, or why there is none.
-    pub fn finish(self) -> Result<Reply, Fault> {
+    pub fn finish(mut self, progress: OnProgress<'_>) -> Result<Reply, Fault> {
+        self.settle_thoughts(progress);
         let stop = match self.finish.as_deref() {
             None => {
                 let message = "the stream ended before its `finish_reason`";
@@ -301,7 +297,8 @@ impl Decoder {
 
     fn items(self, stop: StopReason) -> Vec<Item> {
         let mut items = Vec::new();
-        if !(self.thinking.is_empty() && self.details.is_empty() && self.blocks.is_empty()) {
+        let is_plain = self.thinking.is_empty() && self.marked.trim().is_empty();
+        if !(is_plain && self.details.is_empty() && self.blocks.is_empty()) {
             let mut fields = Map::new();
             // One form only: a gateway that sends several describes the same thoughts in each.
             if !self.details.is_empty() {
@@ -311,7 +308,9 @@ impl Decoder {
             } else if let Some(field) = self.thinking_field {
                 fields.insert(field.to_owned(), json!(self.thinking));
             }
-            let summary = if self.thinking.is_empty() { vec![] } else { vec![self.thinking] };
+            // Marked thoughts do not go back: chat templates leave them out of earlier replies.
+            let thoughts = [self.thinking, self.marked.trim().to_owned()];
+            let summary = thoughts.into_iter().filter(|thought| !thought.is_empty()).collect();
             items.push(Item::Reasoning(Reasoning { summary, native: native(fields) }));
         }
         let mut content = Vec::new();
@@ -327,28 +326,15 @@ impl Decoder {
         // A reply that was cut off may end in the middle of a call, which must not run.
         if stop == StopReason::EndTurn {
             let reply = self.id.unwrap_or_default();
-            for (number, call) in self.calls.into_iter().enumerate() {
-                shape::push_call(&mut items, call.finished(&reply, number));
+            for call in self.calls.finished(&reply) {
+                shape::push_call(&mut items, call);
             }
         }
         items
     }
 }
 
-impl Call {
-    fn finished(self, reply: &str, number: usize) -> ToolCall {
-        let payload = match (self.is_custom, self.arguments) {
-            (true, input) => Payload::Freeform(input),
-            // A call without arguments.
-            (false, arguments) if arguments.trim().is_empty() => Payload::Json("{}".to_owned()),
-            (false, arguments) => Payload::Json(arguments),
-        };
-        let id = if self.id.is_empty() { format!("call_{reply}_{number}") } else { self.id };
-        ToolCall { id, name: self.name, payload, native: native(self.extra) }
-    }
-}
-
-fn native(fields: Map<String, Value>) -> Option<Native> {
+pub(super) fn native(fields: Map<String, Value>) -> Option<Native> {
     (!fields.is_empty()).then(|| Native { wire: Wire::Chat, value: Value::Object(fields) })
 }
 
@@ -396,13 +382,190 @@ fn usage(raw: Option<RawUsage>) -> Usage {
 
 /// Decodes a whole completion, or an error object, that came without a stream.
 pub fn decode_whole(body: &str) -> Result<Reply, Fault> {
-    let chunk: Chunk = serde_json::from_str(body)
-        .map_err(|_| Fault::malformed("a JSON document that is no completion"))?;
-    let is_error = chunk.error.is_some() || chunk.object.as_deref() == Some("error");
-    if chunk.choices.is_none() && !is_error {
+    let mut chunk =
+        Chunk::read(body).map_err(|_| Fault::malformed("a JSON document that is no completion"))?;
+    if let Some(error) = chunk.error() {
+        return Err(error.fault());
+    }
+    if chunk.choices.is_none() {
         return Err(Fault::malformed("a JSON document that is no completion"));
     }
-    let mut decoder = Decoder::default();
+    let mut decoder = Decoder { is_document: true, ..Decoder::default() };
     decoder.chunk(chunk, &|_| {})?;
-    decoder.finish()
+    decoder.finish(&|_| {})
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::item::{Item, Wire};
+    use crate::wire::{self, Stream};
+    use crate::{Progress, Reply};
+
+    /// A stream of deltas, one a chunk.
+    fn streamed(deltas: &[Value]) -> (Reply, String) {
+        let text = parking_lot::Mutex::new(String::new());
+        let progress = |progress: Progress<'_>| {
+            if let Progress::Text(piece) = progress {
+                text.lock().push_str(piece);
+            }
+        };
+        let mut stream = Stream::new(Wire::Chat);
+        let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+        let chunks = deltas.iter().map(|delta| json!({"choices": [{"index": 0, "delta": delta}]}));
+        for chunk in chunks.chain([end]) {
+            stream.push(format!("data: {chunk}\n\n").as_bytes(), &progress).unwrap();
+        }
+        let reply = stream.finish(&progress).unwrap();
+        (reply, text.into_inner())
+    }
+
+    fn calls(reply: &Reply) -> Vec<(String, String)> {
+        let call = |item: &Item| match item {
+            Item::Call(call) => Some((call.name.clone(), call.payload.as_str().to_owned())),
+            _ => None,
+        };
+        reply.items.iter().filter_map(call).collect()
+    }
+
+    fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+        expected.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+    }
+
+    fn call(more: &Value, name: &str, arguments: &Value) -> Value {
+        let mut call =
+            json!({"type": "function", "function": {"name": name, "arguments": arguments}});
+        call.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        call
+    }
+
+    /// What servers leave out of calls, or say the same in each.
+    fn marks() -> Vec<Value> {
+        vec![
+            json!({}),
+            json!({"id": ""}),
+            json!({"index": 0}),
+            json!({"index": 0, "id": ""}),
+            json!({"index": 0, "id": "call_0"}),
+            json!({"id": "call_0"}),
+            json!({"index": null, "id": null}),
+        ]
+    }
+
+    #[test]
+    fn calls_that_nothing_but_their_arguments_tells_apart_are_all_there() {
+        let wanted =
+            pairs(&[("read", "{\"a\":1}"), ("read", "{\"a\":2}"), ("list", "{\"b\":\"}\"}")]);
+        for mark in marks() {
+            let text = |name: &str, text: &str| call(&mark, name, &json!(text));
+            let whole = [("read", "{\"a\":1}"), ("read", "{\"a\":2}"), ("list", "{\"b\":\"}\"}")]
+                .map(|(name, arguments)| text(name, arguments));
+            let single: Vec<Value> = whole.iter().map(|it| json!({"tool_calls": [it]})).collect();
+            let together = [json!({"tool_calls": whole})];
+            let objects = [json!({"a": 1}), json!({"a": 2}), json!({"b": "}"})];
+            let objects: Vec<Value> = ["read", "read", "list"]
+                .iter()
+                .zip(&objects)
+                .map(|(name, object)| json!({"tool_calls": [call(&mark, name, object)]}))
+                .collect();
+            let pieces: Vec<Value> = [
+                ("read", ""),
+                ("", "{\"a\""),
+                ("", ":1}"),
+                ("read", "{\"a\":"),
+                ("", "2}"),
+                ("", ""),
+                ("list", ""),
+                ("", "{\"b\":\""),
+                ("", "}\"}"),
+            ]
+            .iter()
+            .map(|(name, arguments)| json!({"tool_calls": [text(name, arguments)]}))
+            .collect();
+            for deltas in [single.as_slice(), &together, &objects, &pieces] {
+                assert_eq!(calls(&streamed(deltas).0), wanted, "{mark}: {deltas:?}");
+            }
+            let message = json!({"role": "assistant", "content": null, "tool_calls": whole});
+            let document = json!({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]});
+            let reply = wire::decode_whole(Wire::Chat, &document.to_string()).unwrap();
+            assert_eq!(calls(&reply), wanted, "{document}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_said_again_begins_no_call() {
+        let one = |name: &str, arguments: Value| json!({"tool_calls": [call(&json!({"index": 0}), name, &arguments)]});
+        let rows = [
+            vec![one("read", json!("{\"a\"")), one("read", json!(":1}")), one("read", json!(""))],
+            vec![one("read", json!("")), one("read", json!("{\"a\":1}")), one("", json!(""))],
+            vec![one("read", json!("{}")), one("", json!("{\"a\":1}"))],
+            vec![one("read", json!({"a": 1})), one("", json!({"a": 1}))],
+            vec![one("", json!("")), one("read", json!("{\"a\":1}"))],
+        ];
+        for deltas in rows {
+            assert_eq!(calls(&streamed(&deltas).0), pairs(&[("read", "{\"a\":1}")]), "{deltas:?}");
+        }
+        // A call without arguments, and the next one.
+        let deltas = [one("first", json!("")), one("read", json!("{\"a\":1}"))];
+        assert_eq!(calls(&streamed(&deltas).0), pairs(&[("first", "{}"), ("read", "{\"a\":1}")]));
+    }
+
+    #[test]
+    fn thoughts_in_the_text_are_no_message() {
+        let said = |text: &str| json!({"content": text});
+        let rows = [
+            (
+                vec![said("<think>"), said("Hm. </th"), said("ink>\n\n"), said("Done.")],
+                "Hm.",
+                "Done.",
+                "Done.",
+            ),
+            (vec![said("Hm.\n</think>\n\nDone.")], "Hm.", "Done.", "Hm.\n</think>\n\nDone."),
+            (vec![said("<think>Hm.</think>")], "Hm.", "", ""),
+            (vec![said("The `</think>` tag.")], "", "The `</think>` tag.", "The `</think>` tag."),
+        ];
+        for (deltas, thought, message, shown) in rows {
+            let (reply, text) = streamed(&deltas);
+            let summary: String = reply
+                .items
+                .iter()
+                .filter_map(|item| match item {
+                    Item::Reasoning(thought) => Some(thought.summary.concat()),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!((summary.trim(), reply.text().as_str()), (thought, message), "{deltas:?}");
+            assert_eq!(text, shown, "{deltas:?}");
+        }
+        let named = [json!({"reasoning_content": "Hm."}), said("a\n</think>\nb")];
+        assert_eq!(streamed(&named).0.text(), "a\n</think>\nb");
+    }
+
+    #[test]
+    fn a_wrong_type_of_what_nobody_needs_loses_no_reply() {
+        let function = json!({"name": "read", "arguments": "{}"});
+        let message = json!({
+            "content": "Done.", "refusal": false, "reasoning_details": "x", "thinking_blocks": {},
+            "reasoning_content": [], "tool_calls": [{"id": 1, "index": "0", "function": function}],
+        });
+        let body = json!({
+            "id": 12, "model": ["m"], "object": 1, "error": false, "message": {}, "type": 1,
+            "choices": [{"index": null, "message": message, "finish_reason": "stop"}],
+            "usage": {
+                "prompt_tokens": 10.0, "completion_tokens": "5", "prompt_cache_hit_tokens": -1,
+                "prompt_tokens_details": 0, "completion_tokens_details": {"reasoning_tokens": "x"},
+            },
+        });
+        let reply = wire::decode_whole(Wire::Chat, &body.to_string()).unwrap();
+        assert_eq!((reply.id.as_deref(), reply.text().as_str()), (Some("12"), "Done."));
+        assert_eq!(reply.items.len(), 2, "{:?}", reply.items);
+        assert_eq!((reply.usage.input, reply.usage.output, reply.usage.estimated), (10, 5, false));
+        for usage in [json!("x"), json!({"prompt_tokens": -1, "completion_tokens": 5})] {
+            let mut body = body.clone();
+            body["usage"] = usage;
+            let reply = wire::decode_whole(Wire::Chat, &body.to_string()).unwrap();
+            assert!(reply.usage.estimated && reply.usage.input == 0, "{:?}", reply.usage);
+        }
+    }
 }

@@ -5,8 +5,9 @@
 //! - The outputs of a reply's calls are one user content right behind it, as many as there are
 //!   calls and in their order. Nothing else is in it but pictures.
 //! - Gemini 3 refuses a step whose first call has no signature. For calls that came from elsewhere (a
-//!   script, another provider) the API documents a value that stands for one. It is set wherever such
-//!   a call is first, not only in the current turn, so that old bytes never change.
+//!   script, another provider), or whose signature was lost on the way, the API documents a value that
+//!   stands for one. It is set wherever such a call is first, not only in the current turn, so that old
+//!   bytes never change.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,12 +15,13 @@ use std::collections::HashMap;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{FUNCTION_CALL, field, object_of, text_field};
+use super::{FUNCTION_CALL, SIGNATURE, field, object_of, text_field};
 use crate::Request;
 use crate::catalogue::Thinking;
 use crate::item::{
     CallOutput, Content as Said, Item, Message, Native, Payload, Role, ToolCall, Wire,
 };
+use crate::wire;
 
 /// What the API takes for the signature of a call that it did not make
 /// (<https://ai.google.dev/gemini-api/docs/thought-signatures>).
@@ -45,6 +47,8 @@ pub(super) struct Content<'a> {
 #[serde(untagged)]
 enum Part<'a> {
     Native(&'a Value),
+    /// A part of the API's own to which something was added.
+    Completed(Value),
     Text {
         text: Cow<'a, str>,
     },
@@ -94,6 +98,7 @@ pub(super) fn contents<'a>(request: &Request<'a>) -> Vec<Content<'a>> {
         open_calls: Vec::new(),
         outputs: Vec::new(),
         is_third: request.model.thinking != Thinking::Budget,
+        images: request.model.images,
     };
     for item in request.history {
         conversation.item(item);
@@ -114,6 +119,8 @@ struct Conversation<'a> {
     outputs: Vec<&'a CallOutput>,
     /// Gemini 3 or later: signatures are checked, and outputs may hold pictures.
     is_third: bool,
+    /// The model accepts pictures; other models get a note in their place.
+    images: bool,
 }
 
 impl<'a> Conversation<'a> {
@@ -122,6 +129,8 @@ impl<'a> Conversation<'a> {
             Item::Output(output) => self.outputs.push(output),
             Item::Message(said) if said.role != Role::Assistant => {
                 self.answer();
+                let images = self.images;
+                let spoken = |content| spoken(content, images);
                 let parts: Vec<Part<'a>> = said.content.iter().filter_map(spoken).collect();
                 if !parts.is_empty() {
                     self.user().parts.extend(parts);
@@ -168,7 +177,8 @@ impl<'a> Conversation<'a> {
             return;
         }
         let words = said.content.iter().filter(|part| !matches!(part, Said::Image { .. }));
-        let parts: Vec<Part<'a>> = words.filter_map(spoken).collect();
+        let parts: Vec<Part<'a>> =
+            words.filter_map(|content| spoken(content, self.images)).collect();
         if !parts.is_empty() {
             self.model().parts.extend(parts);
         }
@@ -185,6 +195,7 @@ impl<'a> Conversation<'a> {
         let content = self.model();
         let is_first = !std::mem::replace(&mut content.calls, true);
         match own_parts(call.native.as_ref()) {
+            Some(parts) if is_first && is_third => content.parts.extend(parts.iter().map(signed)),
             Some(parts) => content.parts.extend(parts.iter().map(Part::Native)),
             None => content.parts.push(Part::Call {
                 function_call: Call { name: function_name(&call.name), args: arguments(call) },
@@ -235,15 +246,21 @@ impl<'a> Conversation<'a> {
             // `error` means that the tool did not run. A command that ran and failed has a result:
             // its output.
             let key = if output.success || output.ran { "output" } else { "error" };
-            response = json!({key: Said::texts(&output.content)});
+            let mut words = Vec::new();
             for content in &output.content {
-                if let Said::Image { media_type, data } = content {
-                    let picture =
-                        Part::Picture { inline_data: Blob { mime_type: media_type, data } };
-                    let fits = self.is_third && NESTED_PICTURES.contains(&media_type.as_str());
-                    if fits { &mut inside } else { &mut *beside }.push(picture);
+                match content {
+                    Said::Text { text } | Said::Refusal { text } => words.push(Cow::from(text)),
+                    Said::Image { media_type, data } => {
+                        match picture(media_type, data, self.images) {
+                            // Beside an answer only a picture may stand.
+                            Part::Text { text } => words.push(text),
+                            shown if self.is_third && is_nested(&shown) => inside.push(shown),
+                            shown => beside.push(shown),
+                        }
+                    }
                 }
             }
+            response = json!({key: words.join("\n")});
         }
         Part::Response {
             function_response: Answer {
@@ -262,6 +279,41 @@ impl<'a> Conversation<'a> {
 /// Pictures that Gemini 3 takes inside an output; others stand beside it.
 const NESTED_PICTURES: &[&str] = &["image/png", "image/jpeg", "image/webp"];
 
+fn is_nested(part: &Part<'_>) -> bool {
+    matches!(part, Part::Picture { inline_data } if NESTED_PICTURES.contains(&inline_data.mime_type))
+}
+
+/// Pictures that the API takes at all (<https://ai.google.dev/gemini-api/docs/image-understanding>). It refuses
+/// a request with any other.
+const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
+
+/// A picture, or a note in its place.
+fn picture<'a>(media_type: &'a str, data: &'a str, images: bool) -> Part<'a> {
+    if !images {
+        return text(wire::picture_note(media_type, data));
+    }
+    let mime_type = wire::picture_type(media_type);
+    if PICTURES.contains(&mime_type) {
+        Part::Picture { inline_data: Blob { mime_type, data } }
+    } else {
+        text(wire::unknown_picture_note(media_type))
+    }
+}
+
+/// The first call of a content, which the API wants signed. One that came without a signature, from a proxy
+/// that drops it for example, gets the value that stands for one.
+fn signed(part: &Value) -> Part<'_> {
+    if field(part, FUNCTION_CALL).is_none() || text_field(part, SIGNATURE).is_some() {
+        return Part::Native(part);
+    }
+    let mut part = part.clone();
+    if let Some(fields) = part.as_object_mut() {
+        fields.shift_remove(SIGNATURE.1);
+        fields.insert(SIGNATURE.0.to_owned(), Value::from(NO_SIGNATURE));
+    }
+    Part::Completed(part)
+}
+
 /// The parts that came from this wire.
 fn own_parts(native: Option<&Native>) -> Option<&Vec<Value>> {
     let native = native.filter(|native| native.wire == Wire::Gemini)?;
@@ -273,14 +325,12 @@ fn text<'a>(text: impl Into<Cow<'a, str>>) -> Part<'a> {
 }
 
 /// Empty text is refused.
-fn spoken(content: &Said) -> Option<Part<'_>> {
+fn spoken(content: &Said, images: bool) -> Option<Part<'_>> {
     match content {
         Said::Text { text: words } | Said::Refusal { text: words } => {
             (!words.is_empty()).then(|| text(words.as_str()))
         }
-        Said::Image { media_type, data } => {
-            Some(Part::Picture { inline_data: Blob { mime_type: media_type, data } })
-        }
+        Said::Image { media_type, data } => Some(picture(media_type, data, images)),
     }
 }
 

@@ -14,6 +14,7 @@ use super::{FUNCTION_CALL, Name, field, taken, text_field};
 use crate::item::{StopReason, Usage};
 use crate::sse::Event;
 use crate::wire::fault::{Fault, FaultKind};
+use crate::wire::lenient;
 use crate::{OnProgress, Progress, Reply, shape};
 
 /// Parts of one reply at most, before they are put together to items.
@@ -307,7 +308,7 @@ fn stop_reason(reason: &str, message: Option<&str>) -> Result<StopReason, Fault>
 /// prompt's.
 fn usage(raw: Option<&Value>) -> Usage {
     let Some(raw) = raw else { return Usage { estimated: true, ..Usage::default() } };
-    let count = |camel, snake| field(raw, (camel, snake)).and_then(Value::as_u64);
+    let count = |camel, snake| field(raw, (camel, snake)).and_then(lenient::count_of);
     let prompt = count("promptTokenCount", "prompt_token_count");
     let tools = count("toolUsePromptTokenCount", "tool_use_prompt_token_count").unwrap_or(0);
     let cached = count("cachedContentTokenCount", "cached_content_token_count").unwrap_or(0);

@@ -38,7 +38,7 @@ pub fn error_fault(status: u16, body: &str) -> Option<Fault> {
 }
 
 /// The fault that an error object is; `status` is that of the answer, where it was not 200.
-pub(super) fn fault(status: Option<u16>, error: &Value) -> Fault {
+pub fn fault(status: Option<u16>, error: &Value) -> Fault {
     let text = |key: &str| match error.get(key) {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Number(number)) => number.to_string(),
@@ -59,6 +59,11 @@ pub(super) fn fault(status: Option<u16>, error: &Value) -> Fault {
         _ => None,
     };
     fault
+}
+
+/// The error object has the form of Google's, whatever the wire.
+pub fn is_googles(error: &Value) -> bool {
+    error.get("status").and_then(Value::as_str).is_some_and(|word| status_of(word).is_some())
 }
 
 /// The HTTP status of a code of `google.rpc.Code`, for errors inside a stream that leave it out.

@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 use super::blocks::{self, Block, Kind, StopDetails};
 use crate::item::{StopReason, Usage};
 use crate::sse::Event;
-use crate::wire::MAX_ITEMS;
 use crate::wire::fault::{Fault, FaultKind, ReportedError};
+use crate::wire::{MAX_ITEMS, lenient};
 use crate::{OnProgress, Progress, Reply};
 
 /// Collects the blocks of one streamed answer.
@@ -49,11 +49,15 @@ struct Envelope<'a> {
 /// The message of `message_start`, which has no content yet, or a whole one.
 #[derive(Deserialize)]
 struct Message {
+    #[serde(default, deserialize_with = "lenient::text")]
     id: Option<String>,
+    #[serde(default, deserialize_with = "lenient::text")]
     model: Option<String>,
     content: Option<Vec<Map<String, Value>>>,
     stop_reason: Option<String>,
+    #[serde(default, deserialize_with = "lenient::some")]
     stop_details: Option<StopDetails>,
+    #[serde(default, deserialize_with = "lenient::some")]
     usage: Option<RawUsage>,
 }
 
@@ -75,24 +79,33 @@ struct Delta {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct RawUsage {
+    #[serde(deserialize_with = "lenient::count")]
     input_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient::count")]
     cache_creation_input_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient::count")]
     cache_read_input_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient::some")]
     cache_creation: Option<CacheCreation>,
+    #[serde(deserialize_with = "lenient::count")]
     output_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient::some")]
     output_tokens_details: Option<OutputDetails>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct CacheCreation {
+    #[serde(deserialize_with = "lenient::count")]
     ephemeral_5m_input_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient::count")]
     ephemeral_1h_input_tokens: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct OutputDetails {
+    #[serde(deserialize_with = "lenient::count")]
     thinking_tokens: Option<u64>,
 }
 
@@ -290,7 +303,7 @@ impl Decoder {
             self.stop_details = delta.stop_details.or(self.stop_details.take());
         }
         if let Some(usage) = usage {
-            let later: RawUsage = parse(usage.get(), "the usage")?;
+            let later: RawUsage = serde_json::from_str(usage.get()).unwrap_or_default();
             self.usage = later.over(std::mem::take(&mut self.usage));
         }
         Ok(())
@@ -406,4 +419,23 @@ fn status_of(kind: &str) -> Option<u16> {
         "overloaded_error" => 529,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::item::Wire;
+    use crate::wire;
+
+    #[test]
+    fn a_wrong_type_of_what_nobody_needs_loses_no_reply() {
+        let content = json!([{"type": "text", "text": "Done."}]);
+        let usage = json!({"input_tokens": 10.0, "output_tokens": "5", "cache_read_input_tokens": -1, "cache_creation": 0, "output_tokens_details": "x"});
+        let mut body = json!({"type": "message", "id": 12, "model": "m", "content": content, "stop_reason": "end_turn", "stop_details": "x", "usage": usage});
+        let reply = wire::decode_whole(Wire::Messages, &body.to_string()).unwrap();
+        assert_eq!((reply.usage.input, reply.usage.output, reply.usage.estimated), (10, 5, false));
+        body["usage"] = json!("x");
+        assert!(wire::decode_whole(Wire::Messages, &body.to_string()).unwrap().usage.estimated);
+    }
 }

@@ -57,7 +57,7 @@ pub fn encode(request: &Request<'_>) -> Vec<u8> {
         tool_choice,
         system: system(request.instructions),
         stream: true,
-        messages: turns(request.history),
+        messages: turns(request),
     };
     // Every part serialises: strings, numbers, and JSON values.
     serde_json::to_vec(&body).unwrap_or_default()

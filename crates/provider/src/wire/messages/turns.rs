@@ -14,10 +14,12 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::encode::{CacheControl, tool_name};
+use crate::Request;
 use crate::item::{
     CallOutput, Content, Item, Message, Native, Payload, Reasoning, Role, ToolCall, Wire,
 };
 use crate::shape::FreshIds;
+use crate::wire;
 
 /// One element of `messages`.
 #[derive(Serialize)]
@@ -96,9 +98,9 @@ const NO_OUTPUT: &str = "This call has no output: it was not run.";
 const GO_ON: &str = "Go on.";
 
 /// The turns of a history, with the marks up to which the API may cache.
-pub(super) fn turns(history: &[Item]) -> Vec<Turn<'_>> {
-    let mut builder = Builder::default();
-    for item in history {
+pub(super) fn turns<'a>(request: &Request<'a>) -> Vec<Turn<'a>> {
+    let mut builder = Builder { images: request.model.images, ..Builder::default() };
+    for item in request.history {
         builder.item(item);
     }
     let mut turns = builder.finish();
@@ -137,6 +139,8 @@ struct Builder<'a> {
     heard: Vec<Block<'a>>,
     /// The API paused the assistant turn itself.
     is_paused: bool,
+    /// The model accepts pictures; other models get a note in their place.
+    images: bool,
     /// The id that the API gets in place of one of the history.
     ids: HashMap<&'a str, String>,
     used: FreshIds,
@@ -212,7 +216,9 @@ impl<'a> Builder<'a> {
                         Role::User | Role::Assistant => text_block(text),
                     });
                 }
-                Content::Image { media_type, data } => self.hear(picture(media_type, data)),
+                Content::Image { media_type, data } => {
+                    self.hear(picture(media_type, data, self.images));
+                }
             }
         }
     }
@@ -250,7 +256,7 @@ impl<'a> Builder<'a> {
         };
         self.results.push(Block::Typed(Part::ToolResult {
             tool_use_id: self.pending.remove(position),
-            content: result(output),
+            content: result(output, self.images),
             is_error: !output.success,
             cache_control: None,
         }));
@@ -344,28 +350,31 @@ fn text_block<'a>(text: impl Into<Cow<'a, str>>) -> Block<'a> {
     Block::Typed(Part::Text { text: text.into(), cache_control: None })
 }
 
-/// A picture, in one of the formats that the API takes.
-fn picture<'a>(media_type: &'a str, data: &'a str) -> Block<'a> {
-    // `image/jpg` is a common misspelling, which the API refuses.
-    let media_type = if media_type == "image/jpg" { "image/jpeg" } else { media_type };
-    match media_type {
-        "image/jpeg" | "image/png" | "image/gif" | "image/webp" => Block::Typed(Part::Image {
-            source: Source { r#type: "base64", media_type, data },
-            cache_control: None,
-        }),
-        _ => text_block(format!("[a picture of type `{media_type}`, which cannot be shown]")),
+/// A picture, where the model accepts them, in one of the formats that the API takes.
+fn picture<'a>(media_type: &'a str, data: &'a str, images: bool) -> Block<'a> {
+    if !images {
+        return text_block(wire::picture_note(media_type, data));
+    }
+    match wire::picture_type(media_type) {
+        media_type @ ("image/jpeg" | "image/png" | "image/gif" | "image/webp") => {
+            Block::Typed(Part::Image {
+                source: Source { r#type: "base64", media_type, data },
+                cache_control: None,
+            })
+        }
+        media_type => text_block(wire::unknown_picture_note(media_type)),
     }
 }
 
 /// The content of a result. An error has text only: the API refuses pictures in it.
-fn result(output: &CallOutput) -> Option<TextOrParts<'_>> {
+fn result(output: &CallOutput, images: bool) -> Option<TextOrParts<'_>> {
     let has_pictures = output.content.iter().any(|part| matches!(part, Content::Image { .. }));
     if has_pictures && output.success {
         let parts = output.content.iter().filter_map(|part| match part {
             Content::Text { text } | Content::Refusal { text } => {
                 (!text.trim().is_empty()).then(|| text_block(text))
             }
-            Content::Image { media_type, data } => Some(picture(media_type, data)),
+            Content::Image { media_type, data } => Some(picture(media_type, data, images)),
         });
         return Some(TextOrParts::Parts(parts.collect()));
     }

@@ -4,7 +4,6 @@
 //! the end of a call's arguments or of the encrypted reasoning. Deltas are for progress. A reply
 //! exists when `response.completed` or `response.incomplete` has arrived, never before.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
@@ -15,8 +14,8 @@ use super::items::{is_call, is_refusal, items};
 use crate::item::{StopReason, Usage};
 use crate::shape::Counts;
 use crate::sse::Event;
-use crate::wire::MAX_ITEMS;
 use crate::wire::fault::{ErrorObject, Fault, FaultKind};
+use crate::wire::{MAX_ITEMS, lenient};
 use crate::{OnProgress, Progress, Reply};
 
 /// Collects the items of one streamed answer.
@@ -32,7 +31,9 @@ pub struct Decoder {
 /// What every event may carry. The rest is for other clients.
 #[derive(Deserialize)]
 struct Envelope<'a> {
+    #[serde(default, deserialize_with = "lenient::text")]
     r#type: Option<String>,
+    #[serde(default, deserialize_with = "lenient::count")]
     output_index: Option<u64>,
     #[serde(borrow)]
     delta: Option<&'a RawValue>,
@@ -47,14 +48,18 @@ struct Envelope<'a> {
 /// The response object of a final event.
 #[derive(Debug, Deserialize)]
 struct Terminal {
+    #[serde(default, deserialize_with = "lenient::text")]
     id: Option<String>,
-    #[serde(default)]
-    status: String,
+    #[serde(default, deserialize_with = "lenient::text")]
+    status: Option<String>,
+    #[serde(default, deserialize_with = "lenient::text")]
     model: Option<String>,
     #[serde(default)]
     output: Option<Vec<Box<RawValue>>>,
+    #[serde(default, deserialize_with = "lenient::some")]
     usage: Option<RawUsage>,
     error: Option<ErrorObject>,
+    #[serde(default, deserialize_with = "lenient::some")]
     incomplete_details: Option<IncompleteDetails>,
 }
 
@@ -66,22 +71,29 @@ struct IncompleteDetails {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct RawUsage {
+    #[serde(deserialize_with = "lenient::count")]
     input_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient::some")]
     input_tokens_details: Option<InputDetails>,
+    #[serde(deserialize_with = "lenient::count")]
     output_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient::some")]
     output_tokens_details: Option<OutputDetails>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct InputDetails {
+    #[serde(deserialize_with = "lenient::count")]
     cached_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient::count")]
     cache_write_tokens: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct OutputDetails {
+    #[serde(deserialize_with = "lenient::count")]
     reasoning_tokens: Option<u64>,
 }
 
@@ -111,11 +123,8 @@ impl Decoder {
             }
             "response.output_item.done" => {
                 if let Some(item) = envelope.item {
-                    // Compatible servers leave `output_index` out; the order of arrival stands in
-                    // for it.
-                    let next = self.done.last_key_value().map_or(0, |(index, _)| index + 1);
-                    let index = envelope.output_index.unwrap_or(next);
-                    self.done.insert(index, parse(item.get(), "an item")?);
+                    let item = parse(item.get(), "an item")?;
+                    self.done.insert(self.place_of(&item, envelope.output_index), item);
                     self.check_count()?;
                 }
             }
@@ -126,8 +135,8 @@ impl Decoder {
                 let response = envelope.response.map_or("{}", RawValue::get);
                 let mut terminal: Terminal = parse(response, "the final event")?;
                 // Compatible servers leave the status out; the event's name says the same.
-                if terminal.status.is_empty() {
-                    kind.trim_start_matches("response.").clone_into(&mut terminal.status);
+                if terminal.status.as_ref().is_none_or(String::is_empty) {
+                    terminal.status = Some(kind.trim_start_matches("response.").to_owned());
                 }
                 self.outcome = Some(terminal);
             }
@@ -159,6 +168,14 @@ impl Decoder {
         reply(terminal, self.done, &self.begun_calls)
     }
 
+    /// Where an item goes. Compatible servers leave `output_index` out, or give several items the same: the
+    /// order of arrival stands in for it.
+    fn place_of(&self, item: &Value, index: Option<u64>) -> u64 {
+        let is_free =
+            |index: &u64| self.done.get(index).is_none_or(|earlier| is_same(earlier, item));
+        index.filter(is_free).unwrap_or_else(|| next_of(&self.done))
+    }
+
     fn check_count(&self) -> Result<(), Fault> {
         if self.done.len().max(self.begun_calls.len()) > MAX_ITEMS {
             return Err(Fault::malformed(format!("the reply has more than {MAX_ITEMS} items")));
@@ -171,12 +188,14 @@ impl Decoder {
 pub fn decode_whole(body: &str) -> Result<Reply, Fault> {
     #[derive(Deserialize)]
     struct Whole {
+        #[serde(default, deserialize_with = "lenient::text")]
         object: Option<String>,
-        error: Option<ErrorObject>,
+        #[serde(default)]
+        error: Value,
     }
     let whole: Whole = serde_json::from_str(body)
         .map_err(|_| Fault::malformed("a JSON document that is no response"))?;
-    match (whole.object.as_deref(), whole.error) {
+    match (whole.object.as_deref(), ErrorObject::in_field(whole.error)) {
         (_, Some(error)) => Err(error.fault()),
         (Some("response"), None) => {
             reply(parse(body, "the response")?, BTreeMap::new(), &BTreeSet::new())
@@ -209,7 +228,7 @@ fn reply(
     mut done: BTreeMap<u64, Value>,
     begun_calls: &BTreeSet<u64>,
 ) -> Result<Reply, Fault> {
-    let stop = match terminal.status.as_str() {
+    let stop = match terminal.status.as_deref().unwrap_or_default() {
         "completed" => StopReason::EndTurn,
         "incomplete" => match terminal.incomplete_details.as_ref().map(|it| it.reason.as_deref()) {
             Some(Some("content_filter")) => StopReason::ContentFilter,
@@ -221,8 +240,15 @@ fn reply(
     };
     // Servers that do not stream items, and items whose own event was left out.
     for (index, item) in (0..).zip(terminal.output.take().unwrap_or_default()) {
-        if let Entry::Vacant(missing) = done.entry(index) {
-            missing.insert(parse(item.get(), "an item")?);
+        let item: Value = parse(item.get(), "an item")?;
+        let is_known = match done.get(&index) {
+            // An item that names itself nowhere is known by its place.
+            Some(earlier) if is_same(earlier, &item) => true,
+            _ => is_named(&item) && done.values().any(|earlier| is_same(earlier, &item)),
+        };
+        if !is_known {
+            let place = if done.contains_key(&index) { next_of(&done) } else { index };
+            done.insert(place, item);
         }
     }
     if done.len() > MAX_ITEMS {
@@ -242,12 +268,35 @@ fn reply(
     })
 }
 
+/// The names that an item has: of its own, and of the call that it is.
+const NAMES: [&str; 2] = ["id", "call_id"];
+
+fn is_named(item: &Value) -> bool {
+    NAMES.iter().any(|name| item.get(name).is_some_and(|value| !value.is_null()))
+}
+
+/// True unless a name shows that they are two. Servers exist that give every item an id of its own in each
+/// event, so one name in common is enough.
+fn is_same(one: &Value, other: &Value) -> bool {
+    let pairs = NAMES.map(|name| (one.get(name), other.get(name)));
+    let set = pairs.iter().filter_map(|(one, other)| Some((one.as_ref()?, other.as_ref()?)));
+    let equal: Vec<bool> = set.map(|(one, other)| one == other).collect();
+    one.get("type") == other.get("type") && (equal.is_empty() || equal.contains(&true))
+}
+
+fn next_of(done: &BTreeMap<u64, Value>) -> u64 {
+    done.last_key_value().map_or(0, |(index, _)| index.saturating_add(1))
+}
+
 fn failure(terminal: &Terminal) -> Fault {
     match &terminal.error {
         Some(error) => error.fault(),
         None => Fault::new(
             FaultKind::Unavailable,
-            format!("the response ended with status `{}`", terminal.status),
+            format!(
+                "the response ended with status `{}`",
+                terminal.status.as_deref().unwrap_or_default()
+            ),
         ),
     }
 }
@@ -264,4 +313,66 @@ fn usage(raw: Option<RawUsage>) -> Usage {
         reasoning: output.reasoning_tokens.unwrap_or_default(),
     };
     counts.usage()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::Reply;
+    use crate::item::{Item, Wire};
+    use crate::wire::{self, Stream};
+
+    fn call(id: &str) -> Value {
+        json!({"type": "function_call", "id": format!("fc_{id}"), "call_id": id, "name": "read", "arguments": format!("{{\"a\":\"{id}\"}}"), "status": "completed"})
+    }
+
+    fn streamed(done: &[(Option<u64>, Value)], output: &[Value]) -> Reply {
+        let mut stream = Stream::new(Wire::Responses);
+        let event = |(index, item): &(Option<u64>, Value)| json!({"type": "response.output_item.done", "output_index": index, "item": item});
+        let usage = json!({"input_tokens": 10.0, "output_tokens": "5", "input_tokens_details": 1, "output_tokens_details": {"reasoning_tokens": -1}});
+        let response = json!({"id": 12, "status": "completed", "model": "m", "output": output, "usage": usage, "incomplete_details": "x"});
+        let end = json!({"type": "response.completed", "response": response});
+        for event in done.iter().map(event).chain([end]) {
+            stream.push(format!("data: {event}\n\n").as_bytes(), &|_| {}).unwrap();
+        }
+        stream.finish(&|_| {}).unwrap()
+    }
+
+    fn ids(reply: &Reply) -> Vec<&str> {
+        let calls = reply.items.iter().filter_map(|item| match item {
+            Item::Call(call) => Some(call.id.as_str()),
+            _ => None,
+        });
+        calls.collect()
+    }
+
+    #[test]
+    fn items_that_share_an_index_are_all_there() {
+        let (one, two) = (call("one"), call("two"));
+        let both = [one.clone(), two.clone()];
+        for output in [&[][..], &both[..], &both[1..]] {
+            for index in [Some(0), Some(7), None] {
+                let reply = streamed(&[(index, one.clone()), (index, two.clone())], output);
+                assert_eq!(ids(&reply), ["one", "two"], "{index:?} {output:?}");
+            }
+        }
+        // What the final event has besides is added, and what it has again is not.
+        assert_eq!(ids(&streamed(&[(Some(0), two.clone())], &both)), ["two", "one"]);
+        let mut renamed = one.clone();
+        renamed["id"] = json!("fc_other");
+        assert_eq!(ids(&streamed(&[(Some(0), one.clone())], &[renamed])), ["one"]);
+        assert_eq!(ids(&streamed(&[(Some(0), one.clone()), (Some(0), one)], &[])), ["one"]);
+    }
+
+    #[test]
+    fn a_wrong_type_of_what_nobody_needs_loses_no_reply() {
+        let reply = streamed(&[(Some(0), call("one"))], &[]);
+        assert_eq!(
+            (reply.id.as_deref(), reply.usage.input, reply.usage.output),
+            (Some("12"), 10, 5)
+        );
+        let whole = json!({"object": "response", "id": 1, "status": "completed", "output": [], "usage": []});
+        assert!(wire::decode_whole(Wire::Responses, &whole.to_string()).unwrap().usage.estimated);
+    }
 }
