@@ -303,7 +303,17 @@ async fn forge_answers_and_reacts_where_it_was_asked() {
     assert_eq!(github.comments(2).len(), 3);
     let threads = github.threads(2);
     assert_eq!((threads.len(), threads[0].comments.len()), (1, 4));
-    for comment in [conversation, reply] {
+    // The thread is deleted: the answer is in the conversation, once.
+    for comment in &threads[0].comments {
+        github.delete_comment(comment.0);
+    }
+    let (gone, marker) = (CommentPlace::Thread { comment: reply, root }, MARKER);
+    for _ in 0..2 {
+        let answer = forge.reply(&app(), 2, gone, marker, "Because.").await.unwrap();
+        assert_eq!(without(&answer.body), format!("Because.\n\n{marker}"));
+    }
+    assert_eq!((github.comments(2).len(), github.threads(2).len()), (4, 0));
+    for comment in [conversation] {
         let eyes = ("patchwright-bot".to_owned(), "eyes".to_owned());
         assert_eq!(github.comment_reactions(comment), [eyes]);
     }
