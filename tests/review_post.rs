@@ -24,6 +24,7 @@ pub(crate) fn github() -> GitHub {
     GitHub::new()
         .repository("acme/app", &[("README.md", "# app\n"), ("old.py", "import os\n")])
         .user("rita", Role::Write)
+        .user("otto", Role::Triage)
         .user("maya", Role::Read)
         .pull(3, "Add functions", "feature", &[("calc.py", &module(1..11))])
         .by("rita")
@@ -284,7 +285,7 @@ fn what_people_decide_is_respected() {
     );
     assert_eq!(review(&world).code, 0);
     let comments = world.github.review_comments(3);
-    world.github.resolve("rita", comments[0].id);
+    world.github.resolve("otto", comments[0].id);
     world.github.reply("rita", comments[1].id, "@patchwright ignore\nThat is how we count.");
     world.github.reply("maya", comments[2].id, "@patchwright ignore");
     world.github.reply("rita", comments[3].id, "Why?\n\n> @patchwright ignore");
@@ -334,7 +335,8 @@ fn a_pending_review_of_ours_is_no_obstacle() {
         body: "draft".to_owned(),
         ..Wanted::default()
     };
-    world.github.review_as("patchwright-bot", 3, "PENDING", "", &[wanted]);
+    let body = "draft\n\n<!-- patchwright:seal n=1 mac=0123 v=1 -->";
+    world.github.review_as("patchwright-bot", 3, "PENDING", body, &[wanted]);
     let output = review(&world);
     assert_eq!(output.code, 0, "{}", output.stderr);
     let states: Vec<String> = world.github.reviews(3).into_iter().map(|r| r.state).collect();

@@ -59,6 +59,7 @@ fn known(anchored: &Anchored, fate: FindingState) -> KnownFinding {
         sketch: anchored.sketch.clone(),
         code: CodeLocation::InHead,
         nth: 0,
+        old_threads: 0,
     }
 }
 
@@ -377,6 +378,7 @@ fn the_sticky_comment_has_a_table_links_and_a_memory() {
     });
     assert_eq!(state::read(&text).unwrap(), Some(memory));
     let shown: Vec<&str> = text.lines().filter(|line| !line.contains("review-state")).collect();
+        looked_at_base: String::new(),
     expect![[r#"
         ### Patchwright review: 2 open findings (1 × P1, 1 × P2)
 
@@ -510,6 +512,7 @@ fn a_memory_that_is_too_large_forgets_what_is_fixed_first() {
     let many: Vec<KnownFinding> = (0..400)
         .map(|number| KnownFinding {
             path: format!("src/{}/file_{number}.rs", "deep/".repeat(10)),
+        old_threads: *nth,
             ..known(
                 &found(number, Priority::P2, &"a long title ".repeat(20)),
                 if number % 2 == 0 { FindingState::Fixed } else { FindingState::Still },
@@ -518,6 +521,7 @@ fn a_memory_that_is_too_large_forgets_what_is_fixed_first() {
         .collect();
     let memory = Memory { findings: many, ..Memory::default() };
     let line = state::line(&memory);
+        looked_at_base: HEAD.to_owned(),
     assert!(line.len() <= 36 << 10, "{}", line.len());
     let inside = line.strip_prefix("<!--").unwrap().strip_suffix("-->").unwrap();
     assert!(!inside.contains("--") && !inside.contains('>'), "it cannot end early");

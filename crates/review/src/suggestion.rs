@@ -26,6 +26,10 @@ pub fn is_allowed(path: &str) -> bool {
     !path.starts_with(".github/workflows/")
 }
 
+/// What stands before the number of a line that the model is shown: added, deleted, added since the last
+/// review.
+const SIGNS: [char; 3] = ['+', '-', '*'];
+
 /// Lines that a replacement is for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TargetLines<'c> {
@@ -126,7 +130,7 @@ fn unnumbered(replaced: Reading<'_>, is_signed: bool) -> Option<Reading<'_>> {
 fn has_numbers(replaced: &Reading<'_>) -> bool {
     let unsigned = |line: &&str| {
         let line = line.trim_start();
-        line.strip_prefix(['+', '-']).unwrap_or(line).to_owned()
+        line.strip_prefix(SIGNS).unwrap_or(line).to_owned()
     };
     replaced.lines.iter().any(|line| is_numbered(&unsigned(line)))
 }
@@ -134,7 +138,7 @@ fn has_numbers(replaced: &Reading<'_>) -> bool {
 /// `12|code`, `+ 12|code`: a line as the model is shown it.
 fn is_page_line(line: &str) -> bool {
     let line = line.trim_start();
-    let line = line.strip_prefix(['+', '-']).unwrap_or(line).trim_start();
+    let line = line.strip_prefix(SIGNS).unwrap_or(line).trim_start();
     let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
     rest.len() < line.len() && rest.starts_with('|')
 }
@@ -218,6 +222,7 @@ mod tests {
         // Whatever was quoted.
         check(&code, "bad = 1\nline 6", "+ 5|good = 1\n  6|line 6", None);
         check(&code, "bad = 1\nline 6", "5|good = 1", None);
+        check(&code, "bad = 1\nline 6", "* 5|good = 1\n  6|line 6", None);
         check_in("notes.txt", &code, "5|bad = 1\n6|line 6", "5|good = 1\n6|line 6", None);
         check_in("notes.txt", &code, "bad = 1\nline 6", "+ 5|good = 1", None);
         check_in("notes.txt", &code, "5|bad = 1\n6|line 6", "good = 1\nline 6", good);

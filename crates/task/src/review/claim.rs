@@ -15,6 +15,7 @@ use chrono::{DateTime, Utc};
 
 use super::admit::AdmittedReview;
 use super::earlier::EarlierReviews;
+use super::open::Opened;
 use super::outbox::Outbox;
 use crate::run::{self, Run};
 use patchwright_base::error::{Failure, Result};
@@ -125,7 +126,8 @@ impl ClaimSlot {
         if let Some(sticky) = &earlier.sticky
             && let Some(writer) = claim::written_by(&sticky.body)
             && writer != run.folder.id
-            && earlier.memory.looked_at == admitted.head
+        opened: &Opened,
+            && earlier.memory.has_looked_at(&admitted.head, &opened.base.to_string())
             && !full
         {
             // This run was dead, and another one took its work over.

@@ -174,7 +174,7 @@ async fn prepare<'a>(
         run.unless_interrupted(open::open(run.world, admitted, &base, &run.stop())).await?;
     let earlier = run.unless_interrupted(EarlierReviews::load(run, admitted)).await?;
     let plan = plan(run, admitted, &base, &opened, &earlier.memory).await?;
-    run.unless_interrupted(claim.take(run, admitted, &earlier)).await?;
+    run.unless_interrupted(claim.take(run, admitted, &opened, &earlier)).await?;
     let (checks, image) = pipeline::prepare(run, &rules, None, &base, progress).await?;
     let paths = opened.diff.files.iter().map(|file| file.path.clone()).collect();
     let checks = checks.of_change(&rules, paths).await?.into_owned();

@@ -126,9 +126,9 @@ fn memory(work: &Work<'_>) -> Memory {
     } else {
         (earlier.head.clone(), earlier.base.clone())
     };
-    let looked_at = match work.origin {
-        Origin::Here => work.reviewed.head.clone(),
-        Origin::HandedOver => earlier.looked_at.clone(),
+    let (looked_at, looked_at_base) = match work.origin {
+        Origin::Here => (work.reviewed.head.clone(), work.reviewed.base.clone()),
+        Origin::HandedOver => (earlier.looked_at.clone(), earlier.looked_at_base.clone()),
     };
     let rest = match work.origin {
         Origin::Here if is_read => None,
@@ -137,7 +137,7 @@ fn memory(work: &Work<'_>) -> Memory {
     };
     let findings = work.settled.findings.clone();
     // Whether reviews are paused is read where people said so, every time.
-    Memory { head, base, findings, paused: false, looked_at, rest }
+    Memory { head, base, findings, paused: false, looked_at, looked_at_base, rest }
 }
 
 /// What is left for the next review, when this one has read something that counts.
