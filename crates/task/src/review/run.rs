@@ -80,7 +80,7 @@ pub async fn review(
             FailureKind::NothingToDo | FailureKind::Usage => run.folder.finish(),
             FailureKind::Signal(_) => {}
             // Where another run has the work, it says how it went.
-            _ if run.config.dry_run || !is_ours => {}
+            _ if run.config.dry_run || !is_ours || claim.is_checked() => {}
             _ => verdict::not_run(&run, &admitted, failure.message_in_public()).await,
         }
     }
