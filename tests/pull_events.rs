@@ -109,6 +109,25 @@ fn a_new_pull_request_is_reviewed_at_the_head_of_the_event() {
 }
 
 #[test]
+fn an_edit_is_a_review_only_when_it_changes_the_base() {
+    let name = "pull_request.opened";
+    let edited = |changes: Value| {
+        let mut payload = fixture(name);
+        (payload["action"], payload["changes"]) = (json!("edited"), changes);
+        parse("pull_request", &payload)
+    };
+    let base = json!({"base": {"ref": {"from": "develop"}, "sha": {"from": "1".repeat(40)}}});
+    let Decision::Run(EventTask::Review(request)) = decide(&edited(base), &config()) else {
+        panic!("no review");
+    };
+    assert_eq!((request.number, request.head.is_some()), (8, true));
+    for other in [json!({"title": {"from": "Before"}}), json!({}), Value::Null] {
+        let event = edited(other);
+        assert!(matches!(event, Event::Other { .. }), "{event:?}");
+    }
+}
+
+#[test]
 fn a_push_to_a_forks_draft_goes_to_the_repositorys_rules() {
     check(
         "pull_request.synchronize.fork",

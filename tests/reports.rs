@@ -11,7 +11,7 @@ use patchwright_provider::item::Usage;
 use patchwright_report::pr_body::PullRequest;
 use patchwright_report::progress::{Finished, Readiness, Running};
 use patchwright_report::{
-    MAX_BODY, annotations, commit_message, job_summary, markdown, marker, plan_md, pr_body,
+    MAX_BODY, annotations, answer, commit_message, job_summary, markdown, marker, plan_md, pr_body,
     progress, sections, template,
 };
 use patchwright_task::verify;
@@ -189,6 +189,29 @@ fn body_of(outcome: &Outcome, template: Option<&str>, patch: Option<&str>) -> St
         held_back_patch: patch,
         marker: &marker("pull-request", "r1"),
     })
+}
+
+#[test]
+fn an_answer_says_what_was_refused_once_and_the_models_words_stand_apart() {
+    let mut outcome = outcome(None);
+    let first = outcome.judgement.violations.first().cloned().unwrap_or(Violation {
+        rule: "path.git".to_owned(),
+        path: None,
+        message: "files of git are never changed".to_owned(),
+    });
+    outcome.conclusion = Conclusion::Refused;
+    outcome.judgement.violations = vec![Violation { path: None, ..first.clone() }];
+    outcome.reason = Some(format!("{} ({})", first.message, first.rule));
+    let landed = answer::LandedChange::Nothing;
+    let said = answer::Fixed { outcome: &outcome, landed, patch: None, held_back: None };
+    let said = answer::fixed(&said);
+    assert_eq!(said.matches(&first.message).count(), 1, "{said}");
+    let list = format!("\n- {} (`{}`)\n\n*The model says:*\n", first.message, first.rule);
+    assert!(said.contains(&list), "{said}");
+    // Another reason is said as well.
+    outcome.reason = Some("out of tokens".to_owned());
+    let said = answer::Fixed { outcome: &outcome, landed, patch: None, held_back: None };
+    assert!(answer::fixed(&said).contains("\nout of tokens\n\n- "));
 }
 
 #[test]

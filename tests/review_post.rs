@@ -24,6 +24,7 @@ pub(crate) fn github() -> GitHub {
     GitHub::new()
         .repository("acme/app", &[("README.md", "# app\n"), ("old.py", "import os\n")])
         .user("rita", Role::Write)
+        .user("otto", Role::Triage)
         .user("maya", Role::Read)
         .pull(3, "Add functions", "feature", &[("calc.py", &module(1..11))])
         .by("rita")
@@ -202,6 +203,33 @@ fn refused_lines_go_into_the_body() {
 }
 
 #[test]
+fn a_line_that_github_refuses_costs_no_other_comment_its_line() {
+    let mut third = adds(3, 1);
+    third["replacement"] = json!("    return 3 + x");
+    let world = TestWorld::new(github(), reviewer([third, adds(7, 2)]));
+    let refusal = json!({
+        "message": "Unprocessable Entity", "errors": ["Line could not be resolved"],
+        "documentation_url": "https://docs.github.com/rest", "status": "422",
+    });
+    // As GitHub shows a difference that is too long for it: only its beginning.
+    let files = json!([{
+        "sha": "1".repeat(40), "filename": "calc.py", "status": "added", "additions": 30,
+        "deletions": 0, "changes": 30, "blob_url": "https://example.com/", "raw_url":
+        "https://example.com/", "contents_url": "https://example.com/",
+        "patch": "@@ -0,0 +15,16 @@\n+x",
+    }]);
+    world.github.fault(Fault::once("POST", "/pulls/3/reviews", Kind::Answer(422, refusal)));
+    world.github.fault(Fault::once("GET", "/pulls/3/files", Kind::Answer(200, files)));
+    assert_eq!(review(&world).code, 0);
+    let reviews = ours(&world);
+    let quoted: Vec<String> = reviews[0].comments.iter().map(|c| c.quoted.join("")).collect();
+    assert_eq!(quoted, ["    return x + 7"]);
+    let body = &reviews[0].body;
+    assert!(body.contains("GitHub did not take"), "{body}");
+    assert!(body.contains("```\n    return 3 + x\n```"), "the replacement can be copied: {body}");
+}
+
+#[test]
 fn thirty_comments_are_enough_and_the_rest_is_in_the_body() {
     let many = module(1..41);
     let github = GitHub::new().repository("acme/app", &[("README.md", "# app\n")]).pull(
@@ -284,7 +312,7 @@ fn what_people_decide_is_respected() {
     );
     assert_eq!(review(&world).code, 0);
     let comments = world.github.review_comments(3);
-    world.github.resolve("rita", comments[0].id);
+    world.github.resolve("otto", comments[0].id);
     world.github.reply("rita", comments[1].id, "@patchwright ignore\nThat is how we count.");
     world.github.reply("maya", comments[2].id, "@patchwright ignore");
     world.github.reply("rita", comments[3].id, "Why?\n\n> @patchwright ignore");
@@ -325,6 +353,81 @@ fn a_persons_copy_of_our_marker_is_not_believed() {
     assert_eq!(theirs.body, forged, "and is left alone");
 }
 
+/// Nobody approves their own work by clicking in it; answering in words says why.
+#[test]
+fn that_the_author_resolves_a_thread_dismisses_nothing() {
+    let world = TestWorld::new(github(), [reviewer([adds(3, 1)]), reviewer([])].concat());
+    assert_eq!(review(&world).code, 0);
+    world.github.resolve("rita", world.github.review_comments(3)[0].id);
+    world.github.push_to_pull(3, &[("README.md", "# the app\n")]);
+    assert_eq!(review(&world).code, 0);
+    assert_eq!(table(&world), ["still there: Adds 3"]);
+}
+
+/// The token is that of a person, who works on the repository too.
+#[test]
+fn a_person_whose_token_we_have_can_dismiss_findings_and_answer() {
+    let all = [adds(1, 1), adds(3, 1), adds(5, 1)];
+    let world = TestWorld::new(github(), [reviewer(all), reviewer([])].concat());
+    assert_eq!(review(&world).code, 0);
+    let comments = world.github.review_comments(3);
+    world.github.resolve("patchwright-bot", comments[0].id);
+    world.github.reply("patchwright-bot", comments[1].id, "@patchwright ignore\nOn purpose.");
+    world.github.reply("patchwright-bot", comments[2].id, "I'll have a look.");
+    let fixed = module(1..11).replace("return x + 5\n", "return 5 + x\n");
+    world.github.push_to_pull(3, &[("calc.py", &fixed)]);
+    assert_eq!(review(&world).code, 0);
+    assert_eq!(table(&world), ["fixed: Adds 5", "dismissed: Adds 1", "dismissed: Adds 3"]);
+    let resolved: Vec<bool> = world.github.review_comments(3).iter().map(|c| c.resolved).collect();
+    assert!(!resolved[2..].iter().any(|resolved| *resolved), "a person has written in it");
+}
+
+#[test]
+fn an_unsubmitted_review_of_the_tokens_owner_is_kept_and_the_next_run_posts() {
+    let world = TestWorld::new(github(), reviewer([adds(3, 1)]));
+    let wanted = Wanted {
+        path: "calc.py".to_owned(),
+        line: Some(2),
+        body: "half an hour of thoughts".to_owned(),
+        ..Wanted::default()
+    };
+    world.github.review_as("patchwright-bot", 3, "PENDING", "", &[wanted]);
+    let output = review(&world).expect(60);
+    assert!(output.stderr.contains("you have an unsubmitted review on #3"), "{}", output.stderr);
+    let reviews = world.github.reviews(3);
+    assert_eq!((reviews.len(), reviews[0].state.as_str()), (1, "PENDING"));
+    assert_eq!(reviews[0].comments.len(), 1, "{reviews:?}");
+    assert_eq!(table(&world), ["new: Adds 3"]);
+    assert!(sticky(&world).contains("unsubmitted"), "{}", sticky(&world));
+    assert_eq!(verdicts(&world), ["pending"]);
+    let asked = world.model.requests().len();
+    world.github.change(|it| {
+        let pull = it.pulls.get_mut(&3).unwrap();
+        pull.reviews.clear();
+        pull.threads.clear();
+    });
+    review(&world).expect(0);
+    assert_eq!(world.model.requests().len(), asked, "the model is not asked again");
+    let reviews = ours(&world);
+    assert_eq!((reviews.len(), reviews[0].comments.len()), (1, 1));
+    assert_eq!(table(&world), ["new: Adds 3"]);
+    assert!(!sticky(&world).contains("unsubmitted"), "{}", sticky(&world));
+}
+
+#[test]
+fn at_a_shell_a_review_of_which_nothing_reaches_github_fails() {
+    let world = TestWorld::new(forked(), reviewer([adds(3, 1)]));
+    let output = review(&world).expect(60);
+    for part in ["nothing of the review could be posted", "`pull-requests: write`"] {
+        assert!(output.stderr.contains(part), "{}", output.stderr);
+    }
+    let asked = world.model.requests().len();
+    let world = world.set("GITHUB_TOKEN", WRITER);
+    review(&world).expect(0);
+    assert_eq!(world.model.requests().len(), asked, "the model is not asked again");
+    assert_eq!(world.github.reviews(3).len(), 1);
+}
+
 #[test]
 fn a_pending_review_of_ours_is_no_obstacle() {
     let world = TestWorld::new(github(), reviewer([adds(3, 1)]));
@@ -334,7 +437,8 @@ fn a_pending_review_of_ours_is_no_obstacle() {
         body: "draft".to_owned(),
         ..Wanted::default()
     };
-    world.github.review_as("patchwright-bot", 3, "PENDING", "", &[wanted]);
+    let body = "draft\n\n<!-- patchwright:seal n=1 mac=0123 v=1 -->";
+    world.github.review_as("patchwright-bot", 3, "PENDING", body, &[wanted]);
     let output = review(&world);
     assert_eq!(output.code, 0, "{}", output.stderr);
     let states: Vec<String> = world.github.reviews(3).into_iter().map(|r| r.state).collect();

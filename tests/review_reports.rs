@@ -59,6 +59,7 @@ fn known(anchored: &Anchored, fate: FindingState) -> KnownFinding {
         sketch: anchored.sketch.clone(),
         code: CodeLocation::InHead,
         nth: 0,
+        old_threads: 0,
     }
 }
 
@@ -202,6 +203,12 @@ fn the_body_says_what_was_read_and_lists_what_has_no_line() {
             a - b
         ```
 
+        Could be:
+
+        ```
+            a + b
+        ```
+
         </details>
 
         <details><summary>1 finding beyond the number of comments on lines</summary>
@@ -213,6 +220,12 @@ fn the_body_says_what_was_read_and_lists_what_has_no_line() {
 
         ```
             a - b
+        ```
+
+        Could be:
+
+        ```
+            a + b
         ```
 
         </details>
@@ -297,6 +310,12 @@ fn beside_a_comment_in_the_conversation_the_body_is_two_lines_and_a_link() {
             a - b
         ```
 
+        Could be:
+
+        ```
+            a + b
+        ```
+
         </details>
 
         <!-- patchwright:review run=20261121-120000-0a0b0c0d v=1 -->
@@ -359,6 +378,7 @@ fn the_sticky_comment_has_a_table_links_and_a_memory() {
         findings: known.to_vec(),
         paused: false,
         looked_at: HEAD.to_owned(),
+        looked_at_base: String::new(),
         rest: None,
     };
     let link = |fingerprint: &str| {
@@ -492,6 +512,7 @@ fn a_memory_keeps_for_each_finding_its_commit_and_where_its_code_is_looked_for()
         since: (*since).to_owned(),
         code: *code,
         nth: *nth,
+        old_threads: *nth,
         ..known(&found(at, Priority::P2, "A title"), FindingState::Still)
     };
     let memory = Memory {
@@ -500,6 +521,7 @@ fn a_memory_keeps_for_each_finding_its_commit_and_where_its_code_is_looked_for()
         findings: (1..).zip(&rows).map(known).collect(),
         paused: true,
         looked_at: BASE.to_owned(),
+        looked_at_base: HEAD.to_owned(),
         rest: None,
     };
     assert_eq!(state::read(&state::line(&memory)), Ok(Some(memory)));
@@ -1052,6 +1074,12 @@ fn the_job_summary_and_the_outputs_say_what_happened() {
 
         ```
             a - b
+        ```
+
+        Could be:
+
+        ```
+            a + b
         ```
 
         </details>

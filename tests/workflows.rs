@@ -256,7 +256,7 @@ fn words(value: &Value) -> String {
 fn nothing_that_a_review_writes_can_cancel_or_replace_it() {
     let workflow = yaml("workflows/pr-review.yml");
     expect![
-        "patchwright-review-${{ github.event.pull_request.number || github.run_id }}-${{ (github.event.action != 'labeled' || github.event.label.name == 'review') && 'work' || github.run_id }}"
+        "patchwright-review-${{ github.event.pull_request.number || github.run_id }}-${{ (github.event.action != 'labeled' || github.event.label.name == 'review') && (github.event.action != 'edited' || github.event.changes.base) && 'work' || github.run_id }}"
     ]
     .assert_eq(&words(&workflow["concurrency"]["group"]));
     assert_eq!(
@@ -266,6 +266,21 @@ fn nothing_that_a_review_writes_can_cancel_or_replace_it() {
     let group = words(&yaml("workflows/mention.yml")["concurrency"]["group"]);
     assert!(group.contains("github.actor") && group.contains("comment.id"), "{group}");
     assert!(group.contains("review.id"), "{group}");
+}
+
+/// A pull request that goes to another branch is another change; one with another title is not.
+#[test]
+fn an_edit_starts_a_review_only_when_it_changes_the_base() {
+    let workflow = yaml("workflows/pr-review.yml");
+    let types = workflow["on"]["pull_request"]["types"].as_array().unwrap();
+    assert!(types.iter().any(|it| it == "edited"), "{types:?}");
+    let condition = "(github.event.action != 'edited' || github.event.changes.base)";
+    for job in ["review", "fork"] {
+        let when = words(&workflow["jobs"][job]["if"]);
+        assert!(when.contains(condition), "{job}: {when}");
+    }
+    let group = words(&yaml("workflows/pr-review-forks.yml")["concurrency"]["group"]);
+    assert!(group.contains("conclusion == 'success' && 'work' || github.run_id"), "{group}");
 }
 
 #[test]

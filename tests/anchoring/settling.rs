@@ -5,8 +5,9 @@ use patchwright_review::finding::{Category, Finding, Priority};
 use std::collections::BTreeMap;
 
 use patchwright_review::incremental::{
-    self, CodeLocation, FindingState, KnownFinding, Memory, Now, Seen, Settled,
+    self, CodeLocation, FindingState, KnownFinding, Memory, Now, Settled,
 };
+use patchwright_review::seen::{Seen, SeenThread, ThreadVerdict};
 
 use patchwright_git::hunks::{Diff, FileDiff, FileStatus, Hunk, Line};
 use patchwright_review::anchor::Index;
@@ -33,10 +34,20 @@ fn standing(
     found: Vec<Anchored>,
     times: &dyn Fn(&KnownFinding) -> Option<usize>,
 ) -> Settled {
+    standing_with(memory, &all_posted(memory), found, times)
+}
+
+/// The same, where this is on the pull request.
+fn standing_with(
+    memory: &Memory,
+    seen: &Seen,
+    found: Vec<Anchored>,
+    times: &dyn Fn(&KnownFinding) -> Option<usize>,
+) -> Settled {
     // A finding is new at the commit that it was found at, and only there.
     let head = if memory.findings.is_empty() { "2222" } else { "3333" };
     let now = Now { head, reread: &|_| true, times, renamed: &BTreeMap::new() };
-    incremental::settle(memory, &all_posted(memory), found, &now)
+    incremental::settle(memory, seen, found, &now)
 }
 
 /// One finding for each line of code, placed on a file that consists of them.
@@ -92,8 +103,17 @@ fn after_first() -> Memory {
 }
 
 fn all_posted(memory: &Memory) -> Seen {
-    let posted = memory.findings.iter().map(|known| known.fingerprint.clone()).collect();
-    Seen { posted, dismissed: Vec::new() }
+    let thread = |known: &KnownFinding| match known.fate {
+        FindingState::Dismissed => thread(known, ThreadVerdict::Resolved),
+        FindingState::New | FindingState::Still | FindingState::Fixed => {
+            thread(known, ThreadVerdict::Open)
+        }
+    };
+    Seen { threads: memory.findings.iter().map(thread).collect() }
+}
+
+fn thread(known: &KnownFinding, verdict: ThreadVerdict) -> SeenThread {
+    SeenThread { fingerprint: known.fingerprint.clone(), verdict }
 }
 
 #[test]
@@ -156,7 +176,7 @@ fn the_same_thing_in_other_words_is_the_same() {
 fn dismissed_findings_stay_dismissed() {
     let memory = after_first();
     let mut seen = all_posted(&memory);
-    seen.dismissed.push(memory.findings[0].fingerprint.clone());
+    seen.threads[0].verdict = ThreadVerdict::Resolved;
     let settled = settle(&memory, &seen, found(&[ONE, TWO]), "2222", &|_| true);
     assert_eq!(fates(&settled), [(TWO.1, FindingState::Still), (ONE.1, FindingState::Dismissed)]);
     // It is remembered without the thread, and whether it is found or not.
@@ -172,11 +192,119 @@ fn dismissed_findings_stay_dismissed() {
     assert!(settled.to_post.is_empty());
 }
 
+/// A memory after a review in which this was made of the first finding's thread, and both were found.
+fn after_verdict(verdict: ThreadVerdict) -> (Memory, Seen) {
+    let memory = after_first();
+    let mut seen = all_posted(&memory);
+    seen.threads[0].verdict = verdict;
+    (next(settle(&memory, &seen, found(&[ONE, TWO]), "2222", &|_| true)), seen)
+}
+
+fn fate_of(settled: &Settled, title: &str) -> FindingState {
+    settled.findings.iter().find(|known| known.title == title).unwrap().fate
+}
+
+#[test]
+fn a_dismissal_holds_as_long_as_what_people_said_does() {
+    for verdict in [ThreadVerdict::Resolved, ThreadVerdict::Rejected] {
+        let (memory, mut seen) = after_verdict(verdict);
+        // Nobody can tell now, so it is as it was.
+        seen.threads[0].verdict = ThreadVerdict::Unknown;
+        let settled = settle(&memory, &seen, found(&[ONE, TWO]), "3333", &|_| true);
+        assert_eq!(fate_of(&settled, ONE.1), FindingState::Dismissed, "{verdict:?}");
+        // The thread is opened again, or the answer is deleted.
+        for now in [ThreadVerdict::Open, ThreadVerdict::ResolvedByOthers] {
+            seen.threads[0].verdict = now;
+            for again in [found(&[ONE, TWO]), Vec::new()] {
+                let settled = standing_with(&memory, &seen, again, &|_| Some(1));
+                assert_eq!(fate_of(&settled, ONE.1), FindingState::Still, "{verdict:?} {now:?}");
+                assert!(settled.to_post.is_empty(), "its comment is there");
+            }
+        }
+    }
+}
+
+#[test]
+fn resolving_the_thread_of_what_was_fixed_dismisses_nothing() {
+    let verdicts = [ThreadVerdict::Resolved, ThreadVerdict::ResolvedByOthers];
+    for verdict in verdicts {
+        let memory = after_first();
+        let mut seen = all_posted(&memory);
+        seen.threads[0].verdict = verdict;
+        let settled = settle(&memory, &seen, found(&[TWO]), "2222", &|_| true);
+        assert_eq!(fate_of(&settled, ONE.1), FindingState::Fixed, "{verdict:?}");
+        let fixed = next(settled);
+        let back = settle(&fixed, &seen, found(&[ONE, TWO]), "3333", &|_| true);
+        assert_eq!(fate_of(&back, ONE.1), FindingState::New, "{verdict:?}");
+        assert_eq!(posted(&back), [ONE.1], "{verdict:?}");
+        // The old thread says nothing about the finding that came back; the new one does.
+        let back = next(back);
+        let settled = standing_with(&back, &seen, Vec::new(), &|_| Some(1));
+        assert_eq!(fate_of(&settled, ONE.1), FindingState::Still, "{verdict:?}");
+        let first = back.findings.iter().find(|known| known.title == ONE.1).unwrap();
+        let mut both = seen.clone();
+        both.threads.push(thread(first, ThreadVerdict::Resolved));
+        let settled = standing_with(&back, &both, Vec::new(), &|_| Some(1));
+        assert_eq!(fate_of(&settled, ONE.1), FindingState::Dismissed, "{verdict:?}");
+    }
+}
+
+#[test]
+fn a_finding_that_came_back_unreported_is_open_until_its_thread_is_resolved_anew() {
+    let (memory, mut seen) = after_verdict(ThreadVerdict::Resolved);
+    let gone = next(settle(&memory, &seen, found(&[TWO]), "3333", &|_| true));
+    assert_eq!(gone.findings[1].fate, FindingState::Fixed);
+    let state = |memory: &Memory, seen: &Seen| {
+        let settled = standing_with(memory, seen, Vec::new(), &|_| Some(1));
+        (fate_of(&settled, ONE.1), next(settled))
+    };
+    let (fate, back) = state(&gone, &seen);
+    assert_eq!(fate, FindingState::Still);
+    let (fate, back) = state(&back, &seen);
+    assert_eq!(fate, FindingState::Still, "its thread was resolved before it came back");
+    seen.threads[0].verdict = ThreadVerdict::Open;
+    let (_, back) = state(&back, &seen);
+    seen.threads[0].verdict = ThreadVerdict::Resolved;
+    assert_eq!(state(&back, &seen).0, FindingState::Dismissed);
+}
+
+#[test]
+fn what_was_rejected_in_words_stays_rejected_when_its_code_comes_back() {
+    let (memory, seen) = after_verdict(ThreadVerdict::Rejected);
+    let gone = next(settle(&memory, &seen, found(&[TWO]), "3333", &|_| true));
+    assert_eq!(gone.findings[1].fate, FindingState::Fixed);
+    for again in [found(&[ONE, TWO]), Vec::new()] {
+        let settled = standing_with(&gone, &seen, again, &|_| Some(1));
+        assert_eq!(fate_of(&settled, ONE.1), FindingState::Dismissed);
+        assert!(settled.to_post.is_empty());
+    }
+}
+
+#[test]
+fn a_fixed_finding_is_not_back_because_a_dismissed_one_has_the_same_code() {
+    let (mut memory, mut seen) = after_verdict(ThreadVerdict::Resolved);
+    memory.findings.retain(|known| known.title == ONE.1);
+    let fixed = KnownFinding {
+        fingerprint: "another".to_owned(),
+        title: "The same elsewhere".to_owned(),
+        fate: FindingState::Fixed,
+        nth: 1,
+        ..memory.findings[0].clone()
+    };
+    seen.threads.push(thread(&fixed, ThreadVerdict::ResolvedAsFixed));
+    memory.findings.push(fixed);
+    for (times, expected) in [(1, FindingState::Fixed), (2, FindingState::Still)] {
+        let settled = standing_with(&memory, &seen, Vec::new(), &|_| Some(times));
+        assert_eq!(fate_of(&settled, ONE.1), FindingState::Dismissed);
+        assert_eq!(fate_of(&settled, "The same elsewhere"), expected, "{times}");
+    }
+}
+
 #[test]
 fn a_lost_memory_posts_nothing_twice() {
     let memory = after_first();
     let mut seen = all_posted(&memory);
-    seen.dismissed.push(memory.findings[1].fingerprint.clone());
+    seen.threads[1].verdict = ThreadVerdict::Resolved;
     let settled = settle(&Memory::default(), &seen, found(&[ONE, TWO]), "2222", &|_| true);
     assert_eq!(fates(&settled), [(ONE.1, FindingState::Still), (TWO.1, FindingState::Dismissed)]);
     assert!(settled.to_post.is_empty());
@@ -220,6 +348,7 @@ fn memory_is_bounded_and_the_oldest_fixed_go_first() {
         sketch: String::new(),
         code: CodeLocation::InHead,
         nth: 0,
+        old_threads: 0,
     };
     let mut findings: Vec<KnownFinding> =
         (0..300).map(|at| known(at, FindingState::Still)).collect();
@@ -444,6 +573,7 @@ fn what_must_not_be_merged_is_never_forgotten() {
         sketch: String::new(),
         code: CodeLocation::InHead,
         nth: 0,
+        old_threads: 0,
     };
     let mut findings = vec![known(0, Priority::P3), known(1, Priority::P0)];
     findings.extend((2..500).map(|at| known(at, Priority::P1)));
@@ -490,7 +620,9 @@ fn a_finding_that_comes_back_in_other_words_is_not_posted_beside_its_open_commen
     let settled = settle(&fixed, &seen, again.clone(), "3333", &|_| true);
     assert!(settled.to_post.is_empty(), "{:?}", posted(&settled));
     // The comment with its own words is open, and the first one is gone.
-    let own = Seen { posted: vec!["another".to_owned()], dismissed: Vec::new() };
+    let another = "another".to_owned();
+    let own = SeenThread { fingerprint: another, verdict: ThreadVerdict::Open };
+    let own = Seen { threads: vec![own] };
     let settled = settle(&fixed, &own, again.clone(), "3333", &|_| true);
     assert!(settled.to_post.is_empty(), "{:?}", posted(&settled));
     let settled = settle(&fixed, &Seen::default(), again, "3333", &|_| true);
@@ -545,6 +677,7 @@ fn of_a_full_memory_the_least_important_open_finding_goes_before_a_refusal() {
         sketch: String::new(),
         code: CodeLocation::InHead,
         nth: 0,
+        old_threads: 0,
     };
     let full = |priority: Priority, last: KnownFinding| {
         let mut findings: Vec<KnownFinding> =

@@ -110,8 +110,14 @@ async fn forge_posts_a_review_once_when_the_answer_is_lost() {
 
 #[tokio::test]
 async fn forge_removes_a_pending_review_of_its_own_and_leaves_those_of_others() {
+    let half = {
+        let github = with_pull().start();
+        let draft = review_of(&github, ReviewEvent::Comment);
+        yes(connect(&github).post_review(&app(), 2, &draft, MARKER).await.unwrap()).0.body
+    };
+    let half = half.replace("run=r1", "run=r0");
     let github = with_pull().start();
-    github.review_as("patchwright-bot", 2, "PENDING", "half", &[]);
+    github.review_as("patchwright-bot", 2, "PENDING", &half, &[]);
     github.review_as("alice", 2, "PENDING", "hers", &[]);
     let (forge, draft) = (connect(&github), review_of(&github, ReviewEvent::Comment));
     let before = forge.reviews(&app(), 2).await.unwrap();
@@ -123,11 +129,27 @@ async fn forge_removes_a_pending_review_of_its_own_and_leaves_those_of_others() 
 
     // One that the list did not show is met by the refusal.
     let github = with_pull().start();
-    github.review_as("patchwright-bot", 2, "PENDING", "half", &[]);
+    github.review_as("patchwright-bot", 2, "PENDING", &half, &[]);
     github.fault(Fault::once("GET", "/reviews", Kind::StaleList));
     yes(connect(&github).post_review(&app(), 2, &draft, MARKER).await.unwrap());
     assert_eq!(github.reviews(2).len(), 1);
     assert_eq!(github.reviews(2)[0].state, "COMMENTED");
+}
+
+/// With a person's token, that person may have begun a review.
+#[tokio::test]
+async fn forge_leaves_a_draft_of_the_person_whose_token_it_has() {
+    let github = with_pull().start();
+    github.review_as("patchwright-bot", 2, "PENDING", "Half an hour of thoughts.", &[]);
+    let (forge, draft) = (connect(&github), review_of(&github, ReviewEvent::Comment));
+    let posted = forge.post_review(&app(), 2, &draft, MARKER).await.unwrap();
+    let ReviewPosted::Unsubmitted { message } = posted else { panic!("{posted:?}") };
+    assert_eq!(
+        message,
+        "you have an unsubmitted review on #2; submit or discard it, then run again"
+    );
+    let reviews = github.reviews(2);
+    assert_eq!((reviews.len(), reviews[0].body.as_str()), (1, "Half an hour of thoughts."));
 }
 
 #[tokio::test]
@@ -168,11 +190,25 @@ async fn forge_says_which_comments_are_refused_and_posts_nothing() {
         draft.comments.push(wrong);
         let posted = forge.post_review(&app(), 2, &draft, MARKER).await.unwrap();
         let ReviewPosted::Refused { comments, message } = posted else { panic!("{posted:?}") };
-        // GitHub does not say which.
-        assert_eq!(comments, (0..draft.comments.len()).collect::<Vec<_>>());
+        // GitHub does not say which; its list of files does.
+        assert_eq!(comments, (2..draft.comments.len()).collect::<Vec<_>>());
         assert!(message.contains("could not be resolved"), "{message}");
     }
     assert_eq!(github.reviews(2), []);
+    // A file of which GitHub shows no difference.
+    let hidden = serde_json::json!([{
+        "sha": "1".repeat(40), "filename": "a.txt", "status": "modified", "additions": 1,
+        "deletions": 1, "changes": 2, "blob_url": "https://example.com/", "raw_url":
+        "https://example.com/", "contents_url": "https://example.com/",
+    }]);
+    for (answer, expected) in
+        [(Kind::Answer(200, hidden), vec![0, 1, 2, 3]), (Kind::ErrorBefore(404), Vec::new())]
+    {
+        github.fault(Fault::once("GET", "/pulls/2/files", answer));
+        let posted = forge.post_review(&app(), 2, &draft, MARKER).await.unwrap();
+        let ReviewPosted::Refused { comments, .. } = posted else { panic!("{posted:?}") };
+        assert_eq!(comments, expected);
+    }
     draft.comments.truncate(2);
     draft.body = MARKER.to_owned();
     yes(forge.post_review(&app(), 2, &draft, MARKER).await.unwrap());
@@ -303,7 +339,17 @@ async fn forge_answers_and_reacts_where_it_was_asked() {
     assert_eq!(github.comments(2).len(), 3);
     let threads = github.threads(2);
     assert_eq!((threads.len(), threads[0].comments.len()), (1, 4));
-    for comment in [conversation, reply] {
+    // The thread is deleted: the answer is in the conversation, once.
+    for comment in &threads[0].comments {
+        github.delete_comment(comment.0);
+    }
+    let (gone, marker) = (CommentPlace::Thread { comment: reply, root }, MARKER);
+    for _ in 0..2 {
+        let answer = forge.reply(&app(), 2, gone, marker, "Because.").await.unwrap();
+        assert_eq!(without(&answer.body), format!("Because.\n\n{marker}"));
+    }
+    assert_eq!((github.comments(2).len(), github.threads(2).len()), (4, 0));
+    for comment in [conversation] {
         let eyes = ("patchwright-bot".to_owned(), "eyes".to_owned());
         assert_eq!(github.comment_reactions(comment), [eyes]);
     }

@@ -175,6 +175,17 @@ fn a_review_with_nothing_new_is_answered_in_the_words_of_comments() {
     assert!(!last.contains("--full") && !last.contains("could not do"), "{last}");
 }
 
+#[test]
+fn a_review_of_a_draft_says_what_to_do_about_it() {
+    let world = TestWorld::new(with_pull().draft(), Vec::new());
+    say_on_pull(&world, "@patchwright review").expect(10);
+    let last = answers(&world, PULL).pop().unwrap();
+    for part in ["is a draft", "Mark it as ready for review, or have drafts reviewed with"] {
+        assert!(last.contains(part), "{last}");
+    }
+    assert!(!last.contains("review full"), "{last}");
+}
+
 /// Whether something is a question or a wish is for the model to say.
 #[test]
 fn a_wish_that_is_worded_as_a_question_becomes_a_commit() {

@@ -229,6 +229,63 @@ fn a_branch_that_moved_elsewhere_gets_the_change_on_top() {
 }
 
 #[test]
+fn a_branch_that_has_the_same_change_by_then_gets_no_empty_commit() {
+    let world = TestWorld::new(with_pull(), fix());
+    let comment = world.github.post_comment(PULL, "rita", "@patchwright fix the sign");
+    let url = conversation(&world, PULL, comment);
+    let mut theirs = String::new();
+    meanwhile(&world, &["respond", &url], || {
+        let calc = "add() {\n  echo $(($1 + $2))\n}\n";
+        theirs = world.github.push_to_pull(PULL, &[("calc.sh", calc)]);
+    })
+    .expect(10);
+    assert_eq!(world.github.head_of(PULL), theirs);
+    let answer = &answers(&world, PULL)[0];
+    assert!(answer.contains("`topic` has this change by now"), "{answer}");
+}
+
+/// Two machines got the same event.
+#[test]
+fn a_comment_that_another_run_has_answered_meanwhile_gets_no_second_commit() {
+    let world = TestWorld::new(with_pull(), fix());
+    let comment = world.github.post_comment(PULL, "rita", "@patchwright fix the sign");
+    let url = conversation(&world, PULL, comment);
+    let before = world.github.head_of(PULL);
+    world.run(&["respond", &url]).expect(0);
+    let path = world.github.repository_path();
+    let theirs = world.github.head_of(PULL);
+    // The other machine begins before that, and knows nothing of its answer.
+    let answer = world.github.comments(PULL).last().unwrap().id;
+    world.github.delete_comment(answer);
+    git(&path, &["update-ref", "refs/heads/topic", &before]);
+    git(&path, &["update-ref", &format!("refs/pull/{PULL}/head"), &before]);
+    world.github.change(|it| it.pulls.get_mut(&PULL).unwrap().last_head.clone_from(&before));
+    world.model.add(fix());
+    let asked = world.model.requests().len();
+    let child = world.spawn(&["respond", &url]);
+    crate::resume::wait_for(|| world.model.requests().len() > asked);
+    git(&path, &["update-ref", "refs/heads/topic", &theirs]);
+    world.github.change(|it| it.pulls.get_mut(&PULL).unwrap().last_head.clone_from(&theirs));
+    let output = world.wait(child).expect(0);
+    assert_eq!(world.github.head_of(PULL), theirs, "{}", output.text());
+    let answer = answers(&world, PULL).pop().unwrap();
+    assert!(answer.contains(&theirs[..10]), "{answer}");
+}
+
+#[test]
+fn an_answer_whose_thread_is_deleted_meanwhile_is_in_the_conversation() {
+    let world = TestWorld::new(with_pull(), fix());
+    let root = world.github.comment_on_line("rita", PULL, "README.md", 3, "@patchwright fix this");
+    meanwhile(&world, &["respond", &discussion(&world, root)], || {
+        world.github.delete_comment(root);
+    })
+    .expect(0);
+    let answers = answers(&world, PULL);
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert!(answers[0].starts_with("**Pushed [`"), "{answers:?}");
+}
+
+#[test]
 fn a_branch_that_changed_the_same_lines_keeps_them_and_the_patch_is_posted() {
     let world = TestWorld::new(with_pull(), fix());
     let comment = world.github.post_comment(PULL, "rita", "@patchwright fix the sign");

@@ -44,6 +44,68 @@ fn a_finding_that_still_stands_keeps_the_check_failing_though_nobody_repeats_it(
     assert!(told.contains("as long as the code that it quotes is there"), "the prompt agrees");
 }
 
+/// Whoever fixes something clicks on Resolve, too.
+#[test]
+fn what_was_fixed_and_resolved_is_said_again_when_it_comes_back() {
+    let turns = [reviewer([adds(3, 0)]), reviewer([]), reviewer([adds(3, 0)]), reviewer([])];
+    let world = TestWorld::new(github(), turns.concat());
+    let state = || (table(&world).remove(0), last_verdict(&world));
+    let is = |fate: &str, verdict: &str| (format!("{fate}: Adds 3"), verdict.to_owned());
+    configured(&world, FAILING, &[]);
+    assert_eq!(state(), is("new", "failure"));
+    world.github.resolve("otto", world.github.review_comments(3)[0].id);
+    let fixed = module(1..11).replace("return x + 3\n", "return 3 + x\n");
+    world.github.push_to_pull(3, &[("calc.py", &fixed)]);
+    configured(&world, FAILING, &[]);
+    assert_eq!(state(), is("fixed", "success"));
+    world.github.push_to_pull(3, &[("calc.py", &module(1..11))]);
+    configured(&world, FAILING, &[]);
+    let told = world.model.requests().pop().unwrap().body.to_string();
+    assert!(told.contains("Finding at calc.py:8 (resolved)"), "nobody dismissed it: {told}");
+    assert_eq!(state(), is("new", "failure"));
+    assert_eq!(world.github.review_comments(3).len(), 2, "it has a comment again");
+    world.github.push_to_pull(3, &[("calc.py", &unrelated())]);
+    configured(&world, FAILING, &[]);
+    assert_eq!(state(), is("still there", "failure"));
+}
+
+#[test]
+fn a_thread_that_is_opened_again_opens_its_finding() {
+    let turns = [reviewer([adds(3, 0)]), reviewer([]), reviewer([])];
+    let world = TestWorld::new(github(), turns.concat());
+    let state = || (table(&world).remove(0), last_verdict(&world));
+    configured(&world, FAILING, &[]);
+    let comment = world.github.review_comments(3)[0].id;
+    world.github.resolve("otto", comment);
+    world.github.push_to_pull(3, &[("calc.py", &unrelated())]);
+    configured(&world, FAILING, &[]);
+    assert_eq!(state(), ("dismissed: Adds 3".to_owned(), "success".to_owned()));
+    world.github.unresolve(comment);
+    let more = unrelated().replace("return x + 1\n", "return 1 + x\n");
+    world.github.push_to_pull(3, &[("calc.py", &more)]);
+    configured(&world, FAILING, &[]);
+    assert_eq!(state(), ("still there: Adds 3".to_owned(), "failure".to_owned()));
+    assert_eq!(world.github.review_comments(3).len(), 1, "nothing is posted twice");
+}
+
+/// The same commit against another branch is another change.
+#[test]
+fn a_pull_request_that_goes_to_another_branch_is_reviewed_again() {
+    let github = GitHub::new()
+        .repository("acme/app", &[("README.md", "# app\n")])
+        .branch("develop", &[("calc.py", &module(1..6))])
+        .pull_onto("develop", 3, "More", "feature", &[file("more.py", "a = 1\n")]);
+    let world = TestWorld::new(github, [reviewer([]), reviewer([adds(3, 0)])].concat());
+    configured(&world, FAILING, &[]);
+    assert_eq!(last_verdict(&world), "success");
+    assert_eq!(review(&world).code, 10);
+    world.github.change(|it| it.pulls.get_mut(&3).unwrap().base = "main".to_owned());
+    configured(&world, FAILING, &[]);
+    assert_eq!(table(&world), ["new: Adds 3"]);
+    assert_eq!(last_verdict(&world), "failure");
+    assert_eq!(review(&world).code, 10);
+}
+
 #[test]
 fn nor_does_a_full_review_or_a_rewritten_branch_clear_it() {
     let turns = [reviewer([adds(3, 0)]), reviewer([]), reviewer([]), reviewer([])];

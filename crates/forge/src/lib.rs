@@ -476,7 +476,8 @@ pub trait Forge: Governance + Tracker + Send + Sync {
     ) -> Result<Vec<Thread>, ForgeError>;
 
     /// Posts a review whose body carries `marker`, exactly once: a lost answer is resolved by looking
-    /// for the marker, and a pending review of our own is removed first.
+    /// for the marker. A pending review that we left is removed when it is in the way; one that somebody
+    /// else began as the same account is left alone.
     async fn post_review(
         &self,
         repository: &RepositoryId,

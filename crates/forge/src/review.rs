@@ -126,6 +126,9 @@ pub enum ReviewPosted {
     Refused { comments: Vec<usize>, message: String },
     /// The commit is no longer part of the pull request. Nothing was posted.
     HeadMoved,
+    /// A review that was begun as our account and not submitted is in the way, and it is not ours to
+    /// delete. Nothing was posted.
+    Unsubmitted { message: String },
     /// We may not write here (a fork's token, a locked conversation). Nothing was posted.
     MayNot { message: String },
 }

@@ -8,6 +8,7 @@ use super::pr_body::is_plain_url;
 use super::{markdown, sections};
 use patchwright_base::error::Failure;
 use patchwright_base::text::{self, code};
+use patchwright_policy::Violation;
 use patchwright_types::outcome::{Conclusion, Outcome};
 
 /// The purpose of the second marker in the comment that remembers a stop.
@@ -75,17 +76,23 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
             code(short(onto))
         );
     }
+    let violations = &outcome.judgement.violations;
     match (fixed.landed, &outcome.reason) {
         (LandedChange::Patch { why }, _) => {
             let _ = write!(out, "\n{}\n", markdown::line(why, 2000));
         }
+        // The list below says it.
+        (_, Some(reason)) if is_about(reason, violations) => {}
         (_, Some(reason)) => {
             let _ = write!(out, "\n{}\n", markdown::line(reason, 2000));
         }
         (_, None) => {}
     }
-    for violation in outcome.judgement.violations.iter().take(20) {
+    for violation in violations.iter().take(20) {
         let _ = write!(out, "\n- {}", sections::violation(violation));
+    }
+    if !violations.is_empty() {
+        out.push('\n');
     }
     // The description of the pull request has the rest.
     if !matches!(fixed.landed, LandedChange::PullRequest { .. }) {
@@ -106,6 +113,14 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
     }
     let _ = write!(out, "\n{}\n", sections::cost(&outcome.spending));
     out
+}
+
+/// The reason of an outcome is its first violation.
+fn is_about(reason: &str, violations: &[Violation]) -> bool {
+    violations.first().is_some_and(|first| {
+        let rule = format!("({})", first.rule);
+        reason.contains(first.message.as_str()) && reason.ends_with(&rule)
+    })
 }
 
 /// The change, and how to apply it.
@@ -269,12 +284,16 @@ pub fn reviewed(review: &RequestedReview<'_>) -> String {
     out
 }
 
-/// A review that was asked for and has nothing to look at. `mention`: a full one would have.
-pub fn not_reviewed(why: &str, mention: Option<&str>) -> String {
+/// A review that was asked for and has nothing to look at. `next` is what to do about it, in plain words;
+/// `mention`: a full one would have something to look at.
+pub fn not_reviewed(why: &str, next: Option<&str>, mention: Option<&str>) -> String {
     let mut out = format!(
         "**Nothing to review**\n\n{}\n",
         text::fence(&text::head(why, 4000), "").trim_end()
     );
+    if let Some(next) = next {
+        let _ = write!(out, "\n{}.\n", capital(&markdown::line(next, 1000)));
+    }
     if let Some(mention) = mention {
         let command = command(mention, "review full");
         let _ = write!(out, "\n{command} reviews everything, whatever was reviewed before.\n");

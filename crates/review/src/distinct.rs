@@ -7,7 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::anchor::Anchored;
 use super::fingerprint;
-use super::incremental::{KnownFinding, is_same_title};
+use super::incremental::KnownFinding;
+use super::title::is_same_title;
 
 /// Bytes of a body to which another one is added.
 const MAX_BODY: usize = 16 << 10;

@@ -14,24 +14,16 @@ use super::anchor::{Anchor, Anchored};
 use super::distinct::distinct;
 use super::finding::Priority;
 use super::fingerprint;
+use super::seen::Seen;
+use super::title::{is_similar, words};
 use patchwright_forge::Side;
 
 /// Findings that are remembered; of more the oldest fixed ones are forgotten first.
 const MAX_KNOWN: usize = 500;
 /// Characters of a title that are remembered.
 const MAX_TITLE: usize = 160;
-/// Characters of a word that count, so that forms of a word are the same.
-const STEM: usize = 5;
-/// The share of the smaller title's words that must be in the other one.
-const SIMILAR_TITLE: f64 = 0.5;
 /// The share of the smaller code's lines that must be in the other one.
 const SIMILAR_CODE: f64 = 0.6;
-/// Words that say nothing about what is wrong.
-const FILLERS: &[&str] = &[
-    "the", "and", "for", "with", "not", "can", "may", "when", "from", "that", "this", "into",
-    "should", "are", "was", "will", "does", "but", "has", "have", "its", "all", "any", "could",
-    "would", "must",
-];
 
 /// The state of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -40,7 +32,8 @@ pub enum FindingState {
     New,
     Still,
     Fixed,
-    /// A person resolved its thread or said no to it; it is not brought up again.
+    /// A person resolved its thread or said no to it; while that holds and its code is there, it is not
+    /// brought up again.
     Dismissed,
 }
 
@@ -81,6 +74,10 @@ pub struct KnownFinding {
     /// Which one it is of the places of its file that have this code, from 0 on.
     #[serde(default)]
     pub nth: usize,
+    /// How many threads it had when it came back after a fix: that these are resolved is about the time
+    /// before.
+    #[serde(default)]
+    pub old_threads: usize,
 }
 
 /// What an earlier review left behind, kept in the sticky comment.
@@ -97,9 +94,21 @@ pub struct Memory {
     /// The commit that was reviewed last, completely or not.
     #[serde(default)]
     pub looked_at: String,
+    /// The merge base that it was compared with; empty when an older version has written this.
+    #[serde(default)]
+    pub looked_at_base: String,
     /// When that was not all of it: what to go on from.
     #[serde(default)]
     pub rest: Option<UnreadFiles>,
+}
+
+impl Memory {
+    /// The commit was reviewed before as what it is now: once its pull request goes to another branch, the
+    /// same commit is another change.
+    pub fn has_looked_at(&self, head: &str, base: &str) -> bool {
+        let is_same_base = self.looked_at_base.is_empty() || self.looked_at_base == base;
+        self.looked_at == head && is_same_base
+    }
 }
 
 /// What the last review has left: all other files were read at its commit, or before and are unchanged.
@@ -108,16 +117,6 @@ pub struct UnreadFiles {
     /// The merge base that the commit was compared with.
     pub base: String,
     pub paths: Vec<String>,
-}
-
-/// What is already on the pull request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// Fingerprints in our own inline comments; these are never posted again. Leave out those of
-    /// threads that were resolved as fixed, when the finding is to be posted once more if it returns.
-    pub posted: Vec<String>,
-    /// Those of threads that a person resolved or rejected.
-    pub dismissed: Vec<String>,
 }
 
 /// What is known about the pull request as it is now.
@@ -142,13 +141,12 @@ pub struct Settled {
 }
 
 /// Compares. What this review did not look at stays as it was. A fixed finding that is found again is
-/// new; a dismissed one stays dismissed.
+/// new, but for one that a person rejected in words.
 pub fn settle(memory: &Memory, seen: &Seen, found: Vec<Anchored>, now: &Now<'_>) -> Settled {
     let found = distinct(found, &memory.findings);
     let mut settling = Comparison {
         earlier: TrackedFindings::new(memory, now),
-        posted: seen.posted.iter().map(String::as_str).collect(),
-        dismissed: seen.dismissed.iter().map(String::as_str).collect(),
+        seen,
         found: Vec::new(),
         post: Vec::new(),
         now,
@@ -166,8 +164,7 @@ pub fn settle(memory: &Memory, seen: &Seen, found: Vec<Anchored>, now: &Now<'_>)
 /// The state of a comparison.
 struct Comparison<'a> {
     earlier: TrackedFindings,
-    posted: HashSet<&'a str>,
-    dismissed: HashSet<&'a str>,
+    seen: &'a Seen,
     /// What nobody knew of before.
     found: Vec<KnownFinding>,
     post: Vec<Anchored>,
@@ -177,21 +174,22 @@ struct Comparison<'a> {
 impl Comparison<'_> {
     /// A finding that was known.
     fn again(&mut self, at: usize, one: Anchored) {
-        let known = &self.earlier.known[at];
-        let is_dismissed = known.fate == FindingState::Dismissed
-            || self.dismissed.contains(one.fingerprint.as_str())
-            || self.dismissed.contains(known.fingerprint.as_str());
-        let was_posted = self.posted.contains(one.fingerprint.as_str())
-            || self.posted.contains(known.fingerprint.as_str());
+        let (seen, known) = (self.seen, &mut self.earlier.known[at]);
+        let prints = [known.fingerprint.clone(), one.fingerprint.clone()];
         let is_back = known.fate == FindingState::Fixed;
         let new = known_from(&one, self.now);
-        let known = &mut self.earlier.known[at];
-        if is_back && !is_dismissed {
-            *known = new;
-            if !was_posted {
+        if is_back && !prints.iter().any(|print| seen.is_rejected(print)) {
+            let old_threads = seen.closed_threads(&new.fingerprint);
+            *known = KnownFinding { old_threads, ..new };
+            if !prints.iter().any(|print| seen.is_open(print)) {
                 self.post.push(one);
             }
             return;
+        }
+        let is_dismissed = prints.iter().any(|print| seen.is_dismissed(print, known.old_threads));
+        set_fate(known, seen);
+        if is_dismissed {
+            known.fate = FindingState::Dismissed;
         }
         // The newest code replaces the older one if it exists, so that the next comparison looks
         // for what is there now.
@@ -203,9 +201,8 @@ impl Comparison<'_> {
         if new.priority < known.priority {
             (known.priority, known.title) = (new.priority, new.title);
         }
-        if is_dismissed {
-            known.fate = FindingState::Dismissed;
-        } else if known.fate != FindingState::New || known.since != self.now.head {
+        let is_still_new = known.fate == FindingState::New && known.since == self.now.head;
+        if known.fate != FindingState::Dismissed && !is_still_new {
             known.fate = FindingState::Still;
         }
     }
@@ -213,7 +210,7 @@ impl Comparison<'_> {
     /// One that was not.
     fn first(&mut self, one: Anchored) {
         let print = one.fingerprint.as_str();
-        let fate = match (self.dismissed.contains(print), self.posted.contains(print)) {
+        let fate = match (self.seen.is_dismissed(print, 0), self.seen.is_posted(print)) {
             (true, _) => FindingState::Dismissed,
             (false, true) => FindingState::Still,
             (false, false) => FindingState::New,
@@ -225,13 +222,18 @@ impl Comparison<'_> {
     }
 
     fn finish(self) -> Settled {
-        let Comparison { earlier, dismissed, found: mut findings, post, now, .. } = self;
+        let Comparison { earlier, seen, found: mut findings, post, now } = self;
         let TrackedFindings { mut known, found, .. } = earlier;
         for (at, one) in known.iter_mut().enumerate() {
-            let is_open = matches!(one.fate, FindingState::New | FindingState::Still);
-            if is_open && !found.contains(&at) {
-                let is_dismissed = dismissed.contains(one.fingerprint.as_str());
-                one.fate = if is_dismissed { FindingState::Dismissed } else { FindingState::Still };
+            if found.contains(&at) || one.fate == FindingState::Fixed {
+                continue;
+            }
+            set_fate(one, seen);
+            // Whoever fixes something resolves its thread, and that is no word against the finding.
+            let may_be_fixed = one.fate == FindingState::New
+                || (seen.is_known(&one.fingerprint) && is_gone(one, now));
+            if may_be_fixed {
+                one.fate = FindingState::Still;
             }
         }
         let mut places = CodeOccurrences::count(&known, &found, now);
@@ -249,6 +251,10 @@ impl Comparison<'_> {
                 // The code came back, for example by a revert, and no finding reported it.
                 FindingState::Fixed if is_silent && places.is_back(&one) => {
                     one.fate = FindingState::Still;
+                    one.old_threads = seen.closed_threads(&one.fingerprint);
+                    if seen.is_rejected(&one.fingerprint) {
+                        one.fate = FindingState::Dismissed;
+                    }
                 }
                 FindingState::New
                 | FindingState::Still
@@ -268,12 +274,35 @@ impl Comparison<'_> {
     }
 }
 
+/// Dismisses what people say no to now, and opens again what nobody says no to any more. Without a thread
+/// that can be read, it is as it was.
+fn set_fate(known: &mut KnownFinding, seen: &Seen) {
+    let print = known.fingerprint.as_str();
+    if seen.is_dismissed(print, known.old_threads) {
+        known.fate = FindingState::Dismissed;
+    } else if seen.is_wanted(print) {
+        if known.fate == FindingState::Dismissed {
+            known.fate = FindingState::Still;
+        }
+        if seen.is_open(print) {
+            known.old_threads = 0;
+        }
+    }
+}
+
+/// Its code is nowhere any more, in a file that was read again.
+fn is_gone(one: &KnownFinding, now: &Now<'_>) -> bool {
+    one.code != CodeLocation::NoFile && (now.times)(one) == Some(0) && (now.reread)(&one.path)
+}
+
 /// How often the code of findings occurs, shared among the findings about the same code: when one of two
 /// occurrences was repaired, one finding stays open.
 struct CodeOccurrences<'a> {
     now: &'a Now<'a>,
     /// What of each code is open: which place, and whether that finding stands.
     taken: HashMap<(String, String, CodeLocation), BTreeMap<usize, bool>>,
+    /// How many findings about it are dismissed.
+    dismissed: HashMap<(String, String, CodeLocation), usize>,
 }
 
 impl<'a> CodeOccurrences<'a> {
@@ -283,13 +312,16 @@ impl<'a> CodeOccurrences<'a> {
         now: &'a Now<'a>,
     ) -> CodeOccurrences<'a> {
         let mut open: HashMap<_, BTreeMap<usize, bool>> = HashMap::new();
+        let mut dismissed: HashMap<_, usize> = HashMap::new();
         for (at, one) in known.iter().enumerate() {
             if matches!(one.fate, FindingState::New | FindingState::Still) {
                 let stands = open.entry(code_of(one)).or_default().entry(one.nth).or_default();
                 *stands |= found.contains(&at);
+            } else if one.fate == FindingState::Dismissed {
+                *dismissed.entry(code_of(one)).or_default() += 1;
             }
         }
-        let mut places = CodeOccurrences { now, taken: open };
+        let mut places = CodeOccurrences { now, taken: open, dismissed };
         for one in known.iter().filter(|one| one.fate == FindingState::Still) {
             places.share(one);
         }
@@ -323,13 +355,14 @@ impl<'a> CodeOccurrences<'a> {
         place.is_none_or(|stands| *stands) || !(self.now.reread)(&one.path)
     }
 
-    /// The code of a fixed finding occurs where no open finding claims it.
+    /// The code of a fixed finding occurs where no open or dismissed finding claims it.
     fn is_back(&mut self, one: &KnownFinding) -> bool {
         if matches!(one.code, CodeLocation::Nowhere | CodeLocation::NoFile) {
             return false;
         }
         let open = self.taken.entry(code_of(one)).or_default();
-        let is_back = (self.now.times)(one).is_some_and(|times| times > open.len());
+        let dismissed = self.dismissed.get(&code_of(one)).copied().unwrap_or_default();
+        let is_back = (self.now.times)(one).is_some_and(|times| times > open.len() + dismissed);
         if is_back {
             let nth = open.keys().next_back().map_or(0, |last| last.saturating_add(1));
             open.insert(nth, true);
@@ -441,25 +474,6 @@ impl TrackedFindings {
     }
 }
 
-/// Titles that say the same.
-pub fn is_same_title(one: &str, other: &str) -> bool {
-    is_similar(&words(one), &words(other))
-}
-
-fn is_similar(one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
-    let shared = one.intersection(other).count();
-    fingerprint::share(shared, one.len().min(other.len())) >= SIMILAR_TITLE
-}
-
-fn words(title: &str) -> BTreeSet<String> {
-    title
-        .to_lowercase()
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| word.chars().count() > 2 && !FILLERS.contains(word))
-        .map(|word| word.chars().take(STEM).collect())
-        .collect()
-}
-
 fn known_from(one: &Anchored, now: &Now<'_>) -> KnownFinding {
     let mut known = KnownFinding {
         fingerprint: one.fingerprint.clone(),
@@ -471,6 +485,7 @@ fn known_from(one: &Anchored, now: &Now<'_>) -> KnownFinding {
         sketch: one.sketch.clone(),
         code: CodeLocation::InHead,
         nth: one.nth,
+        old_threads: 0,
     };
     match &one.anchor {
         Anchor::Lines { side: Side::Right, .. } => {}

@@ -225,6 +225,11 @@ fn numbered(line: &str) -> Option<(u32, &str)> {
     rest.strip_prefix([' ', '\t']).map(|code| (number, code))
 }
 
+/// See [`numbered`].
+pub(super) fn is_numbered(line: &str) -> bool {
+    numbered(line).is_some()
+}
+
 fn leading_number(text: &str) -> Option<(u32, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number = text[..end].parse().ok().filter(|_| end <= 7)?;

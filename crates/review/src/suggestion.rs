@@ -2,7 +2,7 @@
 //! replace the quoted ones, and the block around them.
 
 use super::code::{IndentShift, MatchQuality, indentation};
-use super::quote::{Reading, is_blank};
+use super::quote::{Reading, is_blank, is_numbered};
 
 /// Longer replacements are not offered, bytes.
 const MAX_BYTES: usize = 16 << 10;
@@ -25,6 +25,10 @@ pub fn is_allowed(path: &str) -> bool {
     let path = path.to_ascii_lowercase();
     !path.starts_with(".github/workflows/")
 }
+
+/// What stands before the number of a line that the model is shown: added, deleted, added since the last
+/// review.
+const SIGNS: [char; 3] = ['+', '-', '*'];
 
 /// Lines that a replacement is for.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +66,11 @@ pub(super) fn fitted(
         plain(replacement, reading, code)?
     };
     let code = code.lines;
+    // Pages of the difference have numbers before their lines, which are no code.
+    let has_page_line = |lines: &[&str]| lines.iter().any(|line| is_page_line(line));
+    if has_page_line(&replaced.lines) && !has_page_line(code) {
+        return None;
+    }
     let shifted: Vec<String> = shift(&replaced.lines, fit);
     if shifted == code {
         return None;
@@ -80,6 +89,9 @@ fn plain<'r>(
         .peeled()
         .filter(|inner| (reading.is_fenced || !is_fence(code.lines)) && inner.is_fenced);
     let replaced = unwrapped.unwrap_or(replaced);
+    if reading.number.is_some() && has_numbers(&replaced) {
+        return unnumbered(replaced, reading.is_signed);
+    }
     let is_added = replaced.lines.iter().all(|line| line.starts_with('+') || is_blank(line));
     let unsigned =
         replaced.peeled().filter(|inner| reading.is_signed && is_added && inner.is_signed);
@@ -94,7 +106,41 @@ fn as_it_is<'r>(replacement: &'r str, reading: &Reading<'_>) -> Option<Reading<'
     let is_wrapped = replaced.peeled().is_some_and(|inner| {
         (reading.is_fenced && inner.is_fenced) || (reading.is_signed && inner.is_signed)
     });
+    let is_wrapped = is_wrapped || (reading.number.is_some() && has_numbers(&replaced));
     (!replaced.is_empty() && !is_wrapped).then_some(replaced)
+}
+
+/// A replacement without the line numbers, and the signs beside them, that its quote has as well; `None`
+/// when only some of its lines have them, or when some are deleted ones.
+fn unnumbered(replaced: Reading<'_>, is_signed: bool) -> Option<Reading<'_>> {
+    let mut inner = replaced;
+    while inner.number.is_none() || (is_signed && !inner.is_signed) {
+        if inner.lines.iter().any(|line| line.trim_start().starts_with('-')) {
+            return None;
+        }
+        match inner.peeled().filter(|next| inner.number.is_none() || next.is_signed) {
+            Some(next) => inner = next,
+            None => break,
+        }
+    }
+    (inner.number.is_some() && !inner.is_empty() && !inner.is_cut).then_some(inner)
+}
+
+/// Some line begins with a number, perhaps behind a sign.
+fn has_numbers(replaced: &Reading<'_>) -> bool {
+    let unsigned = |line: &&str| {
+        let line = line.trim_start();
+        line.strip_prefix(SIGNS).unwrap_or(line).to_owned()
+    };
+    replaced.lines.iter().any(|line| is_numbered(&unsigned(line)))
+}
+
+/// `12|code`, `+ 12|code`: a line as the model is shown it.
+fn is_page_line(line: &str) -> bool {
+    let line = line.trim_start();
+    let line = line.strip_prefix(SIGNS).unwrap_or(line).trim_start();
+    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    rest.len() < line.len() && rest.starts_with('|')
 }
 
 fn is_fence(code: &[&str]) -> bool {
@@ -134,8 +180,11 @@ mod tests {
     }
 
     fn check_in(path: &str, code: &[&str], quote: &str, replacement: &str, expected: Option<&str>) {
-        let reading = Reading::new(quote);
-        let reading = reading.peeled().unwrap_or(reading);
+        // As anchoring does: the first reading that is there.
+        let mut reading = Reading::new(quote);
+        while let Some(inner) = reading.peeled().filter(|_| reading.lines.first() != code.first()) {
+            reading = inner;
+        }
         let fit = MatchQuality::compare(code, &reading.lines);
         let fitted = fitted(replacement, &reading, &fit, TargetLines { path, lines: code });
         assert_eq!(fitted.as_deref(), expected, "{quote:?} -> {replacement:?}");
@@ -156,6 +205,29 @@ mod tests {
         check(&code, "a();\n    b();", "    c();", Some("    c();"));
         check(&code, "+    a();\n+    b();", "+    c();", Some("    c();"));
         check(&code, "    a();\n    b();", "```rust\n    c();\n```\n", Some("    c();"));
+    }
+
+    #[test]
+    fn numbers_and_signs_that_the_quote_has_as_well_are_no_code() {
+        let code = ["bad = 1", "line 6"];
+        let good = Some("good = 1\nline 6");
+        check(&code, "+ 5|bad = 1\n  6|line 6", "+ 5|good = 1\n  6|line 6", good);
+        check(&code, "5|bad = 1\n6|line 6", "5|good = 1\n6|line 6", good);
+        check(&code, "5: bad = 1\n6: line 6", "5: good = 1\n6: line 6", good);
+        check(&code, "5 | +bad = 1\n6 |  line 6", "5 | +good = 1\n6 |  line 6", good);
+        check(&code, "+ 5|bad = 1\n  6|line 6", "5|good = 1\n6|line 6", good);
+        check(&code, "5|bad = 1\n6|line 6", "good = 1\nline 6", good);
+        check(&code, "5|bad = 1\n6|line 6", "5|good = 1\nline 6", None);
+        check(&code, "+ 5|bad = 1\n  6|line 6", "- 5|bad = 1\n+ 5|good = 1\n  6|line 6", None);
+        // Whatever was quoted.
+        check(&code, "bad = 1\nline 6", "+ 5|good = 1\n  6|line 6", None);
+        check(&code, "bad = 1\nline 6", "5|good = 1", None);
+        check(&code, "bad = 1\nline 6", "* 5|good = 1\n  6|line 6", None);
+        check_in("notes.txt", &code, "5|bad = 1\n6|line 6", "5|good = 1\n6|line 6", None);
+        check_in("notes.txt", &code, "bad = 1\nline 6", "+ 5|good = 1", None);
+        check_in("notes.txt", &code, "5|bad = 1\n6|line 6", "good = 1\nline 6", good);
+        let table = ["1|one", "2|two"];
+        check_in("table.txt", &table, "1|one\n2|two", "1|one\n2|TWO", Some("1|one\n2|TWO"));
     }
 
     #[test]

@@ -100,10 +100,18 @@ impl GitHubForge {
             // Only the first comment of a thread takes answers.
             if let Some(asked) = root.filter(|_| refused && !looked_up) {
                 looked_up = true;
-                let first = self.root_of(repository, asked).await?;
-                if first != asked {
-                    root = Some(first);
-                    continue;
+                match self.root_of(repository, asked).await {
+                    Ok(first) if first == asked => {}
+                    Ok(first) => {
+                        root = Some(first);
+                        continue;
+                    }
+                    // The thread was deleted meanwhile. Whoever asked is still there to be told.
+                    Err(ForgeError::NotFound { .. }) => {
+                        root = None;
+                        continue;
+                    }
+                    Err(err) => return Err(err),
                 }
             }
             let reply = self.api.good(&call, reply)?;
@@ -118,7 +126,8 @@ impl GitHubForge {
         Err(lost.unwrap_or_else(|| self.api.unavailable("the answer was not written")))
     }
 
-    /// Our answer with this run's marker, where it would be.
+    /// Our answer with this run's marker, where it would be: in its thread, or in the conversation when that is
+    /// gone.
     async fn find_answer(
         &self,
         repository: &RepositoryId,
@@ -127,12 +136,17 @@ impl GitHubForge {
         marker: &str,
     ) -> Result<Option<Comment>, ForgeError> {
         let candidates: Vec<Comment> = match place {
-            CommentPlace::Thread { .. } => {
+            CommentPlace::Thread { root, .. } => {
                 let comments = self.diff_comments(repository, number).await?.into_iter();
-                let comments = comments.map(ReviewComment::from);
+                let comments: Vec<ReviewComment> = comments.map(ReviewComment::from).collect();
+                let is_gone = !comments.iter().any(|comment| comment.id == root);
+                let comments = comments.into_iter();
                 let answers = comments.filter(|comment| comment.in_reply_to.is_some());
                 let mut answers: Vec<Comment> = answers.map(ReviewComment::into_comment).collect();
                 self.know_ours(Kind::Diff, repository, number, &mut answers).await?;
+                if is_gone {
+                    answers.extend(self.list_comments(repository, number, usize::MAX).await?);
+                }
                 answers
             }
             CommentPlace::Conversation { .. } | CommentPlace::Review { .. } => {

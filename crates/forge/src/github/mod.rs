@@ -33,6 +33,7 @@ mod limits;
 mod lookups;
 mod make;
 mod names;
+mod off_diff;
 mod pages;
 mod people;
 mod pictures;

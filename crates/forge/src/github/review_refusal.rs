@@ -17,7 +17,7 @@ pub(super) enum Refusal {
     HeadMoved,
     /// We may not write here.
     MayNot(String),
-    /// Comments that are not on the diff, by their place in the request.
+    /// Comments that are not on the diff, by their place in the request; none when GitHub does not say which.
     Comments {
         comments: Vec<usize>,
         message: String,
@@ -64,9 +64,6 @@ pub(super) fn why(reply: &Reply, message: &str, comments: usize, asks_more: bool
             named.retain(|place| *place < comments);
             named.sort_unstable();
             named.dedup();
-            if named.is_empty() {
-                named = (0..comments).collect();
-            }
             Refusal::Comments { comments: named, message }
         }
         422 if asks_more => Refusal::OnlyComment(message),
@@ -134,8 +131,8 @@ mod tests {
                 {"resource": "PullRequestReview", "code": "custom", "field": field, "message": text}]})
         };
         let table: Vec<(u16, Value, usize, bool, Refusal)> = vec![
-            (422, plain("Line could not be resolved"), 3, false, comments(&[0, 1, 2])),
-            (422, plain("Path could not be resolved"), 1, true, comments(&[0])),
+            (422, plain("Line could not be resolved"), 3, false, comments(&[])),
+            (422, plain("Path could not be resolved"), 1, true, comments(&[])),
             (
                 422,
                 json!({"message": "Unprocessable Entity",
@@ -161,16 +158,10 @@ mod tests {
                 false,
                 comments(&[0]),
             ),
-            (
-                422,
-                object("comments[9].line", "must be part of the diff"),
-                2,
-                false,
-                comments(&[0, 1]),
-            ),
+            (422, object("comments[9].line", "must be part of the diff"), 2, false, comments(&[])),
             (422, json!({"message": "x", "errors": [{"index": 1}]}), 2, false, comments(&[1])),
-            (422, json!({"message": "x", "errors": "all wrong"}), 2, false, comments(&[0, 1])),
-            (422, json!("no object"), 1, false, comments(&[0])),
+            (422, json!({"message": "x", "errors": "all wrong"}), 2, false, comments(&[])),
+            (422, json!("no object"), 1, false, comments(&[])),
             (422, plain("something new"), 0, false, Refusal::Other),
             (422, plain("something new"), 0, true, only_comment()),
             (422, plain("Can not approve your own pull request"), 2, true, only_comment()),

@@ -8,7 +8,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::super::marker::{carries_exactly, says_something};
-use super::super::seal::Kind;
+use super::super::seal::{Kind, is_sealed};
 use super::body::fit_review;
 use super::comments::LOOKS;
 use super::http::{Call, Written};
@@ -30,6 +30,16 @@ enum Tried {
     Posted(Review),
     Refused(Refusal, ForgeError),
     Lost(ForgeError),
+}
+
+/// What became of a pending review that was in the way.
+enum Pending {
+    /// It is there no more, or was none of ours.
+    Gone,
+    /// Ours is submitted already.
+    Submitted(Review),
+    /// A person has begun it, and what that person should do.
+    NotOurs(String),
 }
 
 impl GitHubForge {
@@ -88,7 +98,8 @@ impl GitHubForge {
                 message: "it says nothing".to_owned(),
             });
         }
-        if let Some(review) = self.clear_the_way(repository, number, marker).await? {
+        let reviews = self.list_reviews(repository, number).await?;
+        if let Some(review) = self.marked_review(&reviews, marker).await? {
             return Ok(posted(draft.event, review, None));
         }
         let (mut event, mut weaker, mut problem) = (draft.event, None, None);
@@ -108,12 +119,11 @@ impl GitHubForge {
                 Tried::Refused(refusal, err) => (refusal, err),
             };
             match refusal {
-                Refusal::Pending => {
-                    if let Some(review) = self.clear_the_way(repository, number, marker).await? {
-                        return Ok(posted(draft.event, review, weaker));
-                    }
-                    problem = Some(err);
-                }
+                Refusal::Pending => match self.clear_the_way(repository, number, marker).await? {
+                    Pending::Submitted(review) => return Ok(posted(draft.event, review, weaker)),
+                    Pending::NotOurs(message) => return Ok(ReviewPosted::Unsubmitted { message }),
+                    Pending::Gone => problem = Some(err),
+                },
                 Refusal::OnlyComment(message) if says => {
                     event = ReviewEvent::Comment;
                     weaker = Some(message);
@@ -123,6 +133,10 @@ impl GitHubForge {
                     return Ok(ReviewPosted::MayNot { message });
                 }
                 Refusal::Comments { comments, message } => {
+                    let comments = match comments.as_slice() {
+                        [] => self.off_the_diff(repository, number, draft).await,
+                        _ => comments,
+                    };
                     return Ok(ReviewPosted::Refused { comments, message });
                 }
                 Refusal::HeadMoved => return Ok(ReviewPosted::HeadMoved),
@@ -132,21 +146,26 @@ impl GitHubForge {
         Err(problem.unwrap_or_else(|| self.api.unavailable("the review was not posted")))
     }
 
-    /// Removes a pending review of ours, which nobody sees and which blocks the next one. Returns the
-    /// submitted one with the marker, when there is one already.
+    /// Removes a pending review of ours, which nobody sees and which blocks the next one. A person whose token
+    /// we have may have begun one, too: what does not end with a seal is theirs.
     async fn clear_the_way(
         &self,
         repository: &RepositoryId,
         number: u64,
         marker: &str,
-    ) -> Result<Option<Review>, ForgeError> {
+    ) -> Result<Pending, ForgeError> {
         let reviews = self.list_reviews(repository, number).await?;
         if let Some(review) = self.marked_review(&reviews, marker).await? {
-            return Ok(Some(review));
+            return Ok(Pending::Submitted(review));
         }
         for review in reviews.iter().filter(|review| review.state == ReviewState::Pending) {
             if !self.is_ours(&review.author).await? {
                 continue;
+            }
+            if !is_sealed(&review.body) {
+                return Ok(Pending::NotOurs(format!(
+                    "you have an unsubmitted review on #{number}; submit or discard it, then run again"
+                )));
             }
             let call = Call::write(
                 Method::DELETE,
@@ -163,7 +182,7 @@ impl GitHubForge {
                 self.api.good(&call, reply)?;
             }
         }
-        Ok(None)
+        Ok(Pending::Gone)
     }
 
     /// The submitted review of ours that carries the marker of this run. Nobody else knows the run

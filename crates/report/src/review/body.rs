@@ -250,6 +250,10 @@ fn entry(listed: &Listed, room: &BodyBudget) -> String {
     if !finding.quote.trim().is_empty() {
         let _ = writeln!(out, "{}", text::fence(&text::head(&finding.quote, room.quote), ""));
     }
+    // A comment on a line would offer it; here it can be read and copied.
+    if let Some(replacement) = anchored.suggestion.as_deref().filter(|it| it.len() <= room.quote) {
+        let _ = writeln!(out, "Could be:\n\n{}", text::fence(replacement, ""));
+    }
     out
 }
 

@@ -37,10 +37,16 @@ struct Stored {
     /// Rows about a later one of several places with the same code.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     n: Vec<(usize, usize)>,
+    /// Rows whose findings had threads when they came back after a fix, and how many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    t: Vec<(usize, usize)>,
     /// The commit that was looked at last.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     l: String,
-    /// The merge base of that commit, and the files that were left there.
+    /// The merge base that it was compared with.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    m: String,
+    /// Its merge base, and the files that were left there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     u: Option<(String, Vec<String>)>,
 }
@@ -94,7 +100,14 @@ fn encoded(memory: &Memory, findings: &[&KnownFinding]) -> String {
             .filter(|it| it.1 != CodeLocation::InHead)
             .collect(),
         n: rest.iter().map(|(at, (_, nth))| (*at, *nth)).filter(|it| it.1 > 0).collect(),
+        t: findings
+            .iter()
+            .map(|known| known.old_threads)
+            .enumerate()
+            .filter(|(_, threads)| *threads > 0)
+            .collect(),
         l: memory.looked_at.clone(),
+        m: memory.looked_at_base.clone(),
         u: memory
             .rest
             .as_ref()
@@ -126,20 +139,33 @@ pub fn read(body: &str) -> Result<Option<Memory>, String> {
     let is_commit = |sha: &str| sha.is_empty() || is_hex(sha, 40) || is_hex(sha, 64);
     let rest = stored.u.map(|(base, paths)| UnreadFiles { base, paths });
     let of_rest = rest.iter().map(|rest| &rest.base);
-    let commits = [&stored.h, &stored.b, &stored.l].into_iter().chain(of_rest);
+    let commits = [&stored.h, &stored.b, &stored.l, &stored.m].into_iter().chain(of_rest);
     if !commits.into_iter().all(|sha| is_commit(sha)) || stored.f.len() > MAX_FINDINGS {
         return Err("it is damaged".to_owned());
     }
     let commits = stored.s;
-    let (codes, places) = (stored.c, stored.n);
+    let (codes, places, threads) = (stored.c, stored.n, stored.t);
+    let count = |counts: &[(usize, usize)], at: usize| {
+        counts.iter().find(|(row, _)| *row == at).map(|it| it.1).unwrap_or_default()
+    };
     let known = |(at, row): (usize, Row)| {
         let code = codes.iter().find(|(row, _)| *row == at).map(|it| it.1).unwrap_or_default();
-        let nth = places.iter().find(|(row, _)| *row == at).map(|it| it.1).unwrap_or_default();
+        let (nth, old_threads) = (count(&places, at), count(&threads, at));
         let (fingerprint, path, title, priority, fate, since, sketch) = row;
         let since = commits.get(since).filter(|sha| is_commit(sha))?.clone();
         let is_plain = is_hex(&fingerprint, 16) && sketch.len() <= 48;
-        let known =
-            KnownFinding { fingerprint, path, title, priority, fate, since, sketch, code, nth };
+        let known = KnownFinding {
+            fingerprint,
+            path,
+            title,
+            priority,
+            fate,
+            since,
+            sketch,
+            code,
+            nth,
+            old_threads,
+        };
         is_plain.then_some(known)
     };
     Ok(Some(Memory {
@@ -148,6 +174,7 @@ pub fn read(body: &str) -> Result<Option<Memory>, String> {
         findings: stored.f.into_iter().enumerate().filter_map(known).collect(),
         paused: stored.p,
         looked_at: stored.l,
+        looked_at_base: stored.m,
         rest: rest.filter(fits),
     }))
 }

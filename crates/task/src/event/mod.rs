@@ -101,7 +101,7 @@ pub struct IssueAssigned {
 pub struct PullRequestChanged {
     pub repository: RepositoryId,
     pub number: u64,
-    /// `opened`, `reopened`, `ready_for_review`, `synchronize` or `labeled`.
+    /// `opened`, `reopened`, `ready_for_review`, `synchronize`, `labeled`, or `edited` with another base.
     pub action: String,
     /// The label of this event, when it is about one.
     pub label: Option<String>,

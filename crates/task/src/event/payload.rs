@@ -55,6 +55,8 @@ pub(super) struct Payload {
     #[serde(default)]
     pub(super) label: Option<Label>,
     #[serde(default)]
+    pub(super) changes: Option<Changes>,
+    #[serde(default)]
     assignee: Option<User>,
     #[serde(default)]
     pub(super) repository: Option<Repository>,
@@ -64,6 +66,14 @@ pub(super) struct Payload {
     inputs: Option<Map<String, Value>>,
     #[serde(default, rename = "client_payload")]
     client: Option<Map<String, Value>>,
+}
+
+/// What an edit has changed.
+#[derive(Deserialize)]
+pub(super) struct Changes {
+    /// The branch that a pull request goes to.
+    #[serde(default)]
+    pub(super) base: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Deserialize)]

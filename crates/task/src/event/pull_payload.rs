@@ -115,7 +115,11 @@ pub(super) fn pull_request(
 ) -> Result<Event> {
     let action = payload.action.as_deref().map(short);
     let sets_off = ["opened", "reopened", "ready_for_review", "synchronize", "labeled"];
-    let Some(action) = action.as_deref().filter(|action| sets_off.contains(action)) else {
+    // Against another branch the same commits are another change; other edits change no code.
+    let has_another_base = payload.changes.is_some_and(|changes| changes.base.is_some());
+    let sets_off =
+        |action: &str| sets_off.contains(&action) || (action == "edited" && has_another_base);
+    let Some(action) = action.as_deref().filter(|action| sets_off(action)) else {
         return Ok(Event::Other { name: name.to_owned(), action });
     };
     let pull = payload.pull_request.ok_or_else(|| missing(name, "pull_request"))?;

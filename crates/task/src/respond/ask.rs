@@ -96,11 +96,13 @@ pub(super) async fn review(
     let (config, environment) = (run.config.clone(), run.environment.clone());
     let ended = review::run::review(run.world, config, review, environment).await;
     let ended = match ended {
-        // Its hints are for a command line.
+        // Its hints are for a command line, but for that about a draft.
         Err(failure) if failure.kind == FailureKind::NothingToDo => {
             let may_help = !full && admitted.pull.as_ref().is_some_and(|it| it.open && !it.draft);
             let mention = may_help.then_some(run.config.respond.mention.as_str());
-            let body = words::not_reviewed(&failure.message, mention);
+            let is_draft = admitted.pull.as_ref().is_some_and(|it| it.open && it.draft);
+            let next = failure.public_hints().next().filter(|_| is_draft);
+            let body = words::not_reviewed(&failure.message, next, mention);
             return Ok(Answer::said(Conclusion::NothingToDo, body));
         }
         ended => ended?,

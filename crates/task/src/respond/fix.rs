@@ -70,12 +70,24 @@ pub(super) async fn change(
     let done = work::work(run, admitted, checkout, instruction).await?;
     let landed = land::land(run, admitted, pull, checkout, &done).await?;
     let mut outcome = done.outcome;
-    if let PushResult::Stopped = landed {
-        return Ok(Answer::silent("stopped by a comment; what there is stays in the run's folder"));
-    }
-    if let PushResult::Patch { why } = &landed {
-        outcome.conclusion = Conclusion::Partial;
-        outcome.reason = Some(why.clone());
+    match &landed {
+        PushResult::Stopped => {
+            let why = "stopped by a comment; what there is stays in the run's folder";
+            return Ok(Answer::silent(why));
+        }
+        PushResult::There { commit, url, branch } => {
+            let body = words::landed_before(commit, url.as_deref(), branch);
+            return Ok(Answer::said(Conclusion::Done, body));
+        }
+        PushResult::Patch { why } => {
+            outcome.conclusion = Conclusion::Partial;
+            outcome.reason = Some(why.clone());
+        }
+        PushResult::Contained { branch } => {
+            outcome.conclusion = Conclusion::NothingToDo;
+            outcome.reason = Some(format!("`{branch}` has this change by now"));
+        }
+        PushResult::Pushed { .. } | PushResult::Nothing => {}
     }
     let patch = run.folder.path.join("change.patch");
     let patch =
@@ -101,7 +113,11 @@ pub(super) fn message(said: &str, landed: &PushResult) -> String {
         PushResult::Pushed { commit, branch, .. } => {
             format!("{said}\n\npushed {commit} to {branch}")
         }
-        PushResult::Patch { .. } | PushResult::Nothing | PushResult::Stopped => said.to_owned(),
+        PushResult::There { .. }
+        | PushResult::Contained { .. }
+        | PushResult::Patch { .. }
+        | PushResult::Nothing
+        | PushResult::Stopped => said.to_owned(),
     }
 }
 

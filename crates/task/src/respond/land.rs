@@ -7,7 +7,7 @@
 use serde_json::json;
 
 use super::admit::AdmittedCommand;
-use super::fix::must_be_open;
+use super::fix::{self, must_be_open};
 use super::stop;
 use super::work::Instruction;
 use crate::admit;
@@ -41,6 +41,10 @@ pub(super) enum PushResult {
     },
     /// It could not be pushed, and why.
     Patch { why: String },
+    /// Another run, of the same comment, has pushed this to the branch.
+    There { commit: String, url: Option<String>, branch: String },
+    /// The branch has the same change by now.
+    Contained { branch: String },
     /// There was nothing that may be published.
     Nothing,
     /// Somebody said stop meanwhile.
@@ -54,7 +58,12 @@ impl PushResult {
                 LandedChange::Pushed { commit, url: url.as_deref(), branch, onto: onto.as_deref() }
             }
             PushResult::Patch { why } => LandedChange::Patch { why },
-            PushResult::Nothing | PushResult::Stopped => LandedChange::Nothing,
+            PushResult::There { commit, url, branch } => {
+                LandedChange::Pushed { commit, url: url.as_deref(), branch, onto: None }
+            }
+            PushResult::Contained { .. } | PushResult::Nothing | PushResult::Stopped => {
+                LandedChange::Nothing
+            }
         }
     }
 }
@@ -95,7 +104,8 @@ async fn recheck_and_push(
     if let Some(ended) = stop_merging(run, admitted, pull, against).await? {
         return Ok(ended);
     }
-    push(run, &target, checkout, commit).await
+    let asked = asked_in(&fix::trailers(admitted));
+    push(run, &target, checkout, commit, &asked).await
 }
 
 /// When something is `against` what is about to be pushed, GitHub must not merge it by itself. What that ends in, when
@@ -254,6 +264,7 @@ async fn push(
     target: &Target,
     checkout: &Checkout,
     commit: Oid,
+    asked: &[String],
 ) -> Result<PushResult> {
     let workspace = &checkout.workspace;
     let forge = run.world.forge()?;
@@ -267,9 +278,13 @@ async fn push(
         let onto = (tip != workspace.base).then_some(tip);
         let commit = match onto {
             None => commit,
-            Some(tip) => match rebased(run, target, workspace, commit, tip).await? {
+            Some(tip) => match rebased(run, target, workspace, (commit, asked), tip).await? {
                 RebaseResult::There(commit) => return Ok(pushed(target, commit, None)),
+                RebaseResult::OfAnother(commit) => return Ok(there(target, commit)),
                 RebaseResult::On(commit) => commit,
+                RebaseResult::Contained => {
+                    return Ok(PushResult::Contained { branch: target.branch.clone() });
+                }
                 RebaseResult::Conflict => {
                     return Ok(PushResult::Patch {
                         why: format!(
@@ -322,6 +337,12 @@ fn pushed(target: &Target, commit: Oid, onto: Option<Oid>) -> PushResult {
     }
 }
 
+fn there(target: &Target, commit: Oid) -> PushResult {
+    let commit = commit.to_string();
+    let url = commit_url(&target.repository, &commit);
+    PushResult::There { commit, url, branch: target.branch.clone() }
+}
+
 /// The page of a commit.
 pub(super) fn commit_url(repository: &Repository, commit: &str) -> Option<String> {
     let page = repository.html_url.trim_end_matches('/');
@@ -332,7 +353,11 @@ pub(super) fn commit_url(repository: &Repository, commit: &str) -> Option<String
 enum RebaseResult {
     /// An earlier attempt of this run has pushed it.
     There(Oid),
+    /// Another run has answered the same comment.
+    OfAnother(Oid),
     On(Oid),
+    /// The branch is no different with the change than without.
+    Contained,
     Conflict,
 }
 
@@ -340,7 +365,7 @@ async fn rebased(
     run: &Run<'_>,
     target: &Target,
     workspace: &Workspace,
-    change: Oid,
+    (change, asked): (Oid, &[String]),
     tip: Oid,
 ) -> Result<RebaseResult> {
     let refs = [tip.to_string()];
@@ -348,8 +373,12 @@ async fn rebased(
         run.world.forge()?.fetch(&target.repository, workspace.repo.path(), &refs, DEPTH).await;
     fetched.map_err(|err| Failure::from(err).hint(run.kept()))?;
     let line = format!("{RUN_TRAILER}{}", run.folder.id);
-    if let Some(there) = find_ours(workspace, run.config.identity.committer_email(), tip, &[line]) {
+    let email = run.config.identity.committer_email();
+    if let Some(there) = find_ours(workspace, email, tip, &[line]) {
         return Ok(RebaseResult::There(there));
+    }
+    if let Some(there) = find_ours(workspace, email, tip, asked) {
+        return Ok(RebaseResult::OfAnother(there));
     }
     let (repo, base) = (workspace.repo.clone(), workspace.base);
     let spec = commit::CommitSpec {
@@ -362,14 +391,16 @@ async fn rebased(
     let merged = blocking(move || {
         let made = commit::read(&repo, change)?;
         let (old, now) = (diff::tree_of(&repo, base)?, diff::tree_of(&repo, tip)?);
-        let Some(tree) = merge::onto(&repo, old, now, made.tree)? else { return Ok(None) };
+        let Some(tree) = merge::onto(&repo, old, now, made.tree)? else {
+            return Ok(RebaseResult::Conflict);
+        };
+        if tree == now {
+            return Ok(RebaseResult::Contained);
+        }
         let spec = commit::CommitSpec { message: made.message, ..spec };
-        commit::create(&repo, tip, tree, &spec).map(Some)
+        commit::create(&repo, tip, tree, &spec).map(RebaseResult::On)
     });
-    let merged = merged
-        .await
-        .map_err(|err| workspace::failure(err, "the change cannot be put on the branch"))?;
-    Ok(merged.map_or(RebaseResult::Conflict, RebaseResult::On))
+    merged.await.map_err(|err| workspace::failure(err, "the change cannot be put on the branch"))
 }
 
 pub(super) fn identity(run: &Run<'_>) -> commit::Identity {
@@ -382,14 +413,14 @@ pub(super) fn landed_before(
     checkout: &Checkout,
     instruction: &Instruction<'_>,
 ) -> Option<Oid> {
-    let asked: Vec<String> = instruction
-        .trailers
-        .iter()
-        .filter(|line| line.starts_with(super::fix::ASKED_TRAILER))
-        .cloned()
-        .collect();
+    let asked = asked_in(&instruction.trailers);
     let workspace = &checkout.workspace;
     find_ours(workspace, run.config.identity.committer_email(), workspace.base, &asked)
+}
+
+/// Those of a commit's trailers that name the comment that it answers.
+fn asked_in(trailers: &[String]) -> Vec<String> {
+    trailers.iter().filter(|line| line.starts_with(fix::ASKED_TRAILER)).cloned().collect()
 }
 
 /// The newest commit of ours, from `tip` back, with one of these lines in its message.

@@ -159,8 +159,10 @@ impl Rebase<'_> {
         let landed = self.push(rebased, None).await?;
         let mention = &self.run.config.respond.mention;
         let conclusion = match &landed {
-            PushResult::Pushed { .. } => Conclusion::Done,
-            PushResult::Patch { .. } | PushResult::Nothing => Conclusion::Partial,
+            PushResult::Pushed { .. } | PushResult::There { .. } => Conclusion::Done,
+            PushResult::Patch { .. } | PushResult::Contained { .. } | PushResult::Nothing => {
+                Conclusion::Partial
+            }
             PushResult::Stopped => return Ok(stopped()),
         };
         let body = said::fitted(&self.place(), rebased.method, landed.seen(), mention);
@@ -230,7 +232,10 @@ impl Rebase<'_> {
             }
         };
         let conclusion = match &landed {
-            PushResult::Pushed { .. } | PushResult::Nothing => outcome.conclusion,
+            PushResult::Pushed { .. }
+            | PushResult::There { .. }
+            | PushResult::Contained { .. }
+            | PushResult::Nothing => outcome.conclusion,
             PushResult::Patch { why } => {
                 outcome.reason = Some(why.clone());
                 Conclusion::Partial

@@ -15,6 +15,7 @@ use chrono::{DateTime, Utc};
 
 use super::admit::AdmittedReview;
 use super::earlier::EarlierReviews;
+use super::open::Opened;
 use super::outbox::Outbox;
 use crate::run::{self, Run};
 use patchwright_base::error::{Failure, Result};
@@ -40,11 +41,17 @@ pub(super) struct HeldClaim {
     claim: Claim,
     /// The comment says how the review ended; nothing is left to take back.
     is_done: AtomicBool,
+    /// The check says what was found, though the run fails.
+    is_checked: AtomicBool,
 }
 
 impl HeldClaim {
     pub(super) fn done(&self) {
         self.is_done.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn checked(&self) {
+        self.is_checked.store(true, Ordering::Relaxed);
     }
 }
 
@@ -106,6 +113,11 @@ impl ClaimSlot {
         self.0.get()
     }
 
+    /// The check has the verdict of this run, however it ended.
+    pub(super) fn is_checked(&self) -> bool {
+        self.held().is_some_and(|held| held.is_checked.load(Ordering::Relaxed))
+    }
+
     /// Claims the review for this run. A forge that does not take the claim costs nothing but the lock.
     ///
     /// # Errors
@@ -114,6 +126,7 @@ impl ClaimSlot {
         &self,
         run: &Run<'_>,
         admitted: &AdmittedReview,
+        opened: &Opened,
         earlier: &EarlierReviews,
     ) -> Result<()> {
         let outbox = Outbox::of(run, admitted)?;
@@ -125,7 +138,7 @@ impl ClaimSlot {
         if let Some(sticky) = &earlier.sticky
             && let Some(writer) = claim::written_by(&sticky.body)
             && writer != run.folder.id
-            && earlier.memory.looked_at == admitted.head
+            && earlier.memory.has_looked_at(&admitted.head, &opened.base.to_string())
             && !full
         {
             // This run was dead, and another one took its work over.
@@ -222,8 +235,8 @@ pub(super) async fn take(
         };
         match taken {
             Ok(Attempt::HeldClaim(comment, url)) => {
-                let is_done = AtomicBool::new(false);
-                return Ok(Some(HeldClaim { comment, url, claim, is_done }));
+                let (is_done, is_checked) = (AtomicBool::new(false), AtomicBool::new(false));
+                return Ok(Some(HeldClaim { comment, url, claim, is_done, is_checked }));
             }
             Ok(Attempt::Conflict(taken)) => return Err(taken.failure(outbox, &claim.head)),
             Ok(Attempt::Again(other)) => sticky = other.map(|other| *other),

@@ -15,7 +15,8 @@ use patchwright_forge::{Account, Comment, Role, Thread};
 use patchwright_git::stop::Stop;
 use patchwright_report as report;
 use patchwright_report::review::{PURPOSE, inline, state};
-use patchwright_review::incremental::{Memory, Seen};
+use patchwright_review::incremental::{FindingState, KnownFinding, Memory};
+use patchwright_review::seen::{Seen, SeenThread, ThreadVerdict};
 
 /// Comments of the conversation that are searched for ours; the newest.
 pub(super) const SEARCHED: usize = 10_000;
@@ -38,10 +39,11 @@ pub struct EarlierReviews {
     pub conversation: Vec<Comment>,
     /// All threads on the diff.
     pub threads: Vec<Thread>,
+    /// What became of `ours`, in the same order.
     pub seen: Seen,
     /// For the report: what was found and not believed.
     pub notes: Vec<String>,
-    /// Our threads: their index in `threads`, and the fingerprint.
+    /// Our threads, oldest first: their index in `threads`, and the fingerprint.
     ours: Vec<(usize, String)>,
     /// When the review was asked for; answers that came later are not read.
     until: Option<DateTime<Utc>>,
@@ -53,16 +55,21 @@ impl EarlierReviews {
     /// # Errors
     /// When the forge does not answer.
     pub async fn load(run: &Run<'_>, admitted: &AdmittedReview) -> Result<EarlierReviews> {
-        let mut earlier = EarlierReviews::read(&Outbox::of(run, admitted)?, &run.stop()).await?;
+        let (outbox, author) = (Outbox::of(run, admitted)?, &admitted.pull.author);
+        let mut earlier = EarlierReviews::read(&outbox, author, &run.stop()).await?;
         earlier.until = admitted.request.trigger.as_ref().and_then(|trigger| trigger.at);
         Ok(earlier)
     }
 
-    /// As [`EarlierReviews::load`], without a run.
+    /// As [`EarlierReviews::load`], without a run. `author` is the pull request's.
     ///
     /// # Errors
     /// When the forge does not answer.
-    pub async fn read(outbox: &Outbox<'_>, stop: &Stop) -> Result<EarlierReviews> {
+    pub async fn read(
+        outbox: &Outbox<'_>,
+        author: &Account,
+        stop: &Stop,
+    ) -> Result<EarlierReviews> {
         let mut earlier = EarlierReviews::default();
         let comments = outbox.forge.comments(outbox.repository, outbox.number, SEARCHED);
         let comments = comments.await.map_err(Failure::from)?;
@@ -90,11 +97,10 @@ impl EarlierReviews {
                 Some((at, inline::fingerprint(&root.body)?.to_owned()))
             })
             .collect();
-        // What we resolved as fixed ourselves is said again when it comes back.
-        let stands = |thread: &Thread| !thread.resolved || !resolved_by_us(outbox, thread);
-        let standing = earlier.ours().filter(|(thread, _)| stands(thread));
-        earlier.seen.posted = standing.map(|(_, fp)| fp.to_owned()).collect();
-        earlier.judge(outbox, stop).await;
+        let threads = &earlier.threads;
+        let root = |at: usize| threads.get(at)?.comments.first().map(|root| root.id);
+        earlier.ours.sort_by_key(|(at, _)| root(*at));
+        earlier.seen = earlier.judged(outbox, author, stop).await;
         Ok(earlier)
     }
 
@@ -125,33 +131,53 @@ impl EarlierReviews {
         }
     }
 
-    /// Which of our findings people said no to. Only those who work on the repository can: resolving
-    /// one's own pull request's threads is no verdict.
-    async fn judge(&mut self, outbox: &Outbox<'_>, stop: &Stop) {
-        let mention = outbox.config.respond.mention.as_str();
-        let mut asked: Vec<(String, bool)> = Vec::new();
-        let mut dismissed = Vec::new();
-        for (at, fingerprint) in &self.ours {
-            let Some(thread) = self.threads.get(*at) else { continue };
-            for login in gfm::apart(|| judges(outbox, thread, mention, stop)) {
-                let known = asked.iter().find(|(other, _)| *other == login).map(|(_, may)| *may);
-                let may = match known {
-                    Some(may) => may,
-                    None if asked.len() >= JUDGES => false,
-                    None => {
-                        let role = outbox.forge.role(outbox.repository, &login).await;
-                        let may = role.is_ok_and(|role| role >= Role::Triage);
-                        asked.push((login, may));
-                        may
-                    }
+    /// What people made of our findings. Only those who work on the repository can say no to one; that the
+    /// author of the pull request resolves a thread of it is no verdict.
+    async fn judged(&self, outbox: &Outbox<'_>, author: &Account, stop: &Stop) -> Seen {
+        let mut judges = Judges { outbox, asked: Vec::new() };
+        let mut threads = Vec::new();
+        for (thread, fingerprint) in self.ours() {
+            let critics = gfm::apart(|| critics(outbox, thread, stop));
+            // Without the time to read the answers nobody knows what people decided.
+            let is_read = critics.is_some();
+            let mut verdict = resolution(outbox, thread, author, self.known(fingerprint));
+            if let (ThreadVerdict::Resolved, Some(login)) = (verdict, &thread.resolved_by) {
+                verdict = match judges.may(login).await {
+                    Some(true) => ThreadVerdict::Resolved,
+                    Some(false) => ThreadVerdict::ResolvedByOthers,
+                    None => ThreadVerdict::Unknown,
                 };
-                if may {
-                    dismissed.push(fingerprint.clone());
+            }
+            if !is_read {
+                verdict = ThreadVerdict::Unknown;
+            }
+            for login in critics.unwrap_or_default() {
+                match judges.may(&login).await {
+                    Some(true) => verdict = ThreadVerdict::Rejected,
+                    Some(false) => continue,
+                    None => verdict = ThreadVerdict::Unknown,
+                }
+                if verdict == ThreadVerdict::Rejected {
                     break;
                 }
             }
+            threads.push(SeenThread { fingerprint: fingerprint.to_owned(), verdict });
         }
-        self.seen.dismissed = dismissed;
+        Seen { threads }
+    }
+
+    fn known(&self, fingerprint: &str) -> Option<&KnownFinding> {
+        self.memory.findings.iter().find(|known| known.fingerprint == fingerprint)
+    }
+
+    /// A person says no to the finding. Threads of what was fixed are resolved by people, too, and whoever
+    /// does so wants to know when it comes back.
+    fn is_dismissed(&self, fingerprint: &str) -> bool {
+        match self.known(fingerprint) {
+            Some(known) if known.fate == FindingState::Fixed => self.seen.is_rejected(fingerprint),
+            Some(known) => self.seen.is_dismissed(fingerprint, known.old_threads),
+            None => self.seen.is_dismissed(fingerprint, 0),
+        }
     }
 
     /// Our threads with the replies of people, for the model; sanitised and bounded. Empty when there
@@ -161,7 +187,7 @@ impl EarlierReviews {
             .ours()
             .map(|(thread, fingerprint)| Answered {
                 thread,
-                dismissed: self.seen.dismissed.iter().any(|other| other == fingerprint),
+                dismissed: self.is_dismissed(fingerprint),
             })
             .collect();
         answers::answers(&answered, self.until, &|| stop.is_over(), &mut rand::random)
@@ -194,26 +220,45 @@ impl EarlierReviews {
         let is_of_review = |thread: &Thread| {
             thread.comments.first().is_some_and(|root| root.review == Some(review))
         };
-        let (own, others): (Vec<_>, Vec<_>) =
-            self.ours().partition(|(thread, _)| is_of_review(thread));
-        let is_among =
-            |all: &[(&Thread, &str)], fp: &str| all.iter().any(|(_, other)| *other == fp);
-        before.seen.posted.retain(|fp| !is_among(&own, fp) || is_among(&others, fp));
+        let is_own: Vec<bool> = self.ours().map(|(thread, _)| is_of_review(thread)).collect();
+        let threads = self.seen.threads.iter().zip(is_own).filter(|(_, is_own)| !is_own);
+        before.seen.threads = threads.map(|(thread, _)| thread.clone()).collect();
         before
     }
 }
 
-/// People who resolved the thread, or answered that the finding is not wanted.
-fn judges(outbox: &Outbox<'_>, thread: &Thread, mention: &str, stop: &Stop) -> Vec<String> {
-    let mut logins = Vec::new();
-    if let Some(login) = thread.resolved_by.as_deref().filter(|_| thread.resolved) {
-        let account = Account::of(login);
-        if !account.is_machine() && !resolved_by_us(outbox, thread) {
-            logins.push(account.login);
+/// Whose word counts, asked once for each.
+struct Judges<'a> {
+    outbox: &'a Outbox<'a>,
+    asked: Vec<(String, Option<bool>)>,
+}
+
+impl Judges<'_> {
+    /// Whether this person works on the repository; `None` when that cannot be told.
+    async fn may(&mut self, login: &str) -> Option<bool> {
+        if let Some((_, may)) = self.asked.iter().find(|(other, _)| other == login) {
+            return *may;
         }
+        if self.asked.len() >= JUDGES {
+            return None;
+        }
+        let role = self.outbox.forge.role(self.outbox.repository, login).await;
+        let may = role.ok().map(|role| role >= Role::Triage);
+        self.asked.push((login.to_owned(), may));
+        may
     }
-    for reply in thread.comments.iter().skip(1).take_while(|_| !stop.is_over()) {
-        let by_person = !reply.author.is_machine() && !outbox.is_ours(&reply.author);
+}
+
+/// People who answered that the finding is not wanted; `None` when there was no time to read it all.
+fn critics(outbox: &Outbox<'_>, thread: &Thread, stop: &Stop) -> Option<Vec<String>> {
+    let mention = outbox.config.respond.mention.as_str();
+    let mut logins = Vec::new();
+    for reply in thread.comments.iter().skip(1) {
+        if stop.is_over() {
+            return None;
+        }
+        // With a person's token we write as that person, who may answer too.
+        let by_person = !reply.author.is_machine() && !reply.ours;
         if by_person
             && dismisses(&hidden::clean(hidden::head(&reply.body, MAX_REPLY)).text, mention)
             && !logins.contains(&reply.author.login)
@@ -221,18 +266,36 @@ fn judges(outbox: &Outbox<'_>, thread: &Thread, mention: &str, stop: &Stop) -> V
             logins.push(reply.author.login.clone());
         }
     }
-    logins
+    Some(logins)
 }
 
-/// A thread that is resolved, and not by a person.
-fn resolved_by_us(outbox: &Outbox<'_>, thread: &Thread) -> bool {
-    let by = thread.resolved_by.as_deref();
-    match (by, outbox.viewer) {
-        // GitHub names only people here.
-        (None, _) => true,
-        (Some(login), Some(viewer)) => viewer.has_login(login),
-        (Some(_), None) => false,
+/// What resolving says about a finding: `Resolved` when a person did it, whoever that is.
+fn resolution(
+    outbox: &Outbox<'_>,
+    thread: &Thread,
+    author: &Account,
+    known: Option<&KnownFinding>,
+) -> ThreadVerdict {
+    if thread.id.is_none() {
+        return ThreadVerdict::Unknown;
     }
+    if !thread.resolved {
+        return ThreadVerdict::Open;
+    }
+    // GitHub names only people here.
+    let Some(login) = thread.resolved_by.as_deref() else { return ThreadVerdict::ResolvedAsFixed };
+    if let Some(viewer) = outbox.viewer.filter(|viewer| viewer.has_login(login)) {
+        // A person whose token we have may resolve threads, too; we only do it for what is fixed, which is
+        // what is forgotten first.
+        let is_fixed = known.is_none_or(|known| known.fate == FindingState::Fixed);
+        if viewer.is_machine() || is_fixed {
+            return ThreadVerdict::ResolvedAsFixed;
+        }
+    }
+    if Account::of(login).is_machine() || author.has_login(login) {
+        return ThreadVerdict::ResolvedByOthers;
+    }
+    ThreadVerdict::Resolved
 }
 
 /// Fingerprints and addresses of our findings among threads.

@@ -179,7 +179,7 @@ pub async fn post_from(
         viewer: viewer.as_ref(),
         folder: None,
     };
-    let earlier = EarlierReviews::read(&outbox, &Stop::never()).await?;
+    let earlier = EarlierReviews::read(&outbox, &pull.author, &Stop::never()).await?;
     // A run that reviews this commit itself says more than what was handed over.
     let claim = claim::to_post(&reviewed.head, now);
     let rules = Rules { now, newest: &pull.head_sha, is_dead: &|_| false, is_alone: false };

@@ -84,7 +84,7 @@ pub(super) async fn plan(
         return Err(Failure::nothing_to_do(format!("{name} was reviewed at {short} before"))
             .hint("use `--full` to have it reviewed again"));
     }
-    if memory.looked_at == head && !is_full {
+    if memory.has_looked_at(&head, &merge_base) && !is_full {
         return Err(Failure::nothing_to_do(format!(
             "{name} was reviewed at {short} before, as far as that review went"
         ))

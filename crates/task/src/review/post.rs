@@ -34,6 +34,9 @@ pub(super) struct Posted {
     pub(super) on_lines: Vec<String>,
     /// Why we may not write here.
     pub(super) may_not: Option<String>,
+    /// What is in the way of the review until somebody takes it away.
+    #[serde(default)]
+    pub(super) unsubmitted: Option<String>,
     /// Sentences for the sticky comment.
     pub(super) remarks: Vec<String>,
 }
@@ -58,7 +61,10 @@ pub(super) async fn post(work: &Work<'_>) -> Result<Posted> {
                  "in_body": plan.listed.len() }),
     )?;
     let posted = plan.post(work).await?;
-    work.outbox.did("review", &posted)?;
+    // What was refused is tried again by the next attempt, perhaps with another token.
+    if posted.unsubmitted.is_none() && posted.may_not.is_none() {
+        work.outbox.did("review", &posted)?;
+    }
     Ok(posted)
 }
 
@@ -74,8 +80,8 @@ fn found(work: &Work<'_>, own: &Review) -> Result<Posted> {
         inline: on_lines.len(),
         in_body: work.settled.to_post.len().saturating_sub(on_lines.len()),
         on_lines,
-        may_not: None,
         remarks: remarks(work),
+        ..Posted::default()
     };
     work.outbox.did("review", &posted)?;
     Ok(posted)
@@ -294,6 +300,9 @@ impl Plan {
                     return Ok(self.done(work, review, weaker));
                 }
                 Ok(ReviewPosted::MayNot { message }) => return Ok(may_not(work, message)),
+                Ok(ReviewPosted::Unsubmitted { message }) => {
+                    return Ok(unsubmitted(work, message));
+                }
                 Err(err @ (ForgeError::Forbidden { .. } | ForgeError::State { .. })) => {
                     return Ok(may_not(work, err.to_string()));
                 }
@@ -367,14 +376,24 @@ impl Plan {
             inline: self.inline.len(),
             in_body: self.listed.len(),
             on_lines: self.inline.into_iter().map(|anchored| anchored.fingerprint).collect(),
-            may_not: None,
             remarks,
+            ..Posted::default()
         }
     }
 }
 
 fn may_not(work: &Work<'_>, message: String) -> Posted {
     Posted { may_not: Some(message), remarks: remarks(work), ..Posted::default() }
+}
+
+/// The comment and the check say what was found; the review follows when the way is free.
+fn unsubmitted(work: &Work<'_>, message: String) -> Posted {
+    let mut remarks = remarks(work);
+    remarks.push(
+        "What is new is not on its lines yet: the account that posts it has an unsubmitted review here."
+            .to_owned(),
+    );
+    Posted { unsubmitted: Some(message), remarks, ..Posted::default() }
 }
 
 fn plain(sha: &str) -> String {

@@ -169,34 +169,67 @@ pub(super) async fn publish_at(
         origin: found.origin,
         claim: found.claim,
     };
-    let known = settled.findings.clone();
-    let verdict = Some(verdict::of(&work));
+    let published = PublishedReview {
+        verdict: Some(verdict::of(&work)),
+        known: settled.findings.clone(),
+        ..PublishedReview::default()
+    };
     if !pull.open {
         outbox.ui.say(&format!(
             "pull request #{} was closed while it was reviewed; nothing was posted",
             pull.number
         ));
-        return Ok(PublishedReview { verdict, known, ..PublishedReview::default() });
+        return Ok(published);
     }
-    let posted = post::post(&work).await?;
-    post::take_back(&work, &posted).await?;
-    let sticky = sticky::write(&work, &posted).await?;
+    put(&work, published).await
+}
+
+/// The review, the comment, our threads and the check, one after the other.
+async fn put(work: &Work<'_>, before: PublishedReview) -> Result<PublishedReview> {
+    let posted = post::post(work).await?;
+    post::take_back(work, &posted).await?;
+    let sticky = sticky::write(work, &posted).await?;
     let refused = posted.may_not.clone().or(sticky.as_ref().err().cloned());
     if let Some(why) = &refused {
-        hand_over::annotate(&work, why);
+        hand_over::annotate(work, why);
     }
     let comment = sticky.ok().flatten();
+    let resolved = threads::resolve(work).await?;
+    let check = verdict::put(work, &posted, comment.as_deref()).await?;
+    if let Some(message) = posted.unsubmitted {
+        if let (Ok(_), Some(claim)) = (&check, work.claim) {
+            claim.checked();
+        }
+        return Err(Failure::forge(message).hint(
+            "what was found is in the comment and the check; the same command posts the review, \
+             without asking the model again",
+        ));
+    }
+    if let (Some(why), None, Err(_)) = (&refused, &comment, &check)
+        && !is_handed_over(work)
+    {
+        return Err(Failure::forge(format!("nothing of the review could be posted: {why}")).hint(
+            "the token needs `pull-requests: write` for review and comment, and `checks: write` (an \
+             app's) or `statuses: write` for the check; then run the same command again, which does not \
+             ask the model again",
+        ));
+    }
     Ok(PublishedReview {
-        resolved: threads::resolve(&work).await?,
-        check_url: verdict::put(&work, &posted, comment.as_deref()).await?,
+        resolved,
+        check_url: check.ok().flatten(),
         review: posted.review,
         url: posted.url,
         inline: posted.inline,
         in_body: posted.in_body,
         handed_over: refused.is_some(),
-        verdict,
-        known,
+        ..before
     })
+}
+
+/// Whether another workflow can post what this run must not: that of a fork's pull request has a token that
+/// only reads, and ends well for it.
+fn is_handed_over(work: &Work<'_>) -> bool {
+    work.outbox.ui.actions && work.origin == Origin::Here
 }
 
 /// What became of all findings. A file counts as read again unless it was left out; a review that

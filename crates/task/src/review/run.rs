@@ -80,7 +80,7 @@ pub async fn review(
             FailureKind::NothingToDo | FailureKind::Usage => run.folder.finish(),
             FailureKind::Signal(_) => {}
             // Where another run has the work, it says how it went.
-            _ if run.config.dry_run || !is_ours => {}
+            _ if run.config.dry_run || !is_ours || claim.is_checked() => {}
             _ => verdict::not_run(&run, &admitted, failure.message_in_public()).await,
         }
     }
@@ -174,7 +174,7 @@ async fn prepare<'a>(
         run.unless_interrupted(open::open(run.world, admitted, &base, &run.stop())).await?;
     let earlier = run.unless_interrupted(EarlierReviews::load(run, admitted)).await?;
     let plan = plan(run, admitted, &base, &opened, &earlier.memory).await?;
-    run.unless_interrupted(claim.take(run, admitted, &earlier)).await?;
+    run.unless_interrupted(claim.take(run, admitted, &opened, &earlier)).await?;
     let (checks, image) = pipeline::prepare(run, &rules, None, &base, progress).await?;
     let paths = opened.diff.files.iter().map(|file| file.path.clone()).collect();
     let checks = checks.of_change(&rules, paths).await?.into_owned();

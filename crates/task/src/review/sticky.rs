@@ -35,7 +35,7 @@ pub(super) async fn write(
         let new = newest.iter().rev().find(|(other, _)| other == fingerprint);
         new.map(|(_, url)| url.clone()).or_else(|| work.earlier.link(fingerprint))
     };
-    let memory = memory(work);
+    let memory = memory(work, posted);
     let latest = work.reviews.iter().rev().find(|review| review.ours);
     let body = sticky::comment(&Sticky {
         reviewed: work.reviewed,
@@ -60,7 +60,10 @@ pub(super) async fn write(
             }
             let is_new = known != Some(comment.id);
             let kept = if is_new { oldest(work, comment, &marker, &body).await } else { comment };
-            outbox.did("sticky", &kept.id)?;
+            // Without the review it is written once more.
+            if posted.unsubmitted.is_none() {
+                outbox.did("sticky", &kept.id)?;
+            }
             tidy(work, kept.id).await?;
             return Ok(Ok(Some(kept.html_url)));
         }
@@ -116,8 +119,15 @@ async fn tidy(work: &Work<'_>, kept: u64) -> Result<()> {
 
 /// What the next review starts from. Only what we read ourselves, and read completely, need not be
 /// read again.
-fn memory(work: &Work<'_>) -> Memory {
+fn memory(work: &Work<'_>, posted: &Posted) -> Memory {
     let earlier = &work.earlier.memory;
+    if posted.unsubmitted.is_some() {
+        // What could not be posted is new to the run that can.
+        let is_new = |fp: &str| work.settled.to_post.iter().any(|new| new.fingerprint == fp);
+        let mut findings = work.settled.findings.clone();
+        findings.retain(|known| !is_new(&known.fingerprint));
+        return Memory { findings, paused: false, ..earlier.clone() };
+    }
     let is_read = work.origin == Origin::Here
         && review::is_whole(work.reviewed)
         && review::is_anything(work.reviewed);
@@ -126,9 +136,9 @@ fn memory(work: &Work<'_>) -> Memory {
     } else {
         (earlier.head.clone(), earlier.base.clone())
     };
-    let looked_at = match work.origin {
-        Origin::Here => work.reviewed.head.clone(),
-        Origin::HandedOver => earlier.looked_at.clone(),
+    let (looked_at, looked_at_base) = match work.origin {
+        Origin::Here => (work.reviewed.head.clone(), work.reviewed.base.clone()),
+        Origin::HandedOver => (earlier.looked_at.clone(), earlier.looked_at_base.clone()),
     };
     let rest = match work.origin {
         Origin::Here if is_read => None,
@@ -137,7 +147,7 @@ fn memory(work: &Work<'_>) -> Memory {
     };
     let findings = work.settled.findings.clone();
     // Whether reviews are paused is read where people said so, every time.
-    Memory { head, base, findings, paused: false, looked_at, rest }
+    Memory { head, base, findings, paused: false, looked_at, looked_at_base, rest }
 }
 
 /// What is left for the next review, when this one has read something that counts.

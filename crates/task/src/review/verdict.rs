@@ -16,15 +16,15 @@ pub(super) fn of(work: &Work<'_>) -> CheckConclusion {
 }
 
 /// Writes it; returns its page. `comment` is the address of the sticky comment, when that is up to date. A
-/// check that cannot be written is said, and costs nothing else.
+/// check that cannot be written is said, and costs nothing else; the inner error says why.
 pub(super) async fn put(
     work: &Work<'_>,
     posted: &Posted,
     comment: Option<&str>,
-) -> Result<Option<String>> {
+) -> Result<Result<Option<String>, String>> {
     let outbox = &work.outbox;
     if let Some(url) = outbox.recorded::<Option<String>>("check")? {
-        return Ok(url);
+        return Ok(Ok(url));
     }
     // A comment on the lines says it already, and what is not to be a comment is no annotation either.
     let has_comment = |fingerprint: &str| {
@@ -47,12 +47,15 @@ pub(super) async fn put(
     outbox.intends("check", &draft.conclusion)?;
     match outbox.forge.put_check(outbox.repository, &draft).await {
         Ok(url) => {
-            outbox.did("check", &url)?;
-            Ok(url)
+            // Its annotations are superfluous once the findings are on their lines.
+            if posted.unsubmitted.is_none() {
+                outbox.did("check", &url)?;
+            }
+            Ok(Ok(url))
         }
         Err(err) => {
             outbox.ui.say(&format!("the check could not be written: {err}"));
-            Ok(None)
+            Ok(Err(err.to_string()))
         }
     }
 }
