@@ -163,9 +163,7 @@ impl Worker<'_> {
             let claimed = if kinds.is_empty() {
                 None
             } else {
-                let (owner, length) = (self.fleet.owner.as_str(), self.options.lease);
-                let campaign = self.options.campaign.as_deref();
-                let claim = self.fleet.store.claim_of(owner, &kinds, campaign, length).await;
+                let claim = self.claim(&kinds).await;
                 self.answered(claim)?.flatten()
             };
             if let Some((job, lease)) = claimed {
@@ -181,6 +179,18 @@ impl Worker<'_> {
             self.pause(&kinds).await;
         }
         Ok(())
+    }
+
+    async fn claim(&self, kinds: &[JobKind]) -> StoreResult<Option<(Job, Lease)>> {
+        let Fleet { store, owner, scope, .. } = self.fleet;
+        let length = self.options.lease;
+        match self.options.campaign.as_deref() {
+            Some(campaign) if !scope.has_all_repositories() => {
+                let wanted = |repository: &str| scope.has(repository);
+                store.claim_some(owner, kinds, (campaign, &wanted), length).await
+            }
+            campaign => store.claim_of(owner, kinds, campaign, length).await,
+        }
     }
 
     /// A newer program may have changed the database meanwhile, and what this one writes may no longer mean what it
