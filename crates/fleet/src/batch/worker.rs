@@ -209,6 +209,10 @@ impl Worker<'_> {
         if self.fleet.outages.is_limited() {
             return Vec::new();
         }
+        // Neither a run nor a publisher gets anywhere without; workers of other machines take the jobs.
+        if !self.fleet.outages.has_disk(&self.fleet.state) {
+            return Vec::new();
+        }
         let publishing =
             self.held.values().filter(|held| held.job.kind == JobKind::Publish).count();
         let here = self.held.len() - publishing;
