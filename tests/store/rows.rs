@@ -314,6 +314,17 @@ pub(super) async fn deliveries_are_stored_once(db: &Db) {
     assert_eq!(store.put_deliveries(&all, &delivery_job).await.unwrap(), [true, true, false]);
     let again = [delivery("b"), delivery("c")];
     assert_eq!(store.put_deliveries(&again, &delivery_job).await.unwrap(), [false, true]);
+    // One that was given up is begun anew when it comes again, and one that was done is not.
+    for (state, expected) in [("dead", true), ("failed", true), ("done", false)] {
+        db.sql(&format!("UPDATE jobs SET state = '{state}', attempt = 4 WHERE subject = 'b'"))
+            .await;
+        db.sql("UPDATE deliveries SET body = '' WHERE guid = 'b'").await;
+        let known = store.put_deliveries(&[delivery("b")], &delivery_job).await.unwrap();
+        assert_eq!(known, [expected], "{state}");
+        let stored = store.delivery("b").await.unwrap().body;
+        assert_eq!(stored == delivery("b").body, expected, "{state}: {stored}");
+    }
+    db.sql("UPDATE jobs SET state = 'queued', attempt = 0 WHERE subject = 'b'").await;
     assert_eq!(store.delivery("a").await.unwrap(), delivery("a"));
     assert!(matches!(store.delivery("z").await, Err(StoreError::NotFound(_))));
     let asked: Vec<String> = (0..500).map(|n| format!("x{n}")).chain(["c".to_owned()]).collect();
