@@ -31,7 +31,8 @@ use patchwright_git::commit::{self, CommitSpec, Identity};
 use patchwright_git::{Oid, diff};
 use patchwright_report as report;
 use patchwright_types::campaign::{
-    CampaignRow, Changeset, Job, JobEnd, JobKind, Lease, NewTarget, Target, TargetEnd, TargetState,
+    CampaignRow, CampaignState, Changeset, Job, JobEnd, JobKind, Lease, NewTarget, Target,
+    TargetEnd, TargetState,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -88,6 +89,10 @@ impl Bench {
         let base = self.fleet.forge.branch_tip(&id, made.base).await.unwrap().unwrap();
         let store = &self.fleet.store;
         let row = store.put_campaign(&row_of(campaign)).await.unwrap();
+        if row.state == CampaignState::Done {
+            // As a command that has something new.
+            store.set_campaign_state(&row.id, CampaignState::Running, None).await.unwrap();
+        }
         let new = NewTarget {
             repository: repository.to_owned(),
             repository_id: None,
@@ -313,6 +318,7 @@ async fn fleet(github: &Server, folder: &std::path::Path) -> Fleet {
         token: "token".to_owned(),
         sandbox: Arc::default(),
         drain_time: std::time::Duration::from_secs(1),
+        scope: std::sync::Arc::default(),
         drain: CancellationToken::new(),
         common,
         env,

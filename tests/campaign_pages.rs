@@ -524,7 +524,7 @@ fn the_live_table_fits_the_terminal() {
     let (view, _) = large();
     let text = |width, height| frame(&view, None, width, height).join("\n");
     expect![[r#"
-        retry-timeouts: 176/200 done · 20 failed · 5 running · 5 queued · 3 in later waves · 11 to publish…
+        retry-timeouts: 176/200 done · 20 failed · 5 running · 5 queued · 3 not begun · 11 to publish · 106…
           acme/web-109  55 min 30 s  running
           acme/web-129  45 min 30 s  @acme/everyone please look, fixes #1 and GH-2, https://evil.example/
           acme/web-149  35 min 30 s  running

@@ -217,6 +217,70 @@ fn a_worker_says_what_is_wrong_before_it_takes_anything() {
 }
 
 #[test]
+fn a_machine_that_can_keep_nothing_takes_no_job_and_costs_no_attempt() {
+    let world = world(2, "true");
+    let url = format!("sqlite:{}", world.path("shared.db").display());
+    let world = world.set("DATABASE_URL", url.as_str());
+    let mut child = worker(&world, "alone", &["--room", "1", "--until-idle"]);
+    ends(&world, "alone", &mut child);
+    // Whatever is in its way: a file takes no files.
+    let mut child = worker(&world, "full", &["--room", "1"]);
+    until("a worker", || world.path("full").is_dir());
+    std::thread::sleep(Duration::from_secs(1));
+    fs_err::remove_dir_all(world.path("full")).unwrap();
+    fs_err::write(world.path("full"), "").unwrap();
+    until("a word", || {
+        log(&world, "full").contains("nothing is begun here until that is put right")
+    });
+    queue(&world);
+    std::thread::sleep(Duration::from_secs(3));
+    let (targets, _) = stored(&url);
+    assert!(
+        targets.iter().all(|one| (one.state, one.attempts) == (TargetState::Queued, 0)),
+        "{targets:?}: {}",
+        log(&world, "full")
+    );
+    fs_err::remove_file(world.path("full")).unwrap();
+    until("pull requests", || pulls(&world) == vec![1; 2]);
+    let said = log(&world, "full");
+    assert_eq!(said.matches("nothing is begun here").count(), 1, "{said}");
+    assert!(said.contains("the state folder takes files again"), "{said}");
+    signal(&child, rustix::process::Signal::TERM);
+    ends(&world, "full", &mut child);
+}
+
+#[test]
+fn a_gate_on_open_pull_requests_opens_when_one_is_merged_though_no_command_watches() {
+    let world = world(2, "true").set("PATCHWRIGHT_TIME_SCALE", "0.01");
+    let url = format!("sqlite:{}", world.path("shared.db").display());
+    let world = world.set("DATABASE_URL", url.as_str());
+    let gate = "waves:\n  - size: 1\n    max-open-pull-requests: 0\n";
+    let more = "tracking-issue: acme/app-001\n";
+    fs_err::write(world.path("campaign.yml"), format!("{CAMPAIGN}{gate}{more}")).unwrap();
+    queue(&world);
+    let mut child = worker(&world, "alone", &["--room", "1"]);
+    let all = || pulls(&world).iter().sum::<usize>();
+    until("a pull request", || all() == 1);
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(all(), 1, "the gate is shut: {}", log(&world, "alone"));
+    let first = world.github.of("acme/app-001").pulls();
+    let name = if first.is_empty() { "acme/app-002" } else { "acme/app-001" };
+    let number = world.github.of(name).pulls()[0].number;
+    world.github.of(name).merge(number);
+    until("the next wave", || all() == 2);
+    // The issue tells the end, although the command ended long ago.
+    let told = || {
+        let github = world.github.world();
+        let issues = github.repositories.iter().flat_map(|one| one.issues.values());
+        let bodies: Vec<String> = issues.filter_map(|issue| issue.body.clone()).collect();
+        bodies.iter().any(|body| body.contains("2 of 2 done"))
+    };
+    until("the issue", told);
+    signal(&child, rustix::process::Signal::TERM);
+    ends(&world, "alone", &mut child);
+}
+
+#[test]
 fn jobs_of_a_process_that_was_killed_are_taken_over_at_once_and_those_of_a_live_one_are_not() {
     let world = world(3, "sleep 3");
     let url = format!("sqlite:{}", world.path("shared.db").display());

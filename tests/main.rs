@@ -20,6 +20,7 @@ mod attempts; // several attempts at the same work: which is kept and why, stopp
 mod bad_input; // everything that can be wrong before work starts: one message, no effects
 mod batch_faults; // two versions of workers, a database that fails over, clocks that disagree, files that change, owners that vanish
 mod batch_outage; // GitHub, the model or a cluster is away in the middle
+mod batch_parts; // shards over several nights, repositories by name, what a part may spend
 mod batch_publish; // stored changes become pull requests: every situation, the shared pace, fencing, closing, tracking
 mod batch_run; // `patchwright batch run`: many repositories, whole processes against GitHub and a model
 mod batch_scale; // two hundred of them, with trouble in some

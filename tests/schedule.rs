@@ -113,8 +113,20 @@ fn files_that_cannot_be_scheduled_are_said_at_the_start() {
         hint: give each campaign its own name
     "#]]
     .assert_eq(&said(&["sums.yml", "again.yml"]));
-    let wrong = said(&["sums.yml", "wrong.yml"]);
+    let wrong = said(&["wrong.yml"]);
     assert!(wrong.contains("wrong.yml") && wrong.contains("6 fields"), "{wrong}");
+    assert!(said(&["plain.yml", "wrong.yml"]).contains("none of the campaign files"));
+}
+
+#[test]
+fn one_file_that_is_broken_from_the_start_keeps_no_other_from_running() {
+    let world = world(fixed);
+    world.write("wrong.yml", "name: web\nselect: 7\n");
+    let args = [&ONCE[..2], &["wrong.yml"], &ONCE[2..]].concat();
+    let output = world.run(&args).expect(2);
+    assert!(output.stderr.contains("`wrong.yml` is left out"), "{}", output.text());
+    assert!(output.stderr.contains("sums: ended with 0\n"), "{}", output.text());
+    assert_eq!(pulls(&world), 1);
 }
 
 #[test]

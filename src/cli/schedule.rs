@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use crate::cli::batch::run::run_campaign;
 use patchwright_base::duration::parse_duration;
 use patchwright_base::env::Env;
-use patchwright_base::error::{Failure, Result};
+use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_fleet::batch::campaign::{self, Campaign};
@@ -59,8 +59,18 @@ pub struct Args {
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let mut entries = Vec::new();
+    let mut broken = 0;
     for path in &args.campaigns {
-        let entry = Entry::read(path.clone())?;
+        let entry = match Entry::read(path.clone()) {
+            Ok(entry) => entry,
+            // The others are as good without it, as when it is broken later.
+            Err(failure) if args.campaigns.len() > 1 => {
+                ui.failure(&format!("`{}` is left out: {failure}", path.display()));
+                broken += 1;
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
         if let Some(other) = entries.iter().find(|other: &&Entry| other.name == entry.name) {
             return Err(Failure::usage(format!(
                 "`{}` and `{}` are both campaign `{}`",
@@ -72,11 +82,18 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         }
         entries.push(entry);
     }
+    if entries.is_empty() {
+        return Err(Failure::usage("none of the campaign files can be used"));
+    }
     let config = args.common.resolve()?;
     let fleet = Fleet::open(config, &args.common, env, ui).await?;
     let reach = TimeDelta::from_std(args.catch_up_for).unwrap_or(TimeDelta::days(36_500));
     let mut schedule = Schedule { fleet, entries, reach, once: args.once };
-    if args.once { schedule.once().await } else { schedule.stay().await }
+    if !args.once {
+        return schedule.stay().await;
+    }
+    let code = schedule.once().await?;
+    Ok(if broken > 0 { code.max(FailureKind::Usage.exit_code()) } else { code })
 }
 
 struct Schedule {
@@ -181,7 +198,7 @@ impl Schedule {
                 let _ = settle(&self.fleet, entry).await;
             }
             if entry.complaint.is_some() {
-                worst = worst.max(patchwright_base::error::FailureKind::Usage.exit_code());
+                worst = worst.max(FailureKind::Usage.exit_code());
             }
         }
         if !ran {

@@ -83,6 +83,20 @@ async fn ticked_boxes_count_when_somebody_who_may_write_ticked_them() {
 }
 
 #[tokio::test]
+async fn a_pull_request_of_a_repository_that_was_deleted_is_open_no_more() {
+    let bench = Bench::new(world().organization("acme")).await;
+    let campaign = campaign("");
+    let target = bench.ready(&campaign, "the\n").await;
+    bench.publish(&target).await;
+    bench.github.of("acme/app").delete();
+    assert_eq!(refresh::refresh(&bench.fleet, &campaign.id()).await.unwrap(), 1);
+    let target = bench.fleet.store.target(target.id).await.unwrap();
+    assert_eq!(target.state, TargetState::Superseded, "nobody has rejected it");
+    assert!(target.reason.unwrap().contains("its repository is gone"));
+    assert_eq!(refresh::refresh(&bench.fleet, &campaign.id()).await.unwrap(), 0);
+}
+
+#[tokio::test]
 async fn pull_requests_are_looked_at_in_one_question() {
     let bench = Bench::new(world()).await;
     let campaign = campaign("");

@@ -69,6 +69,9 @@ async fn an_outage_that_does_not_end_is_a_failure_that_keeps_the_change() {
     let publish_of = |target: &_| publish::job(&bench.fleet, target);
     let count = bench.fleet.store.retry_targets(&campaign.id(), &[], &unused, &publish_of).await;
     assert_eq!(count.unwrap(), 1);
+    // It was over with its last target; `batch retry` has it go on.
+    let running = CampaignState::Running;
+    bench.fleet.store.set_campaign_state(&campaign.id(), running, None).await.unwrap();
     let target = until_settled(&bench, target.id).await;
     assert_eq!(target.state, TargetState::Open);
 }

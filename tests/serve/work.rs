@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Serving, guid, labeled, labeled_at, served};
 use crate::support::github::{Fault, GitHub, Kind};
-use crate::support::model::{call, fail};
+use crate::support::model::{ModelServer, Turn, call, fail, unauthorized};
 use crate::support::world::{TestWorld, fix, github};
 
 fn world(github: GitHub) -> TestWorld {
@@ -58,12 +58,79 @@ fn what_a_run_cost_that_fails_in_all_its_attempts_is_counted_once() {
     let server = Serving::start(&world, &["--room", "1"]);
     server.deliver(&guid(1), "issues", &labeled("acme/app", 7, "patchwright", "ann"));
     let failed = "patchwright_delivery_runs_total{conclusion=\"provider_error\"}";
-    server.until("no end of the attempts", || server.metric(failed) >= 4.0);
+    server.until("no end of the attempts", || server.metric(failed) >= 1.0);
     server.until_idle();
     let result: Value = serde_json::from_str(&world.result("result.json")).unwrap();
     let cost = result["spending"]["cost_usd"].as_f64().unwrap();
     let counted = server.metric("patchwright_delivery_cost_usd_total");
     assert!(cost > 0.0 && (counted - cost).abs() < 1e-9, "counted once: {counted} of {cost}");
+}
+
+/// A server whose model says no to everything, and one of the same place whose model works.
+fn without_and_with_a_model(turn: Turn) -> (TestWorld, TestWorld) {
+    let github = github().user("ann", Role::Write);
+    let model = ModelServer::conversations(move |_| vec![turn.clone()]);
+    let world = served(TestWorld::asking(github, model)).set("PATCHWRIGHT_TIME_SCALE", "0.001");
+    let right = TestWorld::new(GitHub::new(), fix());
+    (world, right)
+}
+
+#[test]
+fn what_was_given_up_is_done_when_it_is_delivered_again() {
+    let refusal = fail(400, "invalid_request_error", "this request is not understood");
+    let (world, right) = without_and_with_a_model(refusal);
+    let dead = "patchwright_jobs{kind=\"delivery\",state=\"dead\"}";
+    let payload = labeled("acme/app", 7, "patchwright", "ann");
+    {
+        let server = Serving::start(&world, &["--room", "1"]);
+        server.deliver(&guid(1), "issues", &payload);
+        server.until("it is not given up", || server.metric(dead) >= 1.0);
+        let said = server.said();
+        assert!(said.contains("(attempt 1 of 4, again in "), "{said}");
+        assert!(said.contains("(given up after 4 attempts; redeliver it to try again)"), "{said}");
+        let runs = "patchwright_delivery_runs_total{conclusion=\"provider_error\"}";
+        assert_eq!(server.metric(runs), 1.0, "one run, whatever its attempts");
+    }
+    let world = world.set("OPENAI_BASE_URL", right.model.url());
+    let server = Serving::start(&world, &["--room", "1"]);
+    let answer = server.deliver(&guid(1), "issues", &payload);
+    assert_eq!(answer.status, 202, "{}", answer.body);
+    server.until("no pull request", || !world.github.pulls().is_empty());
+}
+
+#[test]
+fn deliveries_wait_for_a_key_that_is_taken() {
+    let (world, right) = without_and_with_a_model(unauthorized());
+    {
+        let server = Serving::start(&world, &["--room", "1"]);
+        server.deliver(&guid(1), "issues", &labeled("acme/app", 7, "patchwright", "ann"));
+        server.until("it is not tried again", || world.model.requests().len() > 5);
+        let said = server.said();
+        assert_eq!(said.matches("does not take the credential").count(), 1, "{said}");
+        assert_eq!(server.metric("patchwright_jobs{kind=\"delivery\",state=\"dead\"}"), 0.0);
+        let health = server.get("/healthz");
+        assert!(health.body.contains("\"credentials\":\"refused\""), "{}", health.body);
+        assert_eq!(health.status, 200, "deliveries are taken as before");
+    }
+    let world = world.set("OPENAI_BASE_URL", right.model.url());
+    let server = Serving::start(&world, &["--room", "1"]);
+    server.until("no pull request", || !world.github.pulls().is_empty());
+}
+
+#[test]
+fn deliveries_wait_for_a_token_that_is_taken() {
+    let answer = Kind::Answer(401, json!({"message": "Bad credentials"}));
+    let world = world(github().fault(Fault::once("GET", "", answer).times(14)))
+        .set("PATCHWRIGHT_TIME_SCALE", "0.001");
+    let server = Serving::start(&world, &["--room", "1"]);
+    server.deliver(&guid(1), "issues", &labeled("acme/app", 7, "patchwright", "ann"));
+    server.until("no pull request", || !world.github.pulls().is_empty());
+    let said = server.said();
+    assert_eq!(said.matches("GitHub does not take the credential").count(), 1, "{said}");
+    server.until("no end of it", || {
+        server.said().contains("takes the credential of this process again")
+    });
+    assert!(!said.contains("given up"), "{said}");
 }
 
 /// The work is done and paid for, and its pull request cannot be opened.

@@ -194,6 +194,35 @@ pub(super) async fn held_changes_are_published_later(db: &Db) {
     assert_eq!(store.publish_held(&id, &[], &publish_job).await.unwrap(), 0);
 }
 
+pub(super) async fn what_waits_to_be_published_is_looked_at_when_asked(db: &Db) {
+    let store = db.open().await;
+    queued(&store, &campaign(), &["acme/1", "acme/2"]).await;
+    let id = campaign().id;
+    for _ in 0..2 {
+        let (job, lease) = claimed(&store, "w").await;
+        let target = store.target(job.subject.parse().unwrap()).await.unwrap();
+        let (change, publish) = (changeset(&target), publish_job(&target));
+        let end = ended(TargetState::Ready);
+        let (change, publish) = (Some(&change), Some(&publish));
+        store.end_target(&lease, target.id, &end, change, publish, &JobEnd::Done).await.unwrap();
+    }
+    let why = || "waits".to_owned();
+    let ends = [
+        JobEnd::Later { after: 600_000, why: why() },
+        JobEnd::Retry { after: 600_000, why: why() },
+    ];
+    for end in &ends {
+        let (_, lease) = claimed(&store, "w").await;
+        store.end_job(&lease, end).await.unwrap();
+    }
+    assert_eq!(claim(&store, "w").await, None);
+    assert_eq!(store.publish_now(&id, &|name| name == "acme/2").await.unwrap(), 0);
+    assert_eq!(store.publish_now(&id, &|_| true).await.unwrap(), 1, "not what failed");
+    let first = target_of(&store, "acme/1").await;
+    assert_eq!((first.state, first.reason), (TargetState::Ready, None));
+    assert_eq!(claimed(&store, "w").await.0.subject, first.id.to_string());
+}
+
 pub(super) async fn what_the_forge_says_is_noted_unless_a_worker_is_at_it(db: &Db) {
     let store = db.open().await;
     queued(&store, &campaign(), &["acme/one"]).await;
@@ -285,6 +314,17 @@ pub(super) async fn deliveries_are_stored_once(db: &Db) {
     assert_eq!(store.put_deliveries(&all, &delivery_job).await.unwrap(), [true, true, false]);
     let again = [delivery("b"), delivery("c")];
     assert_eq!(store.put_deliveries(&again, &delivery_job).await.unwrap(), [false, true]);
+    // One that was given up is begun anew when it comes again, and one that was done is not.
+    for (state, expected) in [("dead", true), ("failed", true), ("done", false)] {
+        db.sql(&format!("UPDATE jobs SET state = '{state}', attempt = 4 WHERE subject = 'b'"))
+            .await;
+        db.sql("UPDATE deliveries SET body = '' WHERE guid = 'b'").await;
+        let known = store.put_deliveries(&[delivery("b")], &delivery_job).await.unwrap();
+        assert_eq!(known, [expected], "{state}");
+        let stored = store.delivery("b").await.unwrap().body;
+        assert_eq!(stored == delivery("b").body, expected, "{state}: {stored}");
+    }
+    db.sql("UPDATE jobs SET state = 'queued', attempt = 0 WHERE subject = 'b'").await;
     assert_eq!(store.delivery("a").await.unwrap(), delivery("a"));
     assert!(matches!(store.delivery("z").await, Err(StoreError::NotFound(_))));
     let asked: Vec<String> = (0..500).map(|n| format!("x{n}")).chain(["c".to_owned()]).collect();
@@ -352,6 +392,54 @@ pub(super) async fn shards_come_together(db: &Db) {
     let events = store.events(&campaign().id, 0, 100).await.unwrap();
     assert!(events.iter().any(|event| event.target == Some(targets[1].id) && event.kind == "held"));
     assert_eq!(store.publish_held(&campaign().id, &[], &publish_job).await.unwrap(), 1);
+}
+
+pub(super) async fn what_was_run_twice_counts_twice(db: &Db) {
+    let store = db.open().await;
+    store.put_campaign(&campaign()).await.unwrap();
+    let mine = campaign().id;
+    // Two databases that ran the same repository, and each of them comes twice.
+    let files = [Db::sqlite(), Db::sqlite()];
+    for (file, run) in files.iter().zip(["run-a", "run-b"]) {
+        let other = file.open().await;
+        queued(&other, &campaign(), &["acme/1"]).await;
+        let (job, lease) = claimed(&other, "w").await;
+        let id = job.subject.parse().unwrap();
+        other.begin_target(&lease, id, run).await.unwrap();
+        let end = TargetEnd { run: Some(run.to_owned()), ..ended(TargetState::Unchanged) };
+        other.end_target(&lease, id, &end, None, None, &JobEnd::Done).await.unwrap();
+        other.close().await;
+    }
+    let mut came = Vec::new();
+    for file in files.iter().chain(&files) {
+        let other = file.open().await;
+        let imported = store.import(&other, &mine, &|_| None).await.unwrap();
+        came.push((imported.came, imported.repeated));
+        other.close().await;
+    }
+    assert_eq!(came, [(1, 0), (0, 1), (0, 0), (0, 0)]);
+    let view = store.view(&mine).await.unwrap();
+    assert_eq!((view.targets.len(), view.targets[0].run.as_deref()), (1, Some("run-a")));
+    assert!((view.campaign.spent_usd - 1.0).abs() < 1e-9, "{}", view.campaign.spent_usd);
+    assert!((view.targets[0].cost_usd - 1.0).abs() < 1e-9, "{}", view.targets[0].cost_usd);
+}
+
+pub(super) async fn jobs_of_some_repositories_are_claimed_and_no_others(db: &Db) {
+    let store = db.open().await;
+    queued(&store, &campaign(), &["acme/1", "acme/2", "other/3"]).await;
+    let id = campaign().id;
+    let claim = async |wanted: &(dyn Fn(&str) -> bool + Sync)| {
+        let claimed = store.claim_some("w", &[JobKind::Target], (&id, wanted), 60_000).await;
+        claimed.unwrap().map(|(job, _)| job.subject)
+    };
+    let of = async |name: &str| Some(target_of(&store, name).await.id.to_string());
+    assert_eq!(claim(&|name: &str| name == "other/3").await, of("other/3").await);
+    assert_eq!(claim(&|name: &str| name == "other/3").await, None, "it is taken");
+    assert_eq!(claim(&|name: &str| name == "acme/2").await, of("acme/2").await);
+    store.set_campaign_state(&id, CampaignState::Paused, None).await.unwrap();
+    assert_eq!(claim(&|_| true).await, None, "the campaign is paused");
+    store.set_campaign_state(&id, CampaignState::Running, None).await.unwrap();
+    assert_eq!(claim(&|_| true).await, of("acme/1").await);
 }
 
 pub(super) async fn what_another_database_says_is_bounded(db: &Db) {

@@ -61,8 +61,10 @@ pub(super) async fn ends_are_counted_by_day_and_listed(db: &Db) {
     for (number, conclusion, end) in [
         (1, "done", JobEnd::Done),
         (2, "done", JobEnd::Done),
-        (3, "provider_error", JobEnd::Retry { after: 0, why: "it was away".to_owned() }),
+        (3, "provider_error", JobEnd::Failed { why: "it was away".to_owned() }),
         (4, "interrupted", JobEnd::Released),
+        // Another attempt comes, and the run is counted with that.
+        (5, "forge_error", JobEnd::Retry { after: 0, why: "it was away".to_owned() }),
     ] {
         delivered(&store, &format!("g{number}"), number).await;
         let taken = store.claim("a", &[JobKind::Delivery], 60_000).await.unwrap();

@@ -232,12 +232,15 @@ fn words(estimate: &Estimate) -> String {
         None => format!("not known, {runs}"),
     };
     let most = estimate.most_usd.map_or(String::new(), |most| format!("; at most ${most:.2}"));
+    let short = estimate.short_usd.map_or(String::new(), |left| {
+        format!("; the budget has ${left:.2} left, which is less than all runs may cost")
+    });
     let time = |seconds| format_duration(Duration::from_secs(seconds));
     let agent = estimate
         .agent_seconds
         .map_or("not known".to_owned(), |seconds| format!("about {}", time(seconds)));
     format!(
-        "\ncost:    {cost}{most}\nrunning: {agent}\npublishing: about {} at the pace that GitHub allows",
+        "\ncost:    {cost}{most}{short}\nrunning: {agent}\npublishing: about {} at the pace that GitHub allows",
         time(estimate.publish_seconds)
     )
 }

@@ -11,10 +11,9 @@ use patchwright_base::text;
 use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_fleet::batch::campaign::{self, Campaign};
-use patchwright_fleet::batch::drive::{
-    self, CampaignEnd, CampaignObserver, EndReason, Options, Shard,
-};
+use patchwright_fleet::batch::drive::{self, CampaignEnd, CampaignObserver, EndReason, Options};
 use patchwright_fleet::batch::fleet::Fleet;
+use patchwright_fleet::batch::scope::Shard;
 use patchwright_fleet::batch::select;
 use patchwright_fleet::batch::selection::Selection;
 use patchwright_fleet::server::has_report;
@@ -23,7 +22,7 @@ use patchwright_report as report;
 use patchwright_report::campaign::{PageOptions, Waiting};
 use patchwright_task::folder::write_atomically;
 use patchwright_task::signals;
-use patchwright_types::campaign::{CampaignView, Event, TargetState};
+use patchwright_types::campaign::{CampaignView, Event};
 use patchwright_types::events::CampaignEvent;
 
 /// Run a campaign: agent runs, stored changes, pull requests; resumes where it was
@@ -158,8 +157,12 @@ async fn import(fleet: &Fleet, campaign: &Campaign, folder: &Path) -> Result<(Se
             0 => String::new(),
             count => format!(", {count} not taken over"),
         };
+        let repeated = match imported.repeated {
+            0 => String::new(),
+            count => format!(", {count} that were run elsewhere as well (their cost counts)"),
+        };
         let came = imported.came;
-        fleet.ui.say(&format!("{came} repositories from `{}`{refused}", file.display()));
+        fleet.ui.say(&format!("{came} repositories from `{}`{refused}{repeated}", file.display()));
     }
     Ok((selection, unreadable))
 }
@@ -246,7 +249,7 @@ fn links(fleet: &Fleet, view: &CampaignView) -> PageOptions {
 
 /// The page, the table, the last line, and the exit code.
 fn finish(fleet: &Fleet, ended: &CampaignEnd) -> u8 {
-    let CampaignEnd { why, view, history } = ended;
+    let CampaignEnd { why, view, failed, history } = ended;
     let ui = fleet.ui;
     let folder = fleet.state.join("campaigns");
     let page = folder.join(format!("{}.html", view.campaign.id));
@@ -259,8 +262,7 @@ fn finish(fleet: &Fleet, ended: &CampaignEnd) -> u8 {
         Ok(()) => ui.say(&format!("page: {}", page.display())),
         Err(failure) => ui.failure(&failure.to_string()),
     }
-    let failed = view.targets.iter().filter(|target| target.state == TargetState::Failed).count();
-    let (code, said) = outcome(fleet, why, view, failed);
+    let (code, said) = outcome(fleet, why, view, *failed);
     if let Some(said) = said {
         ui.failure(&said);
     }
@@ -294,6 +296,13 @@ fn outcome(
             let command = report::campaign::retry_command(&view.campaign, None);
             let hint = format!("`{command}` queues them again, all, by class or by repository");
             (partial, Some(format!("{failed} failed\nhint: {hint}")))
+        }
+        EndReason::NotRun(count) => {
+            let (who, them) = match count {
+                1 => ("one repository has".to_owned(), "it"),
+                count => (format!("{count} repositories have"), "them"),
+            };
+            (partial, Some(format!("{who} not been run; the next night runs {them}")))
         }
         EndReason::Paused(why) => {
             let hint = "once that is put right, run the same command again";

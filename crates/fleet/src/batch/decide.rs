@@ -41,7 +41,8 @@ pub(super) fn decide(
     // A target that was skipped after its run (the same change is open elsewhere) is finished.
     let is_finished =
         |target: &&Target| target.state != TargetState::Skipped || target.run.is_some();
-    let previous = previous.filter(is_finished);
+    let previous = previous.filter(is_finished).map(|target| as_seen(target, candidate));
+    let previous = previous.as_ref();
     if let Some(verdict) = previous.and_then(|target| settled(campaign, target, tip)) {
         return verdict;
     }
@@ -64,6 +65,22 @@ pub(super) fn decide(
         ));
     }
     PlanVerdict::work(tip)
+}
+
+/// A target as its pull request is now: people may have merged or closed it since the store was told.
+fn as_seen(target: &Target, candidate: &Candidate) -> Target {
+    let was_open = matches!(target.state, TargetState::Open | TargetState::Draft);
+    let is_its = |pull: &&PullFacts| {
+        pull.ours && !pull.open && i64::try_from(pull.number).ok() == target.pull_request
+    };
+    let closed = candidate.pull_requests.iter().find(is_its).filter(|_| was_open);
+    let state = match closed {
+        None => target.state,
+        Some(pull) if pull.merged => TargetState::Merged,
+        Some(_) if target.closing_at.is_some() => TargetState::Superseded,
+        Some(_) => TargetState::Closed,
+    };
+    Target { state, ..target.clone() }
 }
 
 /// What the store says, when that decides.
@@ -319,6 +336,21 @@ mod tests {
                 let said = said(&verdict);
                 assert!(said.starts_with(expected), "{state:?} at {base}: {said}");
             }
+        }
+    }
+
+    #[test]
+    fn what_people_did_with_a_pull_request_counts_before_the_store_knows() {
+        let campaign = campaign("");
+        let known = target(TargetState::Open, "old", Some(5), &campaign.id());
+        let open = PullFacts { number: 5, ours: true, open: true, ..PullFacts::default() };
+        let merged = PullFacts { open: false, merged: true, ..open.clone() };
+        let closed = PullFacts { open: false, ..open.clone() };
+        for (pull, expected) in
+            [(open, "#5 is open"), (merged, "#5 was merged"), (closed, "#5 was closed unmerged")]
+        {
+            let verdict = decide(&campaign, &candidate(vec![pull]), Some(&known), &[]);
+            assert_eq!(said(&verdict), format!("finished pull request {expected}"));
         }
     }
 

@@ -1,25 +1,28 @@
 //! `batch run`: from a plan to targets, waves, and an end.
 //!
 //! [`run`] can be interrupted at any point and run again: everything that it decides is read from the
-//! store, and everything that it does is there once. [`advance`] is the step by which a campaign goes on;
-//! workers take it too, so that a campaign nobody watches opens its waves.
+//! store, and everything that it does is there once. [`advance`] is the step by which a campaign goes on.
 
+mod advance;
 pub(super) mod begin;
+mod limits;
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub use self::begin::{Shard, import, stored};
+pub use self::advance::{StepOutcome, advance};
+pub use self::begin::{import, stored};
 
 use super::campaign::Campaign;
 use super::fleet::Fleet;
+use super::scope::{Scope, Shard};
 use super::selection::Selection;
-use super::waves::{self, Step};
 use super::worker::{self, WorkerOptions};
-use super::{history, refresh, target, track, window};
+use super::{history, refresh, track, window};
 use crate::store::StoreResult;
 use patchwright_base::error::{Failure, Result};
 use patchwright_report::campaign::{History, Waiting};
@@ -61,6 +64,14 @@ pub struct Options {
     pub selection: Option<Selection>,
 }
 
+impl Options {
+    /// What of the campaign is worked on.
+    pub(super) fn scope(&self) -> Scope {
+        let Options { only, shard, publish_only, hold, .. } = self;
+        Scope { only: only.clone(), shard: *shard, publish_only: *publish_only, hold: *hold }
+    }
+}
+
 /// Receives everything that people may want to see.
 pub trait CampaignObserver: Send {
     /// A remark about the campaign as a whole.
@@ -74,8 +85,10 @@ pub trait CampaignObserver: Send {
 /// Why the command ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EndReason {
-    /// Every target is settled.
+    /// Everything that was asked for is settled.
     Done,
+    /// What is stored is published, and so many repositories have not been run.
+    NotRun(usize),
     /// People have to look first.
     Paused(String),
     /// The budget is used up.
@@ -93,6 +106,8 @@ pub enum EndReason {
 pub struct CampaignEnd {
     pub why: EndReason,
     pub view: CampaignView,
+    /// Failed ones of those that were asked for.
+    pub failed: usize,
     pub history: History,
 }
 
@@ -103,6 +118,7 @@ pub async fn run(
     options: &Options,
     watch: &mut dyn CampaignObserver,
 ) -> Result<CampaignEnd> {
+    let fleet = &Fleet { scope: Arc::new(options.scope()), ..fleet.clone() };
     let (campaign, row) = begin::begin(fleet, campaign, options, watch).await?;
     let mut drive = Drive { fleet, campaign, id: row.id, seen: 0, tracker: None };
     // Skips events of earlier commands: only new ones are shown.
@@ -125,9 +141,13 @@ pub async fn run(
     }
     let events = drive.fresh_events().await?;
     let view = fleet.store.view(&drive.id).await?;
-    watch.look(&view, &events);
+    watch.look(&fleet.scope.view_of(view.clone()), &events);
     let history = history::history(&fleet.store, &view).await?;
-    Ok(CampaignEnd { why, view, history })
+    let is_ours = |target: &&Target| {
+        target.state == TargetState::Failed && fleet.scope.has(&target.repository)
+    };
+    let failed = view.targets.iter().filter(is_ours).count();
+    Ok(CampaignEnd { why, view, failed, history })
 }
 
 /// A campaign as it is stored.
@@ -135,104 +155,6 @@ pub fn campaign_of(row: &CampaignRow) -> Result<Campaign> {
     serde_json::from_str(&row.spec).map_err(|err| {
         Failure::internal(format!("the stored campaign `{}` cannot be read", row.id)).caused_by(err)
     })
-}
-
-/// What was done, or what is waited for, by one step.
-#[derive(Clone, Debug, PartialEq)]
-pub enum StepOutcome {
-    /// A wave was opened, or nothing changed.
-    Going,
-    /// The next wave waits, and for what.
-    Waits(String),
-    /// The campaign was stopped just now.
-    Paused,
-    Done,
-}
-
-/// Opens the next wave when it may be opened, stops or ends the campaign when it is time. Anybody may
-/// call it at any time.
-pub async fn advance(fleet: &Fleet, id: &str) -> Result<StepOutcome> {
-    let store = &fleet.store;
-    let mut going = StepOutcome::Going;
-    // One step may make the next one possible: an empty wave, or one whose targets are all skipped.
-    // Bounded, in case a campaign has more empty waves than anybody would write.
-    for _ in 0..100 {
-        let row = store.campaign(id).await?;
-        if row.state != CampaignState::Running {
-            return Ok(going);
-        }
-        let campaign = campaign_of(&row)?;
-        if let Some(why) = nothing_to_decide(fleet, &campaign, &row).await? {
-            return Ok(StepOutcome::Waits(why));
-        }
-        let view = store.view(id).await?;
-        if let Some(why) = short_of_money(fleet, &campaign, &view) {
-            // Stored changes have been paid for, so they are published before the campaign pauses.
-            if !view.targets.iter().any(is_being_published) {
-                pause(fleet, id, &why).await?;
-                return Ok(StepOutcome::Paused);
-            }
-            return Ok(StepOutcome::Waits(why));
-        }
-        match waves::next(&campaign, &view) {
-            Step::Open(wave) => {
-                let job_of = |target: &Target| target::job(fleet, &campaign, target);
-                store.open_wave(id, wave, &job_of).await?;
-                going = StepOutcome::Going;
-            }
-            Step::Wait(why) => return Ok(StepOutcome::Waits(why)),
-            Step::Pause(why) => {
-                pause(fleet, id, &why).await?;
-                return Ok(StepOutcome::Paused);
-            }
-            Step::Done => {
-                store.set_campaign_state(id, CampaignState::Done, None).await?;
-                return Ok(StepOutcome::Done);
-            }
-        }
-    }
-    Ok(going)
-}
-
-/// What is waited for, when a few look-ups show that everything stays as it is. A campaign of thousands of
-/// targets takes this step after each of them, and reading all of them each time would be most of its work.
-async fn nothing_to_decide(
-    fleet: &Fleet,
-    campaign: &Campaign,
-    row: &CampaignRow,
-) -> StoreResult<Option<String>> {
-    let standing = fleet.store.standing(&row.id).await?;
-    let opens = standing.waiting.is_some_and(|wave| wave <= row.wave);
-    // A budget and a failure rate are decided by what all targets came to.
-    let short_of_money = row.budget_usd.is_some() && !standing.running;
-    if !standing.busy || opens || standing.misconfigured || short_of_money {
-        return Ok(None);
-    }
-    if let Some(most) = campaign.limits.max_failure_rate
-        && may_be_above(fleet, row, most).await?
-    {
-        return Ok(None);
-    }
-    Ok(Some(format!("wave {}: some targets to go", row.wave + 1)))
-}
-
-/// So many have failed that the whole campaign has to be looked at. Counts of rows, in which a repository may
-/// have failed several times: more failures than there are, and no fewer.
-async fn may_be_above(fleet: &Fleet, row: &CampaignRow, most: f64) -> StoreResult<bool> {
-    let store = &fleet.store;
-    let failed = store.count_targets(&row.id, &[TargetState::Failed]).await?;
-    if failed == 0 {
-        return Ok(false);
-    }
-    let good: Vec<TargetState> = TargetState::ALL
-        .iter()
-        .copied()
-        .filter(|state| {
-            state.is_success() && !matches!(state, TargetState::Skipped | TargetState::Superseded)
-        })
-        .collect();
-    let good = store.count_targets(&row.id, &good).await?;
-    Ok(waves::share(failed, failed + good) >= most)
 }
 
 /// Pauses a campaign. The process that changes the state prints the reason, so it is printed once.
@@ -358,10 +280,12 @@ impl Drive<'_> {
             let begun = Instant::now();
             // A wait is final only if nothing was running before the step: a job that ends
             // meanwhile may open the next wave.
-            let was_busy = self.fleet.store.standing(&self.id).await?.busy;
+            let was_busy = self.is_busy().await?;
             let step = advance(self.fleet, &self.id).await?;
             let events = self.fresh_events().await?;
             let view = self.fleet.store.view(&self.id).await?;
+            let others = self.fleet.scope.left_to_others(&view);
+            let view = self.fleet.scope.view_of(view);
             watch.look(&view, &events);
             // Reading a campaign of ten thousand targets takes a while, so it is read less often.
             let pause = shortest.max(begun.elapsed() * PAUSES).min(LONGEST_LOOK);
@@ -370,7 +294,8 @@ impl Drive<'_> {
                 return Ok(EndReason::Interrupted);
             }
             if let Some(why) = self.reason_to_end(&view, &step, was_busy) {
-                return Ok(why);
+                let not_run = self.fleet.scope.publish_only && why == EndReason::Done && others > 0;
+                return Ok(if not_run { EndReason::NotRun(others) } else { why });
             }
             watch.wait(self.waiting(&view, &step));
             self.look_around(&view, &step).await;
@@ -382,6 +307,17 @@ impl Drive<'_> {
                 () = tokio::time::sleep(pause) => {}
             }
         }
+    }
+
+    /// Something that is worked on here is queued, runs, or is to be published.
+    async fn is_busy(&self) -> Result<bool> {
+        let (store, scope) = (&self.fleet.store, &self.fleet.scope);
+        if scope.is_everything() {
+            return Ok(store.standing(&self.id).await?.busy);
+        }
+        let is_busy =
+            |target: &Target| !target.state.is_settled() && target.state != TargetState::Waiting;
+        Ok(scope.view_of(store.view(&self.id).await?).targets.iter().any(is_busy))
     }
 
     /// Keeps the tracking issue up to date, and finds out what people did with the pull requests that a
@@ -447,6 +383,8 @@ impl Drive<'_> {
             StepOutcome::Waits(why) if !was_busy && !self.soaks() => {
                 Some(EndReason::Waiting(why.clone()))
             }
+            // The campaign goes on with what others have to do.
+            StepOutcome::Done if !self.fleet.scope.is_everything() => Some(EndReason::Done),
             StepOutcome::Waits(_)
             | StepOutcome::Going
             | StepOutcome::Paused
@@ -478,7 +416,12 @@ impl Drive<'_> {
         if any(&[TargetState::Running, TargetState::Publishing, TargetState::Queued]) {
             return None;
         }
-        let ready = any(&[TargetState::Ready]);
+        let mut all = view.targets.iter();
+        let ready = all.find(|target| target.state == TargetState::Ready);
+        // Others have the title of their change as their reason, until a publisher has looked.
+        let why =
+            ready.and_then(|target| target.reason.clone()).filter(|why| why.starts_with("waits"));
+        let ready = ready.is_some();
         let closed = window::closed_until(&self.campaign.windows, self.fleet.clock.now());
         match (closed, step) {
             (Some(until), _) if ready => Some(Waiting {
@@ -488,6 +431,7 @@ impl Drive<'_> {
                 ),
                 until: Some(until.timestamp_millis()),
             }),
+            (None, _) if ready => Some(Waiting { why: why?, until: None }),
             (_, StepOutcome::Waits(why)) if !ready && self.soaks() => {
                 Some(Waiting { why: why.clone(), until: None })
             }

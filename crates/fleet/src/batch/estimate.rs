@@ -10,7 +10,7 @@ use super::worker;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Source;
 use patchwright_report::campaign::Publishing;
-use patchwright_types::campaign::{CampaignView, Target};
+use patchwright_types::campaign::{CampaignView, Target, TargetState};
 
 /// Campaigns that are looked at for what runs cost.
 const MOST_LOOKED_AT: usize = 20;
@@ -25,6 +25,9 @@ pub struct Estimate {
     pub cost_usd: Option<f64>,
     /// The most that it can cost by the limits.
     pub most_usd: Option<f64>,
+    /// What is left of the budget, when that is less than all runs may cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub short_usd: Option<f64>,
     /// With as many runs at once as the limits, or this machine, allow.
     pub agent_seconds: Option<u64>,
     /// By the pace of writes.
@@ -59,15 +62,20 @@ pub(super) async fn estimate(
         look_elsewhere(fleet, campaign, &mut sums).await?;
     }
     let at_once = campaign.limits.concurrency.map_or(worker::room().get(), |most| most as usize);
-    let rounds = count.div_ceil(at_once.max(1));
+    // What is stored has been paid for.
+    let is_stored =
+        |target: &&Target| matches!(target.state, TargetState::Ready | TargetState::Publishing);
+    let runs = count.saturating_sub(known.iter().filter(is_stored).count());
+    let rounds = runs.div_ceil(at_once.max(1));
     let average = |sum: f64| (sums.runs > 0).then(|| sum / sums.runs as f64);
     let spent = view.map_or(0.0, |view| view.campaign.spent_usd);
-    let all = per_run(fleet, campaign) * count as f64;
+    let all = per_run(fleet, campaign) * runs as f64;
     let left = campaign.limits.budget_usd.map(|budget| (budget - spent).max(0.0));
     Ok(Estimate {
         targets: count,
         samples: sums.runs,
-        cost_usd: average(sums.cost_usd).map(|cost| cost * count as f64),
+        cost_usd: average(sums.cost_usd).map(|cost| cost * runs as f64),
+        short_usd: left.filter(|left| *left + 1e-6 < all),
         most_usd: Some(left.map_or(all, |left| left.min(all))).filter(|most| most.is_finite()),
         agent_seconds: average(sums.seconds).map(|seconds| (seconds * rounds as f64).ceil() as u64),
         publish_seconds: publish_seconds(fleet, campaign, known, targets)?,

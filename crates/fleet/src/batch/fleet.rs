@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::lease::HeldJob;
 use super::outage::Outages;
+use super::scope::Scope;
 use crate::store::{self, Migrated, Store, StoreResult};
 use patchwright_base::clock::Clock;
 use patchwright_base::env::Env;
@@ -62,6 +63,8 @@ pub struct Fleet {
     pub outages: Arc<Outages>,
     /// How long jobs may go on once no new one is taken; none by default.
     pub drain_time: Duration,
+    /// What of a campaign this process works on; everything by default.
+    pub scope: Arc<Scope>,
 }
 
 impl Fleet {
@@ -114,6 +117,7 @@ impl Fleet {
             sandbox: Arc::default(),
             drain: signals::watch(),
             drain_time: Duration::ZERO,
+            scope: Arc::default(),
         })
     }
 }

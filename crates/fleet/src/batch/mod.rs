@@ -26,6 +26,7 @@ pub mod planned;
 pub mod publish;
 mod reader;
 pub mod refresh;
+pub mod scope;
 pub mod select;
 pub mod selection;
 pub mod simulate;

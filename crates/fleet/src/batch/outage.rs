@@ -4,6 +4,8 @@
 //! The rules are the store's ([`Store::cut_off`]), because all workers share them. Here is what a process
 //! knows of them, and how it hears that a service works again: from every answer that its runs get.
 
+mod credentials;
+mod machine;
 mod sandboxes;
 
 use std::collections::BTreeSet;
@@ -57,6 +59,9 @@ struct Known {
     told: BTreeSet<(Service, String)>,
     looked: Option<Instant>,
     place: sandboxes::Place,
+    disk: machine::Disk,
+    /// Services that do not take our credential.
+    refused: BTreeSet<Service>,
     /// Until when GitHub takes nothing of our token, as it said itself.
     limited: Option<Instant>,
 }
@@ -122,6 +127,10 @@ impl Outages {
 
     /// A service answered. Does nothing as long as it was not known to be out.
     pub fn works(self: &Arc<Self>, service: Service, campaign: Option<&str>) {
+        // That GitHub answers says nothing of our token: a refusal, too, is an answer of a service that works.
+        if service == Service::Model {
+            self.takes_our_credential(service);
+        }
         let key = key(service, campaign);
         // Taken out at once, so that of many answers only the first asks the store.
         if !self.known.lock().out.remove(&key) {
@@ -271,12 +280,24 @@ fn key(service: Service, campaign: Option<&str>) -> (Service, String) {
 
 /// What became of the last request to a run's models, whichever of them was asked.
 #[derive(Clone, Default)]
-pub struct LastRequest(Arc<Mutex<Option<(Outage, String)>>>);
+pub struct LastRequest(Arc<Mutex<LastAnswer>>);
+
+#[derive(Default)]
+struct LastAnswer {
+    outage: Option<(Outage, String)>,
+    /// The key was not taken.
+    refused: bool,
+}
 
 impl LastRequest {
     /// The outage that it ended in.
     pub fn outage(&self) -> Option<(Outage, String)> {
-        self.0.lock().clone()
+        self.0.lock().outage.clone()
+    }
+
+    /// The key was not taken.
+    pub fn is_refused(&self) -> bool {
+        self.0.lock().refused
     }
 }
 
@@ -330,7 +351,12 @@ impl Provider for ObservedProvider {
             // A refusal, too, is the answer of a service that works.
             self.outages.works(Service::Model, self.campaign.as_deref());
         }
-        *self.last.0.lock() = outage.zip(reply.as_ref().err().map(ToString::to_string));
+        let refused = matches!(
+            reply.as_ref().err(),
+            Some(ProviderError::Authentication { .. } | ProviderError::SignIn { .. })
+        );
+        let outage = outage.zip(reply.as_ref().err().map(ToString::to_string));
+        *self.last.0.lock() = LastAnswer { outage, refused };
         reply
     }
 

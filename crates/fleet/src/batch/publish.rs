@@ -19,6 +19,7 @@ pub use self::choice::{BranchPulls, ClosedPull, decide};
 use self::place::RepositorySnapshot;
 use self::publish_error::PublishError;
 use super::campaign::Campaign;
+use super::drive;
 use super::fleet::Fleet;
 use super::lease::HeldJob;
 use super::pace;
@@ -80,8 +81,21 @@ enum End {
 pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
     match publish_one(fleet, &held).await {
         // Another worker holds the job now and will write its end.
-        Err(StoreError::LeaseLost { .. }) => Ok(()),
-        result => result.map_err(Failure::from),
+        Err(StoreError::LeaseLost { .. }) => return Ok(()),
+        result => result.map_err(Failure::from)?,
+    }
+    match &held.job.campaign {
+        Some(campaign) => go_on(fleet, campaign).await,
+        None => Ok(()),
+    }
+}
+
+/// The next wave may wait for what was published just now, and the command that began the campaign may have ended.
+async fn go_on(fleet: &Fleet, campaign: &str) -> Result<()> {
+    match fleet.store.campaign(campaign).await {
+        Ok(_) => Box::pin(drive::advance(fleet, campaign)).await.map(drop),
+        Err(StoreError::NotFound(_)) => Ok(()),
+        Err(err) => Err(err.into()),
     }
 }
 

@@ -39,7 +39,10 @@ pub async fn refresh(fleet: &Fleet, campaign: &str) -> Result<usize> {
             Err(_) => one_by_one(fleet, &places).await?,
         };
         for (place, target) in some {
-            let Some(state) = states.get(place) else { continue };
+            let Some(state) = states.get(place) else {
+                changed += usize::from(is_gone(fleet, target).await? && gone(fleet, target).await?);
+                continue;
+            };
             if !is_of(state, target) {
                 continue;
             }
@@ -54,6 +57,25 @@ pub async fn refresh(fleet: &Fleet, campaign: &str) -> Result<usize> {
         }
     }
     Ok(changed)
+}
+
+/// The repository is there no more, for a token that is good for its owner: an owner that is hidden may come back
+/// with all that it has.
+async fn is_gone(fleet: &Fleet, target: &Target) -> Result<bool> {
+    let Ok(repository) = target.repository.parse() else { return Ok(false) };
+    match fleet.forge.repository(&repository).await {
+        Err(ForgeError::NotFound { .. }) => {}
+        // Renamed, or hidden for a moment.
+        Ok(_) | Err(_) => return Ok(false),
+    }
+    Ok(fleet.forge.has_owner(&repository.owner).await.unwrap_or(false))
+}
+
+/// Nobody can merge or close its pull request any more, and nobody has rejected it.
+async fn gone(fleet: &Fleet, target: &Target) -> Result<bool> {
+    let reason = "its repository is gone, or the token may not see it any more";
+    let state = TargetState::Superseded;
+    Ok(fleet.store.observe_target(target.id, state, Some(reason), None).await?)
 }
 
 async fn one_by_one(

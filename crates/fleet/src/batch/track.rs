@@ -46,6 +46,20 @@ pub async fn update(fleet: &Fleet, id: &str, when: When) -> Result<()> {
     tracker.update().await
 }
 
+/// Brings the issue of a campaign up to date that has stopped, once after that: nobody else may have seen its end.
+///
+/// # Errors
+/// As [`update`].
+pub(super) async fn ended(fleet: &Fleet, row: &CampaignRow) -> Result<()> {
+    let written = fleet.store.value(&format!("tracked:{}", row.id)).await?;
+    let written = written.and_then(|at| at.parse::<Millis>().ok());
+    // Never written: it has no issue, or its end was before there was a worker that looks.
+    if written.is_none_or(|at| at > row.updated_at) {
+        return Ok(());
+    }
+    update(fleet, &row.id, When::AtTheEnd).await
+}
+
 /// Whether the last edit, of any process, is long enough ago.
 async fn is_time(fleet: &Fleet, id: &str, when: When) -> Result<bool> {
     let name = format!("tracked:{id}");

@@ -8,6 +8,7 @@ mod job;
 mod listener;
 mod reaper;
 mod single;
+mod watched;
 
 pub(in crate::batch) use job::backoff;
 pub use single::one_job;
@@ -21,6 +22,7 @@ use rand::RngExt;
 use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use self::listener::JobListener;
 use self::reaper::DeadLeaseReaper;
@@ -57,6 +59,8 @@ const LOOK: Duration = Duration::from_secs(30);
 const CHECK: Duration = Duration::from_secs(2);
 /// How often old rows are removed.
 const PRUNE: Duration = Duration::from_hours(1);
+/// How long a campaign that has stopped is looked at, in milliseconds.
+const DAY: Millis = 24 * 3_600_000;
 /// What jobs get to put their work back, at the end of a drain.
 const GRACE: Duration = Duration::from_secs(6);
 
@@ -114,6 +118,7 @@ pub async fn run(fleet: &Fleet, options: WorkerOptions) -> Result<()> {
         listener: JobListener::open(fleet),
         reaper: DeadLeaseReaper::default(),
         looked: Instant::now(),
+        looking: None,
         pruned: None,
         checked: None,
     };
@@ -143,6 +148,7 @@ struct Worker<'a> {
     listener: JobListener,
     reaper: DeadLeaseReaper,
     looked: Instant,
+    looking: Option<AbortOnDropHandle<()>>,
     pruned: Option<Instant>,
     checked: Option<Instant>,
 }
@@ -163,9 +169,7 @@ impl Worker<'_> {
             let claimed = if kinds.is_empty() {
                 None
             } else {
-                let (owner, length) = (self.fleet.owner.as_str(), self.options.lease);
-                let campaign = self.options.campaign.as_deref();
-                let claim = self.fleet.store.claim_of(owner, &kinds, campaign, length).await;
+                let claim = self.claim(&kinds).await;
                 self.answered(claim)?.flatten()
             };
             if let Some((job, lease)) = claimed {
@@ -183,6 +187,18 @@ impl Worker<'_> {
         Ok(())
     }
 
+    async fn claim(&self, kinds: &[JobKind]) -> StoreResult<Option<(Job, Lease)>> {
+        let Fleet { store, owner, scope, .. } = self.fleet;
+        let length = self.options.lease;
+        match self.options.campaign.as_deref() {
+            Some(campaign) if !scope.has_all_repositories() => {
+                let wanted = |repository: &str| scope.has(repository);
+                store.claim_some(owner, kinds, (campaign, &wanted), length).await
+            }
+            campaign => store.claim_of(owner, kinds, campaign, length).await,
+        }
+    }
+
     /// A newer program may have changed the database meanwhile, and what this one writes may no longer mean what it
     /// did: nothing more is begun, and what runs is left to workers of that version.
     async fn check_version(&mut self) -> Result<()> {
@@ -197,6 +213,10 @@ impl Worker<'_> {
     /// Publishing is beside the runs, one at a time: the token's pace is the limit anyway.
     async fn kinds_with_room(&self) -> Vec<JobKind> {
         if self.fleet.outages.is_limited() {
+            return Vec::new();
+        }
+        // Neither a run nor a publisher gets anywhere without; workers of other machines take the jobs.
+        if !self.fleet.outages.has_disk(&self.fleet.state) {
             return Vec::new();
         }
         let publishing =
@@ -270,6 +290,7 @@ impl Worker<'_> {
         }
         self.looked = Instant::now();
         let campaigns = self.fleet.store.campaigns(None).await.unwrap_or_default();
+        self.look_at_github(&campaigns);
         let only = self.options.campaign.as_ref();
         let is_ours = |row: &&CampaignRow| {
             row.state == CampaignState::Running && only.is_none_or(|only| *only == row.id)
@@ -279,6 +300,27 @@ impl Worker<'_> {
                 tracing::warn!(campaign = campaign.id, %failure, "a campaign cannot be advanced");
             }
         }
+    }
+
+    /// What people do on GitHub opens gates, and their issue is to say how far the campaign is. Beside the claims,
+    /// because writes wait for their turn; and not where a command does it for its own campaign.
+    fn look_at_github(&mut self, campaigns: &[CampaignRow]) {
+        let is_idle = self.looking.as_ref().is_none_or(|looking| looking.is_finished());
+        if self.options.campaign.is_some() || !is_idle {
+            return;
+        }
+        // What ended long ago was looked at.
+        let since = self.fleet.clock.now().timestamp_millis().saturating_sub(DAY);
+        let is_new =
+            |row: &&CampaignRow| row.state == CampaignState::Running || row.updated_at >= since;
+        let campaigns: Vec<CampaignRow> = campaigns.iter().filter(is_new).cloned().collect();
+        let fleet = self.fleet.clone();
+        let looking = async move {
+            for campaign in &campaigns {
+                watched::look(&fleet, campaign).await;
+            }
+        };
+        self.looking = Some(AbortOnDropHandle::new(tokio::spawn(looking)));
     }
 
     /// The tables would grow for ever otherwise.

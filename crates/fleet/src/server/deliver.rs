@@ -14,9 +14,10 @@ use crate::batch::lease::HeldJob;
 use crate::batch::outage::{observe, observe_sandboxes};
 use crate::batch::target::{LeasedRun, shared};
 use crate::store::EndedRun;
-use patchwright_base::error::{Failure, FailureKind, Outage, Result};
+use patchwright_base::duration::format_duration;
+use patchwright_base::error::{Failure, FailureKind, Outage, Result, Service};
 use patchwright_config::Config;
-use patchwright_forge::{Forge, RepositoryId};
+use patchwright_forge::{Forge, ForgeError, RepositoryId};
 use patchwright_task::campaign;
 use patchwright_task::event::payload::{self, ActionEnv};
 use patchwright_task::event::{Decision, Event, EventTask, TriggerConfig, decide};
@@ -29,6 +30,8 @@ use patchwright_types::task::{IssueRequest, Task};
 /// Attempts at a delivery, and the wait before the second; doubled each time.
 const ATTEMPTS: i64 = 4;
 const FIRST_WAIT: Duration = Duration::from_mins(1);
+/// Before a service is asked again that did not take our credential.
+const REFUSED: Duration = Duration::from_mins(2);
 /// People wait for deliveries; campaigns have 0.
 const PRIORITY: i64 = 10;
 /// Older events set nothing off, unless `--max-age` says otherwise.
@@ -95,7 +98,7 @@ pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
     let delivery = fleet.store.delivery(&held.job.subject).await?;
     let became = match Box::pin(handle(fleet, &held, &delivery)).await {
         Ok(became) => became,
-        Err(failure) => failed(fleet, &held, &failure).await?,
+        Err(failure) => failed(fleet, &held, &delivery, &failure).await?,
     };
     if held.lost().is_cancelled() {
         // Another worker has the job: nothing more is written, neither here nor on GitHub.
@@ -117,9 +120,10 @@ pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
         outcome = text,
         "run"
     );
-    fleet.ui.say(&format!("{}: {text}", name(&delivery)));
+    let next = goes_on(&held, &became.end).map(|next| format!(" ({next})")).unwrap_or_default();
+    fleet.ui.say(&format!("{}: {text}{next}", name(&delivery)));
     // What was put back is counted when it has ended, as in the store.
-    if !became.end.goes_on() {
+    if is_over(&held, &became.end) {
         metrics::tally().ran(became.conclusion, took, became.cost_usd);
     }
     if became.conclusion == "ignored" {
@@ -209,13 +213,23 @@ async fn handle(
     let reacted = match react::react(&world, config, decision, environment).await {
         Ok(reacted) => reacted,
         Err(failure) => {
-            let became = failed(fleet, held, &failure).await?;
+            let became = if model.is_refused() && failure.kind == FailureKind::Provider {
+                refused(fleet, held, delivery, (Service::Model, &failure)).await?
+            } else {
+                failed(fleet, held, delivery, &failure).await?
+            };
             return Ok(became.with_cost(held, &world, task.as_ref()));
         }
     };
+    fleet.outages.takes_our_credential(Service::ForgeApi);
     if let (Some(key), Reacted::Issue(_)) = (&same, &reacted) {
         let value = format!("{} {}", delivery.received_at, delivery.guid);
         fleet.store.set_value(key, &value).await?;
+    }
+    if model.is_refused() && reacted.conclusion() == Conclusion::Provider {
+        let failure = Failure::provider(reacted.line());
+        let became = refused(fleet, held, delivery, (Service::Model, &failure)).await?;
+        return Ok(became.with_cost(held, &world, task.as_ref()));
     }
     ended(fleet, held, &reacted, model.outage()).await
 }
@@ -327,7 +341,18 @@ fn is_over(held: &HeldJob, end: &JobEnd) -> bool {
 }
 
 /// What a run without an outcome means for the job.
-async fn failed(fleet: &Fleet, held: &HeldJob, failure: &Failure) -> Result<DeliveryOutcome> {
+async fn failed(
+    fleet: &Fleet,
+    held: &Arc<HeldJob>,
+    delivery: &Delivery,
+    failure: &Failure,
+) -> Result<DeliveryOutcome> {
+    if failure.kind == FailureKind::Forge
+        && failure.outage.is_none()
+        && token_is_refused(fleet, held, delivery).await
+    {
+        return refused(fleet, held, delivery, (Service::ForgeApi, failure)).await;
+    }
     let conclusion = failure.kind.conclusion();
     let text = format!("{conclusion}: {}", failure.message);
     let end = match failure.kind {
@@ -338,12 +363,68 @@ async fn failed(fleet: &Fleet, held: &HeldJob, failure: &Failure) -> Result<Deli
         FailureKind::Usage => JobEnd::Failed { why: text.clone() },
         FailureKind::Signal(_) => JobEnd::Released,
         FailureKind::Sandbox => sandbox_failed(fleet, held, &text).await?,
-        FailureKind::Provider
-        | FailureKind::Forge
-        | FailureKind::Machine
-        | FailureKind::Internal => again(fleet, held, &text, failure.outage).await?,
+        FailureKind::Machine => match fleet.outages.machine_failed(held, &fleet.state).await? {
+            Some(after) => JobEnd::Later { after, why: short(&text) },
+            None => again(fleet, held, &text, failure.outage).await?,
+        },
+        FailureKind::Provider | FailureKind::Forge | FailureKind::Internal => {
+            again(fleet, held, &text, failure.outage).await?
+        }
     };
     Ok(DeliveryOutcome { end, text, conclusion, run: None, cost_usd: 0.0 })
+}
+
+/// A service did not take our token or key. No attempt counts, as in an outage: whoever puts that right later than
+/// four attempts take would have to have everything delivered again. What is older than events may be is tried like
+/// any other.
+async fn refused(
+    fleet: &Fleet,
+    held: &HeldJob,
+    delivery: &Delivery,
+    (service, failure): (Service, &Failure),
+) -> Result<DeliveryOutcome> {
+    fleet.outages.refuses_our_credential(service);
+    let most = fleet.env.max_age()?.unwrap_or(MAX_AGE);
+    let age = fleet.store.now().await?.saturating_sub(delivery.received_at);
+    let conclusion = failure.kind.conclusion();
+    let text = format!("{conclusion}: {}", failure.message);
+    let after = millis_of(REFUSED.mul_f64(fleet.env.time_scale()));
+    let end = if age > millis_of(most) {
+        again(fleet, held, &text, None).await?
+    } else {
+        JobEnd::Later { after, why: short(&text) }
+    };
+    Ok(DeliveryOutcome { end, text, conclusion, run: None, cost_usd: 0.0 })
+}
+
+/// Whether GitHub takes our token for the repository at all: a failure does not say what was behind it.
+async fn token_is_refused(fleet: &Fleet, held: &Arc<HeldJob>, delivery: &Delivery) -> bool {
+    let Some(repository) = delivery.repository.as_deref().and_then(|name| name.parse().ok()) else {
+        return false;
+    };
+    let installation = delivery.installation.and_then(|id| u64::try_from(id).ok());
+    let forge = held.forge(fleet).scoped(&repository, installation);
+    matches!(forge.repository(&repository).await, Err(ForgeError::Authentication { .. }))
+}
+
+/// What happens next to a delivery that has not come to its end, for people.
+fn goes_on(held: &HeldJob, end: &JobEnd) -> Option<String> {
+    let (attempt, most) = (held.job.attempt, held.job.max_attempts);
+    let wait = |after: Millis| {
+        let seconds = u64::try_from(after).unwrap_or_default().div_ceil(1_000);
+        format_duration(Duration::from_secs(seconds.max(1)))
+    };
+    match end {
+        JobEnd::Retry { .. } if is_over(held, end) => {
+            Some(format!("given up after {attempt} attempts; redeliver it to try again"))
+        }
+        JobEnd::Retry { after, .. } => {
+            Some(format!("attempt {attempt} of {most}, again in {}", wait(*after)))
+        }
+        JobEnd::Later { after, .. } => Some(format!("again in {}", wait(*after))),
+        JobEnd::Failed { .. } => Some("given up; redeliver it to try again".to_owned()),
+        JobEnd::Done | JobEnd::Released => None,
+    }
 }
 
 /// Ends a delivery's job for which there was no sandbox, or no longer one.

@@ -13,6 +13,7 @@ use serde::Serialize;
 use tokio::sync::Mutex;
 
 use super::ServerState;
+use crate::batch::fleet::Fleet;
 
 const FRESH: Duration = Duration::from_secs(1);
 /// A database that takes longer does not answer.
@@ -28,6 +29,11 @@ struct Health {
     database: &'static str,
     /// `off`: other processes do the work.
     worker: &'static str,
+    /// `full`: the state folder takes nothing.
+    disk: &'static str,
+    /// `refused`: GitHub or the model does not take ours, and deliveries wait for that. Not unwell, because they are
+    /// taken and stored as before.
+    credentials: &'static str,
     /// Deliveries that wait to be stored.
     waiting: usize,
     /// Jobs that wait or run.
@@ -69,11 +75,18 @@ async fn look(shared: &ServerState) -> Health {
         (Some(_), true) => "ok",
         (Some(_), false) => "down",
     };
-    let well = database == "ok" && worker != "down" && shared.intake.is_open();
+    let Fleet { store, state, outages, ui, .. } = &shared.fleet;
+    let stores = database == "ok" && shared.intake.stores(store, *ui).await;
+    let database = if database == "ok" && !stores { "failing" } else { database };
+    let disk = if worker == "off" || outages.has_disk(state) { "ok" } else { "full" };
+    let credentials = if outages.refused().is_some() { "refused" } else { "ok" };
+    let well = stores && worker != "down" && disk == "ok" && shared.intake.is_open();
     Health {
         status: if well { "ok" } else { "failing" },
         database,
         worker,
+        disk,
+        credentials,
         waiting: shared.intake.waiting(),
         queued: of("queued"),
         running: of("running"),

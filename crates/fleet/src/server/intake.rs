@@ -2,6 +2,8 @@
 //! the next one, so that a burst costs few of them. Whoever hands one in is answered when it is on
 //! disk. The queue is bounded; what does not fit is refused before it is acknowledged.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
@@ -9,6 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::deliver;
 use crate::store::{Store, StoreResult};
+use patchwright_base::ui::Ui;
 use patchwright_types::campaign::Delivery;
 
 /// Deliveries that wait for the writer.
@@ -22,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(9);
 #[derive(Clone)]
 pub(super) struct Intake {
     queue: mpsc::Sender<Waiting>,
+    /// Nothing could be stored the last time.
+    failing: Arc<AtomicBool>,
 }
 
 struct Waiting {
@@ -41,9 +46,11 @@ pub(super) enum IntakeError {
 }
 
 impl Intake {
-    pub(super) fn start(store: Store) -> (Intake, JoinHandle<()>) {
+    pub(super) fn start(store: Store, ui: Ui) -> (Intake, JoinHandle<()>) {
         let (queue, waiting) = mpsc::channel(LONGEST_QUEUE);
-        (Intake { queue }, tokio::spawn(write(store, waiting)))
+        let failing = Arc::new(AtomicBool::new(false));
+        let writer = tokio::spawn(write(store, waiting, ui, Arc::clone(&failing)));
+        (Intake { queue, failing }, writer)
     }
 
     /// Stores a delivery and its job; false when it was there already.
@@ -69,13 +76,33 @@ impl Intake {
         self.queue.max_capacity() - self.queue.capacity()
     }
 
+    /// Whether the database takes deliveries. After one that it did not take, a small write finds out: a server that is
+    /// said to be ill may get no further deliveries.
+    pub(super) async fn stores(&self, store: &Store, ui: Ui) -> bool {
+        if !self.failing.load(Ordering::Relaxed) {
+            return true;
+        }
+        let written = store.set_value("health", "asked").await.is_ok();
+        if written {
+            stored(&self.failing, ui);
+        }
+        written
+    }
+
     /// The writer is there.
     pub(super) fn is_open(&self) -> bool {
         !self.queue.is_closed()
     }
 }
 
-async fn write(store: Store, mut queue: mpsc::Receiver<Waiting>) {
+/// The database took something; said once.
+fn stored(failing: &AtomicBool, ui: Ui) {
+    if failing.swap(false, Ordering::Relaxed) {
+        ui.say("deliveries are stored again");
+    }
+}
+
+async fn write(store: Store, mut queue: mpsc::Receiver<Waiting>, ui: Ui, failing: Arc<AtomicBool>) {
     let mut batch = Vec::new();
     while queue.recv_many(&mut batch, MOST_AT_ONCE).await > 0 {
         let mut deliveries = Vec::with_capacity(batch.len());
@@ -87,6 +114,7 @@ async fn write(store: Store, mut queue: mpsc::Receiver<Waiting>) {
         }
         match put(&store, &mut deliveries).await {
             Ok(new) => {
+                stored(&failing, ui);
                 for ((stored, _), new) in answers.into_iter().zip(new) {
                     // The client may have closed its connection; the delivery is stored all the
                     // same.
@@ -94,7 +122,14 @@ async fn write(store: Store, mut queue: mpsc::Receiver<Waiting>) {
                 }
             }
             // Dropping the senders gives every waiting request an error.
-            Err(err) => tracing::error!(%err, deliveries = deliveries.len(), "not stored"),
+            Err(err) => {
+                tracing::error!(%err, deliveries = deliveries.len(), "not stored");
+                if !failing.swap(true, Ordering::Relaxed) {
+                    ui.failure(&format!(
+                        "deliveries cannot be stored: {err}; GitHub is told so, and they have to be delivered again"
+                    ));
+                }
+            }
         }
     }
 }

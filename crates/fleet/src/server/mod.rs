@@ -154,7 +154,7 @@ pub async fn run(
     pages: Option<TcpListener>,
 ) -> Result<()> {
     let stop = fleet.drain.clone();
-    let (intake, writer) = Intake::start(fleet.store.clone());
+    let (intake, writer) = Intake::start(fleet.store.clone(), fleet.ui);
     let head_timeout = options.request_timeout;
     let shared = Arc::new(ServerState {
         fleet,

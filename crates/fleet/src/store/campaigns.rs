@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sqlx::any::AnyRow;
 
-use super::db::{clean, get, quoted, word};
+use super::db::{Write, clean, get, quoted, word};
 use super::jobs::requeue;
 use super::targets::{COLUMNS as TARGET, target_of};
 use super::{Store, StoreError, StoreResult};
@@ -223,26 +223,23 @@ impl Store {
         wave: i64,
         job_of: &(dyn Fn(&Target) -> NewJob + Sync),
     ) -> StoreResult<usize> {
+        self.open_wave_of(id, wave, &|_| true, job_of).await
+    }
+
+    /// [`Store::open_wave`] for the targets that are wanted; the others stay as they are.
+    ///
+    /// # Errors
+    /// When the database cannot be used.
+    pub async fn open_wave_of(
+        &self,
+        id: &str,
+        wave: i64,
+        wanted: &(dyn Fn(&Target) -> bool + Sync),
+        job_of: &(dyn Fn(&Target) -> NewJob + Sync),
+    ) -> StoreResult<usize> {
         let mut write = self.write().await?;
+        let count = queue_waiting(&mut write, (id, wave), wanted, job_of).await?;
         let now = write.now;
-        let select = format!(
-            "SELECT {TARGET} FROM targets
-             WHERE campaign = $1 AND wave <= $2 AND state = 'waiting' ORDER BY id"
-        );
-        let rows = sqlx::query(write.lock_rows(&select)).bind(id).bind(wave);
-        let rows = rows.fetch_all(write.db()).await?;
-        let count = rows.len();
-        for row in &rows {
-            let mut target = target_of(row)?;
-            target.state = TargetState::Queued;
-            requeue(&mut write, &job_of(&target)).await?;
-            sqlx::query("UPDATE targets SET state = 'queued', updated_at = $1 WHERE id = $2")
-                .bind(now)
-                .bind(target.id)
-                .execute(write.db())
-                .await?;
-            write.say(id, Some(target.id), "queued", None);
-        }
         let opened = sqlx::query(
             "UPDATE campaigns SET wave = $1, updated_at = $2 WHERE id = $3 AND wave < $4",
         );
@@ -251,6 +248,24 @@ impl Store {
             let text = format!("wave {} with {count} targets", wave + 1);
             write.say(id, None, "wave", Some(&text));
         }
+        write.commit().await?;
+        Ok(count)
+    }
+
+    /// Queues the wanted ones of the waiting targets up to a wave, which is not opened by that: the others wait for it
+    /// as before. Returns how many.
+    ///
+    /// # Errors
+    /// When the database cannot be used.
+    pub async fn queue_waiting(
+        &self,
+        id: &str,
+        wave: i64,
+        wanted: &(dyn Fn(&Target) -> bool + Sync),
+        job_of: &(dyn Fn(&Target) -> NewJob + Sync),
+    ) -> StoreResult<usize> {
+        let mut write = self.write().await?;
+        let count = queue_waiting(&mut write, (id, wave), wanted, job_of).await?;
         write.commit().await?;
         Ok(count)
     }
@@ -288,4 +303,37 @@ impl Store {
         outages.retain(|outage| runs && outage.pauses > 0);
         Ok(CampaignView { campaign: row, targets, outages, now: self.now().await? })
     }
+}
+
+/// The waiting targets of a campaign up to a wave, as far as they are wanted, are queued.
+async fn queue_waiting(
+    write: &mut Write<'_>,
+    (id, wave): (&str, i64),
+    wanted: &(dyn Fn(&Target) -> bool + Sync),
+    job_of: &(dyn Fn(&Target) -> NewJob + Sync),
+) -> StoreResult<usize> {
+    let now = write.now;
+    let select = format!(
+        "SELECT {TARGET} FROM targets
+         WHERE campaign = $1 AND wave <= $2 AND state = 'waiting' ORDER BY id"
+    );
+    let rows = sqlx::query(write.lock_rows(&select)).bind(id).bind(wave);
+    let rows = rows.fetch_all(write.db()).await?;
+    let mut count = 0;
+    for row in &rows {
+        let mut target = target_of(row)?;
+        if !wanted(&target) {
+            continue;
+        }
+        target.state = TargetState::Queued;
+        requeue(write, &job_of(&target)).await?;
+        sqlx::query("UPDATE targets SET state = 'queued', updated_at = $1 WHERE id = $2")
+            .bind(now)
+            .bind(target.id)
+            .execute(write.db())
+            .await?;
+        write.say(id, Some(target.id), "queued", None);
+        count += 1;
+    }
+    Ok(count)
 }

@@ -18,6 +18,7 @@
 //!
 //! Locks are taken in one order: campaign, job, lane, the lane's other jobs.
 
+mod some;
 mod statements;
 
 use sqlx::any::AnyRow;

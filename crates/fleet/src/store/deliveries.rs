@@ -3,8 +3,8 @@
 use sqlx::AssertSqlSafe;
 use sqlx::any::AnyRow;
 
-use super::db::{clean, get, word};
-use super::jobs::insert;
+use super::db::{Write, clean, get, word};
+use super::jobs::{insert, requeue};
 use super::{Store, StoreError, StoreResult};
 use patchwright_types::campaign::{Delivery, JobState, Millis, NewJob};
 
@@ -41,7 +41,8 @@ fn delivery_of(row: &AnyRow) -> StoreResult<Delivery> {
 }
 
 impl Store {
-    /// Stores deliveries and their jobs in one transaction; false for those that were there already.
+    /// Stores deliveries and their jobs in one transaction; false for those that were there already. One that was given
+    /// up is begun anew: somebody had it delivered again.
     pub async fn put_deliveries(
         &self,
         deliveries: &[Delivery],
@@ -67,10 +68,13 @@ impl Store {
             .await?
             .rows_affected()
                 > 0;
+            let again = !added && is_given_up(&mut write, delivery, job_of).await?;
             if added {
                 insert(&mut write, &job_of(delivery)).await?;
+            } else if again {
+                requeue(&mut write, &job_of(delivery)).await?;
             }
-            new.push(added);
+            new.push(added || again);
         }
         write.commit().await?;
         Ok(new)
@@ -145,4 +149,25 @@ impl Store {
         };
         rows.iter().map(delivery).collect()
     }
+}
+
+/// Whether the job of a delivery that is known was given up. Its body was dropped with that, and is stored again.
+async fn is_given_up(
+    write: &mut Write<'_>,
+    delivery: &Delivery,
+    job_of: &(dyn Fn(&Delivery) -> NewJob + Sync),
+) -> StoreResult<bool> {
+    let select = "SELECT state FROM jobs WHERE key = $1";
+    let row = sqlx::query(write.lock_rows(select)).bind(job_of(delivery).key);
+    let Some(row) = row.fetch_optional(write.db()).await? else { return Ok(false) };
+    if !matches!(word(&row, "state", JobState::parse)?, JobState::Dead | JobState::Failed) {
+        return Ok(false);
+    }
+    sqlx::query("UPDATE deliveries SET body = $1, received_at = $2 WHERE guid = $3")
+        .bind(clean(&delivery.body))
+        .bind(delivery.received_at)
+        .bind(clean(&delivery.guid))
+        .execute(write.db())
+        .await?;
+    Ok(true)
 }

@@ -28,6 +28,18 @@ pub struct Imported {
     pub came: usize,
     /// Those that did not, and why: repository and reason.
     pub refused: Vec<(String, String)>,
+    /// Those that had been run here, or in a database that came before, as well: their runs were paid for, and nothing
+    /// else of them is taken.
+    pub repeated: usize,
+}
+
+/// What became of one target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TakenOver {
+    Came,
+    /// Another run has its place; this one only cost.
+    Repeated,
+    Not,
 }
 
 impl Store {
@@ -56,7 +68,11 @@ impl Store {
                     }
                 }
                 Some(_) => {}
-                None => imported.came += usize::from(self.take_over(other, &target).await?),
+                None => match self.take_over(other, &target).await? {
+                    TakenOver::Came => imported.came += 1,
+                    TakenOver::Repeated => imported.repeated += 1,
+                    TakenOver::Not => {}
+                },
             }
         }
         Ok(imported)
@@ -74,28 +90,31 @@ impl Store {
     }
 
     /// One target with its changeset and events, in one transaction.
-    async fn take_over(&self, other: &Store, theirs: &Target) -> StoreResult<bool> {
-        let Some(state) = state_of(theirs.state) else { return Ok(false) };
+    async fn take_over(&self, other: &Store, theirs: &Target) -> StoreResult<TakenOver> {
+        let Some(state) = state_of(theirs.state) else { return Ok(TakenOver::Not) };
         // A changeset of another repository would be published there under this target's name.
         let change = other.changeset(theirs.id).await?.filter(|change| belongs(change, theirs));
         let events = other.events_of(theirs).await?;
         let mut write = self.write().await?;
-        let Some((ours, cost)) = place(&mut write, theirs).await? else { return Ok(false) };
+        let Some((ours, cost)) = place(&mut write, theirs).await? else {
+            if !count_repeated(&mut write, theirs).await? {
+                return Ok(TakenOver::Not);
+            }
+            write.commit().await?;
+            return Ok(TakenOver::Repeated);
+        };
         fill(&mut write, ours, theirs, state).await?;
+        remember_run(&mut write, ours, theirs);
         if let Some(change) = &change {
             put_changeset(&mut write, ours, change).await?;
         }
         for event in &events {
             copy(&mut write, ours, theirs, event).await?;
         }
-        sqlx::query("UPDATE campaigns SET spent_usd = spent_usd + $1 WHERE id = $2")
-            // Only the difference: an earlier import may have counted a part of it.
-            .bind((dollars(theirs.cost_usd) - cost).max(0.0))
-            .bind(theirs.campaign.as_str())
-            .execute(write.db())
-            .await?;
+        // Only the difference: an earlier import may have counted a part of it.
+        spend(&mut write, theirs, (dollars(theirs.cost_usd) - cost).max(0.0)).await?;
         write.commit().await?;
-        Ok(true)
+        Ok(TakenOver::Came)
     }
 
     async fn events_of(&self, target: &Target) -> StoreResult<Vec<Event>> {
@@ -156,9 +175,10 @@ async fn place(write: &mut Write<'_>, theirs: &Target) -> StoreResult<Option<(i6
         .await?;
     let begun = |state| !matches!(state, TargetState::Waiting | TargetState::Queued);
     if let Some(row) = row {
-        let ours = word(&row, "state", TargetState::parse)?;
-        let further = begun(theirs.state) && !begun(ours);
-        return Ok(further.then_some((get(&row, "id")?, get(&row, "cost_usd")?)));
+        let (ours, cost) = (word(&row, "state", TargetState::parse)?, get(&row, "cost_usd")?);
+        // One that waits to be tried again has cost what its attempts did.
+        let further = begun(theirs.state) || dollars(theirs.cost_usd) > cost;
+        return Ok((further && !begun(ours)).then_some((get(&row, "id")?, cost)));
     }
     let now = write.now;
     let row = sqlx::query(
@@ -177,6 +197,60 @@ async fn place(write: &mut Write<'_>, theirs: &Target) -> StoreResult<Option<(i6
     .fetch_one(write.db())
     .await?;
     Ok(Some((get(&row, "id")?, 0.0)))
+}
+
+async fn spend(write: &mut Write<'_>, theirs: &Target, cost: f64) -> StoreResult<()> {
+    sqlx::query("UPDATE campaigns SET spent_usd = spent_usd + $1 WHERE id = $2")
+        .bind(cost)
+        .bind(theirs.campaign.as_str())
+        .execute(write.db())
+        .await?;
+    Ok(())
+}
+
+/// The kind of the event that says which run came with a target.
+const IMPORTED: &str = "imported";
+
+/// By its run a target is known that comes again, from the same database or a copy of it.
+fn remember_run(write: &mut Write<'_>, ours: i64, theirs: &Target) {
+    if let Some(run) = &theirs.run {
+        write.say(&theirs.campaign, Some(ours), IMPORTED, Some(&short(run)));
+    }
+}
+
+/// Counts what a run has cost whose place another one has here; true when there was something to count. It is no
+/// use to anybody, but it was paid for, and a budget that did not know it would be spent twice.
+async fn count_repeated(write: &mut Write<'_>, theirs: &Target) -> StoreResult<bool> {
+    let cost = dollars(theirs.cost_usd);
+    let Some(run) = theirs.run.as_deref().map(short).filter(|_| cost > 0.0) else {
+        return Ok(false);
+    };
+    let select = "SELECT id FROM targets WHERE campaign = $1 AND lower(repository) = $2
+        AND COALESCE(number, 0) = $3 AND base_sha = $4 AND COALESCE(run, '') <> $5
+        AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.run = $6)
+        AND NOT EXISTS (SELECT 1 FROM events e
+            WHERE e.target = targets.id AND e.kind = 'imported' AND e.text = $7)
+        ORDER BY id LIMIT 1";
+    let row = sqlx::query(write.lock_rows(select))
+        .bind(theirs.campaign.as_str())
+        .bind(theirs.repository.to_ascii_lowercase())
+        .bind(theirs.number.unwrap_or(0))
+        .bind(theirs.base_sha.as_str())
+        .bind(run.as_str())
+        .bind(run.as_str())
+        .bind(run.as_str())
+        .fetch_optional(write.db())
+        .await?;
+    let Some(row) = row else { return Ok(false) };
+    let ours: i64 = get(&row, "id")?;
+    sqlx::query("UPDATE targets SET cost_usd = cost_usd + $1 WHERE id = $2")
+        .bind(cost)
+        .bind(ours)
+        .execute(write.db())
+        .await?;
+    spend(write, theirs, cost).await?;
+    remember_run(write, ours, theirs);
+    Ok(true)
 }
 
 /// What a target came to there. Its pull request and page are not taken over: nothing was published

@@ -126,7 +126,7 @@ impl Store {
     ) -> StoreResult<()> {
         let mut write = self.write().await?;
         let job = fence(&mut write, lease).await?;
-        finish(&mut write, &job, end).await?;
+        let dead = finish(&mut write, &job, end).await?;
         if *end == JobEnd::Done {
             // For the list of deliveries, in whichever process it is shown.
             sqlx::query("UPDATE jobs SET why = $1 WHERE id = $2")
@@ -135,8 +135,8 @@ impl Store {
                 .execute(write.db())
                 .await?;
         }
-        // What was put back goes on later, and is counted when it has ended.
-        if !end.goes_on() {
+        // What was put back, or is tried again, goes on later, and is counted when it has ended.
+        if dead || matches!(end, JobEnd::Done | JobEnd::Failed { .. }) {
             runs::put(&mut write, ended).await?;
         }
         write.commit().await

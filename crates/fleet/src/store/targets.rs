@@ -294,6 +294,50 @@ impl Store {
     }
 }
 
+impl Store {
+    /// What was put back until a window opens, or until there are fewer pull requests, is looked at now. What is tried
+    /// again after a failure keeps its wait.
+    ///
+    /// # Errors
+    /// When the database cannot be used.
+    pub async fn publish_now(
+        &self,
+        campaign: &str,
+        wanted: &(dyn Fn(&str) -> bool + Sync),
+    ) -> StoreResult<usize> {
+        let mut write = self.write().await?;
+        let now = write.now;
+        let select = "SELECT j.id AS id, t.id AS target, t.repository AS repository
+             FROM jobs j JOIN targets t
+                ON t.id = CAST(CASE WHEN j.kind <> 'delivery' THEN j.subject END AS BIGINT)
+             WHERE COALESCE(j.campaign, '') = $1 AND j.kind = 'publish' AND j.state = 'queued'
+                AND j.attempt = 0 AND j.run_at > $2 AND t.state = 'ready' ORDER BY j.id";
+        let rows = sqlx::query(select).bind(campaign).bind(now).fetch_all(write.db()).await?;
+        let mut count = 0;
+        for row in &rows {
+            if !wanted(&get::<String>(row, "repository")?) {
+                continue;
+            }
+            // Nobody may have taken it in between.
+            let job = "UPDATE jobs SET run_at = $1, why = NULL WHERE id = $2 AND state = 'queued'";
+            let job = sqlx::query(job).bind(now).bind(get::<i64>(row, "id")?);
+            if job.execute(write.db()).await?.rows_affected() == 0 {
+                continue;
+            }
+            sqlx::query("UPDATE targets SET reason = NULL WHERE id = $1 AND state = 'ready'")
+                .bind(get::<i64>(row, "target")?)
+                .execute(write.db())
+                .await?;
+            count += 1;
+        }
+        if count > 0 {
+            write.notify();
+        }
+        write.commit().await?;
+        Ok(count)
+    }
+}
+
 /// True when the target is new or waits again.
 async fn add(write: &mut Write<'_>, campaign: &str, target: &NewTarget) -> StoreResult<bool> {
     let now = write.now;

@@ -58,11 +58,16 @@ pub fn frame(
 /// `34/200 done · 3 failed · 4 running · 12 to publish · $1.20 of $50.00 · 12m left`.
 pub(super) fn summary(view: &CampaignView, figures: &Figures) -> String {
     let mut parts = vec![format!("{}/{} done", figures.settled, figures.total)];
+    let opened = |target: &&Target| {
+        target.state == TargetState::Waiting && target.wave <= view.campaign.wave
+    };
+    let not_begun = view.targets.iter().filter(opened).count();
     let counts = [
         (figures.failed, "failed"),
         (figures.count(TargetState::Running), "running"),
         (figures.count(TargetState::Queued), "queued"),
-        (figures.count(TargetState::Waiting), "in later waves"),
+        (not_begun, "not begun"),
+        (figures.count(TargetState::Waiting).saturating_sub(not_begun), "in later waves"),
         (figures.to_publish(), "to publish"),
         (figures.count(TargetState::Open) + figures.count(TargetState::Draft), "open"),
         (figures.count(TargetState::Merged), "merged"),

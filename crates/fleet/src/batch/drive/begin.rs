@@ -1,7 +1,6 @@
 //! Starts or resumes a campaign: its row, its targets, and what an earlier command left.
 
-use std::str::FromStr;
-
+use super::limits::{self, Weight};
 use super::{CampaignObserver, Options, campaign_of, is_open};
 use crate::batch::campaign::{Campaign, CampaignMode, PublishAs, PublishRule};
 use crate::batch::fleet::Fleet;
@@ -13,35 +12,6 @@ use patchwright_base::error::{Failure, Result};
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, CampaignView, NewTarget, Target, TargetState,
 };
-
-/// One part of the repositories, chosen by a hash of the name, so that every machine chooses the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shard {
-    /// From 1.
-    number: usize,
-    of: usize,
-}
-
-impl FromStr for Shard {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Shard, String> {
-        let mistake = || format!("`{text}` is no part; write it as `1/8`, at most `256/256`");
-        let (number, of) = text.split_once('/').ok_or_else(mistake)?;
-        let (number, of) = (number.parse().ok(), of.parse().ok());
-        let (Some(number), Some(of)) = (number, of) else { return Err(mistake()) };
-        let is_part = (1..=plan::MOST_SHARDS).contains(&of) && (1..=of).contains(&number);
-        is_part.then_some(Shard { number, of }).ok_or_else(mistake)
-    }
-}
-
-impl Shard {
-    /// Every repository is in one part, the same for everybody who asks: lists that are read at different
-    /// times need not be equal.
-    pub fn has(self, repository: &str) -> bool {
-        plan::shard_of(repository, self.of) == self.number
-    }
-}
 
 /// Plans, and brings the store up to date with it. Returns the campaign with the options laid over it,
 /// as it is stored.
@@ -58,8 +28,9 @@ pub(super) async fn begin(
     // First, because a pull request that was merged since decides about gates and about finished
     // targets.
     look_at_pulls(fleet, &campaign).await;
-    let Selected { planned, selection, seen } = selected(fleet, &campaign, options).await?;
-    let campaign = with_options(campaign, options);
+    let Selected { planned, selection, seen, weight } = selected(fleet, &campaign, options).await?;
+    // A concurrency of the command's own is this part's.
+    let campaign = with_options(limits::of_part(fleet, campaign, weight, watch).await?, options);
     let store = &fleet.store;
     let row = store.put_campaign(&row_of(&campaign)?).await?;
     give_way(fleet, &row, watch).await?;
@@ -98,6 +69,11 @@ pub(super) async fn begin(
     }
     // A process that died between two writes can leave a target without its job.
     heal(fleet, &campaign, &row.id).await?;
+    if !options.hold {
+        // What they waited for may have passed, or the file may no longer ask for it.
+        let wanted = |repository: &str| fleet.scope.has(repository);
+        store.publish_now(&row.id, &wanted).await?;
+    }
     Ok((campaign, row))
 }
 
@@ -107,6 +83,7 @@ struct Selected {
     planned: Option<Vec<PlannedTarget>>,
     selection: Selection,
     seen: Vec<SeenRepository>,
+    weight: Weight,
 }
 
 async fn selected(fleet: &Fleet, campaign: &Campaign, options: &Options) -> Result<Selected> {
@@ -115,14 +92,20 @@ async fn selected(fleet: &Fleet, campaign: &Campaign, options: &Options) -> Resu
             Some(selection) => selection.clone(),
             None => select::selection(fleet, campaign).await?,
         };
-        return Ok(Selected { planned: None, selection, seen: Vec::new() });
+        let (seen, weight) = (Vec::new(), Weight::default());
+        return Ok(Selected { planned: None, selection, seen, weight });
     }
     let plan::Plan { targets, seen, .. } = plan::make(fleet, campaign).await?;
     let mut selection = Selection::default();
     for one in targets.iter().filter(|one| campaign.excluded_by(&one.repository).is_none()) {
         selection.add(&one.repository, one.repository_id.as_deref());
     }
-    Ok(Selected { planned: Some(chosen(targets, options)?), selection, seen })
+    let is_ours = |one: &&PlannedTarget| one.is_work() && fleet.scope.has(&one.repository);
+    let weight = Weight {
+        ours: targets.iter().filter(is_ours).count(),
+        all: targets.iter().filter(|one| one.is_work()).count(),
+    };
+    Ok(Selected { planned: Some(chosen(targets, options)?), selection, seen, weight })
 }
 
 /// The file has changed in the middle of its work: another campaign of the same name would work on the same
@@ -185,15 +168,8 @@ fn chosen(mut planned: Vec<PlannedTarget>, options: &Options) -> Result<Vec<Plan
                 .hint("`patchwright batch plan` lists what it selects"));
         }
     }
-    let is_wanted = |repository: &str| {
-        options.only.is_empty() || options.only.iter().any(|only| same(only, repository))
-    };
-    let is_ours = |repository: &str| options.shard.is_none_or(|shard| shard.has(repository));
-    planned.retain(|planned| {
-        planned.finished().is_none()
-            && is_wanted(&planned.repository)
-            && is_ours(&planned.repository)
-    });
+    let scope = options.scope();
+    planned.retain(|planned| planned.finished().is_none() && scope.has(&planned.repository));
     Ok(planned)
 }
 
@@ -279,6 +255,7 @@ async fn release(
 ) -> Result<()> {
     let is_released = |target: &&Target| {
         target.state == TargetState::Held
+            && fleet.scope.has(&target.repository)
             && campaign.published(&target.repository) != PublishAs::Held
     };
     let held: Vec<i64> = view.targets.iter().filter(is_released).map(|target| target.id).collect();
@@ -295,7 +272,7 @@ async fn release(
 /// Queued targets need a job, and an import brings none.
 async fn heal(fleet: &Fleet, campaign: &Campaign, id: &str) -> Result<(), StoreError> {
     let view = fleet.store.view(id).await?;
-    for target in &view.targets {
+    for target in view.targets.iter().filter(|target| fleet.scope.wants(target)) {
         let job = match target.state {
             TargetState::Queued => target::job(fleet, campaign, target),
             TargetState::Ready => publish::job(fleet, target),

@@ -150,7 +150,11 @@ impl Outages {
         self.is_patient_with(job, EngineTrouble::TookAway).await
     }
 
-    async fn is_patient_with(&self, job: i64, trouble: EngineTrouble) -> StoreResult<bool> {
+    pub(super) async fn is_patient_with(
+        &self,
+        job: i64,
+        trouble: EngineTrouble,
+    ) -> StoreResult<bool> {
         let name = format!("{FAILED}{job}");
         let (now, patience) = (self.store.now().await?, self.times().patience);
         let known = self.store.value(&name).await?;

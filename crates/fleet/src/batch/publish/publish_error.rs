@@ -6,6 +6,7 @@ use crate::batch::lease::HeldJob;
 use crate::batch::owner;
 use crate::batch::pace::scaled_wait;
 use crate::store::{StoreError, StoreResult};
+use patchwright_base::error::Outage;
 use patchwright_forge::{ForgeError, Need, StateProblem};
 use patchwright_git::GitError;
 use patchwright_types::campaign::{
@@ -123,6 +124,26 @@ async fn unless_all_are_gone(
     }
 }
 
+/// For how long the job is put back without an attempt counted, when what failed it is nothing of the repository's.
+async fn postponed(
+    fleet: &Fleet,
+    held: &HeldJob,
+    decision: &PublishDecision,
+    outage: Option<Outage>,
+    why: &str,
+) -> StoreResult<Option<Millis>> {
+    match (decision, outage) {
+        (PublishDecision::Retry(_), Some(outage)) => {
+            fleet.outages.postponed(held, outage, why).await
+        }
+        (PublishDecision::Retry(ErrorClass::Machine), None) => {
+            fleet.ui.failure(&format!("nothing is published: {why}"));
+            fleet.outages.machine_failed(held, &fleet.state).await
+        }
+        _ => Ok(None),
+    }
+}
+
 /// Ends the job with a trouble.
 pub(super) async fn end(
     fleet: &Fleet,
@@ -137,11 +158,8 @@ pub(super) async fn end(
     };
     let (decision, message) = unless_all_are_gone(fleet, target, decision, message).await;
     let why = fleet.redactor.redact(&message);
-    if let (PublishDecision::Retry(_), Some(outage)) = (&decision, outage) {
-        let postponed = fleet.outages.postponed(held, outage, &why).await?;
-        if let Some(after) = postponed {
-            return fleet.store.end_job(&held.lease, &JobEnd::Later { after, why }).await;
-        }
+    if let Some(after) = postponed(fleet, held, &decision, outage, &why).await? {
+        return fleet.store.end_job(&held.lease, &JobEnd::Later { after, why }).await;
     }
     let attempt = held.job.attempt;
     let class = match decision {

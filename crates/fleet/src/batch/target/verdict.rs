@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::TargetAttempt;
 use crate::batch::campaign::PublishAs;
+use crate::batch::fleet::Fleet;
 use crate::batch::{owner, pace, publish, stored};
 use crate::store::StoreError;
 use patchwright_base::error::{Failure, Outage};
@@ -185,6 +186,11 @@ impl TargetAttempt<'_> {
     /// What a failure means, after a look whether others would have it as well.
     pub(super) async fn failed(&self, trouble: &TargetError) -> Result<AttemptVerdict, StoreError> {
         let TargetError { class, failure, decision } = trouble;
+        // Whoever looks after this machine does not read the campaign's page.
+        if matches!(class, ErrorClass::Machine | ErrorClass::Sandbox) {
+            let said = format!("{}: {}", self.target.repository, line(&failure_text(failure)));
+            self.fleet.ui.failure(&self.fleet.redactor.redact(&said));
+        }
         match decision {
             RetryDecision::Postpone => match failure.outage {
                 Some(outage) => self.failed_by(outage, *class, failure).await,
@@ -192,6 +198,13 @@ impl TargetAttempt<'_> {
             },
             RetryDecision::Retry(_) if *class == ErrorClass::Sandbox => {
                 Ok(match self.fleet.sandbox_failed(&self.held).await? {
+                    Some(after) => put_back(*class, failure, after),
+                    None => self.verdict_on(*class, failure, *decision),
+                })
+            }
+            RetryDecision::Retry(_) if *class == ErrorClass::Machine => {
+                let Fleet { outages, state, .. } = self.fleet;
+                Ok(match outages.machine_failed(&self.held, state).await? {
                     Some(after) => put_back(*class, failure, after),
                     None => self.verdict_on(*class, failure, *decision),
                 })

@@ -1,0 +1,109 @@
+//! This machine cannot keep what runs write: its disk is full, or the state folder is read-only. That is no
+//! repository's failure. A worker begins nothing before it has looked, and a run that fails for it goes back without an
+//! attempt counted, for workers of other machines.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::Outages;
+use crate::batch::lease::HeldJob;
+use crate::store::StoreResult;
+use patchwright_sandbox::EngineTrouble;
+use patchwright_types::campaign::Millis;
+
+/// Between two looks: each writes a small file.
+const LOOK: Duration = Duration::from_secs(5);
+/// With less than this a run would not get far.
+const LEAST: u64 = 32 << 20;
+/// What is written to find out whether anything can be.
+const PROBE: &[u8] = &[b'x'; 4096];
+
+/// What is known of the state folder.
+#[derive(Default)]
+pub(super) struct Disk {
+    looked: Option<Instant>,
+    /// Why nothing can be kept, as people were told.
+    trouble: Option<String>,
+}
+
+impl Outages {
+    /// Whether this machine can keep what a run writes. Looks once in a while, and says it when it changes.
+    pub fn has_disk(&self, state: &Path) -> bool {
+        let fresh = LOOK.mul_f64(self.scale.min(1.0));
+        {
+            let disk = &self.known.lock().disk;
+            if disk.looked.is_some_and(|at| at.elapsed() < fresh) {
+                return disk.trouble.is_none();
+            }
+        }
+        self.look_at_disk(state)
+    }
+
+    fn look_at_disk(&self, state: &Path) -> bool {
+        let trouble = trouble(state);
+        let disk = &mut self.known.lock().disk;
+        disk.looked = Some(Instant::now());
+        match (&disk.trouble, &trouble) {
+            (None, Some(why)) => {
+                self.ui.failure(&format!("{why}; nothing is begun here until that is put right"));
+            }
+            (Some(_), None) => self.ui.say("the state folder takes files again"),
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+        disk.trouble = trouble;
+        disk.trouble.is_none()
+    }
+
+    /// For how many milliseconds a job is put back that this machine failed, without an attempt counted; `None` when
+    /// the attempt counts like any other. Bounded as for sandboxes: what one repository needs may be what fills a disk.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub async fn machine_failed(
+        &self,
+        held: &HeldJob,
+        state: &Path,
+    ) -> StoreResult<Option<Millis>> {
+        let works = self.look_at_disk(state);
+        let trouble = if works { EngineTrouble::TookAway } else { EngineTrouble::Away };
+        let is_patient = self.is_patient_with(held.job.id, trouble).await?;
+        Ok(is_patient.then(|| self.again()))
+    }
+}
+
+/// Why a folder takes nothing.
+fn trouble(state: &Path) -> Option<String> {
+    let name = state.display();
+    // By what is free for everybody: the rest is root's, who is told by the write.
+    if let Ok(of) = rustix::fs::statvfs(state)
+        && let free = of.f_bavail.saturating_mul(of.f_frsize)
+        && free < LEAST
+    {
+        let megabytes = free >> 20;
+        return Some(format!("the disk of `{name}` has only {megabytes} MB left"));
+    }
+    let file = state.join(format!(".probe-{}", std::process::id()));
+    let written = fs_err::create_dir_all(state).and_then(|()| fs_err::write(&file, PROBE));
+    // What is there of it is of no use, whether or not it is whole.
+    let removed = fs_err::remove_file(&file);
+    let err = written.and(removed).err()?;
+    Some(format!("the state folder `{name}` takes no files: {err}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::batch::outage::machine::trouble;
+
+    #[test]
+    fn a_folder_that_takes_no_files_is_named_and_a_probe_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        assert_eq!(trouble(&state), None);
+        assert_eq!(fs_err::read_dir(&state).unwrap().count(), 0);
+        let file = folder.path().join("file");
+        fs_err::write(&file, "").unwrap();
+        let said = trouble(&file.join("state")).unwrap();
+        assert!(said.contains("takes no files"), "{said}");
+        assert!(trouble(std::path::Path::new("/proc/none")).is_some());
+    }
+}
