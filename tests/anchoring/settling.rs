@@ -8,6 +8,7 @@ use patchwright_review::incremental::{
     self, CodeLocation, FindingState, KnownFinding, Memory, Now, Settled,
 };
 use patchwright_review::seen::{Seen, SeenThread, ThreadVerdict};
+use patchwright_review::title;
 
 use patchwright_git::hunks::{Diff, FileDiff, FileStatus, Hunk, Line};
 use patchwright_review::anchor::Index;
@@ -660,7 +661,7 @@ fn titles_are_alike_by_the_words_that_say_something() {
         ("It is in locks", "It is in keys", false),
         ("", "", false),
     ] {
-        assert_eq!(incremental::is_same_title(one, other), are_alike, "{one} / {other}");
+        assert_eq!(title::is_same_title(one, other), are_alike, "{one} / {other}");
     }
 }
 
