@@ -54,9 +54,9 @@ fn a_file_that_becomes_a_symbolic_link_is_read_and_commented_on() {
         "{told}"
     );
     assert_eq!(result(&world)["coverage"]["skipped"], json!([]));
-    let comments = world.github.review_comments(8);
-    assert_eq!(comments.len(), 1, "{comments:?}");
-    assert_eq!((comments[0].path.as_str(), comments[0].line), ("calc.sh", Some(1)));
+    // Where the forge shows no lines of such a file, the review's own text has it.
+    let body = &world.github.reviews(8)[0].body;
+    assert!(body.contains("It leads out of the repository"), "{body}");
 }
 
 #[test]

@@ -167,10 +167,7 @@ impl State {
                 self.shortened(*trigger, *before, items);
             }
             Entry::Added { items } | Entry::Told { items, .. } => self.told(items),
-            Entry::Warned { limits, items } => {
-                self.warned.extend(limits.iter().cloned());
-                self.told(items);
-            }
+            Entry::Warned { limits, items } => self.warned_of(limits, items),
             // The second is what the judge of attempts has used.
             Entry::Lost { usage, cost_usd } | Entry::Selected { usage, cost_usd, .. } => {
                 self.spent(*usage, *cost_usd);
@@ -180,10 +177,7 @@ impl State {
             Entry::Found { finding } => self.findings.push(finding.clone()),
             Entry::Judged { .. } => self.judged(entry),
             Entry::Restored { lost, text, .. } => self.lose(lost, text),
-            Entry::PicturesRefused { text, .. } => {
-                self.history.drop_pictures(text);
-                self.written.drop_pictures(text);
-            }
+            Entry::PicturesRefused { text, .. } => self.drop_pictures(text),
             Entry::RunStarted { .. }
             | Entry::WorkspaceOpened { .. }
             | Entry::SetUpAgain { .. }
@@ -218,6 +212,16 @@ impl State {
         if let Some(judged) = finding.checked_sub(1).and_then(|at| self.findings.get_mut(at)) {
             judged.judge(*verdict, reproduction.as_deref());
         }
+    }
+
+    fn drop_pictures(&mut self, instead: &str) {
+        self.history.drop_pictures(instead);
+        self.written.drop_pictures(instead);
+    }
+
+    fn warned_of(&mut self, limits: &[(String, u8)], items: &[Item]) {
+        self.warned.extend(limits.iter().cloned());
+        self.told(items);
     }
 
     /// Something was said to the model.

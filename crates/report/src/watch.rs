@@ -9,7 +9,7 @@ use super::sections;
 use patchwright_base::duration::format_milliseconds;
 use patchwright_base::text;
 use patchwright_journal::{Entry, Line};
-use patchwright_provider::item::{Content, Item, ToolCall};
+use patchwright_provider::item::{CallOutput, Content, Item, ToolCall};
 use patchwright_types::evidence::CheckRun;
 use patchwright_types::outcome::Spending;
 use patchwright_types::plan::{Plan, StepStatus};
@@ -100,12 +100,8 @@ fn happened(entry: &Entry) -> Option<String> {
         Entry::WorkspaceOpened { base, branch, image, .. } => opened(base, branch, image),
         Entry::Checked { when, run } => check(when, run),
         Entry::CallEnded { output, duration_ms, exit_code, .. } => {
-            let ended = match exit_code {
-                Some(code) => format!("exit {code}"),
-                None if output.success => "ok".to_owned(),
-                None => "failed".to_owned(),
-            };
-            format!("  {}: {ended} · {}", short(&output.name), format_milliseconds(*duration_ms))
+            let (ended, took) = (how(output, *exit_code), format_milliseconds(*duration_ms));
+            format!("  {}: {ended} · {took}", short(&output.name))
         }
         Entry::CallDropped { output, .. } => format!("  {}: given up", short(&output.name)),
         Entry::Found { finding } => {
@@ -161,6 +157,15 @@ fn happened(entry: &Entry) -> Option<String> {
         | Entry::Checkpoint { .. }
         | Entry::Unrecorded { .. } => return None,
     })
+}
+
+/// How a call ended.
+fn how(output: &CallOutput, exit_code: Option<i32>) -> String {
+    match exit_code {
+        Some(code) => format!("exit {code}"),
+        None if output.success => "ok".to_owned(),
+        None => "failed".to_owned(),
+    }
 }
 
 fn opened(base: &str, branch: &str, image: &str) -> String {
