@@ -297,6 +297,9 @@ impl Drive<'_> {
                 let not_run = self.fleet.scope.publish_only && why == EndReason::Done && others > 0;
                 return Ok(if not_run { EndReason::NotRun(others) } else { why });
             }
+            if let Some(why) = self.without_room(&view) {
+                return Ok(why);
+            }
             watch.wait(self.waiting(&view, &step));
             self.look_around(&view, &step).await;
             if worker.handle.is_finished() {
@@ -390,6 +393,19 @@ impl Drive<'_> {
             | StepOutcome::Paused
             | StepOutcome::Done => None,
         }
+    }
+
+    /// Nothing is begun while this machine can keep nothing. Somebody waits for this command, and may not see why.
+    fn without_room(&self, view: &CampaignView) -> Option<EndReason> {
+        let is_busy = |target: &Target| {
+            matches!(target.state, TargetState::Running | TargetState::Publishing)
+        };
+        if view.targets.iter().any(is_busy) || self.fleet.outages.has_disk(&self.fleet.state) {
+            return None;
+        }
+        let why = "this machine can keep nothing more; the work so far is stored, and the same command goes on when \
+                   there is room";
+        Some(EndReason::Waiting(why.to_owned()))
     }
 
     fn soaks(&self) -> bool {

@@ -305,7 +305,7 @@ impl Worker<'_> {
     /// What people do on GitHub opens gates, and their issue is to say how far the campaign is. Beside the claims,
     /// because writes wait for their turn; and not where a command does it for its own campaign.
     fn look_at_github(&mut self, campaigns: &[CampaignRow]) {
-        let is_idle = self.looking.as_ref().is_none_or(|looking| looking.is_finished());
+        let is_idle = self.looking.as_ref().is_none_or(AbortOnDropHandle::is_finished);
         if self.options.campaign.is_some() || !is_idle {
             return;
         }

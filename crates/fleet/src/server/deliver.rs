@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use super::{metrics, outsiders, recent};
 use crate::batch::fleet::Fleet;
 use crate::batch::lease::HeldJob;
-use crate::batch::outage::{observe, observe_sandboxes};
+use crate::batch::outage::{LastRequest, observe, observe_sandboxes};
 use crate::batch::target::{LeasedRun, shared};
 use crate::store::EndedRun;
 use patchwright_base::duration::format_duration;
@@ -210,28 +210,38 @@ async fn handle(
     let model = observe(&mut world, &fleet.outages, None);
     let watched = LeasedRun::new(fleet, held);
     let environment = watched.environment.clone();
-    let reacted = match react::react(&world, config, decision, environment).await {
-        Ok(reacted) => reacted,
-        Err(failure) => {
-            let became = if model.is_refused() && failure.kind == FailureKind::Provider {
-                refused(fleet, held, delivery, (Service::Model, &failure)).await?
-            } else {
-                failed(fleet, held, delivery, &failure).await?
-            };
-            return Ok(became.with_cost(held, &world, task.as_ref()));
-        }
-    };
-    fleet.outages.takes_our_credential(Service::ForgeApi);
-    if let (Some(key), Reacted::Issue(_)) = (&same, &reacted) {
+    let reacted = react::react(&world, config, decision, environment).await;
+    if let (Some(key), Ok(Reacted::Issue(_))) = (&same, &reacted) {
         let value = format!("{} {}", delivery.received_at, delivery.guid);
         fleet.store.set_value(key, &value).await?;
     }
+    let became = came_to(fleet, held, delivery, (&reacted, &model)).await?;
+    // A run that came to an outcome has said what it used.
+    let is_told = became.run.is_some() || became.conclusion == "ignored";
+    Ok(if is_told { became } else { became.with_cost(held, &world, task.as_ref()) })
+}
+
+/// What a run came to, or why it came to nothing; `model` is what became of its last request.
+async fn came_to(
+    fleet: &Fleet,
+    held: &Arc<HeldJob>,
+    delivery: &Delivery,
+    (reacted, model): (&Result<Reacted>, &LastRequest),
+) -> Result<DeliveryOutcome> {
+    let of_key = |failure: &Failure| model.is_refused() && failure.kind == FailureKind::Provider;
+    let reacted = match reacted {
+        Ok(reacted) => reacted,
+        Err(failure) if of_key(failure) => {
+            return refused(fleet, held, delivery, (Service::Model, failure)).await;
+        }
+        Err(failure) => return failed(fleet, held, delivery, failure).await,
+    };
+    fleet.outages.takes_our_credential(Service::ForgeApi);
     if model.is_refused() && reacted.conclusion() == Conclusion::Provider {
         let failure = Failure::provider(reacted.line());
-        let became = refused(fleet, held, delivery, (Service::Model, &failure)).await?;
-        return Ok(became.with_cost(held, &world, task.as_ref()));
+        return refused(fleet, held, delivery, (Service::Model, &failure)).await;
     }
-    ended(fleet, held, &reacted, model.outage()).await
+    ended(fleet, held, reacted, model.outage()).await
 }
 
 /// What a decision makes the run of, by which an unfinished one is found again.

@@ -26,10 +26,10 @@ pub(super) async fn of_part(
     let Some(shard) = fleet.scope.shard.filter(|_| store.is_file()) else { return Ok(campaign) };
     let (name, word) = (format!("part:{}", campaign.id()), shard.to_string());
     let before = store.value(&name).await?;
-    let before = before.as_deref().and_then(|text| Reckoned::parse(text));
+    let before = before.as_deref().and_then(Reckoned::parse);
     if before.is_some_and(|before| before.shard != word) {
-        let shared = Reckoned { shard: "several", budget: 0.0, part: 0.0 };
-        store.set_value(&name, &shared.text()).await?;
+        let several = Reckoned { shard: "several", budget: 0.0, part: 0.0 };
+        store.set_value(&name, &several.text()).await?;
         return Ok(campaign);
     }
     let budget = campaign.limits.budget_usd;
