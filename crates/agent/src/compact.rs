@@ -207,7 +207,7 @@ fn tokens(item: &Item) -> u64 {
 fn content(parts: &[Content]) -> u64 {
     let part = |part: &Content| match part {
         Content::Text { text } | Content::Refusal { text } => estimate_text(text),
-        Content::Image { .. } => PICTURE_TOKENS,
+        Content::Image { .. } => PICTURE_TOKENS as u64,
     };
     parts.iter().map(part).sum()
 }

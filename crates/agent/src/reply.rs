@@ -63,6 +63,22 @@ impl Accepted {
     pub fn is_empty(&self) -> bool {
         self.text.is_none() && self.calls.is_empty() && self.remarks.is_empty()
     }
+
+    /// Takes a call, or says why it cannot be run.
+    fn take_call(&mut self, call: &ToolCall, history: &History, tools: &[ToolDeclaration]) {
+        let mut call = with_own_id(call, &self.calls, history);
+        if let Some(name) = meant_name(&call.name, tools) {
+            call.name = name;
+        }
+        if let Some(objection) = objection(&call) {
+            self.is_misnamed |= !dispatch::is_tool_name(&call.name);
+            self.remarks.push(objection);
+            self.fault = Some(Fault::Malformed);
+        } else {
+            self.calls.push(call.clone());
+            self.items.push(Item::Call(call));
+        }
+    }
 }
 
 /// Sorts a reply of a model that was given these tools.
@@ -87,18 +103,7 @@ pub fn accept(reply: &Reply, history: &History, tools: &[ToolDeclaration]) -> Ac
                 continue;
             }
             Item::Call(call) => {
-                let mut call = with_own_id(call, &accepted.calls, history);
-                if let Some(name) = meant_name(&call.name, tools) {
-                    call.name = name;
-                }
-                if let Some(objection) = objection(&call) {
-                    accepted.is_misnamed |= !dispatch::is_tool_name(&call.name);
-                    accepted.remarks.push(objection);
-                    accepted.fault = Some(Fault::Malformed);
-                } else {
-                    accepted.calls.push(call.clone());
-                    accepted.items.push(Item::Call(call));
-                }
+                accepted.take_call(call, history, tools);
                 continue;
             }
             Item::Message(message) if message.role == Role::Assistant => {

@@ -161,7 +161,7 @@ impl Pass<'_> {
                     }
                 }
                 SurveyEntry::Repository if known.is_none() => {
-                    self.refuse(path, "a nested repository")
+                    self.refuse(path, "a nested repository");
                 }
                 SurveyEntry::Odd(reason) if known.is_none() => self.refuse(path, reason),
                 SurveyEntry::Repository | SurveyEntry::Odd(_) | SurveyEntry::Artefact => {}

@@ -132,7 +132,7 @@ impl Out<'_> {
                     }
                 }
                 SurveyEntry::Repository if known.is_none() => {
-                    self.refuse(path, "a nested repository")
+                    self.refuse(path, "a nested repository");
                 }
                 SurveyEntry::Odd(reason) if known.is_none() => self.refuse(path, reason),
                 SurveyEntry::Artefact if known.is_none() => self.left_out(path),

@@ -93,7 +93,7 @@ pub enum Role {
 }
 
 /// Tokens of a picture, roughly and rather too many; APIs count by pixels.
-pub const PICTURE_TOKENS: u64 = 1600;
+pub const PICTURE_TOKENS: usize = 1600;
 
 /// A part of a message or of a tool output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

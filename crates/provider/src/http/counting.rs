@@ -7,7 +7,7 @@ use crate::{Reply, Request};
 /// English and code have about four bytes a token.
 const BYTES_PER_TOKEN: usize = 3;
 /// Of a text that costs as much as a picture.
-const PICTURE_BYTES: usize = PICTURE_TOKENS as usize * BYTES_PER_TOKEN;
+const PICTURE_BYTES: usize = PICTURE_TOKENS * BYTES_PER_TOKEN;
 
 /// What a broken attempt may have cost: a provider bills what it has read and written before the connection broke.
 pub(super) fn broken(prepared: &PreparedRequest<'_>, sent: usize, received: usize) -> Usage {
@@ -79,7 +79,7 @@ mod tests {
         let content = vec![Content::text("See:"), picture];
         let message = Item::Message(Message { role: Role::User, content, native: None });
         let sent = (3 << 20) + 900;
-        assert_eq!(tokens(without_pictures(&[message], sent)), 300 + PICTURE_TOKENS);
+        assert_eq!(tokens(without_pictures(&[message], sent)), 300 + PICTURE_TOKENS as u64);
         // What the provider has stored was not sent.
         assert_eq!(tokens(without_pictures(&[], 900)), 300);
     }
