@@ -96,7 +96,7 @@ fn a_run_that_publishes_nothing_ends_though_something_waits_to_be_published() {
     assert_eq!(states(&output), counted(&[("open", 1), ("ready", 1)]), "{}", output.text());
     let output = batch(&world, &["run", "--dry-run"]).expect(0);
     assert_eq!(states(&output), counted(&[("open", 1), ("ready", 1)]), "{}", output.text());
-    // What it waited for is merged, and it is looked at at once.
+    // What it waited for is merged, and it is published at once.
     let (name, _) =
         pulls(&world)[0].rsplit_once('#').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
     world.github.of(&name).merge(1);

@@ -59,7 +59,7 @@ const LOOK: Duration = Duration::from_secs(30);
 const CHECK: Duration = Duration::from_secs(2);
 /// How often old rows are removed.
 const PRUNE: Duration = Duration::from_hours(1);
-/// How long a campaign that has stopped is looked at, in milliseconds.
+/// How long workers still look after a campaign that has stopped, in milliseconds.
 const DAY: Millis = 24 * 3_600_000;
 /// What jobs get to put their work back, at the end of a drain.
 const GRACE: Duration = Duration::from_secs(6);

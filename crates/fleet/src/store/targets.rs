@@ -295,7 +295,7 @@ impl Store {
 }
 
 impl Store {
-    /// What was put back until a window opens, or until there are fewer pull requests, is looked at now. What is tried
+    /// What was put back until a window opens, or until there are fewer pull requests, is tried now. What is tried
     /// again after a failure keeps its wait.
     ///
     /// # Errors
