@@ -295,8 +295,8 @@ impl Store {
 }
 
 impl Store {
-    /// What was put back until a window opens, or until there are fewer pull requests, is tried now. What is tried
-    /// again after a failure keeps its wait.
+    /// What was put back until a window opens, or until there are fewer pull requests, is tried now. A retry after a
+    /// failure keeps its wait.
     ///
     /// # Errors
     /// When the database cannot be used.
