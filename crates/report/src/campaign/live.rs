@@ -71,6 +71,7 @@ pub(super) fn summary(view: &CampaignView, figures: &Figures) -> String {
         (figures.to_publish(), "to publish"),
         (figures.count(TargetState::Open) + figures.count(TargetState::Draft), "open"),
         (figures.count(TargetState::Merged), "merged"),
+        (figures.count(TargetState::Closed), "closed"),
     ];
     parts.extend(
         counts
