@@ -119,7 +119,7 @@ impl From<StoreError> for Failure {
                 "nothing was changed; use that version of Patchwright or a newer one, or another database in `DATABASE_URL`",
             ),
             StoreError::Unusable(_) => Failure::machine(message).hint(
-                "nothing was changed; put a copy in its place, or name another database in `DATABASE_URL`",
+                "nothing was changed; restore it from a copy, or name another database in `DATABASE_URL`",
             ),
             StoreError::Full(_) => Failure::machine(message).hint(
                 "make room on that disk and run the same command again: it continues from what was stored",

@@ -234,7 +234,7 @@ impl ReportedError<'_> {
 pub struct ErrorObject(pub Value);
 
 impl ErrorObject {
-    /// The error in a field, where there is one: some servers write out that there is none.
+    /// The error in a field; `None` for an empty one, which some servers send with every answer.
     pub fn in_field(field: Value) -> Option<ErrorObject> {
         let is_one = match &field {
             Value::Object(fields) => !fields.is_empty(),

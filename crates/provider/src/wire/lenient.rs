@@ -6,7 +6,7 @@
 use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// A number of tokens, or an index: also as a float, or in a text. A negative one is none.
+/// A number of tokens, or an index: also as a float, or in a text. A negative one is `None`.
 pub(super) fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     from.deserialize_any(Scalar).map(Seen::count)
 }

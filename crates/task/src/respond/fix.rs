@@ -71,10 +71,7 @@ pub(super) async fn change(
     let landed = land::land(run, admitted, pull, checkout, &done).await?;
     let mut outcome = done.outcome;
     match &landed {
-        PushResult::Stopped => {
-            let why = "stopped by a comment; what there is stays in the run's folder";
-            return Ok(Answer::silent(why));
-        }
+        PushResult::Stopped => return Ok(Answer::stopped()),
         PushResult::There { commit, url, branch } => {
             let body = words::landed_before(commit, url.as_deref(), branch);
             return Ok(Answer::said(Conclusion::Done, body));

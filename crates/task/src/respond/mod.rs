@@ -70,6 +70,11 @@ impl Answer {
         let (conclusion, message) = (Conclusion::NothingToDo, message.into());
         Answer { conclusion, message, body: None, outcome: None }
     }
+
+    /// Somebody said stop in a comment before anything was pushed.
+    fn stopped() -> Answer {
+        Answer::silent("stopped by a comment; the work so far is kept in the run's folder")
+    }
 }
 
 /// Does what a comment asks for, or answers it.

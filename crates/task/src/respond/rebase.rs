@@ -163,7 +163,7 @@ impl Rebase<'_> {
             PushResult::Patch { .. } | PushResult::Contained { .. } | PushResult::Nothing => {
                 Conclusion::Partial
             }
-            PushResult::Stopped => return Ok(stopped()),
+            PushResult::Stopped => return Ok(Answer::stopped()),
         };
         let body = said::fitted(&self.place(), rebased.method, landed.seen(), mention);
         Ok(Answer::said(conclusion, body))
@@ -240,7 +240,7 @@ impl Rebase<'_> {
                 outcome.reason = Some(why.clone());
                 Conclusion::Partial
             }
-            PushResult::Stopped => return Ok(stopped()),
+            PushResult::Stopped => return Ok(Answer::stopped()),
         };
         outcome.conclusion = conclusion;
         let body = said::resolved(&self.place(), &names, &outcome, landed.seen());
@@ -262,10 +262,6 @@ impl Rebase<'_> {
         let rebased = self.blocking(move |sides| sides.resolved(made)).await?;
         self.push(rebased, against).await
     }
-}
-
-fn stopped() -> Answer {
-    Answer::silent("stopped by a comment; what there is stays in the run's folder")
 }
 
 fn answer(body: String, outcome: Outcome, landed: &PushResult) -> Answer {

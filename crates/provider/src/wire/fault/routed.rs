@@ -17,7 +17,7 @@ pub(super) struct Routed {
     message: String,
 }
 
-/// Reads the part of an error that a router adds; `None` where there is none.
+/// Reads the part of an error that a router adds; `None` for an error without one.
 pub(super) fn read(error: &Value) -> Option<Routed> {
     let metadata = error.get("metadata")?;
     let provider = word(metadata, "provider_name");
