@@ -91,6 +91,47 @@ fn without_docker_the_demo_says_so_and_works_in_the_local_sandbox() {
     assert!(output.stderr.contains("/nowhere/docker.sock"), "{}", output.text());
 }
 
+/// The demo, with the local sandbox, in a root that `chroot` makes of `root`: a memory file system at `/mnt`, or below that.
+fn in_a_changed_root(world: &TestWorld, root: &str) -> std::process::Output {
+    let fill = "set -e; PATH=$PATH:/usr/sbin:/sbin; mount -t tmpfs none /mnt; mkdir -p $0; cd $0
+        for path in /*; do
+            if [ -L $path ]; then cp -P $path .
+            elif [ -d $path ] && [ $path != /mnt ]; then mkdir .$path; mount --rbind $path .$path; fi
+        done
+        exec chroot $0 \"$@\"";
+    // Root of a user namespace may change its root as well.
+    let rights: &[&str] =
+        if rustix::process::geteuid().is_root() { &[] } else { &["--map-root-user"] };
+    let demo = world.command(&["demo", "--dir", "demo", "--sandbox", "local"]);
+    let mut command = std::process::Command::new("unshare");
+    command.args(rights).args(["--mount", "--propagation", "private", "--", "sh", "-c", fill]);
+    command.args([root, "env", "--chdir"]).arg(world.path("")).arg(demo.get_program());
+    command.args(demo.get_args()).env_clear();
+    for (name, value) in demo.get_envs().filter_map(|(name, value)| Some((name, value?))) {
+        command.env(name, value);
+    }
+    command.output().unwrap()
+}
+
+/// As in a system that debootstrap has unpacked and mounted.
+#[test]
+fn the_demo_runs_in_the_local_sandbox_of_a_changed_root() {
+    let world = TestWorld::local([]).unset("PATCHWRIGHT_STATE_DIR");
+    let output = in_a_changed_root(&world, "/mnt");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(world.path("demo/forge/pull-requests/2.md").is_file(), "{said}");
+}
+
+#[test]
+fn a_changed_root_that_is_no_mount_is_refused_with_what_to_do() {
+    let world = TestWorld::local([]).unset("PATCHWRIGHT_STATE_DIR");
+    let output = in_a_changed_root(&world, "/mnt/folder");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("`mount --bind` it onto itself before"), "{said}");
+}
+
 #[test]
 fn the_demo_says_that_it_pulls_before_it_does() {
     if !crate::support::docker::is_required() {

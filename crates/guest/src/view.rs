@@ -147,8 +147,12 @@ pub(super) fn writable() -> [&'static str; 5] {
 /// # Errors
 /// When a part of it cannot be had: nothing less keeps files outside as they are.
 pub fn enter(bounds: &Bounds) -> Result<Vec<Enforced>, String> {
+    // Asked while this file and the root are in one mount namespace: in a changed root (`chroot`), the kernel would name it
+    // by its path outside of that root afterwards.
+    let guest =
+        fs_err::read_link("/proc/self/exe").map_err(|err| failed(Path::new(GUEST), &err))?;
     separate().map_err(|err| format!("cannot have mounts of its own: {err}"))?;
-    let tree = Tree { root: bounds.root.clone() };
+    let tree = Tree { root: bounds.root.clone(), guest };
     let closed = tree.furnish(bounds)?;
     let enter = || -> std::io::Result<()> {
         rustix::process::chdir(&tree.root)?;
@@ -169,9 +173,19 @@ pub fn enter(bounds: &Bounds) -> Result<Vec<Enforced>, String> {
 
 /// A mount namespace that nobody else is in, and from which nothing comes back to others: whoever starts this
 /// program, with whatever rights, keeps what is mounted and what its root is.
-fn separate() -> rustix::io::Result<()> {
-    unshare_mounts()?;
-    rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+fn separate() -> Result<(), String> {
+    unshare_mounts().map_err(|err| err.to_string())?;
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", private).map_err(|err| match err {
+        // Without this, what is mounted here would be mounted for everybody, and the mount that the root belongs to has no
+        // name inside of it.
+        rustix::io::Errno::INVAL => {
+            "the root is a folder that `chroot` was told, and not a mount: \
+             `mount --bind` it onto itself before"
+                .to_owned()
+        }
+        err => err.to_string(),
+    })
 }
 
 #[expect(unsafe_code, reason = "the same call also takes flags that would be unsafe")]
@@ -183,6 +197,8 @@ fn unshare_mounts() -> rustix::io::Result<()> {
 /// The tree on its way.
 struct Tree {
     root: PathBuf,
+    /// The file of this program.
+    guest: PathBuf,
 }
 
 impl Tree {
@@ -292,8 +308,7 @@ impl Tree {
     /// The guest and its programs.
     fn guest(&self) -> Result<(), String> {
         let guest = Path::new(GUEST);
-        let binary = fs_err::read_link("/proc/self/exe").map_err(|err| failed(guest, &err))?;
-        self.bind(&binary, guest)?;
+        self.bind(&self.guest, guest)?;
         let programs = self.folder(&guest.with_file_name(programs::FOLDER))?;
         for name in programs::NAMES {
             symlink(Path::new("..").join("patchwright-guest"), programs.join(name))

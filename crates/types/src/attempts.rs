@@ -56,6 +56,7 @@ pub struct AttemptReport {
     pub removed: u64,
     pub turns: u32,
     pub tokens: u64,
+    #[serde(serialize_with = "crate::dollars::rounded")]
     pub cost_usd: f64,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub price_is_unknown: bool,
@@ -99,5 +100,6 @@ pub struct JudgeReport {
     pub said: String,
     /// Its answer decided.
     pub decided: bool,
+    #[serde(serialize_with = "crate::dollars::rounded")]
     pub cost_usd: f64,
 }

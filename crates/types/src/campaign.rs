@@ -228,6 +228,7 @@ pub struct Target {
     /// Id of the last run.
     pub run: Option<String>,
     pub attempts: i64,
+    #[serde(serialize_with = "crate::dollars::rounded")]
     pub cost_usd: f64,
     pub tokens: i64,
     pub pull_request: Option<i64>,
@@ -416,6 +417,7 @@ pub struct TargetEnd {
     pub reason: Option<String>,
     pub run: Option<String>,
     /// Cost and tokens of this run alone; added to what earlier attempts used.
+    #[serde(serialize_with = "crate::dollars::rounded")]
     pub cost_usd: f64,
     pub tokens: i64,
     pub pull_request: Option<i64>,

@@ -104,6 +104,7 @@ pub enum Event<'a> {
         turn: u32,
         /// Tokens of this reply.
         usage: Usage,
+        #[serde(serialize_with = "crate::dollars::rounded")]
         cost_usd: f64,
         /// Calls of tools in it.
         calls: usize,
@@ -237,6 +238,7 @@ pub enum CampaignEvent<'a> {
         reason: Option<&'a str>,
         /// How many targets are in each state.
         targets: BTreeMap<&'static str, usize>,
+        #[serde(serialize_with = "crate::dollars::rounded")]
         cost_usd: f64,
         /// The campaign as a page.
         page: &'a Path,
@@ -275,6 +277,7 @@ pub struct Spent {
     pub turns: u32,
     /// All tokens, input and output.
     pub tokens: u64,
+    #[serde(serialize_with = "crate::dollars::rounded")]
     pub cost_usd: f64,
 }
 

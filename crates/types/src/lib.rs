@@ -7,6 +7,7 @@ pub mod attempts;
 pub mod calls;
 pub mod campaign;
 pub mod command;
+pub mod dollars;
 pub mod events;
 pub mod evidence;
 pub mod outcome;

@@ -96,6 +96,7 @@ impl Conclusion {
 pub struct Spending {
     pub turns: u32,
     pub usage: Usage,
+    #[serde(serialize_with = "crate::dollars::rounded")]
     pub cost_usd: f64,
     /// The cost is an upper bound, because a usage figure was missing.
     pub cost_is_estimate: bool,
@@ -117,6 +118,7 @@ pub struct ModelUse {
     pub model: String,
     pub turns: u32,
     pub usage: Usage,
+    #[serde(serialize_with = "crate::dollars::rounded")]
     pub cost_usd: f64,
 }
 

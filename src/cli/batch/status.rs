@@ -16,6 +16,7 @@ use patchwright_fleet::store::{self, Store};
 use patchwright_report::campaign as report;
 use patchwright_task::world;
 use patchwright_types::campaign::{CampaignState, CampaignView, TargetState};
+use patchwright_types::dollars;
 
 /// Show the state of each repository of a campaign
 ///
@@ -103,7 +104,7 @@ async fn list(args: &Args, env: &Env, ui: Ui) -> Result<u8> {
             "name": row.name,
             "state": row.state.word(),
             "reason": row.reason,
-            "cost_usd": row.spent_usd,
+            "cost_usd": dollars::round(row.spent_usd),
             "budget_usd": row.budget_usd,
             "tracking_issue": row.tracking_issue,
         }));

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::ServerState;
 use patchwright_base::error::Result;
+use patchwright_types::dollars;
 
 /// Upper bounds of the buckets, in seconds.
 const BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
@@ -95,7 +96,7 @@ pub(super) async fn text(shared: &ServerState) -> Result<String> {
     page.family("patchwright_campaign_cost_usd", "gauge", "Dollars that a campaign has cost.");
     for (id, state, spent_usd) in store.campaign_costs(MOST_CAMPAIGNS).await? {
         let labels = [("campaign", id.as_str()), ("state", state.word())];
-        page.sample("patchwright_campaign_cost_usd", &labels, spent_usd);
+        page.sample("patchwright_campaign_cost_usd", &labels, dollars::round(spent_usd));
     }
     let paused = store.pace_closed_for(&shared.fleet.token).await?;
     page.family(
