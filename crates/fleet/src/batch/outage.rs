@@ -48,17 +48,17 @@ pub struct Outages {
     scale: f64,
     /// Fingerprint of this process's token for GitHub.
     token: String,
-    known: Mutex<Known>,
+    known: Mutex<OutageState>,
 }
 
 #[derive(Default)]
-struct Known {
+struct OutageState {
     /// Services of which an answer is news, with the campaign whose model it is.
     out: BTreeSet<(Service, String)>,
     /// Outages that people were told of.
     told: BTreeSet<(Service, String)>,
     looked: Option<Instant>,
-    place: sandboxes::Place,
+    place: sandboxes::SandboxBreaker,
     disk: machine::Disk,
     /// Services that do not take our credential.
     refused: BTreeSet<Service>,

@@ -12,7 +12,7 @@ use super::spent::used;
 use crate::agent_phase;
 use crate::brief::Brief;
 use crate::job::Job;
-use crate::pipeline::{self, Finished, Prepared};
+use crate::pipeline::{self, FinishedJob, PreparedJob};
 use crate::progress::Progress;
 use crate::run::{AttemptContext, Run, RunEnvironment};
 use crate::salvage;
@@ -56,7 +56,7 @@ pub(super) struct Attempt {
     pub report: AttemptReport,
     pub spending: Spending,
     /// What it came to, where it came to an outcome.
-    pub finished: Option<Finished>,
+    pub finished: Option<FinishedJob>,
     pub failure: Option<Failure>,
 }
 
@@ -133,7 +133,7 @@ impl<'a> Forks<'a> {
     pub(super) async fn ended_before(
         &self,
         job: &Job<'_>,
-        prepared: &Prepared,
+        prepared: &PreparedJob,
     ) -> Result<BTreeMap<u32, Attempt>> {
         let mut ended = BTreeMap::new();
         for number in 1..=self.count {
@@ -153,7 +153,7 @@ impl<'a> Forks<'a> {
     pub(super) async fn attempt(
         &self,
         job: &Job<'_>,
-        prepared: &Prepared,
+        prepared: &PreparedJob,
         progress: &Progress,
         number: u32,
     ) -> Attempt {
@@ -177,7 +177,7 @@ impl<'a> Forks<'a> {
         Attempt { report, spending, finished: None, failure: None }
     }
 
-    fn came_to(&self, number: u32, result: Result<Finished>) -> Attempt {
+    fn came_to(&self, number: u32, result: Result<FinishedJob>) -> Attempt {
         let spending = self.used(number);
         let is_cut = self.stop.is_cancelled() && !self.run.is_interrupted();
         let of = |end| self.report(number, end, &spending);
@@ -251,9 +251,9 @@ impl Model {
 async fn work(
     run: &Run<'_>,
     job: &Job<'_>,
-    prepared: &Prepared,
+    prepared: &PreparedJob,
     progress: &Progress,
-) -> Result<Finished> {
+) -> Result<FinishedJob> {
     run.journal_start()?;
     let workspace = &job.checkout.workspace;
     let is_opened =
@@ -271,7 +271,11 @@ async fn work(
 }
 
 /// An attempt that had come to its end, from its journal.
-async fn taken_over(run: &Run<'_>, job: &Job<'_>, prepared: &Prepared) -> Result<Option<Finished>> {
+async fn taken_over(
+    run: &Run<'_>,
+    job: &Job<'_>,
+    prepared: &PreparedJob,
+) -> Result<Option<FinishedJob>> {
     let outcome = run.folder.find(|entry| match entry {
         Entry::RunEnded { outcome } => Some(outcome.as_ref().clone()),
         _ => None,
@@ -292,5 +296,5 @@ async fn taken_over(run: &Run<'_>, job: &Job<'_>, prepared: &Prepared) -> Result
         commit: None,
         held_back_patch: fs_err::read(run.folder.path.join("held-back.patch")).ok(),
     };
-    Ok(Some(Finished { worked, judged, outcome }))
+    Ok(Some(FinishedJob { worked, judged, outcome }))
 }

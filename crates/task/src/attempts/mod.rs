@@ -26,7 +26,7 @@ use self::fork::{Attempt, Forks};
 pub use self::replayed::conversation;
 pub(super) use self::spent::spent;
 use super::job::{Job, Subject};
-use super::pipeline::{Finished, Prepared};
+use super::pipeline::{FinishedJob, PreparedJob};
 use super::progress::Progress;
 use super::run::Run;
 use patchwright_agent::StopKind;
@@ -61,10 +61,10 @@ pub(super) fn wanted(run: &Run<'_>, job: &Job<'_>) -> Option<u32> {
 pub(super) async fn carry_out(
     run: &Run<'_>,
     job: &Job<'_>,
-    prepared: &Prepared,
+    prepared: &PreparedJob,
     progress: &Progress,
     count: u32,
-) -> Result<Finished> {
+) -> Result<FinishedJob> {
     let budget = Arc::new(SharedBudget::new(&run.config.limits));
     budget.start_at(spent(&run.folder.path)?);
     let stop = run.environment.cancel.child_token();
@@ -96,7 +96,7 @@ fn chosen_before(run: &Run<'_>) -> Option<Attempts> {
 async fn work(
     forks: &Forks<'_>,
     job: &Job<'_>,
-    prepared: &Prepared,
+    prepared: &PreparedJob,
     progress: &Progress,
     all: &mut BTreeMap<u32, Attempt>,
 ) -> Result<()> {

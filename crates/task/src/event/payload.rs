@@ -13,7 +13,7 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::pull_payload::{self, Ended, Pull, Said};
+use super::pull_payload::{self, CommentPayload, CompletedChecks, Pull};
 use super::{Dispatch, Event, IssueAssigned, IssueLabeled, IssueOpened};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{Account, RepositoryId};
@@ -45,13 +45,13 @@ pub(super) struct Payload {
     #[serde(default)]
     pub(super) pull_request: Option<Pull>,
     #[serde(default)]
-    pub(super) comment: Option<Said>,
+    pub(super) comment: Option<CommentPayload>,
     #[serde(default)]
-    pub(super) review: Option<Said>,
+    pub(super) review: Option<CommentPayload>,
     #[serde(default)]
-    pub(super) workflow_run: Option<Ended>,
+    pub(super) workflow_run: Option<CompletedChecks>,
     #[serde(default)]
-    pub(super) check_suite: Option<Ended>,
+    pub(super) check_suite: Option<CompletedChecks>,
     #[serde(default)]
     pub(super) label: Option<Label>,
     #[serde(default)]

@@ -15,7 +15,7 @@ use chrono::{DateTime, Utc};
 
 use super::admit::AdmittedReview;
 use super::earlier::EarlierReviews;
-use super::open::Opened;
+use super::open::ReviewRange;
 use super::outbox::Outbox;
 use crate::run::{self, Run};
 use patchwright_base::error::{Failure, Result};
@@ -126,7 +126,7 @@ impl ClaimSlot {
         &self,
         run: &Run<'_>,
         admitted: &AdmittedReview,
-        opened: &Opened,
+        opened: &ReviewRange,
         earlier: &EarlierReviews,
     ) -> Result<()> {
         let outbox = Outbox::of(run, admitted)?;
