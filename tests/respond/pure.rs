@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use expect_test::expect;
 use patchwright_forge::{Account, CheckRun, Comment};
 use patchwright_prompt::{self as prompt, CommentTask};
-use patchwright_task::context::log::Logs;
+use patchwright_task::context::log::LogCollector;
 use patchwright_task::respond::plan_hash::{self, PlanSource};
 use patchwright_task::respond::reference::{CommentReference, Reference};
 use patchwright_task::respond::stop;
@@ -135,7 +135,7 @@ fn logs_are_bounded_and_cannot_leave_their_block() {
         summary: "s".repeat(100_000),
         annotations: Vec::new(),
     };
-    let mut logs = Logs::default();
+    let mut logs = LogCollector::default();
     for _ in 0..20 {
         logs.check(&check, &"line\r\n".repeat(100_000));
     }

@@ -14,9 +14,9 @@ pub mod local;
 pub mod marker;
 mod review;
 pub mod seal;
-mod signed;
 mod tracker;
 mod transfer;
+mod verification;
 
 use std::path::Path;
 
@@ -37,8 +37,8 @@ pub use self::review::{
 };
 
 pub use self::governance::{Governance, MissingContent, PullCommit};
-pub use self::signed::{BranchRule, Operator, RuleKind, TextRule, Verification};
 pub use self::tracker::{Label, Tracker, WordMatch};
+pub use self::verification::{BranchRule, Operator, RuleKind, TextRule, Verification};
 
 /// `owner/name`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]

@@ -36,7 +36,7 @@ use patchwright_types::task::{ReviewRequest, Task, TaskKind};
 
 /// What came of a replay.
 #[derive(Debug)]
-pub struct Replayed {
+pub struct ReplayReport {
     /// Tree that the recorded run ended with.
     pub recorded: String,
     /// Tree that came out now; the base's tree when nothing was changed.
@@ -46,7 +46,7 @@ pub struct Replayed {
     pub ended: String,
 }
 
-impl Replayed {
+impl ReplayReport {
     pub fn is_same(&self) -> bool {
         self.recorded == self.tree
     }
@@ -91,7 +91,7 @@ pub async fn run(
     state: &Path,
     env: &Env,
     ui: Ui,
-) -> Result<Replayed> {
+) -> Result<ReplayReport> {
     let mut recording = Recording::read(journal)?;
     if let Some(sandbox) = sandbox.filter(|sandbox| *sandbox != recording.config.sandbox) {
         recording.config.sandbox = sandbox;
@@ -133,7 +133,7 @@ async fn again(
     workspace: &Workspace,
     running: &Running,
     ui: Ui,
-) -> Result<Replayed> {
+) -> Result<ReplayReport> {
     let tree = workspace.pack(&recording.config.container, Additions::default()).await?;
     tree.upload(&running.client).await.map_err(|err| {
         Failure::sandbox("the tree could not be copied into the sandbox").caused_by(err)
@@ -142,7 +142,7 @@ async fn again(
     let stopped = converse(world, recording, conductor, running, ui).await?;
     let change = workspace.collect(&running.client, recording.limits()).await?;
     let tree = if change.files.is_empty() { workspace.base_tree()? } else { change.tree };
-    Ok(Replayed {
+    Ok(ReplayReport {
         recorded: if recording.tree.is_empty() {
             workspace.base_tree()?.to_string()
         } else {

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 pub use self::sandboxes::{LastSandbox, observe_sandboxes};
 
 use super::lease::HeldJob;
-use crate::store::{CutOff, OutageTimes, Store, StoreResult};
+use crate::store::{OutageEffect, OutageTimes, Store, StoreResult};
 use patchwright_base::error::{Outage, OutageCause, Service};
 use patchwright_base::redact::Redactor;
 use patchwright_base::ui::Ui;
@@ -82,7 +82,12 @@ impl Outages {
     ///
     /// # Errors
     /// When the lease was lost, or the store cannot be used.
-    async fn cut_off(&self, held: &HeldJob, outage: Outage, why: &str) -> StoreResult<CutOff> {
+    async fn cut_off(
+        &self,
+        held: &HeldJob,
+        outage: Outage,
+        why: &str,
+    ) -> StoreResult<OutageEffect> {
         let limit = match outage.cause {
             OutageCause::Down => None,
             OutageCause::Limited(wait) => {

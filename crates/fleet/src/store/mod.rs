@@ -57,7 +57,7 @@ pub use migrate::{Migration, VERSION, look};
 pub use notifications::ListenEnd;
 pub use open::{file_of, file_url};
 pub(crate) use outages::{Breaker, is_paused};
-pub use outages::{CutOff, OutageTimes};
+pub use outages::{OutageEffect, OutageTimes};
 pub(crate) use pace::Pace;
 pub use queue::{QueuedJob, RunningJob};
 pub use repositories::SeenRepository;

@@ -9,8 +9,8 @@
 
 mod answers;
 mod app;
-mod arranging;
 mod body;
+mod builder;
 mod check_runs;
 mod checks;
 mod comments;
@@ -31,7 +31,6 @@ mod layers;
 mod lfs;
 mod limits;
 mod lookups;
-mod make;
 mod names;
 mod off_diff;
 mod pages;
@@ -39,6 +38,7 @@ mod people;
 mod pictures;
 mod preflight;
 mod preflight_rest;
+mod pull_metadata;
 mod pulls;
 mod refusal;
 mod review_refusal;

@@ -10,7 +10,7 @@
 mod child;
 mod confinement;
 mod process;
-mod ready;
+mod standby;
 mod wire;
 
 use std::io::Write;
@@ -60,7 +60,7 @@ pub fn run_if_asked() -> Option<ExitCode> {
 /// Has a helper started for a job that this process is going to have soon, such as the clone of a run that begins: so it
 /// does not have to be waited for then. Returns at once.
 pub fn make_ready() {
-    ready::make();
+    standby::make();
 }
 
 /// The refs of a server, as it advertises them for fetching or for pushing.

@@ -32,7 +32,7 @@ use patchwright_types::outcome::{Conclusion, Outcome, Spending};
 const REASON: usize = 600;
 
 /// What the attempts of a run are made of.
-pub(super) struct Forks<'a> {
+pub(super) struct AttemptRunner<'a> {
     pub run: &'a Run<'a>,
     pub count: u32,
     /// What all of them may use together.
@@ -40,11 +40,11 @@ pub(super) struct Forks<'a> {
     /// Ends those that are at work; the run itself goes on.
     pub stop: CancellationToken,
     /// By the attempts' numbers, from 1.
-    models: Vec<Model>,
+    models: Vec<AttemptModel>,
 }
 
 /// What one attempt asks.
-struct Model {
+struct AttemptModel {
     /// As the operator named it.
     name: String,
     world: World,
@@ -72,18 +72,18 @@ impl Attempt {
     }
 }
 
-impl<'a> Forks<'a> {
+impl<'a> AttemptRunner<'a> {
     pub(super) fn new(
         run: &'a Run<'a>,
         count: u32,
         budget: Arc<SharedBudget>,
         stop: CancellationToken,
-    ) -> Forks<'a> {
-        let models = (1..=count).map(|number| Model::of(run, number)).collect();
-        Forks { run, count, budget, stop, models }
+    ) -> AttemptRunner<'a> {
+        let models = (1..=count).map(|number| AttemptModel::of(run, number)).collect();
+        AttemptRunner { run, count, budget, stop, models }
     }
 
-    fn model(&self, number: u32) -> &Model {
+    fn model(&self, number: u32) -> &AttemptModel {
         // There are as many as attempts, and at least one.
         let at = (number.max(1) as usize - 1).min(self.models.len() - 1);
         &self.models[at]
@@ -98,7 +98,7 @@ impl<'a> Forks<'a> {
         let mut said: BTreeMap<&str, (usize, &World)> = BTreeMap::new();
         for number in 1..=self.count {
             let path = attempt_folder(&self.run.folder.path, number).join(journal::FILE);
-            let Model { name, world, .. } = self.model(number);
+            let AttemptModel { name, world, .. } = self.model(number);
             let (lines, _) = journal::read_until_damage(&path);
             let replies: usize = lines.iter().map(|line| line.entry.replies().len()).sum();
             said.entry(name).or_insert((0, world)).0 += replies;
@@ -110,7 +110,7 @@ impl<'a> Forks<'a> {
 
     /// The run of one attempt.
     fn fork(&self, number: u32) -> Result<Run<'_>> {
-        let Model { world, config, .. } = self.model(number);
+        let AttemptModel { world, config, .. } = self.model(number);
         let run = self.run;
         let environment = RunEnvironment {
             ui: run.environment.ui.of_attempt(number),
@@ -228,8 +228,8 @@ impl<'a> Forks<'a> {
     }
 }
 
-impl Model {
-    fn of(run: &Run<'_>, number: u32) -> Model {
+impl AttemptModel {
+    fn of(run: &Run<'_>, number: u32) -> AttemptModel {
         let names = &run.config.attempt_models;
         let at = (number.max(1) as usize - 1) % names.len().max(1);
         let name = names.get(at).unwrap_or(&run.config.model);
@@ -243,7 +243,7 @@ impl Model {
         // Its journal is one of a run with one attempt, as far as a replay is concerned.
         let config =
             Config { attempts: 1, attempt_models: Vec::new(), judge_model: None, ..config };
-        Model { name: name.clone(), world, config }
+        AttemptModel { name: name.clone(), world, config }
     }
 }
 

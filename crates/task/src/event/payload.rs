@@ -162,26 +162,26 @@ pub struct Envelope {
 /// When it is not a JSON object.
 pub fn envelope(json: &[u8]) -> Result<Envelope> {
     #[derive(Deserialize)]
-    struct Outside {
+    struct EnvelopeJson {
         #[serde(default)]
         action: Option<String>,
         #[serde(default)]
         repository: Option<Repository>,
         #[serde(default)]
-        installation: Option<Numbered>,
+        installation: Option<ObjectIds>,
         #[serde(default)]
-        issue: Option<Numbered>,
+        issue: Option<ObjectIds>,
         #[serde(default)]
-        pull_request: Option<Numbered>,
+        pull_request: Option<ObjectIds>,
     }
     #[derive(Deserialize)]
-    struct Numbered {
+    struct ObjectIds {
         #[serde(default)]
         id: Option<u64>,
         #[serde(default)]
         number: Option<u64>,
     }
-    let outside: Outside = serde_json::from_slice(json)
+    let outside: EnvelopeJson = serde_json::from_slice(json)
         .map_err(|err| Failure::usage("the payload is not what GitHub sends").caused_by(err))?;
     let about = outside.issue.or(outside.pull_request);
     Ok(Envelope {

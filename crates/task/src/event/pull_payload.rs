@@ -93,11 +93,11 @@ struct PullReference {
 #[derive(Deserialize)]
 struct Base {
     #[serde(default)]
-    repo: Option<Identified>,
+    repo: Option<ObjectId>,
 }
 
 #[derive(Deserialize)]
-struct Identified {
+struct ObjectId {
     #[serde(default)]
     id: Option<u64>,
 }

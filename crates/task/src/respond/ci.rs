@@ -156,7 +156,7 @@ async fn give_up(
 /// The failing checks with their annotations and the ends of their logs, as text for the model.
 async fn logs(run: &Run<'_>, admitted: &AdmittedCommand, failing: &[CheckRun]) -> Result<String> {
     let forge = run.world.forge()?;
-    let mut writer = log::Logs::default();
+    let mut writer = log::LogCollector::default();
     for check in failing.iter().take(MAX_CHECKS) {
         let text = match forge.check_log(&admitted.repository.id, check, MAX_LOG).await {
             Ok(text) => text.unwrap_or_default(),

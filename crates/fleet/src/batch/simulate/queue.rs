@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::real::RealQueue;
 use super::rows::Rows;
 use crate::batch::drive::StepOutcome;
-use crate::store::CutOff;
+use crate::store::OutageEffect;
 use patchwright_base::error::{Result, Service};
 use patchwright_types::campaign::{
     CampaignState, ErrorClass, JobKind, Lease, Millis, PaceLimits, TargetState, WriteSlot,
@@ -139,7 +139,7 @@ impl Queue {
         &mut self,
         claimed: &ClaimedJob,
         service: Service,
-    ) -> Result<CutOff> {
+    ) -> Result<OutageEffect> {
         match self {
             Queue::Rows(rows) => Ok(rows.cut_off(claimed, service)),
             Queue::Store(real) => real.cut_off(claimed, service).await,

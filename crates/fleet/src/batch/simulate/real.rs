@@ -12,7 +12,7 @@ use crate::batch::drive::{self, StepOutcome};
 use crate::batch::outage::TIMES;
 use crate::batch::waves::{self, WaveStep};
 use crate::batch::{publish, target};
-use crate::store::{CutOff, Store, StoreSize};
+use crate::store::{OutageEffect, Store, StoreSize};
 use patchwright_base::error::{Failure, Result, Service};
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, Changeset, JobEnd, JobKind, Lease, Millis, NewTarget, Target,
@@ -233,7 +233,11 @@ impl RealQueue {
         Ok(())
     }
 
-    pub(super) async fn cut_off(&self, claimed: &ClaimedJob, service: Service) -> Result<CutOff> {
+    pub(super) async fn cut_off(
+        &self,
+        claimed: &ClaimedJob,
+        service: Service,
+    ) -> Result<OutageEffect> {
         let why = "it does not answer";
         Ok(self.store().cut_off(lease(claimed)?, service, None, why, TIMES).await?)
     }

@@ -14,7 +14,7 @@ use crate::batch::drive::{self, StepOutcome};
 use crate::batch::outage::TIMES;
 use crate::batch::publish;
 use crate::batch::waves::{self, WaveStep};
-use crate::store::{Breaker, CutOff, PROBE, Pace, is_paused};
+use crate::store::{Breaker, OutageEffect, PROBE, Pace, is_paused};
 use patchwright_base::error::Service;
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, CampaignView, ErrorClass, JobKind, Millis, PaceLimits, Target,
@@ -279,7 +279,7 @@ impl Rows {
         }
     }
 
-    pub(super) fn cut_off(&mut self, claimed: &ClaimedJob, service: Service) -> CutOff {
+    pub(super) fn cut_off(&mut self, claimed: &ClaimedJob, service: Service) -> OutageEffect {
         let now = self.now;
         let row = self.jobs.entry((claimed.target, claimed.kind)).or_default();
         let (id, cut_at) = (i64::try_from(row.number).unwrap_or(i64::MAX), row.cut_at);
