@@ -12,7 +12,7 @@ use patchwright_base::error::{Failure, FailureKind};
 use patchwright_base::ui::{self, Ui};
 use patchwright_base::{redact, telemetry};
 use patchwright_config::flags::Common;
-use patchwright_config::former::{self, Former};
+use patchwright_config::renamed_settings::{self, RenamedSetting};
 use patchwright_fleet::store;
 use patchwright_git::helper;
 use patchwright_otel::Telemetry;
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         return end(0, Ui::plain());
     }
     let env = Env::from_process();
-    let former = former::names();
+    let former = renamed_settings::names();
     let cli = match parse(&env, &former) {
         Ok(cli) => cli,
         Err(code) => return code,
@@ -98,9 +98,9 @@ fn end(code: u8, ui: Ui) -> ExitCode {
 }
 
 /// The command line, or the code to end with after what is wrong about it, or the help, was printed.
-fn parse(env: &Env, former: &[Former]) -> Result<Cli, ExitCode> {
+fn parse(env: &Env, former: &[RenamedSetting]) -> Result<Cli, ExitCode> {
     let words: Vec<OsString> = std::env::args_os().collect();
-    let command = former::accept(Cli::command(), former, &|name| env.var(name).is_some());
+    let command = renamed_settings::accept(Cli::command(), former, &|name| env.var(name).is_some());
     let mut command = cli::variables::heed(command, env, &words);
     let parsed = command.try_get_matches_from_mut(words);
     parsed.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|err| {
@@ -111,9 +111,9 @@ fn parse(env: &Env, former: &[Former]) -> Result<Cli, ExitCode> {
 }
 
 /// What is to be said about former names of settings.
-fn warnings(cli: &Cli, env: &Env, former: &[Former]) -> Vec<String> {
+fn warnings(cli: &Cli, env: &Env, former: &[RenamedSetting]) -> Vec<String> {
     let words = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok());
-    let mut warnings = former::warnings(words, former, &|name| env.var(name).is_some());
+    let mut warnings = renamed_settings::warnings(words, former, &|name| env.var(name).is_some());
     warnings.extend(cli.command.common().map(Common::warnings).unwrap_or_default());
     warnings
 }

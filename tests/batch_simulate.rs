@@ -1,7 +1,7 @@
 //! `patchwright batch simulate`: what it counts with is what happens, and both of its queues agree.
 
 use patchwright_fleet::batch::campaign::{self, Campaign};
-use patchwright_fleet::batch::simulate::profile::Assumed;
+use patchwright_fleet::batch::simulate::profile::AssumedProfile;
 use patchwright_fleet::batch::simulate::{
     self, GIT_OF_A_PULL, GIT_OF_A_RUN, Options, Profile, REST_OF_A_PULL, REST_OF_A_RUN, Simulation,
     WRITES_OF_A_PULL, discovery,
@@ -45,7 +45,7 @@ fn parsed(more: &str) -> Campaign {
 }
 
 fn simulate(campaign: &Campaign, options: &Options) -> Simulation {
-    let profile = Profile::Assumed(Assumed { passing: 0.1, ..Assumed::default() });
+    let profile = Profile::Assumed(AssumedProfile { passing: 0.1, ..AssumedProfile::default() });
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(simulate::simulate(campaign, options, &profile, 2.0)).unwrap()
 }

@@ -132,10 +132,10 @@ async fn a_step_of_a_campaign_of_ten_thousand_does_not_read_it() {
     sqlx::query(most).execute(&pool).await.unwrap();
     pool.close().await;
     let view = best(async || drop(store.view(&id).await.unwrap())).await;
-    let standing = best(async || assert!(store.standing(&id).await.unwrap().busy)).await;
+    let standing = best(async || assert!(store.campaign_progress(&id).await.unwrap().busy)).await;
     eprintln!("{standing:?} for a look, {view:?} for everything");
     assert!(standing < view, "{standing:?} beside {view:?} for everything");
-    assert!(store.standing(&id).await.unwrap().busy);
+    assert!(store.campaign_progress(&id).await.unwrap().busy);
 }
 
 async fn best(mut work: impl AsyncFnMut()) -> Duration {

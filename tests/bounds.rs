@@ -5,7 +5,7 @@ use patchwright_agent::history;
 use patchwright_journal::{Entry, Journal};
 use patchwright_provider::Reply;
 use patchwright_provider::item::{Item, Payload, Role, StopReason, Usage, Wire};
-use patchwright_provider::scripted::{Recorded, ScriptedProvider};
+use patchwright_provider::scripted::{RecordedOutcome, ScriptedProvider};
 use patchwright_provider::wire;
 use patchwright_provider::wire::fault::FaultKind;
 
@@ -110,7 +110,7 @@ async fn bounds_the_name_of_the_model_that_answered_is_shown_plainly() {
         model: format!("x`\n# Title {}", "y".repeat(100)),
         id: None,
     };
-    let script = ScriptedProvider::again(vec![Recorded::Reply(Box::new(reply))]);
+    let script = ScriptedProvider::again(vec![RecordedOutcome::Reply(Box::new(reply))]);
     let opening = vec![history::message(Role::User, ["Say that you are done."])];
     let ended = bench
         .drive(script, &journal, async |agent: &mut Agent<'_>, _| agent.run(opening).await)

@@ -9,7 +9,7 @@ use patchwright_config::flags::Common;
 use patchwright_config::{Source, merge};
 use patchwright_fleet::batch::campaign::{self, Campaign, PublishAs, Window};
 use patchwright_fleet::batch::plan::shard_of;
-use patchwright_fleet::batch::waves::{self, Step};
+use patchwright_fleet::batch::waves::{self, WaveStep};
 use patchwright_fleet::batch::window::closed_until;
 use patchwright_types::campaign::{CampaignRow, CampaignView, ErrorClass, Target, TargetState};
 use serde_json::Value;
@@ -538,10 +538,10 @@ fn the_next_wave_opens_when_its_gate_lets_it() {
     let two = with("waves: [{size: 2}, {size: all}]\n");
     let check = |campaign: &Campaign, view: &CampaignView, expected: &str| {
         let said = match waves::next(campaign, view) {
-            Step::Open(wave) => format!("open {wave}"),
-            Step::Wait(why) => format!("wait {why}"),
-            Step::Pause(why) => format!("pause {why}"),
-            Step::Done => "done".to_owned(),
+            WaveStep::Open(wave) => format!("open {wave}"),
+            WaveStep::Wait(why) => format!("wait {why}"),
+            WaveStep::Pause(why) => format!("pause {why}"),
+            WaveStep::Done => "done".to_owned(),
         };
         assert!(said.starts_with(expected), "{said}\nis not {expected}");
     };

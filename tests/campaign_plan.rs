@@ -8,7 +8,9 @@ use axum::extract::{Query, State};
 use axum::routing::get;
 use chrono::{DateTime, NaiveDate, Utc};
 use expect_test::expect;
-use patchwright_forge::github::{Facts, GitHubForge, GitHubOptions, Pace, Wanted};
+use patchwright_forge::github::{
+    GitHubForge, GitHubOptions, Pace, PreflightQuery, RepositoryFacts,
+};
 use patchwright_forge::{ForgeError, RepositoryId, Role};
 use serde_json::{Value, json};
 
@@ -24,13 +26,13 @@ fn ids(names: &[&str]) -> Vec<RepositoryId> {
     names.iter().map(|name| name.parse().unwrap()).collect()
 }
 
-fn wanted() -> Wanted {
-    Wanted { head_branch: BRANCH.to_owned(), ..Wanted::default() }
+fn wanted() -> PreflightQuery {
+    PreflightQuery { head_branch: BRANCH.to_owned(), ..PreflightQuery::default() }
 }
 
 /// A fact for each repository, one line.
-fn lines(all: &[Facts]) -> String {
-    let line = |facts: &Facts| {
+fn lines(all: &[RepositoryFacts]) -> String {
+    let line = |facts: &RepositoryFacts| {
         let mut words = vec![facts.repository.clone()];
         if facts.asked != facts.repository {
             words.push(format!("was {}", facts.asked));
@@ -136,7 +138,7 @@ fn questions(github: &Server) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_question_tells_about_many_and_one_that_is_gone_does_not_take_the_rest_with_it() {
     let github = many().start();
-    let found = connect(&github).look_at(&ids(MANY), &wanted()).await.unwrap();
+    let found = connect(&github).preflight_all(&ids(MANY), &wanted()).await.unwrap();
     // An empty repository has no branch to tell the name of.
     assert_eq!(lines(&found), LOOKED_AT.replace("empty main", "empty "));
     assert_eq!(questions(&github), 1);
@@ -147,12 +149,12 @@ async fn one_question_tells_about_many_and_one_that_is_gone_does_not_take_the_re
 async fn without_graphql_every_repository_is_asked_by_itself_with_the_same_result() {
     let refusal = json!({"message": "Resource not accessible by integration"});
     let github = many().fault(Fault::once("POST", "graphql", Kind::Answer(403, refusal))).start();
-    let found = connect(&github).look_at(&ids(MANY), &wanted()).await.unwrap();
+    let found = connect(&github).preflight_all(&ids(MANY), &wanted()).await.unwrap();
     assert_eq!(lines(&found), LOOKED_AT);
     assert_eq!(questions(&github), 1, "it is not asked again");
 
     let old = many().without_graphql_field("Repository.isDisabled").start();
-    let found = connect(&old).look_at(&ids(MANY), &wanted()).await.unwrap();
+    let found = connect(&old).preflight_all(&ids(MANY), &wanted()).await.unwrap();
     assert_eq!(lines(&found), LOOKED_AT);
 }
 
@@ -166,19 +168,23 @@ async fn files_are_looked_for_on_the_branch_that_is_worked_on() {
         .start();
     let forge = connect(&github);
     let names = ids(&["acme/plain", "acme/read"]);
-    let on_default = Wanted { files: files.clone(), ..wanted() };
-    let on_dev = Wanted { base: Some("dev/next".to_owned()), files, ..wanted() };
+    let on_default = PreflightQuery { files: files.clone(), ..wanted() };
+    let on_dev = PreflightQuery { base: Some("dev/next".to_owned()), files, ..wanted() };
     let expected_default = "acme/plain main tip push topic:cli topic:rust no:no.rs\n\
         acme/read main tip no:Cargo.toml no:src/a b.rs no:src no:no.rs\n";
     let expected_dev =
         "acme/plain dev/next tip push topic:cli topic:rust\nacme/read dev/next no-tip\n";
     for (wanted, expected) in [(&on_default, expected_default), (&on_dev, expected_dev)] {
-        assert_eq!(lines(&forge.look_at(&names, wanted).await.unwrap()), expected);
+        assert_eq!(lines(&forge.preflight_all(&names, wanted).await.unwrap()), expected);
     }
     let refusal = json!({"message": "no"});
     for (wanted, expected) in [(&on_default, expected_default), (&on_dev, expected_dev)] {
         github.fault(Fault::once("POST", "graphql", Kind::Answer(403, refusal.clone())));
-        assert_eq!(lines(&forge.look_at(&names, wanted).await.unwrap()), expected, "over REST");
+        assert_eq!(
+            lines(&forge.preflight_all(&names, wanted).await.unwrap()),
+            expected,
+            "over REST"
+        );
     }
 }
 
@@ -188,7 +194,7 @@ async fn fifty_repositories_are_one_question_and_names_of_one_repository_are_one
     let mut names: Vec<RepositoryId> =
         (1..=120).map(|number| fleet_name(number).parse().unwrap()).collect();
     names.push("ACME/App-007".parse().unwrap());
-    let found = connect(&github).look_at(&names, &wanted()).await.unwrap();
+    let found = connect(&github).preflight_all(&names, &wanted()).await.unwrap();
     assert_eq!(found.len(), 120);
     assert!(found.iter().all(|facts| facts.trouble.is_none() && facts.base_sha.is_some()));
     assert_eq!(questions(&github), 3);
@@ -211,7 +217,7 @@ async fn a_question_that_fails_is_asked_in_halves_and_costs_the_others_nothing()
     for (lost, one_by_one) in [(5, 0), (10, 25)] {
         let before = asked_one_by_one();
         down(lost);
-        let found = connect(&github).look_at(&names, &wanted()).await.unwrap();
+        let found = connect(&github).preflight_all(&names, &wanted()).await.unwrap();
         assert_eq!(found.len(), 500);
         assert!(found.iter().all(|facts| facts.trouble.is_none() && facts.base_sha.is_some()));
         let asked = asked_one_by_one() - before;
@@ -220,10 +226,10 @@ async fn a_question_that_fails_is_asked_in_halves_and_costs_the_others_nothing()
     // Down for all: many are not asked one by one, and few are.
     let before = asked_one_by_one();
     down(u32::MAX);
-    let err = connect(&github).look_at(&names, &wanted()).await.unwrap_err();
+    let err = connect(&github).preflight_all(&names, &wanted()).await.unwrap_err();
     assert!(matches!(err, ForgeError::Unavailable { .. }), "{err}");
     assert_eq!(asked_one_by_one(), before);
-    let found = connect(&github).look_at(&names[..60], &wanted()).await.unwrap();
+    let found = connect(&github).preflight_all(&names[..60], &wanted()).await.unwrap();
     assert!(found.len() == 60 && found.iter().all(|facts| facts.base_sha.is_some()));
     github.world().faults.clear();
 }
@@ -239,8 +245,9 @@ async fn every_open_pull_request_is_told_for_reviews() {
         github = github.pull(number, "more", &format!("branch-{number}"), &[]);
     }
     let github = github.start();
-    let wanted = Wanted { open_pulls: true, ..wanted() };
-    let found = connect(&github).look_at(&ids(&["acme/app", "acme/busy"]), &wanted).await.unwrap();
+    let wanted = PreflightQuery { open_pulls: true, ..wanted() };
+    let found =
+        connect(&github).preflight_all(&ids(&["acme/app", "acme/busy"]), &wanted).await.unwrap();
     let numbers: Vec<(u64, bool)> =
         found[0].pulls.iter().map(|one| (one.number, one.draft)).collect();
     assert_eq!(numbers, [(2, true), (1, false)]);
@@ -253,13 +260,13 @@ async fn trouble_for_all_is_an_error_and_trouble_for_one_is_not() {
     let forge = connect(&github);
     let refusal = json!({"message": "Bad credentials"});
     github.fault(Fault::once("POST", "graphql", Kind::Answer(401, refusal)));
-    let err = forge.look_at(&ids(MANY), &wanted()).await.unwrap_err();
+    let err = forge.preflight_all(&ids(MANY), &wanted()).await.unwrap_err();
     assert!(matches!(err, ForgeError::Authentication { .. }), "{err}");
     // A server that is broken for one repository.
     let nothing = json!({"errors": [{"message": "no"}]});
     github.fault(Fault::once("POST", "graphql", Kind::Answer(200, nothing)));
     github.fault(Fault::once("GET", "repos/acme/old", Kind::ErrorBefore(502)).times(5));
-    let found = forge.look_at(&ids(MANY), &wanted()).await.unwrap();
+    let found = forge.preflight_all(&ids(MANY), &wanted()).await.unwrap();
     let broken = found.iter().filter(|facts| facts.repository == "acme/old");
     let trouble: Vec<_> = broken.filter_map(|facts| facts.trouble.as_deref()).collect();
     assert!(trouble.len() == 1 && trouble[0].contains("502"), "{trouble:?}");
@@ -268,7 +275,7 @@ async fn trouble_for_all_is_an_error_and_trouble_for_one_is_not() {
     github.fault(Fault::once("", "", Kind::ErrorBefore(502)).times(1000));
     github.fault(Fault::once("GET", "repos/", Kind::ErrorBefore(502)).times(1000));
     github.fault(Fault::once("POST", "graphql", Kind::ErrorBefore(502)).times(1000));
-    let err = forge.look_at(&ids(MANY), &wanted()).await.unwrap_err();
+    let err = forge.preflight_all(&ids(MANY), &wanted()).await.unwrap_err();
     assert!(matches!(err, ForgeError::Unavailable { .. }), "{err}");
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use patchwright_base::env::Env;
 use patchwright_base::error::Failure;
-use patchwright_provider::endpoint::{self, Endpoint, EndpointSettings, Wanted};
+use patchwright_provider::endpoint::{self, Endpoint, EndpointRequest, EndpointSettings};
 use patchwright_provider::http::client;
 use patchwright_provider::{Progress, Provider, ProviderError, Reply, Request, ToolChoice};
 use serde_json::json;
@@ -100,7 +100,7 @@ impl Setting {
     fn open(&self, spec: &str) -> Result<Asking, Failure> {
         let model = catalogue().resolve(spec, None)?;
         let base = self.base(spec);
-        let wanted = Wanted {
+        let wanted = EndpointRequest {
             model: spec,
             base_url: base.as_deref(),
             hosted_tools: &[],
@@ -593,9 +593,13 @@ fn identity_settings_are_those_of_the_address_or_of_the_provider() {
         ("http://gateway.example/v1", "provider"),
     ] {
         let endpoints = &setting.endpoints;
-        let wanted =
-            Wanted { model: "gpt-5.5", base_url: Some(base), hosted_tools: &[], endpoints };
-        let endpoint = Endpoint::wanted(wanted, &model, &setting.env()).unwrap();
+        let wanted = EndpointRequest {
+            model: "gpt-5.5",
+            base_url: Some(base),
+            hosted_tools: &[],
+            endpoints,
+        };
+        let endpoint = Endpoint::from_request(wanted, &model, &setting.env()).unwrap();
         assert_eq!(endpoint.extras().headers["x-entry"], expected, "{base}");
     }
 }

@@ -20,7 +20,7 @@ use patchwright_provider::wire;
 use patchwright_provider::{Request, ToolChoice, ToolDeclaration, ToolForm};
 use patchwright_task::brief::{Brief, Sources};
 use patchwright_task::context::environment::{Environment, InstalledPrograms};
-use patchwright_task::context::references::Linked;
+use patchwright_task::context::references::LinkedIssues;
 use patchwright_task::context::thread::{Thread, thread};
 use patchwright_tools::host;
 use patchwright_tools::profile::Profile;
@@ -253,7 +253,8 @@ fn small_task() -> String {
         created_at: at,
         updated_at: at,
     };
-    let input = Thread { issue: &issue, comments: &[], trigger: None, linked: &Linked::default() };
+    let input =
+        Thread { issue: &issue, comments: &[], trigger: None, linked: &LinkedIssues::default() };
     let thread = thread(&input, &mut || 0x8f3a_8f3a);
     let checks = checks();
     prompt::issue_task(&IssueTask {

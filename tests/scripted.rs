@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 
 use patchwright_provider::item::{Item, Payload, StopReason};
-use patchwright_provider::scripted::{Recorded, ScriptedProvider};
+use patchwright_provider::scripted::{RecordedOutcome, ScriptedProvider};
 use patchwright_provider::{Provider, Reply};
 
 use crate::providers::{ask, word};
@@ -72,7 +72,7 @@ async fn scripted_say_what_is_written() {
 async fn scripted_recorded_replies_come_again_and_a_resumed_run_goes_on_behind_them() {
     let script = ScriptedProvider::parse("demo.yml", SCRIPT).unwrap();
     let recorded = ask(&script, &[], &Mutex::default()).await.unwrap();
-    let again = ScriptedProvider::again(vec![Recorded::Reply(Box::new(recorded.clone()))]);
+    let again = ScriptedProvider::again(vec![RecordedOutcome::Reply(Box::new(recorded.clone()))]);
     assert_eq!(ask(&again, &[], &Mutex::default()).await.unwrap(), recorded);
     let resumed = ScriptedProvider::parse("demo.yml", SCRIPT).unwrap();
     resumed.resume_at(None, 3);

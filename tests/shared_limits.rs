@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use patchwright_base::redact::Redactor;
 use patchwright_fleet::batch::outage::Outages;
 use patchwright_fleet::store::Store;
-use patchwright_provider::endpoint::{Endpoint, Key, Route, Sent};
+use patchwright_provider::endpoint::{Endpoint, Key, KeyHeader, Route};
 use patchwright_provider::http::{HttpProvider, client};
 use patchwright_provider::retry::Policy;
 use patchwright_provider::{Provider, shared_limits};
@@ -28,7 +28,7 @@ async fn worker(url: &str, endpoint: &Endpoint) -> (Arc<dyn Provider>, Store) {
 }
 
 fn endpoint(server: &ModelServer, key: &str) -> Endpoint {
-    let key = Key { value: key.into(), name: "OPENAI_API_KEY", sent: Sent::AsWire };
+    let key = Key { value: key.into(), name: "OPENAI_API_KEY", sent: KeyHeader::AsWire };
     Endpoint::new(&server.url(), Route::Wire, Some(key)).unwrap()
 }
 

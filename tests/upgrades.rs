@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::CommandFactory;
 use patchwright::cli::Cli;
-use patchwright_config::former::{self, Former};
+use patchwright_config::renamed_settings::{self, RenamedSetting};
 use patchwright_config::settings::settings;
 use patchwright_config::{document, file};
 use serde_json::{Value, json};
@@ -251,11 +251,11 @@ fn an_address_is_decoded_wherever_it_is_used() {
     assert!(output.stderr.contains("no campaign was run yet"), "{}", output.text());
 }
 
-fn turns() -> Former {
+fn turns() -> RenamedSetting {
     let turns = settings().into_iter().find(|setting| setting.key == "limits.max-turns").unwrap();
     let arg = document::arg(&turns).unwrap();
     let variable = arg.get_env().unwrap().to_str().unwrap().to_owned();
-    Former {
+    RenamedSetting {
         was: "limits.most-steps",
         until: "9.9.9",
         key: turns.key.clone(),
@@ -291,7 +291,8 @@ fn an_old_key_is_understood_and_named() {
 fn an_old_flag_and_an_old_variable_are_understood_and_named() {
     let former = [turns()];
     let turns_of = |args: &[&str], set: &[&str]| {
-        let command = former::accept(Cli::command(), &former, &|name| set.contains(&name));
+        let command =
+            renamed_settings::accept(Cli::command(), &former, &|name| set.contains(&name));
         let matches = command.try_get_matches_from(args).map_err(|err| err.to_string())?;
         let (_, sub) = matches.subcommand().unwrap();
         Ok::<_, String>(sub.get_one::<u32>("max_turns").copied())
@@ -301,7 +302,7 @@ fn an_old_flag_and_an_old_variable_are_understood_and_named() {
     assert_eq!(turns_of(&["patchwright", "exec", "--max-turns=8", "do it"], &[]), Ok(Some(8)));
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let told = |args: &[&str], set: &[&str]| {
-        former::warnings(words(args), &former, &|name| set.contains(&name))
+        renamed_settings::warnings(words(args), &former, &|name| set.contains(&name))
     };
     assert_eq!(told(&exec, &[]).len(), 1);
     assert!(
@@ -316,7 +317,8 @@ fn an_old_flag_and_an_old_variable_are_understood_and_named() {
     );
     // The parser reads the old variable where the new one is not set.
     let reads = |set: &[&str]| {
-        let command = former::accept(Cli::command(), &former, &|name| set.contains(&name));
+        let command =
+            renamed_settings::accept(Cli::command(), &former, &|name| set.contains(&name));
         let exec = command.find_subcommand("exec").unwrap().clone();
         let arg = exec.get_arguments().find(|arg| arg.get_id() == "max_turns").unwrap().clone();
         arg.get_env().unwrap().to_str().unwrap().to_owned()
@@ -334,7 +336,7 @@ fn version(text: &str) -> Vec<u32> {
 #[test]
 fn no_old_name_outlives_its_version_or_is_the_name_of_something_else() {
     let keys: Vec<String> = settings().into_iter().map(|setting| setting.key).collect();
-    for name in former::names() {
+    for name in renamed_settings::names() {
         assert!(!keys.contains(&name.was.to_owned()), "`{}` is a key", name.was);
         assert!(
             version(name.until) > version(patchwright_base::VERSION),

@@ -22,7 +22,7 @@ use patchwright_config::{Config, Mode};
 use patchwright_git::apply;
 use patchwright_git::clone::Repo;
 use patchwright_git::tree::FileChange;
-use patchwright_prompt::session::{Earlier, Exchange, in_session};
+use patchwright_prompt::session::{EarlierExchanges, Exchange, in_session};
 use patchwright_report::session::{Applied, closing};
 use patchwright_task::events::Watcher;
 use patchwright_task::pipeline::{self, RunReport};
@@ -250,7 +250,7 @@ impl Session {
         let kept = self.said[left_out..].iter();
         let exchanges: Vec<Exchange<'_>> =
             kept.map(|it| Exchange { asked: &it.asked, answered: &it.answered }).collect();
-        in_session(asked, &Earlier { exchanges: &exchanges, left_out, has_change })
+        in_session(asked, &EarlierExchanges { exchanges: &exchanges, left_out, has_change })
     }
 }
 

@@ -19,7 +19,7 @@ use patchwright_report::{job_summary, outputs};
 use patchwright_task::event::payload::{self, ActionEnv};
 use patchwright_task::event::{Decision, EventTask, TriggerConfig, decide};
 use patchwright_task::learn::LearnReport;
-use patchwright_task::react::{self, Reacted};
+use patchwright_task::react::{self, EventOutcome};
 use patchwright_task::respond::CommandReport;
 use patchwright_task::review::hand_over::Expected;
 use patchwright_task::review::run::ReviewReport;
@@ -50,7 +50,7 @@ pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
     // so no JSON.
     let ui = Ui { verbosity: Verbosity::Normal, json: false, ..ui };
     match work(env, ui).await {
-        Ok(Reacted::Ignored(why)) => {
+        Ok(EventOutcome::Ignored(why)) => {
             nothing_to_do(env, ui, "ignored", &why)?;
             Ok(0)
         }
@@ -99,18 +99,18 @@ fn nothing_to_do(env: &Env, ui: Ui, conclusion: &str, why: &str) -> Result<()> {
     append(env, "GITHUB_STEP_SUMMARY", &summary)
 }
 
-async fn work(env: &Env, ui: Ui) -> Result<Reacted> {
+async fn work(env: &Env, ui: Ui) -> Result<EventOutcome> {
     let (config, flags) = configuration(env)?;
     if let Some(request) = learning(env)? {
         let learned = Box::pin(learn::start(config, &flags.common, request, env, ui)).await?;
-        return Ok(Reacted::Learn(Box::new(learned)));
+        return Ok(EventOutcome::Learn(Box::new(learned)));
     }
     let decision = match prompted(&config, env)? {
         Some(request) => Decision::Run(EventTask::Prompt(request)),
         None => decide(&event(env)?, &TriggerConfig::of(&config)),
     };
     if let Decision::Ignored(why) = decision {
-        return Ok(Reacted::Ignored(why));
+        return Ok(EventOutcome::Ignored(why));
     }
     if !env.has_github() {
         return Err(Failure::forge("no GitHub token")
@@ -118,13 +118,13 @@ async fn work(env: &Env, ui: Ui) -> Result<Reacted> {
     }
     if let Some(folder) = input(env, "post-from") {
         let Some(expected) = expected(&decision) else {
-            return Ok(Reacted::Ignored("the event is not of a pull request".to_owned()));
+            return Ok(EventOutcome::Ignored("the event is not of a pull request".to_owned()));
         };
         let folder = PathBuf::from(folder);
         let (reviewed, published) =
             post_from(&config, &flags.common, &folder, &expected, env, ui).await?;
         let ended = ReviewReport { reviewed, published: Some(published), folder };
-        return Ok(Reacted::Review(Box::new(ended)));
+        return Ok(EventOutcome::Review(Box::new(ended)));
     }
     let world = World::for_github(&config, &flags.common, env).await?;
     react::react(&world, config, decision, RunEnvironment::new(ui, env)).await
@@ -239,9 +239,9 @@ struct JobReport {
 }
 
 impl JobReport {
-    fn new(worked: Reacted) -> JobReport {
+    fn new(worked: EventOutcome) -> JobReport {
         match worked {
-            Reacted::Issue(ended) => {
+            EventOutcome::Issue(ended) => {
                 let (outcome, published) = (&ended.outcome, ended.published.as_ref());
                 let url = published.map(|published| published.url.as_str());
                 JobReport {
@@ -252,7 +252,7 @@ impl JobReport {
                     message: outcome.final_message.clone(),
                 }
             }
-            Reacted::Review(ended) => {
+            EventOutcome::Review(ended) => {
                 let (reviewed, published) = (&ended.reviewed, ended.published.as_ref());
                 JobReport {
                     outputs: outputs::of_review(reviewed, published, &ended.folder),
@@ -262,7 +262,7 @@ impl JobReport {
                     message: reviewed.summary.clone(),
                 }
             }
-            Reacted::Triage(ended) => {
+            EventOutcome::Triage(ended) => {
                 let triaged = &ended.triaged;
                 let result = serde_json::to_string(triaged).unwrap_or_default();
                 JobReport {
@@ -273,17 +273,17 @@ impl JobReport {
                     message: triaged.summary.clone(),
                 }
             }
-            Reacted::Respond(responded) => {
+            EventOutcome::Respond(responded) => {
                 let CommandReport { conclusion, message, .. } = responded;
                 let values = [("conclusion", conclusion.word()), ("final-message", &message)];
                 JobReport::said(conclusion, outputs::block(&values), message)
             }
-            Reacted::Learn(learned) => {
+            EventOutcome::Learn(learned) => {
                 let LearnReport { conclusion, message, published, .. } = *learned;
                 let outputs = outputs::of_lessons(conclusion, &message, published.as_ref());
                 JobReport::said(conclusion, outputs, message)
             }
-            Reacted::Ignored(why) => JobReport {
+            EventOutcome::Ignored(why) => JobReport {
                 conclusion: Conclusion::NothingToDo,
                 reason: None,
                 outputs: String::new(),

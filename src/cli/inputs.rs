@@ -7,7 +7,7 @@ use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::file::{self, File};
 use patchwright_config::flags::{Common, PublishFlags};
-use patchwright_config::former::{self, Former};
+use patchwright_config::renamed_settings::{self, RenamedSetting};
 use patchwright_config::settings::settings;
 use patchwright_config::{Config, Source, merge};
 
@@ -91,8 +91,11 @@ fn said(env: &Env) -> Result<File> {
 }
 
 /// Inputs that had another name before, by their name now.
-pub fn former_inputs() -> Vec<(&'static str, Former)> {
-    former::names().into_iter().filter_map(|former| Some((former.input?, former))).collect()
+pub fn former_inputs() -> Vec<(&'static str, RenamedSetting)> {
+    renamed_settings::names()
+        .into_iter()
+        .filter_map(|former| Some((former.input?, former)))
+        .collect()
 }
 
 fn flags(env: &Env) -> Result<Flags> {

@@ -7,7 +7,7 @@ use patchwright_base::ui::Ui;
 use patchwright_config::file::{self, File};
 use patchwright_config::flags::Common;
 use patchwright_config::{Source, merge};
-use patchwright_task::respond::asked::{self, Named, Reference};
+use patchwright_task::respond::reference::{self, CommentReference, Reference};
 use patchwright_task::respond::respond;
 use patchwright_task::run::RunEnvironment;
 use patchwright_task::world::World;
@@ -63,7 +63,7 @@ impl Args {
 /// Where the command is.
 enum CommandSource {
     InWords(Box<CommandRequest>),
-    InComment(Named),
+    InComment(CommentReference),
 }
 
 pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
@@ -77,7 +77,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
                 .hint("leave the command out, or name the pull request as `OWNER/REPO#N`"));
         }
         (None, words) => {
-            CommandSource::InWords(Box::new(asked::task_of_words(&args.comment, words)?))
+            CommandSource::InWords(Box::new(reference::task_of_words(&args.comment, words)?))
         }
         (Some(named), []) => CommandSource::InComment(named),
     };
@@ -85,7 +85,7 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
     let request = match asked {
         CommandSource::InWords(request) => *request,
         CommandSource::InComment(named) => {
-            asked::task_of_comment(&world, &config, &args.comment, named).await?
+            reference::task_of_comment(&world, &config, &args.comment, named).await?
         }
     };
     let responded = respond(&world, config, request, RunEnvironment::new(ui, env)).await?;

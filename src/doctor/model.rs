@@ -23,7 +23,7 @@ pub(super) async fn check(config: &Config, env: &Env) -> Vec<Finding> {
     if model.provider == "scripted" {
         return findings;
     }
-    match Endpoint::wanted(config.endpoint(), &model, env) {
+    match Endpoint::from_request(config.endpoint(), &model, env) {
         Ok(endpoint) => {
             let mut address = endpoint.url(model.wire, &model.slug);
             address.set_query(None);

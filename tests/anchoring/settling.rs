@@ -5,9 +5,9 @@ use patchwright_review::finding::{Category, Finding, Priority};
 use std::collections::BTreeMap;
 
 use patchwright_review::incremental::{
-    self, CodeLocation, FindingState, KnownFinding, Memory, Now, Settled,
+    self, CodeLocation, CurrentPullRequest, FindingState, KnownFinding, Memory, SettledFindings,
 };
-use patchwright_review::seen::{Seen, SeenThread, ThreadVerdict};
+use patchwright_review::threads::{FindingThread, FindingThreads, ThreadVerdict};
 use patchwright_review::title;
 
 use patchwright_git::hunks::{Diff, FileDiff, FileStatus, Hunk, Line};
@@ -20,12 +20,12 @@ const HEAD: &str = "1111111111111111111111111111111111111111";
 /// Settles where the code of whatever is not found is gone.
 fn settle(
     memory: &Memory,
-    seen: &Seen,
+    seen: &FindingThreads,
     found: Vec<Anchored>,
     head: &str,
     reread: &dyn Fn(&str) -> bool,
-) -> Settled {
-    let now = Now { head, reread, times: &|_| Some(0), renamed: &BTreeMap::new() };
+) -> SettledFindings {
+    let now = CurrentPullRequest { head, reread, times: &|_| Some(0), renamed: &BTreeMap::new() };
     incremental::settle(memory, seen, found, &now)
 }
 
@@ -34,20 +34,20 @@ fn standing(
     memory: &Memory,
     found: Vec<Anchored>,
     times: &dyn Fn(&KnownFinding) -> Option<usize>,
-) -> Settled {
+) -> SettledFindings {
     standing_with(memory, &all_posted(memory), found, times)
 }
 
 /// The same, where this is on the pull request.
 fn standing_with(
     memory: &Memory,
-    seen: &Seen,
+    seen: &FindingThreads,
     found: Vec<Anchored>,
     times: &dyn Fn(&KnownFinding) -> Option<usize>,
-) -> Settled {
+) -> SettledFindings {
     // A finding is new at the commit that it was found at, and only there.
     let head = if memory.findings.is_empty() { "2222" } else { "3333" };
-    let now = Now { head, reread: &|_| true, times, renamed: &BTreeMap::new() };
+    let now = CurrentPullRequest { head, reread: &|_| true, times, renamed: &BTreeMap::new() };
     incremental::settle(memory, seen, found, &now)
 }
 
@@ -80,15 +80,15 @@ fn found(findings: &[(&str, &str)]) -> Vec<Anchored> {
     findings.iter().map(one).collect()
 }
 
-fn next(settled: Settled) -> Memory {
+fn next(settled: SettledFindings) -> Memory {
     Memory { head: HEAD.to_owned(), findings: settled.findings, ..Memory::default() }
 }
 
-fn fates(settled: &Settled) -> Vec<(&str, FindingState)> {
+fn fates(settled: &SettledFindings) -> Vec<(&str, FindingState)> {
     settled.findings.iter().map(|known| (known.title.as_str(), known.fate)).collect()
 }
 
-fn posted(settled: &Settled) -> Vec<&str> {
+fn posted(settled: &SettledFindings) -> Vec<&str> {
     settled.to_post.iter().map(|one| one.finding.title.as_str()).collect()
 }
 
@@ -97,24 +97,25 @@ const TWO: (&str, &str) = ("file.write_all(&bytes)?;", "The file is not synced")
 
 /// A first review with both.
 fn after_first() -> Memory {
-    let settled = settle(&Memory::default(), &Seen::default(), found(&[ONE, TWO]), HEAD, &|_| true);
+    let settled =
+        settle(&Memory::default(), &FindingThreads::default(), found(&[ONE, TWO]), HEAD, &|_| true);
     assert_eq!(fates(&settled), [(ONE.1, FindingState::New), (TWO.1, FindingState::New)]);
     assert_eq!(posted(&settled), [ONE.1, TWO.1]);
     next(settled)
 }
 
-fn all_posted(memory: &Memory) -> Seen {
+fn all_posted(memory: &Memory) -> FindingThreads {
     let thread = |known: &KnownFinding| match known.fate {
         FindingState::Dismissed => thread(known, ThreadVerdict::Resolved),
         FindingState::New | FindingState::Still | FindingState::Fixed => {
             thread(known, ThreadVerdict::Open)
         }
     };
-    Seen { threads: memory.findings.iter().map(thread).collect() }
+    FindingThreads { threads: memory.findings.iter().map(thread).collect() }
 }
 
-fn thread(known: &KnownFinding, verdict: ThreadVerdict) -> SeenThread {
-    SeenThread { fingerprint: known.fingerprint.clone(), verdict }
+fn thread(known: &KnownFinding, verdict: ThreadVerdict) -> FindingThread {
+    FindingThread { fingerprint: known.fingerprint.clone(), verdict }
 }
 
 #[test]
@@ -183,25 +184,25 @@ fn dismissed_findings_stay_dismissed() {
     // It is remembered without the thread, and whether it is found or not.
     let memory = next(settled);
     for again in [found(&[ONE]), Vec::new()] {
-        let settled = settle(&memory, &Seen::default(), again, "3333", &|_| true);
+        let settled = settle(&memory, &FindingThreads::default(), again, "3333", &|_| true);
         assert!(settled.to_post.is_empty());
         assert_eq!(settled.findings.last().unwrap().fate, FindingState::Dismissed);
     }
     let mut reworded = found(&[(ONE.0, "Underflows when the input is empty")]);
     reworded[0].fingerprint = "another".to_owned();
-    let settled = settle(&memory, &Seen::default(), reworded, "3333", &|_| true);
+    let settled = settle(&memory, &FindingThreads::default(), reworded, "3333", &|_| true);
     assert!(settled.to_post.is_empty());
 }
 
 /// A memory after a review in which this was made of the first finding's thread, and both were found.
-fn after_verdict(verdict: ThreadVerdict) -> (Memory, Seen) {
+fn after_verdict(verdict: ThreadVerdict) -> (Memory, FindingThreads) {
     let memory = after_first();
     let mut seen = all_posted(&memory);
     seen.threads[0].verdict = verdict;
     (next(settle(&memory, &seen, found(&[ONE, TWO]), "2222", &|_| true)), seen)
 }
 
-fn fate_of(settled: &Settled, title: &str) -> FindingState {
+fn fate_of(settled: &SettledFindings, title: &str) -> FindingState {
     settled.findings.iter().find(|known| known.title == title).unwrap().fate
 }
 
@@ -255,7 +256,7 @@ fn a_finding_that_came_back_unreported_is_open_until_its_thread_is_resolved_anew
     let (memory, mut seen) = after_verdict(ThreadVerdict::Resolved);
     let gone = next(settle(&memory, &seen, found(&[TWO]), "3333", &|_| true));
     assert_eq!(gone.findings[1].fate, FindingState::Fixed);
-    let state = |memory: &Memory, seen: &Seen| {
+    let state = |memory: &Memory, seen: &FindingThreads| {
         let settled = standing_with(memory, seen, Vec::new(), &|_| Some(1));
         (fate_of(&settled, ONE.1), next(settled))
     };
@@ -317,7 +318,8 @@ fn a_fixed_finding_that_comes_back_is_new() {
     let memory = next(settle(&memory, &all_posted(&memory), found(&[TWO]), "2222", &|_| true));
     assert_eq!(memory.findings[1].fate, FindingState::Fixed);
     // Its old thread was resolved, so it is not among those that are posted.
-    let settled = settle(&memory, &Seen::default(), found(&[ONE, TWO]), "3333", &|_| true);
+    let settled =
+        settle(&memory, &FindingThreads::default(), found(&[ONE, TWO]), "3333", &|_| true);
     assert_eq!(fates(&settled), [(ONE.1, FindingState::New), (TWO.1, FindingState::Still)]);
     assert_eq!(posted(&settled), [ONE.1]);
     assert_eq!(settled.findings[0].since, "3333");
@@ -332,7 +334,7 @@ fn the_same_finding_twice_in_a_review_is_one() {
     let mut twice = found(&[ONE, TWO, ONE]);
     twice[2].finding.priority = Priority::P0;
     twice[2].finding.title = "Empty input panics".to_owned();
-    let settled = settle(&Memory::default(), &Seen::default(), twice, HEAD, &|_| true);
+    let settled = settle(&Memory::default(), &FindingThreads::default(), twice, HEAD, &|_| true);
     assert_eq!(posted(&settled), ["Empty input panics", TWO.1]);
     assert_eq!(settled.findings.len(), 2);
 }
@@ -356,7 +358,7 @@ fn memory_is_bounded_and_the_oldest_fixed_go_first() {
     findings.extend((300..600).map(|at| known(at, FindingState::Fixed)));
     findings.extend((600..650).map(|at| known(at, FindingState::Dismissed)));
     let memory = Memory { findings, ..Memory::default() };
-    let settled = settle(&memory, &Seen::default(), found(&[ONE]), HEAD, &|_| false);
+    let settled = settle(&memory, &FindingThreads::default(), found(&[ONE]), HEAD, &|_| false);
     let count =
         |fate: FindingState| settled.findings.iter().filter(|known| known.fate == fate).count();
     assert_eq!(settled.findings.len(), 500);
@@ -366,8 +368,13 @@ fn memory_is_bounded_and_the_oldest_fixed_go_first() {
     );
     assert_eq!(settled.findings[301].title, "Finding 300", "the newest fixed ones stay");
     let long = format!("{} {}", "x".repeat(1000), "y".repeat(1 << 20));
-    let settled =
-        settle(&Memory::default(), &Seen::default(), found(&[(ONE.0, &long)]), HEAD, &|_| true);
+    let settled = settle(
+        &Memory::default(),
+        &FindingThreads::default(),
+        found(&[(ONE.0, &long)]),
+        HEAD,
+        &|_| true,
+    );
     assert!(settled.findings[0].title.len() <= 160);
 }
 
@@ -377,9 +384,15 @@ fn findings_without_lines_are_known_again_too() {
         anchor: Anchor::File { path: path.to_owned(), why: "not shown".to_owned() },
         ..index_free(path, title)
     };
-    let first =
-        settle(&Memory::default(), &Seen::default(), vec![off("b.rs", "T")], HEAD, &|_| true);
-    let again = settle(&next(first), &Seen::default(), vec![off("b.rs", "T")], "2222", &|_| true);
+    let first = settle(
+        &Memory::default(),
+        &FindingThreads::default(),
+        vec![off("b.rs", "T")],
+        HEAD,
+        &|_| true,
+    );
+    let again =
+        settle(&next(first), &FindingThreads::default(), vec![off("b.rs", "T")], "2222", &|_| true);
     assert_eq!(fates(&again), [("T", FindingState::Still)]);
     assert!(again.to_post.is_empty());
 }
@@ -397,7 +410,7 @@ fn a_memory_without_sketches_is_understood() {
                        "fate": "still", "since": HEAD }],
     });
     let memory: Memory = serde_json::from_value(stored).unwrap();
-    let settled = settle(&memory, &Seen::default(), found(&[ONE]), "2222", &|_| true);
+    let settled = settle(&memory, &FindingThreads::default(), found(&[ONE]), "2222", &|_| true);
     assert_eq!(fates(&settled), [(ONE.1, FindingState::New), ("T", FindingState::Fixed)]);
 }
 
@@ -553,7 +566,8 @@ fn a_renamed_file_keeps_its_findings_in_whatever_words() {
     }
     let renamed = BTreeMap::from([("a.rs".to_owned(), "b.rs".to_owned())]);
     let in_new = |known: &KnownFinding| Some(usize::from(known.path == "b.rs"));
-    let now = Now { head: "2222", reread: &|_| true, times: &in_new, renamed: &renamed };
+    let now =
+        CurrentPullRequest { head: "2222", reread: &|_| true, times: &in_new, renamed: &renamed };
     for again in [moved, Vec::new()] {
         let settled = incremental::settle(&memory, &all_posted(&memory), again, &now);
         assert_eq!(fates(&settled), [(ONE.1, FindingState::Still), (TWO.1, FindingState::Still)]);
@@ -622,11 +636,11 @@ fn a_finding_that_comes_back_in_other_words_is_not_posted_beside_its_open_commen
     assert!(settled.to_post.is_empty(), "{:?}", posted(&settled));
     // The comment with its own words is open, and the first one is gone.
     let another = "another".to_owned();
-    let own = SeenThread { fingerprint: another, verdict: ThreadVerdict::Open };
-    let own = Seen { threads: vec![own] };
+    let own = FindingThread { fingerprint: another, verdict: ThreadVerdict::Open };
+    let own = FindingThreads { threads: vec![own] };
     let settled = settle(&fixed, &own, again.clone(), "3333", &|_| true);
     assert!(settled.to_post.is_empty(), "{:?}", posted(&settled));
-    let settled = settle(&fixed, &Seen::default(), again, "3333", &|_| true);
+    let settled = settle(&fixed, &FindingThreads::default(), again, "3333", &|_| true);
     assert_eq!(posted(&settled), ["Underflows when the input is empty"]);
 }
 
@@ -635,7 +649,7 @@ fn what_was_fixed_last_stands_before_what_was_fixed_earlier() {
     let memory = after_first();
     let fixed = next(settle(&memory, &all_posted(&memory), found(&[TWO]), "2222", &|_| true));
     assert_eq!(fixed.findings[1].title, ONE.1);
-    let settled = settle(&fixed, &Seen::default(), Vec::new(), "3333", &|_| true);
+    let settled = settle(&fixed, &FindingThreads::default(), Vec::new(), "3333", &|_| true);
     assert_eq!(fates(&settled), [(TWO.1, FindingState::Fixed), (ONE.1, FindingState::Fixed)]);
 }
 
@@ -647,7 +661,12 @@ fn in_a_renamed_file_other_code_is_another_finding() {
         *path = "b.rs".to_owned();
     }
     let renamed = BTreeMap::from([("a.rs".to_owned(), "b.rs".to_owned())]);
-    let now = Now { head: "2222", reread: &|_| true, times: &|_| Some(1), renamed: &renamed };
+    let now = CurrentPullRequest {
+        head: "2222",
+        reread: &|_| true,
+        times: &|_| Some(1),
+        renamed: &renamed,
+    };
     let settled = incremental::settle(&memory, &all_posted(&memory), other, &now);
     assert_eq!(posted(&settled), ["Wraps around"]);
     assert_eq!(settled.findings.len(), 3);

@@ -23,7 +23,7 @@ async fn there_is_one_tracking_issue_however_often_and_wherever_it_is_written() 
     let target = bench.ready(&tracked, "the\n").await;
     bench.publish(&target).await;
     bench.github.fault(Fault::once("POST", "/issues", Kind::ErrorAfter(502)));
-    track::update(&bench.fleet, &tracked.id(), track::When::Due).await.unwrap();
+    track::update(&bench.fleet, &tracked.id(), track::UpdateTiming::Due).await.unwrap();
     let first = issues(&bench);
     assert_eq!(first.len(), 1);
     assert_eq!(first[0].1, "Campaign typos");
@@ -35,15 +35,15 @@ async fn there_is_one_tracking_issue_however_often_and_wherever_it_is_written() 
     bench.fleet.store.observe_target(target.id, TargetState::Merged, None, None).await.unwrap();
     let env = bench.fleet.env.clone().with("PATCHWRIGHT_TIME_SCALE", "1");
     let slow = Fleet { env, ..bench.fleet.clone() };
-    track::update(&slow, &tracked.id(), track::When::Due).await.unwrap();
+    track::update(&slow, &tracked.id(), track::UpdateTiming::Due).await.unwrap();
     assert_eq!(bench.github.writes().len(), writes);
-    track::update(&bench.fleet, &tracked.id(), track::When::AtTheEnd).await.unwrap();
+    track::update(&bench.fleet, &tracked.id(), track::UpdateTiming::AtTheEnd).await.unwrap();
     assert!(issues(&bench)[0].2.contains("merged"));
     // A database that has lost everything finds it again.
     let folder = tempfile::tempdir().unwrap();
     let fleet = super::fleet(&bench.github, folder.path()).await;
     fleet.store.put_campaign(&super::row_of(&tracked)).await.unwrap();
-    track::update(&fleet, &tracked.id(), track::When::AtTheEnd).await.unwrap();
+    track::update(&fleet, &tracked.id(), track::UpdateTiming::AtTheEnd).await.unwrap();
     assert_eq!(issues(&bench).len(), 1);
 }
 
@@ -61,14 +61,14 @@ async fn ticked_boxes_count_when_somebody_who_may_write_ticked_them() {
         bench.github.fault(Fault::once("GET", "repos/acme/app", gone));
         let failed = bench.publish(&target).await;
         assert_eq!(failed.state, TargetState::Failed);
-        track::update(&bench.fleet, &tracked.id(), track::When::AtTheEnd).await.unwrap();
+        track::update(&bench.fleet, &tracked.id(), track::UpdateTiming::AtTheEnd).await.unwrap();
         let number = issues(&bench)[0].0;
         bench.github.change(|here| {
             let issue = here.issues.get_mut(&number).unwrap();
             issue.body = issue.body.as_ref().map(|body| body.replace("- [ ] retry", "- [x] retry"));
             issue.editor = Some(login.to_owned());
         });
-        track::update(&bench.fleet, &tracked.id(), track::When::AtTheEnd).await.unwrap();
+        track::update(&bench.fleet, &tracked.id(), track::UpdateTiming::AtTheEnd).await.unwrap();
         let claimed = bench.claim(JobKind::Publish).await;
         assert_eq!(claimed.is_some(), counts, "{login}");
         if let Some((_, lease)) = claimed {

@@ -1,6 +1,6 @@
 //! The look at what a sandbox has, with programs that answer in ways that real ones do.
 
-use patchwright_task::context::environment::{InstalledPrograms, found, probe};
+use patchwright_task::context::environment::{InstalledPrograms, parse_probe, probe};
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "runs the probe")]
@@ -32,7 +32,7 @@ fn the_probe_asks_programs_in_any_order_and_is_read_in_one() {
             .output()
             .unwrap();
         assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), [].as_slice()));
-        found(&String::from_utf8(output.stdout).unwrap())
+        parse_probe(&String::from_utf8(output.stdout).unwrap())
     };
     let names = ["python", "go", "java", "ruby", "gcc"];
     let versions = |found: &InstalledPrograms| -> Vec<String> {

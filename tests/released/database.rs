@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use patchwright_fleet::store::{Migrated, Store, VERSION, file_url, look};
+use patchwright_fleet::store::{Migration, Store, VERSION, file_url, look};
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, ErrorClass, JobEnd, JobKind, NewTarget, TargetEnd, TargetState,
 };
@@ -189,7 +189,7 @@ pub(super) async fn read(folder: &Path, server: Option<&Postgres>) {
 }
 
 /// Opens a recorded database, compares everything in it, and works with it.
-async fn opened(url: &str, told: &Value) -> Option<Migrated> {
+async fn opened(url: &str, told: &Value) -> Option<Migration> {
     let before = look(url).await.unwrap().expect("it has a version");
     let (store, migrated) = Store::open_and_tell(url).await.unwrap();
     assert_eq!(migrated.as_ref().map(|it| it.from), (before < VERSION).then_some(before));

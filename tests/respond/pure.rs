@@ -4,22 +4,22 @@ use chrono::{DateTime, Utc};
 use expect_test::expect;
 use patchwright_forge::{Account, CheckRun, Comment};
 use patchwright_prompt::{self as prompt, CommentTask};
-use patchwright_task::context::log::Logs;
-use patchwright_task::respond::asked::{Named, Reference};
+use patchwright_task::context::log::LogCollector;
 use patchwright_task::respond::plan_hash::{self, PlanSource};
+use patchwright_task::respond::reference::{CommentReference, Reference};
 use patchwright_task::respond::stop;
 
 #[test]
 fn comments_are_named_as_people_paste_them() {
     let page = "https://github.com/acme/app";
     for (text, number, comment) in [
-        (format!("{page}/issues/7#issuecomment-12"), 7, Some(Named::Conversation(12))),
-        (format!("{page}/pull/8#issuecomment-12"), 8, Some(Named::Conversation(12))),
-        (format!("{page}/pull/8#discussion_r55"), 8, Some(Named::Thread(55))),
-        (format!("{page}/pull/8/files#r55"), 8, Some(Named::Thread(55))),
-        (format!("{page}/pull/8/files/0123abcd#r55"), 8, Some(Named::Thread(55))),
-        (format!("{page}/pull/8/changes?w=1#r55"), 8, Some(Named::Thread(55))),
-        (format!("{page}/pull/8#pullrequestreview-9"), 8, Some(Named::Review(9))),
+        (format!("{page}/issues/7#issuecomment-12"), 7, Some(CommentReference::Conversation(12))),
+        (format!("{page}/pull/8#issuecomment-12"), 8, Some(CommentReference::Conversation(12))),
+        (format!("{page}/pull/8#discussion_r55"), 8, Some(CommentReference::Thread(55))),
+        (format!("{page}/pull/8/files#r55"), 8, Some(CommentReference::Thread(55))),
+        (format!("{page}/pull/8/files/0123abcd#r55"), 8, Some(CommentReference::Thread(55))),
+        (format!("{page}/pull/8/changes?w=1#r55"), 8, Some(CommentReference::Thread(55))),
+        (format!("{page}/pull/8#pullrequestreview-9"), 8, Some(CommentReference::Review(9))),
         (format!("{page}/pull/8"), 8, None),
         ("acme/app#8".to_owned(), 8, None),
     ] {
@@ -135,7 +135,7 @@ fn logs_are_bounded_and_cannot_leave_their_block() {
         summary: "s".repeat(100_000),
         annotations: Vec::new(),
     };
-    let mut logs = Logs::default();
+    let mut logs = LogCollector::default();
     for _ in 0..20 {
         logs.check(&check, &"line\r\n".repeat(100_000));
     }

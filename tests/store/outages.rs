@@ -1,7 +1,7 @@
 //! Services that fail for every job: when nothing is given out, who may look whether they work again.
 
 use patchwright_base::error::Service;
-use patchwright_fleet::store::{CutOff, OutageTimes, Store};
+use patchwright_fleet::store::{OutageEffect, OutageTimes, Store};
 use patchwright_types::campaign::{CampaignState, JobEnd, Lease};
 
 use super::{Db, campaign, claim, claimed, queued};
@@ -13,7 +13,7 @@ const TIMES: OutageTimes = OutageTimes {
     patience: 24 * 3_600_000,
 };
 
-async fn cut(store: &Store, lease: &Lease, service: Service) -> CutOff {
+async fn cut(store: &Store, lease: &Lease, service: Service) -> OutageEffect {
     let cut = store.cut_off(lease, service, None, "502", TIMES).await.unwrap();
     let later = JobEnd::Later { after: 0, why: "502".to_owned() };
     store.end_job(lease, &later).await.unwrap();

@@ -1,7 +1,7 @@
 //! How the databases answer what workers ask all the time, with a long queue: by an index, never by reading
 //! all jobs. The statements are the product's own.
 
-use patchwright_fleet::store::{Bound, HotStatement};
+use patchwright_fleet::store::{HotStatement, Parameter};
 use sqlx::{AssertSqlSafe, Connection, Row};
 
 use super::Db;
@@ -9,19 +9,19 @@ use crate::support::postgres::postgres;
 use crate::support::queue::{CAMPAIGNS, fill};
 
 /// A value of the long queue for each thing that a statement is bound to.
-fn value(bound: Bound) -> String {
+fn value(bound: Parameter) -> String {
     match bound {
-        Bound::Now => "1790000000000".to_owned(),
-        Bound::Campaign => format!("'{}'", CAMPAIGNS[0]),
-        Bound::Kind => "'target'".to_owned(),
-        Bound::Priority => "0".to_owned(),
-        Bound::Part => "'org3'".to_owned(),
-        Bound::Job => "777".to_owned(),
-        Bound::Epoch | Bound::Attempt => "1".to_owned(),
-        Bound::Owner => "'w'".to_owned(),
-        Bound::Lane => "'repository:acme/777'".to_owned(),
-        Bound::Length => "60000".to_owned(),
-        Bound::Repository => "'acme/app-777'".to_owned(),
+        Parameter::Now => "1790000000000".to_owned(),
+        Parameter::Campaign => format!("'{}'", CAMPAIGNS[0]),
+        Parameter::Kind => "'target'".to_owned(),
+        Parameter::Priority => "0".to_owned(),
+        Parameter::Part => "'org3'".to_owned(),
+        Parameter::Job => "777".to_owned(),
+        Parameter::Epoch | Parameter::Attempt => "1".to_owned(),
+        Parameter::Owner => "'w'".to_owned(),
+        Parameter::Lane => "'repository:acme/777'".to_owned(),
+        Parameter::Length => "60000".to_owned(),
+        Parameter::Repository => "'acme/app-777'".to_owned(),
     }
 }
 

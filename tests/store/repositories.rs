@@ -175,25 +175,25 @@ pub(super) async fn what_is_left_is_known_without_reading_the_targets(db: &Db) {
     queued(&store, &row, &["acme/1", "acme/2"]).await;
     let later = NewTarget { wave: 2, ..new_target("acme/3", "a") };
     store.add_targets(&row.id, &[later]).await.unwrap();
-    let standing = store.standing(&row.id).await.unwrap();
+    let standing = store.campaign_progress(&row.id).await.unwrap();
     assert_eq!((standing.waiting, standing.busy, standing.running), (Some(2), true, false));
     let (job, lease) = claimed(&store, "w").await;
     let id: i64 = job.subject.parse().unwrap();
     store.begin_target(&lease, id, "run-1").await.unwrap();
-    assert!(store.standing(&row.id).await.unwrap().running);
+    assert!(store.campaign_progress(&row.id).await.unwrap().running);
     let wrong = TargetEnd {
         class: Some(patchwright_types::campaign::ErrorClass::Configuration),
         ..ended(TargetState::Failed)
     };
     let failed = JobEnd::Failed { why: "no key".to_owned() };
     store.end_target(&lease, id, &wrong, None, None, &failed).await.unwrap();
-    let standing = store.standing(&row.id).await.unwrap();
+    let standing = store.campaign_progress(&row.id).await.unwrap();
     assert!(standing.misconfigured && standing.busy && !standing.running);
     assert_eq!(store.count_targets(&row.id, &[TargetState::Failed]).await.unwrap(), 1);
     // A newer target of the same repository stands for it.
     let again = store.target(id).await.unwrap();
     store.add_targets(&row.id, &[new_target(&again.repository, "b")]).await.unwrap();
-    let standing = store.standing(&row.id).await.unwrap();
+    let standing = store.campaign_progress(&row.id).await.unwrap();
     assert!(!standing.misconfigured, "{standing:?}");
     assert_eq!(standing.waiting, Some(0));
 }

@@ -20,7 +20,7 @@ pub struct Checkpoint<'a> {
 
 /// A workspace that has been put back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoredWorkspace {
     /// The line of the journal that has the checkpoint.
     pub checkpoint: u64,
     pub tree: String,

@@ -37,7 +37,7 @@ impl Agent<'_> {
             let with = tools.with_agents(model, kinds).map_err(StopKind::Machine)?;
             tools = with.without(&config.disabled);
         }
-        let told = told(&self.spec.tools, &tools);
+        let told = added_and_removed(&self.spec.tools, &tools);
         self.declared = changes;
         self.spec.tools = tools;
         self.reopen()?;
@@ -48,7 +48,7 @@ impl Agent<'_> {
 }
 
 /// The names that are new, and those that are gone; nothing where only descriptions differ.
-fn told(before: &ToolSet, after: &ToolSet) -> Option<(Vec<String>, Vec<String>)> {
+fn added_and_removed(before: &ToolSet, after: &ToolSet) -> Option<(Vec<String>, Vec<String>)> {
     let names = |tools: &ToolSet| -> BTreeSet<String> {
         tools.declared().map(|tool| tool.name.to_string()).collect()
     };

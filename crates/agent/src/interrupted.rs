@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use patchwright_journal::{Entry, Line};
 
 /// Calls by who made them and their ids: ids are those of one conversation.
-pub(super) type Open<'a> = BTreeSet<(Option<&'a str>, &'a str)>;
+pub(super) type OpenCalls<'a> = BTreeSet<(Option<&'a str>, &'a str)>;
 
 /// The calls that were begun and have not ended.
-pub(super) fn calls(recorded: &[Line]) -> Open<'_> {
-    let mut open = Open::new();
+pub(super) fn calls(recorded: &[Line]) -> OpenCalls<'_> {
+    let mut open = OpenCalls::new();
     for line in recorded {
         let (agent, entry) = line.entry.of_agent();
         match entry {

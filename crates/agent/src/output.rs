@@ -17,7 +17,7 @@ const TOOL: &str = "give_result";
 const NAME: &str = "result";
 
 /// What the model is asked for, instead of its next step.
-pub(super) struct ResultWanted {
+pub(super) struct ResultRequest {
     schema: Value,
     tool: ToolDeclaration,
     /// The arguments of the tool.
@@ -25,21 +25,21 @@ pub(super) struct ResultWanted {
 }
 
 /// How one request asks for it.
-pub(super) struct Asking<'a> {
+pub(super) struct ResultOptions<'a> {
     pub(super) tools: Option<Vec<ToolDeclaration>>,
     pub(super) tool_choice: ToolChoice<'a>,
     pub(super) output: Option<OutputFormat<'a>>,
 }
 
-impl ResultWanted {
-    fn new(schema: &Value) -> ResultWanted {
+impl ResultRequest {
+    fn new(schema: &Value) -> ResultRequest {
         let schema = as_sent(schema);
         let tool = ToolDeclaration {
             name: TOOL.to_owned(),
             description: "Gives the result of the work. Call it once, and nothing else.".to_owned(),
             form: ToolForm::Function { schema: schema.clone(), strict: false },
         };
-        ResultWanted { schema, tool, given: None }
+        ResultRequest { schema, tool, given: None }
     }
 }
 
@@ -47,7 +47,7 @@ impl Agent<'_> {
     /// Asks for the result. What the model answers is in the second place, as text; the stop is that of the
     /// conversation.
     pub async fn give_result(&mut self, schema: &Value, question: Vec<Item>) -> (Stopped, String) {
-        self.result = Some(ResultWanted::new(schema));
+        self.result = Some(ResultRequest::new(schema));
         let stopped = self.continue_with(question).await;
         let given = self.result.take().and_then(|wanted| wanted.given);
         let answer = given.unwrap_or_else(|| stopped.final_message.clone());
@@ -55,16 +55,16 @@ impl Agent<'_> {
     }
 
     /// How the next request asks for the result; `None` while the work goes on.
-    pub(super) fn asking<'s>(&'s self, tools: &[ToolDeclaration]) -> Option<Asking<'s>> {
+    pub(super) fn asking<'s>(&'s self, tools: &[ToolDeclaration]) -> Option<ResultOptions<'s>> {
         let wanted = self.result.as_ref()?;
-        let words = Asking { tools: None, tool_choice: ToolChoice::None, output: None };
+        let words = ResultOptions { tools: None, tool_choice: ToolChoice::None, output: None };
         Some(match self.spec.model.output_mode(&wanted.schema) {
             StructuredOutput::Schema => {
                 let output = OutputFormat { name: NAME, schema: &wanted.schema };
-                Asking { output: Some(output), ..words }
+                ResultOptions { output: Some(output), ..words }
             }
             // What is declared already stays, so that prompt caches hit.
-            StructuredOutput::Tool if !tools.is_empty() => Asking {
+            StructuredOutput::Tool if !tools.is_empty() => ResultOptions {
                 tools: Some([tools, std::slice::from_ref(&wanted.tool)].concat()),
                 tool_choice: ToolChoice::Named(TOOL),
                 output: None,

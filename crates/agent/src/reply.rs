@@ -17,7 +17,7 @@ const MAX_DETAILS: usize = 500;
 /// A reply, sorted.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one reply")]
-pub struct Accepted {
+pub struct AcceptedReply {
     /// What goes into the history.
     pub items: Vec<Item>,
     /// The calls in it, in order.
@@ -39,7 +39,7 @@ pub struct Accepted {
     pub is_commentary: bool,
 }
 
-impl Accepted {
+impl AcceptedReply {
     /// The history gets all that the provider has of this reply, so that both speak of the same.
     pub fn is_whole(&self, reply: &Reply) -> bool {
         let named = |call: &ToolCall| (call.id.clone(), call.name.clone());
@@ -82,8 +82,8 @@ impl Accepted {
 }
 
 /// Sorts a reply of a model that was given these tools.
-pub fn accept(reply: &Reply, history: &History, tools: &[ToolDeclaration]) -> Accepted {
-    let mut accepted = Accepted {
+pub fn accept(reply: &Reply, history: &History, tools: &[ToolDeclaration]) -> AcceptedReply {
+    let mut accepted = AcceptedReply {
         items: Vec::with_capacity(reply.items.len()),
         calls: Vec::new(),
         remarks: Vec::new(),
@@ -139,7 +139,7 @@ pub fn accept(reply: &Reply, history: &History, tools: &[ToolDeclaration]) -> Ac
 
 /// Takes calls that were written as text for what they are meant to be. In the conversation they stand as
 /// calls, so that the model sees how they are made.
-fn take_written(accepted: &mut Accepted, history: &History, tools: &[ToolDeclaration]) {
+fn take_written(accepted: &mut AcceptedReply, history: &History, tools: &[ToolDeclaration]) {
     let said =
         |item: &Item| matches!(item, Item::Message(message) if !text_of(message).trim().is_empty());
     let Some(at) = accepted.items.iter().rposition(said) else { return };
@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    fn ids(accepted: &Accepted) -> Vec<&str> {
+    fn ids(accepted: &AcceptedReply) -> Vec<&str> {
         accepted.calls.iter().map(|call| call.id.as_str()).collect()
     }
 

@@ -3,7 +3,7 @@
 use super::AgentEvent;
 use super::budget;
 use super::in_flight::InFlightRequest;
-use super::output::Asking;
+use super::output::ResultOptions;
 use super::stop::StopKind;
 use super::turn::Agent;
 use patchwright_base::error::Failure;
@@ -26,7 +26,7 @@ impl Agent<'_> {
             StopKind::Machine(Failure::internal("the agent was started without a prompt"))
         })?;
         let asking = self.asking(&prompt.tools);
-        let asking = asking.unwrap_or(Asking { tools: None, tool_choice, output: None });
+        let asking = asking.unwrap_or(ResultOptions { tools: None, tool_choice, output: None });
         let request = Request {
             model: self.spec.model,
             instructions: &prompt.instructions,

@@ -6,8 +6,8 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
-use super::checkpoints::{self, Restored};
-use super::interrupted::{self, Open};
+use super::checkpoints::{self, RestoredWorkspace};
+use super::interrupted::{self, OpenCalls};
 use super::state::State;
 use super::stop::{StopKind, Stopped};
 use super::sub_agent_log::Status;
@@ -22,7 +22,7 @@ use patchwright_tools::registry::ToolSet;
 impl Agent<'_> {
     /// Resumes a recorded run where it ended, in a fresh sandbox with the workspace of a checkpoint. The
     /// records must be of a run that had been opened (see [`Agent::can_resume`]).
-    pub async fn resume(&mut self, recorded: &[Line], restored: &Restored) -> Stopped {
+    pub async fn resume(&mut self, recorded: &[Line], restored: &RestoredWorkspace) -> Stopped {
         self.adopt(recorded.iter().map(|line| &line.entry));
         self.budget.start_at(self.state.total());
         let begun = self.take_up(recorded, restored);
@@ -49,7 +49,7 @@ impl Agent<'_> {
         self.findings.lock().clone_from(&self.state.findings);
     }
 
-    fn take_up(&mut self, recorded: &[Line], restored: &Restored) -> Result<(), StopKind> {
+    fn take_up(&mut self, recorded: &[Line], restored: &RestoredWorkspace) -> Result<(), StopKind> {
         if let Some(why) = &self.state.unreadable {
             return Err(StopKind::Machine(
                 Failure::machine(format!(
@@ -69,7 +69,11 @@ impl Agent<'_> {
     }
 
     /// Takes back the results of calls whose effect is not in the workspace. Returns what was written down.
-    fn take_back(&mut self, recorded: &[Line], restored: &Restored) -> Result<Vec<Line>, StopKind> {
+    fn take_back(
+        &mut self,
+        recorded: &[Line],
+        restored: &RestoredWorkspace,
+    ) -> Result<Vec<Line>, StopKind> {
         let mut lost = checkpoints::lost(recorded, restored.checkpoint);
         // The run's own entry says what was put back.
         lost.entry(None).or_default();
@@ -94,7 +98,7 @@ impl Agent<'_> {
     fn answer_interrupted(
         &mut self,
         recorded: &[Line],
-        restored: &Restored,
+        restored: &RestoredWorkspace,
     ) -> Result<Vec<Line>, StopKind> {
         let open = interrupted::calls(recorded);
         let (journal, clock) = (self.spec.journal, self.spec.clock);
@@ -118,7 +122,7 @@ impl Agent<'_> {
         state: &State,
         tools: &ToolSet,
         agent: Option<&str>,
-        open: &Open<'_>,
+        open: &OpenCalls<'_>,
         text: &str,
     ) -> Result<Vec<Entry>, StopKind> {
         let profile = state.prompt.as_ref().and_then(|prompt| prompt.profile.as_deref());
@@ -135,7 +139,7 @@ impl Agent<'_> {
     fn answers_to(
         &self,
         lane: &SubAgentLog,
-        open: &Open<'_>,
+        open: &OpenCalls<'_>,
         text: &str,
     ) -> Result<Vec<Entry>, StopKind> {
         let mut state = State::default();
@@ -161,7 +165,7 @@ pub(super) fn former(own: &ToolSet, profile: Option<&str>) -> Result<Option<Tool
 }
 
 /// The text that replaces a result that is missing or no longer true.
-fn interrupted(restored: &Restored) -> String {
+fn interrupted(restored: &RestoredWorkspace) -> String {
     format!(
         "interrupted, result unknown: the run was interrupted. The workspace is as it was {}; what the call \
          did after that is gone, and it is not made again by itself. Whether it did anything outside of the \
@@ -171,7 +175,7 @@ fn interrupted(restored: &Restored) -> String {
 }
 
 /// What the model of a resumed run is told.
-fn notice(recorded: &[Line], restored: &Restored) -> String {
+fn notice(recorded: &[Line], restored: &RestoredWorkspace) -> String {
     let why = if restored.has_new_setup {
         "Setup has run again, and you go on in a fresh sandbox that has what it installed."
     } else {

@@ -19,7 +19,7 @@ use super::compact::{self, OpenFailure};
 use super::doom_loop::{self, Verdict};
 use super::history::{History, note};
 use super::limits;
-use super::reply::{Accepted, accept};
+use super::reply::{AcceptedReply, accept};
 use super::stop::StopKind;
 use super::text_calls;
 use super::unfinished;
@@ -109,7 +109,7 @@ pub struct State {
     fixed: u64,
     /// The calls and outputs of a model without tool calls, which the history has only as text.
     written: History,
-    last: Option<Last>,
+    last: Option<LastReply>,
     cuts: u32,
     empty_replies: u32,
     /// Percent of each limit that the model was told of.
@@ -123,8 +123,8 @@ pub struct State {
 
 /// The last reply and what has come of it.
 #[derive(Debug)]
-struct Last {
-    reply: Accepted,
+struct LastReply {
+    reply: AcceptedReply,
     /// Outputs by position of their call.
     outputs: BTreeMap<usize, (CallOutput, Option<Fault>)>,
     /// Something was said to the model after it.
@@ -166,7 +166,7 @@ impl State {
                 self.spent(Usage::default(), *cost_usd);
                 self.shortened(*trigger, *before, items);
             }
-            Entry::Added { items } | Entry::Told { items, .. } => self.told(items),
+            Entry::Added { items } | Entry::Told { items, .. } => self.append_items(items),
             Entry::Warned { limits, items } => self.warned_of(limits, items),
             // The second is what the judge of attempts has used.
             Entry::Lost { usage, cost_usd } | Entry::Selected { usage, cost_usd, .. } => {
@@ -221,11 +221,11 @@ impl State {
 
     fn warned_of(&mut self, limits: &[(String, u8)], items: &[Item]) {
         self.warned.extend(limits.iter().cloned());
-        self.told(items);
+        self.append_items(items);
     }
 
     /// Something was said to the model.
-    fn told(&mut self, items: &[Item]) {
+    fn append_items(&mut self, items: &[Item]) {
         self.context += compact::estimate(items);
         self.history.extend(items.iter().cloned());
         if self.has_no_tools() {
@@ -300,7 +300,7 @@ impl State {
 
     /// Calls of the last reply that have no output yet.
     pub fn pending(&self) -> Vec<ToolCall> {
-        let pending = self.last.iter().flat_map(Last::pending);
+        let pending = self.last.iter().flat_map(LastReply::pending);
         pending.map(|(_, call)| call).collect()
     }
 
@@ -333,7 +333,7 @@ impl State {
     }
 
     /// What the model has to be told after this reply and its outputs, or why there is no point.
-    fn remarks(&self, reply: &Accepted, remarks: &Remarks) -> Result<Vec<Item>, StopKind> {
+    fn remarks(&self, reply: &AcceptedReply, remarks: &Remarks) -> Result<Vec<Item>, StopKind> {
         let mut items: Vec<Item> = if reply.is_text {
             text_calls::remarks(reply)
         } else {
@@ -402,7 +402,7 @@ impl State {
         self.spending.cost_is_estimate |= usage.estimated;
     }
 
-    fn replied(&mut self, reply: Accepted) {
+    fn replied(&mut self, reply: AcceptedReply) {
         self.compacted = None;
         self.calm = self.calm.saturating_add(1);
         if self.calm >= REPLIES_TO_RESET_OVERFLOWS {
@@ -424,8 +424,12 @@ impl State {
         } else {
             self.is_followed_up = false;
         }
-        self.last =
-            Some(Last { reply, outputs: BTreeMap::new(), is_remarked: false, is_outdated: false });
+        self.last = Some(LastReply {
+            reply,
+            outputs: BTreeMap::new(),
+            is_remarked: false,
+            is_outdated: false,
+        });
     }
 
     fn ended(&mut self, output: &CallOutput, fault: Option<Fault>) {
@@ -472,7 +476,7 @@ impl State {
     }
 }
 
-impl Last {
+impl LastReply {
     fn pending(&self) -> Vec<(usize, ToolCall)> {
         let calls = self.reply.calls.iter().cloned().enumerate();
         calls.filter(|(position, _)| !self.outputs.contains_key(position)).collect()

@@ -87,7 +87,7 @@ pub struct KindFallback {
 
 /// What the agents of a run have in common.
 #[derive(Clone)]
-struct Common<'a> {
+struct SubAgentContext<'a> {
     provider: &'a dyn Provider,
     /// The providers of the run's fallbacks.
     others: Vec<&'a dyn Provider>,
@@ -111,7 +111,7 @@ type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// The agents that an agent has started.
 pub struct SubAgents<'a> {
-    common: Common<'a>,
+    common: SubAgentContext<'a>,
     kinds: Vec<Arc<Kind>>,
     most: usize,
     recorded: Option<Vec<SubAgentLog>>,
@@ -128,7 +128,7 @@ impl<'a> SubAgents<'a> {
         budget: &Arc<SharedBudget>,
         config: SubAgentConfig,
     ) -> SubAgents<'a> {
-        let common = Common {
+        let common = SubAgentContext {
             provider: spec.provider,
             others: spec.fallbacks.others.iter().map(|it| it.provider).collect(),
             clock: spec.clock,

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::history::{message, text_of};
-use super::reply::{Accepted, drop_trailing_reasoning};
+use super::reply::{AcceptedReply, drop_trailing_reasoning};
 use patchwright_guest::edit_format::checklist::Checklist;
 use patchwright_guest::edit_format::fence::without_thoughts;
 use patchwright_guest::edit_format::{self, Block, Edit, What};
@@ -21,8 +21,8 @@ use patchwright_tools::dispatch;
 use patchwright_types::calls::Fault;
 
 /// Sorts a reply whose calls are written as text. Nothing of a reply that was cut is run.
-pub fn accept(reply: &Reply, turn: u32) -> Accepted {
-    let mut accepted = Accepted {
+pub fn accept(reply: &Reply, turn: u32) -> AcceptedReply {
+    let mut accepted = AcceptedReply {
         items: Vec::with_capacity(reply.items.len()),
         calls: Vec::new(),
         remarks: Vec::new(),
@@ -75,7 +75,7 @@ pub fn accept(reply: &Reply, turn: u32) -> Accepted {
 
 /// Turns blocks into calls. Edits of one file that have no command between them are one call, so
 /// that they are applied together or not at all.
-fn collect(blocks: Vec<Block>, turn: u32, accepted: &mut Accepted) {
+fn collect(blocks: Vec<Block>, turn: u32, accepted: &mut AcceptedReply) {
     let mut edits: Vec<(String, Vec<Edit>)> = Vec::new();
     let mut calls: Vec<(&str, Value)> = Vec::new();
     let flush = |edits: &mut Vec<(String, Vec<Edit>)>, calls: &mut Vec<(&str, Value)>| {
@@ -143,7 +143,7 @@ fn plan(list: Checklist) -> Value {
 }
 
 /// What is wrong with a reply from which nothing was run, as one message.
-pub fn remarks(reply: &Accepted) -> Vec<Item> {
+pub fn remarks(reply: &AcceptedReply) -> Vec<Item> {
     if reply.remarks.is_empty() || !reply.calls.is_empty() {
         return Vec::new();
     }
@@ -153,7 +153,7 @@ pub fn remarks(reply: &Accepted) -> Vec<Item> {
 
 /// The results of all calls of a reply, and what was wrong with the rest of it, as one message.
 /// Outputs stand between tags that they cannot contain: the tag is made from the outputs.
-pub fn results<'o>(reply: &Accepted, outputs: impl Iterator<Item = &'o CallOutput>) -> Item {
+pub fn results<'o>(reply: &AcceptedReply, outputs: impl Iterator<Item = &'o CallOutput>) -> Item {
     let outputs: Vec<(String, bool)> =
         outputs.map(|output| (Content::texts(&output.content), output.success)).collect();
     let texts: Vec<&str> = outputs.iter().map(|(text, _)| text.as_str()).collect();

@@ -12,7 +12,7 @@ use futures_util::future::try_join_all;
 
 use super::budget::{self, SharedBudget};
 use super::history;
-use super::output::ResultWanted;
+use super::output::ResultRequest;
 use super::request::unpriced;
 use super::resume::former;
 use super::state::{Next, Remarks, State};
@@ -63,7 +63,7 @@ pub struct Agent<'a> {
     /// The agents that this one can start.
     pub(super) sub_agents: Option<Arc<SubAgents<'a>>>,
     /// The work is over, and the model is asked for its result.
-    pub(super) result: Option<ResultWanted>,
+    pub(super) result: Option<ResultRequest>,
     /// The last turn of which was told that it has ended.
     told_turn: u32,
     /// Changes of servers' tools that are in those that are declared.

@@ -1,7 +1,7 @@
 //! Whether a reply without calls is the end that it would be. Pure, and about the words alone: whether the
 //! working tree has changed is the loop's to find out.
 
-use super::reply::Accepted;
+use super::reply::AcceptedReply;
 use super::stop::needs_input;
 use super::written_calls;
 use patchwright_guest::edit_format::fence::without_thoughts;
@@ -71,7 +71,7 @@ const ACTIVITIES: &[&str] = &[
 ];
 
 /// The reply says what will be done, or writes it down, and does nothing.
-pub(super) fn is_unfinished(reply: &Accepted) -> bool {
+pub(super) fn is_unfinished(reply: &AcceptedReply) -> bool {
     let Some(text) = &reply.text else { return false };
     if needs_input(text).is_some() {
         return false;

@@ -112,7 +112,7 @@ fn begins_a_line(text: &str, at: usize) -> bool {
 }
 
 /// A call as it was written.
-struct Raw {
+struct RawCall {
     name: String,
     arguments: Value,
     /// Values are texts whose types only the tool's schema tells.
@@ -121,7 +121,7 @@ struct Raw {
 
 /// Calls at the beginning of a text, and how many bytes of it they take.
 struct LeadingCalls {
-    calls: Vec<Raw>,
+    calls: Vec<RawCall>,
     length: usize,
 }
 
@@ -178,7 +178,7 @@ fn tool_call(text: &str) -> Option<LeadingCalls> {
 }
 
 /// `NAME` and then pairs of `<arg_key>` and `<arg_value>`.
-fn glm(body: &str) -> Option<Raw> {
+fn glm(body: &str) -> Option<RawCall> {
     let name = body[..body.find("<arg_key>").unwrap_or(body.len())].trim();
     let mut arguments = Map::new();
     for pair in body.split("<arg_key>").skip(1) {
@@ -188,7 +188,7 @@ fn glm(body: &str) -> Option<Raw> {
         arguments.insert(key.trim().to_owned(), Value::String(value.to_owned()));
     }
     let is_name = !name.is_empty() && !name.contains(char::is_whitespace);
-    is_name.then(|| Raw { name: name.to_owned(), arguments: arguments.into(), is_text: true })
+    is_name.then(|| RawCall { name: name.to_owned(), arguments: arguments.into(), is_text: true })
 }
 
 fn function(text: &str) -> Option<LeadingCalls> {
@@ -199,9 +199,9 @@ fn function(text: &str) -> Option<LeadingCalls> {
     let name = name.trim().trim_matches('"').to_owned();
     let raw = match body.trim() {
         json if json.starts_with('{') => {
-            Raw { name, arguments: serde_json::from_str(json).ok()?, is_text: false }
+            RawCall { name, arguments: serde_json::from_str(json).ok()?, is_text: false }
         }
-        body => Raw { name, arguments: parameters(body, "<parameter=", ">")?, is_text: true },
+        body => RawCall { name, arguments: parameters(body, "<parameter=", ">")?, is_text: true },
     };
     Some(LeadingCalls { calls: vec![raw], length })
 }
@@ -213,7 +213,7 @@ fn invoke(text: &str) -> Option<LeadingCalls> {
     let length = text.len() - after.len() + length;
     let arguments = parameters(body, "<parameter name=", ">")?;
     let name = name.trim().trim_matches('"').to_owned();
-    Some(LeadingCalls { calls: vec![Raw { name, arguments, is_text: true }], length })
+    Some(LeadingCalls { calls: vec![RawCall { name, arguments, is_text: true }], length })
 }
 
 /// Values between tags. A value begins and ends with a line break that is not its own.
@@ -243,7 +243,7 @@ fn deepseek(text: &str) -> Option<LeadingCalls> {
         named => named.split_once('\n')?,
     };
     let arguments = serde_json::from_str(unfenced(json)).ok()?;
-    let raw = Raw { name: name.trim().to_owned(), arguments, is_text: false };
+    let raw = RawCall { name: name.trim().to_owned(), arguments, is_text: false };
     Some(LeadingCalls { calls: vec![raw], length: start + length })
 }
 
@@ -255,7 +255,7 @@ fn kimi(text: &str) -> Option<LeadingCalls> {
     let name = name.trim();
     let name = name.rsplit_once(':').map_or(name, |(name, _)| name);
     let arguments = serde_json::from_str(json.trim()).ok()?;
-    let raw = Raw { name: name.to_owned(), arguments, is_text: false };
+    let raw = RawCall { name: name.to_owned(), arguments, is_text: false };
     Some(LeadingCalls { calls: vec![raw], length: start + length })
 }
 
@@ -268,7 +268,10 @@ fn mistral(text: &str) -> Option<LeadingCalls> {
         let arguments = values.next()?.ok()?;
         let length = text.len() - json.len() + values.byte_offset();
         let name = name.split("[CALL_ID]").next().unwrap_or(name).trim().to_owned();
-        return Some(LeadingCalls { calls: vec![Raw { name, arguments, is_text: false }], length });
+        return Some(LeadingCalls {
+            calls: vec![RawCall { name, arguments, is_text: false }],
+            length,
+        });
     }
     let mut values = serde_json::Deserializer::from_str(body).into_iter::<Value>();
     let list = values.next()?.ok()?;
@@ -287,12 +290,12 @@ fn harmony(text: &str) -> Option<LeadingCalls> {
     if text[length..].starts_with("<|call|>") {
         length += "<|call|>".len();
     }
-    let raw = Raw { name: after[..end].to_owned(), arguments, is_text: false };
+    let raw = RawCall { name: after[..end].to_owned(), arguments, is_text: false };
     Some(LeadingCalls { calls: vec![raw], length })
 }
 
 /// A text that is nothing but calls in JSON, or ends in a fenced block that is; and what stands before.
-fn json_alone(text: &str) -> Option<(Vec<Raw>, &str)> {
+fn json_alone(text: &str) -> Option<(Vec<RawCall>, &str)> {
     let text = text.trim();
     let bare = text.strip_prefix("<|python_tag|>").unwrap_or(text).trim();
     if bare.starts_with(['{', '[']) {
@@ -307,7 +310,7 @@ fn json_alone(text: &str) -> Option<(Vec<Raw>, &str)> {
 }
 
 /// Calls one after the other, with nothing between them but `;` and `,`.
-fn json_calls(text: &str) -> Option<Vec<Raw>> {
+fn json_calls(text: &str) -> Option<Vec<RawCall>> {
     let mut calls = Vec::new();
     let mut rest = text.trim();
     while !rest.is_empty() {
@@ -324,10 +327,10 @@ fn json_calls(text: &str) -> Option<Vec<Raw>> {
 }
 
 /// One call, or a list of them; `None` for any other value.
-fn calls_of(value: Value) -> Option<Vec<Raw>> {
+fn calls_of(value: Value) -> Option<Vec<RawCall>> {
     match value {
         Value::Array(values) if !values.is_empty() => {
-            let calls: Option<Vec<Vec<Raw>>> = values.into_iter().map(calls_of).collect();
+            let calls: Option<Vec<Vec<RawCall>>> = values.into_iter().map(calls_of).collect();
             Some(calls?.into_iter().flatten().collect())
         }
         Value::Object(mut fields) => {
@@ -344,7 +347,7 @@ fn calls_of(value: Value) -> Option<Vec<Raw>> {
                 arguments => arguments,
             };
             let name = name.as_str()?.to_owned();
-            arguments.is_object().then(|| vec![Raw { name, arguments, is_text: false }])
+            arguments.is_object().then(|| vec![RawCall { name, arguments, is_text: false }])
         }
         _ => None,
     }
@@ -357,7 +360,7 @@ fn unfenced(text: &str) -> &str {
     inner.trim_end().strip_suffix("```").unwrap_or(inner).trim()
 }
 
-impl Raw {
+impl RawCall {
     /// The call, when it is one of a declared function.
     fn of(self, tools: &[ToolDeclaration]) -> Option<(String, Value)> {
         let name = self.name.strip_prefix("functions.").unwrap_or(&self.name);

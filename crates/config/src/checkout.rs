@@ -51,8 +51,8 @@ impl Serialize for Submodules {
 impl<'de> Deserialize<'de> for Submodules {
     /// `true` and `false` are no words in YAML.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Submodules, D::Error> {
-        struct Words;
-        impl Visitor<'_> for Words {
+        struct SubmodulesVisitor;
+        impl Visitor<'_> for SubmodulesVisitor {
             type Value = Submodules;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,6 +71,6 @@ impl<'de> Deserialize<'de> for Submodules {
                 })
             }
         }
-        deserializer.deserialize_any(Words)
+        deserializer.deserialize_any(SubmodulesVisitor)
     }
 }

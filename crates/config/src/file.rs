@@ -2,7 +2,7 @@
 //! (`.github/patchwright.yml` of the base commit). One grammar for both, made from [`crate::settings`];
 //! [`super::merge`] decides which keys a repository may set.
 
-use crate::former::{self, Former};
+use crate::renamed_settings::{self, RenamedSetting};
 use crate::{settings, yaml};
 use patchwright_base::error::{Failure, Result};
 
@@ -17,14 +17,18 @@ pub const REPOSITORY_FILE: &str = ".github/patchwright.yml";
 
 /// Parses a configuration file. `name` is what messages call it.
 pub fn parse(name: &str, text: &str) -> Result<File> {
-    Ok(parse_with(name, text, &former::names())?.0)
+    Ok(parse_with(name, text, &renamed_settings::names())?.0)
 }
 
 /// Parses a configuration file in which keys may have these former names; and what is to be said about each of those.
 ///
 /// # Errors
 /// When it is too large, or says what no setting means.
-pub fn parse_with(name: &str, text: &str, former: &[Former]) -> Result<(File, Vec<String>)> {
+pub fn parse_with(
+    name: &str,
+    text: &str,
+    former: &[RenamedSetting],
+) -> Result<(File, Vec<String>)> {
     if text.len() > 256 << 10 {
         return Err(Failure::usage(format!("configuration `{name}` is larger than 256 KB")));
     }
@@ -36,13 +40,14 @@ pub fn parse_with(name: &str, text: &str, former: &[Former]) -> Result<(File, Ve
             .caused_by(anyhow::anyhow!(why))
             .hint("every key is described in `docs/configuration.md`")
     };
-    let (file, warnings) = match (serde_saphyr::from_str(text), former::renamed(text, former)) {
-        (Ok(file), _) => (file, Vec::new()),
-        (Err(_), Some((value, warnings))) => {
-            (serde_json::from_value(value).map_err(|err| invalid(err.to_string()))?, warnings)
-        }
-        (Err(err), None) => return Err(invalid(yaml::explained(&err))),
-    };
+    let (file, warnings) =
+        match (serde_saphyr::from_str(text), renamed_settings::renamed(text, former)) {
+            (Ok(file), _) => (file, Vec::new()),
+            (Err(_), Some((value, warnings))) => {
+                (serde_json::from_value(value).map_err(|err| invalid(err.to_string()))?, warnings)
+            }
+            (Err(err), None) => return Err(invalid(yaml::explained(&err))),
+        };
     super::check::check(&file).map_err(invalid)?;
     if let Some(low) = settings::too_low(&file) {
         return Err(invalid(low).hint("leave the key out for the default"));

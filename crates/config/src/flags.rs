@@ -33,7 +33,7 @@ impl Common {
     pub fn warnings(&self) -> Vec<String> {
         let Some(path) = self.config.as_ref() else { return Vec::new() };
         let text = fs_err::read_to_string(path).unwrap_or_default();
-        let parsed = crate::file::parse_with("", &text, &crate::former::names());
+        let parsed = crate::file::parse_with("", &text, &crate::renamed_settings::names());
         parsed.map(|(_, warnings)| warnings).unwrap_or_default()
     }
 }
@@ -46,12 +46,12 @@ impl PublishFlags {
 }
 
 /// What a flag says; `None` when it was not given, or is empty.
-pub(crate) trait Given<T> {
+pub(crate) trait FlagValue<T> {
     fn given(&self) -> Option<T>;
 }
 
-/// As [`Given::given`], for the table of settings.
-pub(crate) fn given<T>(flag: &impl Given<T>) -> Option<T> {
+/// As [`FlagValue::given`], for the table of settings.
+pub(crate) fn given<T>(flag: &impl FlagValue<T>) -> Option<T> {
     flag.given()
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn hosts(flag: &[String]) -> Option<Vec<String>> {
 
 macro_rules! given_as_it_is {
     ($($type:ty),+) => {
-        $(impl Given<$type> for Option<$type> {
+        $(impl FlagValue<$type> for Option<$type> {
             fn given(&self) -> Option<$type> {
                 *self
             }
@@ -72,26 +72,26 @@ macro_rules! given_as_it_is {
 
 given_as_it_is!(u32, u64, usize, f64, Duration, SandboxChoice, Mode, Signing, Submodules);
 
-impl Given<PathBuf> for Option<PathBuf> {
+impl FlagValue<PathBuf> for Option<PathBuf> {
     /// An empty variable says nothing.
     fn given(&self) -> Option<PathBuf> {
         self.clone().filter(|path| !path.as_os_str().is_empty())
     }
 }
 
-impl Given<Fork> for Option<Fork> {
+impl FlagValue<Fork> for Option<Fork> {
     fn given(&self) -> Option<Fork> {
         self.clone()
     }
 }
 
-impl Given<String> for Option<String> {
+impl FlagValue<String> for Option<String> {
     fn given(&self) -> Option<String> {
         self.clone().filter(|text| !text.is_empty())
     }
 }
 
-impl Given<Vec<String>> for Vec<String> {
+impl FlagValue<Vec<String>> for Vec<String> {
     fn given(&self) -> Option<Vec<String>> {
         let entries = self.iter().map(|entry| entry.trim().to_owned());
         let entries: Vec<String> = entries.filter(|entry| !entry.is_empty()).collect();
@@ -100,13 +100,13 @@ impl Given<Vec<String>> for Vec<String> {
 }
 
 /// A switch can only turn something on.
-impl Given<bool> for bool {
+impl FlagValue<bool> for bool {
     fn given(&self) -> Option<bool> {
         self.then_some(true)
     }
 }
 
-impl Given<Wire> for Option<WireName> {
+impl FlagValue<Wire> for Option<WireName> {
     fn given(&self) -> Option<Wire> {
         self.map(WireName::wire)
     }

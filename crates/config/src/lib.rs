@@ -12,13 +12,13 @@ pub mod checkout;
 pub mod document;
 pub mod file;
 pub mod flags;
-pub mod former;
 pub mod merge;
 mod narrow;
 pub mod output_schema;
 pub mod publish;
 mod publish_settings;
 mod read;
+pub mod renamed_settings;
 pub mod review;
 pub mod rules;
 pub mod settings;
@@ -170,8 +170,8 @@ pub struct Config {
 
 impl Config {
     /// What it says about the model's endpoint.
-    pub fn endpoint(&self) -> endpoint::Wanted<'_> {
-        endpoint::Wanted {
+    pub fn endpoint(&self) -> endpoint::EndpointRequest<'_> {
+        endpoint::EndpointRequest {
             model: &self.model,
             base_url: self.base_url.as_deref(),
             hosted_tools: &self.hosted_tools,

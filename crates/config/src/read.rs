@@ -108,13 +108,13 @@ pub(crate) fn file_words<'de, D: Deserializer<'de>>(
 ) -> Result<Option<Vec<String>>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "a text, or a list of texts")]
-    enum Words {
+    enum TextOrList {
         One(String),
         Many(Vec<String>),
     }
-    Ok(Option::<Words>::deserialize(deserializer)?.map(|words| match words {
-        Words::One(word) => vec![word],
-        Words::Many(words) => words,
+    Ok(Option::<TextOrList>::deserialize(deserializer)?.map(|words| match words {
+        TextOrList::One(word) => vec![word],
+        TextOrList::Many(words) => words,
     }))
 }
 

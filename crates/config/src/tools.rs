@@ -133,7 +133,7 @@ pub struct McpAuth {
 /// Why it cannot be used, in a sentence.
 pub fn compiled(schema: &Value) -> Result<Validator, String> {
     jsonschema::options()
-        .with_retriever(Nowhere)
+        .with_retriever(NoRemoteSchemas)
         .with_pattern_options(PatternOptions::regex().size_limit(MAX_PATTERN))
         .build(schema)
         .map_err(|err| err.to_string())
@@ -143,9 +143,9 @@ pub fn compiled(schema: &Value) -> Result<Validator, String> {
 const MAX_PATTERN: usize = 1 << 20;
 
 /// Schemas that refer to other places are not followed there.
-struct Nowhere;
+struct NoRemoteSchemas;
 
-impl Retrieve for Nowhere {
+impl Retrieve for NoRemoteSchemas {
     fn retrieve(
         &self,
         uri: &Uri<String>,

@@ -16,7 +16,7 @@ pub enum ForgeError {
     Authentication { message: String },
     /// 403: `need` is what has to be changed first.
     #[error("not allowed to {action}: {message}")]
-    Forbidden { action: String, message: String, need: Option<Need> },
+    Forbidden { action: String, message: String, need: Option<Requirement> },
     /// Archived, locked, merged, deleted: it can no longer be done.
     #[error("{message}")]
     State { what: StateProblem, message: String },
@@ -92,7 +92,7 @@ pub enum StateProblem {
 
 /// What would have to be different for us to be allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum Requirement {
     /// A permission of the token, as GitHub writes it: `contents: write`.
     Permission(String),
     /// The permission to change workflow files, which no Actions token has.
@@ -101,12 +101,12 @@ pub enum Need {
     Setting(&'static str),
 }
 
-impl fmt::Display for Need {
+impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Need::Permission(permission) => write!(f, "`{permission}`"),
-            Need::Workflows => f.write_str("`workflows: write`, which no Actions token has"),
-            Need::Setting(setting) => f.write_str(setting),
+            Requirement::Permission(permission) => write!(f, "`{permission}`"),
+            Requirement::Workflows => f.write_str("`workflows: write`, which no Actions token has"),
+            Requirement::Setting(setting) => f.write_str(setting),
         }
     }
 }

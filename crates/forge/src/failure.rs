@@ -1,6 +1,6 @@
 //! Errors of the forge as people read them: the exit code, and the next step.
 
-use super::{ForgeError, Need};
+use super::{ForgeError, Requirement};
 use patchwright_base::error::{Failure, FailureKind};
 use patchwright_base::roots;
 
@@ -14,13 +14,13 @@ impl From<ForgeError> for Failure {
                     .to_owned(),
             ),
             ForgeError::Forbidden { need: Some(need), .. } => Some(match need {
-                Need::Permission(_) => format!("give the token {need}"),
-                Need::Workflows => {
+                Requirement::Permission(_) => format!("give the token {need}"),
+                Requirement::Workflows => {
                     "the token may not change workflow files; leave them to be handed \
                                     over as a patch, or give the token the `workflows` permission"
                         .to_owned()
                 }
-                Need::Setting(_) => format!("turn on {need}"),
+                Requirement::Setting(_) => format!("turn on {need}"),
             }),
             ForgeError::InTheWay { .. } => {
                 Some("choose another name with `--branch`, or delete that branch".to_owned())

@@ -4,7 +4,7 @@
 //! ([`local`], for the demo and `exec`). Reads are retried inside the implementation; a write whose
 //! answer was lost is looked up by its marker before it is repeated, so no write happens twice.
 
-mod edited;
+mod edits;
 mod error;
 mod failure;
 pub mod github;
@@ -14,9 +14,9 @@ pub mod local;
 pub mod marker;
 mod review;
 pub mod seal;
-mod signed;
 mod tracker;
 mod transfer;
+mod verification;
 
 use std::path::Path;
 
@@ -27,8 +27,8 @@ use serde::{Deserialize, Serialize};
 use patchwright_git::push::NewCommits;
 use patchwright_git::{Oid, PushOutcome};
 
-pub use self::edited::Edits;
-pub use self::error::{ForgeError, Need, StateProblem};
+pub use self::edits::Edits;
+pub use self::error::{ForgeError, Requirement, StateProblem};
 pub use self::identity::same_repository;
 pub use self::review::{
     CheckAnnotation, CheckConclusion, CheckDraft, CheckRun, CommentPlace, Comparison,
@@ -37,8 +37,8 @@ pub use self::review::{
 };
 
 pub use self::governance::{Governance, MissingContent, PullCommit};
-pub use self::signed::{BranchRule, Operator, RuleKind, TextRule, Verification};
-pub use self::tracker::{Label, Match, Tracker};
+pub use self::tracker::{Label, Tracker, WordMatch};
+pub use self::verification::{BranchRule, Operator, RuleKind, TextRule, Verification};
 
 /// `owner/name`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
@@ -252,7 +252,7 @@ impl Operation {
 
 /// A text with the pictures that it shows.
 #[derive(Clone, Debug, Default)]
-pub struct Rendered {
+pub struct RenderedBody {
     /// The text as it was when the pictures were read.
     pub body: String,
     pub pictures: Vec<Picture>,
@@ -293,8 +293,8 @@ pub trait Forge: Governance + Tracker + Send + Sync {
         _number: u64,
         _count: usize,
         _bytes: usize,
-    ) -> Result<Rendered, ForgeError> {
-        Ok(Rendered::default())
+    ) -> Result<RenderedBody, ForgeError> {
+        Ok(RenderedBody::default())
     }
 
     /// All comments, oldest first; complete or an error. At most `limit` are fetched (newest kept), and of

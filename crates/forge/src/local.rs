@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
-use self::store::{About, Store};
+use self::store::{RepositoryFile, Store};
 use super::{
     Account, CheckDraft, CheckRun, Comment, CommentPlace, Comparison, Edits, Forge, ForgeError,
     Issue, Operation, PullRequest, PullRequestDraft, Repository, RepositoryId, Review, ReviewDraft,
@@ -60,7 +60,7 @@ pub struct LocalForge {
 impl LocalForge {
     /// Makes the folder with one commit on `main` and the issues.
     pub fn create(dir: &Path, seed: &Seed, clock: Clock) -> Result<LocalForge, ForgeError> {
-        let about = About {
+        let about = RepositoryFile {
             id: seed.id.clone(),
             default_branch: "main".to_owned(),
             archived: false,
@@ -98,7 +98,7 @@ impl LocalForge {
         self.dir.join("repository.git")
     }
 
-    fn about(&self, id: &RepositoryId) -> Result<About, ForgeError> {
+    fn about(&self, id: &RepositoryId) -> Result<RepositoryFile, ForgeError> {
         let about = self.store.about()?;
         if about.id == *id {
             Ok(about)
@@ -107,7 +107,7 @@ impl LocalForge {
         }
     }
 
-    fn writable(&self, id: &RepositoryId, action: &str) -> Result<About, ForgeError> {
+    fn writable(&self, id: &RepositoryId, action: &str) -> Result<RepositoryFile, ForgeError> {
         let about = self.about(id)?;
         if about.archived {
             let message = format!("cannot {action}: the repository is archived and read-only");
@@ -279,7 +279,7 @@ impl Forge for LocalForge {
         let remote = Remote::local(&self.repository_path());
         let name = remote.name();
         let found = transfer::branches_beside(remote, names).await;
-        found.map_err(|err| err.in_our_words(&name, "read"))
+        found.map_err(|err| err.into_forge_error(&name, "read"))
     }
 
     async fn fetch(
@@ -292,7 +292,7 @@ impl Forge for LocalForge {
         let remote = Remote::local(&self.repository_path());
         let name = remote.name();
         let fetched = transfer::fetch(remote, into, refs, depth).await;
-        fetched.map_err(|err| err.in_our_words(&name, "read"))
+        fetched.map_err(|err| err.into_forge_error(&name, "read"))
     }
 
     async fn push(
@@ -306,9 +306,9 @@ impl Forge for LocalForge {
         self.writable(&repository.id, "push")?;
         let remote = Remote::local(&self.repository_path());
         let name = remote.name();
-        let what = transfer::Pushed { from, commits, branch, expected };
+        let what = transfer::PushSpec { from, commits, branch, expected };
         let pushed = transfer::push(remote, what, transfer::permitted).await;
-        pushed.map_err(|err| err.in_our_words(&name, "push to"))
+        pushed.map_err(|err| err.into_forge_error(&name, "push to"))
     }
 
     async fn pull_request(

@@ -30,7 +30,7 @@ pub fn ending(body: &str) -> Vec<&str> {
     if lines[last..].iter().all(|line| line.trim().is_empty()) {
         return Vec::new();
     }
-    let shown = Shown::of(&lines);
+    let shown = RenderedBlocks::of(&lines);
     let marks = (last..lines.len()).rev().filter(|at| is_any(lines[*at]));
     let mut found: Vec<&str> =
         marks.take_while(|at| shown.is_alone(*at, &lines)).map(|at| lines[at]).collect();
@@ -44,29 +44,29 @@ pub fn standing(body: &str) -> Vec<&str> {
     if !lines.iter().any(|line| is_any(line)) {
         return Vec::new();
     }
-    let shown = Shown::of(&lines);
+    let shown = RenderedBlocks::of(&lines);
     let marks = (0..lines.len()).filter(|at| is_any(lines[*at]));
     marks.filter(|at| shown.is_alone(*at, &lines)).map(|at| lines[at]).collect()
 }
 
 /// What a reader of the page has before them, as far as it matters here.
-struct Shown {
+struct RenderedBlocks {
     /// First and last line of each block of the page, and the text when it is HTML.
     blocks: Vec<(usize, usize, Option<String>)>,
     /// Lines at which a part that is folded begins (1) or ends (-1).
     folds: Vec<(usize, isize)>,
 }
 
-impl Shown {
-    fn of(lines: &[&str]) -> Shown {
+impl RenderedBlocks {
+    fn of(lines: &[&str]) -> RenderedBlocks {
         // A lone CR ends a line for Markdown, and not for us.
         let text: Vec<String> = lines.iter().map(|line| line.replace('\r', " ")).collect();
         let arena = Arena::new();
         let Some(root) = gfm::parse(&arena, &text.join("\n")) else {
             // Nobody knows what GitHub makes of a text that takes too long: one block, in which nothing is alone.
-            return Shown { blocks: vec![(0, usize::MAX, None)], folds: Vec::new() };
+            return RenderedBlocks { blocks: vec![(0, usize::MAX, None)], folds: Vec::new() };
         };
-        let mut shown = Shown { blocks: Vec::new(), folds: Vec::new() };
+        let mut shown = RenderedBlocks { blocks: Vec::new(), folds: Vec::new() };
         for block in root.children() {
             let data = block.data();
             let html = match &data.value {
@@ -239,15 +239,15 @@ pub(super) fn closed(text: &str, marker: &str) -> String {
 }
 
 /// The body says something to people, beside markers.
-pub(super) fn says_something(body: &str) -> bool {
+pub(super) fn has_visible_text(body: &str) -> bool {
     body.lines().any(|line| !line.trim().is_empty() && words(line).is_empty())
 }
 
 #[cfg(test)]
 mod tests {
     use crate::marker::{
-        as_reference, carries, carries_exactly, closed, described, has_purpose, marked,
-        marked_twice, says_something, standing, stands, stands_exactly, words,
+        as_reference, carries, carries_exactly, closed, described, has_purpose, has_visible_text,
+        marked, marked_twice, standing, stands, stands_exactly, words,
     };
 
     const MARKER: &str = "<!-- patchwright:progress run=b v=1 -->";
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(whole, expected);
         assert_eq!(marked_twice(&whole, MARKER), whole);
         assert_eq!(as_reference(&as_reference(MARKER)), as_reference(MARKER));
-        assert!(says_something(&whole) && !says_something(&marked_twice("", MARKER)));
+        assert!(has_visible_text(&whole) && !has_visible_text(&marked_twice("", MARKER)));
     }
 
     #[test]

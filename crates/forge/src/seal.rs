@@ -69,7 +69,7 @@ pub enum Kind {
 
 /// Where a text stands.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct SealContext<'a> {
     pub kind: Kind,
     pub host: &'a str,
     pub repository: &'a RepositoryId,
@@ -110,7 +110,7 @@ impl Seal {
         };
         secrets.extend(env.github_token().filter(is_strong).filter(lasts));
         if secrets.is_empty() {
-            secrets.extend(state.and_then(kept));
+            secrets.extend(state.and_then(state_key));
         }
         Ok(Seal::from_secrets(&secrets))
     }
@@ -129,7 +129,13 @@ impl Seal {
     }
 
     /// The body with its seal. `id` is the comment's, when it is there already.
-    pub fn sealed(&self, body: &str, place: &Place<'_>, id: Option<u64>, revision: u64) -> String {
+    pub fn sealed(
+        &self,
+        body: &str,
+        place: &SealContext<'_>,
+        id: Option<u64>,
+        revision: u64,
+    ) -> String {
         let mac = self.0.first().map(|key| over(key, body, place, id, revision).finalize());
         let mac = mac.map(|mac| hex::encode(mac.into_bytes())).unwrap_or_default();
         let line = format!("<!-- patchwright:{PURPOSE} n={revision} mac={mac} v=1 -->");
@@ -141,7 +147,7 @@ impl Seal {
     }
 
     /// The revision of a text that has our seal for this place; `None` for every other text.
-    pub fn revision(&self, body: &str, place: &Place<'_>, id: u64) -> Option<u64> {
+    pub fn revision(&self, body: &str, place: &SealContext<'_>, id: u64) -> Option<u64> {
         let line = seal_of(body)?;
         let words = words(line);
         let value =
@@ -181,7 +187,7 @@ fn seal_of(body: &str) -> Option<&str> {
 fn over(
     key: &Hmac<Sha256>,
     body: &str,
-    place: &Place<'_>,
+    place: &SealContext<'_>,
     id: Option<u64>,
     revision: u64,
 ) -> Hmac<Sha256> {
@@ -259,7 +265,7 @@ fn private_key(env: &Env) -> Option<SecretString> {
 }
 
 /// The key in the state folder, created when missing. `None` when it can be neither read nor created.
-fn kept(state: &Path) -> Option<SecretString> {
+fn state_key(state: &Path) -> Option<SecretString> {
     let path = state.join(FILE);
     let read = || {
         let text = fs_err::read_to_string(&path).ok()?.trim().to_owned();
@@ -292,7 +298,7 @@ mod tests {
     use secrecy::{ExposeSecret, SecretString};
 
     use crate::RepositoryId;
-    use crate::seal::{FILE, Kind, Place, ROOM, Seal, is_sealed, kept, without};
+    use crate::seal::{FILE, Kind, ROOM, Seal, SealContext, is_sealed, state_key, without};
     use patchwright_base::env::Env;
 
     const BODY: &str = "Fine.\n\n<!-- patchwright:review run=b v=1 -->\n";
@@ -309,20 +315,24 @@ mod tests {
     #[test]
     fn a_key_is_made_once_and_a_damaged_one_is_neither_used_nor_replaced() {
         let state = tempfile::tempdir().unwrap();
-        let (first, again) = (kept(state.path()).unwrap(), kept(state.path()).unwrap());
+        let (first, again) = (state_key(state.path()).unwrap(), state_key(state.path()).unwrap());
         assert_eq!(first.expose_secret(), again.expose_secret());
         let path = state.path().join(FILE);
         fs_err::write(&path, "half a ke").unwrap();
-        assert!(kept(state.path()).is_none());
+        assert!(state_key(state.path()).is_none());
         assert_eq!(fs_err::read_to_string(&path).unwrap(), "half a ke");
-        assert!(kept(&state.path().join("missing")).is_none());
+        assert!(state_key(&state.path().join("missing")).is_none());
     }
 
     #[test]
     fn a_seal_fits_one_text_in_one_place_under_one_key() {
         let (app, other) = (repository("app"), repository("other"));
-        let here =
-            Place { kind: Kind::Conversation, host: "github.com", repository: &app, number: 3 };
+        let here = SealContext {
+            kind: Kind::Conversation,
+            host: "github.com",
+            repository: &app,
+            number: 3,
+        };
         let ours = seal("ours");
         let made = ours.sealed(BODY, &here, None, 1);
         assert_eq!(ours.revision(&made, &here, 7), Some(1));
@@ -330,12 +340,12 @@ mod tests {
         assert_eq!(ours.revision(&format!("{made} \n\n"), &here, 7), Some(1), "white space");
         assert_eq!(ours.revision(&made.replace("\n\n", "\n \n"), &here, 7), Some(1), "empty lines");
         let shouted = RepositoryId { owner: "ACME".to_owned(), name: "App".to_owned() };
-        assert_eq!(ours.revision(&made, &Place { repository: &shouted, ..here }, 7), Some(1));
+        assert_eq!(ours.revision(&made, &SealContext { repository: &shouted, ..here }, 7), Some(1));
         for elsewhere in [
-            Place { kind: Kind::Diff, ..here },
-            Place { host: "ghe.example", ..here },
-            Place { repository: &other, ..here },
-            Place { number: 4, ..here },
+            SealContext { kind: Kind::Diff, ..here },
+            SealContext { host: "ghe.example", ..here },
+            SealContext { repository: &other, ..here },
+            SealContext { number: 4, ..here },
         ] {
             assert_eq!(ours.revision(&made, &elsewhere, 7), None, "{elsewhere:?}");
         }
@@ -367,7 +377,8 @@ mod tests {
     #[test]
     fn a_secret_that_is_set_twice_is_one_key_and_none_is_printed() {
         let app = repository("app");
-        let here = Place { kind: Kind::Diff, host: "github.com", repository: &app, number: 3 };
+        let here =
+            SealContext { kind: Kind::Diff, host: "github.com", repository: &app, number: 3 };
         let secret = || SecretString::from(LONG);
         let twice = Seal::from_secrets(&[secret(), secret()]);
         for id in [None, Some(7)] {
@@ -393,7 +404,8 @@ mod tests {
     #[test]
     fn a_reviews_seal_outlives_its_html_comments() {
         let app = repository("app");
-        let here = Place { kind: Kind::Review, host: "github.com", repository: &app, number: 3 };
+        let here =
+            SealContext { kind: Kind::Review, host: "github.com", repository: &app, number: 3 };
         let body = "Fine.\n\n<!-- patchwright:review run=b v=1 -->\n\n[//]: # (patchwright:review run=b v=1)";
         let made = seal("ours").sealed(body, &here, None, u64::MAX);
         assert!(made.len() - body.len() < ROOM, "{}", made.len() - body.len());
@@ -407,7 +419,8 @@ mod tests {
     #[test]
     fn the_key_is_the_setting_or_comes_from_a_secret_that_lasts() {
         let app = repository("app");
-        let here = Place { kind: Kind::Diff, host: "github.com", repository: &app, number: 3 };
+        let here =
+            SealContext { kind: Kind::Diff, host: "github.com", repository: &app, number: 3 };
         let of = |pairs: &[(&str, &str)]| Seal::of(&Env::from_pairs(pairs.to_vec()), None).unwrap();
         let setting = "a-setting-that-is-long-enough-for-a-key";
         let believes = |writer: &[(&str, &str)], reader: &[(&str, &str)]| {
@@ -466,7 +479,8 @@ mod tests {
     fn a_machine_without_a_secret_keeps_a_key_of_its_own() {
         let state = tempfile::tempdir().unwrap();
         let app = repository("app");
-        let here = Place { kind: Kind::Diff, host: "github.com", repository: &app, number: 3 };
+        let here =
+            SealContext { kind: Kind::Diff, host: "github.com", repository: &app, number: 3 };
         let env = Env::default();
         let made = Seal::of(&env, Some(state.path())).unwrap().sealed(BODY, &here, None, 1);
         let again = Seal::of(&env, Some(state.path())).unwrap();

@@ -31,7 +31,7 @@ pub trait Tracker: Send + Sync {
         &self,
         _repository: &RepositoryId,
         _words: &[String],
-        _match: Match,
+        _match: WordMatch,
         _limit: usize,
     ) -> Result<Vec<Issue>, ForgeError> {
         Ok(Vec::new())
@@ -40,7 +40,7 @@ pub trait Tracker: Send + Sync {
 
 /// How many of the words an issue needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Match {
+pub enum WordMatch {
     All,
     Any,
 }

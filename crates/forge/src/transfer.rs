@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use url::Url;
 
-use super::{ForgeError, Need, StateProblem};
+use super::{ForgeError, Requirement, StateProblem};
 use patchwright_base::error::Service;
 use patchwright_git::clone::{self, Repo};
 use patchwright_git::push::NewCommits;
@@ -22,19 +22,19 @@ use patchwright_git::transport::Remote;
 use patchwright_git::{self as git, Denial, GitError, Oid, PushOutcome, Rejection};
 
 /// Why nothing was transferred.
-pub(super) enum NoTransfer {
+pub(super) enum TransferError {
     /// Git, or the server behind it.
     Git(GitError),
     /// We were not let to send it.
     NotPermitted(ForgeError),
 }
 
-impl NoTransfer {
+impl TransferError {
     /// This trouble as an error of the forge. `verb` is what was being done to the remote.
-    pub(super) fn in_our_words(self, remote: &str, verb: &str) -> ForgeError {
+    pub(super) fn into_forge_error(self, remote: &str, verb: &str) -> ForgeError {
         match self {
-            NoTransfer::Git(err) => in_our_words(remote, verb, err),
-            NoTransfer::NotPermitted(err) => err,
+            TransferError::Git(err) => forge_error(remote, verb, err),
+            TransferError::NotPermitted(err) => err,
         }
     }
 }
@@ -45,28 +45,28 @@ pub(super) async fn fetch(
     into: &Path,
     refs: &[String],
     depth: u32,
-) -> Result<(), NoTransfer> {
+) -> Result<(), TransferError> {
     let (into, refs) = (into.to_owned(), refs.to_vec());
     // The thread that works does not end with this future, but what it waits for does.
     let stop = Stop::default();
     let _ends_with_this = stop.cancel.clone().drop_guard();
     let remote = remote.until(stop);
     let work = move || clone::fetch(&Repo::open(&into)?, &remote, &refs, depth);
-    git::blocking(work).await.map_err(NoTransfer::Git)
+    git::blocking(work).await.map_err(TransferError::Git)
 }
 
 /// The branches of a remote that have one of these names, or are in the way of one.
 pub(super) async fn branches_beside(
     remote: Remote,
     names: &[String],
-) -> Result<Vec<String>, NoTransfer> {
+) -> Result<Vec<String>, TransferError> {
     let names = names.to_vec();
-    git::blocking(move || clone::branches_beside(&remote, &names)).await.map_err(NoTransfer::Git)
+    git::blocking(move || clone::branches_beside(&remote, &names)).await.map_err(TransferError::Git)
 }
 
 /// Commits on their way to one branch.
 #[derive(Clone, Copy)]
-pub(super) struct Pushed<'a> {
+pub(super) struct PushSpec<'a> {
     pub(super) from: &'a Path,
     pub(super) commits: NewCommits,
     pub(super) branch: &'a str,
@@ -78,9 +78,9 @@ pub(super) struct Pushed<'a> {
 /// with is the error.
 pub(super) async fn push(
     remote: Remote,
-    what: Pushed<'_>,
+    what: PushSpec<'_>,
     permit: impl Fn() -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync + 'static,
-) -> Result<PushOutcome, NoTransfer> {
+) -> Result<PushOutcome, TransferError> {
     let (from, branch) = (what.from.to_owned(), what.branch.to_owned());
     let (commits, expected) = (what.commits, what.expected);
     let (runtime, refusal) = (Handle::current(), Arc::new(Mutex::new(None)));
@@ -97,8 +97,8 @@ pub(super) async fn push(
     };
     let pushed = git::blocking(work).await;
     match refusal.lock().take() {
-        Some(refusal) => Err(NoTransfer::NotPermitted(refusal)),
-        None => pushed.map_err(NoTransfer::Git),
+        Some(refusal) => Err(TransferError::NotPermitted(refusal)),
+        None => pushed.map_err(TransferError::Git),
     }
 }
 
@@ -108,7 +108,7 @@ pub(super) fn permitted() -> BoxFuture<'static, Result<(), ForgeError>> {
 }
 
 /// Trouble of git as an error of the forge. `verb` is what was being done to the remote.
-pub(super) fn in_our_words(remote: &str, verb: &str, err: GitError) -> ForgeError {
+pub(super) fn forge_error(remote: &str, verb: &str, err: GitError) -> ForgeError {
     let action = format!("{verb} `{remote}`");
     match err {
         GitError::Authentication { .. } => {
@@ -119,14 +119,14 @@ pub(super) fn in_our_words(remote: &str, verb: &str, err: GitError) -> ForgeErro
             message: format!("cannot {action}: the repository is archived and read-only"),
         },
         GitError::Forbidden { why: Denial::Permission, message, .. } => {
-            let need = Some(Need::Permission("contents: write".to_owned()));
+            let need = Some(Requirement::Permission("contents: write".to_owned()));
             ForgeError::Forbidden { action, message: one_line(&message), need }
         }
         GitError::Rejected { reason, reference, why } => {
             let message = one_line(&reason);
             match why {
                 Rejection::Workflows => {
-                    ForgeError::Forbidden { action, message, need: Some(Need::Workflows) }
+                    ForgeError::Forbidden { action, message, need: Some(Requirement::Workflows) }
                 }
                 Rejection::InTheWay => {
                     let branch = reference.trim_start_matches("refs/heads/").to_owned();

@@ -46,7 +46,7 @@ pub fn is_in_working_folder(folder: &Path, repo: &Repo, files: &[FileChange]) ->
 
 /// How the lines of a file end in the folder.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ends {
+enum LineEnding {
     AsCommitted,
     /// Git, or an editor, has put CRLF for each LF.
     Crlf,
@@ -55,20 +55,20 @@ enum Ends {
 /// The file is what it was in the base commit, but for the ends of its lines.
 ///
 /// Git's own comparison would run the filters that the repository's configuration names.
-fn check_untouched(root: &Root, repo: &Repo, file: &FileChange) -> anyhow::Result<Ends> {
+fn check_untouched(root: &Root, repo: &Repo, file: &FileChange) -> anyhow::Result<LineEnding> {
     let path = &file.path;
     let now = content(root, file).with_context(|| format!("`{path}`"))?;
     let before = file.old.as_ref().map(|entry| blob(repo, entry.oid));
     let before = before.transpose().with_context(|| format!("`{path}`"))?;
     if now == before {
-        return Ok(Ends::AsCommitted);
+        return Ok(LineEnding::AsCommitted);
     }
     let (now, before) = (now.as_deref(), before.as_deref());
     anyhow::ensure!(
         before.is_some_and(|before| is_text_with_lf(before) && now == Some(&with_crlf(before))),
         "`{path}` was edited since the base commit, or a filter of git has changed it on checkout"
     );
-    Ok(Ends::Crlf)
+    Ok(LineEnding::Crlf)
 }
 
 /// What the file has in the folder; nothing where a folder is that the change has to make way.
@@ -134,7 +134,7 @@ impl<'r> Steps<'r> {
         }
     }
 
-    fn add(&mut self, repo: &Repo, file: &FileChange, ends: Ends) -> anyhow::Result<()> {
+    fn add(&mut self, repo: &Repo, file: &FileChange, ends: LineEnding) -> anyhow::Result<()> {
         let path = file.path.clone();
         let Some(entry) = &file.new else {
             self.removals.push(FileOp::Remove { path });
@@ -148,7 +148,7 @@ impl<'r> Steps<'r> {
             }
         };
         let content = blob(repo, entry.oid)?;
-        let content = if ends == Ends::Crlf { with_crlf(&content) } else { content };
+        let content = if ends == LineEnding::Crlf { with_crlf(&content) } else { content };
         self.make_folders(&path)?;
         if matches!(self.root.entry(&path), Ok(Entry::Dir)) {
             self.empty(&path)?;

@@ -12,10 +12,10 @@ use git2::{ObjectType, Odb, Repository, Tree};
 use serde::{Deserialize, Serialize};
 use tar::{Builder, EntryType, Header};
 
-use super::differing::Counter;
 use super::lfs::Pointer;
 use super::names::{MAX_PATH, path_problem, segment_problem};
 use super::repo::Repo;
+use super::tree_diff::Counter;
 use super::{GitError, Oid, display_path, dotgit};
 
 /// The account that owns the workspace in a sandbox.

@@ -11,7 +11,7 @@ use git2::{Repository, Tree};
 
 use super::attributes::Attributes;
 use super::collisions::{COLLIDES, collisions};
-use super::compared::compare;
+use super::diffstat::compare;
 use super::lfs::{self, Pointer};
 use super::modules;
 use super::names::{path_problem, target_problem};

@@ -5,10 +5,10 @@ use std::path::Path;
 use git2::{DiffOptions, Odb, Patch};
 use sha2::{Digest, Sha256};
 
-use super::compared::MAX_FILES;
-use super::differing::differing;
+use super::diffstat::MAX_FILES;
 use super::hunks::{FilePair, FileSide, GITLINK, MAX_FILE_LINES, TYPE, count_lines};
 use super::repo::Repo;
+use super::tree_diff::differing;
 use super::{GitError, Oid};
 
 /// Larger files count as what they become, bytes.

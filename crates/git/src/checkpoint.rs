@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use git2::Repository;
 
 use super::change::{BuiltTree, onto};
-use super::compared::MAX_FILES;
-use super::differing::differing;
+use super::diffstat::MAX_FILES;
 use super::hunks::GITLINK;
 use super::packed;
 use super::repo::Repo;
 use super::tree::FileChange;
+use super::tree_diff::differing;
 use super::{GitError, Oid};
 use patchwright_sandbox::client::{Client, CollectedTree, GuestError};
 use patchwright_sandbox::packed::Packed;

@@ -143,7 +143,7 @@ pub fn between(
 
 /// What a commit says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct CommitFacts {
     pub tree: Oid,
     pub parents: Vec<Oid>,
     pub author_email: String,
@@ -154,10 +154,10 @@ pub struct Facts {
 }
 
 /// Reads a commit.
-pub fn read(repo: &Repo, commit: Oid) -> Result<Facts, GitError> {
+pub fn read(repo: &Repo, commit: Oid) -> Result<CommitFacts, GitError> {
     let git = repo.git()?;
     let commit = git.find_commit(commit.0)?;
-    Ok(Facts {
+    Ok(CommitFacts {
         tree: Oid(commit.tree_id()),
         parents: commit.parent_ids().map(Oid).collect(),
         author_email: String::from_utf8_lossy(commit.author().email_bytes()).into_owned(),
@@ -212,7 +212,7 @@ pub fn follow(
     tip: Oid,
     base: Oid,
     most: u32,
-    ours: &dyn Fn(&Facts) -> bool,
+    ours: &dyn Fn(&CommitFacts) -> bool,
 ) -> Result<Option<Oid>, GitError> {
     let git = repo.git()?;
     let mut commit = tip;

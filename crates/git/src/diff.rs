@@ -8,10 +8,10 @@ use std::collections::HashSet;
 
 use git2::{DiffFormat, DiffOptions, Odb};
 
-use super::compared::MAX_FILES;
-use super::differing::differing;
+use super::diffstat::MAX_FILES;
 use super::hunks::{FilePair, GITLINK, MAX_FILE_LINES, count_lines, is_binary};
 use super::repo::Repo;
+use super::tree_diff::differing;
 use super::{GitError, Oid};
 
 /// Larger files are left out, bytes.

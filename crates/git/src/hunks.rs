@@ -8,10 +8,10 @@ use std::path::Path;
 use git2::{DiffOptions, Odb, Patch};
 use serde::{Deserialize, Serialize};
 
-use super::differing::differing;
 use super::renames;
 use super::repo::Repo;
 use super::stop::Stop;
+use super::tree_diff::differing;
 use super::{GitError, Oid};
 
 /// Files that differ, at most: nobody reviews more.

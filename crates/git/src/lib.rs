@@ -16,9 +16,8 @@ pub mod checkpoint;
 pub mod clone;
 mod collisions;
 pub mod commit;
-mod compared;
 pub mod diff;
-mod differing;
+mod diffstat;
 mod dotgit;
 pub mod helper;
 mod http;
@@ -42,6 +41,7 @@ pub mod sparse;
 pub mod stop;
 pub mod transport;
 pub mod tree;
+mod tree_diff;
 
 use std::fmt;
 use std::str::FromStr;

@@ -102,14 +102,14 @@ impl Mode {
 
 /// An entry of one folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct FolderEntry {
     /// The name in its folder; bytes that are not UTF-8 are replaced.
     pub name: String,
-    pub kind: ListedKind,
+    pub kind: FolderEntryKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListedKind {
+pub enum FolderEntryKind {
     File,
     Symlink,
     Folder,
@@ -215,7 +215,7 @@ pub fn is_file_at(repo: &Repo, commit: Oid, path: &str) -> bool {
 
 /// What is in one folder of a commit (the root when `path` is empty); empty when there is no such
 /// folder.
-pub fn list_at(repo: &Repo, commit: Oid, path: &str) -> Result<Vec<Listed>, GitError> {
+pub fn list_at(repo: &Repo, commit: Oid, path: &str) -> Result<Vec<FolderEntry>, GitError> {
     let git = repo.git()?;
     let mut tree = git.find_commit(commit.0)?.tree()?;
     if !path.is_empty() {
@@ -228,13 +228,13 @@ pub fn list_at(repo: &Repo, commit: Oid, path: &str) -> Result<Vec<Listed>, GitE
     }
     Ok(tree
         .iter()
-        .map(|entry| Listed {
+        .map(|entry| FolderEntry {
             name: String::from_utf8_lossy(entry.name_bytes()).into_owned(),
             kind: match entry.filemode() {
-                0o040_000 => ListedKind::Folder,
-                0o120_000 => ListedKind::Symlink,
-                0o160_000 => ListedKind::Submodule,
-                _ => ListedKind::File,
+                0o040_000 => FolderEntryKind::Folder,
+                0o120_000 => FolderEntryKind::Symlink,
+                0o160_000 => FolderEntryKind::Submodule,
+                _ => FolderEntryKind::File,
             },
         })
         .collect())

@@ -38,7 +38,7 @@ impl BoundedOutput {
         }
     }
 
-    /// Like [`Kept::new`]; an output that is too long to be shown goes to a file as well.
+    /// Like [`BoundedOutput::new`]; an output that is too long to be shown goes to a file as well.
     pub fn spilling(cap: usize, to: Option<Arc<Spills>>) -> BoundedOutput {
         BoundedOutput { spill: Spill::new(to), ..BoundedOutput::new(cap) }
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use patchwright_provider::Reply;
 use patchwright_provider::item::{CallOutput, Content, Item, ToolCall, Usage};
-use patchwright_provider::scripted::Recorded;
+use patchwright_provider::scripted::RecordedOutcome;
 use patchwright_review::finding::{Finding, Verdict};
 use patchwright_sandbox::egress::ledger::HostUse;
 use patchwright_types::attempts::{AttemptReport, Attempts};
@@ -387,15 +387,15 @@ impl Entry {
     }
 
     /// What became of the requests that this entry tells of, for a replay.
-    pub fn requests(&self) -> Vec<Recorded> {
+    pub fn requests(&self) -> Vec<RecordedOutcome> {
         match self {
             // A refusal that was taken back has been told as a reply.
-            Entry::Switched { takes_back: false, .. } => vec![Recorded::GivenUp],
-            Entry::PicturesRefused { .. } => vec![Recorded::PicturesRefused],
+            Entry::Switched { takes_back: false, .. } => vec![RecordedOutcome::GivenUp],
+            Entry::PicturesRefused { .. } => vec![RecordedOutcome::PicturesRefused],
             entry => {
                 let recorded = |reply: Option<&Reply>| match reply {
-                    Some(reply) => Recorded::Reply(Box::new(reply.clone())),
-                    None => Recorded::TooLong,
+                    Some(reply) => RecordedOutcome::Reply(Box::new(reply.clone())),
+                    None => RecordedOutcome::TooLong,
                 };
                 entry.replies().into_iter().map(recorded).collect()
             }

@@ -31,12 +31,12 @@ pub(crate) struct Sender {
 struct Inner {
     client: reqwest::Client,
     runtime: OnceLock<Handle>,
-    trouble: Mutex<Trouble>,
+    trouble: Mutex<ExportErrors>,
 }
 
 /// What went wrong until now.
 #[derive(Debug, Default)]
-struct Trouble {
+struct ExportErrors {
     failed: u32,
     last: String,
 }

@@ -190,16 +190,20 @@ impl Telemetry {
     }
 }
 
-type Built<T> = Result<T, ExporterBuildError>;
+type BuildResult<T> = Result<T, ExporterBuildError>;
 
 /// What was built of a signal that is wanted; why it could not be is a warning.
-fn or_warn<T>(signal: Signal, built: Option<Built<T>>, warnings: &mut Vec<String>) -> Option<T> {
+fn or_warn<T>(
+    signal: Signal,
+    built: Option<BuildResult<T>>,
+    warnings: &mut Vec<String>,
+) -> Option<T> {
     built?
         .map_err(|err| warnings.push(format!("there are no {} over OTLP: {err}", signal.word())))
         .ok()
 }
 
-fn traces(sender: Sender, resource: &Resource) -> Built<(SdkTracerProvider, SdkTracer)> {
+fn traces(sender: Sender, resource: &Resource) -> BuildResult<(SdkTracerProvider, SdkTracer)> {
     let exporter = SpanExporter::builder().with_http().with_http_client(sender).build()?;
     let provider = SdkTracerProvider::builder()
         .with_id_generator(spans::RunIds::default())
@@ -210,7 +214,7 @@ fn traces(sender: Sender, resource: &Resource) -> Built<(SdkTracerProvider, SdkT
     Ok((provider, of_us))
 }
 
-fn metrics(sender: Sender, resource: &Resource) -> Built<(SdkMeterProvider, Instruments)> {
+fn metrics(sender: Sender, resource: &Resource) -> BuildResult<(SdkMeterProvider, Instruments)> {
     let exporter = MetricExporter::builder().with_http().with_http_client(sender).build()?;
     let provider = SdkMeterProvider::builder()
         .with_resource(resource.clone())
@@ -220,7 +224,7 @@ fn metrics(sender: Sender, resource: &Resource) -> Built<(SdkMeterProvider, Inst
     Ok((provider, instruments))
 }
 
-fn logs(sender: Sender, resource: &Resource) -> Built<SdkLoggerProvider> {
+fn logs(sender: Sender, resource: &Resource) -> BuildResult<SdkLoggerProvider> {
     let exporter = LogExporter::builder().with_http().with_http_client(sender).build()?;
     let provider = SdkLoggerProvider::builder().with_resource(resource.clone());
     Ok(provider.with_batch_exporter(exporter).build())

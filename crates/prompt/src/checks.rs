@@ -25,15 +25,15 @@ pub struct FailedCheck<'a> {
 }
 
 /// Names under a title.
-struct List {
+struct NamedList {
     title: String,
     names: Vec<String>,
     count: usize,
 }
 
-impl List {
-    fn new(title: &str, names: &Names) -> List {
-        List { title: title.to_owned(), names: names.names.clone(), count: names.count }
+impl NamedList {
+    fn new(title: &str, names: &Names) -> NamedList {
+        NamedList { title: title.to_owned(), names: names.names.clone(), count: names.count }
     }
 
     fn value(&self) -> Value {
@@ -62,18 +62,18 @@ pub fn check_failed(
 fn failed_check(FailedCheck { row, last }: &FailedCheck<'_>) -> Option<Value> {
     let head = row.head.as_ref()?;
     let since = last.map(|last| since(last, head));
-    let is_same = matches!(since, Some(Since::Same));
+    let is_same = matches!(since, Some(RoundDifference::Same));
     let lists: Vec<Value> = match &since {
-        Some(Since::Same) => Vec::new(),
-        Some(Since::Tests(lists)) => lists.iter().map(List::value).collect(),
-        Some(Since::Other) | None => {
+        Some(RoundDifference::Same) => Vec::new(),
+        Some(RoundDifference::Tests(lists)) => lists.iter().map(NamedList::value).collect(),
+        Some(RoundDifference::Other) | None => {
             row.tests.iter().flat_map(lists_of).map(|list| list.value()).collect()
         }
     };
     let since = match since {
-        Some(Since::Same) => "It fails as it did in the last round.",
-        Some(Since::Tests(_)) => "Since the last round:",
-        Some(Since::Other) => "It fails in another way than in the last round.",
+        Some(RoundDifference::Same) => "It fails as it did in the last round.",
+        Some(RoundDifference::Tests(_)) => "Since the last round:",
+        Some(RoundDifference::Other) => "It fails in another way than in the last round.",
         None => "",
     };
     Some(context! {
@@ -104,33 +104,33 @@ fn before(row: &EvidenceRow) -> &'static str {
     }
 }
 
-fn lists_of(tests: &Comparison) -> Vec<List> {
+fn lists_of(tests: &Comparison) -> Vec<NamedList> {
     let lists = [
-        List::new("Tests that passed before your change and fail now", &tests.broke),
-        List::new("Tests that were not there before and fail", &tests.new_failing),
-        List::new("Tests that failed before your change and still fail", &tests.still_failing),
-        List::new("Tests that failed before and no longer run", &tests.gone),
-        List::new("Tests that your change repaired", &tests.fixed),
-        List::new("Tests that fail once and pass once", &tests.flaky),
+        NamedList::new("Tests that passed before your change and fail now", &tests.broke),
+        NamedList::new("Tests that were not there before and fail", &tests.new_failing),
+        NamedList::new("Tests that failed before your change and still fail", &tests.still_failing),
+        NamedList::new("Tests that failed before and no longer run", &tests.gone),
+        NamedList::new("Tests that your change repaired", &tests.fixed),
+        NamedList::new("Tests that fail once and pass once", &tests.flaky),
     ];
     lists.into_iter().filter(|list| list.count > 0).collect()
 }
 
 /// What is different from the round before.
-enum Since {
+enum RoundDifference {
     Same,
-    Tests(Vec<List>),
+    Tests(Vec<NamedList>),
     Other,
 }
 
-fn since(last: &CheckRun, now: &CheckRun) -> Since {
+fn since(last: &CheckRun, now: &CheckRun) -> RoundDifference {
     if let (Some(before), Some(after)) = (&last.tests, &now.tests) {
         let before: BTreeSet<&str> = before.bad().collect();
         let after: BTreeSet<&str> = after.bad().collect();
         if before == after && !after.is_empty() {
-            return Since::Same;
+            return RoundDifference::Same;
         }
-        let listed = |title: &str, names: Vec<&str>| List {
+        let listed = |title: &str, names: Vec<&str>| NamedList {
             title: title.to_owned(),
             count: names.len(),
             names: names.into_iter().take(MAX_NAMES).map(str::to_owned).collect(),
@@ -143,11 +143,15 @@ fn since(last: &CheckRun, now: &CheckRun) -> Since {
             listed("Tests that no longer fail", before.difference(&after).copied().collect()),
             listed("Tests that still fail", after.intersection(&before).copied().collect()),
         ];
-        let lists: Vec<List> = lists.into_iter().filter(|list| list.count > 0).collect();
-        return if lists.is_empty() { Since::Other } else { Since::Tests(lists) };
+        let lists: Vec<NamedList> = lists.into_iter().filter(|list| list.count > 0).collect();
+        return if lists.is_empty() {
+            RoundDifference::Other
+        } else {
+            RoundDifference::Tests(lists)
+        };
     }
     let is_same = last.exit_code == now.exit_code && plain(&last.tail) == plain(&now.tail);
-    if is_same { Since::Same } else { Since::Other }
+    if is_same { RoundDifference::Same } else { RoundDifference::Other }
 }
 
 /// An output without its numbers: times and addresses differ from run to run.
@@ -178,7 +182,8 @@ pub fn baseline(runs: &[CheckRun]) -> Result<String> {
         let lists: Vec<Value> = if bad.is_empty() {
             Vec::new()
         } else {
-            let list = List { title: "Tests that fail".to_owned(), count: bad.len(), names: bad };
+            let list =
+                NamedList { title: "Tests that fail".to_owned(), count: bad.len(), names: bad };
             vec![list.value()]
         };
         context! { command => run.command.as_str(), verdict => state(run), lists, output }

@@ -7,7 +7,7 @@ use patchwright_base::error::Result;
 
 /// Something that was said. Its texts are clean, and bounded.
 #[derive(Clone, Copy, Debug)]
-pub struct SaidByMaintainer<'a> {
+pub struct MaintainerRemark<'a> {
     pub id: &'a str,
     /// Who, where and when, in a line.
     pub heading: &'a str,
@@ -24,7 +24,7 @@ pub fn learn(
     repository: &str,
     instructions: &str,
     lessons: &[String],
-    said: &[SaidByMaintainer<'_>],
+    said: &[MaintainerRemark<'_>],
 ) -> Result<String> {
     let texts = said.iter().flat_map(|it| [it.about, it.text, it.heading]);
     let texts = texts.chain([instructions]).chain(lessons.iter().map(String::as_str));
@@ -32,7 +32,7 @@ pub fn learn(
     let values: Vec<Value> = said
         .iter()
         .map(|it| {
-            let SaidByMaintainer { id, heading, about, text } = *it;
+            let MaintainerRemark { id, heading, about, text } = *it;
             context! { id, heading, about, text }
         })
         .collect();

@@ -29,12 +29,12 @@ use patchwright_provider::catalogue::Model;
 
 pub use checks::{FailedCheck, baseline, check_failed};
 pub use judge::{JudgedAttempt, judge};
-pub use learn::{SaidByMaintainer, learn};
+pub use learn::{MaintainerRemark, learn};
 pub use mcp::{mcp_prompt, tools_changed};
 pub use output::{output, output_ahead};
 pub use review::{QuestionedFinding, ReviewCheck, ReviewTask, review_task, second_look};
 pub use tag::{fresh_tag, tag_of};
-pub use title::{Asked, title};
+pub use title::{TitleRequest, title};
 pub use triage::{TriageCandidate, TriageTask, triage_task};
 
 macro_rules! embedded {

@@ -15,7 +15,7 @@ pub struct Exchange<'a> {
 
 /// What is known of the session.
 #[derive(Clone, Copy, Debug)]
-pub struct Earlier<'a> {
+pub struct EarlierExchanges<'a> {
     /// Oldest first.
     pub exchanges: &'a [Exchange<'a>],
     /// More of them, older ones.
@@ -28,8 +28,8 @@ pub struct Earlier<'a> {
 ///
 /// # Errors
 /// When the template is damaged, which is a defect.
-pub fn in_session(prompt: &str, earlier: &Earlier<'_>) -> Result<String> {
-    let Earlier { exchanges, left_out, has_change } = *earlier;
+pub fn in_session(prompt: &str, earlier: &EarlierExchanges<'_>) -> Result<String> {
+    let EarlierExchanges { exchanges, left_out, has_change } = *earlier;
     let texts = exchanges.iter().flat_map(|it| [it.asked, it.answered]);
     let tag = tag_of(&texts.chain([prompt]).collect::<Vec<_>>());
     let value = |it: &Exchange<'_>| {

@@ -7,7 +7,7 @@ use patchwright_base::error::Result;
 
 /// When the model is told what a title must be like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum TitleRequest {
     /// With the task.
     First,
     /// After it has written one that is not so.
@@ -18,7 +18,7 @@ pub enum Asked {
 ///
 /// # Errors
 /// When the template is damaged, which is a defect.
-pub fn title(patterns: &[String], asked: Asked) -> Result<String> {
+pub fn title(patterns: &[String], asked: TitleRequest) -> Result<String> {
     let patterns = patterns.to_vec();
-    render("task/title.md", context! { patterns, first => asked == Asked::First })
+    render("task/title.md", context! { patterns, first => asked == TitleRequest::First })
 }

@@ -25,7 +25,7 @@ use super::item::Wire;
 use super::wire;
 use patchwright_base::error::{Failure, Result};
 
-pub use self::choose::{OWN_KEY, Wanted, open};
+pub use self::choose::{EndpointRequest, OWN_KEY, open};
 pub use self::extras::{EndpointSettings, Extras, filled, is_address};
 pub use self::keys::KeyOwner;
 
@@ -46,7 +46,7 @@ pub struct Endpoint {
     /// Where credentials are fetched, when there is no key.
     identity: Option<Arc<Identity>>,
     /// How those are sent.
-    sent: Sent,
+    sent: KeyHeader,
     /// What the operator adds to every request.
     extras: Extras,
 }
@@ -57,12 +57,12 @@ pub struct Key {
     pub value: SecretString,
     /// The variable that it came from, for messages.
     pub name: &'static str,
-    pub sent: Sent,
+    pub sent: KeyHeader,
 }
 
 /// The header that a key is sent in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum KeyHeader {
     /// As the wire's maker wants it: `Authorization: Bearer`, `x-api-key`, `x-goog-api-key`.
     AsWire,
     /// `Authorization: Bearer`, on every wire.
@@ -111,7 +111,7 @@ impl Endpoint {
             key,
             spare: Vec::new(),
             identity: None,
-            sent: Sent::Bearer,
+            sent: KeyHeader::Bearer,
             extras: Extras::default(),
         })
     }
@@ -153,12 +153,12 @@ impl Endpoint {
 
     /// This endpoint with an identity instead of keys: credentials are fetched when they are needed.
     #[must_use]
-    pub fn with_identity(self, identity: Arc<Identity>, sent: Sent) -> Endpoint {
+    pub fn with_identity(self, identity: Arc<Identity>, sent: KeyHeader) -> Endpoint {
         Endpoint { key: None, spare: Vec::new(), identity: Some(identity), sent, ..self }
     }
 
     /// How tokens that were fetched are sent.
-    pub fn sent(&self) -> Sent {
+    pub fn sent(&self) -> KeyHeader {
         self.sent
     }
 
@@ -259,10 +259,10 @@ impl Key {
         let key = self;
         let is_openai = matches!(wire, Wire::Responses | Wire::Chat);
         let (name, value) = match (key.sent, wire) {
-            (Sent::AzureKey, _) if is_openai => {
+            (KeyHeader::AzureKey, _) if is_openai => {
                 (HeaderName::from_static("api-key"), bare(&key.value))
             }
-            (Sent::Bearer, _) | (_, Wire::Responses | Wire::Chat) => {
+            (KeyHeader::Bearer, _) | (_, Wire::Responses | Wire::Chat) => {
                 (header::AUTHORIZATION, bearer(&key.value))
             }
             // Anthropic refuses a key as `Authorization` and an OAuth token as `x-api-key`.

@@ -22,10 +22,10 @@ use url::Url;
 use self::accounts::{Account, Accounts};
 use self::counting::{broken, estimate_missing};
 use super::catalogue::Model;
-use super::endpoint::{Endpoint, Key, Route, Sent};
+use super::endpoint::{Endpoint, Key, KeyHeader, Route};
 use super::explain;
 use super::hosted::{self, Secrets};
-use super::identity::Minted;
+use super::identity::IssuedCredential;
 use super::item::{Item, carried_over};
 use super::retry::{self, Policy};
 use super::shared_limits::SharedLimits;
@@ -123,7 +123,8 @@ impl HttpProvider {
     /// # Errors
     /// When the URL or the key cannot be used.
     pub fn new(base_url: &str, key: Option<SecretString>, client: Client) -> Result<HttpProvider> {
-        let key = key.map(|value| Key { value, name: "PATCHWRIGHT_API_KEY", sent: Sent::AsWire });
+        let key =
+            key.map(|value| Key { value, name: "PATCHWRIGHT_API_KEY", sent: KeyHeader::AsWire });
         Ok(HttpProvider::at(Endpoint::new(base_url, Route::Wire, key)?, client))
     }
 
@@ -205,7 +206,7 @@ impl HttpProvider {
         if !response.status().is_success() {
             return Err(answer::error_fault(wire, response, self.deadlines.idle).await);
         }
-        let mut incoming = answer::Reading::new(wire, response, self.deadlines.idle);
+        let mut incoming = answer::ResponseReader::new(wire, response, self.deadlines.idle);
         let outcome = incoming.run(progress).await;
         if outcome.is_err() && incoming.has_started() {
             let usage = broken(prepared, prepared.body.len(), incoming.received());
@@ -331,7 +332,7 @@ impl HttpProvider {
     ///
     /// # Errors
     /// When there are none to be had, as a request would fail with.
-    pub async fn sign_in(&self, model: &Model) -> Result<Option<Minted>, ProviderError> {
+    pub async fn sign_in(&self, model: &Model) -> Result<Option<IssuedCredential>, ProviderError> {
         let Some(identity) = self.endpoint.identity() else { return Ok(None) };
         match identity.current(&self.client).await {
             Ok(minted) => Ok(Some(minted)),

@@ -15,8 +15,8 @@ use reqwest::Client;
 use secrecy::SecretString;
 use tokio::sync::Mutex;
 
-use self::asking::Web;
 use self::aws::Aws;
+use self::credential_request::CredentialClient;
 use self::entra::Entra;
 use self::google::Google;
 use crate::catalogue::Model;
@@ -26,9 +26,9 @@ use patchwright_base::env::Env;
 use patchwright_base::redact;
 
 mod actions;
-mod asking;
 mod aws;
 mod command;
+mod credential_request;
 mod entra;
 mod firmware;
 mod google;
@@ -44,7 +44,7 @@ const MARGIN: Duration = Duration::from_mins(5);
 pub struct Identity {
     source: Source,
     env: Env,
-    held: Mutex<Option<Minted>>,
+    held: Mutex<Option<IssuedCredential>>,
 }
 
 #[derive(Debug)]
@@ -66,7 +66,7 @@ pub enum Credential {
 
 /// Credentials that were fetched.
 #[derive(Clone)]
-pub struct Minted {
+pub struct IssuedCredential {
     pub credential: Credential,
     /// When they end; `None` when that is not known.
     pub until: Option<DateTime<Utc>>,
@@ -74,18 +74,18 @@ pub struct Minted {
     pub(crate) asked: DateTime<Utc>,
 }
 
-impl Minted {
-    fn new(credential: Credential, until: Option<DateTime<Utc>>) -> Minted {
-        Minted { credential, until, asked: now() }
+impl IssuedCredential {
+    fn new(credential: Credential, until: Option<DateTime<Utc>>) -> IssuedCredential {
+        IssuedCredential { credential, until, asked: now() }
     }
 
     /// A token that lasts for so many seconds.
-    fn token(name: &str, token: String, seconds: Option<u64>) -> Minted {
+    fn token(name: &str, token: String, seconds: Option<u64>) -> IssuedCredential {
         let token = SecretString::from(token);
         redact::learn(name, &token);
         // A century is as good as for ever, and can be added to any date.
         let seconds = seconds.map(|it| Duration::from_secs(it.min(100 * 365 * 86_400)));
-        Minted::new(Credential::Token(token), seconds.map(|it| now() + it))
+        IssuedCredential::new(Credential::Token(token), seconds.map(|it| now() + it))
     }
 
     /// They can still be used at this moment.
@@ -166,7 +166,7 @@ impl Identity {
     ///
     /// # Errors
     /// When there are none to be had.
-    pub async fn current(&self, http: &Client) -> Result<Minted, Fault> {
+    pub async fn current(&self, http: &Client) -> Result<IssuedCredential, Fault> {
         // One request fetches, the others wait for it.
         let mut held = self.held.lock().await;
         if let Some(minted) = held.as_ref().filter(|it| it.is_fresh()) {
@@ -202,8 +202,8 @@ impl Identity {
         true
     }
 
-    async fn fetch(&self, http: &Client) -> Result<Minted, Fault> {
-        let web = Web::new(http, &self.env);
+    async fn fetch(&self, http: &Client) -> Result<IssuedCredential, Fault> {
+        let web = CredentialClient::new(http, &self.env);
         let fetched = match &self.source {
             Source::Aws(aws) => aws.fetch(&web, &self.env).await,
             Source::Google(google) => google.fetch(&web, &self.env).await,

@@ -35,12 +35,12 @@ pub struct ScriptedProvider {
 #[derive(Debug)]
 enum ScriptStep {
     Written(ScriptedReply),
-    Recorded(Recorded),
+    Recorded(RecordedOutcome),
 }
 
 /// What became of a recorded request.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Recorded {
+pub enum RecordedOutcome {
     Reply(Box<Reply>),
     /// It was refused as too long.
     TooLong,
@@ -50,7 +50,7 @@ pub enum Recorded {
     GivenUp,
 }
 
-impl Recorded {
+impl RecordedOutcome {
     /// The recorded reply, or its failure, given once more.
     ///
     /// # Errors
@@ -58,13 +58,13 @@ impl Recorded {
     pub fn again(&self) -> Result<Reply, ProviderError> {
         let message = "as it was recorded".to_owned();
         match self {
-            Recorded::Reply(reply) => Ok(reply.as_ref().clone()),
-            Recorded::TooLong => Err(ProviderError::ContextOverflow { message }),
-            Recorded::PicturesRefused => {
+            RecordedOutcome::Reply(reply) => Ok(reply.as_ref().clone()),
+            RecordedOutcome::TooLong => Err(ProviderError::ContextOverflow { message }),
+            RecordedOutcome::PicturesRefused => {
                 let endpoint = "the journal".to_owned();
                 Err(ProviderError::PicturesRefused { endpoint, message })
             }
-            Recorded::GivenUp => {
+            RecordedOutcome::GivenUp => {
                 let endpoint = "the journal".to_owned();
                 Err(ProviderError::Unavailable { endpoint, message, hint: None })
             }
@@ -172,7 +172,7 @@ impl ScriptedProvider {
     }
 
     /// What a journal recorded, again.
-    pub fn again(requests: Vec<Recorded>) -> ScriptedProvider {
+    pub fn again(requests: Vec<RecordedOutcome>) -> ScriptedProvider {
         let steps = requests.into_iter().map(ScriptStep::Recorded).collect();
         ScriptedProvider::new("journal", steps)
     }

@@ -40,7 +40,7 @@ pub(super) fn free_text_schema() -> Value {
 
 /// Tokens as a server counts them, where what was cached and what was thought are parts of the wholes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct TokenCounts {
     pub(super) input: Option<u64>,
     /// The part of `input` that came from the cache.
     pub(super) cached: u64,
@@ -51,10 +51,10 @@ pub(super) struct Counts {
     pub(super) reasoning: u64,
 }
 
-impl Counts {
+impl TokenCounts {
     /// No part is more than its whole; where the server says so, or says nothing, it is an estimate.
     pub(super) fn usage(self) -> Usage {
-        let Counts { cached, written, reasoning, .. } = self;
+        let TokenCounts { cached, written, reasoning, .. } = self;
         let (input, output) = (self.input.unwrap_or_default(), self.output.unwrap_or_default());
         Usage {
             input,

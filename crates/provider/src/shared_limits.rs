@@ -11,14 +11,14 @@ use sha2::{Digest, Sha256};
 
 use crate::endpoint::Endpoint;
 
-type Ask = dyn Fn(String) -> BoxFuture<'static, Duration> + Send + Sync;
-type Tell = dyn Fn(String, Duration) -> BoxFuture<'static, ()> + Send + Sync;
+type WaitLookup = dyn Fn(String) -> BoxFuture<'static, Duration> + Send + Sync;
+type LimitReporter = dyn Fn(String, Duration) -> BoxFuture<'static, ()> + Send + Sync;
 
 /// The two ways to the others. Neither fails: who cannot reach the others goes by what it knows itself.
 #[derive(Clone)]
 pub struct SharedLimits {
-    ask: Arc<Ask>,
-    tell: Arc<Tell>,
+    ask: Arc<WaitLookup>,
+    tell: Arc<LimitReporter>,
 }
 
 impl fmt::Debug for SharedLimits {

@@ -15,7 +15,7 @@ use super::fingerprint;
 use super::lines::{LineSpan, Lines, PlacePreference, Row, SlotRange};
 use super::part;
 use super::path::{PathMatches, Paths};
-use super::quote::Reading;
+use super::quote::QuoteVariant;
 use super::suggestion;
 use patchwright_base::text;
 use patchwright_forge::Side;
@@ -106,11 +106,11 @@ pub type IsFile<'a> = dyn Fn(&str) -> bool + Send + Sync + 'a;
 struct QuoteMatch<'q> {
     place: SlotRange,
     fit: MatchQuality,
-    reading: Reading<'q>,
+    reading: QuoteVariant<'q>,
 }
 
 /// One way to look for a reading.
-type Step<'s> = dyn Fn(&Reading<'_>) -> Vec<SlotRange> + 's;
+type Step<'s> = dyn Fn(&QuoteVariant<'_>) -> Vec<SlotRange> + 's;
 
 impl<'a> Index<'a> {
     /// Linear in the diff.
@@ -225,7 +225,7 @@ impl<'a> Index<'a> {
     fn find<'q>(
         &self,
         file: usize,
-        readings: &[Reading<'q>],
+        readings: &[QuoteVariant<'q>],
         line: Option<u32>,
     ) -> Option<QuoteMatch<'q>> {
         let within = self.lines.of_file(file);
@@ -258,7 +258,7 @@ impl<'a> Index<'a> {
         None
     }
 
-    fn whole(&self, reading: &Reading<'_>, within: &Range<u32>) -> Vec<SlotRange> {
+    fn whole(&self, reading: &QuoteVariant<'_>, within: &Range<u32>) -> Vec<SlotRange> {
         let mut places = self.lines.whole(Row::Right, &reading.hashes, within);
         places.extend(self.lines.whole(Row::Left, &reading.hashes, within));
         places
@@ -272,14 +272,14 @@ impl<'a> Index<'a> {
     }
 
     /// Dots at both ends of a quote stand for the rest of the line.
-    fn text_without_dots(&self, reading: &Reading<'_>, file: usize) -> Vec<SlotRange> {
+    fn text_without_dots(&self, reading: &QuoteVariant<'_>, file: usize) -> Vec<SlotRange> {
         let text = reading.keys.concat();
         let without_dots = text.trim_matches(['.', '…']);
         if without_dots.len() < text.len() { self.text(without_dots, file) } else { Vec::new() }
     }
 
     /// The quote in another file than the named one, when it occurs exactly once.
-    fn elsewhere<'q>(&self, readings: &[Reading<'q>]) -> Option<(usize, QuoteMatch<'q>)> {
+    fn elsewhere<'q>(&self, readings: &[QuoteVariant<'q>]) -> Option<(usize, QuoteMatch<'q>)> {
         for reading in readings {
             if reading.keys.iter().map(String::len).sum::<usize>() < MIN_ELSEWHERE {
                 continue;
@@ -297,9 +297,9 @@ impl<'a> Index<'a> {
 }
 
 /// The quote as it is, and without what is around it; nothing when there is no code in it.
-fn readings(quote: &str) -> Vec<Reading<'_>> {
+fn readings(quote: &str) -> Vec<QuoteVariant<'_>> {
     let mut readings = Vec::new();
-    let mut next = Some(Reading::new(quote)).filter(|reading| !reading.is_empty());
+    let mut next = Some(QuoteVariant::new(quote)).filter(|reading| !reading.is_empty());
     while let Some(reading) = next {
         next = reading.peeled();
         readings.push(reading);

@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::code;
 use super::finding::{Category, Finding};
-use super::quote::Reading;
+use super::quote::QuoteVariant;
 
 /// Lines of which a [`sketch`] consists at most.
 const SKETCHED: usize = 8;
@@ -70,15 +70,15 @@ fn hashed(key: &str) -> String {
 
 /// Lines, indexed for the search by sketch.
 #[derive(Clone, Debug, Default)]
-pub struct Sketched {
+pub struct SketchIndex {
     /// Hashes of all lines that are not blank, and of those that say something.
     all: Vec<String>,
     telling: Vec<String>,
 }
 
-impl Sketched {
-    pub fn new<'a>(lines: impl IntoIterator<Item = &'a str>) -> Sketched {
-        let mut sketched = Sketched::default();
+impl SketchIndex {
+    pub fn new<'a>(lines: impl IntoIterator<Item = &'a str>) -> SketchIndex {
+        let mut sketched = SketchIndex::default();
         for key in keys(lines) {
             let hash = hashed(&key);
             if is_telling(&key) {
@@ -126,8 +126,8 @@ pub(super) fn share(part: usize, whole: usize) -> f64 {
 }
 
 /// The quote without everything that models copy along.
-fn innermost(quote: &str) -> Reading<'_> {
-    let mut reading = Reading::new(quote);
+fn innermost(quote: &str) -> QuoteVariant<'_> {
+    let mut reading = QuoteVariant::new(quote);
     while let Some(inner) = reading.peeled() {
         reading = inner;
     }
@@ -219,7 +219,7 @@ mod tests {
     fn code_is_found_again_wherever_it_has_moved_and_not_when_it_was_changed() {
         let file =
             ["fn f() {", "", "    one( );", "    }", "    two();", "}", "// one();", "one();"];
-        let file = Sketched::new(file);
+        let file = SketchIndex::new(file);
         for (code, times) in [
             (&["one();"][..], 2),
             (&["  one();", "", "two();"], 1),
@@ -230,7 +230,7 @@ mod tests {
         ] {
             assert_eq!(file.times(&sketch(code.iter().copied())), times, "{code:?}");
         }
-        assert_eq!(Sketched::default().times(&sketch(["one();"])), 0);
+        assert_eq!(SketchIndex::default().times(&sketch(["one();"])), 0);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::anchor::{Anchor, Anchored};
 use super::distinct::distinct;
 use super::finding::Priority;
 use super::fingerprint;
-use super::seen::Seen;
+use super::threads::FindingThreads;
 use super::title::{is_similar, words};
 use patchwright_forge::Side;
 
@@ -120,7 +120,7 @@ pub struct UnreadFiles {
 }
 
 /// What is known about the pull request as it is now.
-pub struct Now<'a> {
+pub struct CurrentPullRequest<'a> {
     /// The commit.
     pub head: &'a str,
     /// This review read the file again.
@@ -133,7 +133,7 @@ pub struct Now<'a> {
 
 /// The next memory, and which of the new findings are to be posted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settled {
+pub struct SettledFindings {
     /// New first, then still there, fixed, dismissed; at most 500.
     pub findings: Vec<KnownFinding>,
     /// In the order in which they were found; of those with the same fingerprint the most important.
@@ -142,7 +142,12 @@ pub struct Settled {
 
 /// Compares. What this review did not look at stays as it was. A fixed finding that is found again is
 /// new, but for one that a person rejected in words.
-pub fn settle(memory: &Memory, seen: &Seen, found: Vec<Anchored>, now: &Now<'_>) -> Settled {
+pub fn settle(
+    memory: &Memory,
+    seen: &FindingThreads,
+    found: Vec<Anchored>,
+    now: &CurrentPullRequest<'_>,
+) -> SettledFindings {
     let found = distinct(found, &memory.findings);
     let mut settling = Comparison {
         earlier: TrackedFindings::new(memory, now),
@@ -164,11 +169,11 @@ pub fn settle(memory: &Memory, seen: &Seen, found: Vec<Anchored>, now: &Now<'_>)
 /// The state of a comparison.
 struct Comparison<'a> {
     earlier: TrackedFindings,
-    seen: &'a Seen,
+    seen: &'a FindingThreads,
     /// What nobody knew of before.
     found: Vec<KnownFinding>,
     post: Vec<Anchored>,
-    now: &'a Now<'a>,
+    now: &'a CurrentPullRequest<'a>,
 }
 
 impl Comparison<'_> {
@@ -221,7 +226,7 @@ impl Comparison<'_> {
         }
     }
 
-    fn finish(self) -> Settled {
+    fn finish(self) -> SettledFindings {
         let Comparison { earlier, seen, found: mut findings, post, now } = self;
         let TrackedFindings { mut known, found, .. } = earlier;
         for (at, one) in known.iter_mut().enumerate() {
@@ -270,13 +275,13 @@ impl Comparison<'_> {
             .unwrap_or(findings.len());
         findings.splice(at..at, fixed_now);
         findings.sort_by_key(|one| order(one.fate));
-        Settled { findings: bounded(findings), to_post: post }
+        SettledFindings { findings: bounded(findings), to_post: post }
     }
 }
 
 /// Dismisses what people say no to now, and opens again what nobody says no to any more. Without a thread
 /// that can be read, it is as it was.
-fn set_fate(known: &mut KnownFinding, seen: &Seen) {
+fn set_fate(known: &mut KnownFinding, seen: &FindingThreads) {
     let print = known.fingerprint.as_str();
     if seen.is_dismissed(print, known.old_threads) {
         known.fate = FindingState::Dismissed;
@@ -291,14 +296,14 @@ fn set_fate(known: &mut KnownFinding, seen: &Seen) {
 }
 
 /// Its code is nowhere any more, in a file that was read again.
-fn is_gone(one: &KnownFinding, now: &Now<'_>) -> bool {
+fn is_gone(one: &KnownFinding, now: &CurrentPullRequest<'_>) -> bool {
     one.code != CodeLocation::NoFile && (now.times)(one) == Some(0) && (now.reread)(&one.path)
 }
 
 /// How often the code of findings occurs, shared among the findings about the same code: when one of two
 /// occurrences was repaired, one finding stays open.
 struct CodeOccurrences<'a> {
-    now: &'a Now<'a>,
+    now: &'a CurrentPullRequest<'a>,
     /// What of each code is open: which place, and whether that finding stands.
     taken: HashMap<(String, String, CodeLocation), BTreeMap<usize, bool>>,
     /// How many findings about it are dismissed.
@@ -309,7 +314,7 @@ impl<'a> CodeOccurrences<'a> {
     fn count(
         known: &[KnownFinding],
         found: &HashSet<usize>,
-        now: &'a Now<'a>,
+        now: &'a CurrentPullRequest<'a>,
     ) -> CodeOccurrences<'a> {
         let mut open: HashMap<_, BTreeMap<usize, bool>> = HashMap::new();
         let mut dismissed: HashMap<_, usize> = HashMap::new();
@@ -415,7 +420,7 @@ struct TrackedFindings {
 }
 
 impl TrackedFindings {
-    fn new(memory: &Memory, now: &Now<'_>) -> TrackedFindings {
+    fn new(memory: &Memory, now: &CurrentPullRequest<'_>) -> TrackedFindings {
         let mut earlier = TrackedFindings {
             // The memory comes from a comment, so its size is bounded here too.
             known: memory.findings.iter().take(2 * MAX_KNOWN).cloned().collect(),
@@ -474,7 +479,7 @@ impl TrackedFindings {
     }
 }
 
-fn known_from(one: &Anchored, now: &Now<'_>) -> KnownFinding {
+fn known_from(one: &Anchored, now: &CurrentPullRequest<'_>) -> KnownFinding {
     let mut known = KnownFinding {
         fingerprint: one.fingerprint.clone(),
         path: one.path().to_owned(),

@@ -11,6 +11,6 @@ mod lines;
 mod part;
 mod path;
 mod quote;
-pub mod seen;
 pub mod suggestion;
+pub mod threads;
 pub mod title;

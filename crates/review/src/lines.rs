@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::code::{self, MatchQuality};
-use super::quote::{Reading, is_blank};
+use super::quote::{QuoteVariant, is_blank};
 use patchwright_forge::Side;
 use patchwright_git::hunks::{Diff, Line};
 use patchwright_guest::block::occurrences;
@@ -346,7 +346,7 @@ impl<'a> Lines<'a> {
     }
 
     /// How the lines of a reading fit the whole lines of a place.
-    pub(super) fn fit(&self, place: &SlotRange, reading: &Reading<'_>) -> MatchQuality {
+    pub(super) fn fit(&self, place: &SlotRange, reading: &QuoteVariant<'_>) -> MatchQuality {
         MatchQuality::compare(&self.code(place), &reading.lines)
     }
 

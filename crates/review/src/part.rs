@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::code;
 use super::lines::{Lines, ROWS, Row, SlotRange};
-use super::quote::Reading;
+use super::quote::QuoteVariant;
 
 /// Places of a first segment that are tried.
 const MAX_TRIED: usize = 200;
@@ -24,7 +24,7 @@ const NEAR: u32 = 3;
 /// Where all segments of a quote follow each other in one hunk.
 pub(super) fn elided(
     lines: &Lines<'_>,
-    reading: &Reading<'_>,
+    reading: &QuoteVariant<'_>,
     within: &Range<u32>,
 ) -> Vec<SlotRange> {
     let segments = reading.segments();
@@ -66,11 +66,12 @@ fn anywhere(lines: &Lines<'_>, row: Row, hashes: &[u64], within: &Range<u32>) ->
 /// where the hunk ends. All places of it.
 pub(super) fn longest(
     lines: &Lines<'_>,
-    reading: &Reading<'_>,
+    reading: &QuoteVariant<'_>,
     within: &Range<u32>,
     line: Option<u32>,
 ) -> Vec<SlotRange> {
-    let mut search = Search { lines, line, quote: Sums::new(reading), best: 0, found: Vec::new() };
+    let mut search =
+        Search { lines, line, quote: PrefixSums::new(reading), best: 0, found: Vec::new() };
     let mut steps = 0;
     for row in ROWS {
         let mut runs: HashMap<usize, usize> = HashMap::new();
@@ -94,16 +95,16 @@ pub(super) fn longest(
 }
 
 /// What of a quote is how much.
-struct Sums {
+struct PrefixSums {
     /// Bytes of keys in front of each line, and at the end.
     bytes: Vec<usize>,
     /// Lines with words in front of each line, and at the end.
     words: Vec<usize>,
 }
 
-impl Sums {
-    fn new(reading: &Reading<'_>) -> Sums {
-        let mut sums = Sums { bytes: vec![0], words: vec![0] };
+impl PrefixSums {
+    fn new(reading: &QuoteVariant<'_>) -> PrefixSums {
+        let mut sums = PrefixSums { bytes: vec![0], words: vec![0] };
         let (mut bytes, mut words) = (0, 0);
         for key in &reading.keys {
             bytes += key.len();
@@ -122,7 +123,7 @@ impl Sums {
 struct Search<'a> {
     lines: &'a Lines<'a>,
     line: Option<u32>,
-    quote: Sums,
+    quote: PrefixSums,
     best: usize,
     found: Vec<SlotRange>,
 }

@@ -13,7 +13,7 @@ const MAX_LAYERS: usize = 6;
 
 /// A quote, read in one way.
 #[derive(Clone, Debug)]
-pub(super) struct Reading<'q> {
+pub(super) struct QuoteVariant<'q> {
     /// Without blank lines at both ends.
     pub(super) lines: Vec<&'q str>,
     /// See [`code::hash`]; of the lines that are not blank.
@@ -35,9 +35,9 @@ pub(super) struct Reading<'q> {
     layers: usize,
 }
 
-impl<'q> Reading<'q> {
+impl<'q> QuoteVariant<'q> {
     /// As it is.
-    pub(super) fn new(quote: &'q str) -> Reading<'q> {
+    pub(super) fn new(quote: &'q str) -> QuoteVariant<'q> {
         let mut end = quote.len().min(MAX_BYTES);
         while !quote.is_char_boundary(end) {
             end -= 1;
@@ -46,7 +46,7 @@ impl<'q> Reading<'q> {
             quote[..end].split('\n').take(MAX_LINES + 1).map(without_return).collect();
         let is_cut = end < quote.len() || lines.len() > MAX_LINES;
         lines.truncate(MAX_LINES);
-        let mut reading = Reading {
+        let mut reading = QuoteVariant {
             lines: Vec::new(),
             hashes: Vec::new(),
             keys: Vec::new(),
@@ -72,7 +72,7 @@ impl<'q> Reading<'q> {
     }
 
     /// Without its outermost wrapper; `None` when there is none.
-    pub(super) fn peeled(&self) -> Option<Reading<'q>> {
+    pub(super) fn peeled(&self) -> Option<QuoteVariant<'q>> {
         if self.layers >= MAX_LAYERS {
             return None;
         }
@@ -81,7 +81,7 @@ impl<'q> Reading<'q> {
         let all_signed = self.lines.iter().all(in_diff);
         let peeled = Some(self)
             .filter(|_| all_signed)
-            .and_then(Reading::without_signs)
+            .and_then(QuoteVariant::without_signs)
             .or_else(|| self.without_fence())
             .or_else(|| self.without_quote_marks())
             .or_else(|| self.without_numbers())
@@ -117,14 +117,15 @@ impl<'q> Reading<'q> {
     }
 
     /// A copy with other lines, one layer further in.
-    fn with(&self, lines: Vec<&'q str>) -> Reading<'q> {
-        let empty = Reading { lines: Vec::new(), hashes: Vec::new(), keys: Vec::new(), ..*self };
-        let mut reading = Reading { layers: self.layers + 1, ..empty };
+    fn with(&self, lines: Vec<&'q str>) -> QuoteVariant<'q> {
+        let empty =
+            QuoteVariant { lines: Vec::new(), hashes: Vec::new(), keys: Vec::new(), ..*self };
+        let mut reading = QuoteVariant { layers: self.layers + 1, ..empty };
         reading.set(lines);
         reading
     }
 
-    fn without_fence(&self) -> Option<Reading<'q>> {
+    fn without_fence(&self) -> Option<QuoteVariant<'q>> {
         let (first, rest) = self.lines.split_first()?;
         let fence = fence_of(first)?;
         let inner = match rest.split_last() {
@@ -136,27 +137,27 @@ impl<'q> Reading<'q> {
         Some(reading)
     }
 
-    fn without_quote_marks(&self) -> Option<Reading<'q>> {
+    fn without_quote_marks(&self) -> Option<QuoteVariant<'q>> {
         self.stripped(|line| {
             let rest = line.trim_start().strip_prefix('>')?;
             Some(rest.strip_prefix(' ').unwrap_or(rest))
         })
     }
 
-    fn without_numbers(&self) -> Option<Reading<'q>> {
+    fn without_numbers(&self) -> Option<QuoteVariant<'q>> {
         let mut reading = self.stripped(|line| numbered(line).map(|(_, rest)| rest))?;
         reading.number = self.lines.first().and_then(|line| numbered(line)).map(|(n, _)| n);
         Some(reading)
     }
 
     /// Every line that is not blank loses something, or `None`.
-    fn stripped(&self, strip: impl Fn(&'q str) -> Option<&'q str>) -> Option<Reading<'q>> {
+    fn stripped(&self, strip: impl Fn(&'q str) -> Option<&'q str>) -> Option<QuoteVariant<'q>> {
         let strip_filled = |line: &&'q str| if is_blank(line) { Some(*line) } else { strip(line) };
         let lines: Option<Vec<&str>> = self.lines.iter().map(strip_filled).collect();
         Some(self.with(lines?))
     }
 
-    fn without_signs(&self) -> Option<Reading<'q>> {
+    fn without_signs(&self) -> Option<QuoteVariant<'q>> {
         // With a line number in front, models indent the sign.
         let sign = |line: &&'q str| {
             let line = if self.number.is_some() { line.trim_start() } else { line };
@@ -262,8 +263,8 @@ mod tests {
     use crate::quote::*;
 
     fn layers(quote: &str) -> Vec<Vec<&str>> {
-        let mut readings = vec![Reading::new(quote)];
-        while let Some(next) = readings.last().and_then(Reading::peeled) {
+        let mut readings = vec![QuoteVariant::new(quote)];
+        while let Some(next) = readings.last().and_then(QuoteVariant::peeled) {
             readings.push(next);
         }
         readings.into_iter().map(|reading| reading.lines).collect()
@@ -293,7 +294,7 @@ mod tests {
 
     #[test]
     fn signs_say_which_side() {
-        let side = |quote: &str| Reading::new(quote).peeled().and_then(|reading| reading.side);
+        let side = |quote: &str| QuoteVariant::new(quote).peeled().and_then(|reading| reading.side);
         assert_eq!(side("+a\n+b"), Some(Side::Right));
         assert_eq!(side("-a\n b"), Some(Side::Left));
         assert_eq!(side("-a\n+b"), None);
@@ -302,13 +303,13 @@ mod tests {
 
     #[test]
     fn numbers_are_a_hint() {
-        let reading = Reading::new("  7: a\n  8: b").peeled().unwrap();
+        let reading = QuoteVariant::new("  7: a\n  8: b").peeled().unwrap();
         assert_eq!(reading.number, Some(7));
     }
 
     #[test]
     fn elisions_cut_a_quote_into_segments() {
-        let count = |quote: &str| Reading::new(quote).segments().len();
+        let count = |quote: &str| QuoteVariant::new(quote).segments().len();
         assert_eq!(count("a\nb"), 1);
         assert_eq!(count("a\n...\nb"), 2);
         assert_eq!(count("a\n    // ... the rest\nb\n# …\nc"), 3);
@@ -318,9 +319,9 @@ mod tests {
 
     #[test]
     fn hostile_quotes_are_cut() {
-        let long = Reading::new(&"x\n".repeat(100_000)).lines.len();
+        let long = QuoteVariant::new(&"x\n".repeat(100_000)).lines.len();
         assert!(long <= MAX_LINES);
-        assert!(Reading::new(&"é".repeat(1 << 20)).is_cut);
-        assert!(!Reading::new("\u{0}\n").is_cut && !Reading::new("\u{0}").is_empty());
+        assert!(QuoteVariant::new(&"é".repeat(1 << 20)).is_cut);
+        assert!(!QuoteVariant::new("\u{0}\n").is_cut && !QuoteVariant::new("\u{0}").is_empty());
     }
 }

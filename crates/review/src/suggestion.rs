@@ -2,7 +2,7 @@
 //! replace the quoted ones, and the block around them.
 
 use super::code::{IndentShift, MatchQuality, indentation};
-use super::quote::{Reading, is_blank, is_numbered};
+use super::quote::{QuoteVariant, is_blank, is_numbered};
 
 /// Longer replacements are not offered, bytes.
 const MAX_BYTES: usize = 16 << 10;
@@ -53,7 +53,7 @@ impl TargetLines<'_> {
 /// nothing, delete everything, or are no text.
 pub(super) fn fitted(
     replacement: &str,
-    reading: &Reading<'_>,
+    reading: &QuoteVariant<'_>,
     fit: &MatchQuality,
     code: TargetLines<'_>,
 ) -> Option<String> {
@@ -81,10 +81,10 @@ pub(super) fn fitted(
 /// A replacement in code, without what models put around it.
 fn plain<'r>(
     replacement: &'r str,
-    reading: &Reading<'_>,
+    reading: &QuoteVariant<'_>,
     code: TargetLines<'_>,
-) -> Option<Reading<'r>> {
-    let replaced = Reading::new(replacement);
+) -> Option<QuoteVariant<'r>> {
+    let replaced = QuoteVariant::new(replacement);
     let unwrapped = replaced
         .peeled()
         .filter(|inner| (reading.is_fenced || !is_fence(code.lines)) && inner.is_fenced);
@@ -101,8 +101,8 @@ fn plain<'r>(
 
 /// A replacement in a text. A fence around it may be what the model means: it stays, and where the quote
 /// had one as well nobody can tell, so nothing is offered.
-fn as_it_is<'r>(replacement: &'r str, reading: &Reading<'_>) -> Option<Reading<'r>> {
-    let replaced = Reading::new(replacement);
+fn as_it_is<'r>(replacement: &'r str, reading: &QuoteVariant<'_>) -> Option<QuoteVariant<'r>> {
+    let replaced = QuoteVariant::new(replacement);
     let is_wrapped = replaced.peeled().is_some_and(|inner| {
         (reading.is_fenced && inner.is_fenced) || (reading.is_signed && inner.is_signed)
     });
@@ -112,7 +112,7 @@ fn as_it_is<'r>(replacement: &'r str, reading: &Reading<'_>) -> Option<Reading<'
 
 /// A replacement without the line numbers, and the signs beside them, that its quote has as well; `None`
 /// when only some of its lines have them, or when some are deleted ones.
-fn unnumbered(replaced: Reading<'_>, is_signed: bool) -> Option<Reading<'_>> {
+fn unnumbered(replaced: QuoteVariant<'_>, is_signed: bool) -> Option<QuoteVariant<'_>> {
     let mut inner = replaced;
     while inner.number.is_none() || (is_signed && !inner.is_signed) {
         if inner.lines.iter().any(|line| line.trim_start().starts_with('-')) {
@@ -127,7 +127,7 @@ fn unnumbered(replaced: Reading<'_>, is_signed: bool) -> Option<Reading<'_>> {
 }
 
 /// Some line begins with a number, perhaps behind a sign.
-fn has_numbers(replaced: &Reading<'_>) -> bool {
+fn has_numbers(replaced: &QuoteVariant<'_>) -> bool {
     let unsigned = |line: &&str| {
         let line = line.trim_start();
         line.strip_prefix(SIGNS).unwrap_or(line).to_owned()
@@ -181,7 +181,7 @@ mod tests {
 
     fn check_in(path: &str, code: &[&str], quote: &str, replacement: &str, expected: Option<&str>) {
         // As anchoring does: the first reading that is there.
-        let mut reading = Reading::new(quote);
+        let mut reading = QuoteVariant::new(quote);
         while let Some(inner) = reading.peeled().filter(|_| reading.lines.first() != code.first()) {
             reading = inner;
         }

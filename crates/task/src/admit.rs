@@ -3,7 +3,7 @@
 
 use super::run::{DEPTH, Run};
 use super::workspace::Workspace;
-use crate::context::references::Linked;
+use crate::context::references::LinkedIssues;
 use crate::event::access::{self, AccessConfig, Denied};
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
@@ -25,7 +25,7 @@ pub struct AdmittedIssue {
     pub snapshot: IssueSnapshot,
     pub comments: Vec<Comment>,
     /// The issues and pull requests that are referred to.
-    pub linked: Linked,
+    pub linked: LinkedIssues,
     /// Our own account, when the forge tells.
     pub viewer: Option<Account>,
 }
@@ -48,7 +48,7 @@ pub async fn admit(world: &World, config: &Config, request: IssueRequest) -> Res
     let snapshot = trigger
         .and_then(|trigger| trigger.snapshot.clone())
         .unwrap_or_else(|| IssueSnapshot { title: issue.title.clone(), body: issue.body.clone() });
-    let linked = Linked::fetch(forge, &repository, number, &snapshot, &comments).await;
+    let linked = LinkedIssues::fetch(forge, &repository, number, &snapshot, &comments).await;
     let linked = linked.as_of(trigger);
     Ok(AdmittedIssue { request, repository, issue, snapshot, comments, linked, viewer })
 }

@@ -11,7 +11,7 @@ use super::checkpoint::Checkpoints;
 use super::checks::Checks;
 use super::equip;
 use super::fallbacks;
-use super::install::{self, Questions};
+use super::install::{self, InstallRequests};
 use super::mcp;
 use super::packing::Packing;
 use super::progress::Progress;
@@ -21,7 +21,7 @@ use super::structured::{self, Output};
 use super::tell::tell;
 use super::title;
 use super::workspace::{Rules, Workspace};
-use patchwright_agent::checkpoints::Restored;
+use patchwright_agent::checkpoints::RestoredWorkspace;
 use patchwright_agent::state::State;
 use patchwright_agent::{Agent, AgentEvent, AgentSpec, StopKind, Stopped};
 use patchwright_base::error::{Failure, Result};
@@ -239,7 +239,7 @@ async fn work_on(
     let (sandbox, conversation) = loop {
         let phase = Phase { image: image.as_ref().unwrap_or(phase.image), ..*phase };
         let tree = tree.take();
-        let known = Known { recorded: &recorded, has_new_setup };
+        let known = ConversationStart { recorded: &recorded, has_new_setup };
         let (sandbox, conversation) =
             in_sandbox(&phase, tree, &mut brief, review_context, known).await?;
         let moves = matches!(conversation.stopped.reason, StopKind::NewSandbox);
@@ -298,7 +298,7 @@ async fn in_sandbox(
     tree: Option<Packing>,
     brief: &mut Brief,
     review_context: Option<&ReviewContext<'_>>,
-    known: Known<'_>,
+    known: ConversationStart<'_>,
 ) -> Result<(Running, Conversation)> {
     let run = phase.run;
     let tree = match tree {
@@ -350,7 +350,7 @@ struct Conversation {
 
 /// What a conversation begins with.
 #[derive(Clone, Copy)]
-struct Known<'a> {
+struct ConversationStart<'a> {
     /// The journal so far, of a killed attempt or of this one in another sandbox.
     recorded: &'a [Line],
     has_new_setup: bool,
@@ -362,14 +362,14 @@ async fn converse(
     sandbox: &Running,
     brief: &Brief,
     review_context: Option<&ReviewContext<'_>>,
-    Known { recorded, has_new_setup }: Known<'_>,
+    ConversationStart { recorded, has_new_setup }: ConversationStart<'_>,
 ) -> Result<Conversation> {
     let run = phase.run;
     let progress = |what: AgentEvent<'_>| tell(phase, &what, None);
     let checkpoints = Arc::new(Checkpoints::of(phase, &sandbox.client).await?);
     // Before anything is started there that may look at the workspace.
     let restored = restore(&checkpoints, recorded, has_new_setup).await?;
-    let questions = Questions::of(run);
+    let questions = InstallRequests::of(run);
     let (tools, mut services) = equip::equip(run, sandbox, questions.tool()).await?;
     services.checkpoints = tools::checkpoints::Checkpoints::new(Arc::clone(&checkpoints) as _);
     let fallbacks = fallbacks::of_run(run, brief, &sandbox.client, &tools).await?;
@@ -430,11 +430,11 @@ async fn restore(
     checkpoints: &Checkpoints,
     recorded: &[Line],
     has_new_setup: bool,
-) -> Result<Option<Restored>> {
+) -> Result<Option<RestoredWorkspace>> {
     if !Agent::can_resume(recorded) {
         return Ok(None);
     }
-    Ok(Some(Restored { has_new_setup, ..checkpoints.restore(recorded).await? }))
+    Ok(Some(RestoredWorkspace { has_new_setup, ..checkpoints.restore(recorded).await? }))
 }
 
 /// Removing a container is worth reporting when it fails, not worth losing the work for: the next

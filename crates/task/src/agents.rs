@@ -56,7 +56,7 @@ pub(super) async fn sub_agent_config(
     let present = equip::present(&run.config, &sandbox.client, &tools).await?;
     // Installing ends every agent's running commands, so only the run's own agent may do it.
     let of_agents = tools.clone().without(&[install::TOOL.to_owned()]);
-    let making = Making { run, own: &run.world.model, tools: &of_agents, present };
+    let making = SubAgentContext { run, own: &run.world.model, tools: &of_agents, present };
     let mut kinds = making.built_in()?;
     let mut listed = vec![DEFAULT, EXPLORER];
     listed.retain(|(name, _)| kinds.iter().any(|kind| kind.name == *name));
@@ -103,7 +103,7 @@ fn operators(folder: Option<&Path>) -> Result<Vec<(String, Vec<u8>)>> {
 }
 
 /// What kinds are made with.
-struct Making<'a> {
+struct SubAgentContext<'a> {
     run: &'a Run<'a>,
     /// The run's own model, or the one that goes on for it.
     own: &'a Model,
@@ -112,7 +112,7 @@ struct Making<'a> {
     present: Available,
 }
 
-impl Making<'_> {
+impl SubAgentContext<'_> {
     fn built_in(&self) -> Result<Vec<Kind>> {
         let model = self.own;
         let all = self.finished(DEFAULT.0, model, self.tools.clone())?;
@@ -143,7 +143,7 @@ impl Making<'_> {
     ) -> Result<()> {
         let tools = fallback.tools.clone().without(&[install::TOOL.to_owned()]);
         let (run, present) = (self.run, self.present.clone());
-        let making = Making { run, own: fallback.model, tools: &tools, present };
+        let making = SubAgentContext { run, own: fallback.model, tools: &tools, present };
         let mut theirs = making.built_in()?;
         for file in files {
             // What of a file is not as it should be is noted for the run's own model.

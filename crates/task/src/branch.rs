@@ -6,7 +6,7 @@
 use super::workspace::is_ours;
 use patchwright_forge::{Comparison, Forge, ForgeError, Repository, RepositoryId};
 use patchwright_git::clone::Repo;
-use patchwright_git::commit::{self, Facts};
+use patchwright_git::commit::{self, CommitFacts};
 use patchwright_git::{GitError, Oid, blocking};
 
 /// Commits of ours that are followed back from a branch's tip.
@@ -19,7 +19,7 @@ pub enum BranchState {
     /// Nothing on it is anybody else's.
     Ours {
         tip: Oid,
-        facts: Facts,
+        facts: CommitFacts,
     },
     /// `commit` is not ours, and the base has not got it.
     Theirs {
@@ -59,7 +59,7 @@ impl BranchLookup<'_> {
         }
         let (repo, base, email) = (self.repo.clone(), self.base, self.email.to_owned());
         let looked = blocking(move || {
-            let ours = |facts: &Facts| is_ours(facts, &email);
+            let ours = |facts: &CommitFacts| is_ours(facts, &email);
             Ok((commit::read(&repo, tip)?, commit::follow(&repo, tip, base, MOST_COMMITS, &ours)?))
         });
         let (facts, other) = looked.await.map_err(in_words)?;

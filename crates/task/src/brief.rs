@@ -109,7 +109,7 @@ impl Brief {
         let (mut task, notes) = job.subject.task_text(run, job.checkout, checks).await?;
         if job.names_its_change()
             && run.config.mode == Mode::Execute
-            && let Some(told) = title::told(&run.config)?
+            && let Some(told) = title::title_rules(&run.config)?
         {
             task = format!("{}\n\n{told}", task.trim_end());
         }

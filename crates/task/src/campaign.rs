@@ -6,9 +6,9 @@
 //! finds it and takes its result over without asking the model again. The same happens for a while after it was closed,
 //! should the store have lost the result.
 
-mod book;
 mod result;
 mod target_error;
+mod usage_report;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -70,7 +70,8 @@ pub fn start<'a>(
     let mode = if request.answer { Mode::Plan } else { Mode::Execute };
     let start = Start::silently(world, Config { mode, ..config }, environment);
     let task = Task { kind: request.clone().into(), limits: start.config.limits.clone() };
-    let recovered = RunFolder::recover(world, &task, |folder| book::is_lost(folder, known))?;
+    let recovered =
+        RunFolder::recover(world, &task, |folder| usage_report::is_lost(folder, known))?;
     let folder = match RunFolder::begin(world, &task, None) {
         // A worker that was stopped for so long that its job was given to us still holds the lock.
         Err(failure) if failure.kind == FailureKind::NothingToDo => RunFolder::begin_beside(world)?,
@@ -92,7 +93,7 @@ impl StartedRun<'_> {
         let worked = Box::pin(work(&run, &request)).await;
         let (result, outcome) = match (stopped(&run), worked) {
             (Some(error), _) | (None, Err(error)) => (Err(error), None),
-            (None, Ok(CarriedOut { result, outcome })) => (result, Some(outcome)),
+            (None, Ok(AttemptOutcome { result, outcome })) => (result, Some(outcome)),
         };
         if let Err(error) = &result {
             // For whoever opens the folder; nothing depends on it.
@@ -108,7 +109,7 @@ impl StartedRun<'_> {
 }
 
 /// What a run that was carried out came to.
-struct CarriedOut {
+struct AttemptOutcome {
     outcome: Outcome,
     result: std::result::Result<TargetResult, TargetError>,
 }
@@ -117,7 +118,7 @@ struct CarriedOut {
 async fn work(
     run: &Run<'_>,
     request: &CampaignRequest,
-) -> std::result::Result<CarriedOut, TargetError> {
+) -> std::result::Result<AttemptOutcome, TargetError> {
     run.resume_or_begin()?;
     let checkout = tokio::select! {
         biased;
@@ -130,7 +131,7 @@ async fn work(
     let finished = pipeline::carry_out(run, &job, &Progress::on_terminal(run)).await?;
     let outcome = finished.outcome.clone();
     let result = result::of(run, request, checkout.workspace, finished);
-    Ok(CarriedOut { outcome, result })
+    Ok(AttemptOutcome { outcome, result })
 }
 
 /// The repository at the base commit of the target.
@@ -268,7 +269,7 @@ impl Attempt {
     /// Dollars and tokens that the store does not know of yet. `known` is what it has for the target, in
     /// tokens, by which a result that was recorded before a crash is told from one that was not.
     pub fn unaccounted(&self, known: i64) -> (f64, i64) {
-        book::unaccounted(&self.folder, &self.spending, known)
+        usage_report::unaccounted(&self.folder, &self.spending, known)
     }
 
     /// The result is recorded. A run that came to its end gets its last line, so that working on the

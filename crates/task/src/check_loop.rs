@@ -3,7 +3,7 @@
 use super::agent_phase::{Phase, collect, uncollected};
 use super::authorship;
 use super::brief::message;
-use super::check_runs::{self, Side};
+use super::check_runs::{self, CheckTarget};
 use super::checks::Checks;
 use patchwright_agent::{Agent, StopKind, Stopped};
 use patchwright_base::error::{Failure, Result};
@@ -123,7 +123,7 @@ async fn check(
     };
     work.checked = Some(CheckedTree { tree: Some(tree), runs: runs.clone() });
     let last = before.map(|before| before.runs);
-    let asked_of = AskedOf::in_round(round, is_same);
+    let asked_of = FailureScope::in_round(round, is_same);
     let evidence = checks.evidence(&work.baseline, runs);
     Ok(match feedback(&evidence, last.as_deref(), asked_of)? {
         Some(text) => LoopCheck::Failed(text),
@@ -134,7 +134,7 @@ async fn check(
 /// Records once more what is known of a tree that has been checked already.
 fn again(phase: &Phase<'_>, work: &CheckedWork, runs: &[CheckRun]) -> Result<Vec<CheckRun>> {
     for known in runs {
-        check_runs::record(phase.run, Side::Loop(&work.baseline), known)?;
+        check_runs::record(phase.run, CheckTarget::Loop(&work.baseline), known)?;
     }
     Ok(runs.to_vec())
 }
@@ -152,7 +152,7 @@ async fn run_on(
         checks.complete(run, phase.image, phase.workspace, &mut work.baseline).await?;
     }
     let packed = run.pack(&phase.workspace.at(commit_of(phase, tree)?)).await?;
-    checks.run_fresh(run, phase.image, &packed, Side::Loop(&work.baseline)).await
+    checks.run_fresh(run, phase.image, &packed, CheckTarget::Loop(&work.baseline)).await
 }
 
 /// A commit that stands for a tree in a sandbox, and nowhere else.
@@ -209,7 +209,7 @@ pub(super) fn recorded(recorded: &[Line], tree: Option<Oid>) -> Option<CheckedTr
 
 /// Which failing checks are the model's business.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AskedOf {
+enum FailureScope {
     /// Those that did not fail before.
     Broken,
     /// Those that failed before and in which nothing got better, too: often they are what is to be repaired.
@@ -218,22 +218,24 @@ enum AskedOf {
     Failing,
 }
 
-impl AskedOf {
+impl FailureScope {
     /// What failed before is given back as long as the model does something about it: the rest of the
     /// repository may be red for reasons that nobody asked about.
-    fn in_round(round: u32, is_same: bool) -> AskedOf {
+    fn in_round(round: u32, is_same: bool) -> FailureScope {
         match round {
-            0 => AskedOf::Failing,
-            _ if is_same => AskedOf::Broken,
-            _ => AskedOf::Red,
+            0 => FailureScope::Failing,
+            _ if is_same => FailureScope::Broken,
+            _ => FailureScope::Red,
         }
     }
 
     fn standings(self) -> &'static [Standing] {
         match self {
-            AskedOf::Broken => &[Standing::Broken],
-            AskedOf::Red => &[Standing::Broken, Standing::StillFailing],
-            AskedOf::Failing => &[Standing::Broken, Standing::StillFailing, Standing::Improved],
+            FailureScope::Broken => &[Standing::Broken],
+            FailureScope::Red => &[Standing::Broken, Standing::StillFailing],
+            FailureScope::Failing => {
+                &[Standing::Broken, Standing::StillFailing, Standing::Improved]
+            }
         }
     }
 }
@@ -242,7 +244,7 @@ impl AskedOf {
 fn feedback(
     evidence: &Evidence,
     last: Option<&[CheckRun]>,
-    asked_of: AskedOf,
+    asked_of: FailureScope,
 ) -> Result<Option<String>> {
     let failing = evidence.standing(asked_of.standings());
     if failing.is_empty() {
@@ -270,7 +272,7 @@ mod tests {
         CheckRun { command, exit_code: Some(exit_code), ..CheckRun::default() }
     }
 
-    fn told(base: &[CheckRun], head: &[CheckRun], asked_of: AskedOf) -> Option<String> {
+    fn told(base: &[CheckRun], head: &[CheckRun], asked_of: FailureScope) -> Option<String> {
         let evidence = Checks::default().evidence(base, head.to_vec());
         feedback(&evidence, None, asked_of).unwrap()
     }
@@ -278,22 +280,22 @@ mod tests {
     #[test]
     fn what_fails_goes_back_and_what_cannot_run_does_not() {
         let base = [run("a", 0), run("b", 1)];
-        assert_eq!(told(&base, &[run("a", 0), run("b", 0)], AskedOf::Failing), None);
-        let text = told(&base, &[run("a", 1), run("b", 1)], AskedOf::Failing).unwrap();
+        assert_eq!(told(&base, &[run("a", 0), run("b", 0)], FailureScope::Failing), None);
+        let text = told(&base, &[run("a", 1), run("b", 1)], FailureScope::Failing).unwrap();
         assert!(text.contains("2 checks fail"), "{text}");
-        let text = told(&base, &[run("a", 1), run("b", 1)], AskedOf::Broken).unwrap();
+        let text = told(&base, &[run("a", 1), run("b", 1)], FailureScope::Broken).unwrap();
         assert!(text.contains("`a`: ") && !text.contains("`b`: "), "{text}");
         let missing = CheckRun { unrunnable: true, ..run("b", 127) };
         let before = [run("a", 0), missing.clone()];
-        assert_eq!(told(&before, &[run("a", 0), missing.clone()], AskedOf::Failing), None);
-        let text = told(&before, &[run("a", 1), missing], AskedOf::Failing).unwrap();
+        assert_eq!(told(&before, &[run("a", 0), missing.clone()], FailureScope::Failing), None);
+        let text = told(&before, &[run("a", 1), missing], FailureScope::Failing).unwrap();
         assert!(text.contains("`b` could not be run here"), "{text}");
     }
 
     #[test]
     fn what_failed_before_goes_back_while_the_model_works_on_it() {
-        assert_eq!(AskedOf::in_round(0, false), AskedOf::Failing);
-        assert_eq!(AskedOf::in_round(1, false), AskedOf::Red);
-        assert_eq!(AskedOf::in_round(1, true), AskedOf::Broken);
+        assert_eq!(FailureScope::in_round(0, false), FailureScope::Failing);
+        assert_eq!(FailureScope::in_round(1, false), FailureScope::Red);
+        assert_eq!(FailureScope::in_round(1, true), FailureScope::Broken);
     }
 }

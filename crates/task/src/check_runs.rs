@@ -26,43 +26,45 @@ const LEAST_SHORT: Duration = Duration::from_secs(30);
 const REPEATED: Duration = Duration::from_mins(2);
 /// Which tree the checks run on, with what is known of the base.
 #[derive(Clone, Copy, Debug)]
-pub enum Side<'a> {
+pub enum CheckTarget<'a> {
     Base,
     /// What the model left, in a round of its work.
     Loop(&'a [CheckRun]),
     Head(&'a [CheckRun]),
 }
 
-impl<'a> Side<'a> {
+impl<'a> CheckTarget<'a> {
     /// In the journal.
     fn word(self) -> &'static str {
         match self {
-            Side::Base => "base",
-            Side::Loop(_) => "loop",
-            Side::Head(_) => "head",
+            CheckTarget::Base => "base",
+            CheckTarget::Loop(_) => "loop",
+            CheckTarget::Head(_) => "head",
         }
     }
 
     fn when(self) -> When {
         match self {
-            Side::Base => When::Base,
-            Side::Loop(_) => When::Loop,
-            Side::Head(_) => When::Head,
+            CheckTarget::Base => When::Base,
+            CheckTarget::Loop(_) => When::Loop,
+            CheckTarget::Head(_) => When::Head,
         }
     }
 
     /// For people.
     fn name(self) -> &'static str {
         match self {
-            Side::Base => "base",
-            Side::Loop(_) | Side::Head(_) => "head",
+            CheckTarget::Base => "base",
+            CheckTarget::Loop(_) | CheckTarget::Head(_) => "head",
         }
     }
 
     fn before(self, command: &str) -> Option<&'a CheckRun> {
         match self {
-            Side::Base => None,
-            Side::Loop(base) | Side::Head(base) => base.iter().find(|run| run.command == command),
+            CheckTarget::Base => None,
+            CheckTarget::Loop(base) | CheckTarget::Head(base) => {
+                base.iter().find(|run| run.command == command)
+            }
         }
     }
 }
@@ -73,7 +75,7 @@ pub(super) async fn run_fresh(
     run: &Run<'_>,
     image: &PreparedImage,
     tree: &Packing,
-    side: Side<'_>,
+    side: CheckTarget<'_>,
 ) -> Result<Vec<CheckRun>> {
     let mut runs = recorded(run, side);
     runs.retain(|known| commands.contains(&known.command));
@@ -102,7 +104,7 @@ fn share(run: &Run<'_>) -> Duration {
     (run.config.limits.timeout / SHARE).max(LEAST_SHARE).min(run.remaining())
 }
 
-fn plan(run: &Run<'_>, command: &str, side: Side<'_>) -> PlannedCheck {
+fn plan(run: &Run<'_>, command: &str, side: CheckTarget<'_>) -> PlannedCheck {
     let whole = run.config.limits.command_timeout;
     let short = short_time(side.before(command), whole);
     // Other sandboxes have no `/tmp` of their own.
@@ -125,7 +127,7 @@ fn short_time(before: Option<&CheckRun>, whole: Duration) -> Option<Duration> {
 }
 
 /// What is to be run on which side, in how much time.
-type Batch<'a> = (Side<'a>, &'a [PlannedCheck], Duration);
+type Batch<'a> = (CheckTarget<'a>, &'a [PlannedCheck], Duration);
 
 async fn in_sandbox(
     run: &Run<'_>,
@@ -188,14 +190,14 @@ async fn repeat(
 
 /// On the base every failure counts, because a later success is claimed for the change; on the change only
 /// what did not fail before.
-fn may_be_flaky(check: &CheckRun, side: Side<'_>) -> bool {
+fn may_be_flaky(check: &CheckRun, side: CheckTarget<'_>) -> bool {
     let took = Duration::from_millis(check.duration_ms);
     if !check.failed() || check.timed_out || took > REPEATED {
         return false;
     }
     match side {
-        Side::Base => true,
-        Side::Loop(_) | Side::Head(_) => {
+        CheckTarget::Base => true,
+        CheckTarget::Loop(_) | CheckTarget::Head(_) => {
             let before = side.before(&check.command).cloned();
             EvidenceRow::new(before, Some(check.clone())).standing() == Standing::Broken
         }
@@ -253,7 +255,7 @@ pub(super) async fn fill(running: &Running, tree: &Packing) -> Result<()> {
 }
 
 /// Writes down how a check went, and tells of it.
-pub(super) fn record(run: &Run<'_>, side: Side<'_>, check: &CheckRun) -> Result<()> {
+pub(super) fn record(run: &Run<'_>, side: CheckTarget<'_>, check: &CheckRun) -> Result<()> {
     run.journal(&Entry::Checked { when: side.word().to_owned(), run: check.clone() })?;
     run.tell(&Event::Check {
         when: side.when(),
@@ -269,8 +271,8 @@ pub(super) fn record(run: &Run<'_>, side: Side<'_>, check: &CheckRun) -> Result<
 }
 
 /// Checks that a killed attempt already ran, in order. What the model left has changed since.
-fn recorded(run: &Run<'_>, side: Side<'_>) -> Vec<CheckRun> {
-    let lines = run.folder.recorded.iter().filter(|_| !matches!(side, Side::Loop(_)));
+fn recorded(run: &Run<'_>, side: CheckTarget<'_>) -> Vec<CheckRun> {
+    let lines = run.folder.recorded.iter().filter(|_| !matches!(side, CheckTarget::Loop(_)));
     let checked = lines.filter_map(|line| match &line.entry {
         Entry::Checked { when, run } if when == side.word() => Some(run.clone()),
         _ => None,
@@ -278,7 +280,7 @@ fn recorded(run: &Run<'_>, side: Side<'_>) -> Vec<CheckRun> {
     checked.collect()
 }
 
-fn describe(check: &CheckRun, side: Side<'_>) -> String {
+fn describe(check: &CheckRun, side: CheckTarget<'_>) -> String {
     let verdict = match (check.exit_code, check.timed_out) {
         (_, true) => "timed out".to_owned(),
         (Some(0), _) => "passed".to_owned(),
@@ -329,12 +331,12 @@ mod tests {
         let passes = CheckRun { exit_code: Some(0), ..CheckRun::default() };
         let (green, red) = ([passes.clone()], [fails.clone()]);
         for (check, side, expected) in [
-            (&fails, Side::Base, true),
-            (&passes, Side::Base, false),
-            (&fails, Side::Loop(&green), true),
-            (&fails, Side::Head(&red), false),
-            (&CheckRun { duration_ms: 200_000, ..fails.clone() }, Side::Base, false),
-            (&CheckRun { unrunnable: true, ..fails.clone() }, Side::Base, false),
+            (&fails, CheckTarget::Base, true),
+            (&passes, CheckTarget::Base, false),
+            (&fails, CheckTarget::Loop(&green), true),
+            (&fails, CheckTarget::Head(&red), false),
+            (&CheckRun { duration_ms: 200_000, ..fails.clone() }, CheckTarget::Base, false),
+            (&CheckRun { unrunnable: true, ..fails.clone() }, CheckTarget::Base, false),
         ] {
             assert_eq!(may_be_flaky(check, side), expected, "{check:?} {side:?}");
         }

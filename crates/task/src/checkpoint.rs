@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 
 use super::agent_phase::Phase;
 use super::workspace::failure;
-use patchwright_agent::checkpoints::{self, Checkpoint, Restored};
+use patchwright_agent::checkpoints::{self, Checkpoint, RestoredWorkspace};
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::ui::Ui;
 use patchwright_git::checkpoint::{Difference, Store};
@@ -35,12 +35,12 @@ pub struct Checkpoints {
     /// The run's own, not a lane.
     pub journal: Journal,
     pub ui: Ui,
-    last: Mutex<Last>,
+    last: Mutex<LastCheckpoint>,
     has_sessions: AtomicBool,
 }
 
 /// The last checkpoint.
-struct Last {
+struct LastCheckpoint {
     tree: Oid,
     /// What the guest knows it as; 0 for the uploaded tree.
     number: u64,
@@ -63,7 +63,8 @@ impl Checkpoints {
     /// For a sandbox into which `base` has just been uploaded.
     pub fn new(client: Client, store: Store, base: Oid, journal: Journal, ui: Ui) -> Checkpoints {
         let (sessions, shell) = (Vec::new(), false);
-        let last = Last { tree: base, number: 0, asked: 0, sessions, shell, is_stale: false };
+        let last =
+            LastCheckpoint { tree: base, number: 0, asked: 0, sessions, shell, is_stale: false };
         let (last, has_sessions) = (Mutex::new(last), AtomicBool::new(false));
         Checkpoints { client, store, base, journal, ui, last, has_sessions }
     }
@@ -121,7 +122,7 @@ impl Checkpoints {
     ///
     /// # Errors
     /// If no checkpoint can be read or the run began on another commit: a [`Failure`] with the next step.
-    pub async fn restore(&self, recorded: &[Line]) -> Result<Restored> {
+    pub async fn restore(&self, recorded: &[Line]) -> Result<RestoredWorkspace> {
         let all = checkpoints::latest_first(recorded);
         let folder = self.journal.path().parent().unwrap_or(self.journal.path()).display();
         let refused = |why: String| {
@@ -170,14 +171,14 @@ impl Checkpoints {
         &self,
         checkpoint: &Checkpoint<'_>,
         difference: Difference,
-    ) -> Result<Restored> {
+    ) -> Result<RestoredWorkspace> {
         difference.restore(&self.client).await.map_err(|err| {
             Failure::sandbox("the workspace could not be put back into the sandbox").caused_by(err)
         })?;
         let mut last = self.last.lock().await;
         last.tree = checkpoint.tree.parse().unwrap_or(self.base);
         let changed = difference.put.into_iter().chain(difference.remove);
-        Ok(Restored {
+        Ok(RestoredWorkspace {
             checkpoint: checkpoint.seq,
             tree: checkpoint.tree.to_owned(),
             place: checkpoint.place(),
@@ -198,7 +199,7 @@ impl Checkpoints {
         Ok(last.tree)
     }
 
-    async fn make(&self, last: &mut Last) -> Result<Snapshot, String> {
+    async fn make(&self, last: &mut LastCheckpoint) -> Result<Snapshot, String> {
         last.asked += 1;
         let (number, asked) = (last.number, last.asked);
         let fetched = self.client.checkpoint(number, asked, LIMITS).await;

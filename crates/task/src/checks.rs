@@ -17,7 +17,7 @@ use patchwright_git::{GitError, blocking};
 use patchwright_sandbox::PreparedImage;
 use patchwright_types::evidence::{CheckRun, Evidence, EvidenceRow};
 
-pub use super::check_runs::Side;
+pub use super::check_runs::CheckTarget;
 
 /// More checks than this wait for a change, which says which of them it is about.
 const MANY: usize = 4;
@@ -100,7 +100,7 @@ impl Checks {
         run: &Run<'_>,
         image: &PreparedImage,
         tree: &Packing,
-        side: Side<'_>,
+        side: CheckTarget<'_>,
     ) -> Result<Vec<CheckRun>> {
         check_runs::run_fresh(&self.commands, run, image, tree, side).await
     }
@@ -118,7 +118,7 @@ impl Checks {
         missing.commands.retain(|command| !is_known(command));
         if !missing.commands.is_empty() {
             let tree = run.pack(base).await?;
-            baseline.extend(missing.run_fresh(run, image, &tree, Side::Base).await?);
+            baseline.extend(missing.run_fresh(run, image, &tree, CheckTarget::Base).await?);
         }
         Ok(())
     }
@@ -152,7 +152,7 @@ pub async fn evidence_on(
         return Ok(checks.without_change(baseline));
     }
     let tree = run.pack(change).await?;
-    let head = checks.run_fresh(run, image, &tree, Side::Head(baseline)).await?;
+    let head = checks.run_fresh(run, image, &tree, CheckTarget::Head(baseline)).await?;
     Ok(short(checks.evidence(baseline, head)))
 }
 

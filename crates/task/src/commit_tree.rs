@@ -2,7 +2,7 @@
 
 use super::workspace::Workspace;
 use patchwright_ecosystems::files::{Entry, Kind, Tree};
-use patchwright_git::tree::{self, ListedKind};
+use patchwright_git::tree::{self, FolderEntryKind};
 
 /// Reads from git at once, without waiting: large repositories belong on a thread that may block. What
 /// cannot be read counts as absent.
@@ -11,9 +11,9 @@ impl Tree for Workspace {
         let listed = tree::list_at(&self.repo, self.seen(), folder).unwrap_or_default();
         let shown = listed.into_iter().filter_map(|listed| {
             let kind = match listed.kind {
-                ListedKind::File => Kind::File,
-                ListedKind::Folder => Kind::Folder,
-                ListedKind::Symlink | ListedKind::Submodule => return None,
+                FolderEntryKind::File => Kind::File,
+                FolderEntryKind::Folder => Kind::Folder,
+                FolderEntryKind::Symlink | FolderEntryKind::Submodule => return None,
             };
             Some(Entry { name: listed.name, kind })
         });

@@ -23,7 +23,7 @@ const MOST_OWNERS: usize = 15;
 
 /// A pull request that was opened or brought up to date.
 #[derive(Clone, Copy)]
-pub(super) struct Opened<'a> {
+pub(super) struct OpenedPull<'a> {
     pub pull: &'a PullRequest,
     pub operation: Operation,
     pub head: Oid,
@@ -33,15 +33,15 @@ pub(super) async fn decorate(
     run: &Run<'_>,
     origin: Origin<'_>,
     proposal: &Proposal<'_>,
-    opened: Opened<'_>,
+    opened: OpenedPull<'_>,
 ) {
     let Ok(forge) = run.world.forge() else { return };
-    let Opened { pull, operation, head } = opened;
+    let OpenedPull { pull, operation, head } = opened;
     let say = |text: &String| run.environment.ui.say(&run.world.redactor.redact(text));
     let (id, wanted) = (&origin.repository().id, &run.config.publish);
     let extras =
         Extras { forge: forge.as_ref(), repository: id, number: pull.number, head, wanted };
-    let mut told = Told::all();
+    let mut told = DecorationNotes::all();
     // Each request is a message to people: an update sends none to owners.
     let owners = match (operation, &proposal.outcome.change) {
         (Operation::Created, Some(change)) if wanted.code_owners > 0 => {
@@ -67,7 +67,7 @@ pub(super) async fn decorate(
             say(&format!("the check could not be written: {err}"));
         }
     }
-    let mut told = Told::all();
+    let mut told = DecorationNotes::all();
     let _ = extras.merge(not_by_itself(pull.draft, proposal.outcome), &mut told).await;
     told.said.iter().for_each(say);
 }
@@ -116,21 +116,21 @@ pub(super) async fn leave_edits(
 }
 
 /// What did not work and does no harm, for people.
-pub struct Told {
+pub struct DecorationNotes {
     pub said: Vec<String>,
     /// What does harm, and ends the work.
     ends: fn(&ForgeError) -> bool,
 }
 
-impl Told {
+impl DecorationNotes {
     /// Nothing does harm.
-    pub fn all() -> Told {
-        Told::but(|_| false)
+    pub fn all() -> DecorationNotes {
+        DecorationNotes::but(|_| false)
     }
 
     /// All but these errors.
-    pub fn but(ends: fn(&ForgeError) -> bool) -> Told {
-        Told { said: Vec::new(), ends }
+    pub fn but(ends: fn(&ForgeError) -> bool) -> DecorationNotes {
+        DecorationNotes { said: Vec::new(), ends }
     }
 
     fn take<T>(
@@ -177,7 +177,11 @@ pub struct Extras<'a> {
 impl Extras<'_> {
     /// # Errors
     /// What ends the work.
-    pub async fn label(self, labels: &[String], told: &mut Told) -> Result<(), ForgeError> {
+    pub async fn label(
+        self,
+        labels: &[String],
+        told: &mut DecorationNotes,
+    ) -> Result<(), ForgeError> {
         if !labels.is_empty() {
             let added = self.forge.add_labels(self.repository, self.number, labels).await;
             told.take("the labels could not be added", added)?;
@@ -194,7 +198,7 @@ impl Extras<'_> {
         self,
         reviewers: &[String],
         owners: &[String],
-        told: &mut Told,
+        told: &mut DecorationNotes,
     ) -> Result<(), ForgeError> {
         let mut all = reviewers.to_vec();
         all.extend(self.free(reviewers, owners).await);
@@ -212,7 +216,7 @@ impl Extras<'_> {
     ///
     /// # Errors
     /// What ends the work.
-    pub async fn arrange(self, told: &mut Told) -> Result<(), ForgeError> {
+    pub async fn arrange(self, told: &mut DecorationNotes) -> Result<(), ForgeError> {
         let Extras { forge, repository: id, number, wanted, .. } = self;
         if !wanted.assignees.is_empty() {
             let assigned = forge.assign(id, number, &wanted.assignees).await;
@@ -231,7 +235,11 @@ impl Extras<'_> {
     ///
     /// # Errors
     /// What ends the work.
-    pub async fn merge(self, by_people: Option<&str>, told: &mut Told) -> Result<(), ForgeError> {
+    pub async fn merge(
+        self,
+        by_people: Option<&str>,
+        told: &mut DecorationNotes,
+    ) -> Result<(), ForgeError> {
         if !self.wanted.auto_merge {
             return Ok(());
         }

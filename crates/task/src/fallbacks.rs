@@ -15,7 +15,7 @@ use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
 use patchwright_provider::catalogue::{Catalogue, Model};
-use patchwright_provider::endpoint::{self, Endpoint, EndpointSettings, OWN_KEY, Wanted};
+use patchwright_provider::endpoint::{self, Endpoint, EndpointRequest, EndpointSettings, OWN_KEY};
 use patchwright_provider::{Provider, ToolDeclaration};
 use patchwright_sandbox::client::Client;
 use patchwright_tools::profile;
@@ -64,7 +64,7 @@ impl OtherModels {
     ) -> Result<OtherModels> {
         let addressed = addressed(config);
         OtherModels::with(config, own, &|key, name, model| {
-            let asked = Asked::of(config, own, name, model, &addressed, env);
+            let asked = FallbackEndpoint::of(config, own, name, model, &addressed, env);
             endpoint::open(asked.wanted, model, &asked.env, http)
                 .map_err(|failure| asked_for(failure, key, name))
         })
@@ -109,8 +109,8 @@ pub fn endpoints(
 ) -> Result<Vec<(String, Model, Result<Endpoint>)>> {
     let addressed = addressed(config);
     let endpoint = |(name, model): (String, Model)| {
-        let asked = Asked::of(config, own, &name, &model, &addressed, env);
-        let endpoint = Endpoint::wanted(asked.wanted, &model, &asked.env)
+        let asked = FallbackEndpoint::of(config, own, &name, &model, &addressed, env);
+        let endpoint = Endpoint::from_request(asked.wanted, &model, &asked.env)
             .and_then(|endpoint| endpoint.check(&model, &asked.env).map(|()| endpoint));
         (name, model, endpoint)
     };
@@ -118,12 +118,12 @@ pub fn endpoints(
 }
 
 /// How one of them is asked.
-struct Asked<'a> {
-    wanted: Wanted<'a>,
+struct FallbackEndpoint<'a> {
+    wanted: EndpointRequest<'a>,
     env: Cow<'a, Env>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> FallbackEndpoint<'a> {
     fn of(
         config: &'a Config,
         own: &Model,
@@ -131,11 +131,11 @@ impl<'a> Asked<'a> {
         model: &Model,
         addressed: &'a BTreeMap<String, EndpointSettings>,
         env: &'a Env,
-    ) -> Asked<'a> {
+    ) -> FallbackEndpoint<'a> {
         let (spec, url) = parts(name);
         // Where a model of the same provider is asked, the others are too.
         let own_url = config.base_url.as_deref().filter(|_| model.provider == own.provider);
-        let wanted = Wanted {
+        let wanted = EndpointRequest {
             model: spec,
             base_url: url.or(own_url),
             hosted_tools: &config.hosted_tools,
@@ -149,7 +149,7 @@ impl<'a> Asked<'a> {
         } else {
             Cow::Borrowed(env)
         };
-        Asked { wanted, env }
+        FallbackEndpoint { wanted, env }
     }
 }
 

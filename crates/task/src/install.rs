@@ -22,18 +22,18 @@ use patchwright_tools::host::install_dependencies::{
 };
 
 /// A question of the tool, answered beside the model's work: the tool outlives nothing of the run.
-type Question = oneshot::Sender<Installed>;
+type InstallRequest = oneshot::Sender<Installed>;
 
 /// The questions of one sandbox.
-pub(super) struct Questions {
-    asked: mpsc::Receiver<Question>,
+pub(super) struct InstallRequests {
+    asked: mpsc::Receiver<InstallRequest>,
     tool: Option<Arc<InstallDependencies>>,
 }
 
-struct Asking(mpsc::Sender<Question>);
+struct InstallRequester(mpsc::Sender<InstallRequest>);
 
 #[async_trait]
-impl Installer for Asking {
+impl Installer for InstallRequester {
     async fn install(&self) -> Installed {
         let (question, answer) = oneshot::channel();
         // Nobody listens any more when the run ends, and then nobody reads this.
@@ -46,15 +46,16 @@ impl Installer for Asking {
 /// The name of the tool, for those who do not get it.
 pub(super) const TOOL: &str = NAME;
 
-impl Questions {
+impl InstallRequests {
     /// With a tool where the model may ask.
-    pub(super) fn of(run: &Run<'_>) -> Questions {
+    pub(super) fn of(run: &Run<'_>) -> InstallRequests {
         let (sender, asked) = mpsc::channel(1);
         let config = &run.config;
         let may_ask =
             config.setup_again && config.mode == Mode::Execute && config.setup() != Setup::None;
-        let tool = may_ask.then(|| Arc::new(InstallDependencies::new(Arc::new(Asking(sender)))));
-        Questions { asked, tool }
+        let tool =
+            may_ask.then(|| Arc::new(InstallDependencies::new(Arc::new(InstallRequester(sender)))));
+        InstallRequests { asked, tool }
     }
 
     pub(super) fn tool(&self) -> Option<Arc<InstallDependencies>> {

@@ -35,9 +35,9 @@ pub struct RunProgress {
 
 /// What was read so far. Runs that are gone are forgotten.
 #[derive(Default)]
-pub struct LiveRuns(Mutex<HashMap<String, Reading>>);
+pub struct LiveRuns(Mutex<HashMap<String, FollowedRun>>);
 
-struct Reading {
+struct FollowedRun {
     journal: Follower,
     /// `None` while there is no complete line.
     progress: Option<RunProgress>,
@@ -45,13 +45,13 @@ struct Reading {
 
 /// The fields of an entry that progress is made of; the rest, which may be long, is skipped.
 #[derive(Deserialize)]
-struct Glance {
+struct ProgressFields {
     at: Option<DateTime<Utc>>,
     is: String,
     turn: Option<u32>,
     cost_usd: Option<f64>,
     name: Option<String>,
-    entry: Option<Box<Glance>>,
+    entry: Option<Box<ProgressFields>>,
     /// The task; only the first entry has one.
     task: Option<Task>,
 }
@@ -63,7 +63,7 @@ impl LiveRuns {
         let mut now = HashMap::new();
         for run in unfinished(state) {
             let path = state.join("runs").join(&run).join(journal::FILE);
-            let fresh = || Reading { journal: Follower::new(path), progress: None };
+            let fresh = || FollowedRun { journal: Follower::new(path), progress: None };
             let mut reading = known.remove(&run).unwrap_or_else(fresh);
             if reading.look(&run).is_some() {
                 now.insert(run, reading);
@@ -87,10 +87,10 @@ fn unfinished(state: &Path) -> Vec<String> {
     named.filter(is_plain).take(MOST_RUNS).collect()
 }
 
-impl Reading {
+impl FollowedRun {
     /// Reads what is new. A journal that cannot be read has no progress: the run itself says why.
     fn look(&mut self, run: &str) -> Option<()> {
-        let gained = self.journal.views::<Glance>().ok()?;
+        let gained = self.journal.views::<ProgressFields>().ok()?;
         if gained.starts_over {
             self.progress = None;
         }
@@ -105,7 +105,7 @@ impl Reading {
 }
 
 /// The first line says what the run is about.
-fn begin(first: Glance, run: &str) -> Option<RunProgress> {
+fn begin(first: ProgressFields, run: &str) -> Option<RunProgress> {
     let (started, task) = (first.at?, first.task?);
     Some(RunProgress {
         run: run.to_owned(),
@@ -120,7 +120,7 @@ fn begin(first: Glance, run: &str) -> Option<RunProgress> {
 }
 
 impl RunProgress {
-    fn note(&mut self, glance: &Glance) {
+    fn note(&mut self, glance: &ProgressFields) {
         self.at = glance.at.unwrap_or(self.at);
         self.cost_usd += glance.cost_usd.unwrap_or_default();
         if let Some(entry) = &glance.entry {

@@ -27,7 +27,7 @@ use futures_util::future::BoxFuture;
 use super::admit;
 use super::agent_phase::{self, AgentResult, Phase};
 use super::brief::Brief;
-use super::checks::{self, Checks, Side};
+use super::checks::{self, CheckTarget, Checks};
 use super::job::{Baseline, Job};
 use super::packing::Packing;
 use super::progress::Progress;
@@ -153,7 +153,7 @@ async fn propose(run: &Run<'_>, origin: Origin<'_>, progress: &Progress) -> Resu
         let outcome = &mut finished.outcome;
         base_moved::look(run, origin, &checkout.workspace, commit, outcome).await;
     }
-    let Finished { judged, outcome, .. } = &finished;
+    let FinishedJob { judged, outcome, .. } = &finished;
     let mut published = None;
     if let (Some((head, branch)), Some(commit)) = (&place, judged.commit)
         && (publish::is_publishable(outcome) || publish::is_worth_a_draft(outcome))
@@ -220,13 +220,13 @@ fn tell_end(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) {
 }
 
 /// What a job came to, before anything is published.
-pub(super) struct Finished {
+pub(super) struct FinishedJob {
     pub worked: AgentResult,
     pub judged: JudgedChange,
     pub outcome: Outcome,
 }
 
-impl Finished {
+impl FinishedJob {
     fn report(self, run: &Run<'_>, checkout: Checkout, published: Option<Published>) -> RunReport {
         RunReport {
             subject: run.subject(),
@@ -247,15 +247,15 @@ pub(super) async fn carry_out(
     run: &Run<'_>,
     job: &Job<'_>,
     progress: &Progress,
-) -> Result<Finished> {
+) -> Result<FinishedJob> {
     let Checkout { workspace, rules } = job.checkout;
     let tree = run.pack(workspace).await?;
     // Setup runs in the tree of the rules, which is packed already when it is the one that is worked on.
     let packed = (rules.workspace().base == workspace.base).then_some(&tree);
     let (checks, image) = prepare(run, rules, packed, workspace, progress).await?;
     let baseline = baseline(run, job, &checks, &image, &tree, progress).await?;
-    let prepared = Prepared { checks, image, baseline };
-    let Finished { worked, judged, mut outcome } = match attempts::wanted(run, job) {
+    let prepared = PreparedJob { checks, image, baseline };
+    let FinishedJob { worked, judged, mut outcome } = match attempts::wanted(run, job) {
         Some(count) => {
             // Each attempt packs its own.
             drop(tree);
@@ -265,11 +265,11 @@ pub(super) async fn carry_out(
     };
     salvage::write(run, workspace, &mut outcome, &judged)?;
     salvage::write_report(run, &outcome, None);
-    Ok(Finished { worked, judged, outcome })
+    Ok(FinishedJob { worked, judged, outcome })
 }
 
 /// What the work starts from, however often it is attempted.
-pub(super) struct Prepared {
+pub(super) struct PreparedJob {
     pub checks: Checks,
     pub image: PreparedImage,
     /// How the checks came out before anything is changed.
@@ -281,22 +281,22 @@ pub(super) struct Prepared {
 pub(super) fn attempt<'f>(
     run: &'f Run<'f>,
     job: &'f Job<'f>,
-    prepared: &'f Prepared,
+    prepared: &'f PreparedJob,
     tree: Option<Packing>,
     progress: &'f Progress,
-) -> BoxFuture<'f, Result<Finished>> {
+) -> BoxFuture<'f, Result<FinishedJob>> {
     Box::pin(once(run, job, prepared, tree, progress))
 }
 
 async fn once(
     run: &Run<'_>,
     job: &Job<'_>,
-    prepared: &Prepared,
+    prepared: &PreparedJob,
     tree: Option<Packing>,
     progress: &Progress,
-) -> Result<Finished> {
+) -> Result<FinishedJob> {
     let Checkout { workspace, rules } = job.checkout;
-    let Prepared { checks, image, baseline } = prepared;
+    let PreparedJob { checks, image, baseline } = prepared;
     let brief = Brief::of_job(run, job, checks, baseline).await?;
     // The last moment before money is spent.
     progress.must_be_alone(run).await?;
@@ -329,7 +329,7 @@ async fn once(
     let evidence = evidence(run, job, checks, image, (&worked, &judged), progress).await?;
     run.journal_reached()?;
     let outcome = decide::decide(run, job, image, &worked, &judged, evidence);
-    Ok(Finished { worked, judged, outcome })
+    Ok(FinishedJob { worked, judged, outcome })
 }
 
 /// What the sandboxes of the run start from: the checks, and the image with setup done, both as `rules` say.
@@ -403,5 +403,5 @@ async fn baseline(
         Baseline::OfHead => progress.phase("Running the repository's checks on the head"),
         Baseline::None => return Ok(Vec::new()),
     }
-    checks.run_fresh(run, image, tree, Side::Base).await
+    checks.run_fresh(run, image, tree, CheckTarget::Base).await
 }

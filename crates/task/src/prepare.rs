@@ -22,7 +22,7 @@ const OUTPUT: usize = 4_000;
 
 /// Which runs may reuse the result of this setup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Usable {
+enum ReuseScope {
     /// Every run on the repository.
     ByAll,
     ByThisRun,
@@ -36,7 +36,7 @@ impl Run<'_> {
         tree: Option<&Packing>,
     ) -> Result<PreparedImage> {
         let workspace = rules.workspace();
-        let (image, report) = self.set_up(rules, workspace, tree, Usable::ByAll).await?;
+        let (image, report) = self.set_up(rules, workspace, tree, ReuseScope::ByAll).await?;
         for step in report.failed() {
             let hint = step.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
             self.environment.ui.say(&format!(
@@ -56,7 +56,7 @@ impl Run<'_> {
         rules: &Rules,
         workspace: &Workspace,
     ) -> Result<(PreparedImage, SetupReport)> {
-        self.set_up(rules, workspace, None, Usable::ByThisRun).await
+        self.set_up(rules, workspace, None, ReuseScope::ByThisRun).await
     }
 
     async fn set_up(
@@ -64,7 +64,7 @@ impl Run<'_> {
         rules: &Rules,
         workspace: &Workspace,
         tree: Option<&Packing>,
-        usable: Usable,
+        usable: ReuseScope,
     ) -> Result<(PreparedImage, SetupReport)> {
         let plan = self.setup_plan(workspace).await?;
         let commands = commands(&self.config, &plan);
@@ -85,11 +85,11 @@ impl Run<'_> {
             setup: &commands,
             // What a model has written could send them somewhere.
             setup_secrets: match usable {
-                Usable::ByAll => &self.world.setup_secrets,
-                Usable::ByThisRun => &[],
+                ReuseScope::ByAll => &self.world.setup_secrets,
+                ReuseScope::ByThisRun => &[],
             },
-            setup_required: self.config.setup_required && usable == Usable::ByAll,
-            is_for_this_run: usable == Usable::ByThisRun,
+            setup_required: self.config.setup_required && usable == ReuseScope::ByAll,
+            is_for_this_run: usable == ReuseScope::ByThisRun,
             setup_hosts: &self.config.setup_hosts(),
             setup_egress: if commands.is_empty() { None } else { self.setup_egress()? },
             setup_timeout: self.config.setup_timeout.min(self.remaining()),

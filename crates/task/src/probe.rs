@@ -30,7 +30,7 @@ pub(super) async fn look(sandbox: &Running, image: &PreparedImage) -> InstalledP
         output_cap: environment::PROBE_OUTPUT,
     };
     let Ok(said) = sandbox.client.exec(probe).await else { return InstalledPrograms::default() };
-    let found = environment::found(&said.output);
+    let found = environment::parse_probe(&said.output);
     if let Some(key) = key.filter(|_| said.exit_code == 0 && !said.timed_out) {
         let mut known = KNOWN.lock();
         if known.len() >= MOST {

@@ -58,11 +58,11 @@ pub struct Progress {
     /// Another run has the work: this one says nothing more in public.
     yielded: AtomicBool,
     /// It speaks for one of several attempts, called so; the comment is the run's.
-    attempt: Option<OfAttempt>,
+    attempt: Option<AttemptProgress>,
 }
 
 /// What one of several attempts needs to say how it goes.
-struct OfAttempt {
+struct AttemptProgress {
     name: String,
     changed: Option<watch::Sender<u64>>,
 }
@@ -111,7 +111,7 @@ impl Progress {
             state: Arc::clone(&self.state),
             comment: None,
             yielded: AtomicBool::new(false),
-            attempt: Some(OfAttempt { name, changed }),
+            attempt: Some(AttemptProgress { name, changed }),
         }
     }
 

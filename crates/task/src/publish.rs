@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::admit::{self, AdmittedIssue, AdmittedPrompt};
 use super::branch::BranchState;
-use super::decorate::{self, Opened};
+use super::decorate::{self, OpenedPull};
 use super::job::Job;
 use super::respond::stop;
 use super::run::Run;
@@ -153,7 +153,7 @@ pub async fn publish(
     if operation != Operation::Created && pull_request.draft && was_unfinished {
         pull_request.draft = !is_made_ready(run, origin, &pull_request).await;
     }
-    let opened = Opened { pull: &pull_request, operation, head };
+    let opened = OpenedPull { pull: &pull_request, operation, head };
     decorate::decorate(run, origin, proposal, opened).await;
     // A branch that is as it should be may still have had its description brought up to date.
     let operation = match (operation, &place.same) {

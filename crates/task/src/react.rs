@@ -16,7 +16,7 @@ use patchwright_types::outcome::Conclusion;
 use patchwright_types::task::{ReviewRequest, Trigger};
 
 /// The result of acting on an event.
-pub enum Reacted {
+pub enum EventOutcome {
     /// A run that may have changed something: of an issue, or of a prompt.
     Issue(Box<RunReport>),
     Review(Box<ReviewReport>),
@@ -27,39 +27,39 @@ pub enum Reacted {
     Ignored(String),
 }
 
-impl Reacted {
+impl EventOutcome {
     pub fn conclusion(&self) -> Conclusion {
         match self {
-            Reacted::Issue(ended) => ended.outcome.conclusion,
-            Reacted::Review(ended) => ended.reviewed.conclusion,
-            Reacted::Respond(responded) => responded.conclusion,
-            Reacted::Learn(learned) => learned.conclusion,
-            Reacted::Triage(ended) => ended.triaged.conclusion,
-            Reacted::Ignored(_) => Conclusion::NothingToDo,
+            EventOutcome::Issue(ended) => ended.outcome.conclusion,
+            EventOutcome::Review(ended) => ended.reviewed.conclusion,
+            EventOutcome::Respond(responded) => responded.conclusion,
+            EventOutcome::Learn(learned) => learned.conclusion,
+            EventOutcome::Triage(ended) => ended.triaged.conclusion,
+            EventOutcome::Ignored(_) => Conclusion::NothingToDo,
         }
     }
 
     /// One line: the address of the result, or why there is no result.
     pub fn line(&self) -> String {
         let text = match self {
-            Reacted::Issue(ended) => match &ended.published {
+            EventOutcome::Issue(ended) => match &ended.published {
                 Some(published) => published.url.clone(),
                 None => ended.outcome.reason.clone().unwrap_or_default(),
             },
-            Reacted::Review(ended) => {
+            EventOutcome::Review(ended) => {
                 let url = ended.published.as_ref().and_then(|published| published.url.clone());
                 url.or_else(|| ended.reviewed.reason.clone()).unwrap_or_default()
             }
-            Reacted::Respond(responded) => responded.message.clone(),
-            Reacted::Learn(learned) => match &learned.published {
+            EventOutcome::Respond(responded) => responded.message.clone(),
+            EventOutcome::Learn(learned) => match &learned.published {
                 Some(published) => published.url.clone(),
                 None => learned.message.clone(),
             },
-            Reacted::Triage(ended) => {
+            EventOutcome::Triage(ended) => {
                 let reason = || ended.triaged.reason.clone().unwrap_or_default();
                 ended.comment_url.clone().unwrap_or_else(reason)
             }
-            Reacted::Ignored(why) => why.clone(),
+            EventOutcome::Ignored(why) => why.clone(),
         };
         text.lines().next().unwrap_or_default().to_owned()
     }
@@ -74,31 +74,31 @@ pub async fn react(
     config: Config,
     decision: Decision,
     environment: RunEnvironment,
-) -> Result<Reacted> {
+) -> Result<EventOutcome> {
     let kind = match pinned(world.forge()?.as_ref(), decision).await? {
         Ok(kind) => kind,
-        Err(why) => return Ok(Reacted::Ignored(why)),
+        Err(why) => return Ok(EventOutcome::Ignored(why)),
     };
     Ok(match kind {
         EventTask::Issue(request) => {
             let running = pipeline::issue(world, config, request, environment);
-            Reacted::Issue(Box::new(Box::pin(running).await?))
+            EventOutcome::Issue(Box::new(Box::pin(running).await?))
         }
         EventTask::Prompt(request) => {
             let running = pipeline::prompt(world, config, request, environment);
-            Reacted::Issue(Box::new(Box::pin(running).await?))
+            EventOutcome::Issue(Box::new(Box::pin(running).await?))
         }
         EventTask::Review(request) => {
             let running = review::run::review(world, config, request, environment);
-            Reacted::Review(Box::new(Box::pin(running).await?))
+            EventOutcome::Review(Box::new(Box::pin(running).await?))
         }
         EventTask::Triage(request) => {
             let running = triage::triage(world, config, request, environment);
-            Reacted::Triage(Box::new(Box::pin(running).await?))
+            EventOutcome::Triage(Box::new(Box::pin(running).await?))
         }
-        EventTask::Respond(request) => {
-            Reacted::Respond(Box::pin(respond::respond(world, config, request, environment)).await?)
-        }
+        EventTask::Respond(request) => EventOutcome::Respond(
+            Box::pin(respond::respond(world, config, request, environment)).await?,
+        ),
     })
 }
 

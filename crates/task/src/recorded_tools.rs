@@ -18,7 +18,7 @@ use patchwright_tools::registry::ToolSet;
 use patchwright_types::calls::NestedAnswer;
 
 /// A tool that only knows what it has said before.
-struct Recorded {
+struct RecordedTool {
     name: String,
     schema: Value,
     outputs: Arc<HashMap<String, NestedAnswer>>,
@@ -41,7 +41,7 @@ pub(super) fn missing(
         if !is_of_server(&name) || tools.find(&name).is_ok() || has(extras) || has(&missing) {
             continue;
         }
-        missing.push(Arc::new(Recorded { name, schema, outputs: Arc::clone(&outputs) }));
+        missing.push(Arc::new(RecordedTool { name, schema, outputs: Arc::clone(&outputs) }));
     }
     Ok(missing)
 }
@@ -101,7 +101,7 @@ fn answer(output: &CallOutput) -> ToolOutput {
 }
 
 #[async_trait]
-impl DynamicTool for Recorded {
+impl DynamicTool for RecordedTool {
     fn name(&self) -> &str {
         &self.name
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use self::lanes::Conductor;
+use self::lanes::ReplyScheduler;
 use super::workspace::{Additions, Workspace};
 use super::{equip, fallbacks, recorded_tools};
 use crate::world::World;
@@ -25,7 +25,7 @@ use patchwright_git::{Oid, blocking};
 use patchwright_journal::{self as journal, Entry, Journal, Line};
 use patchwright_provider::Provider;
 use patchwright_provider::item::Item;
-use patchwright_provider::scripted::{Recorded, ScriptedProvider};
+use patchwright_provider::scripted::{RecordedOutcome, ScriptedProvider};
 use patchwright_sandbox::client::{CollectLimits, GuestError};
 use patchwright_sandbox::{ImageSpec, PreparedImage, Running, SandboxSpec};
 use patchwright_tools::mcp::{self, Outside};
@@ -36,7 +36,7 @@ use patchwright_types::task::{ReviewRequest, Task, TaskKind};
 
 /// What came of a replay.
 #[derive(Debug)]
-pub struct Replayed {
+pub struct ReplayReport {
     /// Tree that the recorded run ended with.
     pub recorded: String,
     /// Tree that came out now; the base's tree when nothing was changed.
@@ -46,7 +46,7 @@ pub struct Replayed {
     pub ended: String,
 }
 
-impl Replayed {
+impl ReplayReport {
     pub fn is_same(&self) -> bool {
         self.recorded == self.tree
     }
@@ -73,7 +73,7 @@ struct Recording {
     instructions: String,
     opening: Vec<Item>,
     /// What became of each request.
-    requests: Vec<Recorded>,
+    requests: Vec<RecordedOutcome>,
     /// The model could start agents.
     with_agents: bool,
     /// What the harness said after failing checks, in order.
@@ -91,7 +91,7 @@ pub async fn run(
     state: &Path,
     env: &Env,
     ui: Ui,
-) -> Result<Replayed> {
+) -> Result<ReplayReport> {
     let mut recording = Recording::read(journal)?;
     if let Some(sandbox) = sandbox.filter(|sandbox| *sandbox != recording.config.sandbox) {
         recording.config.sandbox = sandbox;
@@ -99,7 +99,7 @@ pub async fn run(
     }
     let common = Common { state_dir: Some(state.to_owned()), ..Common::default() };
     let longest = recording.config.limits.command_timeout;
-    let conductor = Conductor::new(&recording.lines, longest);
+    let conductor = ReplyScheduler::new(&recording.lines, longest);
     let conductor = recording.with_agents.then(|| Arc::new(conductor));
     let world = offline_world(&recording, conductor.clone(), &common, env).await?;
     let workspace = open(&world, &recording, repository).await?;
@@ -129,11 +129,11 @@ pub async fn run(
 async fn again(
     world: &World,
     recording: &Recording,
-    conductor: Option<&Conductor>,
+    conductor: Option<&ReplyScheduler>,
     workspace: &Workspace,
     running: &Running,
     ui: Ui,
-) -> Result<Replayed> {
+) -> Result<ReplayReport> {
     let tree = workspace.pack(&recording.config.container, Additions::default()).await?;
     tree.upload(&running.client).await.map_err(|err| {
         Failure::sandbox("the tree could not be copied into the sandbox").caused_by(err)
@@ -142,7 +142,7 @@ async fn again(
     let stopped = converse(world, recording, conductor, running, ui).await?;
     let change = workspace.collect(&running.client, recording.limits()).await?;
     let tree = if change.files.is_empty() { workspace.base_tree()? } else { change.tree };
-    Ok(Replayed {
+    Ok(ReplayReport {
         recorded: if recording.tree.is_empty() {
             workspace.base_tree()?.to_string()
         } else {
@@ -157,7 +157,7 @@ async fn again(
 async fn converse(
     world: &World,
     recording: &Recording,
-    conductor: Option<&Conductor>,
+    conductor: Option<&ReplyScheduler>,
     running: &Running,
     ui: Ui,
 ) -> Result<Stopped> {
@@ -372,7 +372,7 @@ fn lost(error: GuestError) -> Failure {
 /// No forge, no network: the replies come from the journal.
 async fn offline_world(
     recording: &Recording,
-    conductor: Option<Arc<Conductor>>,
+    conductor: Option<Arc<ReplyScheduler>>,
     common: &Common,
     env: &Env,
 ) -> Result<World> {

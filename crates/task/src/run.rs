@@ -23,7 +23,7 @@ use patchwright_agent::budget::SharedBudget;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, FailureKind, Hint, Result};
 use patchwright_base::ui::Ui;
-use patchwright_config::{Config, Mode, file, former, merge};
+use patchwright_config::{Config, Mode, file, merge, renamed_settings};
 use patchwright_git::stop::Stop;
 use patchwright_git::{Oid, helper};
 use patchwright_journal::Entry;
@@ -201,7 +201,7 @@ impl Run<'_> {
         let mut config = self.config.clone();
         if let Some(text) = rules.workspace().text_file(file::REPOSITORY_FILE).await? {
             let (said, warnings) =
-                file::parse_with(file::REPOSITORY_FILE, &text, &former::names())?;
+                file::parse_with(file::REPOSITORY_FILE, &text, &renamed_settings::names())?;
             merge::tighten(&mut config, said);
             config.notes.extend(warnings);
         }
@@ -270,7 +270,7 @@ impl Run<'_> {
     /// reported as the run's own end.
     pub(super) fn or_interruption<T>(&self, result: Result<T>) -> Result<T> {
         match interrupted(&self.environment) {
-            Some(failure) => Err(failure.hint(self.kept())),
+            Some(failure) => Err(failure.hint(self.files_hint())),
             None => result,
         }
     }
@@ -292,12 +292,12 @@ impl Run<'_> {
             | Conclusion::Sandbox => {
                 let mut failure = Failure::internal(reason.as_str());
                 failure.hints.extend(hints.iter().cloned().map(Hint::from));
-                ui.failure(&redact(&failure.hint(self.kept()).to_string()));
+                ui.failure(&redact(&failure.hint(self.files_hint()).to_string()));
             }
         }
     }
 
-    pub(super) fn kept(&self) -> Hint {
+    pub(super) fn files_hint(&self) -> Hint {
         let place = self.folder.path.display();
         Hint::on_this_machine(format!("the files of the run so far are in {place}"))
     }

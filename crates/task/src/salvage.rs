@@ -59,7 +59,7 @@ pub fn write(
 
 /// A patch as it is handed over, with remarks about what is not in it.
 #[derive(Debug, Default)]
-pub(super) struct HandedOver {
+pub(super) struct SalvagedPatch {
     /// Absent when it could not be made.
     pub patch: Option<Vec<u8>>,
     pub flags: Vec<Violation>,
@@ -71,12 +71,12 @@ pub(super) fn handed_over(
     from: Oid,
     to: Oid,
     name: &'static str,
-) -> HandedOver {
+) -> SalvagedPatch {
     let patch = match diff::unified(&workspace.repo, from, to, DiffSpec::all()) {
         Ok(patch) => patch,
         Err(err) => {
             let message = format!("`{name}` could not be made: {err}");
-            return HandedOver {
+            return SalvagedPatch {
                 patch: None,
                 flags: vec![Violation::new(LEFT_OUT, None, message)],
             };
@@ -92,7 +92,7 @@ pub(super) fn handed_over(
             format!("{more} more files are not in `{name}`, which is too large with them");
         flags.push(Violation::new(LEFT_OUT, None, message));
     }
-    HandedOver { patch: Some(hand_over::patch(&patch.left_out, &patch.bytes)), flags }
+    SalvagedPatch { patch: Some(hand_over::patch(&patch.left_out, &patch.bytes)), flags }
 }
 
 /// Writes the report and the machine-readable result. The run is over by then, so an error here is

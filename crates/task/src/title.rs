@@ -73,12 +73,12 @@ pub fn violation(config: &Config, title: &str) -> Option<Violation> {
 }
 
 /// What the model is told of the patterns with its task; nothing where there are none.
-pub(super) fn told(config: &Config) -> Result<Option<String>> {
+pub(super) fn title_rules(config: &Config) -> Result<Option<String>> {
     let patterns = patterns(config);
     if patterns.is_empty() {
         return Ok(None);
     }
-    prompt::title(&patterns.lines(), prompt::Asked::First).map(Some)
+    prompt::title(&patterns.lines(), prompt::TitleRequest::First).map(Some)
 }
 
 /// Asks the model once for another first line, when the one that it has written cannot be the title.
@@ -107,7 +107,7 @@ pub(super) async fn mend(
     run.environment.ui.say("asking the model for another title");
     let before = stopped.final_message.clone();
     run.journal(&Entry::Note { text: format!("{ASKED}{before}") })?;
-    let question = prompt::title(&patterns.lines(), prompt::Asked::Again)?;
+    let question = prompt::title(&patterns.lines(), prompt::TitleRequest::Again)?;
     *stopped = agent.continue_with(vec![message(Role::User, question)]).await;
     // It may have changed files all the same: what was collected is collected again.
     work.change = None;

@@ -14,13 +14,15 @@ use patchwright_base::text;
 use patchwright_config::Config;
 use patchwright_forge::Repository;
 use patchwright_git::clone::{Repo, fetch, is_commit_id, mirror, partial_mirror};
-use patchwright_git::commit::{self, Facts};
+use patchwright_git::commit::{self, CommitFacts};
 use patchwright_git::diff;
 use patchwright_git::lfs::Pointer;
 use patchwright_git::packed;
 use patchwright_git::sparse;
 use patchwright_git::transport::Remote;
-use patchwright_git::tree::{self, ArchiveOptions, Change, FetchedCommit, Listed, ListedKind};
+use patchwright_git::tree::{
+    self, ArchiveOptions, Change, FetchedCommit, FolderEntry, FolderEntryKind,
+};
 use patchwright_git::{GitError, Oid, blocking};
 use patchwright_sandbox::ContainerLimits;
 use patchwright_sandbox::client::{Client, CollectLimits};
@@ -242,7 +244,7 @@ impl Workspace {
     /// Names of the files in the root folder.
     pub async fn root_files(&self) -> Result<Vec<String>> {
         let entries = self.list("").await?;
-        let files = entries.into_iter().filter(|entry| entry.kind == ListedKind::File);
+        let files = entries.into_iter().filter(|entry| entry.kind == FolderEntryKind::File);
         Ok(files.map(|entry| entry.name).collect())
     }
 
@@ -276,7 +278,7 @@ impl Workspace {
     }
 
     /// What is in a folder of the base commit; the root is the empty path.
-    pub async fn list(&self, path: &str) -> Result<Vec<Listed>> {
+    pub async fn list(&self, path: &str) -> Result<Vec<FolderEntry>> {
         let (repo, base, name) = (self.repo.clone(), self.seen(), path.to_owned());
         blocking(move || tree::list_at(&repo, base, &name))
             .await
@@ -452,7 +454,7 @@ pub const RUN_TRAILER: &str = "Patchwright-Run: ";
 
 /// We made it: our committer, or the forge that has committed and signed it for us, and the trailer that every
 /// commit of ours ends with. What a person adds on top, or amends, is theirs.
-pub fn is_ours(commit: &Facts, email: &str) -> bool {
+pub fn is_ours(commit: &CommitFacts, email: &str) -> bool {
     let is_by_us = commit.committer_email == email
         || (commit.is_signed && is_email_of_forge(&commit.committer_email));
     is_by_us && has_trailer(&commit.message)

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::alias;
-use super::registry::{Kept, ResolvedTool, ToolSet};
+use super::registry::{KeptTools, ResolvedTool, ToolSet};
 use patchwright_guest::tool::Power;
 
 /// Words for several tools, in other programs' agent files.
@@ -46,7 +46,7 @@ pub fn narrowed(all: &ToolSet, names: &[String]) -> (ToolSet, Vec<String>) {
         kept.extend(found);
     }
     let mut tools = all.keeping(|known| kept.contains(&known.tool.as_ref()));
-    tools.taken.kept = Kept::Named(Arc::from(names));
+    tools.taken.kept = KeptTools::Named(Arc::from(names));
     (tools, unknown)
 }
 

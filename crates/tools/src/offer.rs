@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::alias::{self, ToolAlias};
 use super::dynamic::DynamicTool;
 use super::profile::{self, Profile, Setting, Shape};
-use super::registry::{Base, Kept, ResolvedTool, ToolKind, ToolSet};
+use super::registry::{Base, KeptTools, ResolvedTool, ToolKind, ToolSet};
 use super::requirement::{Available, Requirement};
 use super::rules::Names;
 use super::{dispatch, narrow, schema};
@@ -113,14 +113,14 @@ impl ToolSet {
         extras: Vec<Arc<dyn DynamicTool>>,
     ) -> Result<ToolSet> {
         let Some(base) = &self.base else { return Ok(self.clone()) };
-        if let Kept::These = self.taken.kept {
+        if let KeptTools::These = self.taken.kept {
             return Ok(self.clone());
         }
         let all = base.tools.clone().offered(&base.model, config, &base.present, extras)?;
         let all = all.without(&self.taken.off);
         let tools = match &self.taken.kept {
-            Kept::All | Kept::These => all,
-            Kept::Named(names) => narrow::narrowed(&all, names).0,
+            KeptTools::All | KeptTools::These => all,
+            KeptTools::Named(names) => narrow::narrowed(&all, names).0,
         };
         // A conversation with calls has to have tools; a call of one that has gone says so.
         Ok(if tools.declarations().is_empty() { self.clone() } else { tools })

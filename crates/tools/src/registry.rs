@@ -48,20 +48,20 @@ pub struct ToolSet {
     /// What it was made of, to be made again with other extras.
     pub(super) base: Option<Arc<Base>>,
     /// What was taken away of that, to be taken away again.
-    pub(super) taken: Taken,
+    pub(super) taken: ToolFilter,
 }
 
 /// What was taken away from the tools that were offered.
 #[derive(Clone, Default)]
-pub(super) struct Taken {
+pub(super) struct ToolFilter {
     /// Globs of names that were switched off.
     pub(super) off: Vec<String>,
-    pub(super) kept: Kept,
+    pub(super) kept: KeptTools,
 }
 
 /// Which of the tools were kept.
 #[derive(Clone, Default)]
-pub(super) enum Kept {
+pub(super) enum KeptTools {
     #[default]
     All,
     /// Those that these names stand for.
@@ -169,7 +169,7 @@ impl ToolSet {
             scripts: None,
             notes: Vec::new(),
             base: None,
-            taken: Taken::default(),
+            taken: ToolFilter::default(),
         })
     }
 
@@ -213,7 +213,7 @@ impl ToolSet {
     #[must_use]
     pub fn keeping(&self, keep: impl Fn(&ResolvedTool) -> bool) -> ToolSet {
         let mut tools = self.clone();
-        tools.taken.kept = Kept::These;
+        tools.taken.kept = KeptTools::These;
         // Scripts are how such a model calls tools, whichever it has.
         let is_way = |known: &ResolvedTool| self.scripts.is_some() && known.is_script();
         tools.known.retain(|known| is_way(known) || (keep(known) && !known.is_script()));

@@ -295,7 +295,7 @@ pub struct Changeset {
     /// A git pack with the commit and what it has that its base has not.
     pub pack: Vec<u8>,
     pub title: String,
-    /// What the description is made of, as JSON of `task::campaign::Told`; any other text is somebody's
+    /// What the description is made of, as JSON of `task::campaign::ChangeReport`; any other text is somebody's
     /// words.
     pub body: String,
     pub marker: String,

@@ -17,7 +17,7 @@ use patchwright_fleet::batch::scope::Shard;
 use patchwright_fleet::batch::select;
 use patchwright_fleet::batch::selection::Selection;
 use patchwright_fleet::server::has_report;
-use patchwright_fleet::store::{self, Imported, Store};
+use patchwright_fleet::store::{self, ImportReport, Store};
 use patchwright_report as report;
 use patchwright_report::campaign::{PageOptions, Waiting};
 use patchwright_task::folder::write_atomically;
@@ -172,7 +172,7 @@ async fn import_file(
     campaign: &Campaign,
     selection: &Selection,
     file: &Path,
-) -> Result<Imported> {
+) -> Result<ImportReport> {
     let other = Store::open(&store::file_url(file)).await?;
     let imported = drive::import(fleet, campaign, selection, &other).await;
     other.close().await;

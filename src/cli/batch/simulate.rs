@@ -15,7 +15,7 @@ use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_fleet::batch::campaign::Campaign;
 use patchwright_fleet::batch::drive;
-use patchwright_fleet::batch::simulate::profile::{Assumed, ENOUGH};
+use patchwright_fleet::batch::simulate::profile::{AssumedProfile, ENOUGH};
 use patchwright_fleet::batch::simulate::{self, Options, Profile, ScheduledOutage};
 use patchwright_fleet::store::{Store, StoreError};
 
@@ -213,8 +213,8 @@ async fn profile(
     Ok(own.unwrap_or(Profile::Assumed(assumed)))
 }
 
-fn assumed(args: &Args) -> Result<Assumed> {
-    let usual = Assumed::default();
+fn assumed(args: &Args) -> Result<AssumedProfile> {
+    let usual = AssumedProfile::default();
     let cost_usd = args.run_cost.unwrap_or(usual.cost_usd);
     let failing = args.failing.unwrap_or(usual.failing);
     let median = args.run_time.map(|time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
@@ -229,7 +229,13 @@ fn assumed(args: &Args) -> Result<Assumed> {
     }
     // What may pass is tried again, and what fails leaves room for the rest.
     let passing = usual.passing.min(1.0 - failing);
-    Ok(Assumed { median: median.unwrap_or(usual.median), cost_usd, failing, passing, ..usual })
+    Ok(AssumedProfile {
+        median: median.unwrap_or(usual.median),
+        cost_usd,
+        failing,
+        passing,
+        ..usual
+    })
 }
 
 fn options(args: &Args, campaign: &Campaign, known: usize) -> Result<Options> {

@@ -2,7 +2,7 @@
 
 use super::State;
 use crate::history::History;
-use crate::reply::Accepted;
+use crate::reply::AcceptedReply;
 use crate::stop::StopKind;
 use patchwright_journal::Entry;
 use patchwright_provider::item::{Item, StopReason, carried_over};
@@ -96,7 +96,7 @@ impl History {
 }
 
 /// The model, or a filter in front of it, does not want to.
-pub(super) fn declined(reply: &Accepted) -> Option<StopKind> {
+pub(super) fn declined(reply: &AcceptedReply) -> Option<StopKind> {
     match reply.stop {
         StopReason::Refusal => Some(StopKind::Refused),
         StopReason::ContentFilter => Some(StopKind::Filtered),

@@ -15,7 +15,7 @@ use super::super::stop::StopKind;
 use super::super::sub_agent_log::{self, Status, SubAgentLog};
 use super::super::turn::Agent;
 use super::super::{AgentEvent, AgentSpec};
-use super::{Common, Kind, KindFallback};
+use super::{Kind, KindFallback, SubAgentContext};
 use patchwright_journal::Entry;
 use patchwright_provider::item::Role;
 use patchwright_types::task::Limits;
@@ -65,7 +65,7 @@ impl Agent<'_> {
 }
 
 impl SubAgent {
-    pub(super) fn new(lane: &SubAgentLog, common: &Common<'_>) -> SubAgent {
+    pub(super) fn new(lane: &SubAgentLog, common: &SubAgentContext<'_>) -> SubAgent {
         SubAgent {
             id: lane.id.clone(),
             kind: lane.kind.clone(),
@@ -185,7 +185,7 @@ impl SubAgent {
 /// The life of an agent: it works, rests until it is sent something, and works again. It never ends by
 /// itself; the run drops it.
 pub(super) async fn live(
-    common: Common<'_>,
+    common: SubAgentContext<'_>,
     kind: Arc<Kind>,
     sub_agent: Arc<SubAgent>,
     lane: SubAgentLog,
@@ -228,7 +228,7 @@ pub(super) async fn live(
 }
 
 /// The models that go on for an agent's own.
-fn fallbacks<'a>(common: &Common<'a>, kind: &'a Kind) -> Fallbacks<'a> {
+fn fallbacks<'a>(common: &SubAgentContext<'a>, kind: &'a Kind) -> Fallbacks<'a> {
     let setup = |fallback: &'a KindFallback| {
         Some(ModelSetup {
             name: fallback.name.clone(),
@@ -246,7 +246,7 @@ fn fallbacks<'a>(common: &Common<'a>, kind: &'a Kind) -> Fallbacks<'a> {
 /// Says to a fresh agent what it is to do, or takes in what was recorded of it.
 fn begin(
     agent: &mut Agent<'_>,
-    common: &Common<'_>,
+    common: &SubAgentContext<'_>,
     kind: &Kind,
     sub_agent: &SubAgent,
     lane: SubAgentLog,

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ci::{self, CiPlan, CiStep, Job, Use};
+use crate::ci::{self, CiPlan, CiStep, Job, StepPurpose};
 use crate::files::{Files, Tree, join, quote};
 use crate::packages;
 use crate::results::{Runner, runner_of};
@@ -169,7 +169,7 @@ fn needs_services(job: &Job, plan: &CheckPlan) -> bool {
 /// Says that a job with tests is left out.
 fn left_out(job: &Job) -> Option<Note> {
     let why = job.lacks_service.as_ref()?;
-    let has_tests = job.steps.iter().any(|step| step.is_for == Use::Test);
+    let has_tests = job.steps.iter().any(|step| step.is_for == StepPurpose::Test);
     let text = format!("the tests of job {} are left out: {why}", job.name);
     has_tests.then(|| Note { file: job.file.clone(), text })
 }
@@ -246,7 +246,9 @@ fn unknown(files: &Files<'_>, ci: &CiPlan, plan: &mut CheckPlan) {
         return;
     }
     // `just test`, `task test`.
-    if let Some(target) = ci::targets(files).into_iter().find(|target| target.is_for == Use::Test) {
+    if let Some(target) =
+        ci::targets(files).into_iter().find(|target| target.is_for == StepPurpose::Test)
+    {
         plan.checks.push(check(&target.command, "", CheckOrigin::Convention, target.why));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::Use;
+use super::StepPurpose;
 
 #[expect(clippy::expect_used, reason = "constants, and a test compiles every one")]
 fn pattern(text: &str) -> Regex {
@@ -26,37 +26,41 @@ static UNUSABLE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     .into()
 });
 
-static USES: LazyLock<Vec<(Regex, Use)>> = LazyLock::new(|| {
+static USES: LazyLock<Vec<(Regex, StepPurpose)>> = LazyLock::new(|| {
     [
-        (r"\b(pytest|py\.test|unittest|tox|nox|nosetests|trial)\b|\bpython\S*\s+(\S*/)?(run_?tests?|tests?)\S*\.py\b|\bmanage\.py\s+test\b", Use::Test),
-        (r"\b(cargo|go|dotnet|mix|deno|swift|zig|dart|flutter|stack|cabal|lein|sbt|bazel|meson|hatch)\s+(\+\S+\s+|run\s+)?(nextest|tests?|llvm-cov)\b|\bcargo\s+hack\s+test\b", Use::Test),
-        (r"\b(npm|pnpm|yarn|bun)\s+(-\S+\s+|run\s+|run-script\s+|-r\s+)*(test|t|tests|unit)\b(:\S+)?|\bnode\s+--test\b|\b(npx|pnpm|yarn|bunx)\s+(jest|vitest|mocha|ava|tap|karma)\b", Use::Test),
-        (r"\b(jest|vitest|mocha|rspec|phpunit|pest|ctest|prove|bats|busted)\b|\brake\s+(test|spec)\b|\brails\s+test\b|\bcomposer\s+(run(-script)?\s+)?test\b", Use::Test),
-        (r"\b(mvnw?|gradlew?)\b.*\b(test|verify|check)\b|\b(make|just|task|ninja|cmake)\b.*\b(test|tests|check|unit-?tests?)\b|(^|\s)(\./|bash |sh )?\S*(run-?_?tests?|test)\.sh\b", Use::Test),
-        (r"\b(pip3?|pipx|gem|bundle|composer|opam|cpanm|apt-get|apt|apk|dnf|yum|corepack|rustup)\s+.*\b(install|add|update|enable|fetch|component|target)\b|\b(npm|pnpm|yarn|bun)\s+(-\S+\s+)*(ci|install|i|add)\b|^\s*yarn\s*$|\byarn\s+--(frozen|immutable)", Use::Install),
-        (r"\b(uv|poetry|pdm|pipenv|hatch)\s+(sync|install|pip|venv|env|lock)\b|\bcargo\s+(fetch|install)\b|\bgo\s+(mod\s+download|install|get)\b|\bdotnet\s+(restore|tool)\b|\bmix\s+(deps\.get|local)|\bpython\S*\s+-m\s+(pip|venv|ensurepip)\b|\bmake\s+(\S*deps|\S*install\S*|bootstrap|setup)\b|\bconda\s+(install|env)\b|\bgit\s+submodule\b", Use::Install),
-        (r"\b(flake8|ruff|black|isort|mypy|pyright|pylint|bandit|eslint|prettier|biome|stylelint|tsc|rubocop|standardrb|phpstan|psalm|php-cs-fixer|golangci-lint|staticcheck|shellcheck|hadolint|yamllint|markdownlint|actionlint|clang-format|clang-tidy|ktlint|detekt|checkstyle|spotless\w*|pre-commit|typos|codespell|credo|dialyzer)\b|\bcargo\s+(\+\S+\s+)?(fmt|clippy|deny|audit|machete|doc)\b|\bgo\s+(vet|fmt)\b|\bgofmt\b|\bdotnet\s+format\b|\bmix\s+format\b|\b(npm|pnpm|yarn|bun)\s+(run\s+)?(lint|format|typecheck|type-check|fmt)\b|\b(make|just|task)\s+(lint|fmt|format|typecheck|style)\b", Use::Lint),
-        (r"\b(cargo|go|npm\s+run|pnpm|yarn|dotnet|mvnw?|gradlew?)\b.*\b(build|compile|package|assemble)\b|\bmake\b|\bcmake\b|\./configure\b|\bsetup\.py\s+build", Use::Build),
+        (r"\b(pytest|py\.test|unittest|tox|nox|nosetests|trial)\b|\bpython\S*\s+(\S*/)?(run_?tests?|tests?)\S*\.py\b|\bmanage\.py\s+test\b", StepPurpose::Test),
+        (r"\b(cargo|go|dotnet|mix|deno|swift|zig|dart|flutter|stack|cabal|lein|sbt|bazel|meson|hatch)\s+(\+\S+\s+|run\s+)?(nextest|tests?|llvm-cov)\b|\bcargo\s+hack\s+test\b", StepPurpose::Test),
+        (r"\b(npm|pnpm|yarn|bun)\s+(-\S+\s+|run\s+|run-script\s+|-r\s+)*(test|t|tests|unit)\b(:\S+)?|\bnode\s+--test\b|\b(npx|pnpm|yarn|bunx)\s+(jest|vitest|mocha|ava|tap|karma)\b", StepPurpose::Test),
+        (r"\b(jest|vitest|mocha|rspec|phpunit|pest|ctest|prove|bats|busted)\b|\brake\s+(test|spec)\b|\brails\s+test\b|\bcomposer\s+(run(-script)?\s+)?test\b", StepPurpose::Test),
+        (r"\b(mvnw?|gradlew?)\b.*\b(test|verify|check)\b|\b(make|just|task|ninja|cmake)\b.*\b(test|tests|check|unit-?tests?)\b|(^|\s)(\./|bash |sh )?\S*(run-?_?tests?|test)\.sh\b", StepPurpose::Test),
+        (r"\b(pip3?|pipx|gem|bundle|composer|opam|cpanm|apt-get|apt|apk|dnf|yum|corepack|rustup)\s+.*\b(install|add|update|enable|fetch|component|target)\b|\b(npm|pnpm|yarn|bun)\s+(-\S+\s+)*(ci|install|i|add)\b|^\s*yarn\s*$|\byarn\s+--(frozen|immutable)", StepPurpose::Install),
+        (r"\b(uv|poetry|pdm|pipenv|hatch)\s+(sync|install|pip|venv|env|lock)\b|\bcargo\s+(fetch|install)\b|\bgo\s+(mod\s+download|install|get)\b|\bdotnet\s+(restore|tool)\b|\bmix\s+(deps\.get|local)|\bpython\S*\s+-m\s+(pip|venv|ensurepip)\b|\bmake\s+(\S*deps|\S*install\S*|bootstrap|setup)\b|\bconda\s+(install|env)\b|\bgit\s+submodule\b", StepPurpose::Install),
+        (r"\b(flake8|ruff|black|isort|mypy|pyright|pylint|bandit|eslint|prettier|biome|stylelint|tsc|rubocop|standardrb|phpstan|psalm|php-cs-fixer|golangci-lint|staticcheck|shellcheck|hadolint|yamllint|markdownlint|actionlint|clang-format|clang-tidy|ktlint|detekt|checkstyle|spotless\w*|pre-commit|typos|codespell|credo|dialyzer)\b|\bcargo\s+(\+\S+\s+)?(fmt|clippy|deny|audit|machete|doc)\b|\bgo\s+(vet|fmt)\b|\bgofmt\b|\bdotnet\s+format\b|\bmix\s+format\b|\b(npm|pnpm|yarn|bun)\s+(run\s+)?(lint|format|typecheck|type-check|fmt)\b|\b(make|just|task)\s+(lint|fmt|format|typecheck|style)\b", StepPurpose::Lint),
+        (r"\b(cargo|go|npm\s+run|pnpm|yarn|dotnet|mvnw?|gradlew?)\b.*\b(build|compile|package|assemble)\b|\bmake\b|\bcmake\b|\./configure\b|\bsetup\.py\s+build", StepPurpose::Build),
     ]
     .map(|(text, is_for)| (pattern(text), is_for))
     .into()
 });
 
 /// What the lines of a command are for: a test counts over everything else, then what installs.
-pub(super) fn is_for(command: &str) -> Use {
+pub(super) fn is_for(command: &str) -> StepPurpose {
     let lines: Vec<&str> = lines(command).collect();
     // `pip install pytest` is no test, and `echo "run the tests"` is nothing.
     let of = |line: &str| {
-        let installs = |row: &&(Regex, Use)| row.1 == Use::Install && row.0.is_match(line);
+        let installs =
+            |row: &&(Regex, StepPurpose)| row.1 == StepPurpose::Install && row.0.is_match(line);
         match USES.iter().find(installs) {
-            Some(_) if !line.contains("&&") && !line.contains(';') => Use::Install,
-            _ if line.starts_with("echo ") => Use::Other,
-            _ => USES.iter().find(|(it, _)| it.is_match(line)).map_or(Use::Other, |row| row.1),
+            Some(_) if !line.contains("&&") && !line.contains(';') => StepPurpose::Install,
+            _ if line.starts_with("echo ") => StepPurpose::Other,
+            _ => USES
+                .iter()
+                .find(|(it, _)| it.is_match(line))
+                .map_or(StepPurpose::Other, |row| row.1),
         }
     };
-    let uses: Vec<Use> = lines.iter().map(|line| of(line)).collect();
-    let order = [Use::Test, Use::Install, Use::Lint, Use::Build];
-    order.into_iter().find(|wanted| uses.contains(wanted)).unwrap_or(Use::Other)
+    let uses: Vec<StepPurpose> = lines.iter().map(|line| of(line)).collect();
+    let order = [StepPurpose::Test, StepPurpose::Install, StepPurpose::Lint, StepPurpose::Build];
+    order.into_iter().find(|wanted| uses.contains(wanted)).unwrap_or(StepPurpose::Other)
 }
 
 pub(super) fn unusable(command: &str) -> Option<&'static str> {
@@ -115,24 +119,24 @@ mod tests {
     #[test]
     fn commands_are_told_apart() {
         let rows = [
-            ("pip install -r requirements.txt pytest", Use::Install),
-            ("python -m pytest -q", Use::Test),
-            ("pip install -e . && pytest", Use::Test),
-            ("cargo test --workspace", Use::Test),
-            ("cargo nextest run", Use::Test),
-            ("cargo clippy -- -D warnings", Use::Lint),
-            ("npm ci", Use::Install),
-            ("npm run test:unit", Use::Test),
-            ("yarn", Use::Install),
-            ("go test ./...", Use::Test),
-            ("mvn -B verify", Use::Test),
-            ("./gradlew check", Use::Test),
-            ("echo run the tests", Use::Other),
-            ("ruff check .", Use::Lint),
-            ("make", Use::Build),
-            ("make test", Use::Test),
-            ("sudo apt-get update\nsudo apt-get install -y libpq-dev", Use::Install),
-            ("bundle exec rspec", Use::Test),
+            ("pip install -r requirements.txt pytest", StepPurpose::Install),
+            ("python -m pytest -q", StepPurpose::Test),
+            ("pip install -e . && pytest", StepPurpose::Test),
+            ("cargo test --workspace", StepPurpose::Test),
+            ("cargo nextest run", StepPurpose::Test),
+            ("cargo clippy -- -D warnings", StepPurpose::Lint),
+            ("npm ci", StepPurpose::Install),
+            ("npm run test:unit", StepPurpose::Test),
+            ("yarn", StepPurpose::Install),
+            ("go test ./...", StepPurpose::Test),
+            ("mvn -B verify", StepPurpose::Test),
+            ("./gradlew check", StepPurpose::Test),
+            ("echo run the tests", StepPurpose::Other),
+            ("ruff check .", StepPurpose::Lint),
+            ("make", StepPurpose::Build),
+            ("make test", StepPurpose::Test),
+            ("sudo apt-get update\nsudo apt-get install -y libpq-dev", StepPurpose::Install),
+            ("bundle exec rspec", StepPurpose::Test),
         ];
         for (command, expected) in rows {
             assert_eq!(is_for(command), expected, "{command}");

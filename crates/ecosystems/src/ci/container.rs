@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::actions::entries;
-use super::{CiPlan, CiStep, Job, Use, classify};
+use super::{CiPlan, CiStep, Job, StepPurpose, classify};
 use crate::files::{Files, quote};
 use crate::read::{self, scalar};
 use crate::setup::Source;
@@ -36,7 +36,7 @@ pub(super) fn read(files: &Files<'_>, plan: &mut CiPlan) {
         let commands = file.get(*key).map(commands).unwrap_or_default();
         commands.into_iter().map(|command| CiStep {
             // Whatever it is, it prepares the container.
-            is_for: Use::Install,
+            is_for: StepPurpose::Install,
             unusable: unusable(&command),
             folder: String::new(),
             is_bash: false,

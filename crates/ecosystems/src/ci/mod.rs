@@ -30,7 +30,7 @@ const MAX_STEPS: usize = 60;
 /// What a step is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Use {
+pub enum StepPurpose {
     Install,
     Build,
     Test,
@@ -51,7 +51,7 @@ pub struct CiStep {
     /// The runner would give it to bash, and stop at the first line that fails.
     #[serde(default)]
     pub is_bash: bool,
-    pub is_for: Use,
+    pub is_for: StepPurpose,
     /// Why it cannot be used here: `uses a secret`, `publishes`, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unusable: Option<String>,
@@ -93,9 +93,9 @@ impl Job {
     /// Its test steps that can run here. None of a job that needs a service which cannot be had.
     pub fn tests(&self) -> impl Iterator<Item = &CiStep> {
         let has_all = self.lacks_service.is_none();
-        self.steps
-            .iter()
-            .filter(move |step| step.is_for == Use::Test && step.unusable.is_none() && has_all)
+        self.steps.iter().filter(move |step| {
+            step.is_for == StepPurpose::Test && step.unusable.is_none() && has_all
+        })
     }
 
     /// Takes a service that was read, or why it cannot be had.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Use;
+use super::StepPurpose;
 use super::actions::entries;
 use crate::files::{Files, line_of, quote};
 use crate::read;
@@ -19,7 +19,7 @@ const INSTALLS: &[&str] =
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
     pub command: String,
-    pub is_for: Use,
+    pub is_for: StepPurpose,
     pub why: Source,
 }
 
@@ -51,7 +51,9 @@ pub fn targets(files: &Files<'_>) -> Vec<Target> {
 }
 
 fn add(found: &mut Vec<Target>, file: &str, text: &str, program: &str, names: &[String]) {
-    for (wanted, is_for) in [(TESTS, Use::Test), (LINTS, Use::Lint), (INSTALLS, Use::Install)] {
+    for (wanted, is_for) in
+        [(TESTS, StepPurpose::Test), (LINTS, StepPurpose::Lint), (INSTALLS, StepPurpose::Install)]
+    {
         for name in wanted.iter().filter(|name| names.iter().any(|it| it == *name)) {
             let command = format!("{program} {}", quote(name));
             let line = line_of(text, &format!("\n{name}")).map(|line| line + 1).or(Some(1));

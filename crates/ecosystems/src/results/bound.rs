@@ -12,18 +12,18 @@ impl TestResults {
     /// first, then what passed; the counts stay whole.
     #[must_use]
     pub fn bounded(self, names: usize, bytes: usize) -> TestResults {
-        let room = Room { names, bytes, details: MAX_DETAILS };
+        let room = ResultsBudget { names, bytes, details: MAX_DETAILS };
         self.keep(room, &[Status::Error, Status::Failed, Status::Passed, Status::Skipped])
     }
 
     /// Only the failed tests, at most this many.
     #[must_use]
     pub fn only_bad(self, names: usize) -> TestResults {
-        let room = Room { names, bytes: usize::MAX, details: 0 };
+        let room = ResultsBudget { names, bytes: usize::MAX, details: 0 };
         self.keep(room, &[Status::Error, Status::Failed])
     }
 
-    fn keep(mut self, mut room: Room, order: &[Status]) -> TestResults {
+    fn keep(mut self, mut room: ResultsBudget, order: &[Status]) -> TestResults {
         let mut kept = BTreeMap::new();
         let all = self.tests.len();
         for status in order {
@@ -38,13 +38,13 @@ impl TestResults {
 }
 
 /// What is left of the room.
-struct Room {
+struct ResultsBudget {
     names: usize,
     bytes: usize,
     details: usize,
 }
 
-impl Room {
+impl ResultsBudget {
     fn take(&mut self, name: String, test: Test) -> Option<(String, Test)> {
         if self.names == 0 || self.bytes < name.len() {
             return None;

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::ci::{self, CiPlan, Use};
+use crate::ci::{self, CiPlan, StepPurpose};
 use crate::files::{Files, Tree, join};
 use crate::packages;
 use crate::registries::Ecosystem;
@@ -274,8 +274,10 @@ fn system(ci: &CiPlan, plan: &mut SetupPlan) {
 fn steps_of(ci: &CiPlan, is_wanted: impl Fn(&ci::Job) -> bool) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for job in ci.jobs.iter().filter(|job| is_wanted(job)) {
-        for step in
-            job.steps.iter().filter(|step| step.unusable.is_none() && step.is_for == Use::Install)
+        for step in job
+            .steps
+            .iter()
+            .filter(|step| step.unusable.is_none() && step.is_for == StepPurpose::Install)
         {
             if ci::is_system_only(&step.command) {
                 continue;

@@ -8,7 +8,7 @@ use super::fleet::Fleet;
 use super::{pace, refresh, track};
 use crate::store::{Closing, Store, StoreError};
 use patchwright_base::error::{Failure, Result};
-use patchwright_forge::github::{GitHubForge, Removed};
+use patchwright_forge::github::{BranchRemoval, GitHubForge};
 use patchwright_forge::{Forge, ForgeError, PullRequest, RepositoryId, same_repository};
 use patchwright_git::Oid;
 use patchwright_report as report;
@@ -56,14 +56,14 @@ pub async fn close(fleet: &Fleet, name: &str, options: &Options) -> Result<Summa
     }
     let gate = pace::gate(&fleet.store, &fleet.token, pace::limits(fleet, None), None);
     let forge = fleet.forge.gated(gate);
-    let mut closing = Ending { fleet, forge, options, name, summary: Summary::default() };
+    let mut closing = CampaignClosing { fleet, forge, options, name, summary: Summary::default() };
     for row in &rows {
         closing.campaign(row).await?;
     }
     Ok(closing.summary)
 }
 
-struct Ending<'a> {
+struct CampaignClosing<'a> {
     fleet: &'a Fleet,
     forge: GitHubForge,
     options: &'a Options,
@@ -71,7 +71,7 @@ struct Ending<'a> {
     summary: Summary,
 }
 
-impl Ending<'_> {
+impl CampaignClosing<'_> {
     async fn campaign(&mut self, row: &CampaignRow) -> Result<()> {
         let store = &self.fleet.store;
         let why = self.why();
@@ -89,7 +89,8 @@ impl Ending<'_> {
             self.target(target, &why).await?;
         }
         if !self.options.dry_run
-            && let Err(failure) = track::update(self.fleet, &row.id, track::When::AtTheEnd).await
+            && let Err(failure) =
+                track::update(self.fleet, &row.id, track::UpdateTiming::AtTheEnd).await
         {
             self.fleet.ui.failure(&failure.to_string());
             self.summary.left += 1;
@@ -246,9 +247,9 @@ impl Ending<'_> {
             return Ok(());
         }
         match self.forge.remove_branch(repository, branch, pushed).await? {
-            Removed::Yes => self.summary.removed += 1,
-            Removed::Gone => {}
-            Removed::Moved(tip) => self.fleet.ui.say(&format!(
+            BranchRemoval::Yes => self.summary.removed += 1,
+            BranchRemoval::Gone => {}
+            BranchRemoval::Moved(tip) => self.fleet.ui.say(&format!(
                 "{repository}: `{branch}` stays: it points to {}, which we did not push",
                 tip.short()
             )),

@@ -137,7 +137,7 @@ pub async fn run(
         tracker.abort();
     }
     if why != EndReason::Interrupted && drive.campaign.tracking_issue.is_some() {
-        track(fleet, &drive.id, track::When::AtTheEnd).await;
+        track(fleet, &drive.id, track::UpdateTiming::AtTheEnd).await;
     }
     let events = drive.fresh_events().await?;
     let view = fleet.store.view(&drive.id).await?;
@@ -171,7 +171,7 @@ fn is_open(target: &Target) -> bool {
 }
 
 /// The campaign's issue; trouble with it is no trouble of the campaign.
-async fn track(fleet: &Fleet, id: &str, when: track::When) {
+async fn track(fleet: &Fleet, id: &str, when: track::UpdateTiming) {
     if let Err(failure) = track::update(fleet, id, when).await {
         fleet.ui.detail(&format!("the tracking issue is not up to date: {}", failure.message));
     }
@@ -316,7 +316,7 @@ impl Drive<'_> {
     async fn is_busy(&self) -> Result<bool> {
         let (store, scope) = (&self.fleet.store, &self.fleet.scope);
         if scope.is_everything() {
-            return Ok(store.standing(&self.id).await?.busy);
+            return Ok(store.campaign_progress(&self.id).await?.busy);
         }
         let is_busy =
             |target: &Target| !target.state.is_settled() && target.state != TargetState::Waiting;
@@ -327,13 +327,15 @@ impl Drive<'_> {
     /// gate waits for.
     async fn look_around(&mut self, view: &CampaignView, step: &StepOutcome) {
         if matches!(step, StepOutcome::Waits(_)) && view.targets.iter().any(is_open) {
-            refresh::now_and_then(self.fleet, &self.id).await;
+            refresh::refresh_if_stale(self.fleet, &self.id).await;
         }
         let is_idle = self.tracker.as_ref().is_none_or(JoinHandle::is_finished);
         if is_idle && self.campaign.tracking_issue.is_some() {
             let (fleet, id) = (self.fleet.clone(), self.id.clone());
             self.tracker =
-                Some(tokio::spawn(async move { track(&fleet, &id, track::When::Due).await }));
+                Some(tokio::spawn(
+                    async move { track(&fleet, &id, track::UpdateTiming::Due).await },
+                ));
         }
     }
 

@@ -36,7 +36,7 @@ pub struct Estimate {
 
 /// Sums of what ended runs cost and how long they took.
 #[derive(Default)]
-struct Sums {
+struct RunTotals {
     runs: usize,
     cost_usd: f64,
     seconds: f64,
@@ -55,7 +55,7 @@ pub(super) async fn estimate(
     targets: &[PlannedTarget],
 ) -> Result<Estimate> {
     let count = targets.iter().filter(|planned| planned.is_work()).count();
-    let mut sums = Sums::default();
+    let mut sums = RunTotals::default();
     let known = view.map(|view| view.targets.as_slice()).unwrap_or_default();
     sums.take(known);
     if sums.runs == 0 {
@@ -91,7 +91,7 @@ fn per_run(fleet: &Fleet, campaign: &Campaign) -> f64 {
 }
 
 /// Other campaigns with the same model, the newest first.
-async fn look_elsewhere(fleet: &Fleet, campaign: &Campaign, sums: &mut Sums) -> Result<()> {
+async fn look_elsewhere(fleet: &Fleet, campaign: &Campaign, sums: &mut RunTotals) -> Result<()> {
     let rows = fleet.store.campaigns(None).await?;
     for row in rows.iter().filter(|row| row.id != campaign.id()).take(MOST_LOOKED_AT) {
         // One that another version has written is no example.
@@ -103,7 +103,7 @@ async fn look_elsewhere(fleet: &Fleet, campaign: &Campaign, sums: &mut Sums) -> 
     Ok(())
 }
 
-impl Sums {
+impl RunTotals {
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn take(&mut self, targets: &[Target]) {
         for target in targets {

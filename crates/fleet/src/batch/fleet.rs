@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::lease::HeldJob;
 use super::outage::Outages;
 use super::scope::Scope;
-use crate::store::{self, Migrated, Store, StoreResult};
+use crate::store::{self, Migration, Store, StoreResult};
 use patchwright_base::clock::Clock;
 use patchwright_base::env::Env;
 use patchwright_base::error::Result;
@@ -141,7 +141,7 @@ pub async fn spread(env: &Env) {
 }
 
 /// What is said when a database of an older version was opened.
-pub fn upgraded(store: &Store, Migrated { from, copy }: &Migrated) -> String {
+pub fn upgraded(store: &Store, Migration { from, copy }: &Migration) -> String {
     let (name, to) = (store.name(), store::VERSION);
     let back = match copy {
         Some(copy) => format!("`{}` is a copy of how it was", copy.display()),

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 pub use self::sandboxes::{LastSandbox, observe_sandboxes};
 
 use super::lease::HeldJob;
-use crate::store::{CutOff, OutageTimes, Store, StoreResult};
+use crate::store::{OutageEffect, OutageTimes, Store, StoreResult};
 use patchwright_base::error::{Outage, OutageCause, Service};
 use patchwright_base::redact::Redactor;
 use patchwright_base::ui::Ui;
@@ -48,17 +48,17 @@ pub struct Outages {
     scale: f64,
     /// Fingerprint of this process's token for GitHub.
     token: String,
-    known: Mutex<Known>,
+    known: Mutex<OutageState>,
 }
 
 #[derive(Default)]
-struct Known {
+struct OutageState {
     /// Services of which an answer is news, with the campaign whose model it is.
     out: BTreeSet<(Service, String)>,
     /// Outages that people were told of.
     told: BTreeSet<(Service, String)>,
     looked: Option<Instant>,
-    place: sandboxes::Place,
+    place: sandboxes::SandboxBreaker,
     disk: machine::Disk,
     /// Services that do not take our credential.
     refused: BTreeSet<Service>,
@@ -82,7 +82,12 @@ impl Outages {
     ///
     /// # Errors
     /// When the lease was lost, or the store cannot be used.
-    async fn cut_off(&self, held: &HeldJob, outage: Outage, why: &str) -> StoreResult<CutOff> {
+    async fn cut_off(
+        &self,
+        held: &HeldJob,
+        outage: Outage,
+        why: &str,
+    ) -> StoreResult<OutageEffect> {
         let limit = match outage.cause {
             OutageCause::Down => None,
             OutageCause::Limited(wait) => {

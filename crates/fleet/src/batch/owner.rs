@@ -37,7 +37,7 @@ fn words(owner: &str) -> String {
 ///
 /// # Errors
 /// When the campaign has something to do, or something open, in repositories of one of these owners.
-pub(super) async fn must_not_matter(
+pub(super) async fn check_vanished(
     fleet: &Fleet,
     campaign: &Campaign,
     owners: &[String],

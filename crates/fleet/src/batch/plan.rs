@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use super::campaign::{Campaign, CampaignMode};
 use super::decide::{self, PlanVerdict, decide, decide_pull, refused};
 use super::fleet::Fleet;
-use super::planned::Texts;
+use super::planned::TextInterner;
 use super::select::{Candidate, Discovery};
 use super::{estimate, waves};
 use crate::store::{SeenRepository, StoreError};
@@ -71,12 +71,12 @@ struct Planner<'a> {
     campaign: &'a Campaign,
     targets: Vec<PlannedTarget>,
     seen: Vec<SeenRepository>,
-    texts: Texts,
+    texts: TextInterner,
 }
 
 impl<'a> Planner<'a> {
     fn new(fleet: &'a Fleet, campaign: &'a Campaign) -> Planner<'a> {
-        let (targets, seen, texts) = (Vec::new(), Vec::new(), Texts::default());
+        let (targets, seen, texts) = (Vec::new(), Vec::new(), TextInterner::default());
         Planner { fleet, campaign, targets, seen, texts }
     }
 
@@ -339,7 +339,7 @@ mod tests {
         let wave = NO_WAVE;
         PlannedTarget {
             wave,
-            ..PlannedTarget::new(candidate, None, &verdict, &mut Texts::default())
+            ..PlannedTarget::new(candidate, None, &verdict, &mut TextInterner::default())
         }
     }
 
@@ -379,7 +379,7 @@ mod tests {
             let verdict = decided_since(&campaign, &new, &known);
             let mut now = new.clone();
             if let Some(verdict) = verdict {
-                now.decide(&verdict, &mut Texts::default());
+                now.decide(&verdict, &mut TextInterner::default());
             }
             let (sha, finished) = expected;
             let told = (now.base_sha.to_string(), now.finished());

@@ -27,13 +27,13 @@ pub struct PlannedTarget {
     pub base_sha: CommitName,
     /// From 0.
     pub wave: i64,
-    pub(super) place: Place,
+    pub(super) place: CampaignPosition,
     pub decision: Decision,
 }
 
 /// Where a target is in the order of its campaign.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Place {
+pub(super) struct CampaignPosition {
     /// Place of its repository in `select.repositories`; what is not listed comes last.
     pub(super) listed: u32,
     /// Place of its pull request among those of its repository.
@@ -89,7 +89,7 @@ impl PlannedTarget {
         candidate: &Candidate,
         pull: Option<(i64, usize)>,
         verdict: &PlanVerdict,
-        texts: &mut Texts,
+        texts: &mut TextInterner,
     ) -> PlannedTarget {
         let short = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
         let mut target = PlannedTarget {
@@ -99,7 +99,7 @@ impl PlannedTarget {
             base_branch: texts.shared(&candidate.base_branch),
             base_sha: CommitName::from(""),
             wave: 0,
-            place: Place {
+            place: CampaignPosition {
                 listed: candidate.listed.map_or(u32::MAX, short),
                 pull: pull.map_or(0, |(_, place)| short(place)),
             },
@@ -109,7 +109,7 @@ impl PlannedTarget {
         target
     }
 
-    pub(super) fn decide(&mut self, verdict: &PlanVerdict, texts: &mut Texts) {
+    pub(super) fn decide(&mut self, verdict: &PlanVerdict, texts: &mut TextInterner) {
         self.base_sha = verdict.base_sha.as_str().into();
         self.decision = match (&verdict.skipped, &verdict.finished) {
             (Some(why), _) => Decision::Skipped(texts.shared(why)),
@@ -155,9 +155,9 @@ impl PlannedTarget {
 
 /// Texts that many targets have in common, each of which is kept once.
 #[derive(Default)]
-pub(super) struct Texts(HashSet<Arc<str>>);
+pub(super) struct TextInterner(HashSet<Arc<str>>);
 
-impl Texts {
+impl TextInterner {
     fn shared(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.0.get(text) {
             return Arc::clone(known);
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_text_that_many_have_is_kept_once() {
-        let mut texts = Texts::default();
+        let mut texts = TextInterner::default();
         let (first, second) = (texts.shared("main"), texts.shared("main"));
         assert!(Arc::ptr_eq(&first, &second));
         for number in 0..2 * MOST_SHARED {

@@ -7,17 +7,17 @@
 
 mod choice;
 mod decorate;
-mod place;
 pub(super) mod publish_error;
+mod repository_snapshot;
+pub(super) mod timing;
 mod vetted;
-pub(super) mod when;
 
 use std::sync::Arc;
 
 use self::choice::PublishChoice;
 pub use self::choice::{BranchPulls, ClosedPull, decide};
-use self::place::RepositorySnapshot;
 use self::publish_error::PublishError;
+use self::repository_snapshot::RepositorySnapshot;
 use super::campaign::Campaign;
 use super::drive;
 use super::fleet::Fleet;
@@ -65,7 +65,7 @@ pub(super) fn job_for(token: &str, target: &Target) -> NewJob {
 }
 
 /// What became of it.
-enum End {
+enum PublishOutcome {
     /// There is a pull request of ours.
     Published { pull: Box<PullRequest>, operation: Operation, said: Option<String> },
     /// There is nothing to publish, and why.
@@ -190,7 +190,7 @@ impl<'a> Publisher<'a> {
         Ok(Ok(Publisher { fleet, held, forge, campaign, target, changeset, commit, base }))
     }
 
-    async fn run(&self) -> PublishResult<End> {
+    async fn run(&self) -> PublishResult<PublishOutcome> {
         // First, while nothing is written: the job then only goes back to the queue.
         if let Some(later) = self.not_now().await? {
             return Ok(later);
@@ -208,7 +208,7 @@ impl<'a> Publisher<'a> {
         for _ in 0..TRIES {
             match self.choose(&place).await? {
                 PublishChoice::End { state, reason, pull } => {
-                    return Ok(End::Settled { state, reason, pull });
+                    return Ok(PublishOutcome::Settled { state, reason, pull });
                 }
                 PublishChoice::Keep { tip } => {
                     self.leave_to_people(&place).await?;
@@ -253,7 +253,11 @@ impl<'a> Publisher<'a> {
         self.forge.push(&place.repository, from, commits, &branch, expected).await.map(|_| tip)
     }
 
-    async fn open_pull(&self, place: &RepositorySnapshot, head: Oid) -> PublishResult<End> {
+    async fn open_pull(
+        &self,
+        place: &RepositorySnapshot,
+        head: Oid,
+    ) -> PublishResult<PublishOutcome> {
         let id = &place.repository.id;
         let draft = PullRequestDraft {
             title: place.vetted.title.clone(),
@@ -270,7 +274,7 @@ impl<'a> Publisher<'a> {
             // request.
             Err(ForgeError::State { what: StateProblem::NothingToPropose, message }) => {
                 let state = TargetState::Unchanged;
-                return Ok(End::Settled { state, reason: message, pull: None });
+                return Ok(PublishOutcome::Settled { state, reason: message, pull: None });
             }
             Err(err) => return Err(err.into()),
         };
@@ -291,7 +295,7 @@ impl<'a> Publisher<'a> {
         said.extend(self.decorate(place, &pull, operation, head).await?);
         self.supersede(&pull).await?;
         let said = (!said.is_empty()).then(|| said.join("; "));
-        Ok(End::Published { pull: Box::new(pull), operation, said })
+        Ok(PublishOutcome::Published { pull: Box::new(pull), operation, said })
     }
 
     /// All targets of the repository in campaigns of this name.
@@ -326,15 +330,20 @@ fn not_fatal(err: ForgeError) -> PublishResult<String> {
 }
 
 /// Writes down how it ended.
-async fn finish(fleet: &Fleet, held: &HeldJob, target: &Target, end: End) -> StoreResult<()> {
+async fn finish(
+    fleet: &Fleet,
+    held: &HeldJob,
+    target: &Target,
+    end: PublishOutcome,
+) -> StoreResult<()> {
     let (state, reason, pull) = match end {
-        End::Later { after, why } => {
+        PublishOutcome::Later { after, why } => {
             let after = pace::scaled_wait(fleet, after);
             let why = fleet.redactor.redact(&why);
             return fleet.store.end_job(&held.lease, &JobEnd::Later { after, why }).await;
         }
-        End::Settled { state, reason, pull } => (state, Some(reason), pull),
-        End::Published { pull, operation, said } => {
+        PublishOutcome::Settled { state, reason, pull } => (state, Some(reason), pull),
+        PublishOutcome::Published { pull, operation, said } => {
             let words = format!(
                 "{}: pull request #{}: {} ({})",
                 target.repository,

@@ -183,8 +183,8 @@ impl SpannedValue {
 
 impl<'de> Deserialize<'de> for SpannedValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SpannedValue, D::Error> {
-        struct Shape;
-        impl<'de> Visitor<'de> for Shape {
+        struct SpannedVisitor;
+        impl<'de> Visitor<'de> for SpannedVisitor {
             type Value = SpannedValue;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -246,6 +246,6 @@ impl<'de> Deserialize<'de> for SpannedValue {
                 IgnoredAny::deserialize(value).map(|_| SpannedValue::Leaf)
             }
         }
-        deserializer.deserialize_any(Shape)
+        deserializer.deserialize_any(SpannedVisitor)
     }
 }

@@ -6,7 +6,7 @@
 use super::fleet::Fleet;
 use super::pace;
 use patchwright_base::error::{Failure, Result};
-use patchwright_forge::github::{PullPlace, PullState};
+use patchwright_forge::github::{PullReference, PullState};
 use patchwright_forge::{Forge, ForgeError};
 use patchwright_types::campaign::{Millis, Target, TargetState};
 
@@ -20,7 +20,7 @@ const APART: Millis = 5 * 60_000;
 pub async fn refresh(fleet: &Fleet, campaign: &str) -> Result<usize> {
     let view = fleet.store.view(campaign).await?;
     let is_open = |target: &&Target| matches!(target.state, TargetState::Open | TargetState::Draft);
-    let open: Vec<(PullPlace, &Target)> = view
+    let open: Vec<(PullReference, &Target)> = view
         .targets
         .iter()
         .filter(is_open)
@@ -29,7 +29,7 @@ pub async fn refresh(fleet: &Fleet, campaign: &str) -> Result<usize> {
     let mut changed = 0;
     // In parts, so that what was found is kept when a later part fails.
     for some in open.chunks(50) {
-        let places: Vec<PullPlace> = some.iter().map(|(place, _)| place.clone()).collect();
+        let places: Vec<PullReference> = some.iter().map(|(place, _)| place.clone()).collect();
         let states = match fleet.forge.pull_states(&places).await {
             Ok(states) => states,
             Err(err @ (ForgeError::RateLimited { .. } | ForgeError::Authentication { .. })) => {
@@ -80,8 +80,8 @@ async fn gone(fleet: &Fleet, target: &Target) -> Result<bool> {
 
 async fn one_by_one(
     fleet: &Fleet,
-    places: &[PullPlace],
-) -> Result<std::collections::HashMap<PullPlace, PullState>> {
+    places: &[PullReference],
+) -> Result<std::collections::HashMap<PullReference, PullState>> {
     let mut states = std::collections::HashMap::new();
     for place in places {
         let (repository, number) = place;
@@ -110,7 +110,7 @@ fn is_of(state: &PullState, target: &Target) -> bool {
 }
 
 /// Looks at the pull requests unless that was done a short while ago; trouble is no matter.
-pub(super) async fn now_and_then(fleet: &Fleet, campaign: &str) {
+pub(super) async fn refresh_if_stale(fleet: &Fleet, campaign: &str) {
     let name = format!("refreshed:{campaign}");
     let looked = async {
         let now = fleet.store.now().await?;
@@ -130,7 +130,7 @@ pub(super) async fn now_and_then(fleet: &Fleet, campaign: &str) {
 }
 
 /// Where the pull request of a target is.
-pub(super) fn place(target: &Target) -> Option<PullPlace> {
+pub(super) fn place(target: &Target) -> Option<PullReference> {
     let number = u64::try_from(target.pull_request?).ok()?;
     Some((target.repository.parse().ok()?, number))
 }

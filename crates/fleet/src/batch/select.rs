@@ -9,7 +9,9 @@ use super::owner;
 use super::selection::Selection;
 use super::simulate::discovery;
 use patchwright_base::error::{Failure, Result};
-use patchwright_forge::github::{Facts, HeadFacts, Look, PullFacts, RepositoryNames, Seen, Wanted};
+use patchwright_forge::github::{
+    DigestSet, HeadFacts, Preflight, PreflightQuery, PullFacts, RepositoryFacts, RepositoryNames,
+};
 use patchwright_forge::{Comparison, Forge, ForgeError, RepositoryId};
 use patchwright_task::workspace::is_said_ours;
 
@@ -60,7 +62,7 @@ pub struct Candidate {
 pub struct Discovery<'a> {
     fleet: &'a Fleet,
     campaign: &'a Campaign,
-    look: Look<'a>,
+    look: Preflight<'a>,
     pushable: PushAccess,
     /// Places in `select.repositories`, by names in lower case.
     listed: HashMap<String, usize>,
@@ -75,8 +77,8 @@ impl<'a> Discovery<'a> {
     /// # Errors
     /// When GitHub does not answer, or an owner is gone that the campaign is at work for.
     pub async fn begin(fleet: &'a Fleet, campaign: &'a Campaign) -> Result<Discovery<'a>> {
-        let Listed { repositories, notes, vanished } = names(fleet, campaign).await?;
-        owner::must_not_matter(fleet, campaign, &vanished).await?;
+        let ListedRepositories { repositories, notes, vanished } = names(fleet, campaign).await?;
+        owner::check_vanished(fleet, campaign, &vanished).await?;
         for note in &notes {
             fleet.ui.say(&format!("note: {note}"));
         }
@@ -88,13 +90,13 @@ impl<'a> Discovery<'a> {
         for (place, name) in campaign.select.repositories.iter().enumerate() {
             listed.entry(name.to_lowercase()).or_insert(place);
         }
-        let wanted = Wanted {
+        let wanted = PreflightQuery {
             base: campaign.publish.base.clone(),
             head_branch: campaign.branch(),
             open_pulls: campaign.mode == CampaignMode::Review,
             files: campaign.select.files.clone(),
         };
-        let look = fleet.forge.look(repositories, wanted);
+        let look = fleet.forge.preflight(repositories, wanted);
         Ok(Discovery { fleet, campaign, look, pushable, listed, notes, has_found: false })
     }
 
@@ -115,7 +117,7 @@ impl<'a> Discovery<'a> {
     }
 
     /// What is to be known of a repository, when the campaign selects it.
-    async fn candidate(&self, mut facts: Facts) -> Result<Option<Candidate>> {
+    async fn candidate(&self, mut facts: RepositoryFacts) -> Result<Option<Candidate>> {
         let Discovery { fleet, campaign, .. } = self;
         let names = [&facts.asked, &facts.repository];
         let place = names.iter().find_map(|name| self.listed.get(&name.to_lowercase()).copied());
@@ -181,7 +183,7 @@ pub async fn selection(fleet: &Fleet, campaign: &Campaign) -> Result<Selection> 
 }
 
 /// All names, each once.
-struct Listed {
+struct ListedRepositories {
     repositories: RepositoryNames,
     /// What was left out, and why.
     notes: Vec<String>,
@@ -189,7 +191,7 @@ struct Listed {
     vanished: Vec<String>,
 }
 
-async fn names(fleet: &Fleet, campaign: &Campaign) -> Result<Listed> {
+async fn names(fleet: &Fleet, campaign: &Campaign) -> Result<ListedRepositories> {
     let select = &campaign.select;
     let (mut notes, mut vanished) = (Vec::new(), Vec::new());
     let mut names: RepositoryNames = select
@@ -215,7 +217,7 @@ async fn names(fleet: &Fleet, campaign: &Campaign) -> Result<Listed> {
         names.extend(found.repositories);
         notes.extend(found.notes);
     }
-    Ok(Listed { repositories: names, notes, vanished })
+    Ok(ListedRepositories { repositories: names, notes, vanished })
 }
 
 /// Where we may push, as far as it is known beforehand.
@@ -223,7 +225,7 @@ enum PushAccess {
     /// As each repository says.
     Told,
     /// An App's installation: its repositories, in lower case.
-    Installed(Seen),
+    Installed(DigestSet),
     Unknown,
 }
 
@@ -238,7 +240,7 @@ async fn pushable(fleet: &Fleet) -> Result<PushAccess> {
     })
 }
 
-fn candidate(facts: Facts, listed: Option<usize>, pushable: &PushAccess) -> Candidate {
+fn candidate(facts: RepositoryFacts, listed: Option<usize>, pushable: &PushAccess) -> Candidate {
     let can_push = match pushable {
         PushAccess::Told => facts.can_push.unwrap_or(true),
         PushAccess::Installed(names) => names.has(&facts.repository.to_lowercase()),

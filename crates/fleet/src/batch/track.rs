@@ -20,7 +20,7 @@ const APART: Millis = 3 * 60_000;
 
 /// When the issue is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub enum UpdateTiming {
     /// When the last edit is long enough ago.
     Due,
     /// At the end of a command: whenever it was written before.
@@ -31,7 +31,7 @@ pub enum When {
 ///
 /// # Errors
 /// When GitHub or the store cannot be used. The campaign continues without its issue.
-pub async fn update(fleet: &Fleet, id: &str, when: When) -> Result<()> {
+pub async fn update(fleet: &Fleet, id: &str, when: UpdateTiming) -> Result<()> {
     let row = fleet.store.campaign(id).await?;
     let campaign = campaign_of(&row)?;
     let Some(place) = &campaign.tracking_issue else { return Ok(()) };
@@ -57,11 +57,11 @@ pub(super) async fn ended(fleet: &Fleet, row: &CampaignRow) -> Result<()> {
     if written.is_none_or(|at| at > row.updated_at) {
         return Ok(());
     }
-    update(fleet, &row.id, When::AtTheEnd).await
+    update(fleet, &row.id, UpdateTiming::AtTheEnd).await
 }
 
 /// Whether the last edit, of any process, is long enough ago.
-async fn is_time(fleet: &Fleet, id: &str, when: When) -> Result<bool> {
+async fn is_time(fleet: &Fleet, id: &str, when: UpdateTiming) -> Result<bool> {
     let name = format!("tracked:{id}");
     let now = fleet.store.now().await?;
     let before = fleet.store.value(&name).await?.and_then(|before| before.parse::<Millis>().ok());
@@ -69,7 +69,7 @@ async fn is_time(fleet: &Fleet, id: &str, when: When) -> Result<bool> {
     // A time in the future comes from a wrong clock. With an unreadable one, one edit too many is
     // made.
     let is_soon = before.is_some_and(|before| before <= now && now - before < apart);
-    if is_soon && when == When::Due {
+    if is_soon && when == UpdateTiming::Due {
         return Ok(false);
     }
     // Written before the edit, so that a second process does not start the same edit.

@@ -9,7 +9,7 @@ const ENOUGH_TO_JUDGE: usize = 10;
 
 /// What happens next in a campaign.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum WaveStep {
     /// The targets of this wave may be worked on now.
     Open(i64),
     /// Wait, and why.
@@ -22,41 +22,45 @@ pub enum Step {
 
 /// Decides from how the targets stand: opens the next wave when its gate lets it, pauses above the failure
 /// rate, for a mistake that is the same everywhere, and when the budget has no room for another run.
-pub fn next(campaign: &Campaign, view: &CampaignView) -> Step {
+pub fn next(campaign: &Campaign, view: &CampaignView) -> WaveStep {
     if let Some(why) = reason_to_pause(campaign, view) {
-        return Step::Pause(why);
+        return WaveStep::Pause(why);
     }
     let open = view.campaign.wave;
     let waiting = || view.targets.iter().filter(|target| target.state == TargetState::Waiting);
     // New targets of a wave that was opened before, and the very first wave.
     if let Some(late) = waiting().map(|target| target.wave).filter(|wave| *wave <= open).min() {
-        return Step::Open(late);
+        return WaveStep::Open(late);
     }
     let is_waiting = |target: &&Target| target.state == TargetState::Waiting;
     let busy =
         view.targets.iter().filter(|target| !target.state.is_settled() && !is_waiting(target));
     let busy = busy.count();
     let Some(next) = waiting().map(|target| target.wave).min() else {
-        return if busy == 0 { Step::Done } else { Step::Wait(format!("{} to go", targets(busy))) };
+        return if busy == 0 {
+            WaveStep::Done
+        } else {
+            WaveStep::Wait(format!("{} to go", targets(busy)))
+        };
     };
     if busy > 0 {
-        return Step::Wait(format!("wave {}: {} to go", open + 1, targets(busy)));
+        return WaveStep::Wait(format!("wave {}: {} to go", open + 1, targets(busy)));
     }
     match gate(campaign, view, open) {
         Some(step) => step,
-        None => Step::Open(next),
+        None => WaveStep::Open(next),
     }
 }
 
 /// What keeps the wave after `open` shut.
-fn gate(campaign: &Campaign, view: &CampaignView, open: i64) -> Option<Step> {
+fn gate(campaign: &Campaign, view: &CampaignView, open: i64) -> Option<WaveStep> {
     // What is left after the last wave has the gate of the last wave before it.
     let place = usize::try_from(open).ok()?.min(campaign.waves.len().checked_sub(1)?);
     let wave = campaign.waves.get(place)?;
     let ended: Vec<&Target> = worked(view).filter(|target| target.wave == open).collect();
     let good = ended.iter().filter(|target| target.state.is_success()).count();
     if !ended.is_empty() && share(good, ended.len()) < wave.min_success {
-        return Some(Step::Pause(format!(
+        return Some(WaveStep::Pause(format!(
             "wave {}: {good} of {} succeeded, and the next wave takes {}; look at the failures, then \
              `patchwright batch retry`",
             open + 1,
@@ -66,11 +70,11 @@ fn gate(campaign: &Campaign, view: &CampaignView, open: i64) -> Option<Step> {
     }
     let wait = match soaking(wave, &ended, view.now) {
         Ok(wait) => wait,
-        Err(why) => return Some(Step::Pause(format!("wave {}: {why}", open + 1))),
+        Err(why) => return Some(WaveStep::Pause(format!("wave {}: {why}", open + 1))),
     };
     if let Some(wait) = wait {
         let minutes = wait / 60_000 + i64::from(wait % 60_000 > 0);
-        return Some(Step::Wait(format!(
+        return Some(WaveStep::Wait(format!(
             "wave {} has ended; the next one opens in {minutes} minutes",
             open + 1
         )));
@@ -78,7 +82,7 @@ fn gate(campaign: &Campaign, view: &CampaignView, open: i64) -> Option<Step> {
     let most = wave.max_open_pull_requests?;
     let pulls = view.targets.iter().filter(|target| is_open(target)).count();
     (pulls > most as usize).then(|| {
-        Step::Wait(format!("{pulls} pull requests are open; the next wave opens at {most}"))
+        WaveStep::Wait(format!("{pulls} pull requests are open; the next wave opens at {most}"))
     })
 }
 

@@ -21,7 +21,7 @@ use patchwright_forge::{Forge, ForgeError, RepositoryId};
 use patchwright_task::campaign;
 use patchwright_task::event::payload::{self, ActionEnv};
 use patchwright_task::event::{Decision, Event, EventTask, TriggerConfig, decide};
-use patchwright_task::react::{self, Reacted};
+use patchwright_task::react::{self, EventOutcome};
 use patchwright_task::world::World;
 use patchwright_types::campaign::{Delivery, JobEnd, JobKind, Millis, NewJob, millis_of};
 use patchwright_types::outcome::Conclusion;
@@ -211,7 +211,7 @@ async fn handle(
     let watched = LeasedRun::new(fleet, held);
     let environment = watched.environment.clone();
     let reacted = react::react(&world, config, decision, environment).await;
-    if let (Some(key), Ok(Reacted::Issue(_))) = (&same, &reacted) {
+    if let (Some(key), Ok(EventOutcome::Issue(_))) = (&same, &reacted) {
         let value = format!("{} {}", delivery.received_at, delivery.guid);
         fleet.store.set_value(key, &value).await?;
     }
@@ -226,7 +226,7 @@ async fn came_to(
     fleet: &Fleet,
     held: &Arc<HeldJob>,
     delivery: &Delivery,
-    (reacted, model): (&Result<Reacted>, &LastRequest),
+    (reacted, model): (&Result<EventOutcome>, &LastRequest),
 ) -> Result<DeliveryOutcome> {
     let of_key = |failure: &Failure| model.is_refused() && failure.kind == FailureKind::Provider;
     let reacted = match reacted {
@@ -308,22 +308,24 @@ async fn was_done(fleet: &Fleet, key: &str, delivery: &Delivery) -> Result<Optio
 async fn ended(
     fleet: &Fleet,
     held: &HeldJob,
-    reacted: &Reacted,
+    reacted: &EventOutcome,
     outage: Option<(Outage, String)>,
 ) -> Result<DeliveryOutcome> {
     let conclusion = reacted.conclusion();
     let word = conclusion.word();
     let (run, cost_usd) = match reacted {
-        Reacted::Issue(ended) => (Some(ended.outcome.run.clone()), ended.outcome.spending.cost_usd),
-        Reacted::Review(ended) => {
+        EventOutcome::Issue(ended) => {
+            (Some(ended.outcome.run.clone()), ended.outcome.spending.cost_usd)
+        }
+        EventOutcome::Review(ended) => {
             (Some(ended.reviewed.run.clone()), ended.reviewed.spending.cost_usd)
         }
-        Reacted::Respond(responded) => (Some(responded.run.clone()), responded.cost_usd),
-        Reacted::Learn(learned) => (Some(learned.run.clone()), learned.cost_usd),
-        Reacted::Triage(ended) => {
+        EventOutcome::Respond(responded) => (Some(responded.run.clone()), responded.cost_usd),
+        EventOutcome::Learn(learned) => (Some(learned.run.clone()), learned.cost_usd),
+        EventOutcome::Triage(ended) => {
             (Some(ended.triaged.run.clone()), ended.triaged.spending.cost_usd)
         }
-        Reacted::Ignored(why) => return Ok(DeliveryOutcome::ignored(why.as_str())),
+        EventOutcome::Ignored(why) => return Ok(DeliveryOutcome::ignored(why.as_str())),
     };
     let text = format!("{word}: {}", reacted.line());
     let end = match conclusion {

@@ -25,28 +25,28 @@ const LONGEST_ID: usize = 100;
 
 /// What a delivery is answered with.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct WebhookResponse {
     status: StatusCode,
     /// Counted by this word.
     pub(super) outcome: &'static str,
     text: String,
 }
 
-impl Answer {
-    fn new(status: StatusCode, outcome: &'static str, text: impl Into<String>) -> Answer {
-        Answer { status, outcome, text: text.into() }
+impl WebhookResponse {
+    fn new(status: StatusCode, outcome: &'static str, text: impl Into<String>) -> WebhookResponse {
+        WebhookResponse { status, outcome, text: text.into() }
     }
 
-    fn ignored(why: impl Into<String>) -> Answer {
-        Answer::new(StatusCode::ACCEPTED, "ignored", why)
+    fn ignored(why: impl Into<String>) -> WebhookResponse {
+        WebhookResponse::new(StatusCode::ACCEPTED, "ignored", why)
     }
 
-    fn wrong(status: StatusCode, text: &str) -> Answer {
-        Answer::new(status, "refused", text)
+    fn wrong(status: StatusCode, text: &str) -> WebhookResponse {
+        WebhookResponse::new(status, "refused", text)
     }
 }
 
-impl IntoResponse for Answer {
+impl IntoResponse for WebhookResponse {
     fn into_response(self) -> Response {
         let mut response =
             (self.status, format!("{}: {}\n", self.outcome, self.text)).into_response();
@@ -90,13 +90,14 @@ async fn receive(
     shared: &ServerState,
     headers: &HeaderMap,
     pieces: &mut axum::body::BodyDataStream,
-) -> Result<Answer, Answer> {
-    let too_large = || Answer::wrong(StatusCode::PAYLOAD_TOO_LARGE, "the body has more than 25 MB");
+) -> Result<WebhookResponse, WebhookResponse> {
+    let too_large =
+        || WebhookResponse::wrong(StatusCode::PAYLOAD_TOO_LARGE, "the body has more than 25 MB");
     if body::announced(headers).is_some_and(|length| length > body::LARGEST as u64) {
         return Err(too_large());
     }
     let unsigned = "`X-Hub-Signature-256` is missing or not a signature with this server's secret";
-    let unsigned = || Answer::wrong(StatusCode::UNAUTHORIZED, unsigned);
+    let unsigned = || WebhookResponse::wrong(StatusCode::UNAUTHORIZED, unsigned);
     // Before the body is read: a request without a signature gets no memory.
     let claimed = signature::claimed(headers).ok_or_else(unsigned)?;
     let mut check = Check::new(&shared.options.secrets);
@@ -107,10 +108,13 @@ async fn receive(
         Err(BodyError::TooLarge) => return Err(too_large()),
         Err(BodyError::NoRoom) => return Err(busy("too many large bodies at once")),
         Err(BodyError::TooSlow) => {
-            return Ok(Answer::wrong(StatusCode::REQUEST_TIMEOUT, "the body took too long"));
+            return Ok(WebhookResponse::wrong(
+                StatusCode::REQUEST_TIMEOUT,
+                "the body took too long",
+            ));
         }
         Err(BodyError::Broken) => {
-            return Ok(Answer::wrong(StatusCode::BAD_REQUEST, "the body broke off"));
+            return Ok(WebhookResponse::wrong(StatusCode::BAD_REQUEST, "the body broke off"));
         }
     };
     // The MAC was updated piece by piece, so a forged body was never parsed.
@@ -121,16 +125,16 @@ async fn receive(
         (id(headers, "x-github-delivery"), id(headers, "x-github-event"))
     else {
         let text = "`X-GitHub-Delivery` or `X-GitHub-Event` is missing";
-        return Ok(Answer::wrong(StatusCode::BAD_REQUEST, text));
+        return Ok(WebhookResponse::wrong(StatusCode::BAD_REQUEST, text));
     };
     // GitHub sends it when a hook is created, and shows the answer to its owner.
     if event == "ping" {
-        return Ok(Answer::new(StatusCode::OK, "ignored", "the hook works"));
+        return Ok(WebhookResponse::new(StatusCode::OK, "ignored", "the hook works"));
     }
     if !payload::is_known(event) {
         let why = format!("event `{event}` sets nothing off");
         recent::did_nothing(&why, shared.fleet.clock.now());
-        return Ok(Answer::ignored(why));
+        return Ok(WebhookResponse::ignored(why));
     }
     let json = match json(headers, held.bytes) {
         Ok(json) => json,
@@ -146,7 +150,7 @@ pub(super) async fn take(
     event: &str,
     json: String,
     room: Option<tokio::sync::OwnedSemaphorePermit>,
-) -> Answer {
+) -> WebhookResponse {
     let triggers = TriggerConfig::of(&shared.fleet.config);
     let name = event.to_owned();
     let look = move || {
@@ -159,7 +163,10 @@ pub(super) async fn take(
     let looked = if room.is_some() { tokio::task::spawn_blocking(look).await } else { Ok(look()) };
     let Ok((json, envelope, ignored)) = looked else { return busy("the payload was not read") };
     let Ok(envelope) = envelope else {
-        return Answer::wrong(StatusCode::BAD_REQUEST, "the payload is not what GitHub sends");
+        return WebhookResponse::wrong(
+            StatusCode::BAD_REQUEST,
+            "the payload is not what GitHub sends",
+        );
     };
     let seen = |outcome: String| {
         let Envelope { action, repository, number, .. } = envelope.clone();
@@ -178,16 +185,19 @@ pub(super) async fn take(
         if seen(format!("ignored: {why}")) {
             recent::did_nothing(&why, shared.fleet.clock.now());
         }
-        return Answer::ignored(why);
+        return WebhookResponse::ignored(why);
     }
     let delivery = delivery(guid, event, &envelope, json);
     // Listed before it is stored: a worker may finish it before this function continues.
     let is_new = seen("waiting".to_owned());
     let (answer, became) = match shared.intake.put(delivery, room).await {
-        Ok(true) => return Answer::new(StatusCode::ACCEPTED, "accepted", guid),
+        Ok(true) => return WebhookResponse::new(StatusCode::ACCEPTED, "accepted", guid),
         Ok(false) => {
             let text = format!("{guid} came before");
-            (Answer::new(StatusCode::ACCEPTED, "known", text), "came before this process started")
+            (
+                WebhookResponse::new(StatusCode::ACCEPTED, "known", text),
+                "came before this process started",
+            )
         }
         Err(IntakeError::Full) => {
             (busy("too many deliveries at once"), "refused: too many at once")
@@ -229,8 +239,8 @@ fn ignored(event: &str, json: &str, triggers: &TriggerConfig) -> Option<String> 
     }
 }
 
-fn busy(why: &str) -> Answer {
-    Answer::new(StatusCode::SERVICE_UNAVAILABLE, "busy", why)
+fn busy(why: &str) -> WebhookResponse {
+    WebhookResponse::new(StatusCode::SERVICE_UNAVAILABLE, "busy", why)
 }
 
 /// A header that names something: printable and short.
@@ -241,10 +251,10 @@ fn id<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// The payload, which hooks send as it is or as the field of a form.
-fn json(headers: &HeaderMap, body: Vec<u8>) -> Result<String, Answer> {
+fn json(headers: &HeaderMap, body: Vec<u8>) -> Result<String, WebhookResponse> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    let wrong = |text: &str| Answer::wrong(StatusCode::BAD_REQUEST, text);
+    let wrong = |text: &str| WebhookResponse::wrong(StatusCode::BAD_REQUEST, text);
     match kind.to_ascii_lowercase().as_str() {
         "application/json" => {
             String::from_utf8(body).map_err(|_| wrong("the payload is not UTF-8"))
@@ -256,7 +266,7 @@ fn json(headers: &HeaderMap, body: Vec<u8>) -> Result<String, Answer> {
                 .map(|(_, json)| json.into_owned())
                 .ok_or_else(|| wrong("the form has no field `payload`"))
         }
-        _ => Err(Answer::wrong(
+        _ => Err(WebhookResponse::wrong(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "the content type is neither `application/json` nor `application/x-www-form-urlencoded`",
         )),

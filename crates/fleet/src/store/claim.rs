@@ -32,11 +32,11 @@ use super::{Store, StoreResult};
 use patchwright_base::error::Service;
 use patchwright_types::campaign::{ErrorClass, Job, JobKind, Lease, Millis, TargetState};
 
-pub use statements::{Bound, HotStatement};
 use statements::{
     CLAIM_BEGINS, Group, LANE, LANE_LOCKED, OUTAGES, find, hot, next_due, pick, take,
 };
 pub(super) use statements::{FENCE, LIVE, renew};
+pub use statements::{HotStatement, Parameter};
 
 /// How often a claim looks again when others were faster at all that it saw.
 const LOOKS: usize = 4;
@@ -47,7 +47,7 @@ pub(crate) const PROBE: Millis = 120_000;
 const SCHEMA_VERSION: &str = ", (SELECT MAX(version) FROM patchwright_schema) AS version";
 
 /// A group that may give a job.
-struct Found {
+struct ClaimableGroup {
     /// Empty for jobs of no campaign.
     campaign: String,
     kind: JobKind,
@@ -63,13 +63,13 @@ struct Found {
 }
 
 /// What may be taken, and the transaction that it is taken in where that has begun.
-struct Look<'a> {
-    found: Vec<Found>,
+struct ClaimCandidates<'a> {
+    found: Vec<ClaimableGroup>,
     write: Option<Write<'a>>,
 }
 
 /// What became of a try at one group.
-enum Tried {
+enum ClaimAttempt {
     Taken(Job, Lease),
     /// It was tried too often already, and is dead now.
     Buried,
@@ -105,7 +105,7 @@ impl Store {
     ) -> StoreResult<Option<(Job, Lease)>> {
         let mut looks = 0;
         while looks < LOOKS {
-            let Look { found, mut write } = self.find(kinds, campaign).await?;
+            let ClaimCandidates { found, mut write } = self.find(kinds, campaign).await?;
             let mut buried = false;
             for (place, group) in found.iter().enumerate() {
                 let mut trying = match write.take() {
@@ -116,17 +116,17 @@ impl Store {
                 let is_last =
                     found.get(place + 1).is_none_or(|next| next.priority < group.priority);
                 match try_group(&mut trying, owner, group, is_last, length).await? {
-                    Tried::Taken(job, lease) => {
+                    ClaimAttempt::Taken(job, lease) => {
                         trying.commit().await?;
                         return Ok(Some((job, lease)));
                     }
-                    Tried::Buried => {
+                    ClaimAttempt::Buried => {
                         trying.commit().await?;
                         buried = true;
                         break;
                     }
-                    Tried::Busy => write = Some(trying),
-                    Tried::Gone => trying.roll_back().await?,
+                    ClaimAttempt::Busy => write = Some(trying),
+                    ClaimAttempt::Gone => trying.roll_back().await?,
                 }
             }
             if let Some(write) = write {
@@ -160,7 +160,11 @@ impl Store {
     }
 
     /// The groups that may give a job, best first.
-    async fn find(&self, kinds: &[JobKind], campaign: Option<&str>) -> StoreResult<Look<'_>> {
+    async fn find(
+        &self,
+        kinds: &[JobKind],
+        campaign: Option<&str>,
+    ) -> StoreResult<ClaimCandidates<'_>> {
         if self.inner.dialect.is_file() {
             // Quicker than one that only reads: it keeps the statement's temporary tables in memory, and what it has
             // read of the file stays valid until another process writes.
@@ -168,12 +172,12 @@ impl Store {
             check_version(&mut connection).await?;
             let now = self.inner.dialect.read_clock(&mut connection).await?;
             let found = self.look(&mut connection, now, kinds, campaign).await?;
-            return Ok(Look { found, write: None });
+            return Ok(ClaimCandidates { found, write: None });
         }
         let mut write = self.write_claim().await?;
         let now = write.now;
         let found = self.look(write.db(), now, kinds, campaign).await?;
-        Ok(Look { found, write: Some(write) })
+        Ok(ClaimCandidates { found, write: Some(write) })
     }
 
     async fn write_claim(&self) -> StoreResult<Write<'_>> {
@@ -190,7 +194,7 @@ impl Store {
         now: Millis,
         kinds: &[JobKind],
         campaign: Option<&str>,
-    ) -> StoreResult<Vec<Found>> {
+    ) -> StoreResult<Vec<ClaimableGroup>> {
         let select = find(kinds, campaign.is_some(), self.inner.dialect);
         let query = sqlx::query(AssertSqlSafe(select)).bind(now);
         let query = match campaign {
@@ -205,29 +209,29 @@ impl Store {
 async fn try_group(
     write: &mut Write<'_>,
     owner: &str,
-    found: &Found,
+    found: &ClaimableGroup,
     wait: bool,
     length: Millis,
-) -> StoreResult<Tried> {
+) -> StoreResult<ClaimAttempt> {
     if found.limited && !lock_campaign(write, &found.campaign, wait).await? {
-        return Ok(Tried::Busy);
+        return Ok(ClaimAttempt::Busy);
     }
-    let Some(row) = first_of(write, found).await? else { return Ok(Tried::Gone) };
+    let Some(row) = first_of(write, found).await? else { return Ok(ClaimAttempt::Gone) };
     let job = job_of(&row)?;
     let lane: Option<String> = get(&row, "lane")?;
     if let Some(lane) = lane
         && !lane_is_free(write, found.group, job.id, &lane).await?
     {
-        return Ok(Tried::Gone);
+        return Ok(ClaimAttempt::Gone);
     }
     // An attempt counts when it begins, so a worker that dies in each attempt cannot claim
     // the job for ever.
     if job.attempt > job.max_attempts {
         bury(write, &job).await?;
-        return Ok(Tried::Buried);
+        return Ok(ClaimAttempt::Buried);
     }
     if found.outage && !probe(write, &job).await? {
-        return Ok(Tried::Gone);
+        return Ok(ClaimAttempt::Gone);
     }
     // A new epoch makes every write of the previous holder fail, even if it only was slow.
     let epoch: i64 = get::<i64>(&row, "epoch")? + 1;
@@ -242,7 +246,7 @@ async fn try_group(
         .execute(write.db())
         .await?;
     let lease = Lease { job: job.id, epoch, owner: owner.to_owned(), length };
-    Ok(Tried::Taken(job, lease))
+    Ok(ClaimAttempt::Taken(job, lease))
 }
 
 /// False when somebody else has it and we are not to wait.
@@ -255,7 +259,7 @@ async fn lock_campaign(write: &mut Write<'_>, campaign: &str, wait: bool) -> Sto
 }
 
 /// The first job of a group that nobody else is taking, locked.
-async fn first_of(write: &mut Write<'_>, found: &Found) -> StoreResult<Option<AnyRow>> {
+async fn first_of(write: &mut Write<'_>, found: &ClaimableGroup) -> StoreResult<Option<AnyRow>> {
     let select = pick(found.group, !found.campaign.is_empty(), found.limited, write.dialect);
     let query = sqlx::query(AssertSqlSafe(select)).bind(write.now).bind(found.campaign.as_str());
     let query = match found.group {
@@ -268,9 +272,9 @@ async fn first_of(write: &mut Write<'_>, found: &Found) -> StoreResult<Option<An
     Ok(query.fetch_optional(write.db()).await?)
 }
 
-fn found_of(row: &AnyRow) -> StoreResult<Found> {
+fn found_of(row: &AnyRow) -> StoreResult<ClaimableGroup> {
     let form: i64 = get(row, "form")?;
-    Ok(Found {
+    Ok(ClaimableGroup {
         campaign: get(row, "campaign")?,
         kind: word(row, "kind", JobKind::parse)?,
         group: Group::parse(form).ok_or_else(|| meaningless("form", &form.to_string()))?,

@@ -23,7 +23,7 @@ const TEXT: usize = 4_000;
 
 /// What came of another database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportReport {
     /// Targets that came.
     pub came: usize,
     /// Those that did not, and why: repository and reason.
@@ -35,7 +35,7 @@ pub struct Imported {
 
 /// What became of one target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TakenOver {
+enum ImportOutcome {
     Came,
     /// Another run has its place; this one only cost.
     Repeated,
@@ -53,8 +53,8 @@ impl Store {
         other: &Store,
         campaign: &str,
         refusal: &(dyn Fn(&Target) -> Option<String> + Sync),
-    ) -> StoreResult<Imported> {
-        let mut imported = Imported::default();
+    ) -> StoreResult<ImportReport> {
+        let mut imported = ImportReport::default();
         let select =
             format!("SELECT {TARGET} FROM targets WHERE campaign = $1 ORDER BY id LIMIT {TARGETS}");
         let rows = sqlx::query(AssertSqlSafe(select)).bind(campaign);
@@ -69,9 +69,9 @@ impl Store {
                 }
                 Some(_) => {}
                 None => match self.take_over(other, &target).await? {
-                    TakenOver::Came => imported.came += 1,
-                    TakenOver::Repeated => imported.repeated += 1,
-                    TakenOver::Not => {}
+                    ImportOutcome::Came => imported.came += 1,
+                    ImportOutcome::Repeated => imported.repeated += 1,
+                    ImportOutcome::Not => {}
                 },
             }
         }
@@ -90,18 +90,18 @@ impl Store {
     }
 
     /// One target with its changeset and events, in one transaction.
-    async fn take_over(&self, other: &Store, theirs: &Target) -> StoreResult<TakenOver> {
-        let Some(state) = state_of(theirs.state) else { return Ok(TakenOver::Not) };
+    async fn take_over(&self, other: &Store, theirs: &Target) -> StoreResult<ImportOutcome> {
+        let Some(state) = state_of(theirs.state) else { return Ok(ImportOutcome::Not) };
         // A changeset of another repository would be published there under this target's name.
         let change = other.changeset(theirs.id).await?.filter(|change| belongs(change, theirs));
         let events = other.events_of(theirs).await?;
         let mut write = self.write().await?;
         let Some((ours, cost)) = place(&mut write, theirs).await? else {
             if !count_repeated(&mut write, theirs).await? {
-                return Ok(TakenOver::Not);
+                return Ok(ImportOutcome::Not);
             }
             write.commit().await?;
-            return Ok(TakenOver::Repeated);
+            return Ok(ImportOutcome::Repeated);
         };
         fill(&mut write, ours, theirs, state).await?;
         remember_run(&mut write, ours, theirs);
@@ -114,7 +114,7 @@ impl Store {
         // Only the difference: an earlier import may have counted a part of it.
         spend(&mut write, theirs, (dollars(theirs.cost_usd) - cost).max(0.0)).await?;
         write.commit().await?;
-        Ok(TakenOver::Came)
+        Ok(ImportOutcome::Came)
     }
 
     async fn events_of(&self, target: &Target) -> StoreResult<Vec<Event>> {

@@ -166,7 +166,7 @@ impl Store {
     }
 
     /// The running campaigns of these groups.
-    async fn rooms(&self, groups: &[JobGroup]) -> StoreResult<BTreeMap<String, Room>> {
+    async fn rooms(&self, groups: &[JobGroup]) -> StoreResult<BTreeMap<String, RemainingCapacity>> {
         let select = "SELECT id, budget_usd, spent_usd FROM campaigns WHERE state = 'running'";
         let rows = sqlx::query(select).fetch_all(&mut *self.connection().await?).await?;
         let mut rooms = BTreeMap::new();
@@ -190,7 +190,7 @@ impl Store {
                         if spent >= budget { -1.0 } else { budget + 0.000_001 - spent - held }
                     },
                 );
-            rooms.insert(id, Room { running: count, left });
+            rooms.insert(id, RemainingCapacity { running: count, left });
         }
         Ok(rooms)
     }
@@ -210,7 +210,7 @@ struct JobGroup {
 }
 
 /// What a campaign has running, and what money it has besides; `None` is without a limit.
-struct Room {
+struct RemainingCapacity {
     running: i64,
     left: Option<f64>,
 }

@@ -30,7 +30,7 @@ pub const VERSION: i64 = MIGRATIONS.len() as i64;
 
 /// What opening a database has changed about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Migrated {
+pub struct Migration {
     /// The version that it had.
     pub from: i64,
     /// The file as it was; `None` of a server, which copies nothing by itself.
@@ -76,7 +76,7 @@ impl Store {
         &self,
         found: i64,
         file: Option<&Path>,
-    ) -> StoreResult<Option<Migrated>> {
+    ) -> StoreResult<Option<Migration>> {
         if found == VERSION {
             return Ok(None);
         }
@@ -116,7 +116,7 @@ impl Store {
             row.bind(version).bind(now).execute(write.db()).await?;
         }
         write.commit().await?;
-        Ok((found > 0).then_some(Migrated { from: found, copy }))
+        Ok((found > 0).then_some(Migration { from: found, copy }))
     }
 
     /// The database is still of a version that this program knows: a newer program may have brought it up to date

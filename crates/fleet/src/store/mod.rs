@@ -8,6 +8,7 @@
 //! and says so ([`StoreError::LeaseLost`]).
 
 mod abandoned;
+mod campaign_progress;
 mod campaigns;
 mod changesets;
 mod claim;
@@ -36,27 +37,27 @@ mod schedules;
 mod selections;
 mod server_load;
 mod simulated;
-mod standing;
 mod targets;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub use abandoned::HeldLease;
+pub use campaign_progress::CampaignProgress;
 pub use campaigns::CampaignSummary;
 pub(crate) use claim::PROBE;
-pub use claim::{Bound, HotStatement};
+pub use claim::{HotStatement, Parameter};
 pub use connections::close_files;
 pub use deliveries::DeliveryRow;
 pub use events::StateChange;
 pub use handover::JobHolder;
-pub use import::Imported;
+pub use import::ImportReport;
 pub use jobs::QueueOutlook;
-pub use migrate::{Migrated, VERSION, look};
+pub use migrate::{Migration, VERSION, look};
 pub use notifications::ListenEnd;
 pub use open::{file_of, file_url};
 pub(crate) use outages::{Breaker, is_paused};
-pub use outages::{CutOff, OutageTimes};
+pub use outages::{OutageEffect, OutageTimes};
 pub(crate) use pace::Pace;
 pub use queue::{QueuedJob, RunningJob};
 pub use repositories::SeenRepository;
@@ -64,7 +65,6 @@ pub use reviews::{PaidReview, ReviewCaps, ReviewSlot};
 pub use runs::{EndedRun, MOST_EXAMINED, PAGE, RunCursor, RunDay, RunPage, RunRow, RunSearch};
 pub use selections::{ID, SelectedNames};
 pub use simulated::StoreSize;
-pub use standing::Standing;
 pub use targets::Closing;
 
 use crate::store::connections::Pool;

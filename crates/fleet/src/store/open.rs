@@ -12,7 +12,7 @@ use url::Url;
 
 use super::connections::{File, Pool};
 use super::db::{Dialect, PATIENCE};
-use super::migrate::{Migrated, version};
+use super::migrate::{Migration, version};
 use super::notifications::Notifications;
 use super::pool::Server;
 use super::{Inner, Store, StoreError, StoreResult, fault};
@@ -126,7 +126,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::open`].
-    pub async fn open_and_tell(url: &str) -> StoreResult<(Store, Option<Migrated>)> {
+    pub async fn open_and_tell(url: &str) -> StoreResult<(Store, Option<Migration>)> {
         sqlx::any::install_default_drivers();
         let place = DatabaseAddress::parse(url)?;
         let name = place.name();
@@ -153,7 +153,7 @@ impl Store {
     }
 }
 
-async fn open_file(path: &Path, name: &str) -> StoreResult<(Store, Option<Migrated>)> {
+async fn open_file(path: &Path, name: &str) -> StoreResult<(Store, Option<Migration>)> {
     let inner = Inner {
         pool: Pool::File(file(path).await?),
         dialect: Dialect::Sqlite,
@@ -168,7 +168,7 @@ async fn open_file(path: &Path, name: &str) -> StoreResult<(Store, Option<Migrat
 
 /// Opening uses a single connection, and gives it up afterwards where the server is not roomy: many workers that start
 /// together need no more than one each.
-async fn open_server(url: &Url, name: &str) -> StoreResult<(Store, Option<Migrated>)> {
+async fn open_server(url: &Url, name: &str) -> StoreResult<(Store, Option<Migration>)> {
     let inner = Inner {
         pool: Pool::Server(Server::new(url)),
         dialect: Dialect::Postgres,

@@ -35,7 +35,7 @@ pub struct OutageTimes {
 
 /// What an outage means for the job that it cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CutOff {
+pub struct OutageEffect {
     /// The attempt counts like any other.
     pub counts: bool,
     /// The breaker was opened by this.
@@ -81,11 +81,11 @@ impl Breaker {
         now: Millis,
         limit: Option<Millis>,
         times: OutageTimes,
-    ) -> CutOff {
+    ) -> OutageEffect {
         let limit = limit.map(|limit| limit.min(LONGEST_PAUSE));
         let is_alone = self.jobs.iter().all(|other| *other == job);
         if is_alone && self.since.is_none() && cut_at.is_some_and(|cut| self.worked_at >= cut) {
-            return CutOff { counts: true, opened: false, next: 0 };
+            return OutageEffect { counts: true, opened: false, next: 0 };
         }
         let since = *self.since.get_or_insert(now);
         if !self.jobs.contains(&job) && self.jobs.len() < MOST_JOBS {
@@ -104,7 +104,7 @@ impl Breaker {
         }
         let patience = if self.jobs.len() > 1 { times.patience } else { times.patience_with_one };
         let counts = now.saturating_sub(since) > patience;
-        CutOff { counts, opened, next: self.until.saturating_sub(now).max(0) }
+        OutageEffect { counts, opened, next: self.until.saturating_sub(now).max(0) }
     }
 
     /// The service answered.
@@ -134,7 +134,7 @@ impl Store {
         limit: Option<Millis>,
         why: &str,
         times: OutageTimes,
-    ) -> StoreResult<CutOff> {
+    ) -> StoreResult<OutageEffect> {
         let mut write = self.write().await?;
         let job = fence(&mut write, lease).await?;
         let campaign = scope(service, job.campaign.as_deref());
@@ -267,7 +267,7 @@ async fn running(write: &mut super::db::Write<'_>, campaign: &str) -> StoreResul
 
 #[cfg(test)]
 mod tests {
-    use super::{Breaker, CutOff, OutageTimes};
+    use super::{Breaker, OutageEffect, OutageTimes};
 
     const TIMES: OutageTimes =
         OutageTimes { first: 30, longest: 300, patience_with_one: 1_800, patience: 9_000 };
@@ -280,9 +280,9 @@ mod tests {
     fn one_job_is_a_suspicion_and_two_are_an_outage() {
         let mut breaker = works(0);
         let first = breaker.cut((1, None), 1_000, None, TIMES);
-        assert_eq!(first, CutOff { counts: false, opened: false, next: 0 });
+        assert_eq!(first, OutageEffect { counts: false, opened: false, next: 0 });
         let second = breaker.cut((2, None), 1_010, None, TIMES);
-        assert_eq!(second, CutOff { counts: false, opened: true, next: 30 });
+        assert_eq!(second, OutageEffect { counts: false, opened: true, next: 30 });
         // What had begun before changes nothing; a probe that fails doubles the pause.
         assert_eq!(breaker.cut((3, None), 1_020, None, TIMES).next, 20);
         for (round, pause) in [60, 120, 240, 300, 300].into_iter().enumerate() {
@@ -297,7 +297,7 @@ mod tests {
     fn a_limit_says_itself_how_long_it_lasts() {
         let mut breaker = works(0);
         let limited = breaker.cut((1, None), 1_000, Some(500), TIMES);
-        assert_eq!(limited, CutOff { counts: false, opened: true, next: 500 });
+        assert_eq!(limited, OutageEffect { counts: false, opened: true, next: 500 });
         assert_eq!(breaker.cut((2, None), 1_400, Some(500), TIMES).next, 500);
     }
 

@@ -59,7 +59,7 @@ struct Shared {
     url: SecretString,
     load: ServerLoad,
     /// Made and not in use, the one that was used last at the end.
-    spare: Mutex<Vec<Spare>>,
+    spare: Mutex<Vec<IdleConnection>>,
     room: Arc<Semaphore>,
     /// Held while a connection is made.
     connect_lock: tokio::sync::Mutex<()>,
@@ -68,19 +68,19 @@ struct Shared {
     is_closed: AtomicBool,
 }
 
-struct Made {
+struct TimedConnection {
     connection: AnyConnection,
     at: Instant,
 }
 
-struct Spare {
-    made: Made,
+struct IdleConnection {
+    made: TimedConnection,
     since: Instant,
 }
 
 /// A connection, and the right to have it. Dropping it gives both back.
 pub(super) struct PooledConnection {
-    made: Option<Made>,
+    made: Option<TimedConnection>,
     /// A transaction was begun and has not ended.
     in_transaction: bool,
     permit: Option<OwnedSemaphorePermit>,
@@ -143,7 +143,7 @@ impl Server {
         }
         self.shared.room.close();
         let spare = std::mem::take(&mut *self.shared.spare.lock());
-        for Spare { made, .. } in spare {
+        for IdleConnection { made, .. } in spare {
             made.close().await;
         }
     }
@@ -157,7 +157,7 @@ fn closed() -> StoreError {
     StoreError::Unavailable("it was closed".to_owned())
 }
 
-impl Made {
+impl TimedConnection {
     /// Says goodbye, as far as the server listens.
     async fn close(self) {
         // It is gone either way.
@@ -167,11 +167,11 @@ impl Made {
 
 impl Shared {
     /// One that was made earlier, and still answers.
-    async fn spare(&self) -> Option<Made> {
+    async fn spare(&self) -> Option<TimedConnection> {
         loop {
             // By itself: a guard in the condition below would be held over the wait.
             let spare = self.spare.lock().pop();
-            let Spare { mut made, since } = spare?;
+            let IdleConnection { mut made, since } = spare?;
             if since.elapsed() < FRESH {
                 return Some(made);
             }
@@ -183,7 +183,7 @@ impl Shared {
     }
 
     /// Waits for our turn, and makes one; or takes one that has become free meanwhile.
-    async fn make(&self, until: Instant) -> StoreResult<Made> {
+    async fn make(&self, until: Instant) -> StoreResult<TimedConnection> {
         let left = || until.saturating_duration_since(Instant::now());
         let _connect_lock =
             timeout(left(), self.connect_lock.lock()).await.map_err(|_| nothing_free())?;
@@ -225,16 +225,16 @@ impl Shared {
         }
     }
 
-    async fn connect(&self) -> Result<Made, sqlx::Error> {
+    async fn connect(&self) -> Result<TimedConnection, sqlx::Error> {
         let begun = Instant::now();
         let mut connection = AnyConnection::connect(self.url.expose_secret()).await?;
         self.load.look(&mut connection).await?;
         self.load.made(begun.elapsed());
-        Ok(Made { connection, at: Instant::now() })
+        Ok(TimedConnection { connection, at: Instant::now() })
     }
 
     /// Keeps a connection for the next statement, or gives it up.
-    async fn take_back(&self, mut made: Made, in_transaction: bool) {
+    async fn take_back(&self, mut made: TimedConnection, in_transaction: bool) {
         // A statement whose answer nobody waited for is still under way.
         let settled = async {
             if in_transaction {
@@ -252,24 +252,24 @@ impl Shared {
         if self.keeps(&made) {
             self.keep(made);
         } else {
-            self.load.gave_up(made.at.elapsed());
+            self.load.record_released(made.at.elapsed());
             made.close().await;
         }
     }
 
-    fn keeps(&self, made: &Made) -> bool {
+    fn keeps(&self, made: &TimedConnection) -> bool {
         let age = made.at.elapsed();
         !self.is_closed.load(Ordering::Relaxed) && age < self.load.fullness().keeps()
     }
 
     /// For the next statement.
-    fn keep(&self, made: Made) {
-        self.spare.lock().push(Spare { made, since: Instant::now() });
+    fn keep(&self, made: TimedConnection) {
+        self.spare.lock().push(IdleConnection { made, since: Instant::now() });
         self.released.notify_one();
     }
 
     /// Those that have lain idle for too long.
-    fn stale(&self) -> Vec<Made> {
+    fn stale(&self) -> Vec<TimedConnection> {
         let most = if self.load.fullness() == Fullness::Roomy { IDLE } else { TURN };
         let mut spare = self.spare.lock();
         let stale = spare.extract_if(.., |spare| spare.since.elapsed() >= most);

@@ -100,7 +100,7 @@ impl ServerLoad {
     }
 
     /// A connection was there for so long, and was given up.
-    pub(super) fn gave_up(&self, held: Duration) {
+    pub(super) fn record_released(&self, held: Duration) {
         self.held_for.store(millis(held), Ordering::Relaxed);
     }
 

@@ -7,7 +7,7 @@ use super::super::marker::carries_exactly;
 use super::super::seal::Kind;
 use super::body::fit_comment;
 use super::comments::{LOOKS, WRITES};
-use super::http::{Call, Written};
+use super::http::{Call, WriteOutcome};
 use super::wire::CommentJson;
 use super::wire_reviews::{DiffCommentJson, ReviewJson};
 use super::{GitHubForge, ISSUES_WRITE, PULLS_WRITE, route};
@@ -83,8 +83,8 @@ impl GitHubForge {
             let sealed = self.seal.sealed(&body, &self.place(kind, repository, number), None, 1);
             let call = answer_call(repository, number, root, &sealed);
             let reply = match self.api.write(&call).await? {
-                Written::Answered(reply) => reply,
-                Written::Lost(err) => {
+                WriteOutcome::Answered(reply) => reply,
+                WriteOutcome::Lost(err) => {
                     lost = Some(err);
                     for pause in LOOKS {
                         self.api.limiter.sleep(pause).await;
@@ -183,7 +183,7 @@ impl GitHubForge {
             route(repository, &format!("{path}/{comment}/reactions")),
             format!("comment {comment} of `{repository}`"),
         )
-        .in_order_to(format!("react to a comment of `{repository}`"), need)
+        .for_action(format!("react to a comment of `{repository}`"), need)
         .json(json!({ "content": content }));
         // The same reaction again is answered with the one that is there.
         let (reply, _) = self.api.write_repeatable(&call).await?;
@@ -199,6 +199,6 @@ fn answer_call(repository: &RepositoryId, number: u64, root: Option<u64>, body: 
     };
     let thing = format!("`{repository}#{number}`");
     Call::write(Method::POST, route(repository, &path), &thing)
-        .in_order_to(format!("answer on {thing}"), need)
+        .for_action(format!("answer on {thing}"), need)
         .json(json!({ "body": body }))
 }

@@ -126,19 +126,19 @@ impl Key {
 pub(super) struct App {
     /// Asks as the App itself.
     api: Api,
-    known: Mutex<Known>,
+    known: Mutex<AppCache>,
 }
 
 #[derive(Default)]
-struct Known {
+struct AppCache {
     account: Option<Account>,
     /// By what they were looked up for.
-    installations: HashMap<Place, Installation>,
-    tokens: HashMap<(u64, Option<String>), Minted>,
+    installations: HashMap<InstallationKey, Installation>,
+    tokens: HashMap<(u64, Option<String>), CachedToken>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Place {
+enum InstallationKey {
     Id(u64),
     Owner(String),
     First,
@@ -151,7 +151,7 @@ struct Installation {
     permissions: BTreeMap<String, String>,
 }
 
-struct Minted {
+struct CachedToken {
     token: SecretString,
     renew_at: Instant,
 }
@@ -169,14 +169,14 @@ impl App {
     /// The account that the App acts as.
     pub(super) async fn account(&self) -> Result<Account, ForgeError> {
         #[derive(Deserialize)]
-        struct Itself {
+        struct AppJson {
             slug: String,
         }
         let mut known = self.known.lock().await;
         if let Some(account) = &known.account {
             return Ok(account.clone());
         }
-        let itself: Itself = self.api.read_json(&Call::get("app", "the GitHub App")).await?;
+        let itself: AppJson = self.api.read_json(&Call::get("app", "the GitHub App")).await?;
         let account = Account { login: format!("{}[bot]", itself.slug), is_bot: true };
         known.account = Some(account.clone());
         Ok(account)
@@ -223,33 +223,37 @@ impl App {
 
     async fn installation(
         &self,
-        known: &mut Known,
+        known: &mut AppCache,
         scope: &Scope,
     ) -> Result<Installation, ForgeError> {
         let place = match scope {
-            Scope::Repository(_, Some(id)) => Place::Id(*id),
-            Scope::Repository(id, None) => Place::Owner(id.owner.to_lowercase()),
-            Scope::Owner(owner) => Place::Owner(owner.to_lowercase()),
-            Scope::Anywhere => Place::First,
+            Scope::Repository(_, Some(id)) => InstallationKey::Id(*id),
+            Scope::Repository(id, None) => InstallationKey::Owner(id.owner.to_lowercase()),
+            Scope::Owner(owner) => InstallationKey::Owner(owner.to_lowercase()),
+            Scope::Anywhere => InstallationKey::First,
         };
         if let Some(installation) = known.installations.get(&place) {
             return Ok(installation.clone());
         }
         let installation = match (&place, scope) {
-            (Place::Id(id), _) => self.found(&format!("app/installations/{id}"), "GitHub").await?,
-            (Place::Owner(_), Scope::Repository(id, _)) => {
+            (InstallationKey::Id(id), _) => {
+                self.fetch_installation(&format!("app/installations/{id}"), "GitHub").await?
+            }
+            (InstallationKey::Owner(_), Scope::Repository(id, _)) => {
                 let path =
                     format!("repos/{}/{}/installation", segment(&id.owner), segment(&id.name));
-                self.found(&path, &id.to_string()).await?
+                self.fetch_installation(&path, &id.to_string()).await?
             }
-            (Place::Owner(owner), _) => {
+            (InstallationKey::Owner(owner), _) => {
                 let path = |kind: &str| format!("{kind}/{}/installation", segment(owner));
-                match self.found(&path("orgs"), owner).await {
-                    Err(ForgeError::NotFound { .. }) => self.found(&path("users"), owner).await?,
+                match self.fetch_installation(&path("orgs"), owner).await {
+                    Err(ForgeError::NotFound { .. }) => {
+                        self.fetch_installation(&path("users"), owner).await?
+                    }
                     found => found?,
                 }
             }
-            (Place::First, _) => {
+            (InstallationKey::First, _) => {
                 let call = Call::get("app/installations?per_page=1", "the App's installations");
                 let installations: Vec<Installation> = self.api.read_json(&call).await?;
                 installations.into_iter().next().ok_or_else(|| not_installed("any account"))?
@@ -259,7 +263,11 @@ impl App {
         Ok(installation)
     }
 
-    async fn found(&self, path: &str, place: &str) -> Result<Installation, ForgeError> {
+    async fn fetch_installation(
+        &self,
+        path: &str,
+        place: &str,
+    ) -> Result<Installation, ForgeError> {
         let call = Call::get(path, format!("the App's installation for `{place}`"));
         match self.api.read_json(&call).await {
             Err(ForgeError::NotFound { .. }) => Err(not_installed(place)),
@@ -267,7 +275,11 @@ impl App {
         }
     }
 
-    async fn mint(&self, installation: &Installation, scope: &Scope) -> Result<Minted, ForgeError> {
+    async fn mint(
+        &self,
+        installation: &Installation,
+        scope: &Scope,
+    ) -> Result<CachedToken, ForgeError> {
         #[derive(Deserialize)]
         struct Token {
             token: String,
@@ -286,7 +298,7 @@ impl App {
         let path = format!("app/installations/{}/access_tokens", installation.id);
         let call = Call::write(Method::POST, path, format!("a token of the App for `{about}`"))
             .json(body)
-            .in_order_to(format!("get a token of the App for `{about}`"), "");
+            .for_action(format!("get a token of the App for `{about}`"), "");
         // A token more than needed does no harm, so this is repeated like a read.
         let reply = match self.api.repeat(&call).await.and_then(|reply| self.api.good(&call, reply))
         {
@@ -303,7 +315,7 @@ impl App {
         let token = SecretString::from(minted.token);
         redact::learn("the token of the App", &token);
         tracing::info!(repository = %about, installation = installation.id, "token of the App");
-        Ok(Minted { token, renew_at: Instant::now() + life.mul_f64(USED) })
+        Ok(CachedToken { token, renew_at: Instant::now() + life.mul_f64(USED) })
     }
 }
 

@@ -3,7 +3,7 @@
 //! Pure functions, called before anything is written.
 
 use super::super::marker::{as_reference, closed, described, is_marker, marked, marked_twice};
-use super::super::{edited, seal};
+use super::super::{edits, seal};
 
 /// Characters in the body of a comment, issue or pull request.
 pub(super) const LONGEST_BODY: usize = 65_536;
@@ -19,7 +19,7 @@ pub(super) fn same(one: &str, other: &str) -> bool {
 /// A description with the marker in it, cut so that the digests of what we wrote fit behind it. A cut keeps the
 /// marker, because without it the text would not be found again.
 pub(super) fn fit(body: &str, marker: &str) -> String {
-    cut(described(body, marker), LONGEST_BODY - edited::ROOM, marker, marker.trim())
+    cut(described(body, marker), LONGEST_BODY - edits::ROOM, marker, marker.trim())
 }
 
 /// A comment with the marker at its end, cut so that a seal fits behind it.

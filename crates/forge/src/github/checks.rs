@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::body::{fit_text, fit_title};
 use super::comments::{LOOKS, WRITES};
-use super::http::{Call, Reply, Written, segment};
+use super::http::{Call, Reply, WriteOutcome, segment};
 use super::wire_reviews::{CheckRunJson, CheckRunsJson};
 use super::{GitHubForge, route};
 use crate::{CheckAnnotation, CheckConclusion, CheckDraft, ForgeError, RepositoryId};
@@ -26,15 +26,15 @@ const AT_ONCE: usize = 50;
 const MOST_ANNOTATIONS: usize = 1000;
 
 /// A check that is there, and how many of the annotations it has.
-struct OnGitHub {
+struct ExistingCheck {
     id: u64,
     page: Option<String>,
     annotations: usize,
 }
 
 /// How an attempt to create it ended.
-enum Created {
-    Yes(OnGitHub),
+enum CreateOutcome {
+    Yes(ExistingCheck),
     MayNot,
 }
 
@@ -54,7 +54,7 @@ impl GitHubForge {
         if let Some(run) = earlier.into_iter().max_by_key(|run| run.id)
             && let Some(annotations) = self.common_annotations(repository, &run, check).await?
         {
-            let run = OnGitHub { id: run.id, page: run.html_url, annotations };
+            let run = ExistingCheck { id: run.id, page: run.html_url, annotations };
             match self.complete(repository, check, &run, true).await {
                 // Deleted, or made by another app that we were then.
                 Err(ForgeError::Forbidden { .. } | ForgeError::NotFound { .. }) => {}
@@ -62,11 +62,11 @@ impl GitHubForge {
             }
         }
         match self.create_check(repository, check, newest).await? {
-            Created::Yes(run) => {
+            CreateOutcome::Yes(run) => {
                 self.complete(repository, check, &run, false).await?;
                 Ok(run.page)
             }
-            Created::MayNot => self.write_status(repository, check).await,
+            CreateOutcome::MayNot => self.write_status(repository, check).await,
         }
     }
 
@@ -114,7 +114,7 @@ impl GitHubForge {
         repository: &RepositoryId,
         check: &CheckDraft,
         newest: u64,
-    ) -> Result<Created, ForgeError> {
+    ) -> Result<CreateOutcome, ForgeError> {
         let first = AT_ONCE.min(check.annotations.len());
         let mut body = body(check, 0);
         body["head_sha"] = check.head_sha.as_str().into();
@@ -124,21 +124,21 @@ impl GitHubForge {
             route(repository, "check-runs"),
             format!("a check of `{repository}`"),
         )
-        .in_order_to(format!("write check `{}`", check.name), CHECKS_WRITE)
+        .for_action(format!("write check `{}`", check.name), CHECKS_WRITE)
         .json(body);
         let mut lost = None;
         for _ in 0..WRITES {
             match self.api.write(&call).await? {
-                Written::Answered(reply) if matches!(reply.status.as_u16(), 403 | 404) => {
-                    return Ok(Created::MayNot);
+                WriteOutcome::Answered(reply) if matches!(reply.status.as_u16(), 403 | 404) => {
+                    return Ok(CreateOutcome::MayNot);
                 }
-                Written::Answered(reply) => {
+                WriteOutcome::Answered(reply) => {
                     let reply = self.api.good(&call, reply)?;
                     let run: CheckRunJson = self.api.parse(&call, &reply)?;
                     let (id, page) = (run.id, run.html_url);
-                    return Ok(Created::Yes(OnGitHub { id, page, annotations: first }));
+                    return Ok(CreateOutcome::Yes(ExistingCheck { id, page, annotations: first }));
                 }
-                Written::Lost(err) => lost = Some(err),
+                WriteOutcome::Lost(err) => lost = Some(err),
             }
             for pause in LOOKS {
                 self.api.limiter.sleep(pause).await;
@@ -146,7 +146,7 @@ impl GitHubForge {
                 let new = ours.into_iter().filter(|run| run.id > newest).max_by_key(|run| run.id);
                 if let Some(run) = new {
                     let (id, page) = (run.id, run.html_url);
-                    return Ok(Created::Yes(OnGitHub { id, page, annotations: first }));
+                    return Ok(CreateOutcome::Yes(ExistingCheck { id, page, annotations: first }));
                 }
             }
         }
@@ -158,7 +158,7 @@ impl GitHubForge {
         &self,
         repository: &RepositoryId,
         check: &CheckDraft,
-        run: &OnGitHub,
+        run: &ExistingCheck,
         is_old: bool,
     ) -> Result<(), ForgeError> {
         let wanted = check.annotations.len().min(MOST_ANNOTATIONS);
@@ -170,15 +170,15 @@ impl GitHubForge {
                 route(repository, &format!("check-runs/{}", run.id)),
                 format!("check `{}`", check.name),
             )
-            .in_order_to(format!("write check `{}`", check.name), CHECKS_WRITE)
+            .for_action(format!("write check `{}`", check.name), CHECKS_WRITE)
             .json(body(check, there));
             match self.api.write(&call).await? {
-                Written::Answered(reply) => {
+                WriteOutcome::Answered(reply) => {
                     self.api.good(&call, reply)?;
                     there = wanted.min(there + AT_ONCE);
                     pending = false;
                 }
-                Written::Lost(err) => {
+                WriteOutcome::Lost(err) => {
                     failures += 1;
                     if failures >= WRITES {
                         return Err(err);
@@ -234,7 +234,7 @@ impl GitHubForge {
             route(repository, &format!("statuses/{}", segment(&check.head_sha))),
             format!("the status of a commit of `{repository}`"),
         )
-        .in_order_to(format!("write status `{}`", check.name), STATUSES_WRITE)
+        .for_action(format!("write status `{}`", check.name), STATUSES_WRITE)
         .json(body);
         // The last one of the same name counts.
         let (reply, _): (Reply, bool) = self.api.write_repeatable(&call).await?;

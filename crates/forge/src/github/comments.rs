@@ -12,7 +12,7 @@ use serde_json::json;
 use super::super::marker::{carries, carries_exactly};
 use super::super::seal::{self, Kind};
 use super::body::{LONGEST_BODY, fit_comment, same};
-use super::http::{Call, Written};
+use super::http::{Call, WriteOutcome};
 use super::wire::CommentJson;
 use super::{GitHubForge, ISSUES_WRITE, route};
 use crate::{Comment, ForgeError, RepositoryId};
@@ -32,7 +32,7 @@ const SEARCHED: usize = 10_000;
 /// Bytes of text that are kept of the comments of one conversation, those of ours left aside.
 const MOST_BYTES: usize = 8 << 20;
 /// Whether a comment has a marker: of its purpose, or this very one.
-type Carries = fn(&str, &str) -> bool;
+type MarkerMatcher = fn(&str, &str) -> bool;
 
 impl GitHubForge {
     pub(super) async fn list_comments(
@@ -148,7 +148,7 @@ impl GitHubForge {
         &self,
         repository: &RepositoryId,
         issue: u64,
-        (marker, carries): (&str, Carries),
+        (marker, carries): (&str, MarkerMatcher),
     ) -> Result<Option<Comment>, ForgeError> {
         let comments = self.list_comments(repository, issue, SEARCHED).await?;
         let carrying = comments.iter().filter(|comment| carries(&comment.body, marker));
@@ -160,7 +160,7 @@ impl GitHubForge {
         &self,
         repository: &RepositoryId,
         issue: u64,
-        known_by: (&str, Carries),
+        known_by: (&str, MarkerMatcher),
         body: &str,
     ) -> Result<Comment, ForgeError> {
         let call = Call::write(
@@ -168,7 +168,7 @@ impl GitHubForge {
             route(repository, &format!("issues/{issue}/comments")),
             format!("issue `{repository}#{issue}`"),
         )
-        .in_order_to(format!("comment on `{repository}#{issue}`"), ISSUES_WRITE)
+        .for_action(format!("comment on `{repository}#{issue}`"), ISSUES_WRITE)
         .json(json!({ "body": self.seal.sealed(
             body,
             &self.place(Kind::Conversation, repository, issue),
@@ -178,12 +178,12 @@ impl GitHubForge {
         let mut lost = None;
         for _ in 0..WRITES {
             match self.api.write(&call).await? {
-                Written::Answered(reply) => {
+                WriteOutcome::Answered(reply) => {
                     let reply = self.api.good(&call, reply)?;
                     let comment: Comment = self.api.parse::<CommentJson>(&call, &reply)?.into();
                     return Ok(Comment { ours: true, revision: 1, ..comment });
                 }
-                Written::Lost(err) => lost = Some(err),
+                WriteOutcome::Lost(err) => lost = Some(err),
             }
             for pause in LOOKS {
                 self.api.limiter.sleep(pause).await;
@@ -205,7 +205,7 @@ impl GitHubForge {
             route(repository, &format!("issues/comments/{id}")),
             format!("comment {id} of `{repository}`"),
         )
-        .in_order_to(format!("delete our comment in `{repository}`"), ISSUES_WRITE);
+        .for_action(format!("delete our comment in `{repository}`"), ISSUES_WRITE);
         let (reply, _) = self.api.write_repeatable(&call).await?;
         match self.api.good(&call, reply) {
             Ok(_) | Err(ForgeError::NotFound { .. }) => Ok(()),
@@ -225,7 +225,7 @@ impl GitHubForge {
             route(repository, &format!("issues/comments/{id}")),
             format!("comment {id} of `{repository}`"),
         )
-        .in_order_to(format!("edit our comment on `{repository}#{issue}`"), ISSUES_WRITE)
+        .for_action(format!("edit our comment on `{repository}#{issue}`"), ISSUES_WRITE)
         .json(json!({ "body": body }));
         let (reply, _) = self.api.write_repeatable(&call).await?;
         let reply = self.api.good(&call, reply)?;

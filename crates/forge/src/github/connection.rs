@@ -28,7 +28,7 @@ const AGENT: &str = concat!("patchwright/", env!("CARGO_PKG_VERSION"));
 /// A request with its whole body, so that it can be sent again.
 pub(super) type Request = http::Request<Bytes>;
 /// An answer, read to its end.
-pub(super) type Answer = http::Response<Bytes>;
+pub(super) type BufferedResponse = http::Response<Bytes>;
 
 /// In a request's extensions: only the last bytes of the answer, this many, are wanted, and a redirect
 /// is an answer.
@@ -37,7 +37,7 @@ pub(super) struct Tail(pub(super) usize);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoAnswer {
+pub(super) enum TransportError {
     /// Nothing was sent: a limit that lasts too long, or the gate said no.
     #[error(transparent)]
     NotSent(ForgeError),
@@ -46,9 +46,9 @@ pub(super) enum NoAnswer {
     Broken(String),
 }
 
-impl From<String> for NoAnswer {
-    fn from(message: String) -> NoAnswer {
-        NoAnswer::Broken(message)
+impl From<String> for TransportError {
+    fn from(message: String) -> TransportError {
+        TransportError::Broken(message)
     }
 }
 
@@ -130,11 +130,11 @@ pub(super) struct Connection {
 }
 
 impl Service<Request> for Connection {
-    type Response = Answer;
-    type Error = NoAnswer;
-    type Future = BoxFuture<'static, Result<Answer, NoAnswer>>;
+    type Response = BufferedResponse;
+    type Error = TransportError;
+    type Future = BoxFuture<'static, Result<BufferedResponse, TransportError>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), NoAnswer>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), TransportError>> {
         Poll::Ready(Ok(()))
     }
 
@@ -145,7 +145,7 @@ impl Service<Request> for Connection {
 }
 
 impl Connection {
-    async fn send(&self, request: Request) -> Result<Answer, NoAnswer> {
+    async fn send(&self, request: Request) -> Result<BufferedResponse, TransportError> {
         let (parts, body) = request.into_parts();
         let url = self.addresses.of_request(&parts.uri)?;
         let mut headers = parts.headers;
@@ -170,7 +170,7 @@ impl Connection {
             Some(Tail(most)) => tail_of(response, *most).await?,
             None => body_of(response).await?,
         };
-        let mut answer = Answer::new(body.into());
+        let mut answer = BufferedResponse::new(body.into());
         *answer.status_mut() = status;
         *answer.headers_mut() = headers;
         Ok(answer)
@@ -201,13 +201,13 @@ impl Connection {
     }
 
     /// Why a request brought no answer. One whose server's certificate is not trusted was not sent.
-    fn unanswered(&self, err: reqwest::Error) -> NoAnswer {
+    fn unanswered(&self, err: reqwest::Error) -> TransportError {
         let is_refused = roots::is_refused(&err);
         let message = transport_words(err);
         if is_refused {
-            NoAnswer::NotSent(ForgeError::Untrusted { host: self.addresses.host(), message })
+            TransportError::NotSent(ForgeError::Untrusted { host: self.addresses.host(), message })
         } else {
-            NoAnswer::Broken(message)
+            TransportError::Broken(message)
         }
     }
 }

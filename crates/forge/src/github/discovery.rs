@@ -1,6 +1,6 @@
 //! Many repositories at once: those of an owner, those that a search finds, and what decides about each.
 //!
-//! [`GitHubForge::look_at`] asks GraphQL, fifty repositories to a question, each under its own alias, so
+//! [`GitHubForge::preflight_all`] asks GraphQL, fifty repositories to a question, each under its own alias, so
 //! that one that is gone does not take the rest with it. What GraphQL leaves out, or all where it is
 //! refused, is asked over REST, one repository after the other ([`super::preflight`]).
 
@@ -21,7 +21,7 @@ const MOST_SEARCHES: usize = 200;
 
 /// Names of repositories, and notes on how complete the list is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listed {
+pub struct RepositoryList {
     pub repositories: RepositoryNames,
     /// For people: results that were left out, and why.
     pub notes: Vec<String>,
@@ -29,7 +29,7 @@ pub struct Listed {
 
 /// What is asked about each repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct PreflightQuery {
     /// The branch that is looked at; each one's default branch when absent.
     pub base: Option<String>,
     /// The branch whose tip and pull requests are told.
@@ -43,7 +43,7 @@ pub struct Wanted {
 /// What decides about a repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, as GitHub tells them")]
-pub struct Facts {
+pub struct RepositoryFacts {
     /// As it was asked for.
     pub asked: String,
     /// `OWNER/REPO` as it is called now; what was asked for when nothing is known.
@@ -61,11 +61,11 @@ pub struct Facts {
     /// We may push; `None` when GitHub does not tell (it does not tell Apps).
     pub can_push: Option<bool>,
     pub topics: Vec<String>,
-    /// Those of [`Wanted::files`] that are not there.
+    /// Those of [`PreflightQuery::files`] that are not there.
     pub missing_files: Vec<String>,
     pub pulls: Vec<PullFacts>,
-    /// The last commit of [`Wanted::head_branch`]; `None` when there is no such branch. Not looked at for
-    /// [`Wanted::open_pulls`].
+    /// The last commit of [`PreflightQuery::head_branch`]; `None` when there is no such branch. Not looked at for
+    /// [`PreflightQuery::open_pulls`].
     pub head: Option<HeadFacts>,
     /// Why nothing more is known.
     pub trouble: Option<String>,
@@ -90,7 +90,7 @@ pub struct PullFacts {
     pub head_sha: String,
     /// The base branch's commit as the pull request has it.
     pub base_sha: String,
-    /// Its description has the marker of our pull requests. Not looked at for [`Wanted::open_pulls`].
+    /// Its description has the marker of our pull requests. Not looked at for [`PreflightQuery::open_pulls`].
     pub ours: bool,
 }
 
@@ -123,7 +123,7 @@ struct SearchPage {
 }
 
 /// A span of creation dates, in days; a search is split by it.
-type Days = (DateTime<Utc>, DateTime<Utc>);
+type DateRange = (DateTime<Utc>, DateTime<Utc>);
 
 impl GitHubForge {
     /// All repositories of an organisation or user that we may see: complete, or an error.
@@ -142,7 +142,7 @@ impl GitHubForge {
         let name = segment(owner);
         match list(format!("orgs/{name}/repos?type=all&per_page=100")).await {
             Err(ForgeError::NotFound { .. }) => {
-                let viewer = self.who_we_are().await.ok().flatten();
+                let viewer = self.own_account().await.ok().flatten();
                 // Only this list has a person's private repositories.
                 if viewer.is_some_and(|viewer| viewer.login.eq_ignore_ascii_case(owner)) {
                     list("user/repos?affiliation=owner&per_page=100".to_owned()).await
@@ -182,12 +182,12 @@ impl GitHubForge {
         &self,
         query: &str,
         now: DateTime<Utc>,
-    ) -> Result<Listed, ForgeError> {
-        let mut listed = Listed::default();
+    ) -> Result<RepositoryList, ForgeError> {
+        let mut listed = RepositoryList::default();
         let is_split_by_hand = query.split_whitespace().any(|word| word.starts_with("created:"));
         // Before GitHub opened.
         let start = DateTime::from_timestamp(1_167_609_600, 0).unwrap_or(now);
-        let mut spans: Vec<Option<Days>> = vec![None];
+        let mut spans: Vec<Option<DateRange>> = vec![None];
         let mut searches = 0;
         let mut missed = 0;
         while let Some(span) = spans.pop() {
@@ -198,9 +198,9 @@ impl GitHubForge {
                 && (whole.1 - whole.0).num_days() > 0;
             let (page, rest) = self.search_span(query, span, may_split).await?;
             match rest {
-                Rest::None => {}
-                Rest::Missed(count) => missed += count,
-                Rest::TooMany => {
+                MissingResults::None => {}
+                MissingResults::Missed(count) => missed += count,
+                MissingResults::TooMany => {
                     let middle = whole.0 + (whole.1 - whole.0) / 2;
                     spans.push(Some((whole.0, middle)));
                     spans.push(Some((middle + chrono::TimeDelta::days(1), whole.1)));
@@ -222,9 +222,9 @@ impl GitHubForge {
     async fn search_span(
         &self,
         query: &str,
-        span: Option<Days>,
+        span: Option<DateRange>,
         may_split: bool,
-    ) -> Result<(Vec<RepositoryId>, Rest), ForgeError> {
+    ) -> Result<(Vec<RepositoryId>, MissingResults), ForgeError> {
         let day = |time: DateTime<Utc>| time.format("%Y-%m-%d");
         let query = match span {
             Some((from, to)) => format!("{query} created:{}..{}", day(from), day(to)),
@@ -240,7 +240,7 @@ impl GitHubForge {
         );
         for number in 1..=SEARCH_CAP / SEARCH_PAGE {
             let call = Call::get(format!("{path}&page={number}"), format!("the search `{query}`"))
-                .in_order_to(format!("search by `{query}`"), "");
+                .for_action(format!("search by `{query}`"), "");
             let mut page: SearchPage = self.api.read_json(&call).await?;
             if page.incomplete_results {
                 // GitHub ran out of time; the second answer is often whole.
@@ -248,7 +248,7 @@ impl GitHubForge {
             }
             total = page.total_count.max(total);
             if total > SEARCH_CAP && may_split {
-                return Ok((Vec::new(), Rest::TooMany));
+                return Ok((Vec::new(), MissingResults::TooMany));
             }
             let is_last = page.items.len() < SEARCH_PAGE;
             found.extend(page.items.iter().filter_map(ListedJson::id));
@@ -257,12 +257,12 @@ impl GitHubForge {
             }
         }
         let missed = total.saturating_sub(found.len());
-        Ok((found, if missed > 0 { Rest::Missed(missed) } else { Rest::None }))
+        Ok((found, if missed > 0 { MissingResults::Missed(missed) } else { MissingResults::None }))
     }
 }
 
 /// What a search did not give.
-enum Rest {
+enum MissingResults {
     None,
     Missed(usize),
     TooMany,

@@ -46,7 +46,7 @@ impl GitHubForge {
         let mutation = if draft { TO_DRAFT } else { TO_READY };
         let thing = format!("pull request `{repository}#{number}`");
         let call = self.api.graphql_call(mutation, &json!({ "pull": pull.node_id }), thing);
-        let call = call.in_order_to(&action, PULLS_WRITE);
+        let call = call.for_action(&action, PULLS_WRITE);
         let answer = self.api.mutate::<IgnoredAny>(&call).await;
         let err = match answer {
             Ok(answer) if answer.errors.is_empty() => return Ok(()),

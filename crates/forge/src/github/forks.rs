@@ -21,23 +21,23 @@ const LOOKS: [u64; 12] = [1, 2, 4, 8, 15, 30, 30, 30, 45, 45, 45, 45];
 
 /// The part of a repository that says what it was made from.
 #[derive(Deserialize)]
-struct Kinship {
+struct ForkJson {
     #[serde(flatten)]
     repository: wire::Repository,
     /// The root of its network.
     #[serde(default)]
-    source: Option<Named>,
+    source: Option<RepositoryName>,
     #[serde(default)]
-    parent: Option<Named>,
+    parent: Option<RepositoryName>,
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct RepositoryName {
     #[serde(default, deserialize_with = "wire::lenient")]
     full_name: String,
 }
 
-impl Kinship {
+impl ForkJson {
     /// The name of the repository that all of its network go back to.
     fn root(&self) -> &str {
         let named = self.source.as_ref().or(self.parent.as_ref());
@@ -61,7 +61,7 @@ impl GitHubForge {
         owner: Option<&str>,
         branch: &str,
     ) -> Result<Repository, ForgeError> {
-        let us = self.who_we_are().await?;
+        let us = self.own_account().await?;
         let owner = owner_of(us.as_ref(), owner)?;
         let network = self.kinship(&upstream.id).await?.root().to_owned();
         let usual = RepositoryId { owner: owner.clone(), name: upstream.id.name.clone() };
@@ -83,7 +83,7 @@ impl GitHubForge {
                 ),
             });
         }
-        let fork = self.told_of(found.repository)?;
+        let fork = self.repository_from(found.repository)?;
         self.fits(upstream, &fork)?;
         self.appears(&fork, branch).await?;
         Ok(fork)
@@ -112,7 +112,7 @@ impl GitHubForge {
         Ok(())
     }
 
-    async fn kinship(&self, id: &RepositoryId) -> Result<Kinship, ForgeError> {
+    async fn kinship(&self, id: &RepositoryId) -> Result<ForkJson, ForgeError> {
         self.api.read_json(&Call::get(route(id, ""), format!("repository `{id}`"))).await
     }
 
@@ -122,7 +122,7 @@ impl GitHubForge {
         upstream: &Repository,
         (owner, is_ours): (&str, bool),
         branch: &str,
-    ) -> Result<Kinship, ForgeError> {
+    ) -> Result<ForkJson, ForgeError> {
         let mut body = json!({ "default_branch_only": branch == upstream.default_branch });
         if !is_ours {
             body["organization"] = owner.into();
@@ -132,13 +132,13 @@ impl GitHubForge {
             route(&upstream.id, "forks"),
             format!("repository `{}`", upstream.id),
         )
-        .in_order_to(format!("fork `{}` to `{owner}`", upstream.id), ADMINISTRATION_WRITE)
+        .for_action(format!("fork `{}` to `{owner}`", upstream.id), ADMINISTRATION_WRITE)
         .json(body);
         let (reply, _) = self.api.write_repeatable(&call).await?;
         let reply = self.api.good(&call, reply)?;
-        let made: Kinship = self.api.parse(&call, &reply)?;
+        let made: ForkJson = self.api.parse(&call, &reply)?;
         // The answer may be shorter than what the repository says of itself.
-        let id = self.told_of(made.repository)?.id;
+        let id = self.repository_from(made.repository)?.id;
         self.kinship(&id).await
     }
 
@@ -185,7 +185,7 @@ impl GitHubForge {
             route(&fork.id, "merge-upstream"),
             format!("branch `{branch}` of `{}`", fork.id),
         )
-        .in_order_to(format!("bring `{branch}` of `{}` up to date", fork.id), "contents: write")
+        .for_action(format!("bring `{branch}` of `{}` up to date", fork.id), "contents: write")
         .json(json!({ "branch": branch }));
         let (reply, _) = self.api.write_repeatable(&call).await?;
         self.api.good(&call, reply).map(drop)

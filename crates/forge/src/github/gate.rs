@@ -12,18 +12,18 @@ use futures_util::future::BoxFuture;
 use crate::ForgeError;
 use patchwright_base::error::Service;
 
-type Ask = dyn Fn() -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync;
-type Works = dyn Fn(Service) + Send + Sync;
-type Tell = dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync;
+type WriteCheck = dyn Fn() -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync;
+type ServiceObserver = dyn Fn(Service) + Send + Sync;
+type LimitReporter = dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync;
 
 /// Asked before each write, and told about each rate limit.
 #[derive(Clone)]
 pub struct Gate {
-    ask: Arc<Ask>,
-    read: Arc<Ask>,
-    check: Arc<Ask>,
-    tell: Arc<Tell>,
-    works: Arc<Works>,
+    ask: Arc<WriteCheck>,
+    read: Arc<WriteCheck>,
+    check: Arc<WriteCheck>,
+    tell: Arc<LimitReporter>,
+    works: Arc<ServiceObserver>,
 }
 
 impl Gate {
@@ -33,7 +33,7 @@ impl Gate {
         ask: impl Fn() -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync + 'static,
         tell: impl Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync + 'static,
     ) -> Gate {
-        let open: Arc<Ask> = Arc::new(|| Box::pin(async { Ok(()) }));
+        let open: Arc<WriteCheck> = Arc::new(|| Box::pin(async { Ok(()) }));
         Gate {
             ask: Arc::new(ask),
             read: Arc::clone(&open),

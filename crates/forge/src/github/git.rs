@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use super::GitHubForge;
 use super::layers::Effect;
 use super::limits::{LIMIT_WAITS, Limiter};
-use crate::transfer::{self, NoTransfer, Pushed};
+use crate::transfer::{self, PushSpec, TransferError};
 use crate::{ForgeError, Repository};
 use patchwright_base::error::Service;
 use patchwright_git::transport::{Credentials, Remote};
@@ -26,7 +26,7 @@ const PUSH_PATIENCE: Duration = Duration::from_mins(15);
 const LOCKED_TRIES: u32 = 5;
 
 /// What has gone wrong so far with one fetch or push.
-struct Trouble {
+struct RetryState {
     since: Instant,
     patience: Duration,
     failures: u32,
@@ -34,9 +34,9 @@ struct Trouble {
     renewed: bool,
 }
 
-impl Trouble {
-    fn new(patience: Duration) -> Trouble {
-        Trouble { since: Instant::now(), patience, failures: 0, limits: 0, renewed: false }
+impl RetryState {
+    fn new(patience: Duration) -> RetryState {
+        RetryState { since: Instant::now(), patience, failures: 0, limits: 0, renewed: false }
     }
 }
 
@@ -48,7 +48,7 @@ impl GitHubForge {
         refs: &[String],
         depth: u32,
     ) -> Result<(), ForgeError> {
-        let mut trouble = Trouble::new(FETCH_PATIENCE);
+        let mut trouble = RetryState::new(FETCH_PATIENCE);
         loop {
             self.api.limiter.open().await.map_err(super::limits::limited)?;
             let (remote, credentials) = self.remote(repository, "read").await?;
@@ -59,7 +59,7 @@ impl GitHubForge {
             };
             self.wait_out(&mut trouble, err, credentials.as_ref())
                 .await
-                .map_err(|err| err.in_our_words(&name, "read"))?;
+                .map_err(|err| err.into_forge_error(&name, "read"))?;
         }
     }
 
@@ -68,7 +68,7 @@ impl GitHubForge {
         repository: &Repository,
         names: &[String],
     ) -> Result<Vec<String>, ForgeError> {
-        let mut trouble = Trouble::new(FETCH_PATIENCE);
+        let mut trouble = RetryState::new(FETCH_PATIENCE);
         loop {
             self.api.limiter.open().await.map_err(super::limits::limited)?;
             let (remote, credentials) = self.remote(repository, "read").await?;
@@ -79,16 +79,16 @@ impl GitHubForge {
             };
             self.wait_out(&mut trouble, err, credentials.as_ref())
                 .await
-                .map_err(|err| err.in_our_words(&name, "read"))?;
+                .map_err(|err| err.into_forge_error(&name, "read"))?;
         }
     }
 
     pub(super) async fn push_patiently(
         &self,
         repository: &Repository,
-        what: Pushed<'_>,
+        what: PushSpec<'_>,
     ) -> Result<PushOutcome, ForgeError> {
-        let mut trouble = Trouble::new(PUSH_PATIENCE);
+        let mut trouble = RetryState::new(PUSH_PATIENCE);
         loop {
             let (remote, credentials) = self.remote(repository, "push to").await?;
             let name = remote.name();
@@ -113,7 +113,7 @@ impl GitHubForge {
             };
             self.wait_out(&mut trouble, err, credentials.as_ref())
                 .await
-                .map_err(|err| err.in_our_words(&name, "push to"))?;
+                .map_err(|err| err.into_forge_error(&name, "push to"))?;
         }
     }
 
@@ -123,11 +123,11 @@ impl GitHubForge {
     /// With the same trouble, when another attempt would not help or enough were made.
     async fn wait_out(
         &self,
-        trouble: &mut Trouble,
-        err: NoTransfer,
+        trouble: &mut RetryState,
+        err: TransferError,
         credentials: Option<&Credentials>,
-    ) -> Result<(), NoTransfer> {
-        let NoTransfer::Git(git) = &err else { return Err(err) };
+    ) -> Result<(), TransferError> {
+        let TransferError::Git(git) = &err else { return Err(err) };
         let limiter = &self.api.limiter;
         match git {
             GitError::Limited { limit, .. } => {
@@ -138,15 +138,15 @@ impl GitHubForge {
                 tracing::warn!(error = %git, "waiting for a rate limit");
                 self.api
                     .admission()
-                    .told_to_wait(*limit)
+                    .report_limit(*limit)
                     .await
-                    .map_err(NoTransfer::NotPermitted)?;
+                    .map_err(TransferError::NotPermitted)?;
                 // The next attempt may have to wait for its turn before; the limit ends first.
                 limiter
                     .open()
                     .await
                     .map_err(super::limits::limited)
-                    .map_err(NoTransfer::NotPermitted)
+                    .map_err(TransferError::NotPermitted)
             }
             GitError::Authentication { .. } if !trouble.renewed => {
                 trouble.renewed = true;
@@ -182,7 +182,7 @@ impl GitHubForge {
         let token = self.api.token.for_git(&repository.id).await?;
         let credentials = token.map(Credentials::token);
         let remote = Remote::http(&self.http, &url, credentials.clone())
-            .map_err(|err| transfer::in_our_words(&url, verb, err))?;
+            .map_err(|err| transfer::forge_error(&url, verb, err))?;
         Ok((remote.tried_once(), credentials))
     }
 }

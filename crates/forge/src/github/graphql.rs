@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 use super::http::{Api, Call, Reply};
 use super::refusal::clean;
 use super::wire::lenient;
-use crate::{ForgeError, Need};
+use crate::{ForgeError, Requirement};
 
 /// How often a question is asked again that GitHub ran out of time for.
 const ATTEMPTS: u32 = 3;
 
 /// What could be read, and what was refused.
 #[derive(Deserialize)]
-pub(super) struct Answer<T> {
+pub(super) struct GraphqlResponse<T> {
     pub(super) data: Option<T>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) errors: Vec<Problem>,
@@ -104,11 +104,11 @@ impl Api {
     pub(super) async fn ask<T: DeserializeOwned>(
         &self,
         call: &Call,
-    ) -> Result<Answer<T>, ForgeError> {
+    ) -> Result<GraphqlResponse<T>, ForgeError> {
         let mut attempt = 1;
         loop {
             let reply = self.repeat(call).await?;
-            let answer: Answer<T> = self.understand(call, reply)?;
+            let answer: GraphqlResponse<T> = self.understand(call, reply)?;
             let again = answer.data.is_none() && answer.errors.iter().any(Problem::is_out_of_time);
             if !again || attempt >= ATTEMPTS {
                 return Ok(answer);
@@ -122,7 +122,7 @@ impl Api {
     pub(super) async fn mutate<T: DeserializeOwned>(
         &self,
         call: &Call,
-    ) -> Result<Answer<T>, ForgeError> {
+    ) -> Result<GraphqlResponse<T>, ForgeError> {
         let (reply, _) = self.write_repeatable(call).await?;
         self.understand(call, reply)
     }
@@ -131,7 +131,7 @@ impl Api {
         &self,
         call: &Call,
         reply: Reply,
-    ) -> Result<Answer<T>, ForgeError> {
+    ) -> Result<GraphqlResponse<T>, ForgeError> {
         let reply = self.good(call, reply)?;
         self.parse(call, &reply)
     }
@@ -147,7 +147,8 @@ impl Api {
         let message = clean(&problem.message, &[]);
         let action = call.action.clone();
         if problems.iter().any(Problem::is_refusal) {
-            let need = (!call.need.is_empty()).then(|| Need::Permission(call.need.to_owned()));
+            let need =
+                (!call.need.is_empty()).then(|| Requirement::Permission(call.need.to_owned()));
             return ForgeError::Forbidden { action, message, need };
         }
         if problem.kind == "NOT_FOUND" {

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::super::marker::stands_exactly;
 use super::body::{fit, fit_title, same};
 use super::comments::{LOOKS, WRITES};
-use super::http::{Call, Written, segment};
+use super::http::{Call, WriteOutcome, segment};
 use super::wire::{IssueJson, PullJson, lenient};
 use super::{GitHubForge, ISSUES_WRITE, PULLS_WRITE, route};
 use crate::{Account, Forge, ForgeError, Issue, PullRequest, RepositoryId};
@@ -28,7 +28,7 @@ const PULLS_AT_ONCE: usize = 50;
 
 /// What became of a branch that was to be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Removed {
+pub enum BranchRemoval {
     Yes,
     /// It was gone already.
     Gone,
@@ -50,7 +50,7 @@ pub struct PullState {
 }
 
 /// One pull request of many, by where it is.
-pub type PullPlace = (RepositoryId, u64);
+pub type PullReference = (RepositoryId, u64);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -89,7 +89,7 @@ impl GitHubForge {
             route(repository, &format!("pulls/{number}")),
             format!("pull request `{repository}#{number}`"),
         )
-        .in_order_to(format!("close pull request `{repository}#{number}`"), PULLS_WRITE)
+        .for_action(format!("close pull request `{repository}#{number}`"), PULLS_WRITE)
         .json(json!({ "state": "closed" }));
         let (reply, _) = self.api.write_repeatable(&call).await?;
         let reply = self.api.good(&call, reply)?;
@@ -102,10 +102,10 @@ impl GitHubForge {
         repository: &RepositoryId,
         branch: &str,
         expected: Oid,
-    ) -> Result<Removed, ForgeError> {
+    ) -> Result<BranchRemoval, ForgeError> {
         match self.branch_tip(repository, branch).await? {
-            None => return Ok(Removed::Gone),
-            Some(tip) if tip != expected => return Ok(Removed::Moved(tip)),
+            None => return Ok(BranchRemoval::Gone),
+            Some(tip) if tip != expected => return Ok(BranchRemoval::Moved(tip)),
             Some(_) => {}
         }
         let path: Vec<String> = branch.split('/').map(segment).collect();
@@ -114,16 +114,16 @@ impl GitHubForge {
             route(repository, &format!("git/refs/heads/{}", path.join("/"))),
             format!("branch `{branch}` of `{repository}`"),
         )
-        .in_order_to(format!("remove branch `{branch}` of `{repository}`"), CONTENTS_WRITE);
+        .for_action(format!("remove branch `{branch}` of `{repository}`"), CONTENTS_WRITE);
         let (reply, again) = self.api.write_repeatable(&call).await?;
         let status = reply.status.as_u16();
         let words = self.api.words(&reply).to_lowercase();
         // Somebody was faster, or our own first attempt was.
         let is_gone = status == 404 || (status == 422 && words.contains("does not exist"));
         if is_gone && self.branch_tip(repository, branch).await?.is_none() {
-            return Ok(if again { Removed::Yes } else { Removed::Gone });
+            return Ok(if again { BranchRemoval::Yes } else { BranchRemoval::Gone });
         }
-        self.api.good(&call, reply).map(|_| Removed::Yes)
+        self.api.good(&call, reply).map(|_| BranchRemoval::Yes)
     }
 
     /// The issue of ours that carries exactly this marker, the newest when there are several. `known`
@@ -146,7 +146,7 @@ impl GitHubForge {
                 Err(err) => return Err(err),
             }
         }
-        let viewer = self.who_we_are().await?;
+        let viewer = self.own_account().await?;
         let creator = viewer.map(|viewer| format!("&creator={}", segment(&viewer.login)));
         let query = "state=all&sort=created&direction=desc&per_page=100";
         let call = Call::get(
@@ -174,16 +174,16 @@ impl GitHubForge {
     ) -> Result<Issue, ForgeError> {
         let call =
             Call::write(Method::POST, route(repository, "issues"), format!("`{repository}`"))
-                .in_order_to(format!("open an issue in `{repository}`"), ISSUES_WRITE)
+                .for_action(format!("open an issue in `{repository}`"), ISSUES_WRITE)
                 .json(json!({ "title": fit_title(title), "body": fit(body, marker) }));
         let mut lost = None;
         for _ in 0..WRITES {
             match self.api.write(&call).await? {
-                Written::Answered(reply) => {
+                WriteOutcome::Answered(reply) => {
                     let reply = self.api.good(&call, reply)?;
                     return Ok(self.api.parse::<IssueJson>(&call, &reply)?.into());
                 }
-                Written::Lost(err) => lost = Some(err),
+                WriteOutcome::Lost(err) => lost = Some(err),
             }
             for pause in LOOKS {
                 self.api.limiter.sleep(pause).await;
@@ -226,7 +226,7 @@ impl GitHubForge {
             route(repository, &format!("issues/{number}")),
             format!("issue `{repository}#{number}`"),
         )
-        .in_order_to(format!("edit issue `{repository}#{number}`"), ISSUES_WRITE)
+        .for_action(format!("edit issue `{repository}#{number}`"), ISSUES_WRITE)
         .json(Value::Object(changes));
         let (reply, _) = self.api.write_repeatable(&call).await?;
         self.api.good(&call, reply).map(|_| ())
@@ -256,8 +256,8 @@ impl GitHubForge {
     /// may not see it.
     pub async fn pull_states(
         &self,
-        places: &[PullPlace],
-    ) -> Result<HashMap<PullPlace, PullState>, ForgeError> {
+        places: &[PullReference],
+    ) -> Result<HashMap<PullReference, PullState>, ForgeError> {
         let mut states = HashMap::new();
         for some in places.chunks(PULLS_AT_ONCE) {
             let (query, variables) = question(some);
@@ -286,7 +286,7 @@ impl GitHubForge {
 }
 
 /// One alias for each pull request. Names travel as variables, never in the text.
-fn question(places: &[PullPlace]) -> (String, Value) {
+fn question(places: &[PullReference]) -> (String, Value) {
     let (mut heads, mut fields, mut variables) = (Vec::new(), Vec::new(), Map::new());
     for (index, (repository, number)) in places.iter().enumerate() {
         heads.push(format!("$o{index}: String!, $n{index}: String!, $i{index}: Int!"));

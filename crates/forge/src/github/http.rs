@@ -2,7 +2,7 @@
 //!
 //! Called by the other files of this folder. It does not know what the answers mean; what a refusal
 //! means is in [`super::refusal`], how a request gets to GitHub in [`super::layers`]. Writes are never
-//! repeated here once they may have taken effect: they come back as [`Written::Lost`], and the caller
+//! repeated here once they may have taken effect: they come back as [`WriteOutcome::Lost`], and the caller
 //! looks before it writes again.
 
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
 
-use super::connection::{Addresses, Connection, NoAnswer, Tail};
+use super::connection::{Addresses, Connection, Tail, TransportError};
 use super::gate::Gate;
 use super::layers::{self, ATTEMPTS, Admission, Effect, Redirected};
 use super::limits::Limiter;
@@ -94,7 +94,7 @@ impl Call {
     }
 
     /// Words for the failure: what was being done, and the permission that it takes.
-    pub(super) fn in_order_to(mut self, action: impl Into<String>, need: &'static str) -> Call {
+    pub(super) fn for_action(mut self, action: impl Into<String>, need: &'static str) -> Call {
         self.action = action.into();
         self.need = need;
         self
@@ -117,7 +117,7 @@ pub(super) struct Reply {
 }
 
 /// What became of a write.
-pub(super) enum Written {
+pub(super) enum WriteOutcome {
     Answered(Reply),
     /// No answer, or a 5xx: it may or may not have taken effect.
     Lost(ForgeError),
@@ -180,8 +180,8 @@ impl Api {
         let mut lost = None;
         for attempt in 1..=ATTEMPTS {
             match self.write(call).await? {
-                Written::Answered(reply) => return Ok((reply, lost.is_some())),
-                Written::Lost(err) => lost = Some(err),
+                WriteOutcome::Answered(reply) => return Ok((reply, lost.is_some())),
+                WriteOutcome::Lost(err) => lost = Some(err),
             }
             if attempt < ATTEMPTS {
                 self.limiter.back_off(attempt).await;
@@ -191,12 +191,16 @@ impl Api {
     }
 
     /// Writes once. Rate limits are waited for, because a refused write had no effect.
-    pub(super) async fn write(&self, call: &Call) -> Result<Written, ForgeError> {
+    pub(super) async fn write(&self, call: &Call) -> Result<WriteOutcome, ForgeError> {
         match self.send(call, Effect::Write).await {
-            Ok(reply) if reply.status.is_server_error() => Ok(Written::Lost(self.broken(&reply))),
-            Ok(reply) => Ok(Written::Answered(reply)),
-            Err(NoAnswer::NotSent(err)) => Err(err),
-            Err(NoAnswer::Broken(message)) => Ok(Written::Lost(self.unavailable(message))),
+            Ok(reply) if reply.status.is_server_error() => {
+                Ok(WriteOutcome::Lost(self.broken(&reply)))
+            }
+            Ok(reply) => Ok(WriteOutcome::Answered(reply)),
+            Err(TransportError::NotSent(err)) => Err(err),
+            Err(TransportError::Broken(message)) => {
+                Ok(WriteOutcome::Lost(self.unavailable(message)))
+            }
         }
     }
 
@@ -245,14 +249,14 @@ impl Api {
         match self.send(call, Effect::Read).await {
             Ok(reply) if reply.status.is_server_error() => Err(self.broken(&reply)),
             Ok(reply) => Ok(reply),
-            Err(NoAnswer::NotSent(err)) => Err(err),
-            Err(NoAnswer::Broken(message)) => Err(self.unavailable(message)),
+            Err(TransportError::NotSent(err)) => Err(err),
+            Err(TransportError::Broken(message)) => Err(self.unavailable(message)),
         }
     }
 
     /// One call through octocrab. Its own `get` and `post` would turn an answer that is no success into
     /// an error without the body, from which people are told what GitHub refused and why.
-    async fn send(&self, call: &Call, effect: Effect) -> Result<Reply, NoAnswer> {
+    async fn send(&self, call: &Call, effect: Effect) -> Result<Reply, TransportError> {
         let url = self.connection.addresses.of(&call.path)?;
         let mut request = http::Request::builder()
             .method(call.method.clone())
@@ -303,13 +307,13 @@ impl Api {
 }
 
 /// What our layers said, out of the client's error.
-fn no_answer(err: octocrab::Error) -> NoAnswer {
+fn no_answer(err: octocrab::Error) -> TransportError {
     match err {
-        octocrab::Error::Service { source, .. } => match source.downcast::<NoAnswer>() {
+        octocrab::Error::Service { source, .. } => match source.downcast::<TransportError>() {
             Ok(ours) => *ours,
-            Err(other) => NoAnswer::Broken(refusal::clean(&other.to_string(), &[])),
+            Err(other) => TransportError::Broken(refusal::clean(&other.to_string(), &[])),
         },
-        other => NoAnswer::Broken(refusal::clean(&other.to_string(), &[])),
+        other => TransportError::Broken(refusal::clean(&other.to_string(), &[])),
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::http::{Call, segment};
 use super::wire::{IssueJson, lenient};
 use super::{GitHubForge, route};
-use crate::{ForgeError, Issue, Label, Match, RepositoryId, Tracker};
+use crate::{ForgeError, Issue, Label, RepositoryId, Tracker, WordMatch};
 
 /// Characters of a query; GitHub refuses longer ones.
 const LONGEST_QUERY: usize = 256;
@@ -26,7 +26,7 @@ struct LabelJson {
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct IssueSearchPage {
     #[serde(default, deserialize_with = "lenient")]
     items: Vec<IssueJson>,
 }
@@ -51,7 +51,7 @@ impl Tracker for GitHubForge {
         &self,
         repository: &RepositoryId,
         words: &[String],
-        least: Match,
+        least: WordMatch,
         limit: usize,
     ) -> Result<Vec<Issue>, ForgeError> {
         let Some(query) = query(repository, words, least) else { return Ok(Vec::new()) };
@@ -59,9 +59,9 @@ impl Tracker for GitHubForge {
         let path =
             format!("search/issues?q={}&advanced_search=true&per_page={count}", segment(&query));
         let call = Call::get(path, format!("the issues of `{repository}`"))
-            .in_order_to(format!("search the issues of `{repository}`"), "")
+            .for_action(format!("search the issues of `{repository}`"), "")
             .needs("issues: read");
-        let found: Found = self.api.read_json(&call).await?;
+        let found: IssueSearchPage = self.api.read_json(&call).await?;
         // What is of another repository was not asked for, whatever the query was taken for.
         let here = format!("/repos/{repository}").to_lowercase();
         let is_here = |issue: &IssueJson| {
@@ -74,7 +74,7 @@ impl Tracker for GitHubForge {
 }
 
 /// The query; `None` without a word to search for.
-fn query(repository: &RepositoryId, words: &[String], least: Match) -> Option<String> {
+fn query(repository: &RepositoryId, words: &[String], least: WordMatch) -> Option<String> {
     // Letters and digits in lower case are neither operator nor qualifier.
     let plain = |word: &String| -> String {
         let letters = word.chars().filter(|c| c.is_alphanumeric()).take(LONGEST_WORD);
@@ -83,13 +83,13 @@ fn query(repository: &RepositoryId, words: &[String], least: Match) -> Option<St
     let mut words: Vec<String> =
         words.iter().map(plain).filter(|word| !word.is_empty()).take(MOST_WORDS).collect();
     let between = match least {
-        Match::All => " ",
-        Match::Any => " OR ",
+        WordMatch::All => " ",
+        WordMatch::Any => " OR ",
     };
     while !words.is_empty() {
         let asked = words.join(between);
         let asked =
-            if least == Match::Any && words.len() > 1 { format!("({asked})") } else { asked };
+            if least == WordMatch::Any && words.len() > 1 { format!("({asked})") } else { asked };
         let query = format!("repo:{repository} is:issue {asked}");
         if query.chars().count() <= LONGEST_QUERY {
             return Some(query);
@@ -102,7 +102,7 @@ fn query(repository: &RepositoryId, words: &[String], least: Match) -> Option<St
 #[cfg(test)]
 mod tests {
     use super::query;
-    use crate::Match;
+    use crate::WordMatch;
 
     #[test]
     fn a_query_has_words_and_nothing_that_a_search_would_obey() {
@@ -111,14 +111,14 @@ mod tests {
             let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
             query(&id, &words, least)
         };
-        let all = of(&["Crash", "repo:other/private", "OR", "\"x\")"], Match::All);
+        let all = of(&["Crash", "repo:other/private", "OR", "\"x\")"], WordMatch::All);
         assert_eq!(all.unwrap(), "repo:acme/app is:issue crash repootherprivate or x");
-        let any = of(&["a", "b", "c", "d", "e", "f", "g"], Match::Any).unwrap();
+        let any = of(&["a", "b", "c", "d", "e", "f", "g"], WordMatch::Any).unwrap();
         assert_eq!(any, "repo:acme/app is:issue (a OR b OR c OR d OR e OR f)");
-        assert_eq!(of(&["a", "!"], Match::Any).unwrap(), "repo:acme/app is:issue a");
-        assert_eq!(of(&["--", ""], Match::All), None);
+        assert_eq!(of(&["a", "!"], WordMatch::Any).unwrap(), "repo:acme/app is:issue a");
+        assert_eq!(of(&["--", ""], WordMatch::All), None);
         let long = "x".repeat(100);
-        let long = of(&[&long, &long, &long, &long, &long, &long], Match::Any).unwrap();
+        let long = of(&[&long, &long, &long, &long, &long, &long], WordMatch::Any).unwrap();
         assert!(long.chars().count() <= 256 && long.contains(" OR "), "{long}");
     }
 }

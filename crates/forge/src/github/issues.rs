@@ -57,7 +57,7 @@ impl GitHubForge {
             route(repository, &format!("issues/{issue}/reactions")),
             format!("issue `{repository}#{issue}`"),
         )
-        .in_order_to(format!("react to `{repository}#{issue}`"), ISSUES_WRITE)
+        .for_action(format!("react to `{repository}#{issue}`"), ISSUES_WRITE)
         .json(json!({ "content": content }));
         // The same reaction again is answered with the one that is there.
         let (reply, _) = self.api.write_repeatable(&call).await?;
@@ -76,7 +76,7 @@ impl GitHubForge {
             route(repository, &format!("issues/{issue}/labels/{}", segment(label))),
             format!("label `{label}` on `{repository}#{issue}`"),
         )
-        .in_order_to(format!("remove a label from `{repository}#{issue}`"), ISSUES_WRITE);
+        .for_action(format!("remove a label from `{repository}#{issue}`"), ISSUES_WRITE);
         let (reply, perhaps_done) = self.api.write_repeatable(&call).await?;
         // Gone after an attempt whose answer was lost: most likely it was that attempt.
         if reply.status.as_u16() == 404 {
@@ -99,7 +99,7 @@ impl GitHubForge {
             route(repository, &format!("issues/{number}/labels")),
             format!("`{repository}#{number}`"),
         )
-        .in_order_to(format!("label `{repository}#{number}`"), ISSUES_WRITE)
+        .for_action(format!("label `{repository}#{number}`"), ISSUES_WRITE)
         .json(json!({ "labels": labels }));
         let (reply, _) = self.api.write_repeatable(&call).await?;
         self.api.good(&call, reply).map(|_| ())

@@ -20,7 +20,7 @@ use octocrab::{AuthState, OctoBody, Octocrab, OctocrabBuilder};
 use secrecy::{ExposeSecret, SecretString};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt};
 
-use super::connection::{Addresses, Answer, Connection, NoAnswer, Request, Tail};
+use super::connection::{Addresses, BufferedResponse, Connection, Request, Tail, TransportError};
 use super::gate::Gate;
 use super::limits::{self, LIMIT_WAITS, Limit, Limiter};
 use super::token::{Scope, Token};
@@ -65,11 +65,11 @@ pub(super) fn client(
     let resends = Resends { admission: admission.clone(), addresses: addresses.clone() };
     // One stack, because each of octocrab's `with_layer` wants a service of its streaming bodies below.
     let service = ServiceBuilder::new()
-        .layer(WholeBodies)
-        .layer(Around(resends))
-        .layer(Around(Redirects { addresses: addresses.clone() }))
-        .layer(Around(admission))
-        .layer(Around(Authentication { token, addresses }))
+        .layer(WholeBodyLayer)
+        .layer(MiddlewareLayer(resends))
+        .layer(MiddlewareLayer(Redirects { addresses: addresses.clone() }))
+        .layer(MiddlewareLayer(admission))
+        .layer(MiddlewareLayer(Authentication { token, addresses }))
         .service(connection);
     let built: Result<Octocrab, Infallible> = OctocrabBuilder::new_empty()
         .with_service(service)
@@ -83,13 +83,17 @@ pub(super) fn client(
 }
 
 /// A service that takes and gives whole bodies.
-trait Below:
-    Service<Request, Response = Answer, Error = NoAnswer, Future: Send> + Clone + Send + Sync + 'static
+trait InnerService:
+    Service<Request, Response = BufferedResponse, Error = TransportError, Future: Send>
+    + Clone
+    + Send
+    + Sync
+    + 'static
 {
 }
 
-impl<S> Below for S where
-    S: Service<Request, Response = Answer, Error = NoAnswer, Future: Send>
+impl<S> InnerService for S where
+    S: Service<Request, Response = BufferedResponse, Error = TransportError, Future: Send>
         + Clone
         + Send
         + Sync
@@ -98,39 +102,39 @@ impl<S> Below for S where
 }
 
 /// What a layer does with a request and the service below it.
-trait Step: Clone + Send + Sync + 'static {
+trait Middleware: Clone + Send + Sync + 'static {
     fn pass(
         self,
         request: Request,
-        below: impl Below,
-    ) -> impl Future<Output = Result<Answer, NoAnswer>> + Send;
+        below: impl InnerService,
+    ) -> impl Future<Output = Result<BufferedResponse, TransportError>> + Send;
 }
 
-/// A [`Step`] as a tower layer, and as the service that the layer makes.
+/// A [`Middleware`] as a tower layer, and as the service that the layer makes.
 #[derive(Clone)]
-struct Around<T>(T);
+struct MiddlewareLayer<T>(T);
 
 #[derive(Clone)]
-struct Stepped<T, S> {
+struct MiddlewareService<T, S> {
     step: T,
     below: S,
 }
 
-impl<T: Step, S> Layer<S> for Around<T> {
-    type Service = Stepped<T, S>;
+impl<T: Middleware, S> Layer<S> for MiddlewareLayer<T> {
+    type Service = MiddlewareService<T, S>;
 
-    fn layer(&self, below: S) -> Stepped<T, S> {
-        Stepped { step: self.0.clone(), below }
+    fn layer(&self, below: S) -> MiddlewareService<T, S> {
+        MiddlewareService { step: self.0.clone(), below }
     }
 }
 
-impl<T: Step, S: Below> Service<Request> for Stepped<T, S> {
-    type Response = Answer;
-    type Error = NoAnswer;
-    type Future = BoxFuture<'static, Result<Answer, NoAnswer>>;
+impl<T: Middleware, S: InnerService> Service<Request> for MiddlewareService<T, S> {
+    type Response = BufferedResponse;
+    type Error = TransportError;
+    type Future = BoxFuture<'static, Result<BufferedResponse, TransportError>>;
 
     /// Readiness is asked of the service below by each request that goes there.
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), NoAnswer>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), TransportError>> {
         Poll::Ready(Ok(()))
     }
 
@@ -140,25 +144,25 @@ impl<T: Step, S: Below> Service<Request> for Stepped<T, S> {
 }
 
 /// The outermost layer: octocrab's bodies are streams, ours are whole, so that they can be sent again.
-struct WholeBodies;
+struct WholeBodyLayer;
 
 #[derive(Clone)]
-struct Whole<S>(S);
+struct WholeBodyService<S>(S);
 
-impl<S> Layer<S> for WholeBodies {
-    type Service = Whole<S>;
+impl<S> Layer<S> for WholeBodyLayer {
+    type Service = WholeBodyService<S>;
 
-    fn layer(&self, below: S) -> Whole<S> {
-        Whole(below)
+    fn layer(&self, below: S) -> WholeBodyService<S> {
+        WholeBodyService(below)
     }
 }
 
-impl<S: Below> Service<http::Request<OctoBody>> for Whole<S> {
+impl<S: InnerService> Service<http::Request<OctoBody>> for WholeBodyService<S> {
     type Response = http::Response<Full<Bytes>>;
-    type Error = NoAnswer;
-    type Future = BoxFuture<'static, Result<Self::Response, NoAnswer>>;
+    type Error = TransportError;
+    type Future = BoxFuture<'static, Result<Self::Response, TransportError>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), NoAnswer>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), TransportError>> {
         Poll::Ready(Ok(()))
     }
 
@@ -180,8 +184,12 @@ struct Resends {
     addresses: Addresses,
 }
 
-impl Step for Resends {
-    async fn pass(self, request: Request, below: impl Below) -> Result<Answer, NoAnswer> {
+impl Middleware for Resends {
+    async fn pass(
+        self,
+        request: Request,
+        below: impl InnerService,
+    ) -> Result<BufferedResponse, TransportError> {
         match Effect::of(&request) {
             Effect::Read => self.read(request, below).await,
             Effect::Write => self.write(request, below).await,
@@ -192,7 +200,11 @@ impl Step for Resends {
 impl Resends {
     /// Sends until there is an answer that is neither a 5xx nor a rate limit; a 5xx to the last attempt
     /// is the answer.
-    async fn read(&self, request: Request, below: impl Below) -> Result<Answer, NoAnswer> {
+    async fn read(
+        &self,
+        request: Request,
+        below: impl InnerService,
+    ) -> Result<BufferedResponse, TransportError> {
         let (mut failures, mut limits) = (0, 0);
         loop {
             let answer = below.clone().oneshot(request.clone()).await;
@@ -200,13 +212,13 @@ impl Resends {
                 Ok(reply) if self.wait_for_limit(&request, reply).await? => {
                     limits += 1;
                     if limits >= LIMIT_WAITS {
-                        return Err(NoAnswer::NotSent(still_limited()));
+                        return Err(TransportError::NotSent(still_limited()));
                     }
                     continue;
                 }
                 Ok(reply) if !reply.status().is_server_error() => return answer,
-                Err(NoAnswer::NotSent(_)) => return answer,
-                Ok(_) | Err(NoAnswer::Broken(_)) => {}
+                Err(TransportError::NotSent(_)) => return answer,
+                Ok(_) | Err(TransportError::Broken(_)) => {}
             }
             failures += 1;
             if failures >= ATTEMPTS {
@@ -217,7 +229,11 @@ impl Resends {
     }
 
     /// Sends one write at a time, with a gap to the last one.
-    async fn write(&self, request: Request, below: impl Below) -> Result<Answer, NoAnswer> {
+    async fn write(
+        &self,
+        request: Request,
+        below: impl InnerService,
+    ) -> Result<BufferedResponse, TransportError> {
         for _ in 0..LIMIT_WAITS {
             let turn = self.admission.limiter.write_turn().await;
             let answer = below.clone().oneshot(request.clone()).await;
@@ -227,11 +243,15 @@ impl Resends {
                 return Ok(answer);
             }
         }
-        Err(NoAnswer::NotSent(still_limited()))
+        Err(TransportError::NotSent(still_limited()))
     }
 
     /// True when the answer was a rate limit, after the wait was announced: the request is sent again.
-    async fn wait_for_limit(&self, request: &Request, answer: &Answer) -> Result<bool, NoAnswer> {
+    async fn wait_for_limit(
+        &self,
+        request: &Request,
+        answer: &BufferedResponse,
+    ) -> Result<bool, TransportError> {
         let url = self.addresses.of_request(request.uri())?;
         let limit = if url == self.addresses.graphql {
             limits::limit_in_graphql(answer.status(), answer.headers(), answer.body())
@@ -245,7 +265,7 @@ impl Resends {
             }
             return Ok(false);
         };
-        self.admission.told_to_wait(limit).await.map_err(NoAnswer::NotSent)?;
+        self.admission.report_limit(limit).await.map_err(TransportError::NotSent)?;
         Ok(true)
     }
 }
@@ -256,8 +276,12 @@ struct Redirects {
     addresses: Addresses,
 }
 
-impl Step for Redirects {
-    async fn pass(self, mut request: Request, below: impl Below) -> Result<Answer, NoAnswer> {
+impl Middleware for Redirects {
+    async fn pass(
+        self,
+        mut request: Request,
+        below: impl InnerService,
+    ) -> Result<BufferedResponse, TransportError> {
         let answer = below.clone().oneshot(request.clone()).await?;
         let wants_tail = request.extensions().get::<Tail>().is_some();
         let moved = !wants_tail && matches!(answer.status().as_u16(), 301 | 302 | 307 | 308);
@@ -282,9 +306,13 @@ pub(super) struct Admission {
     pub(super) gate: Gate,
 }
 
-impl Step for Admission {
-    async fn pass(self, request: Request, below: impl Below) -> Result<Answer, NoAnswer> {
-        self.admit(Effect::of(&request)).await.map_err(NoAnswer::NotSent)?;
+impl Middleware for Admission {
+    async fn pass(
+        self,
+        request: Request,
+        below: impl InnerService,
+    ) -> Result<BufferedResponse, TransportError> {
+        self.admit(Effect::of(&request)).await.map_err(TransportError::NotSent)?;
         below.oneshot(request).await
     }
 }
@@ -309,7 +337,7 @@ impl Admission {
     ///
     /// # Errors
     /// When it lasts longer than anybody waits.
-    pub(super) async fn told_to_wait(&self, limit: Limit) -> Result<(), ForgeError> {
+    pub(super) async fn report_limit(&self, limit: Limit) -> Result<(), ForgeError> {
         let wait = match limit {
             Limit::For(wait) => wait,
             Limit::Unexplained => self.limiter.unexplained_wait(),
@@ -331,14 +359,18 @@ struct Authentication {
     addresses: Addresses,
 }
 
-impl Step for Authentication {
-    async fn pass(self, mut request: Request, below: impl Below) -> Result<Answer, NoAnswer> {
+impl Middleware for Authentication {
+    async fn pass(
+        self,
+        mut request: Request,
+        below: impl InnerService,
+    ) -> Result<BufferedResponse, TransportError> {
         let url = self.addresses.of_request(request.uri())?;
         let scope = request.extensions().get::<Scope>().cloned().unwrap_or_else(|| {
             let path = self.addresses.below_root(url.as_str());
             path.map_or(Scope::Anywhere, |path| Scope::of(&path, None))
         });
-        let token = self.token.for_scope(&scope).await.map_err(NoAnswer::NotSent)?;
+        let token = self.token.for_scope(&scope).await.map_err(TransportError::NotSent)?;
         authorize(&mut request, &token)?;
         let answer = below.clone().oneshot(request.clone()).await?;
         let renew = answer.status() == StatusCode::UNAUTHORIZED
@@ -346,7 +378,7 @@ impl Step for Authentication {
         if !renew {
             return Ok(answer);
         }
-        let token = self.token.for_scope(&scope).await.map_err(NoAnswer::NotSent)?;
+        let token = self.token.for_scope(&scope).await.map_err(TransportError::NotSent)?;
         authorize(&mut request, &token)?;
         below.oneshot(request).await
     }

@@ -41,7 +41,7 @@ const MAX_REDIRECTS: usize = 3;
 const TRIES: u32 = 4;
 
 #[derive(Deserialize)]
-struct Answer {
+struct BatchResponse {
     #[serde(default)]
     transfer: Option<String>,
     objects: Vec<Object>,
@@ -107,7 +107,7 @@ impl GitHubForge {
         &self,
         repository: &RepositoryId,
         wanted: &[Pointer],
-    ) -> Result<Answer, ForgeError> {
+    ) -> Result<BatchResponse, ForgeError> {
         let thing = format!("the LFS objects of `{repository}`");
         let mut attempt = 0;
         loop {
@@ -115,7 +115,7 @@ impl GitHubForge {
             let reply = self.ask_batch(repository, wanted).await;
             let err = match reply {
                 Ok((StatusCode::OK, body)) => {
-                    let answer: Answer =
+                    let answer: BatchResponse =
                         serde_json::from_slice(&body).map_err(|_| ForgeError::Malformed {
                             host: self.api.host(),
                             message: format!("{thing} could not be read"),

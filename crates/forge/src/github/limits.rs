@@ -164,11 +164,11 @@ pub(super) fn limit_in_graphql(
     body: &[u8],
 ) -> Option<Limit> {
     #[derive(serde::Deserialize)]
-    struct Refused {
-        errors: Option<Vec<Refusal>>,
+    struct GraphqlErrors {
+        errors: Option<Vec<GraphqlError>>,
     }
     #[derive(serde::Deserialize)]
-    struct Refusal {
+    struct GraphqlError {
         #[serde(rename = "type")]
         kind: Option<String>,
         message: Option<String>,
@@ -176,8 +176,8 @@ pub(super) fn limit_in_graphql(
     if status != StatusCode::OK {
         return limit(status, headers, body);
     }
-    let refused: Refused = serde_json::from_slice(body).ok()?;
-    let is_limit = |refusal: &Refusal| {
+    let refused: GraphqlErrors = serde_json::from_slice(body).ok()?;
+    let is_limit = |refusal: &GraphqlError| {
         let message = refusal.message.as_deref().unwrap_or_default().to_lowercase();
         matches!(refusal.kind.as_deref(), Some("RATE_LIMITED" | "RATE_LIMIT"))
             || message.contains("secondary rate limit")

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::http::{Call, segment};
 use super::wire::PullJson;
-use super::wire_reviews::Compared;
+use super::wire_reviews::ComparisonJson;
 use super::{GitHubForge, route};
 use crate::{Comparison, ForgeError, PullRequest, RepositoryId};
 
@@ -96,7 +96,7 @@ impl GitHubForge {
             route(repository, &format!("compare/{}...{}?per_page=1", path(base), path(head))),
             format!("how two commits of `{repository}` relate"),
         );
-        match self.api.read_json::<Compared>(&call).await {
+        match self.api.read_json::<ComparisonJson>(&call).await {
             Ok(compared) => Ok(compared.into()),
             Err(ForgeError::NotFound { .. } | ForgeError::Invalid { .. }) => {
                 Ok(Comparison::Unknown)

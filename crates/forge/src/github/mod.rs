@@ -9,8 +9,8 @@
 
 mod answers;
 mod app;
-mod arranging;
 mod body;
+mod builder;
 mod check_runs;
 mod checks;
 mod comments;
@@ -31,7 +31,6 @@ mod layers;
 mod lfs;
 mod limits;
 mod lookups;
-mod make;
 mod names;
 mod off_diff;
 mod pages;
@@ -39,6 +38,7 @@ mod people;
 mod pictures;
 mod preflight;
 mod preflight_rest;
+mod pull_metadata;
 mod pulls;
 mod refusal;
 mod review_refusal;
@@ -62,19 +62,19 @@ use url::Url;
 
 pub use self::app::Key as AppKey;
 pub use self::deliveries::{HookDelivery, HookSource};
-pub use self::discovery::{Facts, HeadFacts, Listed, PullFacts, Wanted};
+pub use self::discovery::{HeadFacts, PreflightQuery, PullFacts, RepositoryFacts, RepositoryList};
 pub use self::gate::Gate;
-pub use self::housekeeping::{PullPlace, PullState, Removed};
+pub use self::housekeeping::{BranchRemoval, PullReference, PullState};
 pub use self::limits::Pace;
-pub use self::names::{RepositoryNames, Seen};
-pub use self::preflight::Look;
+pub use self::names::{DigestSet, RepositoryNames};
+pub use self::preflight::Preflight;
 
 use self::http::{Api, Call, segment};
 use super::seal::Seal;
 use super::{
     Account, CheckDraft, CheckRun, Comment, CommentPlace, Comparison, Edits, Forge, ForgeError,
-    Issue, Operation, PullRequest, PullRequestDraft, Rendered, Repository, RepositoryId, Review,
-    ReviewDraft, ReviewPosted, Role, Thread, transfer::Pushed,
+    Issue, Operation, PullRequest, PullRequestDraft, RenderedBody, Repository, RepositoryId,
+    Review, ReviewDraft, ReviewPosted, Role, Thread, transfer::PushSpec,
 };
 use patchwright_git::push::NewCommits;
 use patchwright_git::{Oid, PushOutcome};
@@ -127,12 +127,12 @@ fn route(repository: &RepositoryId, rest: &str) -> String {
 #[async_trait]
 impl Forge for GitHubForge {
     async fn viewer(&self) -> Result<Option<Account>, ForgeError> {
-        self.who_we_are().await
+        self.own_account().await
     }
 
     async fn repository(&self, id: &RepositoryId) -> Result<Repository, ForgeError> {
         let call = Call::get(route(id, ""), format!("repository `{id}`"));
-        self.told_of(self.api.read_json(&call).await?)
+        self.repository_from(self.api.read_json(&call).await?)
     }
 
     async fn repository_by_id(&self, node_id: &str) -> Result<Option<RepositoryId>, ForgeError> {
@@ -153,7 +153,7 @@ impl Forge for GitHubForge {
         number: u64,
         count: usize,
         bytes: usize,
-    ) -> Result<Rendered, ForgeError> {
+    ) -> Result<RenderedBody, ForgeError> {
         self.read_pictures(repository, number, count, bytes).await
     }
 
@@ -299,7 +299,7 @@ impl Forge for GitHubForge {
         branch: &str,
         expected: Option<Oid>,
     ) -> Result<PushOutcome, ForgeError> {
-        self.push_patiently(repository, Pushed { from, commits, branch, expected }).await
+        self.push_patiently(repository, PushSpec { from, commits, branch, expected }).await
     }
 
     async fn pull_request(

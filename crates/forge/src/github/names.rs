@@ -11,9 +11,9 @@ const IN_A_PART: usize = 50;
 
 /// Texts that were seen. Of each only half a SHA-256 is kept: nobody has ever made two texts with the same one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen(HashSet<u128>);
+pub struct DigestSet(HashSet<u128>);
 
-impl Seen {
+impl DigestSet {
     /// True when it is new.
     pub fn insert(&mut self, text: &str) -> bool {
         self.0.insert(digest(text))
@@ -38,7 +38,7 @@ pub struct RepositoryNames {
     /// Names in the last part.
     in_last: usize,
     count: usize,
-    seen: Seen,
+    seen: DigestSet,
 }
 
 impl RepositoryNames {
@@ -75,7 +75,7 @@ impl RepositoryNames {
     }
 
     /// What was seen, in lower case; the names are given up.
-    pub fn into_seen(self) -> Seen {
+    pub fn into_seen(self) -> DigestSet {
         self.seen
     }
 }

@@ -11,7 +11,7 @@ use crate::{Account, ForgeError, RepositoryId, Role};
 
 /// An account with its number.
 #[derive(Deserialize)]
-struct Numbered {
+struct UserJson {
     id: u64,
     login: String,
     #[serde(rename = "type", default, deserialize_with = "super::wire::lenient")]
@@ -31,7 +31,7 @@ impl GitHubForge {
 
     /// Ourselves, asked once. App and Actions tokens may not ask REST, and are told by GraphQL. `None`
     /// where neither says: then nobody is us.
-    pub(super) async fn who_we_are(&self) -> Result<Option<Account>, ForgeError> {
+    pub(super) async fn own_account(&self) -> Result<Option<Account>, ForgeError> {
         let ask = async {
             if let Some(app) = self.app() {
                 return app.account().await.map(Some);
@@ -54,7 +54,7 @@ impl GitHubForge {
             return Ok(None);
         }
         let path = format!("users/{}", segment(login));
-        let user: Numbered = self.api.read_json(&Call::get(path, format!("`{login}`"))).await?;
+        let user: UserJson = self.api.read_json(&Call::get(path, format!("`{login}`"))).await?;
         let host = match self.server_url.host_str() {
             Some("github.com") | None => "github.com",
             Some(host) => host,
@@ -71,7 +71,7 @@ impl GitHubForge {
             &json!({}),
             "our own account".to_owned(),
         );
-        match self.api.ask::<Told>(&call).await {
+        match self.api.ask::<ViewerData>(&call).await {
             Ok(answer) => {
                 let viewer = answer.data.and_then(|told| told.viewer);
                 Ok(viewer.filter(|viewer| !viewer.login.is_empty()).map(|viewer| {
@@ -94,7 +94,7 @@ impl GitHubForge {
     /// The account is ours. All workflows of a repository may share it: what a text of it says of
     /// itself counts only when it is sealed as well.
     pub(super) async fn is_ours(&self, author: &Account) -> Result<bool, ForgeError> {
-        Ok(self.who_we_are().await?.is_some_and(|viewer| viewer.is_same(author)))
+        Ok(self.own_account().await?.is_some_and(|viewer| viewer.is_same(author)))
     }
 
     pub(super) async fn permission_of(
@@ -123,11 +123,11 @@ impl GitHubForge {
 }
 
 #[derive(Deserialize)]
-struct Told {
-    viewer: Option<Named>,
+struct ViewerData {
+    viewer: Option<ViewerJson>,
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct ViewerJson {
     login: String,
 }

@@ -10,7 +10,7 @@ use url::Url;
 
 use super::http::Call;
 use super::{GitHubForge, route};
-use crate::{ForgeError, Picture, Rendered, RepositoryId};
+use crate::{ForgeError, Picture, RenderedBody, RepositoryId};
 
 /// Text, plain and rendered.
 const FULL: &str = "application/vnd.github.full+json";
@@ -36,12 +36,12 @@ impl GitHubForge {
         number: u64,
         count: usize,
         bytes: usize,
-    ) -> Result<Rendered, ForgeError> {
+    ) -> Result<RenderedBody, ForgeError> {
         let thing = format!("issue `{repository}#{number}`");
         let call = Call::get(route(repository, &format!("issues/{number}")), thing).accept(FULL);
         let reply = self.api.read(&call).await?;
         let RenderedJson { body, body_html, html_url } = self.api.parse(&call, &reply)?;
-        let mut rendered = Rendered { body: body.unwrap_or_default(), pictures: Vec::new() };
+        let mut rendered = RenderedBody { body: body.unwrap_or_default(), pictures: Vec::new() };
         let Ok(page) = Url::parse(&html_url) else { return Ok(rendered) };
         for address in sources(&body_html.unwrap_or_default(), &page) {
             if rendered.pictures.len() >= count {

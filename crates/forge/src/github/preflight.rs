@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::discovery::{Facts, HeadFacts, PullFacts, Wanted};
-use super::graphql::{Answer, Problem};
+use super::discovery::{HeadFacts, PreflightQuery, PullFacts, RepositoryFacts};
+use super::graphql::{GraphqlResponse, Problem};
 use super::http::Call;
-use super::names::{NameParts, RepositoryNames, Seen};
+use super::names::{DigestSet, NameParts, RepositoryNames};
 use super::wire::{PullJson, lenient};
 use super::wire_reviews::Connection;
 use super::{GitHubForge, route};
@@ -162,9 +162,9 @@ impl PullNode {
 }
 
 /// What became of a question about several repositories.
-enum Asked {
+enum QueryOutcome {
     /// By their place in the question; those that were not told of readably are not there.
-    Told(BTreeMap<usize, Facts>),
+    Told(BTreeMap<usize, RepositoryFacts>),
     /// GraphQL is not there for us.
     NotSpoken,
     /// It failed, after all that was sent again.
@@ -183,24 +183,24 @@ enum GraphqlState {
 }
 
 /// A look at many repositories that is under way.
-pub struct Look<'a> {
+pub struct Preflight<'a> {
     forge: &'a GitHubForge,
-    wanted: Wanted,
+    wanted: PreflightQuery,
     names: NameParts,
     /// Names and ids of those that were told.
-    seen: Seen,
+    seen: DigestSet,
     graphql: GraphqlState,
     /// Repositories in a row that REST did not tell of.
     silent: usize,
 }
 
-impl Look<'_> {
+impl Preflight<'_> {
     /// Facts about the next of them, as many as one question is about; `None` at the end.
     ///
     /// # Errors
-    /// As [`GitHubForge::look_at`].
-    pub async fn next(&mut self) -> Result<Option<Vec<Facts>>, ForgeError> {
-        let Look { forge, wanted, names, seen, graphql, silent } = self;
+    /// As [`GitHubForge::preflight_all`].
+    pub async fn next(&mut self) -> Result<Option<Vec<RepositoryFacts>>, ForgeError> {
+        let Preflight { forge, wanted, names, seen, graphql, silent } = self;
         let left = names.left();
         let Some(part) = names.next() else { return Ok(None) };
         let mut told = forge.ask_in_parts(&part, wanted, graphql).await?;
@@ -214,7 +214,7 @@ impl Look<'_> {
         for (at, id) in part.iter().enumerate() {
             let facts = match told.remove(&at) {
                 Some(facts) => facts,
-                None => forge.look_over_rest(id, wanted, silent).await?,
+                None => forge.facts_over_rest(id, wanted, silent).await?,
             };
             let is_new = seen.insert(&facts.repository.to_lowercase());
             let is_new_id = facts.node_id.is_empty() || seen.insert(&facts.node_id);
@@ -233,13 +233,13 @@ impl GitHubForge {
     /// # Errors
     /// When GitHub does not answer at all, takes no token, or limits us for too long; and when GraphQL is down
     /// and there are more repositories left than REST has requests for.
-    pub async fn look_at(
+    pub async fn preflight_all(
         &self,
         all: &[RepositoryId],
-        wanted: &Wanted,
-    ) -> Result<Vec<Facts>, ForgeError> {
-        let mut look = self.look(all.iter().cloned().collect(), wanted.clone());
-        let mut found: Vec<Facts> = Vec::with_capacity(all.len());
+        wanted: &PreflightQuery,
+    ) -> Result<Vec<RepositoryFacts>, ForgeError> {
+        let mut look = self.preflight(all.iter().cloned().collect(), wanted.clone());
+        let mut found: Vec<RepositoryFacts> = Vec::with_capacity(all.len());
         while let Some(part) = look.next().await? {
             found.extend(part);
         }
@@ -247,12 +247,12 @@ impl GitHubForge {
     }
 
     /// Looks at a few repositories at a time: of many nothing is kept but the names of those that are to come.
-    pub fn look(&self, names: RepositoryNames, wanted: Wanted) -> Look<'_> {
-        Look {
+    pub fn preflight(&self, names: RepositoryNames, wanted: PreflightQuery) -> Preflight<'_> {
+        Preflight {
             forge: self,
             wanted,
             names: names.into_parts(),
-            seen: Seen::default(),
+            seen: DigestSet::default(),
             graphql: GraphqlState::Works { unanswered: 0 },
             silent: 0,
         }
@@ -264,9 +264,9 @@ impl GitHubForge {
     async fn ask_in_parts(
         &self,
         part: &[RepositoryId],
-        wanted: &Wanted,
+        wanted: &PreflightQuery,
         graphql: &mut GraphqlState,
-    ) -> Result<BTreeMap<usize, Facts>, ForgeError> {
+    ) -> Result<BTreeMap<usize, RepositoryFacts>, ForgeError> {
         let mut told = BTreeMap::new();
         let half = part.len().div_ceil(2);
         let mut spans = vec![(0, part.len())];
@@ -274,12 +274,12 @@ impl GitHubForge {
             (spans.pop(), &mut *graphql)
         {
             match self.ask_about(&part[from..to], wanted).await? {
-                Asked::Told(nodes) => {
+                QueryOutcome::Told(nodes) => {
                     *unanswered = 0;
                     told.extend(nodes.into_iter().map(|(at, facts)| (from + at, facts)));
                 }
-                Asked::NotSpoken => *graphql = GraphqlState::NotSpoken,
-                Asked::Unanswered(err) => {
+                QueryOutcome::NotSpoken => *graphql = GraphqlState::NotSpoken,
+                QueryOutcome::Unanswered(err) => {
                     *unanswered += 1;
                     if *unanswered >= MOST_UNANSWERED {
                         *graphql = GraphqlState::Down(Some(err));
@@ -293,26 +293,30 @@ impl GitHubForge {
     }
 
     /// One question.
-    async fn ask_about(&self, part: &[RepositoryId], wanted: &Wanted) -> Result<Asked, ForgeError> {
+    async fn ask_about(
+        &self,
+        part: &[RepositoryId],
+        wanted: &PreflightQuery,
+    ) -> Result<QueryOutcome, ForgeError> {
         let (query, variables) = question(part, wanted);
         let thing = format!("{} repositories", part.len());
         let call = self.api.graphql_call(&query, &variables, thing);
-        let answer: Answer<Map<String, Value>> = match self.api.ask(&call).await {
+        let answer: GraphqlResponse<Map<String, Value>> = match self.api.ask(&call).await {
             Ok(answer) => answer,
             Err(err) if is_fatal(&err) => return Err(err),
             Err(err @ (ForgeError::Unavailable { .. } | ForgeError::Malformed { .. })) => {
-                return Ok(Asked::Unanswered(err));
+                return Ok(QueryOutcome::Unanswered(err));
             }
             // No GraphQL here, or not with this token. REST says more.
-            Err(_) => return Ok(Asked::NotSpoken),
+            Err(_) => return Ok(QueryOutcome::NotSpoken),
         };
         let Some(mut data) = answer.data else {
             if answer.errors.iter().any(Problem::is_out_of_time) {
-                return Ok(Asked::Unanswered(
+                return Ok(QueryOutcome::Unanswered(
                     self.api.unavailable("GraphQL did not answer in its time"),
                 ));
             }
-            return Ok(Asked::NotSpoken);
+            return Ok(QueryOutcome::NotSpoken);
         };
         let mut told = BTreeMap::new();
         for (at, id) in part.iter().enumerate() {
@@ -334,7 +338,7 @@ impl GitHubForge {
             }
             told.insert(at, facts);
         }
-        Ok(Asked::Told(told))
+        Ok(QueryOutcome::Told(told))
     }
 
     /// Every open pull request of a repository.
@@ -370,7 +374,7 @@ pub(super) fn is_fatal(err: &ForgeError) -> bool {
 }
 
 /// Names are variables, never part of the question.
-fn question(part: &[RepositoryId], wanted: &Wanted) -> (String, Value) {
+fn question(part: &[RepositoryId], wanted: &PreflightQuery) -> (String, Value) {
     let mut declared = String::new();
     let mut asked = String::new();
     let mut variables = Map::new();
@@ -407,7 +411,7 @@ fn question(part: &[RepositoryId], wanted: &Wanted) -> (String, Value) {
 }
 
 /// The facts, and whether all open pull requests that are wanted are among them.
-fn from_node(id: &RepositoryId, node: Node, wanted: &Wanted) -> (Facts, bool) {
+fn from_node(id: &RepositoryId, node: Node, wanted: &PreflightQuery) -> (RepositoryFacts, bool) {
     let tip = |reference: Option<Reference>| reference?.target.map(|target| target.oid);
     let (base_branch, base_sha) = match &wanted.base {
         Some(base) => (base.clone(), tip(node.base)),
@@ -418,7 +422,7 @@ fn from_node(id: &RepositoryId, node: Node, wanted: &Wanted) -> (Facts, bool) {
     };
     let is_there = |at: usize| node.rest.get(&format!("f{at}")).is_some_and(|file| !file.is_null());
     let missing = wanted.files.iter().enumerate().filter(|(at, _)| !is_there(*at));
-    let mut facts = Facts {
+    let mut facts = RepositoryFacts {
         asked: id.to_string(),
         repository: node.name_with_owner,
         node_id: node.id,

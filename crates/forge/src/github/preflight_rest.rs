@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::discovery::{Facts, HeadFacts, Wanted};
+use super::discovery::{HeadFacts, PreflightQuery, RepositoryFacts};
 use super::http::{Call, segment};
 use super::preflight::{is_fatal, pull_facts};
 use super::wire::{Permissions, lenient};
@@ -58,12 +58,12 @@ struct CommitterJson {
 
 impl GitHubForge {
     /// One repository, by several questions.
-    pub(super) async fn look_over_rest(
+    pub(super) async fn facts_over_rest(
         &self,
         id: &RepositoryId,
-        wanted: &Wanted,
+        wanted: &PreflightQuery,
         silent: &mut usize,
-    ) -> Result<Facts, ForgeError> {
+    ) -> Result<RepositoryFacts, ForgeError> {
         let err = match self.read_facts(id, wanted).await {
             Ok(facts) => {
                 *silent = 0;
@@ -82,10 +82,19 @@ impl GitHubForge {
         }
         let name = id.to_string();
         let trouble = Some(err.to_string());
-        Ok(Facts { asked: name.clone(), repository: name, trouble, ..Facts::default() })
+        Ok(RepositoryFacts {
+            asked: name.clone(),
+            repository: name,
+            trouble,
+            ..RepositoryFacts::default()
+        })
     }
 
-    async fn read_facts(&self, id: &RepositoryId, wanted: &Wanted) -> Result<Facts, ForgeError> {
+    async fn read_facts(
+        &self,
+        id: &RepositoryId,
+        wanted: &PreflightQuery,
+    ) -> Result<RepositoryFacts, ForgeError> {
         let call = Call::get(route(id, ""), format!("repository `{id}`"));
         let json: RepositoryJson = self.api.read_json(&call).await?;
         let now: RepositoryId = json.full_name.parse().map_err(|_| ForgeError::Malformed {
@@ -93,7 +102,7 @@ impl GitHubForge {
             message: "a repository without a name".to_owned(),
         })?;
         let base_branch = wanted.base.clone().unwrap_or(json.default_branch);
-        let mut facts = Facts {
+        let mut facts = RepositoryFacts {
             asked: id.to_string(),
             repository: now.to_string(),
             node_id: json.node_id,
@@ -104,7 +113,7 @@ impl GitHubForge {
             private: json.private,
             can_push: json.permissions.map(|permissions| permissions.push),
             topics: json.topics,
-            ..Facts::default()
+            ..RepositoryFacts::default()
         };
         if !json.disabled && !base_branch.is_empty() {
             let tip = self.branch_tip(&now, &base_branch).await?;

@@ -3,11 +3,11 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::super::edited::{WORK_IN_PROGRESS, recorded, since_written};
+use super::super::edits::{WORK_IN_PROGRESS, recorded, since_written};
 use super::super::marker::stands;
 use super::body::{fit, fit_title, same};
 use super::comments::{LOOKS, WRITES};
-use super::http::{Call, Written};
+use super::http::{Call, WriteOutcome};
 use super::wire::PullJson;
 use super::{GitHubForge, PULLS_WRITE, forks, route};
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
 const MOST_PULLS: usize = 300;
 
 /// How an attempt to create one ended.
-enum Created {
+enum CreateOutcome {
     Yes(Box<PullRequest>),
     AlreadyThere,
     NoDrafts,
@@ -65,19 +65,21 @@ impl GitHubForge {
         let mut problem = None;
         for attempt in 1..=WRITES {
             match self.create_pull(repository, &wanted).await? {
-                Created::Yes(pull) => return Ok((*pull, Operation::Created, Edits::default())),
-                Created::NoDrafts => {
+                CreateOutcome::Yes(pull) => {
+                    return Ok((*pull, Operation::Created, Edits::default()));
+                }
+                CreateOutcome::NoDrafts => {
                     wanted.draft = false;
                     wanted.title = fit_title(&format!("{WORK_IN_PROGRESS}{}", wanted.title));
                     continue;
                 }
-                Created::NotYet(err) => {
+                CreateOutcome::NotYet(err) => {
                     self.api.limiter.back_off(attempt).await;
                     problem = Some(err);
                     continue;
                 }
-                Created::AlreadyThere => problem = None,
-                Created::Lost(err) => problem = Some(err),
+                CreateOutcome::AlreadyThere => problem = None,
+                CreateOutcome::Lost(err) => problem = Some(err),
             }
             if let Some(pull) = self.appearing_pull(repository, &wanted).await? {
                 let lost = problem.is_some();
@@ -179,7 +181,7 @@ impl GitHubForge {
         let name = format!("pull request `{repository}#{number}`");
         let path = route(repository, &format!("pulls/{number}"));
         let call = Call::write(Method::PATCH, path, name.clone())
-            .in_order_to(format!("update {name}"), PULLS_WRITE)
+            .for_action(format!("update {name}"), PULLS_WRITE)
             .json(changes);
         let (reply, _) = self.api.write_repeatable(&call).await?;
         let reply = self.api.good(&call, reply)?;
@@ -190,7 +192,7 @@ impl GitHubForge {
         &self,
         repository: &RepositoryId,
         wanted: &PullRequestDraft,
-    ) -> Result<Created, ForgeError> {
+    ) -> Result<CreateOutcome, ForgeError> {
         let mut body = json!({
             "title": wanted.title,
             "head": wanted.named_from(repository),
@@ -207,23 +209,23 @@ impl GitHubForge {
             route(repository, "pulls"),
             format!("repository `{repository}`"),
         )
-        .in_order_to(format!("open a pull request in `{repository}`"), PULLS_WRITE)
+        .for_action(format!("open a pull request in `{repository}`"), PULLS_WRITE)
         .json(body);
         let reply = match self.api.write(&call).await? {
-            Written::Answered(reply) => reply,
-            Written::Lost(err) => return Ok(Created::Lost(err)),
+            WriteOutcome::Answered(reply) => reply,
+            WriteOutcome::Lost(err) => return Ok(CreateOutcome::Lost(err)),
         };
         let err = match self.api.good(&call, reply) {
             Ok(reply) => {
                 let pull: PullJson = self.api.parse(&call, &reply)?;
-                return Ok(Created::Yes(Box::new(pull.into())));
+                return Ok(CreateOutcome::Yes(Box::new(pull.into())));
             }
             Err(err) => err,
         };
         let ForgeError::Invalid { message, .. } = &err else { return Err(err) };
         let text = message.to_lowercase();
         if text.contains("already exists") {
-            Ok(Created::AlreadyThere)
+            Ok(CreateOutcome::AlreadyThere)
         } else if text.contains("no commits between") {
             Err(ForgeError::State {
                 what: StateProblem::NothingToPropose,
@@ -233,9 +235,9 @@ impl GitHubForge {
                 ),
             })
         } else if wanted.draft && text.contains("draft") {
-            Ok(Created::NoDrafts)
+            Ok(CreateOutcome::NoDrafts)
         } else if text.contains("head invalid") || text.contains("could not resolve") {
-            Ok(Created::NotYet(err))
+            Ok(CreateOutcome::NotYet(err))
         } else {
             Err(err)
         }
@@ -285,7 +287,7 @@ impl GitHubForge {
             route(repository, &format!("pulls/{number}/requested_reviewers")),
             format!("pull request `{repository}#{number}`"),
         )
-        .in_order_to(format!("ask for reviews of `{repository}#{number}`"), PULLS_WRITE)
+        .for_action(format!("ask for reviews of `{repository}#{number}`"), PULLS_WRITE)
         .json(Value::Object(body));
         let (reply, _) = self.api.write_repeatable(&call).await?;
         if reply.status.as_u16() == 422 {

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::http::{Call, Reply};
-use crate::{ForgeError, Need, StateProblem};
+use crate::{ForgeError, Requirement, StateProblem};
 use patchwright_base::invisible::is_invisible;
 use patchwright_base::redact::Redactor;
 
@@ -39,7 +39,7 @@ pub(super) fn explain(host: &str, call: &Call, reply: &Reply, secrets: &[&str]) 
             ForgeError::Forbidden {
                 action,
                 message,
-                need: Some(Need::Setting(PULL_REQUESTS_BY_ACTIONS)),
+                need: Some(Requirement::Setting(PULL_REQUESTS_BY_ACTIONS)),
             }
         }
         403 => ForgeError::Forbidden { action, message, need: permission(call, reply) },
@@ -71,7 +71,7 @@ fn absent(call: &Call) -> String {
 }
 
 /// What GitHub says that it accepts, or else what the documentation asks for.
-fn permission(call: &Call, reply: &Reply) -> Option<Need> {
+fn permission(call: &Call, reply: &Reply) -> Option<Requirement> {
     let accepted = reply
         .headers
         .get("x-accepted-github-permissions")
@@ -81,8 +81,8 @@ fn permission(call: &Call, reply: &Reply) -> Option<Need> {
         .filter(|value| !value.is_empty());
     let documented = (!call.need.is_empty()).then(|| call.need.to_owned());
     accepted.or(documented).map(|permission| match clean(&permission, &[]) {
-        permission if permission.starts_with("workflows") => Need::Workflows,
-        permission => Need::Permission(permission),
+        permission if permission.starts_with("workflows") => Requirement::Workflows,
+        permission => Requirement::Permission(permission),
     })
 }
 

@@ -7,11 +7,11 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::super::marker::{carries_exactly, says_something};
+use super::super::marker::{carries_exactly, has_visible_text};
 use super::super::seal::{Kind, is_sealed};
 use super::body::fit_review;
 use super::comments::LOOKS;
-use super::http::{Call, Written};
+use super::http::{Call, WriteOutcome};
 use super::review_refusal::{Refusal, why};
 use super::wire_reviews::ReviewJson;
 use super::{GitHubForge, PULLS_WRITE, route};
@@ -26,14 +26,14 @@ const MOST_REVIEWS: usize = 10_000;
 const TRIES: u32 = 6;
 
 /// How one attempt to post ended.
-enum Tried {
+enum PostOutcome {
     Posted(Review),
     Refused(Refusal, ForgeError),
     Lost(ForgeError),
 }
 
 /// What became of a pending review that was in the way.
-enum Pending {
+enum PendingReview {
     /// It is there no more, or was none of ours.
     Gone,
     /// Ours is submitted already.
@@ -74,7 +74,7 @@ impl GitHubForge {
         let path = route(repository, &format!("pulls/{number}/reviews/{review}/dismissals"));
         let call = Call::write(Method::PUT, path, format!("review {review}"))
             .json(json!({ "message": message, "event": "DISMISS" }))
-            .in_order_to(format!("dismiss a review of `{repository}#{number}`"), PULLS_WRITE);
+            .for_action(format!("dismiss a review of `{repository}#{number}`"), PULLS_WRITE);
         let (reply, again) = self.api.write_repeatable(&call).await?;
         match self.api.good(&call, reply) {
             Ok(_) => Ok(true),
@@ -91,7 +91,7 @@ impl GitHubForge {
         draft: &ReviewDraft,
         marker: &str,
     ) -> Result<ReviewPosted, ForgeError> {
-        let says = says_something(&draft.body) || !draft.comments.is_empty();
+        let says = has_visible_text(&draft.body) || !draft.comments.is_empty();
         if !says && draft.event != ReviewEvent::Approve {
             return Err(ForgeError::Invalid {
                 action: format!("the review of `{repository}#{number}`"),
@@ -108,21 +108,25 @@ impl GitHubForge {
                 .try_review(repository, number, draft, event, marker)
                 .await?
             {
-                Tried::Posted(review) => return Ok(posted(draft.event, review, weaker)),
-                Tried::Lost(err) => {
+                PostOutcome::Posted(review) => return Ok(posted(draft.event, review, weaker)),
+                PostOutcome::Lost(err) => {
                     if let Some(review) = self.appearing_review(repository, number, marker).await? {
                         return Ok(posted(draft.event, review, weaker));
                     }
                     problem = Some(err);
                     continue;
                 }
-                Tried::Refused(refusal, err) => (refusal, err),
+                PostOutcome::Refused(refusal, err) => (refusal, err),
             };
             match refusal {
                 Refusal::Pending => match self.clear_the_way(repository, number, marker).await? {
-                    Pending::Submitted(review) => return Ok(posted(draft.event, review, weaker)),
-                    Pending::NotOurs(message) => return Ok(ReviewPosted::Unsubmitted { message }),
-                    Pending::Gone => problem = Some(err),
+                    PendingReview::Submitted(review) => {
+                        return Ok(posted(draft.event, review, weaker));
+                    }
+                    PendingReview::NotOurs(message) => {
+                        return Ok(ReviewPosted::Unsubmitted { message });
+                    }
+                    PendingReview::Gone => problem = Some(err),
                 },
                 Refusal::OnlyComment(message) if says => {
                     event = ReviewEvent::Comment;
@@ -153,17 +157,17 @@ impl GitHubForge {
         repository: &RepositoryId,
         number: u64,
         marker: &str,
-    ) -> Result<Pending, ForgeError> {
+    ) -> Result<PendingReview, ForgeError> {
         let reviews = self.list_reviews(repository, number).await?;
         if let Some(review) = self.marked_review(&reviews, marker).await? {
-            return Ok(Pending::Submitted(review));
+            return Ok(PendingReview::Submitted(review));
         }
         for review in reviews.iter().filter(|review| review.state == ReviewState::Pending) {
             if !self.is_ours(&review.author).await? {
                 continue;
             }
             if !is_sealed(&review.body) {
-                return Ok(Pending::NotOurs(format!(
+                return Ok(PendingReview::NotOurs(format!(
                     "you have an unsubmitted review on #{number}; submit or discard it, then run again"
                 )));
             }
@@ -172,7 +176,7 @@ impl GitHubForge {
                 route(repository, &format!("pulls/{number}/reviews/{}", review.id)),
                 format!("our pending review of `{repository}#{number}`"),
             )
-            .in_order_to(
+            .for_action(
                 format!("remove our pending review of `{repository}#{number}`"),
                 PULLS_WRITE,
             );
@@ -182,7 +186,7 @@ impl GitHubForge {
                 self.api.good(&call, reply)?;
             }
         }
-        Ok(Pending::Gone)
+        Ok(PendingReview::Gone)
     }
 
     /// The submitted review of ours that carries the marker of this run. Nobody else knows the run
@@ -224,7 +228,7 @@ impl GitHubForge {
         draft: &ReviewDraft,
         event: ReviewEvent,
         marker: &str,
-    ) -> Result<Tried, ForgeError> {
+    ) -> Result<PostOutcome, ForgeError> {
         let place = self.place(Kind::Review, repository, number);
         let text = self.seal.sealed(&fit_review(&draft.body, marker), &place, None, 1);
         let mut body = json!({
@@ -244,17 +248,17 @@ impl GitHubForge {
             route(repository, &format!("pulls/{number}/reviews")),
             format!("pull request `{repository}#{number}`"),
         )
-        .in_order_to(format!("review `{repository}#{number}`"), PULLS_WRITE)
+        .for_action(format!("review `{repository}#{number}`"), PULLS_WRITE)
         .json(body);
         let reply = match self.api.write(&call).await? {
-            Written::Answered(reply) => reply,
-            Written::Lost(err) => return Ok(Tried::Lost(err)),
+            WriteOutcome::Answered(reply) => reply,
+            WriteOutcome::Lost(err) => return Ok(PostOutcome::Lost(err)),
         };
         if reply.status.is_success() {
             return Ok(match self.api.parse::<ReviewJson>(&call, &reply) {
-                Ok(review) => Tried::Posted(Review { ours: true, ..review.into() }),
+                Ok(review) => PostOutcome::Posted(Review { ours: true, ..review.into() }),
                 // It is there; the list may be easier to read.
-                Err(err) => Tried::Lost(err),
+                Err(err) => PostOutcome::Lost(err),
             });
         }
         let asks_more = event != ReviewEvent::Comment;
@@ -262,7 +266,7 @@ impl GitHubForge {
         let refusal = why(&reply, &message, draft.comments.len(), asks_more);
         match self.api.good(&call, reply) {
             Err(err @ ForgeError::Authentication { .. }) => Err(err),
-            Err(err) => Ok(Tried::Refused(refusal, err)),
+            Err(err) => Ok(PostOutcome::Refused(refusal, err)),
             Ok(_) => Err(self.api.unavailable("the review was neither taken nor refused")),
         }
     }

@@ -65,7 +65,7 @@ pub(super) struct VerificationJson {
 }
 
 impl VerificationJson {
-    pub(super) fn told(&self) -> Verification {
+    pub(super) fn to_verification(&self) -> Verification {
         Verification { verified: self.verified, reason: self.reason.clone() }
     }
 }
@@ -125,7 +125,11 @@ impl GitHubForge {
         );
         let commit: CommitJson = self.api.read_json(&call).await?;
         let unsigned = || Verification { verified: false, reason: "unsigned".to_owned() };
-        Ok(commit.commit.verification.as_ref().map_or_else(unsigned, VerificationJson::told))
+        Ok(commit
+            .commit
+            .verification
+            .as_ref()
+            .map_or_else(unsigned, VerificationJson::to_verification))
     }
 }
 

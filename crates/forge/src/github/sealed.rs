@@ -2,16 +2,16 @@
 //! they stand.
 
 use super::GitHubForge;
-use crate::seal::{self, Kind, Place};
+use crate::seal::{self, Kind, SealContext};
 use crate::{Account, Comment, ForgeError, RepositoryId, Review, ReviewComment};
 
 /// A text that somebody wrote on GitHub.
-pub(super) trait Said {
+pub(super) trait AuthoredText {
     fn about(&self) -> (u64, &Account, &str);
     fn set_ours(&mut self, revision: u64);
 }
 
-impl Said for Comment {
+impl AuthoredText for Comment {
     fn about(&self) -> (u64, &Account, &str) {
         (self.id, &self.author, &self.body)
     }
@@ -21,7 +21,7 @@ impl Said for Comment {
     }
 }
 
-impl Said for ReviewComment {
+impl AuthoredText for ReviewComment {
     fn about(&self) -> (u64, &Account, &str) {
         (self.id, &self.author, &self.body)
     }
@@ -31,7 +31,7 @@ impl Said for ReviewComment {
     }
 }
 
-impl Said for Review {
+impl AuthoredText for Review {
     fn about(&self) -> (u64, &Account, &str) {
         (self.id, &self.author, &self.body)
     }
@@ -48,12 +48,17 @@ impl GitHubForge {
         kind: Kind,
         repository: &'a RepositoryId,
         number: u64,
-    ) -> Place<'a> {
-        Place { kind, host: self.server_url.host_str().unwrap_or_default(), repository, number }
+    ) -> SealContext<'a> {
+        SealContext {
+            kind,
+            host: self.server_url.host_str().unwrap_or_default(),
+            repository,
+            number,
+        }
     }
 
     /// Marks those of these texts that are ours. GitHub is asked who we are only when one could be.
-    pub(super) async fn know_ours<'a, S: Said + Send + 'a>(
+    pub(super) async fn know_ours<'a, S: AuthoredText + Send + 'a>(
         &self,
         kind: Kind,
         repository: &RepositoryId,
@@ -66,7 +71,7 @@ impl GitHubForge {
         if sealed.is_empty() {
             return Ok(());
         }
-        let Some(viewer) = self.who_we_are().await? else { return Ok(()) };
+        let Some(viewer) = self.own_account().await? else { return Ok(()) };
         for said in sealed {
             let (id, author, body) = said.about();
             let revision = self.seal.revision(body, &place, id);

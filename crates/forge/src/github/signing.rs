@@ -17,7 +17,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::graphql::Answer;
+use super::graphql::GraphqlResponse;
 use super::http::{Call, segment};
 use super::rules::VerificationJson;
 use super::{GitHubForge, route};
@@ -40,7 +40,7 @@ const MUTATION: &str = "mutation($input: CreateCommitOnBranchInput!) {
 }";
 
 /// A commit of ours, as it is to be made once more.
-struct Wanted {
+struct CommitToSign {
     tree: Oid,
     /// The tree of the first parent.
     base_tree: Oid,
@@ -50,7 +50,7 @@ struct Wanted {
 }
 
 #[derive(Deserialize)]
-struct Made {
+struct CommitJson {
     sha: String,
     #[serde(default)]
     verification: Option<VerificationJson>,
@@ -63,22 +63,22 @@ struct Object {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Committed {
-    create_commit_on_branch: Option<CommitOf>,
+struct CreateCommitData {
+    create_commit_on_branch: Option<CreateCommitPayload>,
 }
 
 #[derive(Deserialize)]
-struct CommitOf {
-    commit: Option<OidOf>,
+struct CreateCommitPayload {
+    commit: Option<CommitOid>,
 }
 
 #[derive(Deserialize)]
-struct OidOf {
+struct CommitOid {
     oid: String,
 }
 
 /// Where a commit is made.
-struct Place<'a> {
+struct SigningRepository<'a> {
     forge: &'a GitHubForge,
     id: &'a RepositoryId,
     repo: Repo,
@@ -96,8 +96,8 @@ impl GitHubForge {
     ) -> Result<Oid, ForgeError> {
         let repo = Repo::open(from).map_err(of_git)?;
         let wanted = read(repo.clone(), commit).await?;
-        let place = Place { forge: self, id, repo };
-        if self.who_we_are().await?.is_some_and(|us| us.is_machine())
+        let place = SigningRepository { forge: self, id, repo };
+        if self.own_account().await?.is_some_and(|us| us.is_machine())
             && let Some(signed) = place.over_rest(&wanted).await?
         {
             return Ok(signed);
@@ -114,7 +114,7 @@ impl GitHubForge {
     }
 }
 
-impl Wanted {
+impl CommitToSign {
     /// What the mutation cannot make.
     fn inexpressible(&self) -> Option<String> {
         if self.parents.len() != 1 {
@@ -137,16 +137,16 @@ impl Wanted {
     }
 
     /// Whether this commit is the one that was wanted, whoever its author is.
-    fn is_met_by(&self, facts: &commit::Facts) -> bool {
+    fn is_met_by(&self, facts: &commit::CommitFacts) -> bool {
         facts.tree == self.tree
             && facts.parents == self.parents
             && facts.message.trim() == self.message.trim()
     }
 }
 
-impl Place<'_> {
+impl SigningRepository<'_> {
     /// A tree and a commit; `None` where GitHub makes it and does not sign it.
-    async fn over_rest(&self, wanted: &Wanted) -> Result<Option<Oid>, ForgeError> {
+    async fn over_rest(&self, wanted: &CommitToSign) -> Result<Option<Oid>, ForgeError> {
         let mut entries = Vec::new();
         for (file, content) in &wanted.files {
             entries.push(self.entry(file, content).await?);
@@ -158,7 +158,7 @@ impl Place<'_> {
         }
         let parents: Vec<String> = wanted.parents.iter().map(Oid::to_string).collect();
         let body = json!({ "message": wanted.message, "tree": tree.sha, "parents": parents });
-        let made: Made = self.make("git/commits", "a commit", body).await?;
+        let made: CommitJson = self.make("git/commits", "a commit", body).await?;
         if !made.verification.as_ref().is_some_and(|told| told.verified) {
             return Ok(None);
         }
@@ -201,7 +201,7 @@ impl Place<'_> {
         let api = &self.forge.api;
         let call =
             Call::write(Method::POST, route(self.id, path), format!("{what} of `{}`", self.id))
-                .in_order_to(format!("write {what} of `{}`", self.id), CONTENTS_WRITE)
+                .for_action(format!("write {what} of `{}`", self.id), CONTENTS_WRITE)
                 .json(body);
         let (reply, _) = api.write_repeatable(&call).await?;
         let reply = api.good(&call, reply)?;
@@ -209,7 +209,7 @@ impl Place<'_> {
     }
 
     /// One commit on a branch of our own, which is taken away afterwards.
-    async fn on_staging_branch(&self, wanted: &Wanted, key: &str) -> Result<Oid, ForgeError> {
+    async fn on_staging_branch(&self, wanted: &CommitToSign, key: &str) -> Result<Oid, ForgeError> {
         let branch = format!("{STAGING}{key}");
         let parent = wanted.parents[0];
         let signed = match self.stage(&branch, parent, wanted).await {
@@ -230,14 +230,14 @@ impl Place<'_> {
         &self,
         branch: &str,
         parent: Oid,
-        wanted: &Wanted,
+        wanted: &CommitToSign,
     ) -> Result<Option<Oid>, ForgeError> {
         let api = &self.forge.api;
         let action = format!("make the branch `{branch}` in `{}`", self.id);
         let name = format!("branch `{branch}` of `{}`", self.id);
         let body = json!({ "ref": format!("refs/heads/{branch}"), "sha": parent.to_string() });
         let call = Call::write(Method::POST, route(self.id, "git/refs"), name.clone())
-            .in_order_to(&action, CONTENTS_WRITE)
+            .for_action(&action, CONTENTS_WRITE)
             .json(body);
         let (reply, _) = api.write_repeatable(&call).await?;
         let Err(err) = api.good(&call, reply) else { return Ok(None) };
@@ -256,7 +256,7 @@ impl Place<'_> {
         }
         let path = route(self.id, &format!("git/refs/heads/{}", in_path(branch)));
         let call = Call::write(Method::PATCH, path, name)
-            .in_order_to(action, CONTENTS_WRITE)
+            .for_action(action, CONTENTS_WRITE)
             .json(json!({ "sha": parent.to_string(), "force": true }));
         let (reply, _) = api.write_repeatable(&call).await?;
         api.good(&call, reply).map(|_| None)
@@ -266,16 +266,16 @@ impl Place<'_> {
         &self,
         branch: &str,
         parent: Oid,
-        wanted: &Wanted,
+        wanted: &CommitToSign,
     ) -> Result<Oid, ForgeError> {
         let api = &self.forge.api;
         let thing = format!("a commit of `{}`", self.id);
         let call = api
             .graphql_call(MUTATION, &json!({ "input": self.input(branch, parent, wanted) }), thing)
-            .in_order_to(format!("commit to `{}`", self.id), CONTENTS_WRITE);
+            .for_action(format!("commit to `{}`", self.id), CONTENTS_WRITE);
         // A second attempt after a lost answer finds the branch moved, by the first: looked up below.
-        let err = match api.mutate::<Committed>(&call).await {
-            Ok(Answer { data, errors }) => {
+        let err = match api.mutate::<CreateCommitData>(&call).await {
+            Ok(GraphqlResponse { data, errors }) => {
                 let made = data.and_then(|data| data.create_commit_on_branch?.commit);
                 match made {
                     Some(made) if errors.is_empty() => {
@@ -293,7 +293,7 @@ impl Place<'_> {
         }
     }
 
-    fn input(&self, branch: &str, parent: Oid, wanted: &Wanted) -> Value {
+    fn input(&self, branch: &str, parent: Oid, wanted: &CommitToSign) -> Value {
         let (headline, body) = wanted.message.split_once('\n').unwrap_or((&wanted.message, ""));
         let (mut additions, mut deletions) = (Vec::new(), Vec::new());
         for (file, content) in &wanted.files {
@@ -320,28 +320,28 @@ impl Place<'_> {
     async fn unstage(&self, branch: &str) {
         let path = route(self.id, &format!("git/refs/heads/{}", in_path(branch)));
         let call = Call::write(Method::DELETE, path, format!("branch `{branch}` of `{}`", self.id))
-            .in_order_to(format!("delete the branch `{branch}` of `{}`", self.id), CONTENTS_WRITE);
+            .for_action(format!("delete the branch `{branch}` of `{}`", self.id), CONTENTS_WRITE);
         if let Err(err) = self.forge.api.write_repeatable(&call).await {
             tracing::warn!(%err, branch, "the branch is left");
         }
     }
 
     /// The commit that is there by now.
-    async fn take(&self, wanted: &Wanted, oid: Oid) -> Result<Oid, ForgeError> {
+    async fn take(&self, wanted: &CommitToSign, oid: Oid) -> Result<Oid, ForgeError> {
         let path = route(self.id, &format!("git/commits/{oid}"));
         let call = Call::get(path, format!("a commit of `{}`", self.id));
-        let made: Made = self.forge.api.read_json(&call).await?;
+        let made: CommitJson = self.forge.api.read_json(&call).await?;
         self.adopt(wanted, made).await
     }
 
     /// Writes it here. What is in it is known by its id, and must be what was wanted.
-    async fn adopt(&self, wanted: &Wanted, made: Made) -> Result<Oid, ForgeError> {
+    async fn adopt(&self, wanted: &CommitToSign, made: CommitJson) -> Result<Oid, ForgeError> {
         let oid = self.oid(&made.sha)?;
         let told = made.verification.ok_or_else(|| self.unsigned("unsigned"))?;
         let (true, Some(payload), Some(signature)) =
             (told.verified, &told.payload, &told.signature)
         else {
-            return Err(self.unsigned(told.told().words()));
+            return Err(self.unsigned(told.to_verification().words()));
         };
         let (repo, payload, signature) = (self.repo.clone(), payload.clone(), signature.clone());
         let adopted = blocking(move || {
@@ -374,7 +374,7 @@ impl Place<'_> {
     }
 }
 
-async fn read(repo: Repo, commit: Oid) -> Result<Wanted, ForgeError> {
+async fn read(repo: Repo, commit: Oid) -> Result<CommitToSign, ForgeError> {
     let wanted = blocking(move || {
         let facts = commit::read(&repo, commit)?;
         let Some(parent) = facts.parents.first().copied() else {
@@ -392,8 +392,8 @@ async fn read(repo: Repo, commit: Oid) -> Result<Wanted, ForgeError> {
             files.push((file, content));
         }
         let base_tree = commit::read(&repo, parent)?.tree;
-        let commit::Facts { tree, parents, message, .. } = facts;
-        Ok(Wanted { tree, base_tree, parents, message, files })
+        let commit::CommitFacts { tree, parents, message, .. } = facts;
+        Ok(CommitToSign { tree, base_tree, parents, message, files })
     });
     wanted.await.map_err(of_git)
 }

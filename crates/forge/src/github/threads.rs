@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::graphql::{Answer, Problem};
+use super::graphql::{GraphqlResponse, Problem};
 use super::http::Call;
 use super::wire_reviews::{CommentNode, Connection, DiffCommentJson, ThreadNode};
 use super::{GitHubForge, PULLS_WRITE, route};
@@ -84,11 +84,11 @@ struct CommentsHolder {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ResolveData {
-    resolve_review_thread: Option<Resolved>,
+    resolve_review_thread: Option<ResolvePayload>,
 }
 
 #[derive(Deserialize)]
-struct Resolved {
+struct ResolvePayload {
     thread: Option<ResolvedThread>,
 }
 
@@ -100,7 +100,7 @@ struct ResolvedThread {
 }
 
 /// What GraphQL told.
-struct Told {
+struct ThreadList {
     threads: Vec<Thread>,
     /// It left something out that there is.
     incomplete: bool,
@@ -137,9 +137,9 @@ impl GitHubForge {
         &self,
         repository: &RepositoryId,
         number: u64,
-    ) -> Result<Told, ForgeError> {
+    ) -> Result<ThreadList, ForgeError> {
         let thing = format!("the threads of `{repository}#{number}`");
-        let mut told = Told { threads: Vec::new(), incomplete: false };
+        let mut told = ThreadList { threads: Vec::new(), incomplete: false };
         let (mut after, mut ids) = (None, 0);
         for _ in 0..MOST_PAGES {
             let variables = json!({
@@ -173,12 +173,12 @@ impl GitHubForge {
         variables: &Value,
         thing: &str,
         ids: &mut usize,
-    ) -> Result<(Call, Answer<T>), ForgeError> {
+    ) -> Result<(Call, GraphqlResponse<T>), ForgeError> {
         loop {
             let fields = IDS.get(*ids).copied().unwrap_or(IDS[0]);
             let query = query.replace("COMMENTS", COMMENTS).replace("IDS", fields);
             let call = self.api.graphql_call(&query, variables, thing.to_owned());
-            let call = call.in_order_to(format!("read {thing}"), "pull-requests: read");
+            let call = call.for_action(format!("read {thing}"), "pull-requests: read");
             let answer = self.api.ask::<T>(&call).await?;
             let unknown = answer.errors.iter().any(Problem::is_unknown_field);
             if !unknown || *ids + 1 >= IDS.len() {
@@ -191,7 +191,7 @@ impl GitHubForge {
     /// Adds a thread with all its comments.
     async fn take_thread(
         &self,
-        told: &mut Told,
+        told: &mut ThreadList,
         node: ThreadNode,
         ids: &mut usize,
     ) -> Result<(), ForgeError> {
@@ -276,7 +276,7 @@ impl GitHubForge {
     pub(super) async fn mark_resolved(&self, thread: &str) -> Result<bool, ForgeError> {
         let variables = json!({ "thread": thread });
         let call = self.api.graphql_call(RESOLVE, &variables, "a thread".to_owned());
-        let call = call.in_order_to("resolve a thread", PULLS_WRITE);
+        let call = call.for_action("resolve a thread", PULLS_WRITE);
         let answer = match self.api.mutate::<ResolveData>(&call).await {
             Ok(answer) => answer,
             Err(ForgeError::Forbidden { .. } | ForgeError::NotFound { .. }) => return Ok(false),

@@ -189,18 +189,18 @@ impl From<CommentJson> for Comment {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Side {
+pub(super) struct PullBranchJson {
     #[serde(rename = "ref", default, deserialize_with = "lenient")]
     pub(super) branch: String,
     #[serde(default, deserialize_with = "lenient")]
     sha: String,
     /// Null when the fork has been deleted.
     #[serde(default)]
-    pub(super) repo: Option<SideRepository>,
+    pub(super) repo: Option<PullBranchRepository>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct SideRepository {
+pub(super) struct PullBranchRepository {
     #[serde(default, deserialize_with = "lenient")]
     pub(super) full_name: String,
     #[serde(default)]
@@ -222,8 +222,8 @@ pub(super) struct PullJson {
     merged_at: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
     draft: bool,
-    pub(super) head: Side,
-    pub(super) base: Side,
+    pub(super) head: PullBranchJson,
+    pub(super) base: PullBranchJson,
     #[serde(default)]
     user: Option<User>,
     #[serde(default, deserialize_with = "lenient")]
@@ -243,7 +243,8 @@ pub(super) struct PullJson {
 impl PullJson {
     /// The head is this branch of the repository that is named, or of the one that was asked, by whatever name.
     pub(super) fn is_from(&self, head: Option<&RepositoryId>, branch: &str) -> bool {
-        let name = |side: &Side| side.repo.as_ref().map(|repo| repo.full_name.to_lowercase());
+        let name =
+            |side: &PullBranchJson| side.repo.as_ref().map(|repo| repo.full_name.to_lowercase());
         let wanted = match head {
             Some(head) => Some(head.to_string().to_lowercase()),
             None => name(&self.base),
@@ -254,7 +255,8 @@ impl PullJson {
 
 impl From<PullJson> for PullRequest {
     fn from(json: PullJson) -> PullRequest {
-        let name = |side: &Side| side.repo.as_ref().map(|repo| repo.full_name.to_lowercase());
+        let name =
+            |side: &PullBranchJson| side.repo.as_ref().map(|repo| repo.full_name.to_lowercase());
         let is_fork = name(&json.head) != name(&json.base);
         let labels = json.labels.into_iter().filter_map(|label| match label {
             Label::Object { name } => name,

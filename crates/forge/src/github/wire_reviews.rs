@@ -88,13 +88,13 @@ impl From<DiffCommentJson> for ReviewComment {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Compared {
+pub(super) struct ComparisonJson {
     #[serde(default, deserialize_with = "lenient")]
     status: String,
 }
 
-impl From<Compared> for Comparison {
-    fn from(json: Compared) -> Comparison {
+impl From<ComparisonJson> for Comparison {
+    fn from(json: ComparisonJson) -> Comparison {
         match json.status.as_str() {
             "identical" => Comparison::Identical,
             "ahead" => Comparison::Ahead,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use git2::{DiffOptions, ErrorCode, Patch, Repository};
 
-use super::store::{KeptThread, trouble};
+use super::store::{StoredThread, trouble};
 use crate::{Comparison, ForgeError, InlineComment, PullRequest, Side};
 use patchwright_git::Oid;
 use patchwright_git::clone::Repo;
@@ -116,7 +116,7 @@ pub(super) fn shown(diff: &Diff, comment: &InlineComment) -> String {
 /// Where the last line of a thread is in `head`; `None` when one of its lines has changed since.
 pub(super) fn line_now(
     path: &Path,
-    kept: &KeptThread,
+    kept: &StoredThread,
     head: &str,
 ) -> Result<Option<u32>, ForgeError> {
     let Some(line) = kept.thread.line else { return Ok(None) };

@@ -1,6 +1,6 @@
 //! Pull requests of the folder and the one comment of ours in a conversation.
 
-use super::super::edited;
+use super::super::edits;
 use super::super::marker::{carries, described, marked};
 use super::{LocalForge, OURSELVES, ourselves, store};
 use crate::{
@@ -64,7 +64,7 @@ impl LocalForge {
     ) -> Result<(PullRequest, Operation, Edits), ForgeError> {
         let _guard = self.store.lock();
         self.writable(repository, "open a pull request")?;
-        let body = edited::recorded(&draft.title, &described(&draft.body, marker));
+        let body = edits::recorded(&draft.title, &described(&draft.body, marker));
         let draft = PullRequestDraft { body, ..draft.clone() };
         let path = self.repository_path();
         let (base, head) = store::ahead(&path, &draft.base_branch, &draft.head_branch)?;
@@ -109,7 +109,7 @@ impl LocalForge {
         draft: &PullRequestDraft,
         marker: &str,
     ) -> Result<(PullRequest, Operation, Edits), ForgeError> {
-        let edits = edited::since_written(&pull.title, &pull.body, marker);
+        let edits = edits::since_written(&pull.title, &pull.body, marker);
         let mut wanted = pull.clone();
         if !edits.title {
             wanted.title.clone_from(&draft.title);

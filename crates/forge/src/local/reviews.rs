@@ -1,8 +1,8 @@
 //! Reviews, threads and answers in the folder, with GitHub's rules: a review is taken as a whole or
 //! not at all, nobody reviews their own pull request, and each marker exists once.
 
-use super::super::marker::{carries_exactly, marked, marked_twice, says_something};
-use super::store::KeptThread;
+use super::super::marker::{carries_exactly, has_visible_text, marked, marked_twice};
+use super::store::StoredThread;
 use super::{LocalForge, OURSELVES, history, ourselves};
 use crate::{
     Comment, CommentPlace, ForgeError, PullRequest, RepositoryId, Review, ReviewComment,
@@ -33,7 +33,7 @@ impl LocalForge {
         marker: &str,
     ) -> Result<ReviewPosted, ForgeError> {
         let _guard = self.store.lock();
-        let says = says_something(&draft.body) || !draft.comments.is_empty();
+        let says = has_visible_text(&draft.body) || !draft.comments.is_empty();
         if !says && draft.event != ReviewEvent::Approve {
             return Err(ForgeError::Invalid {
                 action: format!("the review of #{number}"),
@@ -109,7 +109,7 @@ impl LocalForge {
 
     fn begin_threads(
         &self,
-        threads: &mut Vec<KeptThread>,
+        threads: &mut Vec<StoredThread>,
         pull: &PullRequest,
         draft: &ReviewDraft,
         diff: &Diff,
@@ -142,7 +142,7 @@ impl LocalForge {
                 comments: vec![root],
             };
             let (commit, side) = (draft.commit.clone(), comment.side);
-            threads.push(KeptThread { thread, commit, side, start_line: comment.start_line });
+            threads.push(StoredThread { thread, commit, side, start_line: comment.start_line });
         }
     }
 
@@ -221,7 +221,7 @@ impl LocalForge {
         };
         let mut threads = self.store.threads(number)?;
         let id = next_comment(&threads, number);
-        let has = |kept: &KeptThread, id| kept.thread.comments.iter().any(|other| other.id == id);
+        let has = |kept: &StoredThread, id| kept.thread.comments.iter().any(|other| other.id == id);
         let found = threads.iter_mut().find(|kept| has(kept, root) || has(kept, comment));
         let Some(kept) = found else {
             return Err(ForgeError::NotFound { what: format!("a thread on #{number}") });
@@ -269,7 +269,7 @@ impl LocalForge {
 }
 
 /// The id of the next comment on the diff.
-fn next_comment(threads: &[KeptThread], number: u64) -> u64 {
+fn next_comment(threads: &[StoredThread], number: u64) -> u64 {
     let comments = threads.iter().flat_map(|kept| &kept.thread.comments);
     comments.map(|comment| comment.id).max().unwrap_or(number * IDS) + 1
 }

@@ -26,7 +26,7 @@ const COMMENTS_AN_ISSUE: u64 = 1_000_000;
 
 /// `repository.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct About {
+pub(super) struct RepositoryFile {
     pub(super) id: RepositoryId,
     pub(super) default_branch: String,
     pub(super) archived: bool,
@@ -35,7 +35,7 @@ pub(super) struct About {
 
 /// A thread, and where it was begun.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct KeptThread {
+pub(super) struct StoredThread {
     pub(super) thread: Thread,
     pub(super) commit: String,
     pub(super) side: Side,
@@ -51,7 +51,11 @@ pub(super) struct Store {
 }
 
 impl Store {
-    pub(super) fn create(dir: &Path, about: &About, clock: Clock) -> Result<Store, ForgeError> {
+    pub(super) fn create(
+        dir: &Path,
+        about: &RepositoryFile,
+        clock: Clock,
+    ) -> Result<Store, ForgeError> {
         for folder in ["issues", "comments", "reactions", "pull-requests"] {
             fs_err::create_dir_all(dir.join(folder)).map_err(disk)?;
         }
@@ -79,13 +83,13 @@ impl Store {
         self.dir.join(folder).join(format!("{number}.md")).display().to_string()
     }
 
-    pub(super) fn about(&self) -> Result<About, ForgeError> {
+    pub(super) fn about(&self) -> Result<RepositoryFile, ForgeError> {
         self.read("repository.json")?.ok_or_else(|| ForgeError::NotFound {
             what: format!("a local forge in `{}`", self.dir.display()),
         })
     }
 
-    fn write_about(&self, about: &About) -> Result<(), ForgeError> {
+    fn write_about(&self, about: &RepositoryFile) -> Result<(), ForgeError> {
         self.write("repository.json", about)
     }
 
@@ -222,8 +226,8 @@ impl Store {
         Ok(reviews)
     }
 
-    pub(super) fn threads(&self, number: u64) -> Result<Vec<KeptThread>, ForgeError> {
-        let mut threads: Vec<KeptThread> =
+    pub(super) fn threads(&self, number: u64) -> Result<Vec<StoredThread>, ForgeError> {
+        let mut threads: Vec<StoredThread> =
             self.read(&format!("threads/{number}.json"))?.unwrap_or_default();
         let comments = threads.iter_mut().flat_map(|kept| &mut kept.thread.comments);
         comments.for_each(|comment| comment.ours = is_ours(&comment.author));
@@ -235,7 +239,7 @@ impl Store {
         &self,
         number: u64,
         reviews: &[Review],
-        threads: &[KeptThread],
+        threads: &[StoredThread],
     ) -> Result<(), ForgeError> {
         self.write(&format!("threads/{number}.json"), &threads)?;
         self.write(&format!("reviews/{number}.json"), &reviews)?;

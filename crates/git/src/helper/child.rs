@@ -11,8 +11,8 @@ use git2::transport::{Service, SmartSubtransport, SmartSubtransportStream, Trans
 use super::super::repo::Repo;
 use super::super::transport::{connection_error, prepare_with};
 use super::super::{GitError, archive, bundle, hunks, incoming, partial};
+use super::confinement;
 use super::process::number_of;
-use super::walls;
 use super::wire::{self, HelperError, Job, JobEnd, JobOutput, Work};
 
 /// Bytes that are collected for one piece of what is made.
@@ -33,7 +33,7 @@ fn work() -> io::Result<()> {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let job: Job = serde_json::from_slice(&order)?;
-    let ended = match walls::raise(&job.bounds) {
+    let ended = match confinement::raise(&job.bounds) {
         Ok(files_confined) => {
             let result = do_it(job.work, &host).map_err(HelperError::from);
             JobEnd { files_confined, result }

@@ -3,14 +3,14 @@
 //!
 //! The helper is this program, started again before it has read anything: with no environment, no open
 //! file but two pipes, no network, the files of one repository to read and of one folder to write, and
-//! bounds of memory, time and disk ([`walls`]). The connection to the server stays here, with the token:
+//! bounds of memory, time and disk ([`confinement`]). The connection to the server stays here, with the token:
 //! the helper says what to ask, and gets the answers ([`process`]). What it receives lies in a folder of
 //! its own until it is whole ([`super::quarantine`]).
 
 mod child;
+mod confinement;
 mod process;
-mod ready;
-mod walls;
+mod standby;
 mod wire;
 
 use std::io::Write;
@@ -60,7 +60,7 @@ pub fn run_if_asked() -> Option<ExitCode> {
 /// Has a helper started for a job that this process is going to have soon, such as the clone of a run that begins: so it
 /// does not have to be waited for then. Returns at once.
 pub fn make_ready() {
-    ready::make();
+    standby::make();
 }
 
 /// The refs of a server, as it advertises them for fetching or for pushing.

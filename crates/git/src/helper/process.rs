@@ -17,7 +17,7 @@ use super::super::GitError;
 use super::super::http::{Exchange, Session};
 use super::super::partial::Part;
 use super::super::stop::Stop;
-use super::ready;
+use super::standby;
 use super::wire::{self, Bounds, HelperError, Job, JobEnd, JobOutput};
 
 /// The argument that makes this program a helper.
@@ -66,7 +66,7 @@ pub(super) fn run(
     supplies: HelperInputs<'_>,
     stop: &Stop,
 ) -> Result<JobOutput, GitError> {
-    let ready = ready::take();
+    let ready = standby::take();
     let was_ready = ready.is_some();
     let mut helper = ready.map_or_else(Helper::start, Ok)?;
     let order = serde_json::to_vec(job).map_err(|err| GitError::Machine(err.to_string()))?;
@@ -77,7 +77,7 @@ pub(super) fn run(
         .inspect(|()| {
             // What is received is packed next, as a rule. The one that receives waits for the server first.
             if was_ready && asks_a_server {
-                ready::make();
+                standby::make();
             }
         })
         .and_then(|()| helper.serve(&mut handler, stop))

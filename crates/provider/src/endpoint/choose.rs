@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::extras::{self, EndpointSettings};
 use super::keys::{KeyOwner, VARIABLES};
-use super::{Endpoint, Key, Route, Sent};
+use super::{Endpoint, Key, KeyHeader, Route};
 use crate::Provider;
 use crate::catalogue::{self, Model};
 use crate::hosted;
@@ -27,20 +27,22 @@ use patchwright_base::error::{Failure, Result};
 /// A key of another name than the provider's, for servers of one's own.
 pub const OWN_KEY: &str = "PATCHWRIGHT_API_KEY";
 
-const OPENAI: &[(&str, Sent)] = &[("OPENAI_API_KEY", Sent::AsWire)];
-const ANTHROPIC: &[(&str, Sent)] =
-    &[("ANTHROPIC_API_KEY", Sent::AsWire), ("ANTHROPIC_AUTH_TOKEN", Sent::Bearer)];
-const GOOGLE: &[(&str, Sent)] =
-    &[("GEMINI_API_KEY", Sent::AsWire), ("GOOGLE_API_KEY", Sent::AsWire)];
-const AZURE: &[(&str, Sent)] =
-    &[("AZURE_OPENAI_API_KEY", Sent::AzureKey), ("AZURE_OPENAI_AD_TOKEN", Sent::Bearer)];
-const BEDROCK: &[(&str, Sent)] = &[("AWS_BEARER_TOKEN_BEDROCK", Sent::AsWire)];
-const VERTEX: &[(&str, Sent)] =
-    &[("GOOGLE_OAUTH_ACCESS_TOKEN", Sent::Bearer), ("CLOUDSDK_AUTH_ACCESS_TOKEN", Sent::Bearer)];
+const OPENAI: &[(&str, KeyHeader)] = &[("OPENAI_API_KEY", KeyHeader::AsWire)];
+const ANTHROPIC: &[(&str, KeyHeader)] =
+    &[("ANTHROPIC_API_KEY", KeyHeader::AsWire), ("ANTHROPIC_AUTH_TOKEN", KeyHeader::Bearer)];
+const GOOGLE: &[(&str, KeyHeader)] =
+    &[("GEMINI_API_KEY", KeyHeader::AsWire), ("GOOGLE_API_KEY", KeyHeader::AsWire)];
+const AZURE: &[(&str, KeyHeader)] =
+    &[("AZURE_OPENAI_API_KEY", KeyHeader::AzureKey), ("AZURE_OPENAI_AD_TOKEN", KeyHeader::Bearer)];
+const BEDROCK: &[(&str, KeyHeader)] = &[("AWS_BEARER_TOKEN_BEDROCK", KeyHeader::AsWire)];
+const VERTEX: &[(&str, KeyHeader)] = &[
+    ("GOOGLE_OAUTH_ACCESS_TOKEN", KeyHeader::Bearer),
+    ("CLOUDSDK_AUTH_ACCESS_TOKEN", KeyHeader::Bearer),
+];
 
 /// What an operator decides about the endpoint of a model.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct EndpointRequest<'a> {
     /// As the user wrote it: a catalogue slug, or `scripted:FILE`.
     pub model: &'a str,
     /// Instead of the address of the model's own provider.
@@ -56,7 +58,7 @@ pub struct Wanted<'a> {
 /// # Errors
 /// When the endpoint or its key is missing or cannot be right.
 pub fn open(
-    wanted: Wanted<'_>,
+    wanted: EndpointRequest<'_>,
     model: &Model,
     env: &Env,
     http: &Client,
@@ -64,7 +66,7 @@ pub fn open(
     if let Some(file) = wanted.model.trim().strip_prefix("scripted:") {
         return Ok(Arc::new(ScriptedProvider::open(Path::new(file))?));
     }
-    let endpoint = Endpoint::wanted(wanted, model, env)?;
+    let endpoint = Endpoint::from_request(wanted, model, env)?;
     endpoint.check(model, env)?;
     let policy = Policy { scale: env.time_scale(), ..Policy::default() };
     let mut provider = HttpProvider::at(endpoint, http.clone())
@@ -92,15 +94,16 @@ impl Endpoint {
     ///
     /// # Errors
     /// When a setting that it is made of is missing or wrong.
-    pub fn wanted(wanted: Wanted<'_>, model: &Model, env: &Env) -> Result<Endpoint> {
+    pub fn from_request(wanted: EndpointRequest<'_>, model: &Model, env: &Env) -> Result<Endpoint> {
         let mut endpoint = Endpoint::locate(wanted.base_url, model, env)?;
         let settings = extras::settings_of(wanted.endpoints, &model.provider, &endpoint.base);
         if let Some((name, settings)) = settings {
             endpoint.extras = settings.resolved(name, env)?;
         }
         if let Some(command) = endpoint.extras.command.clone() {
-            let sent =
-                sources(model, endpoint.owner()).first().map_or(Sent::AsWire, |(_, sent)| *sent);
+            let sent = sources(model, endpoint.owner())
+                .first()
+                .map_or(KeyHeader::AsWire, |(_, sent)| *sent);
             return Ok(endpoint.with_identity(Identity::by_command(command, env), sent));
         }
         Ok(endpoint)
@@ -118,7 +121,7 @@ impl Endpoint {
             _ => own(base_url, model, env),
         }?;
         Ok(match Identity::find(model, env).filter(|_| endpoint.key.is_none()) {
-            Some(identity) => endpoint.with_identity(identity, Sent::Bearer),
+            Some(identity) => endpoint.with_identity(identity, KeyHeader::Bearer),
             None => endpoint,
         })
     }
@@ -161,7 +164,7 @@ impl Endpoint {
 }
 
 /// The variables that may hold the key of a model. At a server of the user's own the wire decides.
-fn sources(model: &Model, at: Option<KeyOwner>) -> &'static [(&'static str, Sent)] {
+fn sources(model: &Model, at: Option<KeyOwner>) -> &'static [(&'static str, KeyHeader)] {
     let by_wire = match model.wire {
         Wire::Responses | Wire::Chat => OPENAI,
         Wire::Messages => ANTHROPIC,
@@ -172,7 +175,7 @@ fn sources(model: &Model, at: Option<KeyOwner>) -> &'static [(&'static str, Sent
         ("bedrock", _) => BEDROCK,
         ("vertex", _) => VERTEX,
         (_, Some(KeyOwner::OpenRouter)) => {
-            &[("OPENROUTER_API_KEY", Sent::Bearer), ("OPENAI_API_KEY", Sent::AsWire)]
+            &[("OPENROUTER_API_KEY", KeyHeader::Bearer), ("OPENAI_API_KEY", KeyHeader::AsWire)]
         }
         (_, Some(KeyOwner::Anthropic)) => ANTHROPIC,
         (_, Some(KeyOwner::Google)) => GOOGLE,
@@ -181,9 +184,9 @@ fn sources(model: &Model, at: Option<KeyOwner>) -> &'static [(&'static str, Sent
 }
 
 /// The keys of the first variable that has any.
-fn keys(sources: &[(&'static str, Sent)], env: &Env) -> Vec<Key> {
+fn keys(sources: &[(&'static str, KeyHeader)], env: &Env) -> Vec<Key> {
     // `PATCHWRIGHT_API_KEY` is sent like the key of the provider that it stands in for.
-    let first = sources.first().map_or(Sent::AsWire, |(_, sent)| *sent);
+    let first = sources.first().map_or(KeyHeader::AsWire, |(_, sent)| *sent);
     // Our own variable comes first: a user who sets it means this program, others may be set for
     // other tools.
     let own = std::iter::once((OWN_KEY, first));
@@ -322,7 +325,7 @@ fn offers(platform: &str, model: &Model, wires: &[Wire]) -> Result<()> {
         .hint(format!("`--wire` can be {} there", words.join(", "))))
 }
 
-fn no_key(model: &Model, wanted: &[(&str, Sent)], env: &Env) -> Failure {
+fn no_key(model: &Model, wanted: &[(&str, KeyHeader)], env: &Env) -> Failure {
     let name = wanted.first().map_or(OWN_KEY, |(name, _)| *name);
     let hint = match model.provider.as_str() {
         "vertex" => {

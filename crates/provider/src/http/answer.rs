@@ -32,7 +32,7 @@ const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 const TAIL_TIMEOUT: Duration = Duration::from_millis(30);
 
 /// An answer with status 200 that is being read.
-pub(super) struct Reading {
+pub(super) struct ResponseReader {
     wire: Wire,
     response: Response,
     idle: Duration,
@@ -49,9 +49,9 @@ enum BodyFormat {
     Page,
 }
 
-impl Reading {
-    pub(super) fn new(wire: Wire, response: Response, idle: Duration) -> Reading {
-        Reading { wire, response, idle, stream: Some(wire::Stream::new(wire)), ended: None }
+impl ResponseReader {
+    pub(super) fn new(wire: Wire, response: Response, idle: Duration) -> ResponseReader {
+        ResponseReader { wire, response, idle, stream: Some(wire::Stream::new(wire)), ended: None }
     }
 
     /// True when events have arrived, so that the attempt may be billed.

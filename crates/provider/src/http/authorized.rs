@@ -11,8 +11,8 @@ use url::Url;
 use super::accounts::Account;
 use super::{HttpProvider, anthropic};
 use crate::catalogue::Model;
-use crate::endpoint::{Endpoint, Key, KeyOwner, Sent};
-use crate::identity::{Credential, Minted};
+use crate::endpoint::{Endpoint, Key, KeyHeader, KeyOwner};
+use crate::identity::{Credential, IssuedCredential};
 use crate::item::Wire;
 use crate::wire::fault::{Fault, FaultKind};
 
@@ -50,7 +50,7 @@ impl HttpProvider {
         if let Some((name, value)) = key.as_ref().and_then(|key| key.header(model.wire)) {
             headers.insert(name, value);
         }
-        if let Some(Minted { credential: Credential::Signing(signer), .. }) = &minted {
+        if let Some(IssuedCredential { credential: Credential::Signing(signer), .. }) = &minted {
             signer.sign(url, &mut headers, body).await?;
         }
         Ok((headers, minted.map(|minted| minted.asked)))
@@ -85,7 +85,7 @@ fn add(headers: &mut HeaderMap, extras: &HeaderMap) {
 }
 
 /// Fetched credentials as a key; `None` for those that sign.
-fn key_of(endpoint: &Endpoint, minted: &Minted) -> Result<Option<Key>, Fault> {
+fn key_of(endpoint: &Endpoint, minted: &IssuedCredential) -> Result<Option<Key>, Fault> {
     let Credential::Token(value) = &minted.credential else { return Ok(None) };
     let text = value.expose_secret();
     if let (Some(issuer), Some(owner)) = (KeyOwner::of_key(text), endpoint.owner())
@@ -97,7 +97,7 @@ fn key_of(endpoint: &Endpoint, minted: &Minted) -> Result<Option<Key>, Fault> {
     }
     // Azure takes keys and tokens in different headers.
     let sent = match endpoint.sent() {
-        Sent::AzureKey if text.starts_with(TOKEN) => Sent::Bearer,
+        KeyHeader::AzureKey if text.starts_with(TOKEN) => KeyHeader::Bearer,
         sent => sent,
     };
     Ok(Some(Key { value: value.clone(), name: "key-command", sent }))

@@ -69,7 +69,7 @@ struct Socket {
 }
 
 /// How one exchange ended without a reply.
-enum Ended {
+enum ExchangeFailure {
     /// The turn has failed as it would have without a WebSocket.
     Fault(Fault),
     /// The connection is gone, and nothing of an answer had come.
@@ -87,14 +87,14 @@ struct ErrorEvent {
     #[serde(default)]
     status: Option<u16>,
     #[serde(default)]
-    error: Coded,
+    error: ErrorCode,
     #[serde(default)]
     code: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Coded {
+struct ErrorCode {
     code: Option<String>,
 }
 
@@ -169,22 +169,22 @@ impl HttpProvider {
                     sockets.keep(prepared.request.cache_key, socket, idle);
                     return Some(Ok(reply));
                 }
-                Err(Ended::Forgotten) if socket.last.is_some() => {
+                Err(ExchangeFailure::Forgotten) if socket.last.is_some() => {
                     socket.last = None;
                     kept = Some(socket);
                 }
-                Err(Ended::Gone(_) | Ended::Old) if !is_fresh => {}
-                Err(Ended::Fault(fault)) => {
+                Err(ExchangeFailure::Gone(_) | ExchangeFailure::Old) if !is_fresh => {}
+                Err(ExchangeFailure::Fault(fault)) => {
                     if fault.kind == FaultKind::Cut {
                         sockets.broke(&fault.message);
                     }
                     return Some(Err(fault));
                 }
-                Err(Ended::Gone(why)) => {
+                Err(ExchangeFailure::Gone(why)) => {
                     sockets.broke(&why);
                     return None;
                 }
-                Err(Ended::Old | Ended::Forgotten) => {
+                Err(ExchangeFailure::Old | ExchangeFailure::Forgotten) => {
                     sockets.give_up("the server keeps nothing for a fresh connection");
                     return None;
                 }
@@ -244,15 +244,17 @@ impl HttpProvider {
         socket: &mut Socket,
         prepared: &PreparedRequest<'_>,
         progress: OnProgress<'_>,
-    ) -> Result<Reply, Ended> {
+    ) -> Result<Reply, ExchangeFailure> {
         let body = responses::encode_onto(prepared.request, socket.last.as_deref());
         let text = created(&body);
         let length = text.len();
         let sending = socket.stream.send(Message::text(text));
         match timeout(self.deadlines.idle, sending).await {
             Ok(Ok(())) => {}
-            Ok(Err(err)) => return Err(Ended::Gone(err.to_string())),
-            Err(_) => return Err(Ended::Gone("the request could not be sent".to_owned())),
+            Ok(Err(err)) => return Err(ExchangeFailure::Gone(err.to_string())),
+            Err(_) => {
+                return Err(ExchangeFailure::Gone("the request could not be sent".to_owned()));
+            }
         }
         let mut stream = wire::Stream::new(Wire::Responses);
         let ended = self.read(socket, &mut stream, progress).await;
@@ -263,7 +265,7 @@ impl HttpProvider {
             }
             return Err(ended);
         }
-        stream.finish(progress).map_err(Ended::Fault)
+        stream.finish(progress).map_err(ExchangeFailure::Fault)
     }
 
     /// Reads events until the last one of the answer.
@@ -272,20 +274,20 @@ impl HttpProvider {
         socket: &mut Socket,
         stream: &mut wire::Stream,
         progress: OnProgress<'_>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), ExchangeFailure> {
         while !stream.is_complete() {
             let lost = |why: String| {
                 if stream.has_started() {
                     let message = format!("the connection broke in mid-answer: {why}");
-                    Ended::Fault(Fault::new(FaultKind::Cut, message))
+                    ExchangeFailure::Fault(Fault::new(FaultKind::Cut, message))
                 } else {
-                    Ended::Gone(why)
+                    ExchangeFailure::Gone(why)
                 }
             };
             let Ok(next) = timeout(self.deadlines.idle, socket.stream.next()).await else {
                 let seconds = self.deadlines.idle.as_secs_f64();
                 let message = format!("the answer stalled for {seconds} s");
-                return Err(Ended::Fault(Fault::new(FaultKind::Cut, message)));
+                return Err(ExchangeFailure::Fault(Fault::new(FaultKind::Cut, message)));
             };
             match next {
                 Some(Ok(Message::Text(text))) => {
@@ -293,12 +295,12 @@ impl HttpProvider {
                         return Err(ended);
                     }
                     let event = format!("data: {}\n\n", text.replace('\n', "\ndata: "));
-                    stream.push(event.as_bytes(), progress).map_err(Ended::Fault)?;
+                    stream.push(event.as_bytes(), progress).map_err(ExchangeFailure::Fault)?;
                 }
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
                 Some(Ok(Message::Binary(_))) => {
                     let fault = Fault::malformed("a binary message on the WebSocket");
-                    return Err(Ended::Fault(fault));
+                    return Err(ExchangeFailure::Fault(fault));
                 }
                 Some(Ok(Message::Close(_))) | None => return Err(lost("it was closed".to_owned())),
                 Some(Err(err)) => return Err(lost(err.to_string())),
@@ -330,7 +332,7 @@ fn created(body: &[u8]) -> String {
 }
 
 /// An error that is about the connection, or has a status as an answer would have had.
-fn error(text: &str) -> Option<Ended> {
+fn error(text: &str) -> Option<ExchangeFailure> {
     // Most messages are pieces of text, and only errors are parsed twice.
     if !text.contains("\"error\"") {
         return None;
@@ -340,10 +342,10 @@ fn error(text: &str) -> Option<Ended> {
         return None;
     }
     match event.error.code.or(event.code).as_deref() {
-        Some("previous_response_not_found") => return Some(Ended::Forgotten),
-        Some("websocket_connection_limit_reached") => return Some(Ended::Old),
+        Some("previous_response_not_found") => return Some(ExchangeFailure::Forgotten),
+        Some("websocket_connection_limit_reached") => return Some(ExchangeFailure::Old),
         _ => {}
     }
     let status = event.status.filter(|status| (400..600).contains(status))?;
-    Some(Ended::Fault(answer::reported(Wire::Responses, status, text)))
+    Some(ExchangeFailure::Fault(answer::reported(Wire::Responses, status, text)))
 }

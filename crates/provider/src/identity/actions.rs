@@ -5,7 +5,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use url::Url;
 
-use super::asking::Web;
+use super::credential_request::CredentialClient;
 use super::refused;
 use crate::wire::fault::Fault;
 use patchwright_base::env::Env;
@@ -24,12 +24,16 @@ pub(super) fn is_there(env: &Env) -> bool {
 }
 
 #[derive(Deserialize)]
-struct Issued {
+struct IdTokenResponse {
     value: String,
 }
 
 /// A token for `audience`. It lasts for a few minutes, so each exchange takes a new one.
-pub(super) async fn token(web: &Web<'_>, env: &Env, audience: &str) -> Result<SecretString, Fault> {
+pub(super) async fn token(
+    web: &CredentialClient<'_>,
+    env: &Env,
+    audience: &str,
+) -> Result<SecretString, Fault> {
     let address = env.var(ADDRESS).and_then(|text| Url::parse(text.trim()).ok());
     let Some(mut address) = address else {
         return Err(refused(format!("`{ADDRESS}` is no address")));
@@ -38,7 +42,7 @@ pub(super) async fn token(web: &Web<'_>, env: &Env, audience: &str) -> Result<Se
     address.query_pairs_mut().append_pair("audience", audience);
     let request = web.http.get(address).bearer_auth(bearer.expose_secret());
     let answer = web.ask(request.header("accept", "application/json; api-version=2.0")).await?;
-    let issued: Issued = answer.read("GitHub's OIDC provider")?;
+    let issued: IdTokenResponse = answer.read("GitHub's OIDC provider")?;
     let token = SecretString::from(issued.value);
     redact::learn("the OIDC token of the job", &token);
     Ok(token)

@@ -22,10 +22,10 @@ use reqwest::Client;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use super::asking::Web;
 use super::command::PATIENCE;
-use super::firmware::{self, Maker};
-use super::{Credential, Minted, Signer, actions, refused, unavailable};
+use super::credential_request::CredentialClient;
+use super::firmware::{self, CloudVendor};
+use super::{Credential, IssuedCredential, Signer, actions, refused, unavailable};
 use crate::wire::fault::Fault;
 use patchwright_base::env::Env;
 use patchwright_base::redact;
@@ -111,7 +111,11 @@ impl Aws {
         self != Aws::Environment
     }
 
-    pub(super) async fn fetch(self, web: &Web<'_>, env: &Env) -> Result<Minted, Fault> {
+    pub(super) async fn fetch(
+        self,
+        web: &CredentialClient<'_>,
+        env: &Env,
+    ) -> Result<IssuedCredential, Fault> {
         let Some(region) = region(env) else {
             return Err(refused("no region is named: set `AWS_REGION`"));
         };
@@ -122,10 +126,10 @@ impl Aws {
         }
         let until =
             keys.expires_in.and_then(|at| DateTime::<Utc>::from_timestamp(at.as_second(), 0));
-        Ok(Minted::new(Credential::Signing(Arc::new(Signer::new(keys, region))), until))
+        Ok(IssuedCredential::new(Credential::Signing(Arc::new(Signer::new(keys, region))), until))
     }
 
-    async fn keys(self, web: &Web<'_>, env: &Env) -> Result<Keys, Fault> {
+    async fn keys(self, web: &CredentialClient<'_>, env: &Env) -> Result<Keys, Fault> {
         let is_nearby = matches!(self, Aws::Container | Aws::Machine);
         let http = if is_nearby { web.direct() } else { web.http };
         let context = context(http, env);
@@ -194,7 +198,7 @@ pub(super) fn missing(env: &Env) -> Option<String> {
     if env.var("AWS_ACCESS_KEY_ID").is_some() {
         return Some("`AWS_ACCESS_KEY_ID` is set: set `AWS_SECRET_ACCESS_KEY` as well".to_owned());
     }
-    firmware::is_of(Maker::Amazon).then(|| {
+    firmware::is_of(CloudVendor::Amazon).then(|| {
         "to use the role of this machine, set `AWS_EC2_METADATA_DISABLED` to `false`".to_owned()
     })
 }

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::{Credential, Minted, now, refused};
+use super::{Credential, IssuedCredential, now, refused};
 use crate::wire::fault::Fault;
 use patchwright_base::env::Env;
 use patchwright_base::redact;
@@ -43,7 +43,7 @@ pub struct KeyCommand {
 
 /// What it prints, when that is JSON.
 #[derive(Deserialize)]
-struct Printed {
+struct CommandOutput {
     #[serde(alias = "token", alias = "access_token", alias = "accessToken")]
     key: String,
     #[serde(default)]
@@ -61,11 +61,11 @@ impl KeyCommand {
         )
     }
 
-    pub(super) async fn fetch(&self, env: &Env) -> Result<Minted, Fault> {
+    pub(super) async fn fetch(&self, env: &Env) -> Result<IssuedCredential, Fault> {
         let text = run(&self.argv, self.timeout.unwrap_or(PATIENCE), env).await?;
         let text = text.trim();
         let (key, until) = if text.starts_with('{') {
-            let printed: Printed = serde_json::from_str(text)
+            let printed: CommandOutput = serde_json::from_str(text)
                 .map_err(|_| refused("it printed JSON without `key`, `token` or `access_token`"))?;
             let until = printed.expires_in.map(|it| now() + Duration::from_secs(it.min(1 << 30)));
             (printed.key.trim().to_owned(), until.or(printed.expires_at))
@@ -81,7 +81,7 @@ impl KeyCommand {
         let key = SecretString::from(key);
         redact::learn("the key of `key-command`", &key);
         let until = until.or_else(|| Some(now() + self.ttl?));
-        Ok(Minted::new(Credential::Token(key), until))
+        Ok(IssuedCredential::new(Credential::Token(key), until))
     }
 }
 

@@ -7,9 +7,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use url::Url;
 
-use super::asking::{Answer, Web};
-use super::firmware::{self, Maker};
-use super::{Minted, actions, refused};
+use super::credential_request::{CredentialClient, CredentialResponse};
+use super::firmware::{self, CloudVendor};
+use super::{IssuedCredential, actions, refused};
 use crate::wire::fault::Fault;
 use patchwright_base::env::Env;
 
@@ -34,7 +34,7 @@ pub(super) enum Entra {
 }
 
 #[derive(Deserialize)]
-struct Issued {
+struct TokenResponse {
     access_token: String,
     #[serde(default, deserialize_with = "seconds")]
     expires_in: Option<u64>,
@@ -96,8 +96,12 @@ impl Entra {
         format!("{source}; it needs the role `Cognitive Services OpenAI User` on the resource")
     }
 
-    pub(super) async fn fetch(self, web: &Web<'_>, env: &Env) -> Result<Minted, Fault> {
-        let issued: Issued = match self {
+    pub(super) async fn fetch(
+        self,
+        web: &CredentialClient<'_>,
+        env: &Env,
+    ) -> Result<IssuedCredential, Fault> {
+        let issued: TokenResponse = match self {
             Entra::Secret => {
                 let secret = env.secret("AZURE_CLIENT_SECRET");
                 let secret = secret.ok_or_else(|| refused("`AZURE_CLIENT_SECRET` is not set"))?;
@@ -115,7 +119,7 @@ impl Entra {
             Entra::Service => of_service(web, env).await?.read("the app's identity endpoint")?,
             Entra::Machine => of_machine(web, env).await?.read("the machine's metadata service")?,
         };
-        Ok(Minted::token("the token of Entra", issued.access_token, issued.expires_in))
+        Ok(IssuedCredential::token("the token of Entra", issued.access_token, issued.expires_in))
     }
 }
 
@@ -123,7 +127,7 @@ impl Entra {
 pub(super) fn missing(env: &Env) -> Option<String> {
     if env.var("AZURE_CLIENT_ID").is_none() {
         // Runners of GitHub are machines of Azure, too, and have no identity.
-        let is_there = !env.is_actions() && firmware::is_of(Maker::Microsoft);
+        let is_there = !env.is_actions() && firmware::is_of(CloudVendor::Microsoft);
         return is_there.then(|| {
             "to use the identity of this machine, set `AZURE_POD_IDENTITY_AUTHORITY_HOST` to \
              `http://169.254.169.254`"
@@ -137,12 +141,20 @@ pub(super) fn missing(env: &Env) -> Option<String> {
     })
 }
 
-async fn by_assertion(web: &Web<'_>, env: &Env, token: &str) -> Result<Issued, Fault> {
+async fn by_assertion(
+    web: &CredentialClient<'_>,
+    env: &Env,
+    token: &str,
+) -> Result<TokenResponse, Fault> {
     let proof = [("client_assertion_type", ASSERTION), ("client_assertion", token)];
     of_application(web, env, &proof).await
 }
 
-async fn of_application(web: &Web<'_>, env: &Env, proof: &[(&str, &str)]) -> Result<Issued, Fault> {
+async fn of_application(
+    web: &CredentialClient<'_>,
+    env: &Env,
+    proof: &[(&str, &str)],
+) -> Result<TokenResponse, Fault> {
     let authority = env.var("AZURE_AUTHORITY_HOST").unwrap_or(AUTHORITY);
     let address = Url::parse(authority.trim()).ok().filter(|url| url.host().is_some());
     let mut address = address.ok_or_else(|| refused("`AZURE_AUTHORITY_HOST` is not an address"))?;
@@ -163,7 +175,7 @@ async fn of_application(web: &Web<'_>, env: &Env, proof: &[(&str, &str)]) -> Res
     web.ask(request.body(form)).await?.read("Entra")
 }
 
-async fn of_service(web: &Web<'_>, env: &Env) -> Result<Answer, Fault> {
+async fn of_service(web: &CredentialClient<'_>, env: &Env) -> Result<CredentialResponse, Fault> {
     let address = env.var("IDENTITY_ENDPOINT").unwrap_or_default();
     let header = env.secret("IDENTITY_HEADER").unwrap_or_default();
     let url = with_query(address, "IDENTITY_ENDPOINT", "2019-08-01", env)?;
@@ -171,7 +183,7 @@ async fn of_service(web: &Web<'_>, env: &Env) -> Result<Answer, Fault> {
     web.ask_nearby(request).await
 }
 
-async fn of_machine(web: &Web<'_>, env: &Env) -> Result<Answer, Fault> {
+async fn of_machine(web: &CredentialClient<'_>, env: &Env) -> Result<CredentialResponse, Fault> {
     let host = env.var("AZURE_POD_IDENTITY_AUTHORITY_HOST").unwrap_or("http://169.254.169.254");
     let address = format!("{}/metadata/identity/oauth2/token", host.trim().trim_end_matches('/'));
     let url = with_query(&address, "AZURE_POD_IDENTITY_AUTHORITY_HOST", "2018-02-01", env)?;

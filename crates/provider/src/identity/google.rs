@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use url::form_urlencoded::Serializer;
 
-use super::asking::Web;
+use super::credential_request::CredentialClient;
 use super::entra::read_file;
-use super::firmware::{self, Maker};
-use super::{Minted, now, refused};
+use super::firmware::{self, CloudVendor};
+use super::{IssuedCredential, now, refused};
 use crate::wire::fault::Fault;
 use patchwright_base::env::Env;
 use patchwright_base::redact;
@@ -93,7 +93,7 @@ struct Format {
 }
 
 #[derive(Deserialize)]
-struct Issued {
+struct TokenResponse {
     access_token: String,
     #[serde(default)]
     expires_in: Option<u64>,
@@ -101,7 +101,7 @@ struct Issued {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Impersonated {
+struct AccessTokenResponse {
     access_token: String,
     expire_time: DateTime<Utc>,
 }
@@ -145,7 +145,11 @@ impl Google {
         format!("{source}; the account needs the role Vertex AI User in the project")
     }
 
-    pub(super) async fn fetch(&self, web: &Web<'_>, env: &Env) -> Result<Minted, Fault> {
+    pub(super) async fn fetch(
+        &self,
+        web: &CredentialClient<'_>,
+        env: &Env,
+    ) -> Result<IssuedCredential, Fault> {
         let Google::File(path) = self else { return of_machine(web, env).await };
         let text = read_file(path).await?;
         let file: File = serde_json::from_str(&text).map_err(|_| {
@@ -163,7 +167,7 @@ impl Google {
 
 /// What is there of an identity that is not enough.
 pub(super) fn missing() -> String {
-    if firmware::is_of(Maker::Google) {
+    if firmware::is_of(CloudVendor::Google) {
         return format!(
             "or, to use the service account of this machine, set `GCE_METADATA_HOST` to `{METADATA}`"
         );
@@ -173,11 +177,14 @@ pub(super) fn missing() -> String {
     )
 }
 
-fn minted(issued: Issued) -> Minted {
-    Minted::token("the token of Google Cloud", issued.access_token, issued.expires_in)
+fn minted(issued: TokenResponse) -> IssuedCredential {
+    IssuedCredential::token("the token of Google Cloud", issued.access_token, issued.expires_in)
 }
 
-async fn of_account(web: &Web<'_>, account: &ServiceAccount) -> Result<Minted, Fault> {
+async fn of_account(
+    web: &CredentialClient<'_>,
+    account: &ServiceAccount,
+) -> Result<IssuedCredential, Fault> {
     redact::learn("the key of the service account", &account.private_key);
     let address = account.token_uri.as_deref().unwrap_or(TOKENS);
     let issued = now().timestamp();
@@ -197,7 +204,7 @@ async fn of_account(web: &Web<'_>, account: &ServiceAccount) -> Result<Minted, F
     post(web, address, &form).await.map(minted)
 }
 
-async fn of_user(web: &Web<'_>, user: &User) -> Result<Minted, Fault> {
+async fn of_user(web: &CredentialClient<'_>, user: &User) -> Result<IssuedCredential, Fault> {
     redact::learn("the login of Google Cloud", &user.refresh_token);
     let form = [
         ("grant_type", "refresh_token"),
@@ -210,7 +217,10 @@ async fn of_user(web: &Web<'_>, user: &User) -> Result<Minted, Fault> {
 
 /// The token of the other side is exchanged, and the result for that of a service account where the file
 /// says so.
-async fn of_external(web: &Web<'_>, account: &ExternalAccount) -> Result<Minted, Fault> {
+async fn of_external(
+    web: &CredentialClient<'_>,
+    account: &ExternalAccount,
+) -> Result<IssuedCredential, Fault> {
     let subject = account.credential_source.token(web).await?;
     redact::learn("the token that is exchanged at Google", &subject);
     let form = [
@@ -228,14 +238,14 @@ async fn of_external(web: &Web<'_>, account: &ExternalAccount) -> Result<Minted,
     redact::learn("the token of the federated identity", &issued.access_token.clone().into());
     let request = web.http.post(address).bearer_auth(&issued.access_token);
     let request = request.json(&json!({"scope": [SCOPE], "lifetime": "3600s"}));
-    let token: Impersonated = web.ask(request).await?.read("the service account")?;
+    let token: AccessTokenResponse = web.ask(request).await?.read("the service account")?;
     let seconds = (token.expire_time - now()).num_seconds().try_into().unwrap_or_default();
     let name = "the token of the service account";
-    Ok(Minted::token(name, token.access_token, Some(seconds)))
+    Ok(IssuedCredential::token(name, token.access_token, Some(seconds)))
 }
 
 impl Subject {
-    async fn token(&self, web: &Web<'_>) -> Result<SecretString, Fault> {
+    async fn token(&self, web: &CredentialClient<'_>) -> Result<SecretString, Fault> {
         let text = match (&self.file, &self.url) {
             (Some(path), _) => read_file(path).await?,
             (None, Some(url)) => {
@@ -265,14 +275,18 @@ impl Subject {
     }
 }
 
-async fn post(web: &Web<'_>, address: &str, form: &[(&str, &str)]) -> Result<Issued, Fault> {
+async fn post(
+    web: &CredentialClient<'_>,
+    address: &str,
+    form: &[(&str, &str)],
+) -> Result<TokenResponse, Fault> {
     let body = Serializer::new(String::new()).extend_pairs(form).finish();
     let request =
         web.http.post(address).header("content-type", "application/x-www-form-urlencoded");
     web.ask(request.body(body)).await?.read("Google's token service")
 }
 
-async fn of_machine(web: &Web<'_>, env: &Env) -> Result<Minted, Fault> {
+async fn of_machine(web: &CredentialClient<'_>, env: &Env) -> Result<IssuedCredential, Fault> {
     let host = env.var("GCE_METADATA_HOST").unwrap_or(METADATA).trim();
     let request = web.direct().get(format!("http://{host}/{ACCOUNT}"));
     let answer = web.ask_nearby(request.header("metadata-flavor", "Google")).await?;

@@ -8,12 +8,12 @@ use serde_json::Value;
 
 /// A number of tokens, or an index: also as a float, or in a text. A negative one is `None`.
 pub(super) fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    from.deserialize_any(Scalar).map(Seen::count)
+    from.deserialize_any(ScalarVisitor).map(ScalarValue::count)
 }
 
 /// A text, or a number as one.
 pub(crate) fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    from.deserialize_any(Scalar).map(Seen::text)
+    from.deserialize_any(ScalarVisitor).map(ScalarValue::text)
 }
 
 /// A value of this type, or none.
@@ -29,13 +29,15 @@ where
 /// [`count`] for a value that was read already.
 pub(super) fn count_of(value: &Value) -> Option<u64> {
     match value {
-        Value::Number(number) => number.as_u64().or_else(|| Seen::Float(number.as_f64()?).count()),
-        Value::String(text) => Seen::Text(text.clone()).count(),
+        Value::Number(number) => {
+            number.as_u64().or_else(|| ScalarValue::Float(number.as_f64()?).count())
+        }
+        Value::String(text) => ScalarValue::Text(text.clone()).count(),
         _ => None,
     }
 }
 
-enum Seen {
+enum ScalarValue {
     Other,
     Count(u64),
     Negative(i64),
@@ -43,26 +45,26 @@ enum Seen {
     Text(String),
 }
 
-impl Seen {
+impl ScalarValue {
     fn count(self) -> Option<u64> {
         match self {
-            Seen::Count(count) => Some(count),
-            Seen::Float(number) => whole(number),
-            Seen::Text(text) => {
+            ScalarValue::Count(count) => Some(count),
+            ScalarValue::Float(number) => whole(number),
+            ScalarValue::Text(text) => {
                 let text = text.trim();
                 text.parse().ok().or_else(|| whole(text.parse().ok()?))
             }
-            Seen::Negative(_) | Seen::Other => None,
+            ScalarValue::Negative(_) | ScalarValue::Other => None,
         }
     }
 
     fn text(self) -> Option<String> {
         match self {
-            Seen::Text(text) => Some(text),
-            Seen::Count(number) => Some(number.to_string()),
-            Seen::Negative(number) => Some(number.to_string()),
-            Seen::Float(number) => Some(number.to_string()),
-            Seen::Other => None,
+            ScalarValue::Text(text) => Some(text),
+            ScalarValue::Count(number) => Some(number.to_string()),
+            ScalarValue::Negative(number) => Some(number.to_string()),
+            ScalarValue::Float(number) => Some(number.to_string()),
+            ScalarValue::Other => None,
         }
     }
 }
@@ -74,46 +76,46 @@ fn whole(number: f64) -> Option<u64> {
     (0.0..=EXACT).contains(&number).then_some(number as u64)
 }
 
-struct Scalar;
+struct ScalarVisitor;
 
-impl<'de> Visitor<'de> for Scalar {
-    type Value = Seen;
+impl<'de> Visitor<'de> for ScalarVisitor {
+    type Value = ScalarValue;
 
     fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("anything")
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Seen, E> {
-        Ok(Seen::Other)
+    fn visit_bool<E>(self, _: bool) -> Result<ScalarValue, E> {
+        Ok(ScalarValue::Other)
     }
 
-    fn visit_u64<E>(self, count: u64) -> Result<Seen, E> {
-        Ok(Seen::Count(count))
+    fn visit_u64<E>(self, count: u64) -> Result<ScalarValue, E> {
+        Ok(ScalarValue::Count(count))
     }
 
-    fn visit_i64<E>(self, number: i64) -> Result<Seen, E> {
-        Ok(u64::try_from(number).map_or(Seen::Negative(number), Seen::Count))
+    fn visit_i64<E>(self, number: i64) -> Result<ScalarValue, E> {
+        Ok(u64::try_from(number).map_or(ScalarValue::Negative(number), ScalarValue::Count))
     }
 
-    fn visit_f64<E>(self, number: f64) -> Result<Seen, E> {
-        Ok(Seen::Float(number))
+    fn visit_f64<E>(self, number: f64) -> Result<ScalarValue, E> {
+        Ok(ScalarValue::Float(number))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Seen, E> {
-        Ok(Seen::Text(text.to_owned()))
+    fn visit_str<E>(self, text: &str) -> Result<ScalarValue, E> {
+        Ok(ScalarValue::Text(text.to_owned()))
     }
 
-    fn visit_unit<E>(self) -> Result<Seen, E> {
-        Ok(Seen::Other)
+    fn visit_unit<E>(self) -> Result<ScalarValue, E> {
+        Ok(ScalarValue::Other)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Seen, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<ScalarValue, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Seen::Other)
+        Ok(ScalarValue::Other)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Seen, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<ScalarValue, A::Error> {
         while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Seen::Other)
+        Ok(ScalarValue::Other)
     }
 }

@@ -127,7 +127,7 @@ impl Session {
 /// Starts a program in a container, with its streams.
 ///
 /// # Errors
-/// The server's, when it does not start one. One that cannot be started on the node is [`Ended::Otherwise`].
+/// The server's, when it does not start one. One that cannot be started on the node is [`ExecEnd::Otherwise`].
 pub(super) async fn exec(
     cluster: &Cluster,
     pod: &str,

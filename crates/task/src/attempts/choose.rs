@@ -22,7 +22,7 @@ pub(super) struct Choice {
 
 /// What becomes of work that a limit or a fault has cut short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Drafts {
+pub(super) enum DraftPolicy {
     Published,
     /// Nobody wants them, as in a campaign.
     Dropped,
@@ -30,7 +30,7 @@ pub(super) enum Drafts {
 
 /// What is there to be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kept {
+enum AttemptResult {
     /// A change or an answer.
     Work,
     /// The model cannot go on without an answer.
@@ -43,7 +43,7 @@ enum Kept {
 
 /// What the checks say; less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Checked {
+enum CheckRank {
     Passed,
     Failed {
         /// Tests, or checks without tests, that did not fail before.
@@ -56,7 +56,7 @@ enum Checked {
 
 /// How much of the work could be published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Published {
+enum PublishRank {
     All,
     Part,
     /// The work was cut short.
@@ -66,13 +66,13 @@ enum Published {
 /// Attempts in order; the smaller one is the better one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
-    kept: Kept,
-    checked: Checked,
-    published: Published,
+    kept: AttemptResult,
+    checked: CheckRank,
+    published: PublishRank,
 }
 
 /// Chooses; `None` when there is nothing to choose from.
-pub(super) fn choose(candidates: &[(u32, &Outcome)], drafts: Drafts) -> Option<Choice> {
+pub(super) fn choose(candidates: &[(u32, &Outcome)], drafts: DraftPolicy) -> Option<Choice> {
     let rank = |outcome: &Outcome| rank(outcome, drafts);
     let mut sorted = candidates.to_vec();
     sorted.sort_by(|(a, one), (b, other)| {
@@ -94,7 +94,8 @@ pub(super) fn choose(candidates: &[(u32, &Outcome)], drafts: Drafts) -> Option<C
     let next = others.map(|(_, outcome)| (*outcome, rank(outcome))).next();
     let why = why((best, rank(best)), next);
     let tied: Vec<u32> = tied.into_iter().map(|(number, _)| number).collect();
-    let tied = if tied.len() > 1 && rank(best).kept == Kept::Work { tied } else { Vec::new() };
+    let tied =
+        if tied.len() > 1 && rank(best).kept == AttemptResult::Work { tied } else { Vec::new() };
     Some(Choice { chosen, tied, why })
 }
 
@@ -107,31 +108,33 @@ fn is_same(one: &Outcome, other: &Outcome) -> bool {
     }
 }
 
-fn rank(outcome: &Outcome, drafts: Drafts) -> Rank {
+fn rank(outcome: &Outcome, drafts: DraftPolicy) -> Rank {
     let is_answer = outcome.conclusion == Conclusion::Done && outcome.change.is_none();
-    let is_draft = drafts == Drafts::Published && is_worth_a_draft(outcome);
+    let is_draft = drafts == DraftPolicy::Published && is_worth_a_draft(outcome);
     let kept = match outcome.conclusion {
-        _ if is_publishable(outcome) || is_answer || is_draft => Kept::Work,
-        Conclusion::NeedsInput => Kept::Question,
-        Conclusion::Done | Conclusion::NothingToDo | Conclusion::Partial => Kept::Nothing,
-        Conclusion::Refused => Kept::Refused,
-        Conclusion::Budget | Conclusion::Provider | Conclusion::Sandbox => Kept::Unfinished,
+        _ if is_publishable(outcome) || is_answer || is_draft => AttemptResult::Work,
+        Conclusion::NeedsInput => AttemptResult::Question,
+        Conclusion::Done | Conclusion::NothingToDo | Conclusion::Partial => AttemptResult::Nothing,
+        Conclusion::Refused => AttemptResult::Refused,
+        Conclusion::Budget | Conclusion::Provider | Conclusion::Sandbox => {
+            AttemptResult::Unfinished
+        }
     };
     let published = match outcome.conclusion {
-        Conclusion::Done => Published::All,
-        _ if is_draft => Published::Draft,
-        _ => Published::Part,
+        Conclusion::Done => PublishRank::All,
+        _ if is_draft => PublishRank::Draft,
+        _ => PublishRank::Part,
     };
     Rank { kept, checked: checked(&outcome.evidence), published }
 }
 
-fn checked(evidence: &Evidence) -> Checked {
+fn checked(evidence: &Evidence) -> CheckRank {
     match evidence.verdict() {
-        Verdict::Passed(_) => Checked::Passed,
-        Verdict::None => Checked::Unknown,
+        Verdict::Passed(_) => CheckRank::Passed,
+        Verdict::None => CheckRank::Unknown,
         Verdict::Failed(_) => {
             let Counts { broke, failing, .. } = counts(evidence);
-            Checked::Failed { broke, failing }
+            CheckRank::Failed { broke, failing }
         }
     }
 }
@@ -187,16 +190,16 @@ fn why((best, ours): (&Outcome, Rank), next: Option<(&Outcome, Rank)>) -> String
     let Some((next, theirs)) = next else { return "there is no other result".to_owned() };
     if ours.kept < theirs.kept {
         return match ours.kept {
-            Kept::Work => "it is the only one with something to publish".to_owned(),
+            AttemptResult::Work => "it is the only one with something to publish".to_owned(),
             _ => format!("none has something to publish, and it is `{}`", best.conclusion.word()),
         };
     }
     match (ours.checked.cmp(&theirs.checked), ours.checked, theirs.checked) {
-        (Ordering::Less, Checked::Passed, _) => return "all checks pass".to_owned(),
+        (Ordering::Less, CheckRank::Passed, _) => return "all checks pass".to_owned(),
         (
             Ordering::Less,
-            Checked::Failed { broke, failing },
-            Checked::Failed { broke: more, failing: others },
+            CheckRank::Failed { broke, failing },
+            CheckRank::Failed { broke: more, failing: others },
         ) => {
             return if broke < more {
                 format!("it breaks the fewest tests: {broke}, the next one {more}")
@@ -211,9 +214,9 @@ fn why((best, ours): (&Outcome, Rank), next: Option<(&Outcome, Rank)>) -> String
         return "more of it can be published, with checks that say the same".to_owned();
     }
     let checks = match ours.checked {
-        Checked::Passed => "all checks pass",
-        Checked::Failed { .. } => "the same tests fail",
-        Checked::Unknown => "no check says more",
+        CheckRank::Passed => "all checks pass",
+        CheckRank::Failed { .. } => "the same tests fail",
+        CheckRank::Unknown => "no check says more",
     };
     format!(
         "{checks}, and it is the smallest change: {} lines, the next one {}",
@@ -320,19 +323,19 @@ mod tests {
             for (candidates, chosen) in
                 [([(1, &better), (2, &worse)], 1), ([(1, &worse), (2, &better)], 2)]
             {
-                let choice = choose(&candidates, Drafts::Published).unwrap();
+                let choice = choose(&candidates, DraftPolicy::Published).unwrap();
                 assert_eq!((choice.chosen, choice.tied.as_slice()), (chosen, &[][..]), "{about}");
                 assert!(!choice.why.is_empty(), "{about}");
             }
         }
-        assert_eq!(choose(&[], Drafts::Published), None);
+        assert_eq!(choose(&[], DraftPolicy::Published), None);
     }
 
     #[test]
     fn work_that_was_cut_short_is_nothing_where_nobody_wants_drafts() {
         let cut = outcome(Budget, Some(change(2)), &[(1, 0)]);
         let red = outcome(Partial, Some(change(9)), &[(1, 1)]);
-        for (drafts, chosen) in [(Drafts::Published, 1), (Drafts::Dropped, 2)] {
+        for (drafts, chosen) in [(DraftPolicy::Published, 1), (DraftPolicy::Dropped, 2)] {
             assert_eq!(choose(&[(1, &cut), (2, &red)], drafts).unwrap().chosen, chosen);
         }
     }
@@ -342,12 +345,13 @@ mod tests {
         let done = |lines| outcome(Done, Some(change(lines)), &[]);
         let (two, five, again, many) = (done(2), done(5), done(2), done(100));
         let choice =
-            choose(&[(1, &many), (2, &five), (3, &two), (4, &again)], Drafts::Published).unwrap();
+            choose(&[(1, &many), (2, &five), (3, &two), (4, &again)], DraftPolicy::Published)
+                .unwrap();
         assert_eq!((choice.chosen, choice.tied), (3, vec![3, 2]));
-        let choice = choose(&[(1, &two), (2, &again)], Drafts::Published).unwrap();
+        let choice = choose(&[(1, &two), (2, &again)], DraftPolicy::Published).unwrap();
         assert_eq!((choice.chosen, choice.tied), (1, Vec::new()));
         let nothing = outcome(NothingToDo, None, &[]);
-        let choice = choose(&[(1, &nothing), (2, &nothing)], Drafts::Published).unwrap();
+        let choice = choose(&[(1, &nothing), (2, &nothing)], DraftPolicy::Published).unwrap();
         assert_eq!((choice.chosen, choice.tied), (1, Vec::new()));
     }
 

@@ -12,7 +12,7 @@ use super::spent::used;
 use crate::agent_phase;
 use crate::brief::Brief;
 use crate::job::Job;
-use crate::pipeline::{self, Finished, Prepared};
+use crate::pipeline::{self, FinishedJob, PreparedJob};
 use crate::progress::Progress;
 use crate::run::{AttemptContext, Run, RunEnvironment};
 use crate::salvage;
@@ -32,7 +32,7 @@ use patchwright_types::outcome::{Conclusion, Outcome, Spending};
 const REASON: usize = 600;
 
 /// What the attempts of a run are made of.
-pub(super) struct Forks<'a> {
+pub(super) struct AttemptRunner<'a> {
     pub run: &'a Run<'a>,
     pub count: u32,
     /// What all of them may use together.
@@ -40,11 +40,11 @@ pub(super) struct Forks<'a> {
     /// Ends those that are at work; the run itself goes on.
     pub stop: CancellationToken,
     /// By the attempts' numbers, from 1.
-    models: Vec<Model>,
+    models: Vec<AttemptModel>,
 }
 
 /// What one attempt asks.
-struct Model {
+struct AttemptModel {
     /// As the operator named it.
     name: String,
     world: World,
@@ -56,7 +56,7 @@ pub(super) struct Attempt {
     pub report: AttemptReport,
     pub spending: Spending,
     /// What it came to, where it came to an outcome.
-    pub finished: Option<Finished>,
+    pub finished: Option<FinishedJob>,
     pub failure: Option<Failure>,
 }
 
@@ -72,18 +72,18 @@ impl Attempt {
     }
 }
 
-impl<'a> Forks<'a> {
+impl<'a> AttemptRunner<'a> {
     pub(super) fn new(
         run: &'a Run<'a>,
         count: u32,
         budget: Arc<SharedBudget>,
         stop: CancellationToken,
-    ) -> Forks<'a> {
-        let models = (1..=count).map(|number| Model::of(run, number)).collect();
-        Forks { run, count, budget, stop, models }
+    ) -> AttemptRunner<'a> {
+        let models = (1..=count).map(|number| AttemptModel::of(run, number)).collect();
+        AttemptRunner { run, count, budget, stop, models }
     }
 
-    fn model(&self, number: u32) -> &Model {
+    fn model(&self, number: u32) -> &AttemptModel {
         // There are as many as attempts, and at least one.
         let at = (number.max(1) as usize - 1).min(self.models.len() - 1);
         &self.models[at]
@@ -98,7 +98,7 @@ impl<'a> Forks<'a> {
         let mut said: BTreeMap<&str, (usize, &World)> = BTreeMap::new();
         for number in 1..=self.count {
             let path = attempt_folder(&self.run.folder.path, number).join(journal::FILE);
-            let Model { name, world, .. } = self.model(number);
+            let AttemptModel { name, world, .. } = self.model(number);
             let (lines, _) = journal::read_until_damage(&path);
             let replies: usize = lines.iter().map(|line| line.entry.replies().len()).sum();
             said.entry(name).or_insert((0, world)).0 += replies;
@@ -110,7 +110,7 @@ impl<'a> Forks<'a> {
 
     /// The run of one attempt.
     fn fork(&self, number: u32) -> Result<Run<'_>> {
-        let Model { world, config, .. } = self.model(number);
+        let AttemptModel { world, config, .. } = self.model(number);
         let run = self.run;
         let environment = RunEnvironment {
             ui: run.environment.ui.of_attempt(number),
@@ -133,7 +133,7 @@ impl<'a> Forks<'a> {
     pub(super) async fn ended_before(
         &self,
         job: &Job<'_>,
-        prepared: &Prepared,
+        prepared: &PreparedJob,
     ) -> Result<BTreeMap<u32, Attempt>> {
         let mut ended = BTreeMap::new();
         for number in 1..=self.count {
@@ -153,7 +153,7 @@ impl<'a> Forks<'a> {
     pub(super) async fn attempt(
         &self,
         job: &Job<'_>,
-        prepared: &Prepared,
+        prepared: &PreparedJob,
         progress: &Progress,
         number: u32,
     ) -> Attempt {
@@ -177,7 +177,7 @@ impl<'a> Forks<'a> {
         Attempt { report, spending, finished: None, failure: None }
     }
 
-    fn came_to(&self, number: u32, result: Result<Finished>) -> Attempt {
+    fn came_to(&self, number: u32, result: Result<FinishedJob>) -> Attempt {
         let spending = self.used(number);
         let is_cut = self.stop.is_cancelled() && !self.run.is_interrupted();
         let of = |end| self.report(number, end, &spending);
@@ -228,8 +228,8 @@ impl<'a> Forks<'a> {
     }
 }
 
-impl Model {
-    fn of(run: &Run<'_>, number: u32) -> Model {
+impl AttemptModel {
+    fn of(run: &Run<'_>, number: u32) -> AttemptModel {
         let names = &run.config.attempt_models;
         let at = (number.max(1) as usize - 1) % names.len().max(1);
         let name = names.get(at).unwrap_or(&run.config.model);
@@ -243,7 +243,7 @@ impl Model {
         // Its journal is one of a run with one attempt, as far as a replay is concerned.
         let config =
             Config { attempts: 1, attempt_models: Vec::new(), judge_model: None, ..config };
-        Model { name: name.clone(), world, config }
+        AttemptModel { name: name.clone(), world, config }
     }
 }
 
@@ -251,9 +251,9 @@ impl Model {
 async fn work(
     run: &Run<'_>,
     job: &Job<'_>,
-    prepared: &Prepared,
+    prepared: &PreparedJob,
     progress: &Progress,
-) -> Result<Finished> {
+) -> Result<FinishedJob> {
     run.journal_start()?;
     let workspace = &job.checkout.workspace;
     let is_opened =
@@ -271,7 +271,11 @@ async fn work(
 }
 
 /// An attempt that had come to its end, from its journal.
-async fn taken_over(run: &Run<'_>, job: &Job<'_>, prepared: &Prepared) -> Result<Option<Finished>> {
+async fn taken_over(
+    run: &Run<'_>,
+    job: &Job<'_>,
+    prepared: &PreparedJob,
+) -> Result<Option<FinishedJob>> {
     let outcome = run.folder.find(|entry| match entry {
         Entry::RunEnded { outcome } => Some(outcome.as_ref().clone()),
         _ => None,
@@ -292,5 +296,5 @@ async fn taken_over(run: &Run<'_>, job: &Job<'_>, prepared: &Prepared) -> Result
         commit: None,
         held_back_patch: fs_err::read(run.folder.path.join("held-back.patch")).ok(),
     };
-    Ok(Some(Finished { worked, judged, outcome }))
+    Ok(Some(FinishedJob { worked, judged, outcome }))
 }

@@ -1,12 +1,12 @@
 //! From several attempts to one result: the choice, written down once, and what the whole run has used.
 
-use super::choose::{self, Choice, Drafts};
+use super::choose::{self, Choice, DraftPolicy};
 use super::fork::Attempt;
-use super::judge::{self, Judged};
+use super::judge::{self, JudgeChoice};
 use super::{chosen_before, spent};
 use crate::authorship;
 use crate::job::{Job, Subject};
-use crate::pipeline::{Finished, Prepared};
+use crate::pipeline::{FinishedJob, PreparedJob};
 use crate::progress::Progress;
 use crate::run::{Run, interruption};
 use crate::settle;
@@ -24,11 +24,11 @@ use patchwright_types::outcome::{Conclusion, ModelUse, Outcome, Spending};
 pub(super) async fn join(
     run: &Run<'_>,
     job: &Job<'_>,
-    prepared: &Prepared,
+    prepared: &PreparedJob,
     budget: &SharedBudget,
     progress: &Progress,
     mut all: Vec<Attempt>,
-) -> Result<Finished> {
+) -> Result<FinishedJob> {
     let attempts = match chosen_before(run) {
         Some(attempts) => attempts,
         None => selected(run, job, prepared, budget, &all).await?,
@@ -40,7 +40,7 @@ pub(super) async fn join(
         return Err(without_any(run, all));
     };
     progress.plan(&finished.outcome.plan);
-    let Finished { worked, judged, outcome } = &mut finished;
+    let FinishedJob { worked, judged, outcome } = &mut finished;
     if let (Some(change), None, false) = (&judged.change, judged.commit, judged.judgement.leaks()) {
         let requester = authorship::requester(run).await;
         judged.commit = Some(settle::make_commit(
@@ -68,7 +68,7 @@ pub(super) async fn join(
 async fn selected(
     run: &Run<'_>,
     job: &Job<'_>,
-    prepared: &Prepared,
+    prepared: &PreparedJob,
     budget: &SharedBudget,
     all: &[Attempt],
 ) -> Result<Attempts> {
@@ -76,19 +76,19 @@ async fn selected(
         all: all.iter().map(|attempt| attempt.report.clone()).collect(),
         ..Attempts::default()
     };
-    let finished: Vec<(u32, &Finished)> = all
+    let finished: Vec<(u32, &FinishedJob)> = all
         .iter()
         .filter_map(|attempt| Some((attempt.report.attempt, attempt.finished.as_ref()?)))
         .collect();
     let outcomes: Vec<(u32, &Outcome)> =
         finished.iter().map(|(number, finished)| (*number, &finished.outcome)).collect();
     let drafts = match job.subject {
-        Subject::Campaign(_) => Drafts::Dropped,
+        Subject::Campaign(_) => DraftPolicy::Dropped,
         Subject::Issue(_)
         | Subject::Exec(_)
         | Subject::Prompt(_)
         | Subject::Command(..)
-        | Subject::Triage(_) => Drafts::Published,
+        | Subject::Triage(_) => DraftPolicy::Published,
     };
     let Some(Choice { mut chosen, tied, mut why }) = choose::choose(&outcomes, drafts) else {
         return Ok(attempts);
@@ -100,7 +100,7 @@ async fn selected(
         && !matches!(conclusion, None | Some(Conclusion::Provider | Conclusion::Sandbox));
     let mut usage = Usage::default();
     if is_final && !tied.is_empty() {
-        let compared: Vec<(u32, &Finished)> =
+        let compared: Vec<(u32, &FinishedJob)> =
             tied.iter().filter_map(|number| Some((*number, of(*number)?))).collect();
         let judged = judge::ask(run, job, prepared, budget, &compared).await?;
         usage = judged.usage;
@@ -119,7 +119,7 @@ async fn selected(
     Ok(attempts)
 }
 
-fn by_judge(smallest: u32, why: &str, judged: &Judged) -> (u32, String) {
+fn by_judge(smallest: u32, why: &str, judged: &JudgeChoice) -> (u32, String) {
     match judged.chosen {
         Some(chosen) => {
             let others = judged.report.compared.len();
@@ -147,7 +147,7 @@ fn first_done(why: String, all: &[Attempt]) -> String {
 /// Why there is no result at all.
 fn without_any(run: &Run<'_>, all: Vec<Attempt>) -> Failure {
     if run.is_interrupted() {
-        return interruption(&run.environment).hint(run.kept());
+        return interruption(&run.environment).hint(run.files_hint());
     }
     let why = all.iter().find_map(|attempt| attempt.report.reason.clone());
     let failure = all.into_iter().find_map(|attempt| attempt.failure);

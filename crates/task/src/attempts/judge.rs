@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::job::Job;
-use super::super::pipeline::{Finished, Prepared};
+use super::super::pipeline::{FinishedJob, PreparedJob};
 use super::super::run::Run;
 use crate::brief::message;
 use patchwright_agent::budget::{self, Decision, SharedBudget};
@@ -36,7 +36,7 @@ const TIME: Duration = Duration::from_mins(5);
 
 /// What came of asking.
 #[derive(Debug, Default)]
-pub(super) struct Judged {
+pub(super) struct JudgeChoice {
     /// One of those that were compared.
     pub chosen: Option<u32>,
     pub report: JudgeReport,
@@ -58,21 +58,21 @@ struct JudgeReply {
 pub(super) async fn ask(
     run: &Run<'_>,
     job: &Job<'_>,
-    prepared: &Prepared,
+    prepared: &PreparedJob,
     budget: &SharedBudget,
-    compared: &[(u32, &Finished)],
-) -> Result<Judged> {
+    compared: &[(u32, &FinishedJob)],
+) -> Result<JudgeChoice> {
     let judge = run.world.others.judge.as_ref();
     let model = judge.map_or(&run.world.model, |judge| &judge.model);
     let provider = judge.map_or(&run.world.provider, |judge| &judge.provider);
     let name = judge.map_or(run.config.model.as_str(), |judge| judge.name.as_str());
-    let mut judged = Judged {
+    let mut judged = JudgeChoice {
         report: JudgeReport {
             model: name.to_owned(),
             compared: compared.iter().map(|(number, _)| *number).collect(),
             ..JudgeReport::default()
         },
-        ..Judged::default()
+        ..JudgeChoice::default()
     };
     let question = question(run, job, prepared, compared).await?;
     let items = [message(Role::User, question)];
@@ -107,7 +107,7 @@ fn own_effort<'a>(config: &'a Config, model: &'a Model) -> Option<&'a str> {
 }
 
 /// Takes the answer, when it is one.
-fn take(judged: &mut Judged, said: &str) {
+fn take(judged: &mut JudgeChoice, said: &str) {
     let clean = |words: &str| text::cut(&text::line(words), REASON);
     match read(said) {
         Some(answer) if judged.report.compared.contains(&answer.attempt) => {
@@ -185,8 +185,8 @@ fn schema() -> Value {
 async fn question(
     run: &Run<'_>,
     job: &Job<'_>,
-    prepared: &Prepared,
-    compared: &[(u32, &Finished)],
+    prepared: &PreparedJob,
+    compared: &[(u32, &FinishedJob)],
 ) -> Result<String> {
     let (task, _) = job.subject.task_text(run, job.checkout, &prepared.checks).await?;
     let room = CHANGES / compared.len().max(1);
@@ -213,8 +213,8 @@ fn clean(untrusted: &str, most: usize) -> String {
     text::head(&text::visible(untrusted), most)
 }
 
-fn facts(finished: &Finished) -> String {
-    let Finished { outcome, .. } = finished;
+fn facts(finished: &FinishedJob) -> String {
+    let FinishedJob { outcome, .. } = finished;
     let files = outcome.change.iter().flat_map(|change| &change.files);
     let (added, removed) = files.fold((0, 0), |(added, removed), file| {
         (added + file.added_lines, removed + file.removed_lines)
@@ -223,7 +223,7 @@ fn facts(finished: &Finished) -> String {
 }
 
 /// The change as a patch; what cannot be read is said to be so.
-async fn change(job: &Job<'_>, finished: &Finished, room: usize) -> String {
+async fn change(job: &Job<'_>, finished: &FinishedJob, room: usize) -> String {
     let Some(change) = &finished.outcome.change else { return "(no change)".to_owned() };
     let workspace = job.checkout.workspace.clone();
     let tree = change.tree;
@@ -267,7 +267,7 @@ mod tests {
             ("", None),
         ] {
             let report = JudgeReport { compared: vec![2, 3], ..JudgeReport::default() };
-            let mut judged = Judged { report, ..Judged::default() };
+            let mut judged = JudgeChoice { report, ..JudgeChoice::default() };
             take(&mut judged, answer);
             assert_eq!(judged.chosen, expected, "{answer}");
             assert_eq!(judged.report.decided, expected.is_some(), "{answer}");

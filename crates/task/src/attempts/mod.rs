@@ -22,11 +22,11 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
-use self::fork::{Attempt, Forks};
+use self::fork::{Attempt, AttemptRunner};
 pub use self::replayed::conversation;
 pub(super) use self::spent::spent;
 use super::job::{Job, Subject};
-use super::pipeline::{Finished, Prepared};
+use super::pipeline::{FinishedJob, PreparedJob};
 use super::progress::Progress;
 use super::run::Run;
 use patchwright_agent::StopKind;
@@ -61,14 +61,14 @@ pub(super) fn wanted(run: &Run<'_>, job: &Job<'_>) -> Option<u32> {
 pub(super) async fn carry_out(
     run: &Run<'_>,
     job: &Job<'_>,
-    prepared: &Prepared,
+    prepared: &PreparedJob,
     progress: &Progress,
     count: u32,
-) -> Result<Finished> {
+) -> Result<FinishedJob> {
     let budget = Arc::new(SharedBudget::new(&run.config.limits));
     budget.start_at(spent(&run.folder.path)?);
     let stop = run.environment.cancel.child_token();
-    let forks = Forks::new(run, count, Arc::clone(&budget), stop.clone());
+    let forks = AttemptRunner::new(run, count, Arc::clone(&budget), stop.clone());
     forks.resume_prepared_replies();
     // The last moment before money is spent.
     progress.must_be_alone(run).await?;
@@ -94,9 +94,9 @@ fn chosen_before(run: &Run<'_>) -> Option<Attempts> {
 
 /// Makes those attempts that are not there yet, as many at once as the machine takes, until one is clearly done.
 async fn work(
-    forks: &Forks<'_>,
+    forks: &AttemptRunner<'_>,
     job: &Job<'_>,
-    prepared: &Prepared,
+    prepared: &PreparedJob,
     progress: &Progress,
     all: &mut BTreeMap<u32, Attempt>,
 ) -> Result<()> {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::target_error::{self, RetryDecision, TargetError};
-use crate::pipeline::Finished;
+use crate::pipeline::FinishedJob;
 use crate::run::Run;
 use crate::structured::Output;
 use crate::title;
@@ -64,9 +64,9 @@ pub(super) fn of(
     run: &Run<'_>,
     request: &CampaignRequest,
     workspace: Workspace,
-    finished: Finished,
+    finished: FinishedJob,
 ) -> Result<TargetResult, TargetError> {
-    let Finished { worked, judged, outcome } = finished;
+    let FinishedJob { worked, judged, outcome } = finished;
     let question = worked.stopped.needs_input().map(str::to_owned);
     let words = worked.stopped.final_message.clone();
     if !matches!(worked.stopped.reason, StopKind::Finished)

@@ -26,7 +26,7 @@ const MAX_THREADS: usize = 100;
 
 /// A thread that one of our findings began.
 #[derive(Clone, Copy, Debug)]
-pub struct Answered<'a> {
+pub struct AnsweredThread<'a> {
     pub thread: &'a Thread,
     /// A person resolved it or said no to it.
     pub dismissed: bool,
@@ -44,14 +44,14 @@ const OF_OTHERS: &str = "is what people and other tools have said about lines of
 /// gives random numbers; it is asked again when the tag occurs in the text. When `is_over` says that there is
 /// no more time, the answers that are not cleaned yet are left out.
 pub fn answers(
-    answered: &[Answered<'_>],
+    answered: &[AnsweredThread<'_>],
     until: Option<DateTime<Utc>>,
     is_over: &dyn Fn() -> bool,
     nonce: &mut dyn FnMut() -> u64,
 ) -> String {
-    let mut sorted: Vec<&Answered<'_>> = answered.iter().collect();
+    let mut sorted: Vec<&AnsweredThread<'_>> = answered.iter().collect();
     sorted.sort_by_key(|answered| answered.thread.comments.len() < 2 && !answered.dismissed);
-    let text = |answered: &&Answered<'_>| one(answered, until, is_over);
+    let text = |answered: &&AnsweredThread<'_>| one(answered, until, is_over);
     gfm::apart(|| written(&sorted, &text, OF_OURS, is_over, nonce))
 }
 
@@ -114,7 +114,7 @@ fn written<T>(
 }
 
 fn one(
-    answered: &Answered<'_>,
+    answered: &AnsweredThread<'_>,
     until: Option<DateTime<Utc>>,
     is_over: &dyn Fn() -> bool,
 ) -> String {

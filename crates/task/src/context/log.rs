@@ -19,11 +19,11 @@ const MAX_LINE: usize = 1000;
 
 /// Collects checks.
 #[derive(Debug, Default)]
-pub struct Logs {
+pub struct LogCollector {
     text: String,
 }
 
-impl Logs {
+impl LogCollector {
     /// Adds a check and its log.
     pub fn check(&mut self, check: &CheckRun, log: &str) {
         let conclusion = line(check.conclusion.as_deref().unwrap_or("failure"));

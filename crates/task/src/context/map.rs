@@ -62,7 +62,7 @@ const TYPES: &[&str] =
 pub fn render<'p>(paths: impl Iterator<Item = &'p str>, subjects: &[String]) -> String {
     let mut root = Folder::default();
     let mut languages: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut places = Places::default();
+    let mut places = WellKnownPaths::default();
     for path in paths {
         root.add(path, MAX_DEPTH);
         if let Some(language) = language(path) {
@@ -172,13 +172,13 @@ fn language(path: &str) -> Option<&'static str> {
 
 /// Where things are that every project keeps somewhere.
 #[derive(Debug, Default)]
-struct Places {
+struct WellKnownPaths {
     tests: Vec<String>,
     changelogs: Vec<String>,
     rules: Vec<String>,
 }
 
-impl Places {
+impl WellKnownPaths {
     fn see(&mut self, path: &str) {
         let Some((folder, name)) = path.rsplit_once('/').or(Some(("", path))) else { return };
         let upper = name.to_ascii_uppercase();

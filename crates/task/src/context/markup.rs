@@ -72,7 +72,7 @@ pub(super) fn strip(text: &str) -> Option<Cleaned> {
 
 /// What ends the part that is not shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Until {
+enum HiddenUntil {
     /// The tag with this number.
     Tag(usize),
     /// The end of the block, for an element that nothing closes.
@@ -92,7 +92,7 @@ struct Page<'a> {
     elements: HashMap<usize, usize>,
     /// Tags so far.
     tags: usize,
-    hiding: Option<Until>,
+    hiding: Option<HiddenUntil>,
     /// Up to here a formula is left out.
     cut: usize,
     ends: Ends,
@@ -217,7 +217,7 @@ impl Page<'_> {
                 if from >= self.at {
                     self.reach(from);
                 }
-                let shown = self.html(node, Until::Block);
+                let shown = self.html(node, HiddenUntil::Block);
                 self.out.push_str(&shown);
                 self.at = self.at.max(to);
             }
@@ -271,7 +271,7 @@ impl Page<'_> {
                 let (_, to) = self.places.of(node);
                 self.at = self.at.max(to);
             }
-            value if value.block() && self.hiding == Some(Until::Block) => {
+            value if value.block() && self.hiding == Some(HiddenUntil::Block) => {
                 self.at = self.at.max(self.places.of(node).1);
                 self.hiding = None;
             }

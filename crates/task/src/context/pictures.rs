@@ -2,7 +2,7 @@
 //! the sandbox has no network.
 
 use patchwright_base::text;
-use patchwright_forge::{Forge, Picture, Rendered, RepositoryId};
+use patchwright_forge::{Forge, Picture, RenderedBody, RepositoryId};
 use patchwright_guest::tools::picture;
 use patchwright_provider::item::Content;
 use patchwright_types::task::IssueSnapshot;
@@ -32,7 +32,7 @@ pub async fn of(
     }
     let left_out = |why: String| Pictures { content: Vec::new(), notes: vec![why] };
     match forge.pictures(repository, number, MAX_COUNT, MAX_BYTES).await {
-        Ok(Rendered { pictures, .. }) if pictures.is_empty() => Pictures::default(),
+        Ok(RenderedBody { pictures, .. }) if pictures.is_empty() => Pictures::default(),
         Ok(rendered) if !is_same(&rendered.body, &snapshot.body) => {
             left_out("the pictures were left out: the text changed after the trigger".to_owned())
         }

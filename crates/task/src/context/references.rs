@@ -22,7 +22,7 @@ const MAX_TEXT: usize = 256 << 10;
 
 /// What a conversation refers to.
 #[derive(Clone, Debug, Default)]
-pub struct Linked {
+pub struct LinkedIssues {
     pub issues: Vec<Issue>,
     /// What could not be read, and why.
     pub notes: Vec<String>,
@@ -44,7 +44,7 @@ static REFERENCE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-impl Linked {
+impl LinkedIssues {
     /// Reads what the snapshot and the comments refer to. What cannot be read is a note: the task does not
     /// depend on it.
     pub async fn fetch(
@@ -53,9 +53,9 @@ impl Linked {
         own: u64,
         snapshot: &IssueSnapshot,
         comments: &[Comment],
-    ) -> Linked {
+    ) -> LinkedIssues {
         let (name, page) = (repository.id.to_string(), repository.html_url.clone());
-        let mut linked = Linked { repository: name, page, ..Linked::default() };
+        let mut linked = LinkedIssues { repository: name, page, ..LinkedIssues::default() };
         let said = comments.iter().filter(|comment| !comment.ours).map(|comment| &comment.body);
         let mut wanted = Vec::new();
         for text in [&snapshot.title, &snapshot.body].into_iter().chain(said) {
@@ -84,7 +84,7 @@ impl Linked {
 
     /// Without what was changed after the trigger: what it said then is not known.
     #[must_use]
-    pub fn as_of(mut self, trigger: Option<&Trigger>) -> Linked {
+    pub fn as_of(mut self, trigger: Option<&Trigger>) -> LinkedIssues {
         let Some(at) = trigger.and_then(|trigger| trigger.at) else { return self };
         let (kept, late) = self.issues.into_iter().partition(|issue| issue.updated_at <= at);
         self.issues = kept;
@@ -130,10 +130,10 @@ mod tests {
 
     #[test]
     fn references_are_read_as_github_reads_them() {
-        let linked = Linked {
+        let linked = LinkedIssues {
             repository: "acme/app".to_owned(),
             page: "https://github.com/acme/app".to_owned(),
-            ..Linked::default()
+            ..LinkedIssues::default()
         };
         let rows: [(&str, &[u64]); 9] = [
             ("Fixes #12, closes (#13) and GH-14.", &[12, 13, 14]),

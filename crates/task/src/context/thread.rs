@@ -9,7 +9,7 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::hidden;
-use super::references::{self, Linked};
+use super::references::{self, LinkedIssues};
 use patchwright_base::gfm;
 use patchwright_base::invisible::Counts;
 use patchwright_forge::{self as forge, Comment, Issue, marker};
@@ -46,7 +46,7 @@ pub struct Thread<'a> {
     pub comments: &'a [Comment],
     pub trigger: Option<&'a Trigger>,
     /// What was read of that which it refers to.
-    pub linked: &'a Linked,
+    pub linked: &'a LinkedIssues,
 }
 
 /// The block for the model, and what was left out of it, for the report.
@@ -288,7 +288,7 @@ impl<'a> Writer<'a> {
     }
 
     /// What the text that is there by now refers to.
-    fn linked(&mut self, linked: &Linked) {
+    fn linked(&mut self, linked: &LinkedIssues) {
         self.notes.extend(linked.notes.iter().cloned());
         for issue in linked.of(&self.text).into_iter().take(references::MAX_SHOWN) {
             let kind = if issue.is_pull_request { "pull request" } else { "issue" };

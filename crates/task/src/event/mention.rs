@@ -5,7 +5,7 @@
 //! does the same. The first mention wins, and what follows it are the words, as they were written:
 //! whoever shows them to a model cleans them first.
 
-use super::shown::shown;
+use super::plain_words::plain_bytes;
 use patchwright_types::command::Command;
 
 /// What is read of a comment, and kept of its words, in bytes. GitHub's comments are shorter.
@@ -31,7 +31,7 @@ pub fn parse(body: &str, mention: &str) -> Option<Command> {
 pub fn dismisses(body: &str, mention: &str) -> bool {
     let name = mention.trim().trim_start_matches('@');
     let body = &body[..body.floor_char_boundary(LONGEST)];
-    let plain = shown(body);
+    let plain = plain_bytes(body);
     let mut at = 0;
     body.split_inclusive('\n').any(|line| {
         let from = at + line.len() - line.trim_start().len();
@@ -63,7 +63,7 @@ fn find(body: &str, name: &str) -> Option<(usize, usize)> {
     let mut places = body.bytes().enumerate().filter(|(_, byte)| matches!(byte, b'@' | b'/'));
     let mut places = places.by_ref().filter(|(at, _)| is_name(*at)).peekable();
     places.peek()?;
-    let plain = shown(body);
+    let plain = plain_bytes(body);
     places
         .map(|(at, sign)| (at, at + 1 + name.len(), sign))
         .find(|(from, to, sign)| {

@@ -8,8 +8,8 @@ pub mod access;
 mod decide;
 pub mod mention;
 pub mod payload;
+mod plain_words;
 mod pull_payload;
-mod shown;
 
 use std::collections::BTreeMap;
 

@@ -13,7 +13,7 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::pull_payload::{self, Ended, Pull, Said};
+use super::pull_payload::{self, CommentPayload, CompletedChecks, Pull};
 use super::{Dispatch, Event, IssueAssigned, IssueLabeled, IssueOpened};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{Account, RepositoryId};
@@ -45,13 +45,13 @@ pub(super) struct Payload {
     #[serde(default)]
     pub(super) pull_request: Option<Pull>,
     #[serde(default)]
-    pub(super) comment: Option<Said>,
+    pub(super) comment: Option<CommentPayload>,
     #[serde(default)]
-    pub(super) review: Option<Said>,
+    pub(super) review: Option<CommentPayload>,
     #[serde(default)]
-    pub(super) workflow_run: Option<Ended>,
+    pub(super) workflow_run: Option<CompletedChecks>,
     #[serde(default)]
-    pub(super) check_suite: Option<Ended>,
+    pub(super) check_suite: Option<CompletedChecks>,
     #[serde(default)]
     pub(super) label: Option<Label>,
     #[serde(default)]
@@ -162,26 +162,26 @@ pub struct Envelope {
 /// When it is not a JSON object.
 pub fn envelope(json: &[u8]) -> Result<Envelope> {
     #[derive(Deserialize)]
-    struct Outside {
+    struct EnvelopeJson {
         #[serde(default)]
         action: Option<String>,
         #[serde(default)]
         repository: Option<Repository>,
         #[serde(default)]
-        installation: Option<Numbered>,
+        installation: Option<ObjectIds>,
         #[serde(default)]
-        issue: Option<Numbered>,
+        issue: Option<ObjectIds>,
         #[serde(default)]
-        pull_request: Option<Numbered>,
+        pull_request: Option<ObjectIds>,
     }
     #[derive(Deserialize)]
-    struct Numbered {
+    struct ObjectIds {
         #[serde(default)]
         id: Option<u64>,
         #[serde(default)]
         number: Option<u64>,
     }
-    let outside: Outside = serde_json::from_slice(json)
+    let outside: EnvelopeJson = serde_json::from_slice(json)
         .map_err(|err| Failure::usage("the payload is not what GitHub sends").caused_by(err))?;
     let about = outside.issue.or(outside.pull_request);
     Ok(Envelope {

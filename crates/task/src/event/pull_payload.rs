@@ -42,7 +42,7 @@ struct Head {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Said {
+pub(super) struct CommentPayload {
     id: u64,
     /// `null` when a review has no text of its own.
     #[serde(default)]
@@ -58,7 +58,7 @@ pub(super) struct Said {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Ended {
+pub(super) struct CompletedChecks {
     #[serde(default)]
     event: Option<String>,
     #[serde(default)]
@@ -67,7 +67,7 @@ pub(super) struct Ended {
     #[serde(default)]
     head_branch: Option<String>,
     #[serde(default)]
-    head_repository: Option<Named>,
+    head_repository: Option<RepositoryName>,
     #[serde(default)]
     pull_requests: Option<Vec<PullReference>>,
     #[serde(default)]
@@ -79,7 +79,7 @@ pub(super) struct Ended {
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct RepositoryName {
     full_name: String,
 }
 
@@ -93,11 +93,11 @@ struct PullReference {
 #[derive(Deserialize)]
 struct Base {
     #[serde(default)]
-    repo: Option<Identified>,
+    repo: Option<ObjectId>,
 }
 
 #[derive(Deserialize)]
-struct Identified {
+struct ObjectId {
     #[serde(default)]
     id: Option<u64>,
 }

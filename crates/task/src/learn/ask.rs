@@ -17,7 +17,7 @@ use patchwright_agent::{compact, fallback};
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_base::text;
 use patchwright_journal::{self as journal, Entry};
-use patchwright_prompt::{self as prompt, SaidByMaintainer};
+use patchwright_prompt::{self as prompt, MaintainerRemark};
 use patchwright_provider::catalogue::{self, Model, StructuredOutput};
 use patchwright_provider::item::{Content, Item, Role, StopReason, Usage};
 use patchwright_provider::output::as_sent;
@@ -40,7 +40,7 @@ pub(super) struct KnownLessons<'a> {
 }
 
 /// What all models are asked with.
-struct Asking<'a> {
+struct LessonsRequest<'a> {
     run: &'a Run<'a>,
     schema: serde_json::Value,
     question: Item,
@@ -67,8 +67,8 @@ pub(super) async fn ask(
     let question = message(Role::User, question(known, said)?);
     let budget = SharedBudget::new(&run.config.limits);
     run.folder.recorded.iter().for_each(|line| budget.count(&line.entry));
-    let asking = Asking { run, schema: lessons::schema(), question, budget };
-    let mut past = Past::of(run, &asking);
+    let asking = LessonsRequest { run, schema: lessons::schema(), question, budget };
+    let mut past = RecordedAttempt::of(run, &asking);
     if !past.is_prompted {
         run.journal(&Entry::Prompted {
             instructions: prompt::text("task/learn_system.md")?.to_owned(),
@@ -100,7 +100,7 @@ pub(super) async fn ask(
     Err(Failure::internal("there is no model to ask"))
 }
 
-impl Asking<'_> {
+impl LessonsRequest<'_> {
     /// Asks one model, and once more where its answer cannot be used. `replies` are those that it has given before the
     /// run was killed.
     async fn one(
@@ -210,7 +210,7 @@ impl AskedModel<'_> {
 
 /// What a killed attempt has on record about this very question. Where more was said meanwhile, it is another one.
 #[derive(Default)]
-struct Past {
+struct RecordedAttempt {
     is_prompted: bool,
     is_given: bool,
     /// Recorded replies of the model that was asked last.
@@ -219,14 +219,14 @@ struct Past {
     model: Option<String>,
 }
 
-impl Past {
-    fn of(run: &Run<'_>, asking: &Asking<'_>) -> Past {
-        let mut past = Past::default();
+impl RecordedAttempt {
+    fn of(run: &Run<'_>, asking: &LessonsRequest<'_>) -> RecordedAttempt {
+        let mut past = RecordedAttempt::default();
         for line in &run.folder.recorded {
             match &line.entry {
                 Entry::Prompted { items, .. } => {
                     let is_prompted = items.as_slice() == std::slice::from_ref(&asking.question);
-                    past = Past { is_prompted, ..Past::default() };
+                    past = RecordedAttempt { is_prompted, ..RecordedAttempt::default() };
                 }
                 Entry::Replied { reply, .. } => past.replies.push_back(reply.clone()),
                 Entry::Switched { name, .. } => {
@@ -238,7 +238,7 @@ impl Past {
             }
         }
         if !past.is_prompted {
-            return Past::default();
+            return RecordedAttempt::default();
         }
         let is_usable = |reply: &Reply| structured::read(&asking.schema, &reply.text()).is_ok();
         // All that it was asked came to nothing, and whoever runs the command again wants it asked anew.
@@ -251,10 +251,10 @@ impl Past {
 
 fn question(known: &KnownLessons<'_>, said: &[Remark]) -> Result<String> {
     let headings: Vec<String> = said.iter().map(Remark::heading).collect();
-    let told: Vec<SaidByMaintainer<'_>> = said
+    let told: Vec<MaintainerRemark<'_>> = said
         .iter()
         .zip(&headings)
-        .map(|(said, heading)| SaidByMaintainer {
+        .map(|(said, heading)| MaintainerRemark {
             id: &said.id,
             heading,
             about: &said.about,
@@ -264,7 +264,7 @@ fn question(known: &KnownLessons<'_>, said: &[Remark]) -> Result<String> {
     prompt::learn(known.repository, &known.instructions.render(""), known.lessons, &told)
 }
 
-impl Asking<'_> {
+impl LessonsRequest<'_> {
     /// One reply, or why this model gave none and the next one may be asked.
     async fn reply(
         &self,

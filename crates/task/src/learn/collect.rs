@@ -67,7 +67,7 @@ impl Remark {
 
 /// All that was found, the newest first.
 #[derive(Debug, Default)]
-pub(super) struct Collected {
+pub(super) struct CollectedRemarks {
     pub said: Vec<Remark>,
     /// Pull requests in which something was said.
     pub pulls: usize,
@@ -84,7 +84,7 @@ pub(super) async fn collect(
     repository: &Repository,
     workspace: &Workspace,
     since: DateTime<Utc>,
-) -> Result<Collected> {
+) -> Result<CollectedRemarks> {
     let forge = run.world.forge()?.as_ref();
     let read = async {
         let viewer = forge.viewer().await?;
@@ -97,7 +97,7 @@ pub(super) async fn collect(
             viewer,
             maintainers: HashMap::new(),
             unknown: HashSet::new(),
-            collected: Collected::default(),
+            collected: CollectedRemarks::default(),
         };
         let pulls = forge.pull_requests_since(&repository.id, since, MAX_PULLS).await?;
         if pulls.len() == MAX_PULLS {
@@ -117,7 +117,7 @@ pub(super) async fn collect(
     Ok(bounded(collected))
 }
 
-fn bounded(mut collected: Collected) -> Collected {
+fn bounded(mut collected: CollectedRemarks) -> CollectedRemarks {
     let said = &mut collected.said;
     said.sort_by(|a, b| b.at.cmp(&a.at).then_with(|| a.id.cmp(&b.id)));
     let (all, mut room) = (said.len(), MAX_BYTES);
@@ -151,7 +151,7 @@ struct Collector<'a> {
     maintainers: HashMap<String, bool>,
     /// Accounts beyond [`MAX_PEOPLE`], of which nobody knows.
     unknown: HashSet<String>,
-    collected: Collected,
+    collected: CollectedRemarks,
 }
 
 /// A text on the forge.

@@ -25,11 +25,11 @@ const LEAST_WISH: usize = 12;
 /// The answer of the model.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct LessonsReply {
-    lessons: Vec<Proposed>,
+    lessons: Vec<ProposedLesson>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Proposed {
+struct ProposedLesson {
     text: String,
     sources: Vec<String>,
     wish: String,
@@ -38,7 +38,7 @@ struct Proposed {
 
 /// What becomes of an answer.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Judged {
+pub(super) struct JudgedLessons {
     pub lessons: Vec<Lesson>,
     /// Those that it takes the place of, from 0.
     pub replaced: BTreeSet<usize>,
@@ -75,8 +75,8 @@ pub(super) fn judge(
     said: &[Remark],
     known: &[String],
     redactor: &Redactor,
-) -> Judged {
-    let mut judged = Judged::default();
+) -> JudgedLessons {
+    let mut judged = JudgedLessons::default();
     let mut seen: BTreeSet<String> = known.iter().map(|lesson| folded(lesson)).collect();
     let too_many = answer.lessons.len().saturating_sub(MAX_NEW);
     for proposed in answer.lessons.into_iter().take(MAX_NEW) {
@@ -101,7 +101,11 @@ pub(super) fn judge(
     judged
 }
 
-fn lesson(proposed: &Proposed, said: &[Remark], redactor: &Redactor) -> Result<Lesson, String> {
+fn lesson(
+    proposed: &ProposedLesson,
+    said: &[Remark],
+    redactor: &Redactor,
+) -> Result<Lesson, String> {
     let length = proposed.text.chars().count();
     if length > MAX_LESSON {
         return Err(format!("has {length} characters, and {MAX_LESSON} are taken"));

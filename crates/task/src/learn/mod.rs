@@ -14,8 +14,8 @@ mod words;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use self::ask::KnownLessons;
-use self::collect::{Collected, Remark};
-use self::lessons::Judged;
+use self::collect::{CollectedRemarks, Remark};
+use self::lessons::JudgedLessons;
 use self::propose::ProposalState;
 use self::read::EmptyResult;
 use crate::admit::{self, AdmittedPrompt};
@@ -81,7 +81,7 @@ pub async fn learn(
 
 /// What a run has found out.
 struct LearnResult {
-    judged: Judged,
+    judged: JudgedLessons,
     /// In a sentence.
     read: String,
     spending: Spending,
@@ -159,7 +159,7 @@ async fn window(
     ui.say(&format!("reading what was said in `{}` since {}", repository.id, day(since)));
     let collected = collect::collect(run, repository, workspace, since).await?;
     collected.notes.iter().for_each(|note| ui.say(&format!("note: {note}")));
-    let Collected { said, pulls, .. } = collected;
+    let CollectedRemarks { said, pulls, .. } = collected;
     if said.is_empty() {
         return Err(Failure::nothing_to_do(format!(
             "no maintainer has corrected anything of ours in `{}` since {}",
@@ -192,7 +192,7 @@ async fn think(
     workspace: &Workspace,
     memory: &Memory,
     said: &[Remark],
-) -> Result<(Judged, Spending)> {
+) -> Result<(JudgedLessons, Spending)> {
     let (name, lessons) = (repository.id.to_string(), memory.lessons());
     let instructions = instructions_of(workspace).await?;
     let known = KnownLessons { repository: &name, instructions: &instructions, lessons: &lessons };
@@ -216,7 +216,7 @@ async fn propose(
     (base, memory): (&Memory, &Memory),
     (found, now): (&mut LearnResult, DateTime<Utc>),
 ) -> Result<Option<Published>> {
-    let Judged { lessons, replaced, refused } = &mut found.judged;
+    let JudgedLessons { lessons, replaced, refused } = &mut found.judged;
     let items: Vec<String> = lessons.iter().map(memory::Lesson::item).collect();
     let written = memory.with(&items, replaced);
     for lesson in lessons.split_off(written.added) {
@@ -245,7 +245,7 @@ async fn propose(
 /// Says how it ended, and closes the journal.
 fn end(run: &Run<'_>, found: LearnResult) -> Result<LearnReport> {
     let LearnResult { judged, read, spending, published } = found;
-    let Judged { lessons, refused, .. } = judged;
+    let JudgedLessons { lessons, refused, .. } = judged;
     let conclusion = if lessons.is_empty() { Conclusion::NothingToDo } else { Conclusion::Done };
     let mut message = memory::summary(&lessons, &refused);
     let reason = lessons.is_empty().then(|| format!("{read} There is no new lesson in them"));

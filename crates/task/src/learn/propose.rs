@@ -6,7 +6,7 @@ use std::iter;
 use chrono::{DateTime, Utc};
 
 use crate::branch::{BranchLookup, BranchState};
-use crate::decorate::{Extras, Told, leave_edits};
+use crate::decorate::{DecorationNotes, Extras, leave_edits};
 use crate::event::OWN_BRANCHES;
 use crate::publish::{self, Push};
 use crate::run::Run;
@@ -208,7 +208,7 @@ async fn ask_people(
     let Ok(forge) = run.world.forge() else { return };
     let (wanted, number) = (&run.config.publish, pull.number);
     let extras = Extras { forge: forge.as_ref(), repository: &repository.id, number, head, wanted };
-    let mut told = Told::all();
+    let mut told = DecorationNotes::all();
     let _ = extras.label(&wanted.labels, &mut told).await;
     if operation == Operation::Created {
         let _ = extras.ask(&wanted.reviewers, &[], &mut told).await;

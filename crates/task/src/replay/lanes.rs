@@ -18,7 +18,7 @@ use patchwright_base::error::Result;
 use patchwright_config::Mode;
 use patchwright_journal::{Entry, Line};
 use patchwright_provider::catalogue::{Catalogue, Model};
-use patchwright_provider::scripted::Recorded;
+use patchwright_provider::scripted::RecordedOutcome;
 use patchwright_provider::{OnProgress, Provider, ProviderError, Reply, Request};
 use patchwright_tools::profile::Profile;
 use patchwright_tools::registry::{ResolvedTool, ToolSet};
@@ -31,7 +31,7 @@ type Counts = BTreeMap<Option<String>, usize>;
 
 /// How far a replay is.
 #[derive(Debug, Default)]
-struct Now {
+struct ReplayProgress {
     /// Replies that were given out.
     given: usize,
     started: Counts,
@@ -39,9 +39,9 @@ struct Now {
 }
 
 /// One recorded reply.
-struct Step {
+struct RecordedReply {
     agent: Option<String>,
-    request: Recorded,
+    request: RecordedOutcome,
     /// Calls that had ended, or been given up, by then.
     after: Counts,
     /// Calls of earlier replies that started before those of this one: writes run in that order.
@@ -49,15 +49,15 @@ struct Step {
 }
 
 /// Gives out recorded replies.
-pub(super) struct Conductor {
-    steps: Vec<Step>,
-    now: Mutex<Now>,
+pub(super) struct ReplyScheduler {
+    steps: Vec<RecordedReply>,
+    now: Mutex<ReplayProgress>,
     changes: watch::Sender<()>,
     patience: Duration,
 }
 
-impl Conductor {
-    pub(super) fn new(lines: &[Line], longest_call: Duration) -> Conductor {
+impl ReplyScheduler {
+    pub(super) fn new(lines: &[Line], longest_call: Duration) -> ReplyScheduler {
         let mut steps = Vec::new();
         let mut ended = Counts::new();
         for (at, line) in lines.iter().enumerate() {
@@ -66,14 +66,14 @@ impl Conductor {
             if matches!(entry, Entry::CallEnded { .. } | Entry::CallDropped { .. }) {
                 *ended.entry(agent.clone()).or_default() += 1;
             }
-            steps.extend(entry.requests().into_iter().map(|request| Step {
+            steps.extend(entry.requests().into_iter().map(|request| RecordedReply {
                 agent: agent.clone(),
                 request,
                 after: ended.clone(),
                 behind: behind(lines, at, agent.as_deref()),
             }));
         }
-        Conductor {
+        ReplyScheduler {
             steps,
             now: Mutex::default(),
             changes: watch::Sender::new(()),
@@ -101,7 +101,7 @@ impl Conductor {
     }
 
     /// The next reply when it is for this agent and its time has come. `Err` at the end of the recording.
-    fn next(&self, agent: Option<&str>) -> Result<Option<&Step>, usize> {
+    fn next(&self, agent: Option<&str>) -> Result<Option<&RecordedReply>, usize> {
         let mut now = self.now();
         let at = now.given;
         if !self.steps.iter().skip(at).any(|step| step.agent.as_deref() == agent) {
@@ -118,7 +118,7 @@ impl Conductor {
         Ok(Some(step))
     }
 
-    fn now(&self) -> MutexGuard<'_, Now> {
+    fn now(&self) -> MutexGuard<'_, ReplayProgress> {
         self.now.lock()
     }
 }
@@ -159,7 +159,7 @@ fn behind(lines: &[Line], at: usize, agent: Option<&str>) -> Counts {
 }
 
 #[async_trait]
-impl Provider for Conductor {
+impl Provider for ReplyScheduler {
     async fn reply(
         &self,
         request: &Request<'_>,

@@ -3,7 +3,7 @@
 
 use super::super::admit::{check_actor, is_us, unreachable};
 use super::stop::{self, State};
-use crate::context::references::Linked;
+use crate::context::references::LinkedIssues;
 use crate::run::Run;
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
@@ -31,7 +31,7 @@ pub struct AdmittedCommand {
     /// The comments of the conversation, oldest first.
     pub comments: Vec<Comment>,
     /// The issues and pull requests that are referred to.
-    pub linked: Linked,
+    pub linked: LinkedIssues,
     /// The threads on the diff that it was asked in, or that came with the asking review; where it was asked in
     /// the conversation of a pull request, all that are not resolved.
     pub threads: Vec<Thread>,
@@ -73,7 +73,7 @@ pub async fn admit(
         request.trigger.as_ref().and_then(|trigger| trigger.snapshot.clone()).unwrap_or_else(
             || IssueSnapshot { title: issue.title.clone(), body: issue.body.clone() },
         );
-    let linked = Linked::fetch(forge, &repository, number, &snapshot, &comments).await;
+    let linked = LinkedIssues::fetch(forge, &repository, number, &snapshot, &comments).await;
     let linked = linked.as_of(request.trigger.as_ref());
     let stopped = stop::state(&comments);
     Ok(AdmittedCommand {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::Answer;
+use super::CommandReply;
 use super::admit::AdmittedCommand;
 use crate::run::Run;
 use patchwright_base::error::{Failure, Result};
@@ -27,8 +27,8 @@ pub(super) async fn react(run: &Run<'_>, admitted: &AdmittedCommand, content: &s
 }
 
 /// The commands.
-pub(super) fn help(run: &Run<'_>) -> Answer {
-    Answer::said(Conclusion::Done, words::help(&run.config.respond.mention))
+pub(super) fn help(run: &Run<'_>) -> CommandReply {
+    CommandReply::with_body(Conclusion::Done, words::help(&run.config.respond.mention))
 }
 
 /// Posts once, where it was asked. A conversation that is locked or gone takes no answer; the terminal
@@ -66,6 +66,6 @@ pub(super) async fn post(
             run.environment.ui.say(&format!("no answer was posted: {message}"));
             Ok(())
         }
-        Err(err) => Err(Failure::from(err).hint(run.kept())),
+        Err(err) => Err(Failure::from(err).hint(run.files_hint())),
     }
 }

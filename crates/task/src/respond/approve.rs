@@ -1,6 +1,6 @@
 //! `approve HASH`: carries out exactly the plan that was approved, or says what has changed since.
 
-use super::Answer;
+use super::CommandReply;
 use super::admit::AdmittedCommand;
 use super::fix;
 use super::land;
@@ -20,25 +20,25 @@ pub(super) async fn approve(
     run: &Run<'_>,
     admitted: &AdmittedCommand,
     hash: &str,
-) -> Result<Answer> {
-    let Plans { ours: plans, others } = plans(run, admitted).await?;
+) -> Result<CommandReply> {
+    let PostedPlans { ours: plans, others } = plans(run, admitted).await?;
     let mention = run.config.respond.mention.clone();
     let proposed = match choose(&plans, hash) {
-        Choice::One(proposed) => proposed,
-        Choice::None if matches!(choose(&others, hash), Choice::One(_)) => {
+        PlanChoice::One(proposed) => proposed,
+        PlanChoice::None if matches!(choose(&others, hash), PlanChoice::One(_)) => {
             let changed =
                 ["the text of the plan itself, or the key by which I know what I wrote".to_owned()];
             let body = words::plan_outdated(hash, &changed, &mention);
-            return Ok(Answer::said(Conclusion::Refused, body));
+            return Ok(CommandReply::with_body(Conclusion::Refused, body));
         }
-        Choice::None => {
+        PlanChoice::None => {
             let known: Vec<&str> = plans.iter().map(|plan| plan.hash.as_str()).collect();
             let body = words::no_such_plan(hash, &known, &mention);
-            return Ok(Answer::said(Conclusion::NothingToDo, body));
+            return Ok(CommandReply::with_body(Conclusion::NothingToDo, body));
         }
-        Choice::Several(hashes) => {
+        PlanChoice::Several(hashes) => {
             let body = words::several_plans(hash, &hashes, &mention);
-            return Ok(Answer::said(Conclusion::NothingToDo, body));
+            return Ok(CommandReply::with_body(Conclusion::NothingToDo, body));
         }
     };
     if let Some(pull) = &admitted.pull {
@@ -57,7 +57,7 @@ pub(super) async fn approve(
     let changed = changed(admitted, &checkout, &proposed);
     if !changed.is_empty() && land::landed_before(run, &checkout, &instruction).is_none() {
         let body = words::plan_outdated(&proposed.hash, &changed, &mention);
-        return Ok(Answer::said(Conclusion::Refused, body));
+        return Ok(CommandReply::with_body(Conclusion::Refused, body));
     }
     match &admitted.pull {
         Some(pull) => fix::change(run, admitted, pull, &checkout, &instruction).await,
@@ -66,14 +66,14 @@ pub(super) async fn approve(
 }
 
 /// The plans here, newest first, one of each hash.
-struct Plans {
+struct PostedPlans {
     /// Ours, as we wrote them.
     ours: Vec<PostedPlan>,
     /// Those of our account that are not as we wrote them: nobody can approve them.
     others: Vec<PostedPlan>,
 }
 
-async fn plans(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<Plans> {
+async fn plans(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<PostedPlans> {
     let mut said: Vec<Comment> = admitted.comments.clone();
     if admitted.pull.is_some() {
         let forge = run.world.forge()?;
@@ -81,7 +81,7 @@ async fn plans(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<Plans> {
         let threads = threads.map_err(Failure::from)?.into_iter();
         said.extend(threads.flat_map(|thread| thread.comments).map(ReviewComment::into_comment));
     }
-    let mut plans = Plans { ours: Vec::new(), others: Vec::new() };
+    let mut plans = PostedPlans { ours: Vec::new(), others: Vec::new() };
     for comment in said.iter().rev().filter(|said| is_us(admitted.viewer.as_ref(), &said.author)) {
         let Some(plan) = plan_hash::read(&comment.body) else { continue };
         let among = if comment.ours { &mut plans.ours } else { &mut plans.others };
@@ -92,24 +92,24 @@ async fn plans(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<Plans> {
     Ok(plans)
 }
 
-enum Choice {
+enum PlanChoice {
     None,
     One(PostedPlan),
     Several(Vec<String>),
 }
 
 /// The plan that a hash, or its beginning, names.
-fn choose(plans: &[PostedPlan], hash: &str) -> Choice {
+fn choose(plans: &[PostedPlan], hash: &str) -> PlanChoice {
     let wanted = hash.trim().to_ascii_lowercase();
     if wanted.is_empty() {
-        return Choice::None;
+        return PlanChoice::None;
     }
     let named: Vec<&PostedPlan> =
         plans.iter().filter(|plan| plan.hash.starts_with(wanted.as_str())).collect();
     match named.as_slice() {
-        [] => Choice::None,
-        [one] => Choice::One((*one).clone()),
-        several => Choice::Several(several.iter().map(|plan| plan.hash.clone()).collect()),
+        [] => PlanChoice::None,
+        [one] => PlanChoice::One((*one).clone()),
+        several => PlanChoice::Several(several.iter().map(|plan| plan.hash.clone()).collect()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A question, answered in the thread that asked by an agent that only reads; and a review, asked for
 //! in a comment.
 
-use super::Answer;
+use super::CommandReply;
 use super::admit::AdmittedCommand;
 use super::work::{self, Instruction};
 use crate::review;
@@ -16,7 +16,11 @@ use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::task::{CommandRequest, ReviewRequest};
 
 /// Reads the code as it is on the head and answers.
-pub(super) async fn ask(run: &Run<'_>, admitted: &AdmittedCommand, asked: &str) -> Result<Answer> {
+pub(super) async fn ask(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    asked: &str,
+) -> Result<CommandReply> {
     let checkout = Checkout::of_command(run, admitted).await?;
     let instruction = Instruction {
         template: "task/ask.md",
@@ -32,7 +36,7 @@ pub(super) async fn ask(run: &Run<'_>, admitted: &AdmittedCommand, asked: &str) 
         return change_instead(run, admitted, asked, &outcome).await;
     }
     let body = words::answered(&outcome);
-    Ok(Answer {
+    Ok(CommandReply {
         conclusion: outcome.conclusion,
         message: outcome.final_message.clone(),
         body: Some(body),
@@ -55,7 +59,7 @@ async fn change_instead(
     admitted: &AdmittedCommand,
     asked: &str,
     outcome: &Outcome,
-) -> Result<Answer> {
+) -> Result<CommandReply> {
     run.environment.ui.say("this asks for a change: starting anew with tools that write");
     let mut config = Config { mode: Mode::Execute, ..run.config.clone() };
     let limits = &mut config.limits;
@@ -67,7 +71,7 @@ async fn change_instead(
     let ended =
         Box::pin(super::respond(run.world, config, request, run.environment.clone())).await?;
     // That run has answered already.
-    Ok(Answer {
+    Ok(CommandReply {
         conclusion: ended.conclusion,
         message: ended.message,
         body: None,
@@ -80,11 +84,11 @@ pub(super) async fn review(
     run: &Run<'_>,
     admitted: &AdmittedCommand,
     full: bool,
-) -> Result<Answer> {
+) -> Result<CommandReply> {
     let request = &admitted.request;
     if admitted.pull.is_none() {
         let body = words::only_for_pull_requests("reviewed");
-        return Ok(Answer::said(Conclusion::NothingToDo, body));
+        return Ok(CommandReply::with_body(Conclusion::NothingToDo, body));
     }
     let review = ReviewRequest {
         repository: request.repository.clone(),
@@ -103,7 +107,7 @@ pub(super) async fn review(
             let is_draft = admitted.pull.as_ref().is_some_and(|it| it.open && it.draft);
             let next = failure.public_hints().next().filter(|_| is_draft);
             let body = words::not_reviewed(&failure.message, next, mention);
-            return Ok(Answer::said(Conclusion::NothingToDo, body));
+            return Ok(CommandReply::with_body(Conclusion::NothingToDo, body));
         }
         ended => ended?,
     };
@@ -117,5 +121,5 @@ pub(super) async fn review(
         reason: reviewed.reason.as_deref(),
         url,
     });
-    Ok(Answer::said(reviewed.conclusion, body))
+    Ok(CommandReply::with_body(reviewed.conclusion, body))
 }

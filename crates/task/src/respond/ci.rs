@@ -1,7 +1,7 @@
 //! `fix-ci`: reads the failing checks of our own pull request and repairs them, a bounded number of
 //! times; then the pull request becomes a draft and people are told.
 
-use super::Answer;
+use super::CommandReply;
 use super::admit::AdmittedCommand;
 use super::fix::{self, must_be_open};
 use super::work::Instruction;
@@ -27,7 +27,7 @@ const MAX_CHECKS: usize = 10;
 const MAX_LOG: usize = 256 << 10;
 
 /// Repairs what fails.
-pub(super) async fn fix_ci(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<Answer> {
+pub(super) async fn fix_ci(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<CommandReply> {
     let Some(pull) = &admitted.pull else {
         return Ok(nothing(words::only_for_pull_requests("repaired")));
     };
@@ -59,13 +59,13 @@ pub(super) async fn fix_ci(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<
     fix::change(run, admitted, pull, &checkout, &instruction).await
 }
 
-fn nothing(body: String) -> Answer {
-    Answer::said(Conclusion::NothingToDo, body)
+fn nothing(body: String) -> CommandReply {
+    CommandReply::with_body(Conclusion::NothingToDo, body)
 }
 
 /// An answer when a person asked; after an event of a check nobody waits for one.
-fn unasked(admitted: &AdmittedCommand, body: String) -> Answer {
-    if admitted.request.is_automatic() { Answer::silent(body.trim()) } else { nothing(body) }
+fn unasked(admitted: &AdmittedCommand, body: String) -> CommandReply {
+    if admitted.request.is_automatic() { CommandReply::silent(body.trim()) } else { nothing(body) }
 }
 
 /// Opened by us, or from a branch of ours with a commit of ours at its tip. Somebody else's branch is
@@ -140,7 +140,7 @@ async fn give_up(
     pull: &PullRequest,
     failing: &[CheckRun],
     rounds: u32,
-) -> Result<Answer> {
+) -> Result<CommandReply> {
     let names: Vec<&str> = failing.iter().map(|check| check.name.as_str()).collect();
     if !run.config.dry_run
         && !pull.draft
@@ -150,13 +150,13 @@ async fn give_up(
         run.environment.ui.say(&format!("the pull request could not be made a draft: {err}"));
     }
     let body = words::ci_given_up(&names, rounds, &run.config.respond.mention);
-    Ok(Answer::said(Conclusion::Partial, body))
+    Ok(CommandReply::with_body(Conclusion::Partial, body))
 }
 
 /// The failing checks with their annotations and the ends of their logs, as text for the model.
 async fn logs(run: &Run<'_>, admitted: &AdmittedCommand, failing: &[CheckRun]) -> Result<String> {
     let forge = run.world.forge()?;
-    let mut writer = log::Logs::default();
+    let mut writer = log::LogCollector::default();
     for check in failing.iter().take(MAX_CHECKS) {
         let text = match forge.check_log(&admitted.repository.id, check, MAX_LOG).await {
             Ok(text) => text.unwrap_or_default(),

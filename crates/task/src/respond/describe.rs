@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::Answer;
+use super::CommandReply;
 use super::admit::AdmittedCommand;
 use super::fix::must_be_open;
 use super::stop;
@@ -24,15 +24,15 @@ pub(super) async fn describe(
     run: &Run<'_>,
     admitted: &AdmittedCommand,
     asked: &str,
-) -> Result<Answer> {
+) -> Result<CommandReply> {
     let Some(pull) = &admitted.pull else {
         let body = words::only_for_pull_requests("described");
-        return Ok(Answer::said(Conclusion::NothingToDo, body));
+        return Ok(CommandReply::with_body(Conclusion::NothingToDo, body));
     };
     must_be_open(pull)?;
     let by_us = is_us(admitted.viewer.as_ref(), &pull.author);
     if by_us && report::is_described(&pull.body, "pull-request") {
-        return Ok(Answer::said(Conclusion::NothingToDo, words::describes_itself()));
+        return Ok(CommandReply::with_body(Conclusion::NothingToDo, words::describes_itself()));
     }
     let checkout = Checkout::of_command(run, admitted).await?;
     let instruction = Instruction {
@@ -55,14 +55,14 @@ pub(super) async fn describe(
         let replacing = replace(run, admitted, pull.number, &written);
         match run.unless_interrupted(replacing).await? {
             Some(before) => words::described(&outcome, &before.title, &written.title),
-            None => return Ok(Answer::silent("stopped by a comment; nothing was replaced")),
+            None => return Ok(CommandReply::silent("stopped by a comment; nothing was replaced")),
         }
     };
     Ok(answer(body, outcome))
 }
 
-fn answer(body: String, outcome: Outcome) -> Answer {
-    Answer {
+fn answer(body: String, outcome: Outcome) -> CommandReply {
+    CommandReply {
         conclusion: outcome.conclusion,
         message: outcome.final_message.clone(),
         body: Some(body),
@@ -94,7 +94,7 @@ async fn replace(
     forge
         .describe_pull_request(repository, number, &written.title, &body)
         .await
-        .map_err(|err| Failure::from(err).hint(run.kept()))?;
+        .map_err(|err| Failure::from(err).hint(run.files_hint()))?;
     run.folder.did("describe", &key, json!({}))?;
     Ok(Some(now))
 }

@@ -1,6 +1,6 @@
 //! `fix`: commits on the branch of the pull request; on an issue, the issue's own flow.
 
-use super::Answer;
+use super::CommandReply;
 use super::admit::AdmittedCommand;
 use super::land::{self, PushResult};
 use super::work::{self, Instruction};
@@ -19,7 +19,11 @@ use patchwright_types::task::IssueRequest;
 pub(super) const ASKED_TRAILER: &str = "Patchwright-Asked-In: ";
 
 /// Does what was asked.
-pub(super) async fn fix(run: &Run<'_>, admitted: &AdmittedCommand, asked: &str) -> Result<Answer> {
+pub(super) async fn fix(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    asked: &str,
+) -> Result<CommandReply> {
     let Some(pull) = &admitted.pull else { return issue(run, admitted, asked).await };
     must_be_open(pull)?;
     let checkout = Checkout::of_command(run, admitted).await?;
@@ -57,11 +61,11 @@ pub(super) async fn change(
     pull: &PullRequest,
     checkout: &Checkout,
     instruction: &Instruction<'_>,
-) -> Result<Answer> {
+) -> Result<CommandReply> {
     if let Some(commit) = land::landed_before(run, checkout, instruction) {
         let url = land::commit_url(&admitted.repository, &commit.to_string());
         let body = words::landed_before(&commit.to_string(), url.as_deref(), &pull.head_branch);
-        return Ok(Answer::said(Conclusion::Done, body));
+        return Ok(CommandReply::with_body(Conclusion::Done, body));
     }
     if !pull.is_fork && !run.config.dry_run {
         let branch = guard::Branch::There(&pull.head_branch);
@@ -71,10 +75,10 @@ pub(super) async fn change(
     let landed = land::land(run, admitted, pull, checkout, &done).await?;
     let mut outcome = done.outcome;
     match &landed {
-        PushResult::Stopped => return Ok(Answer::stopped()),
+        PushResult::Stopped => return Ok(CommandReply::stopped()),
         PushResult::There { commit, url, branch } => {
             let body = words::landed_before(commit, url.as_deref(), branch);
-            return Ok(Answer::said(Conclusion::Done, body));
+            return Ok(CommandReply::with_body(Conclusion::Done, body));
         }
         PushResult::Patch { why } => {
             outcome.conclusion = Conclusion::Partial;
@@ -97,7 +101,7 @@ pub(super) async fn change(
         held_back: held_back.as_deref(),
     });
     crate::salvage::write_report(run, &outcome, published(pull, &landed).as_ref());
-    Ok(Answer {
+    Ok(CommandReply {
         conclusion: outcome.conclusion,
         message: message(&outcome.final_message, &landed),
         body: Some(body),
@@ -135,7 +139,7 @@ pub(super) async fn issue(
     run: &Run<'_>,
     admitted: &AdmittedCommand,
     asked: &str,
-) -> Result<Answer> {
+) -> Result<CommandReply> {
     let request = IssueRequest {
         repository: admitted.request.repository.clone(),
         number: admitted.request.number,
@@ -155,7 +159,7 @@ pub(super) async fn issue(
     };
     let body =
         words::fixed(&words::Fixed { outcome: &outcome, landed, patch: None, held_back: None });
-    Ok(Answer {
+    Ok(CommandReply {
         conclusion: outcome.conclusion,
         message: outcome.final_message.clone(),
         body: Some(body),

@@ -14,7 +14,7 @@ use crate::admit;
 use crate::authorship;
 use crate::decorate;
 use crate::fork;
-use crate::pipeline::Finished;
+use crate::pipeline::FinishedJob;
 use crate::publish;
 use crate::run::{DEPTH, Run};
 use crate::signing::Signer;
@@ -74,7 +74,7 @@ pub(super) async fn land(
     admitted: &AdmittedCommand,
     pull: &PullRequest,
     checkout: &Checkout,
-    finished: &Finished,
+    finished: &FinishedJob,
 ) -> Result<PushResult> {
     let Some(commit) =
         finished.judged.commit.filter(|_| publish::is_publishable(&finished.outcome))
@@ -128,7 +128,7 @@ async fn stop_merging(
         }
         // The forge would merge this by what was there before.
         Err(err) if is_refusal(&err) => Ok(Some(PushResult::Patch { why: err.to_string() })),
-        Err(err) => Err(Failure::from(err).hint(run.kept())),
+        Err(err) => Err(Failure::from(err).hint(run.files_hint())),
     }
 }
 
@@ -163,14 +163,14 @@ pub(super) async fn replace(
         match forge.catch_up(upstream, &target.repository, branch, workspace.base).await {
             Ok(()) => {}
             Err(err) if is_refusal(&err) => return Ok(PushResult::Patch { why: err.to_string() }),
-            Err(err) => return Err(Failure::from(err).hint(run.kept())),
+            Err(err) => return Err(Failure::from(err).hint(run.files_hint())),
         }
     }
     let signed = Signer::of(run)?.signed(&target.repository, &workspace.repo, commits).await;
     let commits = match signed {
         Ok(commits) => commits,
         Err(err) if is_refusal(&err) => return Ok(PushResult::Patch { why: err.to_string() }),
-        Err(err) => return Err(Failure::from(err).hint(run.kept())),
+        Err(err) => return Err(Failure::from(err).hint(run.files_hint())),
     };
     intend(run, &target, commits.tip, head)?;
     let from = workspace.repo.path();
@@ -183,7 +183,7 @@ pub(super) async fn replace(
             why: format!("`{}` was pushed to meanwhile, so it was left alone", target.branch),
         }),
         Err(err) if is_refusal(&err) => Ok(PushResult::Patch { why: err.to_string() }),
-        Err(err) => Err(Failure::from(err).hint(run.kept())),
+        Err(err) => Err(Failure::from(err).hint(run.files_hint())),
     }
 }
 
@@ -208,7 +208,7 @@ async fn recheck(
     let forge = run.world.forge()?.as_ref();
     let repository = &admitted.repository.id;
     let now = forge.pull_request(repository, pull.number).await.map_err(Failure::from)?;
-    must_be_open(&now).map_err(|failure| failure.hint(run.kept()))?;
+    must_be_open(&now).map_err(|failure| failure.hint(run.files_hint()))?;
     if !admitted.request.is_automatic() {
         admit::check_actor(forge, &run.config, repository, admitted.request.trigger.as_ref())
             .await?;
@@ -254,7 +254,7 @@ async fn target(
         Err(ForgeError::NotFound { .. } | ForgeError::Forbidden { .. }) => {
             Ok(Err(format!("`{fork}` cannot be read with this token")))
         }
-        Err(err) => Err(Failure::from(err).hint(run.kept())),
+        Err(err) => Err(Failure::from(err).hint(run.files_hint())),
     }
 }
 
@@ -300,7 +300,7 @@ async fn push(
         let commit = match signed.await {
             Ok(commits) => commits.tip,
             Err(err) if is_refusal(&err) => return Ok(PushResult::Patch { why: err.to_string() }),
-            Err(err) => return Err(Failure::from(err).hint(run.kept())),
+            Err(err) => return Err(Failure::from(err).hint(run.files_hint())),
         };
         intend(run, target, commit, tip)?;
         let from = workspace.repo.path();
@@ -312,7 +312,7 @@ async fn push(
             // Somebody was faster: look again.
             Err(ForgeError::Moved { .. }) => {}
             Err(err) if is_refusal(&err) => return Ok(PushResult::Patch { why: err.to_string() }),
-            Err(err) => return Err(Failure::from(err).hint(run.kept())),
+            Err(err) => return Err(Failure::from(err).hint(run.files_hint())),
         }
     }
     Ok(PushResult::Patch { why: format!("`{}` keeps moving", target.branch) })
@@ -371,7 +371,7 @@ async fn rebased(
     let refs = [tip.to_string()];
     let fetched =
         run.world.forge()?.fetch(&target.repository, workspace.repo.path(), &refs, DEPTH).await;
-    fetched.map_err(|err| Failure::from(err).hint(run.kept()))?;
+    fetched.map_err(|err| Failure::from(err).hint(run.files_hint()))?;
     let line = format!("{RUN_TRAILER}{}", run.folder.id);
     let email = run.config.identity.committer_email();
     if let Some(there) = find_ours(workspace, email, tip, &[line]) {

@@ -9,7 +9,6 @@ pub mod admit;
 mod answer;
 mod approve;
 mod ask;
-pub mod asked;
 mod ci;
 mod describe;
 mod fix;
@@ -18,6 +17,7 @@ mod plan;
 pub mod plan_hash;
 mod rebase;
 mod rebased;
+pub mod reference;
 mod rounds;
 pub mod stop;
 mod unseen;
@@ -50,7 +50,7 @@ pub struct CommandReport {
 }
 
 /// What a command came to, and what is posted about it.
-struct Answer {
+struct CommandReply {
     conclusion: Conclusion,
     /// For the terminal.
     message: String,
@@ -60,20 +60,25 @@ struct Answer {
     outcome: Option<Outcome>,
 }
 
-impl Answer {
-    fn said(conclusion: Conclusion, body: String) -> Answer {
-        Answer { conclusion, message: body.trim().to_owned(), body: Some(body), outcome: None }
+impl CommandReply {
+    fn with_body(conclusion: Conclusion, body: String) -> CommandReply {
+        CommandReply {
+            conclusion,
+            message: body.trim().to_owned(),
+            body: Some(body),
+            outcome: None,
+        }
     }
 
     /// Nothing more to do, and nothing to say about it in the thread.
-    fn silent(message: impl Into<String>) -> Answer {
+    fn silent(message: impl Into<String>) -> CommandReply {
         let (conclusion, message) = (Conclusion::NothingToDo, message.into());
-        Answer { conclusion, message, body: None, outcome: None }
+        CommandReply { conclusion, message, body: None, outcome: None }
     }
 
     /// Somebody said stop in a comment before anything was pushed.
-    fn stopped() -> Answer {
-        Answer::silent("stopped by a comment; the work so far is kept in the run's folder")
+    fn stopped() -> CommandReply {
+        CommandReply::silent("stopped by a comment; the work so far is kept in the run's folder")
     }
 }
 
@@ -115,7 +120,7 @@ pub async fn respond(
 }
 
 /// Dispatches to the command's own file.
-async fn carry_out(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<Answer> {
+async fn carry_out(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<CommandReply> {
     stop::before(run, admitted).await?;
     match admitted.request.command.clone() {
         Command::Help => Ok(answer::help(run)),
@@ -132,8 +137,12 @@ async fn carry_out(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<Answer> 
 }
 
 /// Answers, and closes the run.
-async fn end(run: &Run<'_>, admitted: &AdmittedCommand, answer: Answer) -> Result<CommandReport> {
-    let Answer { conclusion, message, body, outcome } = answer;
+async fn end(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    answer: CommandReply,
+) -> Result<CommandReport> {
+    let CommandReply { conclusion, message, body, outcome } = answer;
     // Running the command again resumes the run where the provider or the sandbox failed.
     let is_open = matches!(conclusion, Conclusion::Provider | Conclusion::Sandbox);
     if let Some(body) = body {

@@ -1,6 +1,6 @@
 //! `plan`: an agent that only reads; its plan is posted with a hash that people can approve.
 
-use super::Answer;
+use super::CommandReply;
 use super::admit::AdmittedCommand;
 use super::plan_hash::{self, PlanSource};
 use super::work::{self, Instruction};
@@ -15,7 +15,11 @@ use patchwright_types::outcome::Conclusion;
 const MAX_PLAN: usize = 30_000;
 
 /// Makes a plan and posts it.
-pub(super) async fn plan(run: &Run<'_>, admitted: &AdmittedCommand, asked: &str) -> Result<Answer> {
+pub(super) async fn plan(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    asked: &str,
+) -> Result<CommandReply> {
     let checkout = Checkout::of_command(run, admitted).await?;
     let instruction = Instruction {
         template: "task/plan.md",
@@ -28,7 +32,7 @@ pub(super) async fn plan(run: &Run<'_>, admitted: &AdmittedCommand, asked: &str)
     let outcome = work::work(run, admitted, &checkout, &instruction).await?.outcome;
     if outcome.conclusion != Conclusion::Done || outcome.final_message.trim().is_empty() {
         let body = words::answered(&outcome);
-        return Ok(Answer {
+        return Ok(CommandReply {
             conclusion: outcome.conclusion,
             message: outcome.final_message.clone(),
             body: Some(body),
@@ -52,7 +56,12 @@ pub(super) async fn plan(run: &Run<'_>, admitted: &AdmittedCommand, asked: &str)
         outcome.final_message.trim(),
         plan_hash::hash(&source, text.trim())
     );
-    Ok(Answer { conclusion: outcome.conclusion, message, body: Some(body), outcome: Some(outcome) })
+    Ok(CommandReply {
+        conclusion: outcome.conclusion,
+        message,
+        body: Some(body),
+        outcome: Some(outcome),
+    })
 }
 
 /// What a plan made now would be made from.

@@ -3,12 +3,12 @@
 
 use serde_json::json;
 
-use super::Answer;
+use super::CommandReply;
 use super::admit::AdmittedCommand;
 use super::ci::is_own;
 use super::fix::{self, must_be_open};
 use super::land::{self, PushResult};
-use super::rebased::{Attempt, REBASED_TRAILER, RebasedCommits, Sides};
+use super::rebased::{Attempt, REBASED_TRAILER, RebaseSpec, RebasedCommits};
 use super::work::{self, ChangedFiles, ConflictTask, Instruction};
 use crate::decorate;
 use crate::publish;
@@ -30,8 +30,8 @@ pub(super) async fn rebase(
     run: &Run<'_>,
     admitted: &AdmittedCommand,
     onto: Option<&str>,
-) -> Result<Answer> {
-    let nothing = |body: String| Ok(Answer::said(Conclusion::NothingToDo, body));
+) -> Result<CommandReply> {
+    let nothing = |body: String| Ok(CommandReply::with_body(Conclusion::NothingToDo, body));
     let Some(pull) = &admitted.pull else {
         return nothing(words::only_for_pull_requests("rebased"));
     };
@@ -39,15 +39,15 @@ pub(super) async fn rebase(
     if let Some(onto) = onto.filter(|onto| *onto != pull.base_branch) {
         return nothing(said::other_base(onto, &pull.base_branch));
     }
-    let opened = run.unless_interrupted(Opened::new(run, admitted, pull)).await?;
-    let Opened { base, head, old, .. } = &opened;
+    let opened = run.unless_interrupted(RebaseWorkspace::new(run, admitted, pull)).await?;
+    let RebaseWorkspace { base, head, old, .. } = &opened;
     if !is_own(run, admitted, pull, &base.at(*head)) {
         return nothing(said::not_our_pull_request(&run.config.respond.mention));
     }
     if let Some(intended) = intended(run)? {
         if is_rebased(run, base, *head) {
             let url = land::commit_url(&admitted.repository, &head.to_string());
-            return Ok(Answer::said(
+            return Ok(CommandReply::with_body(
                 Conclusion::Done,
                 words::landed_before(&head.to_string(), url.as_deref(), &pull.head_branch),
             ));
@@ -60,7 +60,7 @@ pub(super) async fn rebase(
     let Some(old) = *old else {
         return nothing(said::nothing_in_common(&pull.base_branch));
     };
-    let sides = Sides {
+    let sides = RebaseSpec {
         repo: base.repo.clone(),
         old,
         base: base.base,
@@ -73,7 +73,7 @@ pub(super) async fn rebase(
         run: run.folder.id.clone(),
     };
     let task = Rebase { run, admitted, pull, opened: &opened, sides };
-    match task.blocking(Sides::attempt).await? {
+    match task.blocking(RebaseSpec::attempt).await? {
         Attempt::UpToDate => nothing(said::up_to_date(&pull.base_branch, &base.base.to_string())),
         Attempt::Contained => nothing(said::contained(&pull.base_branch, &base.base.to_string())),
         Attempt::Fits(commits) => task.land_clean(commits).await,
@@ -107,7 +107,7 @@ fn is_rebased(run: &Run<'_>, base: &Workspace, head: Oid) -> bool {
 }
 
 /// Both sides in our repository.
-struct Opened {
+struct RebaseWorkspace {
     /// The base branch as it is now.
     base: Workspace,
     head: Oid,
@@ -115,15 +115,19 @@ struct Opened {
     old: Option<Oid>,
 }
 
-impl Opened {
-    async fn new(run: &Run<'_>, admitted: &AdmittedCommand, pull: &PullRequest) -> Result<Opened> {
+impl RebaseWorkspace {
+    async fn new(
+        run: &Run<'_>,
+        admitted: &AdmittedCommand,
+        pull: &PullRequest,
+    ) -> Result<RebaseWorkspace> {
         run.environment.ui.say("cloning the repository");
         let (world, repository) = (run.world, &admitted.repository);
         let base = Workspace::open(world, repository, &pull.base_branch, DEPTH).await?;
         let base = run.pinned(base)?;
         let of = PullHead { repository, pull, head: &pull.head_sha };
         let (head, old) = open::common_ancestor(world, of, &base).await?;
-        Ok(Opened { base, head, old })
+        Ok(RebaseWorkspace { base, head, old })
     }
 }
 
@@ -132,14 +136,14 @@ struct Rebase<'a> {
     run: &'a Run<'a>,
     admitted: &'a AdmittedCommand,
     pull: &'a PullRequest,
-    opened: &'a Opened,
-    sides: Sides,
+    opened: &'a RebaseWorkspace,
+    sides: RebaseSpec,
 }
 
 impl Rebase<'_> {
     async fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Sides) -> Result<T, GitError> + Send + 'static,
+        work: impl FnOnce(&RebaseSpec) -> Result<T, GitError> + Send + 'static,
     ) -> Result<T> {
         let sides = self.sides.clone();
         let done = blocking(move || work(&sides)).await;
@@ -153,7 +157,7 @@ impl Rebase<'_> {
     }
 
     /// Pushes what fits as it is. No model is asked and no check run.
-    async fn land_clean(&self, rebased: RebasedCommits) -> Result<Answer> {
+    async fn land_clean(&self, rebased: RebasedCommits) -> Result<CommandReply> {
         self.intend()?;
         // What was approved is what is pushed, on another base; GitHub runs its checks again.
         let landed = self.push(rebased, None).await?;
@@ -163,10 +167,10 @@ impl Rebase<'_> {
             PushResult::Patch { .. } | PushResult::Contained { .. } | PushResult::Nothing => {
                 Conclusion::Partial
             }
-            PushResult::Stopped => return Ok(Answer::stopped()),
+            PushResult::Stopped => return Ok(CommandReply::stopped()),
         };
         let body = said::fitted(&self.place(), rebased.method, landed.seen(), mention);
-        Ok(Answer::said(conclusion, body))
+        Ok(CommandReply::with_body(conclusion, body))
     }
 
     fn place(&self) -> said::RebaseTarget<'_> {
@@ -193,7 +197,7 @@ impl Rebase<'_> {
     }
 
     /// Has an agent put both sides together, and pushes what it made.
-    async fn resolve(&self, tree: Oid, files: &[Conflict]) -> Result<Answer> {
+    async fn resolve(&self, tree: Oid, files: &[Conflict]) -> Result<CommandReply> {
         let Rebase { run, admitted, pull, opened, sides } = self;
         let names: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
         run.environment.ui.say(&format!("in conflict with `{}`: {}", sides.base_branch, {
@@ -204,7 +208,7 @@ impl Rebase<'_> {
             tree,
             files: sides.described(files),
             changed: ChangedFiles::between(run, &opened.base, sides.old, sides.head).await,
-            title: self.blocking(Sides::title).await?,
+            title: self.blocking(RebaseSpec::title).await?,
         };
         let instruction = Instruction {
             template: "task/rebase.md",
@@ -240,7 +244,7 @@ impl Rebase<'_> {
                 outcome.reason = Some(why.clone());
                 Conclusion::Partial
             }
-            PushResult::Stopped => return Ok(Answer::stopped()),
+            PushResult::Stopped => return Ok(CommandReply::stopped()),
         };
         outcome.conclusion = conclusion;
         let body = said::resolved(&self.place(), &names, &outcome, landed.seen());
@@ -264,8 +268,8 @@ impl Rebase<'_> {
     }
 }
 
-fn answer(body: String, outcome: Outcome, landed: &PushResult) -> Answer {
-    Answer {
+fn answer(body: String, outcome: Outcome, landed: &PushResult) -> CommandReply {
+    CommandReply {
         conclusion: outcome.conclusion,
         message: fix::message(&outcome.final_message, landed),
         body: Some(body),

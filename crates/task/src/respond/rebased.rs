@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 
 use crate::workspace::is_ours;
 use patchwright_git::clone::Repo;
-use patchwright_git::commit::{self, CommitSpec, Facts, Identity};
+use patchwright_git::commit::{self, CommitFacts, CommitSpec, Identity};
 use patchwright_git::merge::{self, Conflict, ConflictKind, Labels, MergeResult};
 use patchwright_git::push::NewCommits;
 use patchwright_git::{GitError, Oid, diff, tree};
@@ -18,7 +18,7 @@ pub(super) const REBASED_TRAILER: &str = "Patchwright-Rebased-In: ";
 
 /// A pull request and where it is to be put.
 #[derive(Clone, Debug)]
-pub(super) struct Sides {
+pub(super) struct RebaseSpec {
     pub repo: Repo,
     /// Where the pull request left its base branch.
     pub old: Oid,
@@ -56,10 +56,10 @@ pub(super) struct RebasedCommits {
     pub method: Method,
 }
 
-impl Sides {
+impl RebaseSpec {
     /// Nothing on the branch is anybody else's.
     fn is_all_ours(&self) -> Result<bool, GitError> {
-        let ours = |facts: &Facts| is_ours(facts, &self.committer.email);
+        let ours = |facts: &CommitFacts| is_ours(facts, &self.committer.email);
         let most = u32::try_from(MAX_COMMITS).unwrap_or(u32::MAX);
         Ok(commit::follow(&self.repo, self.head, self.base, most, &ours)?.is_none())
     }

@@ -1,7 +1,7 @@
 //! How often we answer in one thread. Two programs that answer each other would never end.
 
 use super::admit::AdmittedCommand;
-use super::{Answer, answer};
+use super::{CommandReply, answer};
 use crate::run::Run;
 use patchwright_base::error::Result;
 use patchwright_forge::CommentPlace;
@@ -13,7 +13,10 @@ use patchwright_types::command::Command;
 const ANSWER: &str = "answer-";
 
 /// When the thread has had its answers: says so once, and then nothing.
-pub(super) async fn used_up(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<Option<Answer>> {
+pub(super) async fn used_up(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+) -> Result<Option<CommandReply>> {
     let Some(place) = admitted.request.place else { return Ok(None) };
     let most = run.config.respond.max_rounds as usize;
     // Who says stop is heard.
@@ -34,7 +37,7 @@ pub(super) async fn used_up(run: &Run<'_>, admitted: &AdmittedCommand) -> Result
         let marker = report::marker_once(&purpose);
         answer::post(run, admitted, &marker, &words::rounds_used_up(most)).await?;
     }
-    Ok(Some(Answer::silent(format!(
+    Ok(Some(CommandReply::silent(format!(
         "this thread has had its {most} answers (`respond.max-rounds`)"
     ))))
 }

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 
 use super::admit::AdmittedCommand;
 pub use super::admit::MAX_COMMENTS;
-use super::{Answer, answer};
+use super::{CommandReply, answer};
 use crate::run::Run;
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{Comment, CommentPlace, Forge, RepositoryId};
@@ -77,7 +77,7 @@ pub(super) async fn before(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<
 }
 
 /// Remembers it and says so.
-pub(super) async fn stop(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<Answer> {
+pub(super) async fn stop(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<CommandReply> {
     let known = admitted.stopped.map(|state| state.comment);
     let mention = run.config.respond.mention.as_str();
     let mut body = words::stopped(mention);
@@ -90,7 +90,7 @@ pub(super) async fn stop(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<An
         write(run, admitted, known, body).await?;
         answer::react(run, admitted, "+1").await;
     }
-    let mut ending = Answer::said(
+    let mut ending = CommandReply::with_body(
         patchwright_types::outcome::Conclusion::Done,
         words::stopped_in_thread(mention),
     );

@@ -7,7 +7,7 @@ use super::admit::AdmittedCommand;
 use super::unseen;
 use crate::context::thread::{self, Thread, ThreadContext};
 use crate::job::Job;
-use crate::pipeline::{self, Finished};
+use crate::pipeline::{self, FinishedJob};
 use crate::progress::Progress;
 use crate::review::open;
 use crate::run::{DEPTH, Run};
@@ -96,7 +96,7 @@ pub(super) async fn work(
     admitted: &AdmittedCommand,
     checkout: &Checkout,
     instruction: &Instruction<'_>,
-) -> Result<Finished> {
+) -> Result<FinishedJob> {
     let run = &run.configured(&checkout.rules).await?;
     let checkout = &checkout.clone().sparse(run).await?;
     unseen::check(run, admitted, &checkout.workspace).await?;

@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use super::admit::AdmittedReview;
 use super::earlier::EarlierReviews;
-use super::open::Opened;
+use super::open::ReviewRange;
 use crate::context::hidden;
-use crate::context::references::Linked;
+use crate::context::references::LinkedIssues;
 use crate::context::thread::{self, Thread, ThreadContext};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::review::Review;
@@ -38,7 +38,7 @@ const SMALL: usize = 4 << 10;
 /// What the task is made of.
 pub struct Sources<'a> {
     pub admitted: &'a AdmittedReview,
-    pub opened: &'a Opened,
+    pub opened: &'a ReviewRange,
     pub rules: &'a Review,
     /// Short id of the commit that was reviewed before.
     pub since: Option<&'a str>,
@@ -47,7 +47,7 @@ pub struct Sources<'a> {
     pub comments: &'a [Comment],
     pub trigger: Option<&'a Trigger>,
     /// What the pull request and its conversation refer to: often what is asked for.
-    pub linked: &'a Linked,
+    pub linked: &'a LinkedIssues,
     pub evidence: &'a Evidence,
     pub review_context: &'a ReviewContext<'a>,
     /// Bytes of the difference.

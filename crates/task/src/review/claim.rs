@@ -15,7 +15,7 @@ use chrono::{DateTime, Utc};
 
 use super::admit::AdmittedReview;
 use super::earlier::EarlierReviews;
-use super::open::Opened;
+use super::open::ReviewRange;
 use super::outbox::Outbox;
 use crate::run::{self, Run};
 use patchwright_base::error::{Failure, Result};
@@ -57,7 +57,7 @@ impl HeldClaim {
 
 /// What claims are judged by.
 #[derive(Clone, Copy)]
-pub(super) struct Rules<'a> {
+pub(super) struct ClaimRules<'a> {
     pub(super) now: DateTime<Utc>,
     /// The newest commit of the pull request.
     pub(super) newest: &'a str,
@@ -126,7 +126,7 @@ impl ClaimSlot {
         &self,
         run: &Run<'_>,
         admitted: &AdmittedReview,
-        opened: &Opened,
+        opened: &ReviewRange,
         earlier: &EarlierReviews,
     ) -> Result<()> {
         let outbox = Outbox::of(run, admitted)?;
@@ -187,7 +187,7 @@ impl ClaimSlot {
     ) -> Result<(), (Failure, bool)> {
         let Some(held) = self.held() else { return Ok(()) };
         let is_dead = |other: &str| run.folder.has_beside(other);
-        let rules = Rules { is_alone: false, ..rules(run, newest, &is_dead) };
+        let rules = ClaimRules { is_alone: false, ..rules(run, newest, &is_dead) };
         held.stands(earlier.sticky.as_ref(), &rules).map_err(|taken| {
             let is_newer = match &taken {
                 ClaimConflict::Same { .. } => false,
@@ -212,9 +212,9 @@ fn rules<'a>(
     run: &Run<'_>,
     newest: &'a str,
     is_dead: &'a (dyn Fn(&str) -> bool + Sync),
-) -> Rules<'a> {
+) -> ClaimRules<'a> {
     let is_alone = run.environment.claim == run::Claim::Lease;
-    Rules { now: run.world.clock.now(), newest, is_dead, is_alone }
+    ClaimRules { now: run.world.clock.now(), newest, is_dead, is_alone }
 }
 
 /// Writes the claim; `None` when the forge does not take it. `sticky` is the comment as it was listed.
@@ -225,7 +225,7 @@ pub(super) async fn take(
     outbox: &Outbox<'_>,
     mut claim: Claim,
     sticky: Option<&Comment>,
-    rules: &Rules<'_>,
+    rules: &ClaimRules<'_>,
 ) -> Result<Option<HeldClaim>> {
     let mut sticky = sticky.cloned();
     for _ in 0..ATTEMPTS {
@@ -234,12 +234,12 @@ pub(super) async fn take(
             None => create(outbox, &mut claim, rules).await,
         };
         match taken {
-            Ok(Attempt::HeldClaim(comment, url)) => {
+            Ok(ClaimAttempt::HeldClaim(comment, url)) => {
                 let (is_done, is_checked) = (AtomicBool::new(false), AtomicBool::new(false));
                 return Ok(Some(HeldClaim { comment, url, claim, is_done, is_checked }));
             }
-            Ok(Attempt::Conflict(taken)) => return Err(taken.failure(outbox, &claim.head)),
-            Ok(Attempt::Again(other)) => sticky = other.map(|other| *other),
+            Ok(ClaimAttempt::Conflict(taken)) => return Err(taken.failure(outbox, &claim.head)),
+            Ok(ClaimAttempt::Again(other)) => sticky = other.map(|other| *other),
             Err(err) => {
                 outbox.ui.detail(&format!("the review could not be claimed: {err}"));
                 return Ok(None);
@@ -261,7 +261,7 @@ pub(super) fn to_post(head: &str, now: DateTime<Utc>) -> Claim {
 }
 
 /// How an attempt to write a claim ended.
-enum Attempt {
+enum ClaimAttempt {
     /// It is in this comment, which has this address.
     HeldClaim(u64, String),
     Conflict(ClaimConflict),
@@ -274,11 +274,11 @@ async fn overwrite(
     outbox: &Outbox<'_>,
     claim: &mut Claim,
     id: u64,
-    rules: &Rules<'_>,
-) -> Result<Attempt, ForgeError> {
-    let Some(now) = look(outbox, id).await? else { return Ok(Attempt::Again(None)) };
+    rules: &ClaimRules<'_>,
+) -> Result<ClaimAttempt, ForgeError> {
+    let Some(now) = look(outbox, id).await? else { return Ok(ClaimAttempt::Again(None)) };
     if let Some(taken) = taken(claim, &now, rules) {
-        return Ok(Attempt::Conflict(taken));
+        return Ok(ClaimAttempt::Conflict(taken));
     }
     let last = claim::last(&now.body);
     claim.before = last.as_deref().and_then(claim::written_by);
@@ -288,10 +288,10 @@ async fn overwrite(
         forge.upsert_comment(outbox.repository, outbox.number, &marker, Some(id), &body).await?;
     match look(outbox, written.id).await? {
         Some(now) => match taken(claim, &now, rules) {
-            Some(taken) => Ok(Attempt::Conflict(taken)),
-            None => Ok(Attempt::HeldClaim(now.id, now.html_url)),
+            Some(taken) => Ok(ClaimAttempt::Conflict(taken)),
+            None => Ok(ClaimAttempt::HeldClaim(now.id, now.html_url)),
         },
-        None => Ok(Attempt::Again(None)),
+        None => Ok(ClaimAttempt::Again(None)),
     }
 }
 
@@ -299,8 +299,8 @@ async fn overwrite(
 async fn create(
     outbox: &Outbox<'_>,
     claim: &mut Claim,
-    rules: &Rules<'_>,
-) -> Result<Attempt, ForgeError> {
+    rules: &ClaimRules<'_>,
+) -> Result<ClaimAttempt, ForgeError> {
     claim.before = None;
     let body = outbox.redactor.redact(&claim.comment(None));
     let (forge, repository, number) = (outbox.forge, outbox.repository, outbox.number);
@@ -309,23 +309,23 @@ async fn create(
     let marked = comments.iter().filter(|it| report::marked(&it.body, PURPOSE).is_some());
     // A list that does not have ours yet says nothing.
     let Some(first) = Comment::newest(marked.chain([&ours])) else {
-        return Ok(Attempt::HeldClaim(ours.id, ours.html_url));
+        return Ok(ClaimAttempt::HeldClaim(ours.id, ours.html_url));
     };
     if first.id == ours.id {
-        return Ok(Attempt::HeldClaim(ours.id, ours.html_url));
+        return Ok(ClaimAttempt::HeldClaim(ours.id, ours.html_url));
     }
     if let Err(err) = forge.delete_comment(repository, ours.id).await {
         outbox.ui.detail(&format!("the second comment could not be deleted: {err}"));
     }
     if let Some(taken) = taken(claim, first, rules) {
-        return Ok(Attempt::Conflict(taken));
+        return Ok(ClaimAttempt::Conflict(taken));
     }
     let memory = state::read(&first.body).ok().flatten().unwrap_or_default();
     if memory.looked_at == claim.head && !claim.full && Claim::read(&first.body).is_none() {
         let (url, head) = (first.html_url.clone(), memory.looked_at);
-        return Ok(Attempt::Conflict(ClaimConflict::Done { url, head }));
+        return Ok(ClaimAttempt::Conflict(ClaimConflict::Done { url, head }));
     }
-    Ok(Attempt::Again(Some(Box::new(first.clone()))))
+    Ok(ClaimAttempt::Again(Some(Box::new(first.clone()))))
 }
 
 /// The comment as it is now, when it is there and ours.
@@ -339,7 +339,7 @@ async fn look(outbox: &Outbox<'_>, comment: u64) -> Result<Option<Comment>, Forg
 }
 
 /// The claim of another run in a comment, when `ours` has to give way to it.
-fn taken(ours: &Claim, comment: &Comment, rules: &Rules<'_>) -> Option<ClaimConflict> {
+fn taken(ours: &Claim, comment: &Comment, rules: &ClaimRules<'_>) -> Option<ClaimConflict> {
     let other = Claim::read(&comment.body)?;
     let is_live = other.run != ours.run
         && other.until > rules.now.timestamp()
@@ -361,7 +361,11 @@ fn taken(ours: &Claim, comment: &Comment, rules: &Rules<'_>) -> Option<ClaimConf
 
 impl HeldClaim {
     /// Whether the work is still this run's, by the sticky comment as it is now.
-    fn stands(&self, sticky: Option<&Comment>, rules: &Rules<'_>) -> Result<(), ClaimConflict> {
+    fn stands(
+        &self,
+        sticky: Option<&Comment>,
+        rules: &ClaimRules<'_>,
+    ) -> Result<(), ClaimConflict> {
         let Some(sticky) = sticky else { return Ok(()) };
         if let Some(taken) = taken(&self.claim, sticky, rules) {
             return Err(taken);

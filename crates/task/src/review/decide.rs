@@ -2,9 +2,9 @@
 //! shown, how the agent stopped.
 
 use super::admit::AdmittedReview;
-use super::open::Opened;
+use super::final_message::{self, ParsedMessage};
+use super::open::ReviewRange;
 use super::scope::Scope;
-use super::written::{self, ParsedMessage};
 use crate::agent_phase::AgentResult;
 use crate::decide;
 use crate::run::Run;
@@ -32,7 +32,7 @@ const MAX_FILE: usize = 4 << 20;
 pub struct ReviewFacts<'a> {
     pub run: &'a Run<'a>,
     pub admitted: &'a AdmittedReview,
-    pub opened: &'a Opened,
+    pub opened: &'a ReviewRange,
     /// The repository at the base branch, and at the head.
     pub base: &'a Workspace,
     pub head: &'a Workspace,
@@ -102,7 +102,7 @@ fn last_words(ending: &ReviewFacts<'_>) -> ParsedMessage {
         file.map_or_else(|| path.to_owned(), |file| file.path.clone())
     };
     let read = |path: &str| ending.head.file_now(path).filter(|content| content.len() <= MAX_FILE);
-    written::read(&ending.worked.stopped.final_message, &resolve, &read)
+    final_message::read(&ending.worked.stopped.final_message, &resolve, &read)
 }
 
 /// Findings at or above the thresholds with their places, and how many are below.
@@ -175,7 +175,7 @@ fn line(anchored: &Anchored) -> u32 {
     }
 }
 
-fn coverage(opened: &Opened, scope: &Scope, review_context: &ReviewContext<'_>) -> Coverage {
+fn coverage(opened: &ReviewRange, scope: &Scope, review_context: &ReviewContext<'_>) -> Coverage {
     let lines = |added: u32, deleted: u32| u64::from(added) + u64::from(deleted);
     let files = &opened.diff.files;
     let mut coverage = Coverage {

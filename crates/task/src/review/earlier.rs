@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::admit::AdmittedReview;
 use super::outbox::Outbox;
-use crate::context::answers::{self, Answered};
+use crate::context::answers::{self, AnsweredThread};
 use crate::context::hidden;
 use crate::event::mention::dismisses;
 use crate::respond::stop;
@@ -16,7 +16,7 @@ use patchwright_git::stop::Stop;
 use patchwright_report as report;
 use patchwright_report::review::{PURPOSE, inline, state};
 use patchwright_review::incremental::{FindingState, KnownFinding, Memory};
-use patchwright_review::seen::{Seen, SeenThread, ThreadVerdict};
+use patchwright_review::threads::{FindingThread, FindingThreads, ThreadVerdict};
 
 /// Comments of the conversation that are searched for ours; the newest.
 pub(super) const SEARCHED: usize = 10_000;
@@ -40,7 +40,7 @@ pub struct EarlierReviews {
     /// All threads on the diff.
     pub threads: Vec<Thread>,
     /// What became of `ours`, in the same order.
-    pub seen: Seen,
+    pub seen: FindingThreads,
     /// For the report: what was found and not believed.
     pub notes: Vec<String>,
     /// Our threads, oldest first: their index in `threads`, and the fingerprint.
@@ -133,7 +133,7 @@ impl EarlierReviews {
 
     /// What people made of our findings. Only those who work on the repository can say no to one; that the
     /// author of the pull request resolves a thread of it is no verdict.
-    async fn judged(&self, outbox: &Outbox<'_>, author: &Account, stop: &Stop) -> Seen {
+    async fn judged(&self, outbox: &Outbox<'_>, author: &Account, stop: &Stop) -> FindingThreads {
         let mut judges = Judges { outbox, asked: Vec::new() };
         let mut threads = Vec::new();
         for (thread, fingerprint) in self.ours() {
@@ -161,9 +161,9 @@ impl EarlierReviews {
                     break;
                 }
             }
-            threads.push(SeenThread { fingerprint: fingerprint.to_owned(), verdict });
+            threads.push(FindingThread { fingerprint: fingerprint.to_owned(), verdict });
         }
-        Seen { threads }
+        FindingThreads { threads }
     }
 
     fn known(&self, fingerprint: &str) -> Option<&KnownFinding> {
@@ -183,9 +183,9 @@ impl EarlierReviews {
     /// Our threads with the replies of people, for the model; sanitised and bounded. Empty when there
     /// are none.
     pub fn for_model(&self, stop: &Stop) -> String {
-        let answered: Vec<Answered<'_>> = self
+        let answered: Vec<AnsweredThread<'_>> = self
             .ours()
-            .map(|(thread, fingerprint)| Answered {
+            .map(|(thread, fingerprint)| AnsweredThread {
                 thread,
                 dismissed: self.is_dismissed(fingerprint),
             })

@@ -13,7 +13,7 @@ use std::path::Path;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::claim::{self, Rules};
+use super::claim::{self, ClaimRules};
 use super::earlier::EarlierReviews;
 use super::outbox::Outbox;
 use super::publish::{Origin, Publishable, Work, publish_at};
@@ -182,7 +182,7 @@ pub async fn post_from(
     let earlier = EarlierReviews::read(&outbox, &pull.author, &Stop::never()).await?;
     // A run that reviews this commit itself says more than what was handed over.
     let claim = claim::to_post(&reviewed.head, now);
-    let rules = Rules { now, newest: &pull.head_sha, is_dead: &|_| false, is_alone: false };
+    let rules = ClaimRules { now, newest: &pull.head_sha, is_dead: &|_| false, is_alone: false };
     let held = claim::take(&outbox, claim, earlier.sticky.as_ref(), &rules).await?;
     let found = Publishable {
         reviewed: &reviewed,

@@ -21,7 +21,7 @@ const MAX_MESSAGES: usize = 50;
 
 /// What is reviewed.
 #[derive(Debug)]
-pub struct Opened {
+pub struct ReviewRange {
     pub head: Oid,
     /// The merge base.
     pub base: Oid,
@@ -50,7 +50,7 @@ pub async fn open(
     admitted: &AdmittedReview,
     base: &Workspace,
     stop: &Stop,
-) -> Result<Opened> {
+) -> Result<ReviewRange> {
     let (head, met) = common_ancestor(world, admitted.pull_head(), base).await?;
     let merge_base = met.ok_or_else(|| {
         Failure::forge(format!(
@@ -63,7 +63,7 @@ pub async fn open(
     let repo = base.repo.clone();
     let messages = blocking(move || commit::messages(&repo, merge_base, head, MAX_MESSAGES)).await;
     let messages = messages.map_err(|err| workspace::failure(err, "cannot read the commits"))?;
-    Ok(Opened { head, base: merge_base, diff, messages })
+    Ok(ReviewRange { head, base: merge_base, diff, messages })
 }
 
 /// Fetches the head, and as much history of both sides as is needed to find where it left the base branch.

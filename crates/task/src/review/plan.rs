@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::admit::AdmittedReview;
-use super::open::{self, Opened};
-use super::scope::{Scope, Since};
+use super::open::{self, ReviewRange};
+use super::scope::{ChangesSince, Scope};
 use super::verdict;
 use crate::run::Run;
 use crate::workspace::Workspace;
@@ -24,7 +24,7 @@ const SCOPE_FILE: &str = "scope.json";
 pub(super) struct Plan {
     /// The commit that was reviewed before, when only what came after it, or was left there, is read.
     pub(super) since: Option<String>,
-    pub(super) fresh: Option<Since>,
+    pub(super) fresh: Option<ChangesSince>,
     pub(super) scope: Scope,
     /// Files that have been renamed since the last review: their path now, by the one of that time.
     #[serde(default)]
@@ -54,7 +54,7 @@ pub(super) async fn plan(
     run: &Run<'_>,
     admitted: &AdmittedReview,
     base: &Workspace,
-    opened: &Opened,
+    opened: &ReviewRange,
     memory: &Memory,
 ) -> Result<Plan> {
     let name = format!("pull request #{}", admitted.pull.number);
@@ -116,7 +116,7 @@ async fn renamed(
     run: &Run<'_>,
     admitted: &AdmittedReview,
     base: &Workspace,
-    opened: &Opened,
+    opened: &ReviewRange,
     memory: &Memory,
 ) -> Result<BTreeMap<String, String>> {
     let last =
@@ -156,9 +156,9 @@ async fn since(
     run: &Run<'_>,
     admitted: &AdmittedReview,
     base: &Workspace,
-    opened: &Opened,
+    opened: &ReviewRange,
     last: &LastReview<'_>,
-) -> Result<Option<Since>> {
+) -> Result<Option<ChangesSince>> {
     let (Ok(then), Ok(then_base)) = (last.commit.parse::<Oid>(), last.base.parse::<Oid>()) else {
         return Ok(None);
     };
@@ -177,13 +177,13 @@ async fn since(
     }
     let changed = open::difference(base, then, opened.head, &run.stop()).await?;
     let since = if then_base == opened.base {
-        Since::new(&changed, &opened.diff, None)
+        ChangesSince::new(&changed, &opened.diff, None)
     } else {
         if !open::has_commit(run.world, admitted, base, then_base).await {
             return Ok(None);
         }
         let reviewed = open::difference(base, then_base, then, &run.stop()).await?;
-        Since::new(&changed, &opened.diff, Some(&reviewed))
+        ChangesSince::new(&changed, &opened.diff, Some(&reviewed))
     };
     Ok(Some(since.and_unread(last.unread, &opened.diff)))
 }

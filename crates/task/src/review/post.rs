@@ -24,7 +24,7 @@ const ATTEMPTS: usize = 6;
 
 /// What became of the review.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Posted {
+pub(super) struct PostedReview {
     pub(super) review: Option<u64>,
     pub(super) url: Option<String>,
     pub(super) inline: usize,
@@ -42,8 +42,8 @@ pub(super) struct Posted {
 }
 
 /// Posts the new findings; nothing when there are none.
-pub(super) async fn post(work: &Work<'_>) -> Result<Posted> {
-    if let Some(posted) = work.outbox.recorded::<Posted>("review")? {
+pub(super) async fn post(work: &Work<'_>) -> Result<PostedReview> {
+    if let Some(posted) = work.outbox.recorded::<PostedReview>("review")? {
         return Ok(posted);
     }
     if let Some(own) = work.own {
@@ -51,7 +51,7 @@ pub(super) async fn post(work: &Work<'_>) -> Result<Posted> {
     }
     let event = event(work);
     if work.settled.to_post.is_empty() && event != ReviewEvent::Approve {
-        return Ok(Posted { remarks: remarks(work), ..Posted::default() });
+        return Ok(PostedReview { remarks: remarks(work), ..PostedReview::default() });
     }
     let mut plan = Plan::new(work, event);
     plan.follow(work).await;
@@ -69,19 +69,19 @@ pub(super) async fn post(work: &Work<'_>) -> Result<Posted> {
 }
 
 /// An attempt that was killed posted it and could not record it.
-fn found(work: &Work<'_>, own: &Review) -> Result<Posted> {
+fn found(work: &Work<'_>, own: &Review) -> Result<PostedReview> {
     let threads = work.earlier.ours().filter(|(thread, _)| {
         thread.comments.first().is_some_and(|root| root.review == Some(own.id))
     });
     let on_lines: Vec<String> = threads.map(|(_, fingerprint)| fingerprint.to_owned()).collect();
-    let posted = Posted {
+    let posted = PostedReview {
         review: Some(own.id),
         url: Some(own.html_url.clone()),
         inline: on_lines.len(),
         in_body: work.settled.to_post.len().saturating_sub(on_lines.len()),
         on_lines,
         remarks: remarks(work),
-        ..Posted::default()
+        ..PostedReview::default()
     };
     work.outbox.did("review", &posted)?;
     Ok(posted)
@@ -144,7 +144,7 @@ fn event(work: &Work<'_>) -> ReviewEvent {
 
 /// Takes back our request for changes when nothing that asked for it is open any more, and this review
 /// asked for none: nobody else would.
-pub(super) async fn take_back(work: &Work<'_>, posted: &Posted) -> Result<()> {
+pub(super) async fn take_back(work: &Work<'_>, posted: &PostedReview) -> Result<()> {
     let outbox = &work.outbox;
     let last = work
         .reviews
@@ -284,7 +284,7 @@ impl Plan {
         self.listed.sort_by_key(|listed| listed.anchored.finding.priority);
     }
 
-    async fn post(mut self, work: &Work<'_>) -> Result<Posted> {
+    async fn post(mut self, work: &Work<'_>) -> Result<PostedReview> {
         let outbox = &work.outbox;
         let marker = report::marker(review::PURPOSE, &work.reviewed.run);
         let mut moves = 0;
@@ -365,35 +365,35 @@ impl Plan {
         }
     }
 
-    fn done(self, work: &Work<'_>, review: Review, weaker: Option<String>) -> Posted {
+    fn done(self, work: &Work<'_>, review: Review, weaker: Option<String>) -> PostedReview {
         let mut remarks = remarks(work);
         if let Some(why) = weaker {
             remarks.push(format!("The review is a comment only: {}.", text::inline(&why)));
         }
-        Posted {
+        PostedReview {
             review: Some(review.id),
             url: Some(review.html_url),
             inline: self.inline.len(),
             in_body: self.listed.len(),
             on_lines: self.inline.into_iter().map(|anchored| anchored.fingerprint).collect(),
             remarks,
-            ..Posted::default()
+            ..PostedReview::default()
         }
     }
 }
 
-fn may_not(work: &Work<'_>, message: String) -> Posted {
-    Posted { may_not: Some(message), remarks: remarks(work), ..Posted::default() }
+fn may_not(work: &Work<'_>, message: String) -> PostedReview {
+    PostedReview { may_not: Some(message), remarks: remarks(work), ..PostedReview::default() }
 }
 
 /// The comment and the check say what was found; the review follows when the way is free.
-fn unsubmitted(work: &Work<'_>, message: String) -> Posted {
+fn unsubmitted(work: &Work<'_>, message: String) -> PostedReview {
     let mut remarks = remarks(work);
     remarks.push(
         "What is new is not on its lines yet: the account that posts it has an unsubmitted review here."
             .to_owned(),
     );
-    Posted { unsubmitted: Some(message), remarks, ..Posted::default() }
+    PostedReview { unsubmitted: Some(message), remarks, ..PostedReview::default() }
 }
 
 fn plain(sha: &str) -> String {

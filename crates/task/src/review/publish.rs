@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 
 use super::admit::AdmittedReview;
 use super::claim::{ClaimSlot, HeldClaim};
+use super::code_search::{CodeSearch, Head};
 use super::earlier::EarlierReviews;
 use super::outbox::Outbox;
-use super::standing::{CodeSearch, Head};
 use super::{files, hand_over, moved, post, sticky, threads, verdict, withhold};
 use crate::run::Run;
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{PullRequest, Review};
 use patchwright_report::review::is_of_run;
 use patchwright_review::finding::Priority;
-use patchwright_review::incremental::{Now, Settled, settle};
+use patchwright_review::incremental::{CurrentPullRequest, SettledFindings, settle};
 use patchwright_types::outcome::Conclusion;
 use patchwright_types::published::PublishedReview;
 use patchwright_types::reviewed::{Reviewed, SkippedBecause};
@@ -41,7 +41,7 @@ pub(super) struct Work<'a> {
     /// How important the findings are that held one.
     pub(super) withheld: Vec<Priority>,
     pub(super) earlier: &'a EarlierReviews,
-    pub(super) settled: &'a Settled,
+    pub(super) settled: &'a SettledFindings,
     /// As it is now.
     pub(super) pull: &'a PullRequest,
     /// See [`Publishable::placed_at`].
@@ -234,7 +234,7 @@ fn is_handed_over(work: &Work<'_>) -> bool {
 
 /// What became of all findings. A file counts as read again unless it was left out; a review that
 /// broke off read nothing for certain.
-fn settled(earlier: &EarlierReviews, reviewed: &Reviewed, seen: HeadView<'_>) -> Settled {
+fn settled(earlier: &EarlierReviews, reviewed: &Reviewed, seen: HeadView<'_>) -> SettledFindings {
     let ended = match reviewed.conclusion {
         Conclusion::Done | Conclusion::NothingToDo | Conclusion::Partial | Conclusion::Budget => {
             true
@@ -258,7 +258,7 @@ fn settled(earlier: &EarlierReviews, reviewed: &Reviewed, seen: HeadView<'_>) ->
         .filter(|(old, _)| !is_taken(old))
         .collect();
     renamed.extend(seen.renamed.iter().map(|(then, now)| (then.clone(), now.clone())));
-    let now = Now {
+    let now = CurrentPullRequest {
         head: &reviewed.head,
         reread: &|path| ended && !left_out(path),
         times: &|known| standing.times(known),
@@ -269,8 +269,8 @@ fn settled(earlier: &EarlierReviews, reviewed: &Reviewed, seen: HeadView<'_>) ->
 
 /// What was handed over can add findings. It clears none: whoever wrote it may have left out or made up
 /// what he liked.
-fn only_added(earlier: &EarlierReviews, reviewed: &Reviewed) -> Settled {
-    let now = Now {
+fn only_added(earlier: &EarlierReviews, reviewed: &Reviewed) -> SettledFindings {
+    let now = CurrentPullRequest {
         head: &reviewed.head,
         reread: &|_| false,
         times: &|_| None,

@@ -7,17 +7,17 @@
 use super::admit::{self, AdmittedReview};
 use super::brief::{self, ReviewText};
 use super::claim::ClaimSlot;
+use super::code_search::Head;
 use super::decide::{self, ReviewFacts};
 use super::earlier::EarlierReviews;
-use super::open::{self, Opened};
+use super::open::{self, ReviewRange};
 use super::plan::{Plan, plan};
 use super::publish::{self, HeadView};
-use super::standing::Head;
 use super::{nearest, salvage, verdict};
 use crate::agent_phase::{self, AgentResult, Phase};
 use crate::brief::Brief;
-use crate::checks::{self, Checks, Side};
-use crate::context::references::Linked;
+use crate::checks::{self, CheckTarget, Checks};
+use crate::context::references::LinkedIssues;
 use crate::network;
 use crate::packing::Packing;
 use crate::pipeline;
@@ -229,7 +229,7 @@ struct PreparedReview<'a> {
     /// The repository at the base branch.
     base: Workspace,
     rules: Rules,
-    opened: Opened,
+    opened: ReviewRange,
     earlier: EarlierReviews,
     claim: &'a ClaimSlot,
     plan: Plan,
@@ -273,8 +273,8 @@ impl PreparedReview<'_> {
         }
         progress.phase("Running the repository's checks before and after the change");
         let base = run.pack(&self.base.at(self.opened.base)).await?;
-        let baseline = checks.run_fresh(run, &self.image, &base, Side::Base).await?;
-        let side = Side::Head(&baseline);
+        let baseline = checks.run_fresh(run, &self.image, &base, CheckTarget::Base).await?;
+        let side = CheckTarget::Head(&baseline);
         let after = checks.run_fresh(run, &self.image, head, side).await?;
         let evidence = checks::short(checks.evidence(&baseline, after));
         Ok((baseline, evidence))
@@ -310,13 +310,13 @@ impl PreparedReview<'_> {
     }
 
     /// What the pull request and its conversation refer to, as it is now: nothing is changed by a review.
-    async fn linked(&self, run: &Run<'_>, admitted: &AdmittedReview) -> Result<Linked> {
+    async fn linked(&self, run: &Run<'_>, admitted: &AdmittedReview) -> Result<LinkedIssues> {
         let AdmittedReview { request, repository, pull, .. } = admitted;
         let at_trigger = request.trigger.as_ref().and_then(|trigger| trigger.snapshot.clone());
         let now = || IssueSnapshot { title: pull.title.clone(), body: pull.body.clone() };
         let snapshot = at_trigger.unwrap_or_else(now);
         let (forge, said) = (run.world.forge()?.as_ref(), &self.earlier.conversation);
-        Ok(Linked::fetch(forge, repository, pull.number, &snapshot, said).await)
+        Ok(LinkedIssues::fetch(forge, repository, pull.number, &snapshot, said).await)
     }
 }
 

@@ -19,18 +19,18 @@ pub struct Scope {
 
 /// What came after the commit that was reviewed before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Since {
+pub struct ChangesSince {
     /// Files that have to be read.
     pub paths: BTreeSet<String>,
     /// Numbers of the lines that were added since, by path.
     pub lines: BTreeMap<String, BTreeSet<u32>>,
 }
 
-impl Since {
+impl ChangesSince {
     /// From what changed since then, and what was reviewed then: a file that was not part of the pull
     /// request at that time is new, though it has not changed.
-    pub fn new(changed: &Diff, now: &Diff, then: Option<&Diff>) -> Since {
-        let mut since = Since::default();
+    pub fn new(changed: &Diff, now: &Diff, then: Option<&Diff>) -> ChangesSince {
+        let mut since = ChangesSince::default();
         for file in &changed.files {
             since.paths.insert(file.path.clone());
             let added = file.hunks.iter().flat_map(|hunk| &hunk.lines);
@@ -47,7 +47,7 @@ impl Since {
 
     /// With files that were there at that time and that nobody has read: all of their lines are new.
     #[must_use]
-    pub fn and_unread(mut self, unread: &[String], now: &Diff) -> Since {
+    pub fn and_unread(mut self, unread: &[String], now: &Diff) -> ChangesSince {
         let unread: BTreeSet<&str> = unread.iter().map(String::as_str).collect();
         for file in now.files.iter().filter(|file| unread.contains(file.path.as_str())) {
             let added = file.hunks.iter().flat_map(|hunk| &hunk.lines);
@@ -60,7 +60,7 @@ impl Since {
 }
 
 impl Scope {
-    pub fn new(rules: &Review, diff: &Diff, since: Option<&Since>) -> Scope {
+    pub fn new(rules: &Review, diff: &Diff, since: Option<&ChangesSince>) -> Scope {
         let (wanted, ignored) = (Globs::new(&rules.paths), Globs::new(&rules.ignore_paths));
         let mut scope = Scope::default();
         let mut order = Vec::new();
@@ -190,7 +190,7 @@ mod tests {
         all.files[3].opaque = true;
         (all.files[4].opaque, all.files[4].too_large) = (true, true);
         let rules = Review { ignore_paths: vec!["GEN/".to_owned()], ..Review::default() };
-        let since = Since::new(&diff(&["src/b.rs"]), &all, None);
+        let since = ChangesSince::new(&diff(&["src/b.rs"]), &all, None);
         let scope = Scope::new(&rules, &all, Some(&since));
         assert_eq!(names(&scope, &all), ["src/b.rs"]);
         let why: Vec<_> = scope.skipped.iter().map(|it| (it.path.as_str(), it.why)).collect();
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_file_that_was_not_part_of_the_pull_request_before_is_read_though_it_has_not_changed() {
         let now = diff(&["a.rs", "b.rs", "c.rs"]);
-        let since = Since::new(&diff(&["a.rs"]), &now, Some(&diff(&["a.rs", "b.rs"])));
+        let since = ChangesSince::new(&diff(&["a.rs"]), &now, Some(&diff(&["a.rs", "b.rs"])));
         assert!(since.paths.contains("a.rs") && since.paths.contains("c.rs"));
         assert!(!since.paths.contains("b.rs"));
         assert_eq!(since.lines["a.rs"], BTreeSet::from([1]));

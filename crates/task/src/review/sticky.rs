@@ -3,7 +3,7 @@
 
 use super::earlier::{SEARCHED, links};
 use super::outbox::Outbox;
-use super::post::Posted;
+use super::post::PostedReview;
 use super::publish::{Origin, Work};
 use patchwright_base::error::Result;
 use patchwright_forge::{Comment, ForgeError};
@@ -16,7 +16,7 @@ use patchwright_types::reviewed::Reviewed;
 /// not.
 pub(super) async fn write(
     work: &Work<'_>,
-    posted: &Posted,
+    posted: &PostedReview,
 ) -> Result<Result<Option<String>, String>> {
     if let Some(why) = &posted.may_not {
         return Ok(Err(why.clone()));
@@ -119,7 +119,7 @@ async fn tidy(work: &Work<'_>, kept: u64) -> Result<()> {
 
 /// What the next review starts from. Only what we read ourselves, and read completely, need not be
 /// read again.
-fn memory(work: &Work<'_>, posted: &Posted) -> Memory {
+fn memory(work: &Work<'_>, posted: &PostedReview) -> Memory {
     let earlier = &work.earlier.memory;
     if posted.unsubmitted.is_some() {
         // What could not be posted is new to the run that can.

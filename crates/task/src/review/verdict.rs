@@ -2,7 +2,7 @@
 
 use super::admit::AdmittedReview;
 use super::outbox::Outbox;
-use super::post::{self, Posted};
+use super::post::{self, PostedReview};
 use super::publish::{Origin, Work};
 use crate::run::Run;
 use patchwright_base::error::Result;
@@ -19,7 +19,7 @@ pub(super) fn of(work: &Work<'_>) -> CheckConclusion {
 /// check that cannot be written is said, and costs nothing else; the inner error says why.
 pub(super) async fn put(
     work: &Work<'_>,
-    posted: &Posted,
+    posted: &PostedReview,
     comment: Option<&str>,
 ) -> Result<Result<Option<String>, String>> {
     let outbox = &work.outbox;

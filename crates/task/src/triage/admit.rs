@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use crate::admit::{self, at_base, check_actor};
-use crate::context::references::Linked;
+use crate::context::references::LinkedIssues;
 use crate::run::Run;
 use crate::workspace::Workspace;
 use crate::world::World;
@@ -25,7 +25,7 @@ pub(super) struct AdmittedTriage {
     pub repository: Repository,
     pub issue: Issue,
     pub comments: Vec<Comment>,
-    pub linked: Linked,
+    pub linked: LinkedIssues,
     /// The comment of the triage before.
     pub sticky: Option<u64>,
     pub memory: Memory,
@@ -56,7 +56,7 @@ pub(super) async fn admit(
     let comments =
         forge.comments(&repository.id, number, MAX_COMMENTS).await.map_err(Failure::from)?;
     let snapshot = IssueSnapshot { title: issue.title.clone(), body: issue.body.clone() };
-    let linked = Linked::fetch(forge, &repository, number, &snapshot, &comments).await;
+    let linked = LinkedIssues::fetch(forge, &repository, number, &snapshot, &comments).await;
     let marked = comments.iter().filter(|it| report::marked(&it.body, PURPOSE).is_some());
     let sticky = Comment::newest(marked);
     let memory = sticky.map(|comment| Memory::read(&comment.body)).unwrap_or_default();

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::admit::AdmittedTriage;
+use super::choices::TriageChoices;
 use super::labels::is_same;
-use super::offer::Offer;
 use crate::run::Run;
 use patchwright_base::text;
 use patchwright_types::outcome::Outcome;
@@ -70,7 +70,7 @@ pub(super) fn schema() -> Value {
 pub(super) fn triaged(
     run: &Run<'_>,
     admitted: &AdmittedTriage,
-    offer: &Offer,
+    offer: &TriageChoices,
     outcome: &Outcome,
 ) -> Triaged {
     let answer = outcome.output.clone().and_then(|output| serde_json::from_value(output).ok());
@@ -99,7 +99,7 @@ pub(super) fn triaged(
 
 fn chosen_labels(
     admitted: &AdmittedTriage,
-    offer: &Offer,
+    offer: &TriageChoices,
     chosen: Vec<ChosenLabel>,
     dropped: &mut Vec<String>,
 ) -> Vec<ProposedLabel> {
@@ -126,7 +126,7 @@ fn chosen_labels(
 }
 
 fn chosen_issues(
-    offer: &Offer,
+    offer: &TriageChoices,
     chosen: Vec<ChosenIssue>,
     dropped: &mut Vec<String>,
 ) -> Vec<Duplicate> {

@@ -2,7 +2,7 @@
 
 use super::admit::AdmittedTriage;
 use super::answer::MAX_QUESTIONS;
-use super::offer::Offer;
+use super::choices::TriageChoices;
 use super::templates;
 use crate::context::thread::{self, Thread};
 use crate::job::RenderedTask;
@@ -15,7 +15,7 @@ use patchwright_prompt::{self as prompt, TriageCandidate, TriageTask};
 pub(super) async fn tell(
     run: &Run<'_>,
     admitted: &AdmittedTriage,
-    offer: &Offer,
+    offer: &TriageChoices,
     rules: &Workspace,
 ) -> Result<RenderedTask> {
     let AdmittedTriage { issue, comments, linked, .. } = admitted;

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use super::admit::AdmittedTriage;
-use super::offer::Candidate;
+use super::choices::Candidate;
 use crate::context::hidden;
 use crate::run::Run;
 use patchwright_base::text;
-use patchwright_forge::{Forge, Issue, Match};
+use patchwright_forge::{Forge, Issue, WordMatch};
 
 /// Results of one search, and of all together.
 const MAX_RESULTS: usize = 10;
@@ -42,7 +42,7 @@ pub(super) async fn find(
     let mut longest = title.clone();
     longest.sort_by_key(|word| std::cmp::Reverse(word.chars().count()));
     let names = names(hidden::head(&admitted.issue.body, MAX_BODY));
-    let searches = [(title, Match::All), (longest, Match::Any), (names, Match::Any)];
+    let searches = [(title, WordMatch::All), (longest, WordMatch::Any), (names, WordMatch::Any)];
     let mut found: Vec<Issue> = Vec::new();
     for (words, least) in searches.into_iter().filter(|(words, _)| !words.is_empty()) {
         let id = &admitted.repository.id;

@@ -9,14 +9,14 @@ mod admit;
 mod answer;
 mod brief;
 mod candidates;
+mod choices;
 mod labels;
 mod limits;
-mod offer;
 mod publish;
 mod templates;
 
 use self::admit::AdmittedTriage;
-use self::offer::Offer;
+use self::choices::TriageChoices;
 use super::job::Job;
 use super::network;
 use super::pipeline;
@@ -96,8 +96,9 @@ async fn work(
     let run = &as_the_repository_says(run.configured(&rules).await?)?;
     let checkout = Checkout { workspace, rules }.sparse(run).await?;
     progress.phase("Looking for issues like it");
-    let offer =
-        run.unless_interrupted(Offer::of(run, admitted, checkout.rules.workspace())).await?;
+    let offer = run
+        .unless_interrupted(TriageChoices::of(run, admitted, checkout.rules.workspace()))
+        .await?;
     let told = brief::tell(run, admitted, &offer, checkout.rules.workspace()).await?;
     let job = Job::triage(&told, &checkout, prompt::text("mode/triage.md")?);
     let finished = Box::pin(pipeline::carry_out(run, &job, progress)).await?;
@@ -121,7 +122,7 @@ fn as_the_repository_says(run: Run<'_>) -> Result<Run<'_>> {
 async fn finish(
     run: &Run<'_>,
     admitted: &AdmittedTriage,
-    offer: &Offer,
+    offer: &TriageChoices,
     outcome: Outcome,
     progress: &Progress,
 ) -> Result<TriageReport> {

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::admit::{self, AdmittedTriage};
+use super::choices::TriageChoices;
 use super::labels::is_same;
-use super::offer::Offer;
 use crate::run::Run;
 use patchwright_base::error::{Failure, Result};
 use patchwright_report as report;
@@ -18,7 +18,7 @@ const MAX_LABELS: usize = 1_000;
 pub(super) async fn publish(
     run: &Run<'_>,
     admitted: &AdmittedTriage,
-    offer: &Offer,
+    offer: &TriageChoices,
     triaged: &mut Triaged,
 ) -> Result<Option<String>> {
     let (forge, repository) = (run.world.forge()?, &admitted.repository.id);
@@ -68,7 +68,7 @@ async fn label(run: &Run<'_>, admitted: &AdmittedTriage, triaged: &mut Triaged) 
     forge
         .add_labels(repository, number, &names)
         .await
-        .map_err(|err| Failure::from(err).hint(run.kept()))?;
+        .map_err(|err| Failure::from(err).hint(run.files_hint()))?;
     run.folder.did("labels", &key, json!({ "labels": names }))?;
     for label in triaged.labels.iter_mut().filter(|it| it.state == LabelState::Proposed) {
         label.state = LabelState::Added;
@@ -84,7 +84,7 @@ async fn comment(run: &Run<'_>, admitted: &AdmittedTriage, body: &str) -> Result
     let comment = forge
         .upsert_comment(repository, number, &marker, admitted.sticky, body)
         .await
-        .map_err(|err| Failure::from(err).hint(run.kept()))?;
+        .map_err(|err| Failure::from(err).hint(run.files_hint()))?;
     let detail = json!({ "comment": comment.id, "url": comment.html_url });
     run.folder.did("triage", &marker, detail)?;
     run.environment.ui.say(&format!("comment: {}", comment.html_url));

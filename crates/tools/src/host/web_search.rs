@@ -159,9 +159,9 @@ impl SearchEngine {
         request.header("accept", "application/json").headers(self.headers.clone())
     }
 
-    async fn ask(&self, words: &str) -> Result<Value, Trouble> {
+    async fn ask(&self, words: &str) -> Result<Value, SearchFailure> {
         let asking = async {
-            let lost = |err: reqwest::Error| Trouble::Lost(cause(&err));
+            let lost = |err: reqwest::Error| SearchFailure::Lost(cause(&err));
             let response = self.request(words).send().await.map_err(lost)?;
             if !response.status().is_success() {
                 return Err(refusal(&response));
@@ -171,16 +171,16 @@ impl SearchEngine {
             while let Some(chunk) = response.chunk().await.map_err(lost)? {
                 body.extend_from_slice(&chunk);
                 if body.len() > MOST {
-                    return Err(Trouble::Useless("with more than 2 MB".to_owned()));
+                    return Err(SearchFailure::Useless("with more than 2 MB".to_owned()));
                 }
             }
             read(&body)
         };
-        timeout(self.patience, asking).await.unwrap_or(Err(Trouble::Late(self.patience)))
+        timeout(self.patience, asking).await.unwrap_or(Err(SearchFailure::Late(self.patience)))
     }
 
     /// The results that may be shown, and how many were left out for their hosts.
-    fn results(&self, answer: &Value) -> Result<(Vec<SearchHit>, usize), Trouble> {
+    fn results(&self, answer: &Value) -> Result<(Vec<SearchHit>, usize), SearchFailure> {
         let shape = &self.shape;
         let listed = answer.pointer(&shape.results);
         // Brave leaves the whole part out where nothing is found.
@@ -188,7 +188,7 @@ impl SearchEngine {
             return Ok((Vec::new(), 0));
         }
         let Some(listed) = listed.and_then(Value::as_array) else {
-            return Err(Trouble::Useless(format!("without results at `{}`", shape.results)));
+            return Err(SearchFailure::Useless(format!("without results at `{}`", shape.results)));
         };
         let (mut found, mut left_out) = (Vec::new(), 0);
         for result in listed.iter().take(200) {
@@ -230,7 +230,7 @@ fn shape(engine: Engine, own: &JsonShape) -> JsonShape {
 }
 
 /// Why there are no results.
-enum Trouble {
+enum SearchFailure {
     Late(Duration),
     Lost(String),
     /// 401 or 403.
@@ -240,49 +240,51 @@ enum Trouble {
     Useless(String),
 }
 
-impl Trouble {
+impl SearchFailure {
     fn told(self) -> ToolError {
         let text = match self {
-            Trouble::Late(limit) => {
+            SearchFailure::Late(limit) => {
                 format!("the search engine did not answer within {} s", limit.as_secs_f64())
             }
-            Trouble::Lost(why) => format!("the search engine cannot be reached: {why}"),
-            Trouble::Refused(status) => format!(
+            SearchFailure::Lost(why) => format!("the search engine cannot be reached: {why}"),
+            SearchFailure::Refused(status) => format!(
                 "the search engine refuses this run ({status}), and will refuse every search; go on without \
                  searching"
             ),
-            Trouble::Limited(Some(wait)) => format!(
+            SearchFailure::Limited(Some(wait)) => format!(
                 "the search engine allows no more searches for {}; go on without, or search again then",
                 retry::spoken(wait)
             ),
-            Trouble::Limited(None) => {
+            SearchFailure::Limited(None) => {
                 "the search engine allows no more searches for now; go on without".to_owned()
             }
-            Trouble::Status(status) => format!("the search engine answers with {status}"),
-            Trouble::Useless(what) => format!("the search engine answers {what}"),
+            SearchFailure::Status(status) => format!("the search engine answers with {status}"),
+            SearchFailure::Useless(what) => format!("the search engine answers {what}"),
         };
         ToolError::tell(format!("no results: {text}"))
     }
 }
 
-fn refusal(response: &Response) -> Trouble {
+fn refusal(response: &Response) -> SearchFailure {
     match response.status().as_u16() {
-        status @ (401 | 403) => Trouble::Refused(status),
+        status @ (401 | 403) => SearchFailure::Refused(status),
         429 => {
             let wait = response.headers().get("retry-after").and_then(|it| it.to_str().ok());
-            Trouble::Limited(wait.and_then(|it| it.trim().parse().ok()).map(Duration::from_secs))
+            SearchFailure::Limited(
+                wait.and_then(|it| it.trim().parse().ok()).map(Duration::from_secs),
+            )
         }
-        status => Trouble::Status(status),
+        status => SearchFailure::Status(status),
     }
 }
 
-fn read(body: &[u8]) -> Result<Value, Trouble> {
+fn read(body: &[u8]) -> Result<Value, SearchFailure> {
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
     if first == Some(&b'<') {
-        return Err(Trouble::Useless("with a page instead of JSON".to_owned()));
+        return Err(SearchFailure::Useless("with a page instead of JSON".to_owned()));
     }
     serde_json::from_slice(body)
-        .map_err(|_| Trouble::Useless("with something else than JSON".to_owned()))
+        .map_err(|_| SearchFailure::Useless("with something else than JSON".to_owned()))
 }
 
 /// The last cause, which does not name the address.
@@ -384,7 +386,7 @@ impl DynamicTool for WebSearch {
             return Err(ToolError::tell("`query` has a secret in it; search without"));
         }
         if self.is_refused.load(Ordering::Relaxed) {
-            return Err(Trouble::Refused(403).told());
+            return Err(SearchFailure::Refused(403).told());
         }
         if self.searches.fetch_add(1, Ordering::Relaxed) >= MOST_SEARCHES {
             return Err(ToolError::tell(format!(
@@ -395,7 +397,7 @@ impl DynamicTool for WebSearch {
         match answer {
             Ok((found, left_out)) => Ok(shown(&found, left_out)),
             Err(trouble) => {
-                if let Trouble::Refused(_) = trouble {
+                if let SearchFailure::Refused(_) = trouble {
                     self.is_refused.store(true, Ordering::Relaxed);
                 }
                 Err(trouble.told())

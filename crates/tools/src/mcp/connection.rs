@@ -41,7 +41,7 @@ const MAX_WHY: usize = 600;
 
 /// How a server is reached.
 #[derive(Clone)]
-pub(super) enum Way {
+pub(super) enum Transport {
     /// Started in the sandbox, spoken to over its standard streams.
     Sandbox { client: Client, exec: Exec },
     /// Over HTTP, by a client that reaches allowed hosts only.
@@ -77,7 +77,7 @@ impl Connection {
     /// Connects, within `limit` in all.
     pub(super) async fn open(
         server: &str,
-        way: &Way,
+        way: &Transport,
         limit: Duration,
     ) -> Result<Connection, ConnectError> {
         let deadline = tokio::time::Instant::now() + limit;
@@ -98,7 +98,7 @@ impl Connection {
 
     async fn begin(
         server: &str,
-        way: &Way,
+        way: &Transport,
         beginning: Beginning,
         limit: Duration,
     ) -> Result<Connection, ConnectError> {
@@ -112,7 +112,7 @@ impl Connection {
         let watch = Watch::new(token.clone());
         let handler = Handler { server: server.to_owned(), watch: Arc::clone(&watch) };
         let (outcome, ended) = match way {
-            Way::Sandbox { client, exec } => {
+            Transport::Sandbox { client, exec } => {
                 let pipe = client.pipe(exec.clone()).await;
                 let pipe =
                     pipe.map_err(|err| ConnectError::new(format!("it cannot be started: {err}")))?;
@@ -122,7 +122,7 @@ impl Connection {
                     serve_client_with_lifecycle_and_ct(handler, transport, lifecycle, token);
                 (timeout(limit, serving).await, Some(pipe.ended))
             }
-            Way::Http { client, url, headers } => {
+            Transport::Http { client, url, headers } => {
                 let config = StreamableHttpClientTransportConfig::with_uri(Arc::clone(url))
                     .custom_headers(headers.clone())
                     .max_sse_event_size(MAX_MESSAGE)

@@ -24,4 +24,4 @@ mod stored;
 pub(super) mod token;
 mod trouble;
 
-pub(super) use self::token::{NoToken, Reach, TokenSource};
+pub(super) use self::token::{AddressCheck, NoToken, TokenSource};

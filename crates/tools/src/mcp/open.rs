@@ -8,11 +8,11 @@ use futures_util::future::join_all;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use url::Url;
 
-use super::connection::{ConnectError, Way};
+use super::connection::{ConnectError, Transport};
 use super::headers::Headers;
 use super::oauth::client::ServerClient;
 use super::oauth::grant::{Grant, is_usable};
-use super::oauth::{Reach, TokenSource};
+use super::oauth::{AddressCheck, TokenSource};
 use super::offers::{Offers, Started};
 use super::server::Server;
 use super::{Servers, text};
@@ -89,7 +89,7 @@ pub async fn open(
 async fn start(
     name: &str,
     configured: &McpServer,
-    way: Way,
+    way: Transport,
     globs: Option<GlobSet>,
 ) -> Result<Started> {
     let limit = |seconds: Option<u64>, usual| Duration::from_secs(seconds.unwrap_or(usual).max(1));
@@ -137,7 +137,7 @@ async fn tokens(
     }
     let client = (outside.http)(grant.issuer())?;
     let http = Arc::clone(&outside.http);
-    let reach: Reach = Arc::new(move |url| {
+    let reach: AddressCheck = Arc::new(move |url| {
         let refused = |failure: Failure| {
             let hints = failure.hints.iter().map(|hint| format!(" ({})", hint.text));
             format!("{}{}", failure.message, hints.collect::<String>())
@@ -177,7 +177,7 @@ fn offered(name: &str, server: &McpServer) -> Result<Option<GlobSet>> {
 }
 
 /// How a server is reached.
-async fn way(name: &str, server: &McpServer, outside: &Outside<'_>) -> Result<Way> {
+async fn way(name: &str, server: &McpServer, outside: &Outside<'_>) -> Result<Transport> {
     match (server.command.split_first(), &server.url) {
         (Some((program, _)), None) => in_sandbox(name, program, server, outside.client).await,
         (None, Some(url)) => over_http(name, url, outside).await,
@@ -188,7 +188,12 @@ async fn way(name: &str, server: &McpServer, outside: &Outside<'_>) -> Result<Wa
     }
 }
 
-async fn in_sandbox(name: &str, program: &str, server: &McpServer, client: &Client) -> Result<Way> {
+async fn in_sandbox(
+    name: &str,
+    program: &str,
+    server: &McpServer,
+    client: &Client,
+) -> Result<Transport> {
     if let Some((variable, _)) = server.env.iter().find(|(_, value)| value.contains("${")) {
         return Err(Failure::usage(format!(
             "`mcp.{name}.env.{variable}` refers to the environment, and no secret goes into the sandbox"
@@ -212,10 +217,10 @@ async fn in_sandbox(name: &str, program: &str, server: &McpServer, client: &Clie
         timeout_ms: 0,
         output_cap: MAX_STDERR,
     };
-    Ok(Way::Sandbox { client: client.clone(), exec })
+    Ok(Transport::Sandbox { client: client.clone(), exec })
 }
 
-async fn over_http(name: &str, url: &str, outside: &Outside<'_>) -> Result<Way> {
+async fn over_http(name: &str, url: &str, outside: &Outside<'_>) -> Result<Transport> {
     let parsed = Url::parse(url).ok();
     let is_usable = |url: &Url| {
         matches!(url.scheme(), "http" | "https")
@@ -234,7 +239,7 @@ async fn over_http(name: &str, url: &str, outside: &Outside<'_>) -> Result<Way> 
         Some(grant) => Some(Arc::new(tokens(name, &parsed, grant, outside).await?)),
         None => None,
     };
-    Ok(Way::Http {
+    Ok(Transport::Http {
         client: ServerClient { http, tokens },
         url: Arc::from(parsed.as_str()),
         headers,

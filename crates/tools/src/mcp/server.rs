@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
-use super::connection::{ConnectError, Connection, Way};
+use super::connection::{ConnectError, Connection, Transport};
 use super::handler::Watch;
 use super::{fault, text};
 use patchwright_guest::tool::ToolError;
@@ -58,7 +58,7 @@ pub struct Unreadable {
 /// A server of the configuration.
 pub struct Server {
     name: String,
-    way: Way,
+    way: Transport,
     start_limit: Duration,
     call_limit: Duration,
     state: Mutex<State>,
@@ -76,7 +76,7 @@ impl Server {
     /// Connects for the first time.
     pub(super) async fn start(
         name: &str,
-        way: Way,
+        way: Transport,
         start_limit: Duration,
         call_limit: Duration,
     ) -> Result<Server, ConnectError> {
@@ -98,30 +98,30 @@ impl Server {
 
     /// It runs in the sandbox, so that all it can change is the workspace.
     pub fn is_inside(&self) -> bool {
-        matches!(self.way, Way::Sandbox { .. })
+        matches!(self.way, Transport::Sandbox { .. })
     }
 
     /// Where it is, for people.
     pub fn place(&self) -> &str {
         match &self.way {
-            Way::Sandbox { .. } => "in the sandbox",
-            Way::Http { url, .. } => url,
+            Transport::Sandbox { .. } => "in the sandbox",
+            Transport::Http { url, .. } => url,
         }
     }
 
     /// Why there is no token for it, where it wants one.
     pub(super) fn trouble(&self) -> Option<String> {
         match &self.way {
-            Way::Http { client, .. } => client.tokens.as_ref()?.trouble(),
-            Way::Sandbox { .. } => None,
+            Transport::Http { client, .. } => client.tokens.as_ref()?.trouble(),
+            Transport::Sandbox { .. } => None,
         }
     }
 
     /// What its token did not suffice for.
     pub(super) fn lacking(&self) -> Option<String> {
         match &self.way {
-            Way::Http { client, .. } => client.tokens.as_ref()?.lacking(),
-            Way::Sandbox { .. } => None,
+            Transport::Http { client, .. } => client.tokens.as_ref()?.lacking(),
+            Transport::Sandbox { .. } => None,
         }
     }
 
@@ -335,7 +335,7 @@ impl Server {
             ServiceError::TransportSend(_) => self.is_inside() || connection.is_closed(),
             _ => connection.is_closed(),
         };
-        if let (false, Way::Http { url, .. }, ServiceError::TransportSend(err)) =
+        if let (false, Transport::Http { url, .. }, ServiceError::TransportSend(err)) =
             (is_gone, &self.way, err)
             && fault::is_http(err)
         {

@@ -17,11 +17,11 @@ pub struct ToolUpdates {
     /// The tools that only this run has, without the servers'.
     others: Vec<Arc<dyn DynamicTool>>,
     offers: tokio::sync::Mutex<Offers>,
-    now: Mutex<Now>,
+    now: Mutex<ServerTools>,
 }
 
 #[derive(Default)]
-struct Now {
+struct ServerTools {
     /// The servers' tools since the last change; nothing before the first one.
     servers: Vec<Arc<dyn DynamicTool>>,
     changes: u32,

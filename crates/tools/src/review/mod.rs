@@ -24,7 +24,7 @@ const MAX_REPRODUCTION: usize = 4 << 10;
 const MAX_LIST: usize = 24 << 10;
 
 /// Says where a finding stands.
-pub type Place<'a> = &'a (dyn Fn(&Finding) -> Placed + Send + Sync);
+pub type AnchorFinding<'a> = &'a (dyn Fn(&Finding) -> Placed + Send + Sync);
 
 /// Where a finding stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct ReviewContext<'a> {
     pub fresh: Option<&'a BTreeMap<String, BTreeSet<u32>>>,
     /// The commands that `run_check` runs.
     pub checks: &'a [String],
-    pub place: Place<'a>,
+    pub place: AnchorFinding<'a>,
     /// Bytes of one answer of `read_diff`.
     pub page_bytes: usize,
     /// Shown lines of files, by position in `diff`.
@@ -65,7 +65,7 @@ impl<'a> ReviewContext<'a> {
         scope: &'a [usize],
         fresh: Option<&'a BTreeMap<String, BTreeSet<u32>>>,
         checks: &'a [String],
-        place: Place<'a>,
+        place: AnchorFinding<'a>,
         page_bytes: usize,
     ) -> ReviewContext<'a> {
         ReviewContext {

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use patchwright_base::duration::format_duration;
 use patchwright_fleet::batch::campaign::Campaign;
-use patchwright_fleet::batch::simulate::{CourseReport, Profile, Simulation};
+use patchwright_fleet::batch::simulate::{Profile, Simulation, SimulationReport};
 
 /// Waves that are listed.
 const MOST_WAVES: usize = 20;
 
 /// The rounds by how long they took; the first is the shortest.
-fn ordered(simulation: &Simulation) -> Vec<&CourseReport> {
-    let mut courses: Vec<&CourseReport> = simulation.courses.iter().collect();
+fn ordered(simulation: &Simulation) -> Vec<&SimulationReport> {
+    let mut courses: Vec<&SimulationReport> = simulation.courses.iter().collect();
     courses.sort_by_key(|course| course.seconds);
     courses
 }
@@ -74,7 +74,7 @@ pub(super) fn table(campaign: &Campaign, simulation: &Simulation, profile: &Prof
 }
 
 /// The round in the middle.
-fn middle(simulation: &Simulation) -> Option<&CourseReport> {
+fn middle(simulation: &Simulation) -> Option<&SimulationReport> {
     percentile(&ordered(simulation), 50)
 }
 
@@ -99,7 +99,7 @@ fn whole(text: &mut String, simulation: &Simulation) {
     if let Some((least, middle, most)) = spread(simulation.courses.iter().map(|one| one.cost_usd)) {
         let _ = writeln!(text, "cost:        ${middle:.2} (${least:.2} to ${most:.2})");
     }
-    let stopped: Vec<&CourseReport> =
+    let stopped: Vec<&SimulationReport> =
         simulation.courses.iter().filter(|course| !course.done).collect();
     if let Some(why) = stopped.first().and_then(|course| course.stopped.as_ref()) {
         let (some, all) = (stopped.len(), simulation.courses.len());
@@ -107,7 +107,7 @@ fn whole(text: &mut String, simulation: &Simulation) {
     }
 }
 
-fn waves(text: &mut String, course: &CourseReport) {
+fn waves(text: &mut String, course: &SimulationReport) {
     if course.waves.len() < 2 {
         return;
     }
@@ -127,7 +127,7 @@ fn waves(text: &mut String, course: &CourseReport) {
     }
 }
 
-fn course_words(text: &mut String, simulation: &Simulation, course: &CourseReport) {
+fn course_words(text: &mut String, simulation: &Simulation, course: &SimulationReport) {
     let states: Vec<String> =
         course.states.iter().map(|(state, count)| format!("{count} {state}")).collect();
     let _ = writeln!(text, "targets:     {}", states.join(", "));

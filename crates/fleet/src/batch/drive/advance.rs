@@ -4,7 +4,7 @@ use super::{campaign_of, is_being_published, pause, short_of_money};
 use crate::batch::campaign::Campaign;
 use crate::batch::fleet::Fleet;
 use crate::batch::target;
-use crate::batch::waves::{self, Step};
+use crate::batch::waves::{self, WaveStep};
 use crate::store::StoreResult;
 use patchwright_base::error::Result;
 use patchwright_types::campaign::{CampaignRow, CampaignState, Target, TargetState};
@@ -52,16 +52,16 @@ pub async fn advance(fleet: &Fleet, id: &str) -> Result<StepOutcome> {
             return Ok(StepOutcome::Waits(why));
         }
         match waves::next(&campaign, &view) {
-            Step::Open(wave) => {
+            WaveStep::Open(wave) => {
                 open(fleet, &campaign, wave).await?;
                 going = StepOutcome::Going;
             }
-            Step::Wait(why) => return Ok(StepOutcome::Waits(why)),
-            Step::Pause(why) => {
+            WaveStep::Wait(why) => return Ok(StepOutcome::Waits(why)),
+            WaveStep::Pause(why) => {
                 pause(fleet, id, &why).await?;
                 return Ok(StepOutcome::Paused);
             }
-            Step::Done => {
+            WaveStep::Done => {
                 if others == 0 {
                     store.set_campaign_state(id, CampaignState::Done, None).await?;
                 }
@@ -93,7 +93,7 @@ async fn nothing_to_decide(
     campaign: &Campaign,
     row: &CampaignRow,
 ) -> StoreResult<Option<String>> {
-    let standing = fleet.store.standing(&row.id).await?;
+    let standing = fleet.store.campaign_progress(&row.id).await?;
     let opens = standing.waiting.is_some_and(|wave| wave <= row.wave);
     // A budget and a failure rate are decided by what all targets came to.
     let short_of_money = row.budget_usd.is_some() && !standing.running;

@@ -1,13 +1,13 @@
 //! Starts or resumes a campaign: its row, its targets, and what an earlier command left.
 
-use super::limits::{self, Weight};
+use super::limits::{self, ShardWeight};
 use super::{CampaignObserver, Options, campaign_of, is_open};
 use crate::batch::campaign::{Campaign, CampaignMode, PublishAs, PublishRule};
 use crate::batch::fleet::Fleet;
 use crate::batch::plan::{self, PlannedTarget};
 use crate::batch::selection::{self, Selection};
 use crate::batch::{publish, refresh, select, target};
-use crate::store::{Imported, SeenRepository, Store, StoreError};
+use crate::store::{ImportReport, SeenRepository, Store, StoreError};
 use patchwright_base::error::{Failure, Result};
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, CampaignView, NewTarget, Target, TargetState,
@@ -28,7 +28,8 @@ pub(super) async fn begin(
     // First, because a pull request that was merged since decides about gates and about finished
     // targets.
     look_at_pulls(fleet, &campaign).await;
-    let Selected { planned, selection, seen, weight } = selected(fleet, &campaign, options).await?;
+    let CampaignSelection { planned, selection, seen, weight } =
+        selected(fleet, &campaign, options).await?;
     // A concurrency of the command's own is this part's.
     let campaign = with_options(limits::of_part(fleet, campaign, weight, watch).await?, options);
     let store = &fleet.store;
@@ -78,22 +79,26 @@ pub(super) async fn begin(
 }
 
 /// What a campaign selects now.
-struct Selected {
+struct CampaignSelection {
     /// What is to be there; `None` when nothing is run.
     planned: Option<Vec<PlannedTarget>>,
     selection: Selection,
     seen: Vec<SeenRepository>,
-    weight: Weight,
+    weight: ShardWeight,
 }
 
-async fn selected(fleet: &Fleet, campaign: &Campaign, options: &Options) -> Result<Selected> {
+async fn selected(
+    fleet: &Fleet,
+    campaign: &Campaign,
+    options: &Options,
+) -> Result<CampaignSelection> {
     if options.publish_only {
         let selection = match &options.selection {
             Some(selection) => selection.clone(),
             None => select::selection(fleet, campaign).await?,
         };
-        let (seen, weight) = (Vec::new(), Weight::default());
-        return Ok(Selected { planned: None, selection, seen, weight });
+        let (seen, weight) = (Vec::new(), ShardWeight::default());
+        return Ok(CampaignSelection { planned: None, selection, seen, weight });
     }
     let plan::Plan { targets, seen, .. } = plan::make(fleet, campaign).await?;
     let mut selection = Selection::default();
@@ -101,11 +106,11 @@ async fn selected(fleet: &Fleet, campaign: &Campaign, options: &Options) -> Resu
         selection.add(&one.repository, one.repository_id.as_deref());
     }
     let is_ours = |one: &&PlannedTarget| one.is_work() && fleet.scope.has(&one.repository);
-    let weight = Weight {
+    let weight = ShardWeight {
         ours: targets.iter().filter(is_ours).count(),
         all: targets.iter().filter(|one| one.is_work()).count(),
     };
-    Ok(Selected { planned: Some(chosen(targets, options)?), selection, seen, weight })
+    Ok(CampaignSelection { planned: Some(chosen(targets, options)?), selection, seen, weight })
 }
 
 /// The file has changed in the middle of its work: another campaign of the same name would work on the same
@@ -139,7 +144,7 @@ pub async fn import(
     campaign: &Campaign,
     selection: &Selection,
     other: &Store,
-) -> Result<Imported> {
+) -> Result<ImportReport> {
     let row = fleet.store.put_campaign(&row_of(campaign)?).await?;
     let refusal = |target: &Target| selection.refusal(campaign, &target.repository);
     Ok(fleet.store.import(other, &row.id, &refusal).await?)

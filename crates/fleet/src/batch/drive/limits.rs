@@ -9,7 +9,7 @@ use patchwright_base::error::Result;
 
 /// How much of the work is a part's, in repositories.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Weight {
+pub(super) struct ShardWeight {
     pub(super) ours: usize,
     pub(super) all: usize,
 }
@@ -19,16 +19,16 @@ pub(super) struct Weight {
 pub(super) async fn of_part(
     fleet: &Fleet,
     campaign: Campaign,
-    weight: Weight,
+    weight: ShardWeight,
     watch: &mut dyn CampaignObserver,
 ) -> Result<Campaign> {
     let store = &fleet.store;
     let Some(shard) = fleet.scope.shard.filter(|_| store.is_file()) else { return Ok(campaign) };
     let (name, word) = (format!("part:{}", campaign.id()), shard.to_string());
     let before = store.value(&name).await?;
-    let before = before.as_deref().and_then(Reckoned::parse);
+    let before = before.as_deref().and_then(ShardBudget::parse);
     if before.is_some_and(|before| before.shard != word) {
-        let several = Reckoned { shard: "several", budget: 0.0, part: 0.0 };
+        let several = ShardBudget { shard: "several", budget: 0.0, part: 0.0 };
         store.set_value(&name, &several.text()).await?;
         return Ok(campaign);
     }
@@ -38,7 +38,7 @@ pub(super) async fn of_part(
     let same = before.filter(|before| budget.is_none_or(|budget| before.is_of(budget)));
     let part =
         same.map_or_else(|| share(budget.unwrap_or_default(), spent, weight), |same| same.part);
-    let reckoned = Reckoned { shard: &word, budget: budget.unwrap_or_default(), part };
+    let reckoned = ShardBudget { shard: &word, budget: budget.unwrap_or_default(), part };
     store.set_value(&name, &reckoned.text()).await?;
     let mut campaign = campaign;
     let limits = &mut campaign.limits;
@@ -80,14 +80,14 @@ fn words(shard: &str, (part, left, budget): (f64, f64, f64), most: Option<f64>) 
 
 /// What the part may have spent in the end, with what was spent before.
 #[expect(clippy::cast_precision_loss, reason = "counts of repositories")]
-fn share(budget: f64, spent: f64, Weight { ours, all }: Weight) -> f64 {
+fn share(budget: f64, spent: f64, ShardWeight { ours, all }: ShardWeight) -> f64 {
     let share = ours as f64 / all.max(1) as f64;
     spent + (budget - spent).max(0.0) * share
 }
 
 /// What was reckoned for the database.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Reckoned<'a> {
+struct ShardBudget<'a> {
     /// The part as it was asked for.
     shard: &'a str,
     /// Of the whole campaign.
@@ -95,13 +95,13 @@ struct Reckoned<'a> {
     part: f64,
 }
 
-impl<'a> Reckoned<'a> {
-    fn parse(text: &'a str) -> Option<Reckoned<'a>> {
+impl<'a> ShardBudget<'a> {
+    fn parse(text: &'a str) -> Option<ShardBudget<'a>> {
         let mut words = text.split(' ');
         let shard = words.next()?;
         let budget = words.next()?.parse().ok()?;
         let part = words.next()?.parse().ok()?;
-        Some(Reckoned { shard, budget, part })
+        Some(ShardBudget { shard, budget, part })
     }
 
     fn is_of(&self, budget: f64) -> bool {
@@ -109,29 +109,29 @@ impl<'a> Reckoned<'a> {
     }
 
     fn text(&self) -> String {
-        let Reckoned { shard, budget, part } = self;
+        let ShardBudget { shard, budget, part } = self;
         format!("{shard} {budget} {part}")
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::batch::drive::limits::{Reckoned, Weight, share};
+    use crate::batch::drive::limits::{ShardBudget, ShardWeight, share};
 
     #[test]
     fn parts_share_what_is_left_by_their_work() {
-        let of = |ours| share(10.0, 2.0, Weight { ours, all: 4 });
+        let of = |ours| share(10.0, 2.0, ShardWeight { ours, all: 4 });
         assert!((of(1) - 4.0).abs() < 1e-9, "2 are spent, and a quarter of 8 is this part's");
         let new: f64 = [1, 2, 1].map(|ours| of(ours) - 2.0).iter().sum();
         assert!((new - 8.0).abs() < 1e-9, "all parts together spend what is left");
-        assert!((share(10.0, 12.0, Weight { ours: 1, all: 4 }) - 12.0).abs() < 1e-9);
-        assert!((share(10.0, 2.0, Weight::default()) - 2.0).abs() < 1e-9);
+        assert!((share(10.0, 12.0, ShardWeight { ours: 1, all: 4 }) - 12.0).abs() < 1e-9);
+        assert!((share(10.0, 2.0, ShardWeight::default()) - 2.0).abs() < 1e-9);
     }
 
     #[test]
     fn what_was_reckoned_is_read_again() {
-        let reckoned = Reckoned { shard: "2/8", budget: 10.0, part: 1.25 };
-        assert_eq!(Reckoned::parse(&reckoned.text()), Some(reckoned));
-        assert_eq!(Reckoned::parse("2/8 x 1"), None);
+        let reckoned = ShardBudget { shard: "2/8", budget: 10.0, part: 1.25 };
+        assert_eq!(ShardBudget::parse(&reckoned.text()), Some(reckoned));
+        assert_eq!(ShardBudget::parse("2/8 x 1"), None);
     }
 }

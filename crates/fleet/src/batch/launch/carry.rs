@@ -36,7 +36,7 @@ const AGAIN: Duration = Duration::from_mins(1);
 
 /// Who has a job that was launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum LaunchedJobHolder {
     /// The launcher that claimed it.
     Launcher,
     Pod,
@@ -47,19 +47,19 @@ pub(super) enum Standing {
 }
 
 /// By the job's row, seen from the lease that it was launched with.
-pub(super) fn standing(holder: Option<&JobHolder>, lease: &Lease) -> Standing {
-    let Some(holder) = holder else { return Standing::Over };
+pub(super) fn launched_job_holder(holder: Option<&JobHolder>, lease: &Lease) -> LaunchedJobHolder {
+    let Some(holder) = holder else { return LaunchedJobHolder::Over };
     let of = |lease: &Lease| holder.epoch == lease.epoch && holder.owner == lease.owner;
     match (of(lease), of(&handed_over(lease)), holder.runs) {
-        (true, _, true) => Standing::Launcher,
-        (_, true, true) => Standing::Pod,
-        (_, true, false) => Standing::EndedInPod,
-        _ => Standing::Over,
+        (true, _, true) => LaunchedJobHolder::Launcher,
+        (_, true, true) => LaunchedJobHolder::Pod,
+        (_, true, false) => LaunchedJobHolder::EndedInPod,
+        _ => LaunchedJobHolder::Over,
     }
 }
 
 /// How following a pod came to its end.
-enum Followed {
+enum FollowOutcome {
     /// Its job is over.
     Done,
     /// The pod ended without a word about its job, which is still its.
@@ -91,31 +91,31 @@ impl Launcher {
         held: &HeldJob,
         name: &str,
     ) -> StoreResult<()> {
-        let mut follow = Follow { launcher: self, fleet, held, name, said: None };
+        let mut follow = PodFollower { launcher: self, fleet, held, name, said: None };
         let mut ended = match self.create(&held.lease).await {
             Ok(()) => {
                 fleet.ui.detail(&format!("job {}: launched as `{name}`", held.job.id));
                 follow.follow().await
             }
             // Perhaps it is there all the same, and only the answer was lost.
-            Err(err) => Followed::NotBegun(super::refusal(&err)),
+            Err(err) => FollowOutcome::NotBegun(super::refusal(&err)),
         };
         loop {
             // What a pod has taken over in this moment stays its.
             match ended {
-                Followed::Left => return Ok(()),
-                Followed::Done => break,
-                Followed::Recalled => {
+                FollowOutcome::Left => return Ok(()),
+                FollowOutcome::Done => break,
+                FollowOutcome::Recalled => {
                     if give_back(fleet, &held.lease, &JobEnd::Released).await? {
                         break;
                     }
                     return Ok(());
                 }
-                Followed::Died(end) => {
+                FollowOutcome::Died(end) => {
                     self.remove(fleet, name).await;
                     return self.bury(fleet, &held.job, &held.lease, &end).await;
                 }
-                Followed::NotBegun(why) => {
+                FollowOutcome::NotBegun(why) => {
                     self.pause(fleet, &why.to_string());
                     let after = millis_of(scaled(fleet, AGAIN));
                     let why = fleet.redactor.redact(&why.message);
@@ -165,7 +165,7 @@ impl Launcher {
     }
 }
 
-struct Follow<'a> {
+struct PodFollower<'a> {
     launcher: &'a Launcher,
     fleet: &'a Fleet,
     held: &'a HeldJob,
@@ -174,8 +174,8 @@ struct Follow<'a> {
     said: Option<String>,
 }
 
-impl Follow<'_> {
-    async fn follow(&mut self) -> Followed {
+impl PodFollower<'_> {
+    async fn follow(&mut self) -> FollowOutcome {
         let mut pods = self.launcher.inner.observer.pods();
         let began = Instant::now();
         let (mut seen, mut over, mut handed) = (false, None, false);
@@ -183,11 +183,11 @@ impl Follow<'_> {
             let pod = pods.borrow_and_update().get(self.name).cloned();
             seen |= pod.is_some();
             // After the pod: what it wrote before it ended is seen.
-            match self.standing().await {
+            match self.launched_job_holder().await {
                 None => {}
-                Some(standing @ (Standing::EndedInPod | Standing::Over)) => {
+                Some(standing @ (LaunchedJobHolder::EndedInPod | LaunchedJobHolder::Over)) => {
                     // All of it may happen between two looks.
-                    if standing == Standing::EndedInPod && !handed {
+                    if standing == LaunchedJobHolder::EndedInPod && !handed {
                         handed = true;
                         self.held.end();
                         self.launcher.resume(self.fleet);
@@ -195,25 +195,25 @@ impl Follow<'_> {
                     let since = *over.get_or_insert_with(Instant::now);
                     let runs = matches!(pod, Some(PodState::Running | PodState::Waiting(_)));
                     if !runs || since.elapsed() > patience(self.fleet, ENDING) {
-                        return Followed::Done;
+                        return FollowOutcome::Done;
                     }
                 }
-                Some(Standing::Pod) => {
+                Some(LaunchedJobHolder::Pod) => {
                     if !handed {
                         handed = true;
                         self.held.end();
                         self.launcher.resume(self.fleet);
                     }
                     if let Some(end) = ended(pod.as_ref(), seen) {
-                        return Followed::Died(end);
+                        return FollowOutcome::Died(end);
                     }
                 }
-                Some(Standing::Launcher) => {
+                Some(LaunchedJobHolder::Launcher) => {
                     if let Some(end) = ended(pod.as_ref(), seen) {
-                        return Followed::NotBegun(not_begun(&end));
+                        return FollowOutcome::NotBegun(not_begun(&end));
                     }
                     if let Some(why) = self.too_long(pod.as_ref(), began.elapsed()).await {
-                        return Followed::NotBegun(Failure::machine(why));
+                        return FollowOutcome::NotBegun(Failure::machine(why));
                     }
                 }
             }
@@ -221,11 +221,11 @@ impl Follow<'_> {
                 patience(self.fleet, LOOK).min(Duration::from_secs(if handed { 5 } else { 1 }));
             tokio::select! {
                 () = self.fleet.drain.cancelled() => {
-                    return if handed { Followed::Left } else { Followed::Recalled };
+                    return if handed { FollowOutcome::Left } else { FollowOutcome::Recalled };
                 }
                 changed = pods.changed() => {
                     if changed.is_err() {
-                        return Followed::Left;
+                        return FollowOutcome::Left;
                     }
                 }
                 () = tokio::time::sleep(look) => {}
@@ -234,9 +234,9 @@ impl Follow<'_> {
     }
 
     /// `None` when the database does not answer just now.
-    async fn standing(&self) -> Option<Standing> {
+    async fn launched_job_holder(&self) -> Option<LaunchedJobHolder> {
         match self.fleet.store.holder(self.held.job.id).await {
-            Ok(holder) => Some(standing(holder.as_ref(), &self.held.lease)),
+            Ok(holder) => Some(launched_job_holder(holder.as_ref(), &self.held.lease)),
             Err(err) => {
                 tracing::debug!(job = self.held.job.id, %err, "who has a job cannot be found out");
                 None

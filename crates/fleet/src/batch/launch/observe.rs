@@ -54,7 +54,7 @@ impl Observer {
     ) -> Result<Observer> {
         let label = of_fleet(identity);
         let (pods, version) = cluster.pods_of(&label).await.map_err(|err| refusal(&err))?;
-        let mut view = View::default();
+        let mut view = PodCache::default();
         view.replace(pods);
         let (sender, receiver) = watch::channel(view.states());
         let scale = fleet.env.time_scale();
@@ -91,11 +91,11 @@ impl Drop for Observer {
 
 /// Pods by their own names: a Job may have had more than one.
 #[derive(Default)]
-struct View {
+struct PodCache {
     pods: HashMap<String, Pod>,
 }
 
-impl View {
+impl PodCache {
     fn replace(&mut self, pods: Vec<Value>) {
         self.pods.clear();
         for pod in pods {
@@ -130,7 +130,7 @@ fn rank(state: &PodState) -> u8 {
 }
 
 #[derive(Deserialize)]
-struct Change {
+struct WatchEvent {
     r#type: String,
     object: Value,
 }
@@ -138,7 +138,7 @@ struct Change {
 struct Watcher {
     cluster: Cluster,
     label: String,
-    view: View,
+    view: PodCache,
     sender: watch::Sender<Pods>,
     ui: Ui,
     scale: f64,
@@ -209,7 +209,7 @@ impl Watcher {
 
     /// One change; the version that it brings.
     fn apply(&mut self, line: &str) -> Result<Option<String>, ApiError> {
-        let change: Change = super::api::parse(line.as_bytes())?;
+        let change: WatchEvent = super::api::parse(line.as_bytes())?;
         if change.r#type == "ERROR" {
             let status = change.object["code"].as_u64().and_then(|code| u16::try_from(code).ok());
             let message = change.object["message"].as_str().unwrap_or_default();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::carry::{Standing, ended, standing};
+use super::carry::{LaunchedJobHolder, ended, launched_job_holder};
 use super::manifest::{lease_of, of_fleet};
 use super::{Inner, Launcher, patience};
 use crate::batch::fleet::Fleet;
@@ -52,7 +52,7 @@ async fn look(launcher: &Launcher, fleet: &Fleet, since: &mut HashMap<String, In
         }
         let pod = inner.observer.pods().borrow().get(&name).cloned();
         match what_to_do(fleet, &lease, pod.as_ref()).await {
-            Ok(Care::None) => {}
+            Ok(OrphanAction::None) => {}
             Ok(care) => {
                 // Its own launcher may be at it at this moment.
                 let first = since.get(&name).copied().unwrap_or_else(Instant::now);
@@ -69,7 +69,7 @@ async fn look(launcher: &Launcher, fleet: &Fleet, since: &mut HashMap<String, In
 }
 
 /// What an orphan needs.
-enum Care {
+enum OrphanAction {
     /// Nothing: a pod works on it, or it is about to.
     None,
     /// Its job is over.
@@ -78,20 +78,24 @@ enum Care {
     Bury(PodEnd),
 }
 
-async fn what_to_do(fleet: &Fleet, lease: &Lease, pod: Option<&PodState>) -> StoreResult<Care> {
+async fn what_to_do(
+    fleet: &Fleet,
+    lease: &Lease,
+    pod: Option<&PodState>,
+) -> StoreResult<OrphanAction> {
     let holder = fleet.store.holder(lease.job).await?;
-    Ok(match standing(holder.as_ref(), lease) {
+    Ok(match launched_job_holder(holder.as_ref(), lease) {
         // Its launcher holds it. When that has died, others claim the job, and it is over for this Job.
-        Standing::Launcher => Care::None,
-        Standing::EndedInPod | Standing::Over => Care::Remove,
-        Standing::Pod => ended(pod, true).map_or(Care::None, Care::Bury),
+        LaunchedJobHolder::Launcher => OrphanAction::None,
+        LaunchedJobHolder::EndedInPod | LaunchedJobHolder::Over => OrphanAction::Remove,
+        LaunchedJobHolder::Pod => ended(pod, true).map_or(OrphanAction::None, OrphanAction::Bury),
     })
 }
 
-async fn tidy(launcher: &Launcher, fleet: &Fleet, lease: &Lease, care: Care, name: &str) {
+async fn tidy(launcher: &Launcher, fleet: &Fleet, lease: &Lease, care: OrphanAction, name: &str) {
     launcher.remove(fleet, name).await;
     fleet.ui.detail(&format!("removed the Job `{name}`, which no launcher looks after"));
-    let Care::Bury(end) = care else { return };
+    let OrphanAction::Bury(end) = care else { return };
     // How often it was tried is in the row, which the end is written to.
     let job = Job {
         id: lease.job,

@@ -86,25 +86,25 @@ fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// What must hold for the pod, and for the run's container, by the path of each field.
-const POD: &[(&[&str], Wanted)] = &[
-    (&["restartPolicy"], Wanted::Word("Never")),
-    (&["automountServiceAccountToken"], Wanted::No),
-    (&["enableServiceLinks"], Wanted::No),
-    (&["hostNetwork"], Wanted::Absent),
-    (&["hostPID"], Wanted::Absent),
-    (&["hostIPC"], Wanted::Absent),
-    (&["shareProcessNamespace"], Wanted::Absent),
+const POD: &[(&[&str], RequiredValue)] = &[
+    (&["restartPolicy"], RequiredValue::Word("Never")),
+    (&["automountServiceAccountToken"], RequiredValue::No),
+    (&["enableServiceLinks"], RequiredValue::No),
+    (&["hostNetwork"], RequiredValue::Absent),
+    (&["hostPID"], RequiredValue::Absent),
+    (&["hostIPC"], RequiredValue::Absent),
+    (&["shareProcessNamespace"], RequiredValue::Absent),
 ];
-const RUN: &[(&[&str], Wanted)] = &[
-    (&["securityContext", "runAsNonRoot"], Wanted::Yes),
-    (&["securityContext", "readOnlyRootFilesystem"], Wanted::Yes),
-    (&["securityContext", "allowPrivilegeEscalation"], Wanted::No),
-    (&["securityContext", "privileged"], Wanted::Absent),
-    (&["securityContext", "capabilities", "add"], Wanted::Nothing),
+const RUN: &[(&[&str], RequiredValue)] = &[
+    (&["securityContext", "runAsNonRoot"], RequiredValue::Yes),
+    (&["securityContext", "readOnlyRootFilesystem"], RequiredValue::Yes),
+    (&["securityContext", "allowPrivilegeEscalation"], RequiredValue::No),
+    (&["securityContext", "privileged"], RequiredValue::Absent),
+    (&["securityContext", "capabilities", "add"], RequiredValue::Nothing),
 ];
 
 #[derive(Clone, Copy)]
-enum Wanted {
+enum RequiredValue {
     Word(&'static str),
     Yes,
     No,
@@ -114,21 +114,25 @@ enum Wanted {
     Nothing,
 }
 
-impl Wanted {
+impl RequiredValue {
     fn value(self) -> Option<Value> {
         match self {
-            Wanted::Word(word) => Some(json!(word)),
-            Wanted::Yes => Some(json!(true)),
-            Wanted::No => Some(json!(false)),
-            Wanted::Absent | Wanted::Nothing => None,
+            RequiredValue::Word(word) => Some(json!(word)),
+            RequiredValue::Yes => Some(json!(true)),
+            RequiredValue::No => Some(json!(false)),
+            RequiredValue::Absent | RequiredValue::Nothing => None,
         }
     }
 
     fn holds(self, found: Option<&Value>) -> bool {
         match self {
-            Wanted::Word(_) | Wanted::Yes | Wanted::No => found == self.value().as_ref(),
-            Wanted::Absent => found.is_none_or(|found| found.is_null() || *found == false),
-            Wanted::Nothing => found.is_none_or(|found| found.as_array().is_none_or(Vec::is_empty)),
+            RequiredValue::Word(_) | RequiredValue::Yes | RequiredValue::No => {
+                found == self.value().as_ref()
+            }
+            RequiredValue::Absent => found.is_none_or(|found| found.is_null() || *found == false),
+            RequiredValue::Nothing => {
+                found.is_none_or(|found| found.as_array().is_none_or(Vec::is_empty))
+            }
         }
     }
 }
@@ -203,7 +207,7 @@ pub(super) fn weaker(pod: &Value) -> Option<String> {
 fn put(
     map: &mut Map<String, Value>,
     path: &[&str],
-    wanted: Wanted,
+    wanted: RequiredValue,
     of: &str,
 ) -> Result<(), String> {
     let Some((last, above)) = path.split_last() else { return Ok(()) };

@@ -30,7 +30,7 @@ const FAILED: &str = "lost-sandbox:";
 
 /// What is known of the place of sandboxes.
 #[derive(Default)]
-pub(super) struct Place {
+pub(super) struct SandboxBreaker {
     /// It gives none.
     closed: Option<Closed>,
 }
@@ -44,16 +44,16 @@ struct Closed {
 
 /// How one job failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Failed {
+struct JobFailures {
     /// The first time, in milliseconds of the store's clock.
     since: Millis,
     taken: u32,
 }
 
-impl Failed {
-    fn parse(text: &str) -> Option<Failed> {
+impl JobFailures {
+    fn parse(text: &str) -> Option<JobFailures> {
         let (since, taken) = text.split_once(' ')?;
-        Some(Failed { since: since.parse().ok()?, taken: taken.parse().ok()? })
+        Some(JobFailures { since: since.parse().ok()?, taken: taken.parse().ok()? })
     }
 
     /// What was so long ago is over one way or another, and what is still to come was written by a clock that jumped.
@@ -158,9 +158,9 @@ impl Outages {
         let name = format!("{FAILED}{job}");
         let (now, patience) = (self.store.now().await?, self.times().patience);
         let known = self.store.value(&name).await?;
-        let known = known.and_then(|text| Failed::parse(&text));
+        let known = known.and_then(|text| JobFailures::parse(&text));
         let known = known.filter(|failed| failed.is_recent(now, patience));
-        let Failed { since, taken } = known.unwrap_or(Failed { since: now, taken: 0 });
+        let JobFailures { since, taken } = known.unwrap_or(JobFailures { since: now, taken: 0 });
         let taken = taken.saturating_add(u32::from(trouble == EngineTrouble::TookAway));
         self.store.set_value(&name, &format!("{since} {taken}")).await?;
         Ok(now.saturating_sub(since) <= patience && taken <= TAKEN)

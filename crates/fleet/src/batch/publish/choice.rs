@@ -201,7 +201,7 @@ mod tests {
     use crate::batch::campaign::Conflict;
     use crate::batch::publish::choice::{BranchPulls, ClosedPull, PublishChoice, decide};
     use patchwright_git::Oid;
-    use patchwright_git::commit::Facts;
+    use patchwright_git::commit::CommitFacts;
     use patchwright_task::branch::BranchState;
     use patchwright_types::campaign::TargetState;
 
@@ -210,7 +210,7 @@ mod tests {
     }
 
     fn ours(tip: char, tree: char, parent: char) -> BranchState {
-        let facts = Facts {
+        let facts = CommitFacts {
             tree: oid(tree),
             parents: vec![oid(parent)],
             author_email: String::new(),

@@ -2,11 +2,11 @@
 //! ([`patchwright_task::decorate`]), by the same settings. Every write waits for its turn at the token's pace, and is
 //! made again when the publisher died before it could write down how it ended.
 
-use super::place::RepositorySnapshot;
+use super::repository_snapshot::RepositorySnapshot;
 use super::{PublishResult, Publisher};
 use patchwright_forge::{ForgeError, Operation, PullRequest};
 use patchwright_git::Oid;
-use patchwright_task::decorate::{self, Extras, Told};
+use patchwright_task::decorate::{self, DecorationNotes, Extras};
 
 impl Publisher<'_> {
     /// What a person has to merge is not left for GitHub to merge in place of an earlier change.
@@ -14,7 +14,7 @@ impl Publisher<'_> {
         &self,
         place: &RepositorySnapshot,
     ) -> Result<(), ForgeError> {
-        let Some(why) = place.vetted.wants_people() else { return Ok(()) };
+        let Some(why) = place.vetted.manual_merge_reason() else { return Ok(()) };
         let (id, branch) = (&place.repository.id, self.campaign.branch());
         let left = decorate::leave_to_people(self.forge.as_ref(), id, (id, &branch)).await?;
         if let Some(said) = decorate::left_to_people(&left, why) {
@@ -39,7 +39,7 @@ impl Publisher<'_> {
             head,
             wanted: &vetted.config.publish,
         };
-        let mut told = Told::but(is_fatal);
+        let mut told = DecorationNotes::but(is_fatal);
         let has =
             |label: &&String| pull.labels.iter().any(|there| there.eq_ignore_ascii_case(label));
         let missing: Vec<String> =
@@ -52,7 +52,8 @@ impl Publisher<'_> {
             extras.arrange(&mut told).await?;
         }
         // One that has to be a draft and could not be made one is as little for GitHub to merge.
-        let by_people = if pull.draft { Some("it is a draft") } else { vetted.wants_people() };
+        let by_people =
+            if pull.draft { Some("it is a draft") } else { vetted.manual_merge_reason() };
         extras.merge(by_people, &mut told).await?;
         Ok(told.said)
     }

@@ -7,7 +7,7 @@ use crate::batch::owner;
 use crate::batch::pace::scaled_wait;
 use crate::store::{StoreError, StoreResult};
 use patchwright_base::error::Outage;
-use patchwright_forge::{ForgeError, Need, StateProblem};
+use patchwright_forge::{ForgeError, Requirement, StateProblem};
 use patchwright_git::GitError;
 use patchwright_types::campaign::{
     CampaignState, ErrorClass, JobEnd, Millis, Target, TargetEnd, TargetState,
@@ -80,7 +80,7 @@ fn decision(err: &ForgeError) -> PublishDecision {
             PublishDecision::Final(ErrorClass::Access)
         }
         ForgeError::Forbidden { need, .. } => {
-            let is_workflows = *need == Some(Need::Workflows);
+            let is_workflows = *need == Some(Requirement::Workflows);
             PublishDecision::Final(if is_workflows {
                 ErrorClass::Policy
             } else {
@@ -99,7 +99,7 @@ fn decision(err: &ForgeError) -> PublishDecision {
 /// For people: what happened, and what would help.
 fn words(err: &ForgeError) -> String {
     match err {
-        ForgeError::Forbidden { need: Some(need @ Need::Workflows), .. } => format!(
+        ForgeError::Forbidden { need: Some(need @ Requirement::Workflows), .. } => format!(
             "{err}; the change touches workflow files, and the token may not: give it {need}, or keep \
              workflow files out of the task"
         ),
@@ -205,7 +205,7 @@ pub(super) async fn end(
 mod tests {
     use crate::batch::publish::publish_error::{PublishDecision, decision};
     use patchwright_base::error::Service;
-    use patchwright_forge::{ForgeError, Need, StateProblem};
+    use patchwright_forge::{ForgeError, Requirement, StateProblem};
     use patchwright_types::campaign::ErrorClass;
 
     #[test]
@@ -227,10 +227,10 @@ mod tests {
             (ForgeError::Machine { message: text() }, PublishDecision::Retry(ErrorClass::Machine)),
             (ForgeError::NotFound { what: text() }, PublishDecision::Final(ErrorClass::Access)),
             (
-                forbidden(Need::Permission("contents: write".into())),
+                forbidden(Requirement::Permission("contents: write".into())),
                 PublishDecision::Final(ErrorClass::Access),
             ),
-            (forbidden(Need::Workflows), PublishDecision::Final(ErrorClass::Policy)),
+            (forbidden(Requirement::Workflows), PublishDecision::Final(ErrorClass::Policy)),
             (
                 ForgeError::State { what: StateProblem::Archived, message: text() },
                 PublishDecision::Final(ErrorClass::Access),

@@ -63,7 +63,7 @@ pub(super) struct VettedChange {
 
 impl VettedChange {
     /// Why a person has to merge it, a draft included.
-    pub(super) fn wants_people(&self) -> Option<&'static str> {
+    pub(super) fn manual_merge_reason(&self) -> Option<&'static str> {
         if self.draft { Some("it is a draft") } else { self.by_people }
     }
 }

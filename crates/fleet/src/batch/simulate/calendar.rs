@@ -1,7 +1,7 @@
 //! When services do not answer.
 
-use super::course::Known;
 use super::options::Options;
+use super::simulation_run::SimulatedService;
 use patchwright_base::error::Service;
 use patchwright_types::campaign::Millis;
 
@@ -22,15 +22,15 @@ impl Calendar {
         Calendar { github: of(false), model: of(true) }
     }
 
-    fn spans(&self, known: Known) -> &[(Millis, Millis)] {
+    fn spans(&self, known: SimulatedService) -> &[(Millis, Millis)] {
         match known {
-            Known::GitHub => &self.github,
-            Known::Model => &self.model,
+            SimulatedService::GitHub => &self.github,
+            SimulatedService::Model => &self.model,
         }
     }
 
     /// Until when a service is out that is out at this time.
-    pub(super) fn out_until(&self, known: Known, at: Millis) -> Option<Millis> {
+    pub(super) fn out_until(&self, known: SimulatedService, at: Millis) -> Option<Millis> {
         let out = self.spans(known).iter().filter(|(from, to)| *from <= at && at < *to);
         out.map(|(_, to)| *to).max()
     }
@@ -38,7 +38,7 @@ impl Calendar {
     /// The first outage that begins or lasts between two times.
     pub(super) fn first_within(
         &self,
-        known: Known,
+        known: SimulatedService,
         from: Millis,
         to: Millis,
     ) -> Option<(Millis, Millis)> {

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::course::{Course, Setting};
 use super::options::{Options, ScheduledOutage};
 use super::profile::Profile;
 use super::queue::Queue;
 use super::real::RealQueue;
-use super::tally::CourseReport;
+use super::simulation_run::{SimulationInput, SimulationRun};
+use super::tally::SimulationReport;
 use crate::batch::campaign::Campaign;
 use patchwright_base::error::{Failure, Result};
 
@@ -65,9 +65,10 @@ pub(super) async fn check(
     let real =
         RealQueue::new(folder.path(), campaign, &row, &small, (reserve, profile.pack())).await?;
     let empty = real.size().await?;
-    let setting = Setting { campaign, options: &small, profile, seed: super::seed(&small, 0) };
+    let setting =
+        SimulationInput { campaign, options: &small, profile, seed: super::seed(&small, 0) };
     let began = Instant::now();
-    let (stored, queue) = Course::new(setting, Queue::Store(Box::new(real))).run().await?;
+    let (stored, queue) = SimulationRun::new(setting, Queue::Store(Box::new(real))).run().await?;
     let spent = began.elapsed().as_secs_f64() * 1e3;
     let Queue::Store(real) = queue else { return Err(Failure::internal("another queue")) };
     let size = real.size().await?;
@@ -92,8 +93,8 @@ fn early(options: &Options) -> Vec<ScheduledOutage> {
     options.outages.iter().map(early).collect()
 }
 
-fn is_same(memory: &CourseReport, stored: &CourseReport) -> bool {
-    let facts = |course: &CourseReport| {
+fn is_same(memory: &SimulationReport, stored: &SimulationReport) -> bool {
+    let facts = |course: &SimulationReport| {
         (course.states.clone(), course.writes, course.runs, course.cut_off, course.done)
     };
     let close = (memory.cost_usd - stored.cost_usd).abs() < 0.01;

@@ -10,7 +10,6 @@
 
 mod calendar;
 mod check;
-mod course;
 mod options;
 pub mod profile;
 mod queue;
@@ -18,6 +17,7 @@ mod quota;
 mod real;
 mod requests;
 mod rows;
+mod simulation_run;
 mod tally;
 mod what_if;
 mod work;
@@ -27,7 +27,6 @@ use rand::{RngExt, SeedableRng};
 use serde::Serialize;
 
 pub use self::check::Check;
-use self::course::{Course, Setting};
 pub use self::options::{MOST_REPOSITORIES, Options, ScheduledOutage};
 pub use self::profile::Profile;
 use self::queue::Queue;
@@ -36,7 +35,8 @@ pub use self::requests::{
     WRITES_OF_A_PULL, discovery,
 };
 use self::rows::Rows;
-pub use self::tally::{CourseReport, WaveReport};
+use self::simulation_run::{SimulationInput, SimulationRun};
+pub use self::tally::{SimulationReport, WaveReport};
 pub use self::what_if::WhatIf;
 use super::campaign::Campaign;
 use super::drive::begin;
@@ -51,7 +51,7 @@ pub struct Simulation {
     pub measured: Option<(String, usize)>,
     pub discovery: DiscoveryRequests,
     /// One for each round.
-    pub courses: Vec<CourseReport>,
+    pub courses: Vec<SimulationReport>,
     /// Which change would make it shorter, the most helpful first.
     pub what_if: Vec<WhatIf>,
     /// Tokens that would halve the time, with the same workers; `None` when no number of them does.
@@ -75,7 +75,7 @@ pub async fn simulate(
         courses.push(in_memory(campaign, options, profile, reserve, round).await?);
     }
     let first = courses.first().cloned().unwrap_or_default();
-    let asked = what_if::Asked { campaign, options, profile, reserve };
+    let asked = what_if::WhatIfInput { campaign, options, profile, reserve };
     let (what_if, tokens_for_half) = if options.what_if {
         (asked.all().await?, asked.tokens_for_half(&first).await?)
     } else {
@@ -107,11 +107,11 @@ async fn in_memory(
     profile: &Profile,
     reserve: f64,
     round: usize,
-) -> Result<CourseReport> {
+) -> Result<SimulationReport> {
     let row = row(campaign)?;
     let queue = Queue::Rows(Box::new(Rows::new(campaign, row, options, reserve)));
-    let setting = Setting { campaign, options, profile, seed: seed(options, round) };
-    Ok(Course::new(setting, queue).run().await?.0)
+    let setting = SimulationInput { campaign, options, profile, seed: seed(options, round) };
+    Ok(SimulationRun::new(setting, queue).run().await?.0)
 }
 
 fn row(campaign: &Campaign) -> Result<CampaignRow> {
@@ -122,7 +122,7 @@ fn seed(options: &Options, round: usize) -> u64 {
     options.seed.wrapping_mul(1_000_003).wrapping_add(round as u64)
 }
 
-impl Setting<'_> {
+impl SimulationInput<'_> {
     /// How long a pull request stays open.
     #[expect(
         clippy::cast_possible_truncation,

@@ -21,7 +21,7 @@ pub const ENOUGH: usize = 10;
 /// How a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Fate {
+pub enum RunEnd {
     Changed,
     Unchanged,
     /// For a reason that another attempt does not mend.
@@ -32,15 +32,15 @@ pub enum Fate {
 
 /// One run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Drawn {
+pub struct SampledRun {
     pub length: Millis,
     pub cost_usd: f64,
-    pub fate: Fate,
+    pub fate: RunEnd,
 }
 
 /// Figures for runs nobody has measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Assumed {
+pub struct AssumedProfile {
     /// Half of the runs are shorter, in milliseconds; one of ten takes longer than three times that.
     pub median: Millis,
     /// Cost of the run of median length; a run costs in proportion to its length.
@@ -52,9 +52,9 @@ pub struct Assumed {
     pub unchanged: f64,
 }
 
-impl Default for Assumed {
-    fn default() -> Assumed {
-        Assumed {
+impl Default for AssumedProfile {
+    fn default() -> AssumedProfile {
+        AssumedProfile {
             median: 6 * 60_000,
             cost_usd: 0.40,
             failing: 0.05,
@@ -70,11 +70,11 @@ pub enum Profile {
     Measured {
         /// The campaign that they are of.
         of: String,
-        runs: Vec<Drawn>,
+        runs: Vec<SampledRun>,
         /// Bytes of the pack of a change.
         pack: usize,
     },
-    Assumed(Assumed),
+    Assumed(AssumedProfile),
 }
 
 /// Bytes of the pack of a change of a few files.
@@ -95,12 +95,12 @@ impl Profile {
         for target in &view.targets {
             let Some(length) = lengths.remove(&target.id) else { continue };
             let Some(fate) = fate(target.state, target.class) else { continue };
-            if target.tokens == 0 && target.cost_usd == 0.0 && fate != Fate::Unchanged {
+            if target.tokens == 0 && target.cost_usd == 0.0 && fate != RunEnd::Unchanged {
                 // Nothing was asked of the model: it says nothing about runs.
                 continue;
             }
             // What was paid for earlier attempts is in the sum, as their time is not.
-            runs.push(Drawn { length, cost_usd: target.cost_usd.max(0.0), fate });
+            runs.push(SampledRun { length, cost_usd: target.cost_usd.max(0.0), fate });
             passing += target.attempts.saturating_sub(1).max(0);
         }
         if runs.len() < ENOUGH {
@@ -109,8 +109,8 @@ impl Profile {
         for number in 0..passing {
             let at = usize::try_from(number).unwrap_or_default() % runs.len();
             let Some(like) = runs.get(at).copied() else { break };
-            let fate = Fate::Passing(ErrorClass::Sandbox);
-            runs.push(Drawn { fate, cost_usd: 0.0, length: like.length / 2 });
+            let fate = RunEnd::Passing(ErrorClass::Sandbox);
+            runs.push(SampledRun { fate, cost_usd: 0.0, length: like.length / 2 });
         }
         let pack = store.average_pack(campaign).await?;
         let pack = usize::try_from(pack).ok().filter(|bytes| *bytes > 0).unwrap_or(PACK);
@@ -118,16 +118,16 @@ impl Profile {
     }
 
     /// The run of a target's attempt: the same whatever else happens.
-    pub(super) fn draw(&self, seed: u64, target: usize, attempt: i64) -> Drawn {
+    pub(super) fn draw(&self, seed: u64, target: usize, attempt: i64) -> SampledRun {
         let own = (target as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ attempt.unsigned_abs();
         let mut random = StdRng::seed_from_u64(seed ^ own.rotate_left(17));
         match self {
             Profile::Measured { runs, .. } => {
                 let at = random.random_range(0..runs.len().max(1));
-                runs.get(at).copied().unwrap_or(Drawn {
+                runs.get(at).copied().unwrap_or(SampledRun {
                     length: 1_000,
                     cost_usd: 0.0,
-                    fate: Fate::Unchanged,
+                    fate: RunEnd::Unchanged,
                 })
             }
             Profile::Assumed(assumed) => assumed.draw(&mut random),
@@ -142,26 +142,26 @@ impl Profile {
     }
 }
 
-impl Assumed {
+impl AssumedProfile {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
         reason = "a time of hours"
     )]
-    fn draw(&self, random: &mut StdRng) -> Drawn {
+    fn draw(&self, random: &mut StdRng) -> SampledRun {
         let factor = (SPREAD * normal(random)).exp().clamp(0.02, 50.0);
         let length = (self.median as f64 * factor) as Millis;
         let chance: f64 = random.random_range(0.0..1.0);
         let fate = if chance < self.failing {
-            Fate::Failed(ErrorClass::Agent)
+            RunEnd::Failed(ErrorClass::Agent)
         } else if chance < self.failing + self.passing {
-            Fate::Passing(ErrorClass::Sandbox)
+            RunEnd::Passing(ErrorClass::Sandbox)
         } else if random.random_range(0.0..1.0) < self.unchanged {
-            Fate::Unchanged
+            RunEnd::Unchanged
         } else {
-            Fate::Changed
+            RunEnd::Changed
         };
-        Drawn { length: length.max(1_000), cost_usd: self.cost_usd * factor, fate }
+        SampledRun { length: length.max(1_000), cost_usd: self.cost_usd * factor, fate }
     }
 }
 
@@ -190,7 +190,7 @@ async fn lengths(store: &Store, campaign: &str) -> StoreResult<HashMap<i64, Mill
     }
 }
 
-fn fate(state: TargetState, class: Option<ErrorClass>) -> Option<Fate> {
+fn fate(state: TargetState, class: Option<ErrorClass>) -> Option<RunEnd> {
     match state {
         TargetState::Ready
         | TargetState::Held
@@ -199,12 +199,14 @@ fn fate(state: TargetState, class: Option<ErrorClass>) -> Option<Fate> {
         | TargetState::Open
         | TargetState::Merged
         | TargetState::Closed
-        | TargetState::Reported => Some(Fate::Changed),
-        TargetState::Unchanged => Some(Fate::Unchanged),
+        | TargetState::Reported => Some(RunEnd::Changed),
+        TargetState::Unchanged => Some(RunEnd::Unchanged),
         // What failed after the run was published by nobody, but the run was good.
         TargetState::Failed => match class.unwrap_or(ErrorClass::Internal) {
-            ErrorClass::Publish | ErrorClass::Conflict | ErrorClass::Access => Some(Fate::Changed),
-            class => Some(Fate::Failed(class)),
+            ErrorClass::Publish | ErrorClass::Conflict | ErrorClass::Access => {
+                Some(RunEnd::Changed)
+            }
+            class => Some(RunEnd::Failed(class)),
         },
         TargetState::Waiting
         | TargetState::Queued
@@ -216,11 +218,11 @@ fn fate(state: TargetState, class: Option<ErrorClass>) -> Option<Fate> {
 
 #[cfg(test)]
 mod tests {
-    use crate::batch::simulate::profile::{Assumed, Fate, Profile};
+    use crate::batch::simulate::profile::{AssumedProfile, Profile, RunEnd};
 
     #[test]
     fn the_assumed_runs_are_as_they_are_described() {
-        let assumed = Assumed::default();
+        let assumed = AssumedProfile::default();
         let profile = Profile::Assumed(assumed.clone());
         let mut runs: Vec<_> = (0..20_000).map(|target| profile.draw(7, target, 1)).collect();
         assert_eq!(runs[5], profile.draw(7, 5, 1), "the same seed");
@@ -230,7 +232,7 @@ mod tests {
         let median = assumed.median;
         assert!((at(50) - median).abs() < median / 10, "{}", at(50));
         assert!((at(90) - 3 * median).abs() < median / 3, "{}", at(90));
-        let failed = runs.iter().filter(|run| matches!(run.fate, Fate::Failed(_))).count();
+        let failed = runs.iter().filter(|run| matches!(run.fate, RunEnd::Failed(_))).count();
         assert!((900..1_100).contains(&failed), "{failed}");
     }
 }

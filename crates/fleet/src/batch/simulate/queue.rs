@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::real::RealQueue;
 use super::rows::Rows;
 use crate::batch::drive::StepOutcome;
-use crate::store::CutOff;
+use crate::store::OutageEffect;
 use patchwright_base::error::{Result, Service};
 use patchwright_types::campaign::{
     CampaignState, ErrorClass, JobKind, Lease, Millis, PaceLimits, TargetState, WriteSlot,
@@ -13,7 +13,7 @@ use patchwright_types::campaign::{
 
 /// A job that somebody works on.
 #[derive(Clone, Debug)]
-pub(super) struct Claimed {
+pub(super) struct ClaimedJob {
     /// Its place among the targets.
     pub(super) target: usize,
     pub(super) kind: JobKind,
@@ -27,7 +27,7 @@ pub(super) struct Claimed {
 
 /// What there is room for.
 #[derive(Clone, Debug)]
-pub(super) struct Room {
+pub(super) struct Capacity {
     pub(super) runs: bool,
     /// By token: nobody publishes with it.
     pub(super) publishers: Vec<bool>,
@@ -54,7 +54,7 @@ pub(super) enum JobVerdict {
 
 /// Where a campaign stands.
 #[derive(Clone, Debug)]
-pub(super) struct Standing {
+pub(super) struct CampaignStatus {
     pub(super) state: CampaignState,
     pub(super) reason: Option<String>,
     pub(super) spent_usd: f64,
@@ -75,7 +75,7 @@ impl Queue {
         Ok(())
     }
 
-    pub(super) async fn claim(&mut self, room: &Room) -> Result<Option<Claimed>> {
+    pub(super) async fn claim(&mut self, room: &Capacity) -> Result<Option<ClaimedJob>> {
         match self {
             Queue::Rows(rows) => Ok(rows.claim(room)),
             Queue::Store(real) => real.claim(room).await,
@@ -89,7 +89,7 @@ impl Queue {
         }
     }
 
-    pub(super) async fn begin(&mut self, claimed: &Claimed) -> Result<()> {
+    pub(super) async fn begin(&mut self, claimed: &ClaimedJob) -> Result<()> {
         match self {
             Queue::Rows(rows) => rows.begin(claimed),
             Queue::Store(real) => real.begin(claimed).await?,
@@ -99,7 +99,7 @@ impl Queue {
 
     pub(super) async fn end(
         &mut self,
-        claimed: &Claimed,
+        claimed: &ClaimedJob,
         verdict: &TargetVerdict,
         job: JobVerdict,
     ) -> Result<()> {
@@ -135,7 +135,11 @@ impl Queue {
         Ok(())
     }
 
-    pub(super) async fn cut_off(&mut self, claimed: &Claimed, service: Service) -> Result<CutOff> {
+    pub(super) async fn cut_off(
+        &mut self,
+        claimed: &ClaimedJob,
+        service: Service,
+    ) -> Result<OutageEffect> {
         match self {
             Queue::Rows(rows) => Ok(rows.cut_off(claimed, service)),
             Queue::Store(real) => real.cut_off(claimed, service).await,
@@ -157,18 +161,18 @@ impl Queue {
         }
     }
 
-    pub(super) async fn standing(&self) -> Result<Standing> {
+    pub(super) async fn status(&self) -> Result<CampaignStatus> {
         match self {
             Queue::Rows(rows) => {
                 let row = &rows.view.campaign;
-                Ok(Standing {
+                Ok(CampaignStatus {
                     state: row.state,
                     reason: row.reason.clone(),
                     spent_usd: row.spent_usd,
                     states: rows.states(),
                 })
             }
-            Queue::Store(real) => real.standing().await,
+            Queue::Store(real) => real.status().await,
         }
     }
 }

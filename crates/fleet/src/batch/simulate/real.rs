@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::options::Options;
-use super::queue::{Claimed, JobVerdict, Room, Standing, TargetVerdict};
+use super::queue::{CampaignStatus, Capacity, ClaimedJob, JobVerdict, TargetVerdict};
 use super::requests::WRITES_OF_A_PULL;
 use crate::batch::campaign::Campaign;
 use crate::batch::drive::{self, StepOutcome};
 use crate::batch::outage::TIMES;
-use crate::batch::waves::{self, Step};
+use crate::batch::waves::{self, WaveStep};
 use crate::batch::{publish, target};
-use crate::store::{CutOff, Store, StoreSize};
+use crate::store::{OutageEffect, Store, StoreSize};
 use patchwright_base::error::{Failure, Result, Service};
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, Changeset, JobEnd, JobKind, Lease, Millis, NewTarget, Target,
@@ -102,7 +102,7 @@ impl RealQueue {
         self.targets.get(place).copied().unwrap_or_default()
     }
 
-    pub(super) async fn claim(&self, room: &Room) -> Result<Option<Claimed>> {
+    pub(super) async fn claim(&self, room: &Capacity) -> Result<Option<ClaimedJob>> {
         let mut kinds = Vec::new();
         // Which of the tokens is free is the lane's business.
         if room.publishers.contains(&true) {
@@ -121,7 +121,7 @@ impl RealQueue {
             JobKind::Publish => self.store().changeset(id).await?.map_or(0, |one| token_of(&one)),
             JobKind::Target | JobKind::Delivery => self.options.owner_of(place),
         };
-        Ok(Some(Claimed {
+        Ok(Some(ClaimedJob {
             target: place,
             kind: job.kind,
             lane,
@@ -142,7 +142,7 @@ impl RealQueue {
         Ok(pauses.chain(due).min())
     }
 
-    pub(super) async fn begin(&self, claimed: &Claimed) -> Result<()> {
+    pub(super) async fn begin(&self, claimed: &ClaimedJob) -> Result<()> {
         let (lease, id) = (lease(claimed)?, self.id_of(claimed.target));
         let store = self.store();
         match claimed.kind {
@@ -157,7 +157,7 @@ impl RealQueue {
 
     pub(super) async fn end(
         &self,
-        claimed: &Claimed,
+        claimed: &ClaimedJob,
         verdict: &TargetVerdict,
         job: JobVerdict,
     ) -> Result<()> {
@@ -199,11 +199,11 @@ impl RealQueue {
         Ok(())
     }
 
-    fn name(&self, claimed: &Claimed) -> String {
+    fn name(&self, claimed: &ClaimedJob) -> String {
         self.options.name_of(claimed.target)
     }
 
-    fn changeset(&self, claimed: &Claimed, token: usize) -> Changeset {
+    fn changeset(&self, claimed: &ClaimedJob, token: usize) -> Changeset {
         let hash = |what: usize| format!("{what:040x}");
         Changeset {
             target: self.id_of(claimed.target),
@@ -233,7 +233,11 @@ impl RealQueue {
         Ok(())
     }
 
-    pub(super) async fn cut_off(&self, claimed: &Claimed, service: Service) -> Result<CutOff> {
+    pub(super) async fn cut_off(
+        &self,
+        claimed: &ClaimedJob,
+        service: Service,
+    ) -> Result<OutageEffect> {
         let why = "it does not answer";
         Ok(self.store().cut_off(lease(claimed)?, service, None, why, TIMES).await?)
     }
@@ -259,15 +263,15 @@ impl RealQueue {
                 return self.pause(&why).await;
             }
             match waves::next(&self.campaign, &view) {
-                Step::Open(wave) => {
+                WaveStep::Open(wave) => {
                     let job_of =
                         |target: &Target| target::job_for(self.reserve, &self.campaign, target);
                     store.open_wave(&self.id, wave, &job_of).await?;
                     going = StepOutcome::Going;
                 }
-                Step::Wait(why) => return Ok(StepOutcome::Waits(why)),
-                Step::Pause(why) => return self.pause(&why).await,
-                Step::Done => {
+                WaveStep::Wait(why) => return Ok(StepOutcome::Waits(why)),
+                WaveStep::Pause(why) => return self.pause(&why).await,
+                WaveStep::Done => {
                     store.set_campaign_state(&self.id, CampaignState::Done, None).await?;
                     return Ok(StepOutcome::Done);
                 }
@@ -281,18 +285,23 @@ impl RealQueue {
         Ok(StepOutcome::Paused)
     }
 
-    pub(super) async fn standing(&self) -> Result<Standing> {
+    pub(super) async fn status(&self) -> Result<CampaignStatus> {
         let view = self.store().view(&self.id).await?;
         let mut states = BTreeMap::new();
         for target in &view.targets {
             *states.entry(target.state).or_default() += 1;
         }
         let row = view.campaign;
-        Ok(Standing { state: row.state, reason: row.reason, spent_usd: row.spent_usd, states })
+        Ok(CampaignStatus {
+            state: row.state,
+            reason: row.reason,
+            spent_usd: row.spent_usd,
+            states,
+        })
     }
 }
 
-fn lease(claimed: &Claimed) -> Result<&Lease> {
+fn lease(claimed: &ClaimedJob) -> Result<&Lease> {
     claimed.lease.as_ref().ok_or_else(|| Failure::internal("a claim without a lease"))
 }
 

@@ -8,13 +8,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::options::Options;
-use super::queue::{Claimed, JobVerdict, Room, TargetVerdict};
+use super::queue::{Capacity, ClaimedJob, JobVerdict, TargetVerdict};
 use crate::batch::campaign::Campaign;
 use crate::batch::drive::{self, StepOutcome};
 use crate::batch::outage::TIMES;
 use crate::batch::publish;
-use crate::batch::waves::{self, Step};
-use crate::store::{Breaker, CutOff, PROBE, Pace, is_paused};
+use crate::batch::waves::{self, WaveStep};
+use crate::store::{Breaker, OutageEffect, PROBE, Pace, is_paused};
 use patchwright_base::error::Service;
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, CampaignView, ErrorClass, JobKind, Millis, PaceLimits, Target,
@@ -22,24 +22,24 @@ use patchwright_types::campaign::{
 };
 
 /// When it may run, and its number.
-type Place = (Millis, u64);
+type QueuePosition = (Millis, u64);
 
 /// Queued jobs of one organisation or one token.
 #[derive(Default)]
 struct Lane {
     /// That may run as far as it was known last.
-    ready: BTreeSet<(Place, usize)>,
-    later: BTreeSet<(Place, usize)>,
+    ready: BTreeSet<(QueuePosition, usize)>,
+    later: BTreeSet<(QueuePosition, usize)>,
     running: usize,
 }
 
 impl Lane {
-    fn put(&mut self, place: Place, target: usize) {
+    fn put(&mut self, place: QueuePosition, target: usize) {
         self.later.insert((place, target));
     }
 
     /// The first job that may run now.
-    fn first(&mut self, now: Millis) -> Option<(Place, usize)> {
+    fn first(&mut self, now: Millis) -> Option<(QueuePosition, usize)> {
         while let Some(next) = self.later.first().copied().filter(|((at, _), _)| *at <= now) {
             self.later.remove(&next);
             self.ready.insert(next);
@@ -122,7 +122,7 @@ impl Rows {
     }
 
     /// As [`crate::store::Store::claim_of`]: publishing first, then the first job of an owner that has room.
-    pub(super) fn claim(&mut self, room: &Room) -> Option<Claimed> {
+    pub(super) fn claim(&mut self, room: &Capacity) -> Option<ClaimedJob> {
         if self.view.campaign.state != CampaignState::Running || is_paused(self.api.until, self.now)
         {
             return None;
@@ -159,7 +159,12 @@ impl Rows {
             })
     }
 
-    fn take(&mut self, (place, target): (Place, usize), kind: JobKind, lane: usize) -> Claimed {
+    fn take(
+        &mut self,
+        (place, target): (QueuePosition, usize),
+        kind: JobKind,
+        lane: usize,
+    ) -> ClaimedJob {
         if let Some(lane) = self.lane(kind, lane) {
             lane.ready.remove(&(place, target));
             lane.running += 1;
@@ -184,7 +189,7 @@ impl Rows {
             JobKind::Target | JobKind::Delivery => self.max_attempts,
         };
         let lease = None;
-        Claimed { target, kind, lane, attempt, max_attempts, lease }
+        ClaimedJob { target, kind, lane, attempt, max_attempts, lease }
     }
 
     /// The earliest time at which a claim may find what it does not find now.
@@ -195,7 +200,7 @@ impl Rows {
         due.chain(pauses).filter(|at| *at > self.now).min()
     }
 
-    pub(super) fn begin(&mut self, claimed: &Claimed) {
+    pub(super) fn begin(&mut self, claimed: &ClaimedJob) {
         let now = self.now;
         let Some(target) = self.view.targets.get_mut(claimed.target) else { return };
         match claimed.kind {
@@ -210,7 +215,7 @@ impl Rows {
     }
 
     /// As [`crate::store::Store::end_target`].
-    pub(super) fn end(&mut self, claimed: &Claimed, verdict: &TargetVerdict, job: JobVerdict) {
+    pub(super) fn end(&mut self, claimed: &ClaimedJob, verdict: &TargetVerdict, job: JobVerdict) {
         let now = self.now;
         if let Some(lane) = self.lane(claimed.kind, claimed.lane) {
             lane.running = lane.running.saturating_sub(1);
@@ -274,7 +279,7 @@ impl Rows {
         }
     }
 
-    pub(super) fn cut_off(&mut self, claimed: &Claimed, service: Service) -> CutOff {
+    pub(super) fn cut_off(&mut self, claimed: &ClaimedJob, service: Service) -> OutageEffect {
         let now = self.now;
         let row = self.jobs.entry((claimed.target, claimed.kind)).or_default();
         let (id, cut_at) = (i64::try_from(row.number).unwrap_or(i64::MAX), row.cut_at);
@@ -309,13 +314,13 @@ impl Rows {
                 return self.pause(why);
             }
             match waves::next(&self.campaign, &self.view) {
-                Step::Open(wave) => {
+                WaveStep::Open(wave) => {
                     self.open(wave);
                     going = StepOutcome::Going;
                 }
-                Step::Wait(why) => return StepOutcome::Waits(why),
-                Step::Pause(why) => return self.pause(why),
-                Step::Done => {
+                WaveStep::Wait(why) => return StepOutcome::Waits(why),
+                WaveStep::Pause(why) => return self.pause(why),
+                WaveStep::Done => {
                     self.view.campaign.state = CampaignState::Done;
                     return StepOutcome::Done;
                 }

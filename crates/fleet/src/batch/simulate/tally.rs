@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::options::Options;
-use super::queue::Standing;
+use super::queue::CampaignStatus;
 use patchwright_types::campaign::{CampaignState, Millis, TargetState};
 
 const DAY: Millis = 86_400_000;
@@ -20,7 +20,7 @@ pub struct WaveReport {
 
 /// One simulated campaign. Times are seconds from its beginning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct CourseReport {
+pub struct SimulationReport {
     pub seconds: i64,
     /// Every target is settled.
     pub done: bool,
@@ -54,7 +54,7 @@ pub(super) struct Tally {
     pub(super) is_over: bool,
     pub(super) asked_for_money: bool,
     pub(super) claims: u64,
-    pub(super) report: CourseReport,
+    pub(super) report: SimulationReport,
     workers: usize,
     tokens: usize,
     worked: i128,
@@ -75,7 +75,7 @@ impl Tally {
             start: options.start(),
             wave_left: reports.iter().map(|wave| wave.targets).collect(),
             waves,
-            report: CourseReport { waves: reports, ..CourseReport::default() },
+            report: SimulationReport { waves: reports, ..SimulationReport::default() },
             workers: options.workers,
             tokens: options.tokens,
             ..Tally::default()
@@ -124,10 +124,10 @@ impl Tally {
     #[expect(clippy::cast_precision_loss, reason = "shares for people")]
     pub(super) fn report(
         mut self,
-        standing: Standing,
+        standing: CampaignStatus,
         now: Millis,
         (most, waits): (u32, Option<String>),
-    ) -> CourseReport {
+    ) -> SimulationReport {
         let time = (now - self.start).max(1) as f64;
         let share = |worked: i128, count: usize| worked as f64 / (time * count.max(1) as f64);
         let done = standing.state == CampaignState::Done;

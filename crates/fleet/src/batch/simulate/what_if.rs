@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::options::Options;
 use super::profile::Profile;
-use super::tally::CourseReport;
+use super::tally::SimulationReport;
 use crate::batch::campaign::Campaign;
 use patchwright_base::error::Result;
 
@@ -23,7 +23,7 @@ pub struct WhatIf {
 
 /// What is asked about.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct WhatIfInput<'a> {
     pub(super) campaign: &'a Campaign,
     pub(super) options: &'a Options,
     pub(super) profile: &'a Profile,
@@ -31,9 +31,9 @@ pub(super) struct Asked<'a> {
 }
 
 /// Lifts one limit; false when there is none.
-type Lift = fn(&mut Campaign, &mut Options) -> bool;
+type LiftLimit = fn(&mut Campaign, &mut Options) -> bool;
 
-const LIFTS: &[(&str, Lift)] = &[
+const LIFTS: &[(&str, LiftLimit)] = &[
     ("twice the tokens", |_, options| {
         options.tokens *= 2;
         true
@@ -87,7 +87,7 @@ const LIFTS: &[(&str, Lift)] = &[
     }),
 ];
 
-impl Asked<'_> {
+impl WhatIfInput<'_> {
     /// Each limit lifted by itself, the most helpful first.
     pub(super) async fn all(&self) -> Result<Vec<WhatIf>> {
         let mut answers = Vec::new();
@@ -96,7 +96,7 @@ impl Asked<'_> {
             if !lift(&mut campaign, &mut options) {
                 continue;
             }
-            let asked = Asked { campaign: &campaign, options: &options, ..*self };
+            let asked = WhatIfInput { campaign: &campaign, options: &options, ..*self };
             let course = asked.once().await?;
             let (change, seconds) = ((*change).to_owned(), course.seconds);
             answers.push(WhatIf { change, seconds, done: course.done });
@@ -107,11 +107,11 @@ impl Asked<'_> {
     }
 
     /// The fewest tokens that halve the time.
-    pub(super) async fn tokens_for_half(&self, first: &CourseReport) -> Result<Option<usize>> {
+    pub(super) async fn tokens_for_half(&self, first: &SimulationReport) -> Result<Option<usize>> {
         let now = self.options.tokens;
         let is_half = async |tokens: usize| -> Result<bool> {
             let options = Options { tokens, ..self.options.clone() };
-            let course = Asked { options: &options, ..*self }.once().await?;
+            let course = WhatIfInput { options: &options, ..*self }.once().await?;
             Ok(course.done && course.seconds * 2 <= first.seconds)
         };
         if !first.done {
@@ -139,7 +139,7 @@ impl Asked<'_> {
         Ok(Some(most))
     }
 
-    async fn once(&self) -> Result<CourseReport> {
+    async fn once(&self) -> Result<SimulationReport> {
         super::in_memory(self.campaign, self.options, self.profile, self.reserve, 0).await
     }
 }

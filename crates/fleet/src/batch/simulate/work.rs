@@ -1,17 +1,17 @@
 //! What a worker does with a job: a run, publishing, and what an outage does to both.
 
-use super::course::{Course, Happening, Known, Work};
-use super::queue::{Claimed, JobVerdict, TargetVerdict};
+use super::queue::{ClaimedJob, JobVerdict, TargetVerdict};
 use super::requests;
+use super::simulation_run::{ActiveJob, SimulatedService, SimulationEvent, SimulationRun};
 use crate::batch::campaign::{CampaignMode, PublishAs};
 use crate::batch::outage::AGAIN;
 use crate::batch::pace;
-use crate::batch::publish::{publish_error, when};
+use crate::batch::publish::{publish_error, timing};
 use crate::batch::target::verdict::wait_after;
 use patchwright_base::error::{Result, Service};
 use patchwright_types::campaign::{ErrorClass, JobKind, Millis, TargetState, WriteSlot, millis_of};
 
-use super::profile::{Drawn, Fate};
+use super::profile::{RunEnd, SampledRun};
 
 /// How long a request to GitHub is sent again that fails: five times.
 const GITHUB_PATIENCE: Millis = 15_000;
@@ -25,8 +25,8 @@ const STARTING: Millis = 10_000;
 const READING: Millis = 1_200;
 const WRITING: Millis = 300;
 
-impl Course<'_> {
-    pub(super) async fn start_run(&mut self, claimed: Claimed) -> Result<()> {
+impl SimulationRun<'_> {
+    pub(super) async fn start_run(&mut self, claimed: ClaimedJob) -> Result<()> {
         let (target, attempt) = (claimed.target, claimed.attempt);
         let setting = self.setting;
         let drawn = self.left.get(&target).copied();
@@ -35,11 +35,11 @@ impl Course<'_> {
         self.queue.begin(&claimed).await?;
         self.tally.began(target, self.now);
         let now = self.now;
-        let at = self.begin_work(Work { claimed, token, drawn, began: now, asked: now });
+        let at = self.begin_work(ActiveJob { claimed, token, drawn, began: now, asked: now });
         let mut from = now;
-        if let Some(until) = self.calendar.out_until(Known::GitHub, now) {
+        if let Some(until) = self.calendar.out_until(SimulatedService::GitHub, now) {
             if until - now > GITHUB_PATIENCE {
-                self.after(GITHUB_PATIENCE, Happening::Cut(at, Known::GitHub));
+                self.after(GITHUB_PATIENCE, SimulationEvent::Cut(at, SimulatedService::GitHub));
                 return Ok(());
             }
             from = until;
@@ -54,8 +54,8 @@ impl Course<'_> {
         }
         self.tally.report.rest += u64::from(requests::REST_OF_A_RUN);
         self.tally.report.git += u64::from(requests::GIT_OF_A_RUN);
-        if self.is_suspected(Known::GitHub) {
-            self.after(from - now + 1_000, Happening::Answers(Known::GitHub));
+        if self.is_suspected(SimulatedService::GitHub) {
+            self.after(from - now + 1_000, SimulationEvent::Answers(SimulatedService::GitHub));
         }
         self.run_on(at, from, drawn.length);
         Ok(())
@@ -65,7 +65,9 @@ impl Course<'_> {
     fn run_on(&mut self, at: usize, from: Millis, length: Millis) {
         let mut ends = from + length;
         let mut asks = from + STARTING.min(length);
-        while let Some((out, back)) = self.calendar.first_within(Known::Model, asks, ends) {
+        while let Some((out, back)) =
+            self.calendar.first_within(SimulatedService::Model, asks, ends)
+        {
             if back - out > MODEL_PATIENCE {
                 let done = out - from - (ends - from - length);
                 if let Some(Some(work)) = self.works.get(at) {
@@ -74,25 +76,25 @@ impl Course<'_> {
                     self.left.insert(work.claimed.target, left);
                 }
                 let wait = out + MODEL_PATIENCE - self.now;
-                self.after(wait, Happening::Cut(at, Known::Model));
+                self.after(wait, SimulationEvent::Cut(at, SimulatedService::Model));
                 return;
             }
             ends += back - out;
             asks = back;
-            self.after(back - self.now + 1_000, Happening::Answers(Known::Model));
+            self.after(back - self.now + 1_000, SimulationEvent::Answers(SimulatedService::Model));
         }
-        if self.is_suspected(Known::Model) {
-            self.after(asks - self.now + 1_000, Happening::Answers(Known::Model));
+        if self.is_suspected(SimulatedService::Model) {
+            self.after(asks - self.now + 1_000, SimulationEvent::Answers(SimulatedService::Model));
         }
-        self.after(ends - self.now, Happening::Ends(at));
+        self.after(ends - self.now, SimulationEvent::Ends(at));
     }
 
-    fn is_suspected(&self, known: Known) -> bool {
+    fn is_suspected(&self, known: SimulatedService) -> bool {
         self.suspected[known as usize]
     }
 
     /// Somebody got an answer of a service.
-    pub(super) async fn answers(&mut self, known: Known) -> Result<()> {
+    pub(super) async fn answers(&mut self, known: SimulatedService) -> Result<()> {
         if self.calendar.out_until(known, self.now).is_some() || !self.is_suspected(known) {
             return Ok(());
         }
@@ -106,20 +108,20 @@ impl Course<'_> {
         let (last, attempt) = (claimed.attempt >= claimed.max_attempts, claimed.attempt);
         let campaign = self.setting.campaign;
         let (state, class, job) = match fate {
-            Fate::Changed if campaign.mode == CampaignMode::Review => {
+            RunEnd::Changed if campaign.mode == CampaignMode::Review => {
                 work.asked = self.now;
-                self.after(0, Happening::Write(at));
+                self.after(0, SimulationEvent::Write(at));
                 return Ok(());
             }
-            Fate::Changed if campaign.mode == CampaignMode::Report => {
+            RunEnd::Changed if campaign.mode == CampaignMode::Report => {
                 (TargetState::Reported, None, JobVerdict::Done)
             }
-            Fate::Changed => (self.publishes(at), None, JobVerdict::Done),
-            Fate::Unchanged => (TargetState::Unchanged, None, JobVerdict::Done),
-            Fate::Passing(class) if !last => {
+            RunEnd::Changed => (self.publishes(at), None, JobVerdict::Done),
+            RunEnd::Unchanged => (TargetState::Unchanged, None, JobVerdict::Done),
+            RunEnd::Passing(class) if !last => {
                 (TargetState::Queued, Some(class), JobVerdict::Retry(wait_after(attempt)))
             }
-            Fate::Failed(class) | Fate::Passing(class) => {
+            RunEnd::Failed(class) | RunEnd::Passing(class) => {
                 (TargetState::Failed, Some(class), JobVerdict::Failed)
             }
         };
@@ -167,7 +169,7 @@ impl Course<'_> {
     fn goes_on(&mut self, at: usize) {
         let Some(Some(work)) = self.works.get(at) else { return };
         if is_run(work) {
-            let drawn = Drawn { length: STARTING, ..work.drawn };
+            let drawn = SampledRun { length: STARTING, ..work.drawn };
             self.left.insert(work.claimed.target, drawn);
         }
     }
@@ -180,7 +182,7 @@ impl Course<'_> {
     }
 
     /// A service failed the work for longer than it is asked again.
-    pub(super) async fn cut(&mut self, at: usize, known: Known) -> Result<()> {
+    pub(super) async fn cut(&mut self, at: usize, known: SimulatedService) -> Result<()> {
         self.tally.report.cut_off += 1;
         let Some(Some(work)) = self.works.get(at) else { return Ok(()) };
         let (is_run, claimed) = (is_run(work), work.claimed.clone());
@@ -203,24 +205,24 @@ impl Course<'_> {
         self.finish(at, state, class, JobVerdict::Retry(after)).await
     }
 
-    pub(super) async fn start_publishing(&mut self, claimed: Claimed) -> Result<()> {
+    pub(super) async fn start_publishing(&mut self, claimed: ClaimedJob) -> Result<()> {
         let (now, token) = (self.now, claimed.lane);
         let drawn = self.setting.profile.draw(self.setting.seed, claimed.target, 0);
         let campaign = self.setting.campaign;
         let begun = claimed.clone();
-        let at = self.begin_work(Work { claimed, token, drawn, began: now, asked: now });
+        let at = self.begin_work(ActiveJob { claimed, token, drawn, began: now, asked: now });
         let clock = chrono::DateTime::from_timestamp_millis(now).unwrap_or_default();
-        if let Some((_, after)) = when::closed(campaign, clock) {
+        if let Some((_, after)) = timing::closed(campaign, clock) {
             return self.put_back(at, after).await;
         }
         let most = campaign.limits.max_open_pull_requests;
         if most.is_some_and(|most| self.open_pulls >= most as usize) {
-            return self.put_back(at, when::LOOK_AGAIN).await;
+            return self.put_back(at, timing::LOOK_AGAIN).await;
         }
         self.queue.begin(&begun).await?;
-        let out = self.calendar.out_until(Known::GitHub, now);
+        let out = self.calendar.out_until(SimulatedService::GitHub, now);
         if out.is_some_and(|until| until - now > GITHUB_PATIENCE) {
-            self.after(GITHUB_PATIENCE, Happening::Cut(at, Known::GitHub));
+            self.after(GITHUB_PATIENCE, SimulationEvent::Cut(at, SimulatedService::GitHub));
             return Ok(());
         }
         if let Err(wait) = self.quotas.take(token, requests::REST_OF_A_PULL, now) {
@@ -230,10 +232,10 @@ impl Course<'_> {
         self.tally.report.rest += u64::from(requests::REST_OF_A_PULL);
         self.tally.report.git += u64::from(requests::GIT_OF_A_PULL);
         let waited = out.map_or(0, |until| until - now);
-        if self.is_suspected(Known::GitHub) {
-            self.after(waited + 500, Happening::Answers(Known::GitHub));
+        if self.is_suspected(SimulatedService::GitHub) {
+            self.after(waited + 500, SimulationEvent::Answers(SimulatedService::GitHub));
         }
-        self.after(waited + READING, Happening::Write(at));
+        self.after(waited + READING, SimulationEvent::Write(at));
         Ok(())
     }
 
@@ -245,22 +247,23 @@ impl Course<'_> {
             work.asked = now;
         }
         let (token, asked, is_run) = (work.token, work.asked, is_run(work));
-        if let Some(until) = self.calendar.out_until(Known::GitHub, now) {
-            let known = Known::GitHub;
+        if let Some(until) = self.calendar.out_until(SimulatedService::GitHub, now) {
+            let known = SimulatedService::GitHub;
             let waits = until - now <= GITHUB_PATIENCE;
-            let next = if waits { Happening::Write(at) } else { Happening::Cut(at, known) };
+            let next =
+                if waits { SimulationEvent::Write(at) } else { SimulationEvent::Cut(at, known) };
             self.after((until - now).min(GITHUB_PATIENCE), next);
             return Ok(());
         }
         let places = if is_run { pace::PATIENCE } else { pace::PUBLISHER_PATIENCE };
         let patience = self.limits.gap.saturating_mul(places);
         match self.queue.reserve(token, self.limits).await? {
-            WriteSlot::In(wait) => self.after(wait, Happening::Written(at)),
+            WriteSlot::In(wait) => self.after(wait, SimulationEvent::Written(at)),
             WriteSlot::AskIn(wait) if now - asked + wait > patience => {
                 self.goes_on(at);
                 return self.put_back(at, publish_error::PAUSE).await;
             }
-            WriteSlot::AskIn(wait) => self.after(wait, Happening::Write(at)),
+            WriteSlot::AskIn(wait) => self.after(wait, SimulationEvent::Write(at)),
         }
         Ok(())
     }
@@ -274,7 +277,7 @@ impl Course<'_> {
         let written = self.written.entry(target).or_default();
         *written += 1;
         if *written < self.writes() {
-            self.after(WRITING, Happening::Write(at));
+            self.after(WRITING, SimulationEvent::Write(at));
             return Ok(());
         }
         if is_run {
@@ -284,12 +287,12 @@ impl Course<'_> {
         self.open_pulls += 1;
         if self.counts_pulls() {
             let wait = self.setting.merge_wait(target);
-            self.after(wait, Happening::Merged(target));
+            self.after(wait, SimulationEvent::Merged(target));
         }
         Ok(())
     }
 }
 
-fn is_run(work: &Work) -> bool {
+fn is_run(work: &ActiveJob) -> bool {
     work.claimed.kind != JobKind::Publish
 }

@@ -23,9 +23,9 @@ pub(super) async fn look(fleet: &Fleet, campaign: &CampaignRow) {
 
 async fn while_it_runs(fleet: &Fleet, campaign: &CampaignRow) -> Result<()> {
     if has_open(fleet, &campaign.id).await? {
-        refresh::now_and_then(fleet, &campaign.id).await;
+        refresh::refresh_if_stale(fleet, &campaign.id).await;
     }
-    track::update(fleet, &campaign.id, track::When::Due).await
+    track::update(fleet, &campaign.id, track::UpdateTiming::Due).await
 }
 
 async fn has_open(fleet: &Fleet, id: &str) -> StoreResult<bool> {

@@ -35,7 +35,7 @@ fn verdict(conclusion: &str) -> Verdict {
 
 /// The sums of one day.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sums {
+struct DayTotals {
     done: i64,
     failed: i64,
     /// Runs that took time.
@@ -45,7 +45,7 @@ struct Sums {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-impl Sums {
+impl DayTotals {
     fn success(&self) -> Option<f64> {
         let judged = self.done + self.failed;
         (judged > 0).then(|| self.done as f64 * 100.0 / judged as f64)
@@ -64,7 +64,7 @@ impl Sums {
 /// One chart: its title, and how a day's value is found and said.
 struct Chart {
     title: &'static str,
-    value: fn(&Sums) -> Option<f64>,
+    value: fn(&DayTotals) -> Option<f64>,
     say: fn(f64) -> String,
     /// The top of the scale, when it does not follow the values.
     top: Option<f64>,
@@ -73,17 +73,17 @@ struct Chart {
 const CHARTS: [Chart; 3] = [
     Chart {
         title: "Success rate",
-        value: Sums::success,
+        value: DayTotals::success,
         say: |percent| format!("{percent:.0} %"),
         top: Some(100.0),
     },
     Chart {
         title: "Cost per day",
-        value: Sums::cost,
+        value: DayTotals::cost,
         say: |dollars| format!("${dollars:.2}"),
         top: None,
     },
-    Chart { title: "Mean duration of a run", value: Sums::duration, say: length, top: None },
+    Chart { title: "Mean duration of a run", value: DayTotals::duration, say: length, top: None },
 ];
 
 #[expect(clippy::cast_possible_truncation, reason = "a length of time")]
@@ -93,8 +93,8 @@ fn length(milliseconds: f64) -> String {
 
 /// The charts, and their numbers as a table for those who cannot see them.
 pub(super) fn charts(today: i64, days: &[RunDay]) -> Markup {
-    let mut sums: BTreeMap<i64, Sums> =
-        (today - DAYS + 1..=today).map(|day| (day, Sums::default())).collect();
+    let mut sums: BTreeMap<i64, DayTotals> =
+        (today - DAYS + 1..=today).map(|day| (day, DayTotals::default())).collect();
     for row in days {
         let Some(day) = sums.get_mut(&row.day) else { continue };
         match verdict(&row.conclusion) {
@@ -122,7 +122,7 @@ pub(super) fn charts(today: i64, days: &[RunDay]) -> Markup {
     }
 }
 
-fn table(sums: &BTreeMap<i64, Sums>) -> Markup {
+fn table(sums: &BTreeMap<i64, DayTotals>) -> Markup {
     html! { table {
         tr { th { "Day" } th .n { "Done" } th .n { "Failed" } @for chart in &CHARTS { th .n { (chart.title) } } }
         @for (day, sums) in sums.iter().rev().filter(|(_, sums)| sums.worked > 0) {
@@ -138,7 +138,7 @@ fn table(sums: &BTreeMap<i64, Sums>) -> Markup {
     } }
 }
 
-fn drawn(chart: &Chart, sums: &BTreeMap<i64, Sums>) -> Markup {
+fn drawn(chart: &Chart, sums: &BTreeMap<i64, DayTotals>) -> Markup {
     let values = sums.values().filter_map(|day| (chart.value)(day));
     let highest = values.fold(0.0_f64, f64::max);
     let top = chart.top.unwrap_or(highest).max(f64::MIN_POSITIVE);

@@ -11,7 +11,7 @@ use sqlx::AssertSqlSafe;
 use super::super::db::{get, quoted, word};
 use super::super::{Store, StoreResult};
 use super::statements::{Group, LIVE};
-use super::{Found, LOOKS, Tried, try_group};
+use super::{ClaimAttempt, ClaimableGroup, LOOKS, try_group};
 use patchwright_types::campaign::{Job, JobKind, Lease, Millis};
 
 impl Store {
@@ -30,12 +30,12 @@ impl Store {
             let mut trying = self.write_claim().await?;
             let is_last = true;
             match try_group(&mut trying, owner, &found, is_last, length).await? {
-                Tried::Taken(job, lease) => {
+                ClaimAttempt::Taken(job, lease) => {
                     trying.commit().await?;
                     return Ok(Some((job, lease)));
                 }
-                Tried::Buried => trying.commit().await?,
-                Tried::Busy | Tried::Gone => trying.roll_back().await?,
+                ClaimAttempt::Buried => trying.commit().await?,
+                ClaimAttempt::Busy | ClaimAttempt::Gone => trying.roll_back().await?,
             }
         }
         Ok(None)
@@ -47,7 +47,7 @@ impl Store {
         kinds: &[JobKind],
         campaign: &str,
         wanted: &(dyn Fn(&str) -> bool + Sync),
-    ) -> StoreResult<Vec<Found>> {
+    ) -> StoreResult<Vec<ClaimableGroup>> {
         let live = LIVE.replace("o.", "j.");
         let kinds = quoted(kinds.iter().map(|kind| kind.word()));
         let now = self.now().await?;
@@ -72,7 +72,7 @@ impl Store {
             if !wanted(&repository) || !seen.insert((kind, organization)) {
                 continue;
             }
-            found.push(Found {
+            found.push(ClaimableGroup {
                 campaign: campaign.to_owned(),
                 kind,
                 group: Group::Stray,

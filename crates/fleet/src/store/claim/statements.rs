@@ -30,7 +30,7 @@ pub(crate) const OUTAGES: &str = "SELECT service, campaign, until_at FROM outage
 
 /// What a statement is bound to, in the order of its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
+pub enum Parameter {
     Now,
     Campaign,
     Kind,
@@ -52,7 +52,7 @@ pub struct HotStatement {
     /// How its transaction begins, when that is not plainly.
     pub begin: Option<&'static str>,
     pub sql: String,
-    pub bound: &'static [Bound],
+    pub bound: &'static [Parameter],
 }
 
 /// Which jobs [`pick`] looks at.
@@ -311,11 +311,19 @@ fn room(group: Group) -> String {
     )
 }
 
-pub(crate) fn bound_of(group: Group) -> &'static [Bound] {
+pub(crate) fn bound_of(group: Group) -> &'static [Parameter] {
     match group {
-        Group::Whole => &[Bound::Now, Bound::Campaign, Bound::Kind, Bound::Priority],
-        Group::Apart => &[Bound::Now, Bound::Campaign, Bound::Kind, Bound::Priority, Bound::Part],
-        Group::Stray => &[Bound::Now, Bound::Campaign, Bound::Job],
+        Group::Whole => {
+            &[Parameter::Now, Parameter::Campaign, Parameter::Kind, Parameter::Priority]
+        }
+        Group::Apart => &[
+            Parameter::Now,
+            Parameter::Campaign,
+            Parameter::Kind,
+            Parameter::Priority,
+            Parameter::Part,
+        ],
+        Group::Stray => &[Parameter::Now, Parameter::Campaign, Parameter::Job],
     }
 }
 
@@ -380,55 +388,76 @@ pub(crate) fn hot(dialect: Dialect) -> Vec<HotStatement> {
     let all = JobKind::ALL;
     let begin = (dialect == Dialect::Postgres).then_some(CLAIM_BEGINS);
     let mut hot = vec![
-        HotStatement { name: "room", begin, sql: find(all, false, dialect), bound: &[Bound::Now] },
+        HotStatement {
+            name: "room",
+            begin,
+            sql: find(all, false, dialect),
+            bound: &[Parameter::Now],
+        },
         HotStatement {
             name: "room of one campaign",
             begin,
             sql: find(all, true, dialect),
-            bound: &[Bound::Now, Bound::Campaign],
+            bound: &[Parameter::Now, Parameter::Campaign],
         },
         HotStatement {
             name: "lane",
             begin,
             sql: LANE.to_owned(),
-            bound: &[Bound::Lane, Bound::Job],
+            bound: &[Parameter::Lane, Parameter::Job],
         },
         HotStatement {
             name: "take",
             begin,
             sql: take(dialect),
             bound: &[
-                Bound::Attempt,
-                Bound::Epoch,
-                Bound::Owner,
-                Bound::Length,
-                Bound::Length,
-                Bound::Job,
+                Parameter::Attempt,
+                Parameter::Epoch,
+                Parameter::Owner,
+                Parameter::Length,
+                Parameter::Length,
+                Parameter::Job,
             ],
         },
         HotStatement {
             name: "renew",
             begin: None,
             sql: renew(dialect),
-            bound: &[Bound::Length, Bound::Length, Bound::Job, Bound::Epoch, Bound::Owner],
+            bound: &[
+                Parameter::Length,
+                Parameter::Length,
+                Parameter::Job,
+                Parameter::Epoch,
+                Parameter::Owner,
+            ],
         },
         HotStatement {
             name: "release",
             begin: None,
             sql: format!("{FENCE}{}", dialect.for_update()),
-            bound: &[Bound::Job, Bound::Epoch, Bound::Owner],
+            bound: &[Parameter::Job, Parameter::Epoch, Parameter::Owner],
         },
         HotStatement {
             name: "selected",
             begin: None,
             sql: SELECTED.to_owned(),
-            bound: &[Bound::Campaign, Bound::Repository, Bound::Repository, Bound::Repository],
+            bound: &[
+                Parameter::Campaign,
+                Parameter::Repository,
+                Parameter::Repository,
+                Parameter::Repository,
+            ],
         },
-        HotStatement { name: "next due", begin: None, sql: next_due(all), bound: &[Bound::Now] },
+        HotStatement {
+            name: "next due",
+            begin: None,
+            sql: next_due(all),
+            bound: &[Parameter::Now],
+        },
     ];
     if dialect == Dialect::Postgres {
         let (name, sql, bound) =
-            ("lane locked", LANE_LOCKED.to_owned(), &[Bound::Lane, Bound::Job]);
+            ("lane locked", LANE_LOCKED.to_owned(), &[Parameter::Lane, Parameter::Job]);
         hot.push(HotStatement { name, begin, sql, bound });
     }
     hot.extend(picks(dialect, begin));

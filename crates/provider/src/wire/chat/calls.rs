@@ -46,7 +46,7 @@ struct Call {
     is_custom: bool,
     arguments: String,
     /// How far the arguments are.
-    object: Object,
+    object: ObjectScan,
     /// The chunk that it was touched by last.
     chunk: u64,
     /// Fields that go back with it: `extra_content`, `provider_specific_fields`.
@@ -147,7 +147,7 @@ impl Piece {
         if call.name.is_empty() {
             return false;
         }
-        if is_named && call.chunk == chunk && !matches!(call.object, Object::Open(_)) {
+        if is_named && call.chunk == chunk && !matches!(call.object, ObjectScan::Open(_)) {
             return true;
         }
         if call.is_custom || self.is_custom {
@@ -159,11 +159,13 @@ impl Piece {
             (Arguments::Whole(whole), _) => {
                 !call.arguments.trim().is_empty() && (is_named || *whole != call.arguments)
             }
-            (Arguments::Text(_), Object::Open(_)) => false,
-            (Arguments::Text(_), Object::Unbegun) => is_other && call.arguments.trim().is_empty(),
+            (Arguments::Text(_), ObjectScan::Open(_)) => false,
+            (Arguments::Text(_), ObjectScan::Unbegun) => {
+                is_other && call.arguments.trim().is_empty()
+            }
             // Some servers end a call by its name again, without arguments. And some begin every call with
             // an empty object.
-            (Arguments::Text(text), Object::Closed) => {
+            (Arguments::Text(text), ObjectScan::Closed) => {
                 is_other || (begins_object(text) && (is_named || call.arguments.trim() != "{}"))
             }
         }
@@ -187,16 +189,16 @@ impl Call {
         }
         match piece.arguments {
             Arguments::Text(text) => {
-                if self.object == Object::Closed && begins_object(&text) && !self.is_custom {
+                if self.object == ObjectScan::Closed && begins_object(&text) && !self.is_custom {
                     self.arguments.clear();
-                    self.object = Object::Unbegun;
+                    self.object = ObjectScan::Unbegun;
                 }
                 self.object = self.object.after(&text);
                 self.arguments.push_str(&text);
             }
             Arguments::Whole(whole) => {
                 self.arguments = whole;
-                self.object = Object::Closed;
+                self.object = ObjectScan::Closed;
             }
         }
         for (key, value) in piece.extra {
@@ -221,37 +223,37 @@ impl Call {
 /// Where in a JSON object a text ends. Only braces and strings are looked at: whether the rest is JSON is seen
 /// when the call is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Object {
+enum ObjectScan {
     #[default]
     Unbegun,
-    Open(Place),
+    Open(JsonPosition),
     Closed,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct JsonPosition {
     depth: u32,
     in_string: bool,
     is_escaped: bool,
 }
 
-impl Object {
+impl ObjectScan {
     /// Where the next piece leads.
-    fn after(self, text: &str) -> Object {
-        text.bytes().fold(self, Object::after_byte)
+    fn after(self, text: &str) -> ObjectScan {
+        text.bytes().fold(self, ObjectScan::after_byte)
     }
 
-    fn after_byte(self, byte: u8) -> Object {
+    fn after_byte(self, byte: u8) -> ObjectScan {
         let mut place = match (self, byte) {
-            (Object::Unbegun, b'{') => Place::default(),
-            (Object::Open(place), _) => place,
+            (ObjectScan::Unbegun, b'{') => JsonPosition::default(),
+            (ObjectScan::Open(place), _) => place,
             _ => return self,
         };
         if place.in_string {
             let ends = byte == b'"' && !place.is_escaped;
             place.is_escaped = byte == b'\\' && !place.is_escaped;
             place.in_string = !ends;
-            return Object::Open(place);
+            return ObjectScan::Open(place);
         }
         match byte {
             b'"' => place.in_string = true,
@@ -259,6 +261,6 @@ impl Object {
             b'}' => place.depth = place.depth.saturating_sub(1),
             _ => {}
         }
-        if place.depth == 0 { Object::Closed } else { Object::Open(place) }
+        if place.depth == 0 { ObjectScan::Closed } else { ObjectScan::Open(place) }
     }
 }

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::calls::{CallDelta, Calls};
 use super::reasoning::{self, PLAIN_THOUGHTS};
-use super::thoughts::{Splitter, Told, unopened};
+use super::thoughts::{Segment, Splitter, unopened};
 use crate::item::{Content, Item, Message, Native, Reasoning, Role, StopReason, Usage, Wire};
-use crate::shape::{self, Counts};
+use crate::shape::{self, TokenCounts};
 use crate::sse::Event;
 use crate::wire::fault::{ErrorObject, Fault, FaultKind, unlisted};
 use crate::wire::{MAX_ITEMS, lenient};
@@ -193,7 +193,7 @@ impl Decoder {
     fn delta(&mut self, delta: Delta, progress: OnProgress<'_>) -> Result<(), Fault> {
         if let Some(text) = delta.content.as_ref().map(text_of).filter(|text| !text.is_empty()) {
             for told in self.splitter.push(&text) {
-                self.told(told, progress);
+                self.push_segment(told, progress);
             }
         }
         if let Some(piece) = delta.refusal.as_ref().filter(|piece| !piece.is_empty()) {
@@ -235,32 +235,32 @@ impl Decoder {
         Ok(())
     }
 
-    fn told(&mut self, told: Told, progress: OnProgress<'_>) {
+    fn push_segment(&mut self, told: Segment, progress: OnProgress<'_>) {
         match told {
-            Told::Thought(piece) if !piece.is_empty() => {
+            Segment::Thought(piece) if !piece.is_empty() => {
                 progress(Progress::Reasoning(&piece));
                 self.marked.push_str(&piece);
             }
             // The blank lines between thoughts and words.
-            Told::Said(piece) if self.text.is_empty() && !self.marked.is_empty() => {
+            Segment::Said(piece) if self.text.is_empty() && !self.marked.is_empty() => {
                 let piece = piece.trim_start();
                 if !piece.is_empty() {
                     progress(Progress::Text(piece));
                     self.text.push_str(piece);
                 }
             }
-            Told::Said(piece) if !piece.is_empty() => {
+            Segment::Said(piece) if !piece.is_empty() => {
                 progress(Progress::Text(&piece));
                 self.text.push_str(&piece);
             }
-            Told::Thought(_) | Told::Said(_) => {}
+            Segment::Thought(_) | Segment::Said(_) => {}
         }
     }
 
     /// Takes what was held back at the end, and thoughts of which only the end was marked.
     fn settle_thoughts(&mut self, progress: OnProgress<'_>) {
         let rest = std::mem::take(&mut self.splitter).rest();
-        self.told(rest, progress);
+        self.push_segment(rest, progress);
         let has_thoughts = !(self.marked.is_empty() && self.thinking.is_empty());
         if !has_thoughts && let Some((thought, said)) = unopened(&self.text) {
             (self.marked, self.text) = (thought.to_owned(), said.to_owned());
@@ -370,7 +370,7 @@ fn usage(raw: Option<RawUsage>) -> Usage {
     let Some(raw) = raw else { return Usage { estimated: true, ..Usage::default() } };
     let prompt = raw.prompt_tokens_details.unwrap_or_default();
     let details = raw.completion_tokens_details.unwrap_or_default();
-    let counts = Counts {
+    let counts = TokenCounts {
         input: raw.prompt_tokens,
         cached: prompt.cached_tokens.or(raw.prompt_cache_hit_tokens).unwrap_or_default(),
         written: prompt.cache_write_tokens.unwrap_or_default(),

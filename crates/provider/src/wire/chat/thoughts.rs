@@ -6,7 +6,7 @@ const MARKS: [(&str, &str); 2] = [("<think>", "</think>"), ("<thinking>", "</thi
 
 /// What a piece of text is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Segment {
     Thought(String),
     Said(String),
 }
@@ -14,13 +14,13 @@ pub(super) enum Told {
 /// Tells thoughts and words apart while they arrive.
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
-    place: Place,
+    place: SplitterState,
     /// What may be, or become, a mark.
     held: String,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum Place {
+enum SplitterState {
     /// Nothing but blanks and the begin of a mark has arrived.
     #[default]
     Begin,
@@ -31,42 +31,42 @@ enum Place {
 
 impl Splitter {
     /// The next piece of the text; what it is known to be now.
-    pub(super) fn push(&mut self, piece: &str) -> Vec<Told> {
-        if matches!(self.place, Place::Said) {
-            return vec![Told::Said(piece.to_owned())];
+    pub(super) fn push(&mut self, piece: &str) -> Vec<Segment> {
+        if matches!(self.place, SplitterState::Said) {
+            return vec![Segment::Said(piece.to_owned())];
         }
         self.held.push_str(piece);
         let mut told = Vec::new();
-        if matches!(self.place, Place::Begin) {
+        if matches!(self.place, SplitterState::Begin) {
             let start = self.held.trim_start();
             if let Some((open, close)) = MARKS.iter().find(|(open, _)| start.starts_with(open)) {
-                self.place = Place::Thought(close);
+                self.place = SplitterState::Thought(close);
                 self.held = start[open.len()..].to_owned();
             } else if !MARKS.iter().any(|(open, _)| open.starts_with(start)) {
-                self.place = Place::Said;
-                told.push(Told::Said(std::mem::take(&mut self.held)));
+                self.place = SplitterState::Said;
+                told.push(Segment::Said(std::mem::take(&mut self.held)));
             }
         }
-        if let Place::Thought(close) = self.place {
+        if let SplitterState::Thought(close) = self.place {
             if let Some((thought, said)) = self.held.split_once(close) {
                 let (thought, said) = (thought.to_owned(), said.trim_start().to_owned());
-                self.place = Place::Said;
+                self.place = SplitterState::Said;
                 self.held.clear();
-                told.extend([Told::Thought(thought), Told::Said(said)]);
+                told.extend([Segment::Thought(thought), Segment::Said(said)]);
             } else {
                 let sure = self.held.len() - half_mark(&self.held, close);
                 let rest = self.held.split_off(sure);
-                told.push(Told::Thought(std::mem::replace(&mut self.held, rest)));
+                told.push(Segment::Thought(std::mem::replace(&mut self.held, rest)));
             }
         }
         told
     }
 
     /// The text has ended: what was held back.
-    pub(super) fn rest(self) -> Told {
+    pub(super) fn rest(self) -> Segment {
         match self.place {
-            Place::Thought(_) => Told::Thought(self.held),
-            Place::Begin | Place::Said => Told::Said(self.held),
+            SplitterState::Thought(_) => Segment::Thought(self.held),
+            SplitterState::Begin | SplitterState::Said => Segment::Said(self.held),
         }
     }
 }
@@ -98,12 +98,12 @@ mod tests {
         let mut splitter = Splitter::default();
         let letters: Vec<char> = text.chars().collect();
         let pieces = letters.chunks(size).map(|piece| piece.iter().collect::<String>());
-        let mut told: Vec<Told> = pieces.flat_map(|piece| splitter.push(&piece)).collect();
+        let mut told: Vec<Segment> = pieces.flat_map(|piece| splitter.push(&piece)).collect();
         told.push(splitter.rest());
         for told in told {
             match told {
-                Told::Thought(text) => thought.push_str(&text),
-                Told::Said(text) => said.push_str(&text),
+                Segment::Thought(text) => thought.push_str(&text),
+                Segment::Said(text) => said.push_str(&text),
             }
         }
         (thought, said)

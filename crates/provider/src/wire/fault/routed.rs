@@ -10,7 +10,7 @@ use super::word;
 const MAX_RAW: usize = 2000;
 
 /// What the provider behind the router said.
-pub(super) struct Routed {
+pub(super) struct UpstreamError {
     provider: String,
     code: String,
     kind: String,
@@ -18,7 +18,7 @@ pub(super) struct Routed {
 }
 
 /// Reads the part of an error that a router adds; `None` for an error without one.
-pub(super) fn read(error: &Value) -> Option<Routed> {
+pub(super) fn read(error: &Value) -> Option<UpstreamError> {
     let metadata = error.get("metadata")?;
     let provider = word(metadata, "provider_name");
     let answer = match metadata.get("raw") {
@@ -46,10 +46,10 @@ pub(super) fn read(error: &Value) -> Option<Routed> {
     if provider.is_empty() && message.is_empty() {
         return None;
     }
-    Some(Routed { provider, code: word(inner, "code"), kind: word(inner, "type"), message })
+    Some(UpstreamError { provider, code: word(inner, "code"), kind: word(inner, "type"), message })
 }
 
-impl Routed {
+impl UpstreamError {
     /// Adds it to what the router itself says.
     pub(super) fn amend(self, code: &mut String, kind: &mut String, message: &mut String) {
         // The router's own code is the HTTP status.

@@ -64,7 +64,7 @@ enum Part<'a> {
     },
     #[serde(rename_all = "camelCase")]
     Response {
-        function_response: Answer<'a>,
+        function_response: FunctionResponse<'a>,
     },
 }
 
@@ -82,7 +82,7 @@ struct Call<'a> {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct FunctionResponse<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
     name: Cow<'a, str>,
@@ -136,7 +136,7 @@ impl<'a> Conversation<'a> {
                     self.user().parts.extend(parts);
                 }
             }
-            Item::Message(said) => self.said(said),
+            Item::Message(said) => self.push_message(said),
             Item::Reasoning(thought) => self.replay(thought.native.as_ref()),
             Item::Opaque(native) => self.replay(Some(native)),
             Item::Call(call) => self.call(call),
@@ -171,7 +171,7 @@ impl<'a> Conversation<'a> {
         &mut self.list[at]
     }
 
-    fn said(&mut self, said: &'a Message) {
+    fn push_message(&mut self, said: &'a Message) {
         if let Some(parts) = own_parts(said.native.as_ref()) {
             self.model().parts.extend(parts.iter().map(Part::Native));
             return;
@@ -263,7 +263,7 @@ impl<'a> Conversation<'a> {
             response = json!({key: words.join("\n")});
         }
         Part::Response {
-            function_response: Answer {
+            function_response: FunctionResponse {
                 id: made.and_then(|made| text_field(made, ("id", "id"))),
                 name: match made.and_then(|made| text_field(made, ("name", "name"))) {
                     Some(name) => Cow::Borrowed(name),

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::errors;
 use super::partial::Partial;
 use super::parts::{self, is_plain};
-use super::plain::{self, Plain};
+use super::plain::{self, PlainChunk};
 use super::{FUNCTION_CALL, Name, field, taken, text_field};
 use crate::item::{StopReason, Usage};
 use crate::sse::Event;
@@ -69,7 +69,7 @@ impl Decoder {
     }
 
     /// [`Decoder::chunk`] for a chunk that holds one piece of text and nothing else, which most chunks are.
-    fn plain(&mut self, chunk: &Plain<'_>, tell: OnProgress<'_>) -> Result<(), Fault> {
+    fn plain(&mut self, chunk: &PlainChunk<'_>, tell: OnProgress<'_>) -> Result<(), Fault> {
         if let Some(id) = chunk.id().filter(|_| self.id.is_none()) {
             self.id = Some(id.to_owned());
         }

@@ -32,7 +32,7 @@ pub(super) struct Partial {
     elements: usize,
 }
 
-enum Step {
+enum PathSegment {
     Key(String),
     Index(usize),
 }
@@ -147,14 +147,14 @@ fn place<'a>(
     let mut place = args;
     for step in steps {
         match step {
-            Step::Key(key) => {
+            PathSegment::Key(key) => {
                 if !place.is_object() {
                     *place = Value::Object(Map::new());
                 }
                 let fields = place.as_object_mut().ok_or_else(|| bad_path(path))?;
                 place = fields.entry(key).or_insert(Value::Null);
             }
-            Step::Index(index) => {
+            PathSegment::Index(index) => {
                 if !place.is_array() {
                     *place = Value::Array(Vec::new());
                 }
@@ -179,7 +179,7 @@ fn bad_path(path: &str) -> Fault {
 }
 
 /// `$.a.b[0]['c d']` as steps; `None` for anything else.
-fn steps(path: &str) -> Option<Vec<Step>> {
+fn steps(path: &str) -> Option<Vec<PathSegment>> {
     let mut rest = path.strip_prefix('$')?;
     let mut steps = Vec::new();
     while !rest.is_empty() {
@@ -192,17 +192,17 @@ fn steps(path: &str) -> Option<Vec<Step>> {
             if key.is_empty() {
                 return None;
             }
-            steps.push(Step::Key(key.to_owned()));
+            steps.push(PathSegment::Key(key.to_owned()));
             rest = tail;
         } else if let Some(after) = rest.strip_prefix('[') {
             let quote = after.chars().next().filter(|c| matches!(c, '\'' | '"'));
             if let Some(quote) = quote {
                 let (key, tail) = quoted(&after[1..], quote)?;
-                steps.push(Step::Key(key));
+                steps.push(PathSegment::Key(key));
                 rest = tail.strip_prefix(']')?;
             } else {
                 let (index, tail) = after.split_once(']')?;
-                steps.push(Step::Index(index.parse().ok()?));
+                steps.push(PathSegment::Index(index.parse().ok()?));
                 rest = tail;
             }
         } else {

@@ -64,7 +64,7 @@ pub(super) fn items(parts: Vec<Value>, reply: &str) -> Result<Vec<Item>, Fault> 
         }
         match kind {
             Kind::Thought => items.push(thought(group)),
-            Kind::Text => items.extend(said(group)),
+            Kind::Text => items.extend(text_item(group)),
             Kind::Call => items.extend(group.into_iter().map(|part| call(part, reply, &mut ids))),
             // Parts of hosted tools: code that the server ran, its results, pictures.
             Kind::Other => items.push(Item::Opaque(native(group))),
@@ -101,7 +101,7 @@ fn thought(mut parts: Vec<Value>) -> Item {
 }
 
 /// Words; without any, only what the parts carry besides.
-fn said(mut parts: Vec<Value>) -> Option<Item> {
+fn text_item(mut parts: Vec<Value>) -> Option<Item> {
     let text = joined(&parts);
     let is_empty = |part: &Value| part.get("text").and_then(Value::as_str) == Some("");
     parts.retain(|part| !is_empty(part) || !is_plain(part));

@@ -13,7 +13,7 @@ use serde_json::value::{Map, RawValue};
 /// A plain chunk.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(super) struct Plain<'a> {
+pub(super) struct PlainChunk<'a> {
     #[serde(borrow)]
     candidates: [Candidate<'a>; 1],
     #[serde(borrow, default)]
@@ -51,12 +51,12 @@ struct Part<'a> {
 }
 
 /// The chunk, when it is a plain one.
-pub(super) fn read(data: &str) -> Option<Plain<'_>> {
-    let chunk: Plain<'_> = serde_json::from_str(data).ok()?;
+pub(super) fn read(data: &str) -> Option<PlainChunk<'_>> {
+    let chunk: PlainChunk<'_> = serde_json::from_str(data).ok()?;
     (chunk.candidates[0].index == 0).then_some(chunk)
 }
 
-impl Plain<'_> {
+impl PlainChunk<'_> {
     /// The text, and whether it is a thought.
     pub(super) fn text(&self) -> (&str, bool) {
         let part = &self.candidates[0].content.parts[0];

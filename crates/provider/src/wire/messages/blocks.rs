@@ -107,7 +107,7 @@ impl Block {
     }
 
     /// The words as the block they came in: what is not set is not sent back.
-    fn said(self) -> Map<String, Value> {
+    fn text_block(self) -> Map<String, Value> {
         let mut said = Map::new();
         said.insert("type".to_owned(), json!("text"));
         said.insert("text".to_owned(), Value::String(self.text));
@@ -200,7 +200,7 @@ pub(super) fn items(
         match block.kind {
             Kind::Text if block.text.is_empty() => continue,
             Kind::Text => {
-                said.push(block.said());
+                said.push(block.text_block());
                 continue;
             }
             Kind::Thinking | Kind::Redacted | Kind::Call | Kind::Other => {}

@@ -354,7 +354,7 @@ fn usage(raw: &RawUsage) -> Usage {
 /// Decodes a whole message, or an error object, that came without a stream.
 pub fn decode_whole(body: &str) -> Result<Reply, Fault> {
     #[derive(Deserialize)]
-    struct Whole<'a> {
+    struct MessageDocument<'a> {
         r#type: Option<String>,
         #[serde(borrow)]
         content: Option<&'a RawValue>,
@@ -362,7 +362,7 @@ pub fn decode_whole(body: &str) -> Result<Reply, Fault> {
         error: Option<&'a RawValue>,
     }
     let no_message = || Fault::malformed("a JSON document that is no message");
-    let whole: Whole<'_> = serde_json::from_str(body).map_err(|_| no_message())?;
+    let whole: MessageDocument<'_> = serde_json::from_str(body).map_err(|_| no_message())?;
     if whole.error.is_some() || whole.r#type.as_deref() == Some("error") {
         return Err(error_fault(body, whole.error));
     }

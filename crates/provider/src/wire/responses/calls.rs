@@ -4,12 +4,12 @@
 
 use serde_json::{Value, json};
 
-use super::input::{Entry, Input, KeptFields, ToolName, ours};
+use super::input::{Entry, Input, RoundTripFields, ToolName, ours};
 use crate::item::{OutputForm, Payload, ToolCall};
 
 /// The element that a call goes back as.
 pub(super) fn tool_call(call: &ToolCall) -> Entry<'_> {
-    let kept = || KeptFields::from_native(call.native.as_ref()).without_content();
+    let kept = || RoundTripFields::from_native(call.native.as_ref()).without_content();
     let (call_id, name) = (call.id.as_str(), ToolName(&call.name));
     match &call.payload {
         Payload::Json(arguments) => {
@@ -90,7 +90,7 @@ fn built_call<'a>(call: &'a ToolCall, arguments: &'a str) -> Entry<'a> {
             "status": "completed",
         }),
         OutputForm::Function | OutputForm::Custom => {
-            let kept = KeptFields::default();
+            let kept = RoundTripFields::default();
             let name = ToolName(&call.name);
             return Entry::Typed(Input::FunctionCall { kept, call_id: id, name, arguments });
         }

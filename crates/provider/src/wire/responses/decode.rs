@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::items::{is_call, is_refusal, items};
 use crate::item::{StopReason, Usage};
-use crate::shape::Counts;
+use crate::shape::TokenCounts;
 use crate::sse::Event;
 use crate::wire::fault::{ErrorObject, Fault, FaultKind};
 use crate::wire::{MAX_ITEMS, lenient};
@@ -187,13 +187,13 @@ impl Decoder {
 /// Decodes a whole response object, or an error object, that came without a stream.
 pub fn decode_whole(body: &str) -> Result<Reply, Fault> {
     #[derive(Deserialize)]
-    struct Whole {
+    struct ResponseDocument {
         #[serde(default, deserialize_with = "lenient::text")]
         object: Option<String>,
         #[serde(default)]
         error: Value,
     }
-    let whole: Whole = serde_json::from_str(body)
+    let whole: ResponseDocument = serde_json::from_str(body)
         .map_err(|_| Fault::malformed("a JSON document that is no response"))?;
     match (whole.object.as_deref(), ErrorObject::in_field(whole.error)) {
         (_, Some(error)) => Err(error.fault()),
@@ -305,7 +305,7 @@ fn usage(raw: Option<RawUsage>) -> Usage {
     let Some(raw) = raw else { return Usage { estimated: true, ..Usage::default() } };
     let input = raw.input_tokens_details.unwrap_or_default();
     let output = raw.output_tokens_details.unwrap_or_default();
-    let counts = Counts {
+    let counts = TokenCounts {
         input: raw.input_tokens,
         cached: input.cached_tokens.unwrap_or_default(),
         written: input.cache_write_tokens.unwrap_or_default(),

@@ -29,25 +29,25 @@ pub(super) enum Entry<'a> {
 pub(super) enum Input<'a> {
     Message {
         #[serde(flatten)]
-        kept: KeptFields<'a>,
+        kept: RoundTripFields<'a>,
         role: Role,
         content: TextOrParts<'a>,
     },
     Reasoning {
         #[serde(flatten)]
-        kept: KeptFields<'a>,
+        kept: RoundTripFields<'a>,
         summary: Vec<Part<'a>>,
     },
     FunctionCall {
         #[serde(flatten)]
-        kept: KeptFields<'a>,
+        kept: RoundTripFields<'a>,
         call_id: &'a str,
         name: ToolName<'a>,
         arguments: &'a str,
     },
     CustomToolCall {
         #[serde(flatten)]
-        kept: KeptFields<'a>,
+        kept: RoundTripFields<'a>,
         call_id: &'a str,
         name: ToolName<'a>,
         input: &'a str,
@@ -107,7 +107,7 @@ pub(super) enum Input<'a> {
 /// The fields of a received item that go back with it, from its [`Native`] value.
 #[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
-pub(super) struct KeptFields<'a> {
+pub(super) struct RoundTripFields<'a> {
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -124,23 +124,23 @@ pub(super) struct KeptFields<'a> {
     caller: Option<&'a Value>,
 }
 
-impl<'a> KeptFields<'a> {
-    pub(super) fn from_native(native: Option<&'a Native>) -> KeptFields<'a> {
-        let Some(value) = native.and_then(ours) else { return KeptFields::default() };
+impl<'a> RoundTripFields<'a> {
+    pub(super) fn from_native(native: Option<&'a Native>) -> RoundTripFields<'a> {
+        let Some(value) = native.and_then(ours) else { return RoundTripFields::default() };
         // A compatible server may send other types than documented. Such an item goes back with the
         // fields that we know.
-        let mut kept = KeptFields::deserialize(value).unwrap_or_default();
+        let mut kept = RoundTripFields::deserialize(value).unwrap_or_default();
         kept.content = value.get("content");
         kept.caller = value.get("caller");
         kept
     }
 
-    pub(super) fn without_content(self) -> KeptFields<'a> {
-        KeptFields { content: None, ..self }
+    pub(super) fn without_content(self) -> RoundTripFields<'a> {
+        RoundTripFields { content: None, ..self }
     }
 
-    pub(super) fn without_status(self) -> KeptFields<'a> {
-        KeptFields { status: None, ..self }
+    pub(super) fn without_status(self) -> RoundTripFields<'a> {
+        RoundTripFields { status: None, ..self }
     }
 }
 
@@ -231,11 +231,11 @@ impl<'a> Context<'a> {
     }
 
     fn message(&self, said: &'a Message) -> Input<'a> {
-        let mut kept = KeptFields::from_native(said.native.as_ref());
+        let mut kept = RoundTripFields::from_native(said.native.as_ref());
         kept.content = None;
         let content = match said.role {
             Role::Developer | Role::User => {
-                kept = KeptFields::default();
+                kept = RoundTripFields::default();
                 TextOrParts::Parts(self.input_parts(&said.content))
             }
             Role::Assistant if kept.id.is_some() => {
@@ -333,7 +333,7 @@ impl<'a> Context<'a> {
         if answer.form == OutputForm::Computer && !words.is_empty() {
             let content = TextOrParts::Parts(vec![Part::InputText { text: words.into() }]);
             // Only items that the server made have ids there; ours never had one.
-            let kept = KeptFields::default();
+            let kept = RoundTripFields::default();
             elements.push(Entry::Typed(Input::Message { kept, role: Role::Developer, content }));
         }
     }
@@ -356,12 +356,12 @@ fn plain(content: &[Content]) -> TextOrParts<'_> {
 
 /// Reasoning goes back only when it carries what the server needs to read it.
 fn reasoning(thought: &Reasoning) -> Option<Input<'_>> {
-    let kept = KeptFields::from_native(thought.native.as_ref());
+    let kept = RoundTripFields::from_native(thought.native.as_ref());
     // The server finds its own reasoning by id.
     kept.id?;
     if kept.encrypted_content.is_none() && kept.content.is_none() {
         return None;
     }
     let summary = thought.summary.iter().map(|text| Part::SummaryText { text }).collect();
-    Some(Input::Reasoning { kept: KeptFields { status: None, ..kept }, summary })
+    Some(Input::Reasoning { kept: RoundTripFields { status: None, ..kept }, summary })
 }

@@ -83,7 +83,7 @@ pub(super) fn items(raw: Vec<Value>, stop: StopReason) -> Result<Vec<Item>, Faul
         // A server-side tool may have answered a call in the same reply.
         let is_ours = is_call(&value) && !answered.contains(&text(&value, "call_id"));
         if !is_ours {
-            items.extend(said(value));
+            items.extend(message_item(value));
         } else if matches!(stop, StopReason::EndTurn | StopReason::Pause)
             && let Some(call) = call(value)
         {
@@ -116,7 +116,7 @@ fn native(value: Value) -> Native {
 }
 
 /// The named fields of an item, where they are set.
-fn kept(value: &Value, keys: &[&str]) -> Option<Native> {
+fn native_fields(value: &Value, keys: &[&str]) -> Option<Native> {
     let fields: serde_json::Map<String, Value> = keys
         .iter()
         .filter_map(|key| Some(((*key).to_owned(), value.get(*key)?.clone())))
@@ -126,18 +126,18 @@ fn kept(value: &Value, keys: &[&str]) -> Option<Native> {
 }
 
 /// Everything that is not a call for us. Items without a type are dropped.
-fn said(value: Value) -> Option<Item> {
+fn message_item(value: Value) -> Option<Item> {
     match kind(&value) {
         "" => None,
         "message" => Some(Item::Message(Message {
             role: Role::Assistant,
             content: parts(&value, "content").filter_map(spoken).collect(),
-            native: kept(&value, &["id", "status", "phase"]),
+            native: native_fields(&value, &["id", "status", "phase"]),
         })),
         "reasoning" => Some(Item::Reasoning(Reasoning {
             summary: parts(&value, "summary").map(|part| text(part, "text")).collect(),
             native: is_readable(&value)
-                .then(|| kept(&value, &["id", "encrypted_content", "content"]))
+                .then(|| native_fields(&value, &["id", "encrypted_content", "content"]))
                 .flatten(),
         })),
         _ => Some(Item::Opaque(native(value))),
@@ -182,7 +182,7 @@ fn call(value: Value) -> Option<ToolCall> {
     let native = match payload {
         Payload::Native(_) => Some(native(value)),
         Payload::Json(_) | Payload::Freeform(_) => {
-            kept(&value, &["id", "status", "namespace", "caller"])
+            native_fields(&value, &["id", "status", "namespace", "caller"])
         }
     };
     Some(ToolCall { id, name, payload, native })
@@ -214,7 +214,7 @@ fn local_shell(value: &Value) -> Payload {
 
 /// The named fields of an item that are set, as the arguments of a call.
 fn picked(value: &Value, keys: &[&str]) -> Payload {
-    let fields = kept(value, keys).map_or_else(|| json!({}), |native| native.value);
+    let fields = native_fields(value, keys).map_or_else(|| json!({}), |native| native.value);
     Payload::Native(fields.to_string())
 }
 

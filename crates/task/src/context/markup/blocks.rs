@@ -2,7 +2,7 @@
 
 use comrak::nodes::{Node, NodeCodeBlock};
 
-use super::{Page, Until, formulas, html_of};
+use super::{HiddenUntil, Page, formulas, html_of};
 use patchwright_base::gfm::html::{self, Piece};
 use patchwright_base::gfm::tags;
 
@@ -166,12 +166,12 @@ impl Page<'_> {
         let was_hidden = self.hiding.is_some();
         let hidden = formulas::without_invisible(literal).1;
         (0..hidden).for_each(|_| self.count("invisible formula"));
-        let shown = self.html(node, Until::End);
+        let shown = self.html(node, HiddenUntil::End);
         // GitHub's parser may see words in this, and HTML of another kind below.
         let first = literal.lines().next().unwrap_or_default();
         let is_lower = |rest: &str| rest.starts_with(|c: char| c.is_ascii_lowercase());
         if first.strip_prefix("<!").is_some_and(is_lower) && !first.contains('>') {
-            self.hiding = Some(Until::End);
+            self.hiding = Some(HiddenUntil::End);
         }
         match end {
             Some(end) if shown == literal && !was_hidden => {
@@ -184,7 +184,7 @@ impl Page<'_> {
 
     /// What is shown of a node of HTML. An element that hides and is never closed hides as far as
     /// `unclosed` says.
-    pub(super) fn html(&mut self, node: Node<'_>, unclosed: Until) -> String {
+    pub(super) fn html(&mut self, node: Node<'_>, unclosed: HiddenUntil) -> String {
         let html = html_of(node).unwrap_or_default();
         let mut shown = String::new();
         for piece in html::pieces(&html) {
@@ -196,17 +196,17 @@ impl Page<'_> {
                 Piece::Hidden(kind) => self.count(kind),
                 Piece::Open(kind) => {
                     self.count(kind);
-                    self.hiding = Some(Until::End);
+                    self.hiding = Some(HiddenUntil::End);
                 }
             }
         }
         shown
     }
 
-    pub(super) fn tag(&mut self, tag: &tags::Tag<'_>, unclosed: Until, shown: &mut String) {
+    pub(super) fn tag(&mut self, tag: &tags::Tag<'_>, unclosed: HiddenUntil, shown: &mut String) {
         let number = self.tags;
         self.tags += 1;
-        if self.hiding == Some(Until::Tag(number)) {
+        if self.hiding == Some(HiddenUntil::Tag(number)) {
             self.hiding = None;
             return;
         }
@@ -218,7 +218,7 @@ impl Page<'_> {
             let void = ["img", "br", "hr", "input", "source", "wbr"].iter().any(|n| tag.is(n));
             if !void {
                 let end = self.elements.get(&number);
-                self.hiding = Some(end.map_or(unclosed, |end| Until::Tag(*end)));
+                self.hiding = Some(end.map_or(unclosed, |end| HiddenUntil::Tag(*end)));
             }
             return;
         }

@@ -2,7 +2,7 @@
 
 use comrak::nodes::NodeCode;
 
-use super::{Page, Until, formulas};
+use super::{HiddenUntil, Page, formulas};
 use patchwright_base::gfm;
 use patchwright_base::gfm::tags::{self, At};
 
@@ -47,7 +47,7 @@ impl Page<'_> {
     fn lose(&mut self, from: usize, to: usize) {
         self.reach(from.max(self.at));
         self.count("unused footnote");
-        self.hiding = self.hiding.or(Some(Until::Block));
+        self.hiding = self.hiding.or(Some(HiddenUntil::Block));
         self.at = self.at.max(to);
     }
 

@@ -86,13 +86,13 @@ enum Line<'a> {
 
 /// What a script has shown in one turn.
 #[derive(Default)]
-struct Shown {
+struct CellOutput {
     parts: Vec<Part>,
     bytes: usize,
     pictures: usize,
 }
 
-impl Shown {
+impl CellOutput {
     fn text(&mut self, text: String) {
         if self.parts.len() < MAX_PARTS && self.bytes + text.len() <= MAX_SHOWN {
             self.bytes += text.len();
@@ -146,7 +146,7 @@ impl Cell {
         mut self,
         turn: &Turn<'_, '_>,
     ) -> Result<(Outcome, Vec<Part>, Vec<String>), ToolError> {
-        let mut shown = Shown::default();
+        let mut shown = CellOutput::default();
         let mut changed: Vec<String> = Vec::new();
         let mut calls = FuturesUnordered::new();
         let mut yields = false;
@@ -213,7 +213,7 @@ impl Cell {
     }
 
     /// Acts on a line of the script.
-    fn take(&mut self, line: &str, turn: &Turn<'_, '_>, shown: &mut Shown) -> LineEffect {
+    fn take(&mut self, line: &str, turn: &Turn<'_, '_>, shown: &mut CellOutput) -> LineEffect {
         match serde_json::from_str::<Line<'_>>(line) {
             Ok(Line::Call { id, name, args }) => {
                 return self.queue(ScriptCall { id, name, args: args.get().to_owned() });

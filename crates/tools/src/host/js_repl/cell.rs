@@ -81,7 +81,7 @@ enum CellMessage<'a> {
 }
 
 /// What the process wants.
-enum Heard {
+enum ReplMessage {
     More,
     Call(ScriptCall),
     End { success: bool },
@@ -96,13 +96,13 @@ struct FinishedCall {
 
 /// What a cell has shown so far.
 #[derive(Default)]
-struct Shown {
+struct CellOutput {
     text: String,
     images: Vec<Image>,
     changed: Vec<String>,
 }
 
-impl Shown {
+impl CellOutput {
     fn print(&mut self, text: &str) {
         if self.text.len() < MAX_OUTPUT {
             self.text.push_str(&text[..text.floor_char_boundary(MAX_OUTPUT)]);
@@ -132,7 +132,7 @@ impl Shown {
     }
 
     fn output(self, success: bool) -> ToolOutput {
-        let Shown { text, images, changed } = self;
+        let CellOutput { text, images, changed } = self;
         let text =
             if text.is_empty() && images.is_empty() { "(no output)".to_owned() } else { text };
         ToolOutput { text, success, images, changed, ..ToolOutput::default() }
@@ -178,7 +178,7 @@ impl Process {
         self.alive = false;
         self.input.send(&json!({"run": {"id": self.cells, "code": code}}));
         let deadline = Instant::now() + timeout;
-        let mut shown = Shown::default();
+        let mut shown = CellOutput::default();
         let mut queue = Queue::default();
         let mut calls = FuturesUnordered::new();
         let mut asked_for = 0;
@@ -200,16 +200,16 @@ impl Process {
                 }
                 () = tokio::time::sleep_until(deadline) => {}
                 line = self.lines.next() => match self.hear(line, &mut shown).await? {
-                    Heard::More => {}
-                    Heard::Call(_) if asked_for == MAX_ASKED => {
+                    ReplMessage::More => {}
+                    ReplMessage::Call(_) if asked_for == MAX_ASKED => {
                         shown.last(&format!("The cell asked for over {MAX_ASKED} calls. {GONE}"));
                         break false;
                     }
-                    Heard::Call(wanted) => {
+                    ReplMessage::Call(wanted) => {
                         asked_for += 1;
                         self.take(wanted, asked_for, &mut queue);
                     }
-                    Heard::End { success } => break success,
+                    ReplMessage::End { success } => break success,
                 },
                 // A process that has not taken its results yet will.
                 () = tokio::time::sleep(POLL_INTERVAL), if queue.is_held_up(calls.len()) => {}
@@ -250,18 +250,18 @@ impl Process {
     async fn hear(
         &mut self,
         line: Option<Result<String, LinesCodecError>>,
-        shown: &mut Shown,
-    ) -> Result<Heard, ToolError> {
+        shown: &mut CellOutput,
+    ) -> Result<ReplMessage, ToolError> {
         let line = match line {
             Some(Ok(line)) => line,
             Some(Err(_)) => {
                 shown.last(&format!("The process printed a line that is too long. {GONE}"));
-                return Ok(Heard::End { success: false });
+                return Ok(ReplMessage::End { success: false });
             }
             None => {
                 let words = self.epitaph().await?;
                 shown.last(&words);
-                return Ok(Heard::End { success: false });
+                return Ok(ReplMessage::End { success: false });
             }
         };
         match serde_json::from_str::<Line<'_>>(&line).map(|line| line.js) {
@@ -269,18 +269,18 @@ impl Process {
             Ok(CellMessage::Image { url }) => shown.picture(&url),
             Ok(CellMessage::Call { id, name, args }) => {
                 let args = args.map_or("{}", RawValue::get).to_owned();
-                return Ok(Heard::Call(ScriptCall { id, name, args }));
+                return Ok(ReplMessage::Call(ScriptCall { id, name, args }));
             }
             Ok(CellMessage::Done { value, error }) => {
                 let success = error.is_none();
                 shown.last(&error.or(value).unwrap_or_default());
                 self.alive = true;
-                return Ok(Heard::End { success });
+                return Ok(ReplMessage::End { success });
             }
             // A child of the cell that writes to the same output.
             Err(_) => shown.line(&format!("{line}\n")),
         }
-        Ok(Heard::More)
+        Ok(ReplMessage::More)
     }
 
     fn answer(

@@ -37,11 +37,15 @@ impl ServerClient {
     }
 
     /// Another token, where the one that was sent is not taken.
-    async fn next(&self, sent: Option<String>, was: Taken) -> Result<Option<String>, Fault> {
+    async fn next(
+        &self,
+        sent: Option<String>,
+        was: TokenAcceptance,
+    ) -> Result<Option<String>, Fault> {
         let (Some(tokens), Some(sent)) = (&self.tokens, sent) else { return Ok(None) };
         match was {
-            Taken::No => tokens.token(Some(&sent)).await.map(Some).map_err(no_token),
-            Taken::Yes => {
+            TokenAcceptance::No => tokens.token(Some(&sent)).await.map(Some).map_err(no_token),
+            TokenAcceptance::Yes => {
                 tokens.was_taken().await;
                 Ok(None)
             }
@@ -59,25 +63,29 @@ impl ServerClient {
 }
 
 /// What a server thinks of the token that it was sent.
-enum Taken {
+enum TokenAcceptance {
     Yes,
     No,
 }
 
-impl Taken {
-    fn of<T>(answer: &Result<T, Fault>) -> Taken {
+impl TokenAcceptance {
+    fn of<T>(answer: &Result<T, Fault>) -> TokenAcceptance {
         // One that lacks a scope is good, and another one would lack it, too.
         let is_refused =
             |err: &Fault| fault::is_unauthorized(err) && fault::lacks_scope(err).is_none();
-        if answer.as_ref().is_err_and(is_refused) { Taken::No } else { Taken::Yes }
+        if answer.as_ref().is_err_and(is_refused) {
+            TokenAcceptance::No
+        } else {
+            TokenAcceptance::Yes
+        }
     }
 }
 
 /// A fresh token that is not taken either is no matter of its age.
 fn refused<T>(answer: Result<T, Fault>) -> Result<T, Fault> {
-    match Taken::of(&answer) {
-        Taken::Yes => answer,
-        Taken::No => Err(no_token(super::NoToken::not_taken())),
+    match TokenAcceptance::of(&answer) {
+        TokenAcceptance::Yes => answer,
+        TokenAcceptance::No => Err(no_token(super::NoToken::not_taken())),
     }
 }
 
@@ -121,7 +129,7 @@ impl StreamableHttpClient for ServerClient {
         };
         let token = self.token().await?;
         let answer = send(token.clone()).await;
-        let verdict = Taken::of(&answer);
+        let verdict = TokenAcceptance::of(&answer);
         let answer = match self.next(token, verdict).await? {
             Some(next) => refused(send(Some(next)).await),
             None => answer,
@@ -173,7 +181,7 @@ impl StreamableHttpClient for ServerClient {
         };
         let token = self.token().await?;
         let answer = open(token.clone()).await;
-        let verdict = Taken::of(&answer);
+        let verdict = TokenAcceptance::of(&answer);
         match self.next(token, verdict).await? {
             Some(next) => refused(open(Some(next)).await),
             None => answer,

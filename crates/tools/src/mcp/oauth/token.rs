@@ -41,7 +41,7 @@ pub async fn finish_exchanges() {
 }
 
 /// Says which addresses may be asked.
-pub(in super::super) type Reach = Arc<dyn Fn(&Url) -> Result<(), Why> + Send + Sync>;
+pub(in super::super) type AddressCheck = Arc<dyn Fn(&Url) -> Result<(), Why> + Send + Sync>;
 
 /// Where the tokens of a server come from. Clones share the token.
 #[derive(Clone)]
@@ -50,7 +50,7 @@ pub(in super::super) struct TokenSource {
     server: Url,
     grant: Grant,
     client: reqwest::Client,
-    reach: Reach,
+    reach: AddressCheck,
     state: Arc<Mutex<State>>,
 }
 
@@ -131,7 +131,7 @@ impl TokenSource {
         server: &Url,
         grant: Grant,
         client: reqwest::Client,
-        reach: Reach,
+        reach: AddressCheck,
     ) -> TokenSource {
         let (name, state) = (Arc::from(name), Arc::default());
         TokenSource { name, server: server.clone(), grant, client, reach, state }

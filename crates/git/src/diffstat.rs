@@ -5,9 +5,9 @@ use std::path::Path;
 
 use git2::{DiffOptions, Odb, Patch, Repository, Tree};
 
-use super::differing::differing;
 use super::hunks::{FilePair, FileSide, GITLINK, MAX_FILE_LINES, count_lines, is_binary};
 use super::tree::{Entry, FileChange, Mode};
+use super::tree_diff::differing;
 use super::{GitError, Oid};
 
 /// Files that may differ: as many as a tree that goes into a sandbox may have.

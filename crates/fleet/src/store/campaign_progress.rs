@@ -9,7 +9,7 @@ use patchwright_types::campaign::TargetState;
 
 /// What is left to do in a campaign. Of each repository the newest target counts, as in [`Store::view`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct CampaignProgress {
     /// The lowest wave with a target that waits for it.
     pub waiting: Option<i64>,
     /// A run is going on.
@@ -31,11 +31,11 @@ const BUSY: [TargetState; 4] =
 
 impl Store {
     /// What is left to do, without reading the targets.
-    pub async fn standing(&self, campaign: &str) -> StoreResult<Standing> {
-        let mut standing = Standing {
+    pub async fn campaign_progress(&self, campaign: &str) -> StoreResult<CampaignProgress> {
+        let mut standing = CampaignProgress {
             waiting: self.first_waiting(campaign).await?,
             running: self.has(campaign, TargetState::Running).await?,
-            ..Standing::default()
+            ..CampaignProgress::default()
         };
         for state in BUSY {
             standing.busy = standing.busy || self.has(campaign, state).await?;

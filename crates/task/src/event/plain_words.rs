@@ -14,7 +14,7 @@ use patchwright_base::gfm::tags::Tag;
 use patchwright_base::gfm::{self, Places};
 
 /// For each byte of `text`, whether it is plain. In a text that takes too long to parse, nothing is.
-pub(super) fn shown(text: &str) -> Vec<bool> {
+pub(super) fn plain_bytes(text: &str) -> Vec<bool> {
     gfm::apart_if_long(text, || plain(text))
 }
 

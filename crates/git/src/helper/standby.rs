@@ -8,11 +8,11 @@ use parking_lot::{Condvar, Mutex};
 
 use super::process::Helper;
 
-static READY: Mutex<Ready> = Mutex::new(Ready::Nothing);
+static READY: Mutex<StandbyHelper> = Mutex::new(StandbyHelper::Nothing);
 static CHANGED: Condvar = Condvar::new();
 
 /// The one that is kept ready.
-enum Ready {
+enum StandbyHelper {
     Nothing,
     Coming,
     There(Helper),
@@ -21,21 +21,22 @@ enum Ready {
 /// Has one started, unless there is one. Returns at once; where it cannot be started, the job says so.
 pub(super) fn make() {
     let mut ready = READY.lock();
-    if matches!(*ready, Ready::Nothing) && starter().is_some_and(|starter| starter.send(()).is_ok())
+    if matches!(*ready, StandbyHelper::Nothing)
+        && starter().is_some_and(|starter| starter.send(()).is_ok())
     {
-        *ready = Ready::Coming;
+        *ready = StandbyHelper::Coming;
     }
 }
 
 /// The one that was made ready; `None` when nobody has asked for one, or it did not come to anything.
 pub(super) fn take() -> Option<Helper> {
     let mut ready = READY.lock();
-    while matches!(*ready, Ready::Coming) {
+    while matches!(*ready, StandbyHelper::Coming) {
         CHANGED.wait(&mut ready);
     }
-    match std::mem::replace(&mut *ready, Ready::Nothing) {
-        Ready::There(helper) => helper.if_alive(),
-        Ready::Nothing | Ready::Coming => None,
+    match std::mem::replace(&mut *ready, StandbyHelper::Nothing) {
+        StandbyHelper::There(helper) => helper.if_alive(),
+        StandbyHelper::Nothing | StandbyHelper::Coming => None,
     }
 }
 
@@ -53,7 +54,7 @@ fn starter() -> Option<&'static Sender<()>> {
 
 fn work(asked: &Receiver<()>) {
     while let Ok(()) = asked.recv() {
-        let started = Helper::start().map_or(Ready::Nothing, Ready::There);
+        let started = Helper::start().map_or(StandbyHelper::Nothing, StandbyHelper::There);
         *READY.lock() = started;
         CHANGED.notify_all();
     }

@@ -10,7 +10,7 @@ use crate::settings::settings;
 
 /// A name that a setting had before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Former {
+pub struct RenamedSetting {
     /// The key that it had.
     pub was: &'static str,
     /// The first version that does not understand it any more.
@@ -24,7 +24,7 @@ pub struct Former {
 }
 
 /// Those of this version.
-pub fn names() -> Vec<Former> {
+pub fn names() -> Vec<RenamedSetting> {
     let former = settings().into_iter().filter_map(|setting| {
         let (was, until) = setting.formerly?;
         let arg = crate::document::arg(&setting);
@@ -32,12 +32,12 @@ pub fn names() -> Vec<Former> {
             Some((arg.get_long()?.to_owned(), arg.get_env()?.to_str()?.to_owned()))
         });
         let input = setting.input.map(|input| input.name);
-        Some(Former { was, until, key: setting.key, flag, input })
+        Some(RenamedSetting { was, until, key: setting.key, flag, input })
     });
     former.collect()
 }
 
-impl Former {
+impl RenamedSetting {
     /// The last part of the old key, which is the old flag and the old input.
     pub fn name(&self) -> &'static str {
         self.was.rsplit('.').next().unwrap_or(self.was)
@@ -58,7 +58,7 @@ impl Former {
 
 /// A file with old keys, under their new names, and what is to be said about each. Where both names stand the file is
 /// left as it is, and refused for the old one.
-pub(crate) fn renamed(text: &str, former: &[Former]) -> Option<(Value, Vec<String>)> {
+pub(crate) fn renamed(text: &str, former: &[RenamedSetting]) -> Option<(Value, Vec<String>)> {
     let mut file: Value = serde_saphyr::from_str(text).ok()?;
     let mut warnings = Vec::new();
     for name in former {
@@ -104,14 +104,14 @@ fn put(file: &mut Value, key: &str, value: Value) {
 /// The command line with old flags beside the new ones, and with old variables where the new ones are not set.
 pub fn accept(
     command: clap::Command,
-    former: &[Former],
+    former: &[RenamedSetting],
     is_set: &dyn Fn(&str) -> bool,
 ) -> clap::Command {
     if former.is_empty() {
         return command;
     }
     let accept_arg = |arg: clap::Arg| {
-        let of = |name: &&Former| {
+        let of = |name: &&RenamedSetting| {
             let is_flag = |(flag, variable): &(String, String)| {
                 arg.get_long() == Some(flag)
                     && arg.get_env().is_some_and(|it| it == variable.as_str())
@@ -139,7 +139,7 @@ pub fn accept(
 /// What is to be said about old flags among the arguments, and old variables.
 pub fn warnings(
     arguments: impl IntoIterator<Item = String>,
-    former: &[Former],
+    former: &[RenamedSetting],
     is_set: &dyn Fn(&str) -> bool,
 ) -> Vec<String> {
     let arguments: Vec<String> = arguments.into_iter().take_while(|word| word != "--").collect();

@@ -15,14 +15,14 @@ pub struct Reference {
     pub repository: RepositoryId,
     /// Number of the issue or pull request.
     pub number: u64,
-    pub comment: Option<Named>,
+    pub comment: Option<CommentReference>,
     /// Of its web address, when it is named by that.
     pub host: Option<String>,
 }
 
 /// The comment in a web address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum CommentReference {
     /// `#issuecomment-1`
     Conversation(u64),
     /// `#discussion_r1`, or `#r1` behind `/files`
@@ -60,10 +60,10 @@ impl std::str::FromStr for Reference {
         };
         let after = |prefix: &str| fragment.strip_prefix(prefix).and_then(number);
         let comment = after("issuecomment-")
-            .map(Named::Conversation)
-            .or_else(|| after("discussion_r").map(Named::Thread))
-            .or_else(|| after("pullrequestreview-").map(Named::Review))
-            .or_else(|| after("r").map(Named::Thread));
+            .map(CommentReference::Conversation)
+            .or_else(|| after("discussion_r").map(CommentReference::Thread))
+            .or_else(|| after("pullrequestreview-").map(CommentReference::Review))
+            .or_else(|| after("r").map(CommentReference::Thread));
         if comment.is_none() && !fragment.is_empty() {
             return Err(mistake());
         }
@@ -84,14 +84,14 @@ pub async fn task_of_comment(
     world: &World,
     config: &Config,
     reference: &Reference,
-    named: Named,
+    named: CommentReference,
 ) -> Result<CommandRequest> {
     let forge = world.forge()?.as_ref();
     let (repository, number) = (&reference.repository, reference.number);
     let place = match named {
-        Named::Conversation(comment) => CommentPlace::Conversation { comment },
-        Named::Review(review) => CommentPlace::Review { review },
-        Named::Thread(comment) => {
+        CommentReference::Conversation(comment) => CommentPlace::Conversation { comment },
+        CommentReference::Review(review) => CommentPlace::Review { review },
+        CommentReference::Thread(comment) => {
             CommentPlace::Thread { comment, root: root(forge, reference, comment).await? }
         }
     };

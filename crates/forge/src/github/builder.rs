@@ -89,7 +89,7 @@ impl GitHubForge {
     }
 
     /// A repository as GitHub tells of it.
-    pub(super) fn told_of(&self, json: wire::Repository) -> Result<Repository, ForgeError> {
+    pub(super) fn repository_from(&self, json: wire::Repository) -> Result<Repository, ForgeError> {
         let id: RepositoryId = json.full_name.parse().map_err(|_| ForgeError::Malformed {
             host: self.api.host(),
             message: "a repository without an owner".to_owned(),

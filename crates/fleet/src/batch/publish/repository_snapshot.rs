@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::vetted::{StoredChange, VettedChange};
-use super::{End, PublishError, PublishResult, Publisher};
+use super::{PublishError, PublishOutcome, PublishResult, Publisher};
 use crate::batch::{selection, stored};
 use patchwright_base::error::Failure;
 use patchwright_forge::{Comparison, Forge, Repository, RepositoryId, same_repository};
@@ -35,7 +35,7 @@ impl Publisher<'_> {
     /// The repository, our copy of it with the base and the change, and the branch to merge into.
     pub(super) async fn open_place(
         &self,
-    ) -> PublishResult<std::result::Result<RepositorySnapshot, End>> {
+    ) -> PublishResult<std::result::Result<RepositorySnapshot, PublishOutcome>> {
         let id = self.repository_id()?;
         let node_id = self.target.repository_id.as_deref();
         let repository = same_repository(self.forge.as_ref(), &id, node_id).await?;
@@ -84,7 +84,7 @@ impl Publisher<'_> {
             BaseComparison::Contained => {
                 let reason = format!("`{base_branch}` has this change already");
                 let state = TargetState::Unchanged;
-                return Ok(Err(End::Settled { state, reason, pull: None }));
+                return Ok(Err(PublishOutcome::Settled { state, reason, pull: None }));
             }
             BaseComparison::Conflicts => said.push(format!(
                 "`{base_branch}` has moved since and conflicts with the change, which is proposed \

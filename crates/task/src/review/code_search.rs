@@ -8,7 +8,7 @@ use std::rc::Rc;
 use crate::workspace::Workspace;
 use patchwright_git::hunks::{Diff, Hunk};
 use patchwright_git::tree;
-use patchwright_review::fingerprint::Sketched;
+use patchwright_review::fingerprint::SketchIndex;
 use patchwright_review::incremental::{CodeLocation, KnownFinding};
 
 /// The reviewed commit and its difference.
@@ -29,7 +29,7 @@ enum File {
     Absent,
     /// It is there, and its lines are not.
     Unread,
-    Lines(Rc<Sketched>),
+    Lines(Rc<SketchIndex>),
 }
 
 impl<'a> CodeSearch<'a> {
@@ -67,7 +67,7 @@ impl<'a> CodeSearch<'a> {
             Err(_) => File::Unread,
             Ok(Some(content)) => {
                 let text = String::from_utf8_lossy(&content);
-                File::Lines(Rc::new(Sketched::new(text.lines())))
+                File::Lines(Rc::new(SketchIndex::new(text.lines())))
             }
         };
         self.files.borrow_mut().insert(path.to_owned(), file.clone());
@@ -88,9 +88,9 @@ impl<'a> CodeSearch<'a> {
         let times = |hunk: &Hunk| {
             let old = || hunk.lines.iter().filter(|line| line.old.is_some());
             let kept = old().filter(|line| line.new.is_some());
-            let all = Sketched::new(old().map(|line| line.text.as_str()));
+            let all = SketchIndex::new(old().map(|line| line.text.as_str()));
             // Where nothing of it is deleted, it is context.
-            let context = Sketched::new(kept.map(|line| line.text.as_str()));
+            let context = SketchIndex::new(kept.map(|line| line.text.as_str()));
             all.times(&known.sketch).saturating_sub(context.times(&known.sketch))
         };
         Some(file.hunks.iter().map(times).sum())

@@ -2,13 +2,13 @@
 
 /// The threads of our findings, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    pub threads: Vec<SeenThread>,
+pub struct FindingThreads {
+    pub threads: Vec<FindingThread>,
 }
 
 /// A thread that a finding of ours began.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeenThread {
+pub struct FindingThread {
     pub fingerprint: String,
     pub verdict: ThreadVerdict,
 }
@@ -30,7 +30,7 @@ pub enum ThreadVerdict {
     Unknown,
 }
 
-impl Seen {
+impl FindingThreads {
     /// A person said in words that it is not wanted. That holds also when its code was gone meanwhile.
     pub fn is_rejected(&self, fingerprint: &str) -> bool {
         self.of(fingerprint).any(|verdict| verdict == ThreadVerdict::Rejected)

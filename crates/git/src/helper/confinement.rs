@@ -243,22 +243,22 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::{UnixDatagram, UnixStream};
 
-    use crate::helper::walls::*;
+    use crate::helper::confinement::*;
 
     /// What confined code tried, and what came of it.
     #[derive(Debug, Default)]
-    struct Tried {
+    struct ConfinementProbe {
         files_confined: bool,
         allowed: Vec<(&'static str, bool)>,
         refused: Vec<(&'static str, Option<ErrorKind>)>,
     }
 
     #[expect(clippy::disallowed_methods, reason = "what is tried is what must not work")]
-    fn attempt(bounds: &Bounds, port: u16) -> Tried {
+    fn attempt(bounds: &Bounds, port: u16) -> ConfinementProbe {
         let files_confined = confine(bounds).unwrap();
         let (ours, place) = (&bounds.read[0], bounds.write.as_ref().unwrap());
         let outside = ours.with_file_name("outside");
-        let mut tried = Tried { files_confined, ..Tried::default() };
+        let mut tried = ConfinementProbe { files_confined, ..ConfinementProbe::default() };
         tried.allowed.push(("reads", fs_err::read(ours.join("object")).is_ok()));
         tried.allowed.push(("writes", fs_err::write(place.join("pack"), "x").is_ok()));
         let renamed = fs_err::rename(place.join("pack"), place.join("pack-1"));

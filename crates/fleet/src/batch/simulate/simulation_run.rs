@@ -9,10 +9,10 @@ use std::collections::{BinaryHeap, HashMap};
 
 use super::calendar::Calendar;
 use super::options::Options;
-use super::profile::{Drawn, Profile};
-use super::queue::{Claimed, Queue, Room};
+use super::profile::{Profile, SampledRun};
+use super::queue::{Capacity, ClaimedJob, Queue};
 use super::quota::Quotas;
-use super::tally::{CourseReport, Tally};
+use super::tally::{SimulationReport, Tally};
 use crate::batch::campaign::{Campaign, CampaignMode};
 use crate::batch::drive::StepOutcome;
 use crate::batch::waves;
@@ -29,13 +29,13 @@ const LOOK: Millis = 30_000;
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Happening {
+pub(super) enum SimulationEvent {
     /// A service answers somebody again.
-    Answers(Known),
+    Answers(SimulatedService),
     /// People merge a pull request.
     Merged(usize),
     /// Work that was cut off by a service.
-    Cut(usize, Known),
+    Cut(usize, SimulatedService),
     Ends(usize),
     /// A write asks for its place, and goes out.
     Write(usize),
@@ -46,25 +46,25 @@ pub(super) enum Happening {
 
 /// A service, as it is ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Known {
+pub(super) enum SimulatedService {
     GitHub,
     Model,
 }
 
-impl Known {
+impl SimulatedService {
     pub(super) fn service(self) -> Service {
         match self {
-            Known::GitHub => Service::ForgeApi,
-            Known::Model => Service::Model,
+            SimulatedService::GitHub => Service::ForgeApi,
+            SimulatedService::Model => Service::Model,
         }
     }
 }
 
 /// A job under way.
-pub(super) struct Work {
-    pub(super) claimed: Claimed,
+pub(super) struct ActiveJob {
+    pub(super) claimed: ClaimedJob,
     pub(super) token: usize,
-    pub(super) drawn: Drawn,
+    pub(super) drawn: SampledRun,
     pub(super) began: Millis,
     /// Since when the next write waits.
     pub(super) asked: Millis,
@@ -72,31 +72,31 @@ pub(super) struct Work {
 
 /// What a simulation is about.
 #[derive(Clone, Copy)]
-pub(super) struct Setting<'a> {
+pub(super) struct SimulationInput<'a> {
     pub(super) campaign: &'a Campaign,
     pub(super) options: &'a Options,
     pub(super) profile: &'a Profile,
     pub(super) seed: u64,
 }
 
-pub(super) struct Course<'a> {
-    pub(super) setting: Setting<'a>,
+pub(super) struct SimulationRun<'a> {
+    pub(super) setting: SimulationInput<'a>,
     pub(super) queue: Queue,
     pub(super) calendar: Calendar,
     pub(super) quotas: Quotas,
     pub(super) tally: Tally,
     pub(super) limits: PaceLimits,
     pub(super) now: Millis,
-    pub(super) works: Vec<Option<Work>>,
+    pub(super) works: Vec<Option<ActiveJob>>,
     pub(super) runs: usize,
     pub(super) publishers: Vec<bool>,
     /// What is left of runs that were cut off.
-    pub(super) left: HashMap<usize, Drawn>,
+    pub(super) left: HashMap<usize, SampledRun>,
     /// Writes that were made for a target already.
     pub(super) written: HashMap<usize, u32>,
     pub(super) open_pulls: usize,
     pub(super) suspected: [bool; 2],
-    events: BinaryHeap<Reverse<(Millis, u64, Happening)>>,
+    events: BinaryHeap<Reverse<(Millis, u64, SimulationEvent)>>,
     sequence: u64,
     free: Vec<usize>,
     /// When the next look is due that is in the events.
@@ -108,10 +108,10 @@ pub(super) struct Course<'a> {
     failed: usize,
 }
 
-impl<'a> Course<'a> {
-    pub(super) fn new(setting: Setting<'a>, queue: Queue) -> Course<'a> {
-        let Setting { campaign, options, .. } = setting;
-        Course {
+impl<'a> SimulationRun<'a> {
+    pub(super) fn new(setting: SimulationInput<'a>, queue: Queue) -> SimulationRun<'a> {
+        let SimulationInput { campaign, options, .. } = setting;
+        SimulationRun {
             queue,
             calendar: Calendar::new(options),
             quotas: Quotas::new(options),
@@ -141,7 +141,7 @@ impl<'a> Course<'a> {
     ///
     /// # Errors
     /// When the store cannot be used, or the campaign does not end.
-    pub(super) async fn run(mut self) -> Result<(CourseReport, Queue)> {
+    pub(super) async fn run(mut self) -> Result<(SimulationReport, Queue)> {
         let mut why = None;
         loop {
             if self.may_step {
@@ -167,7 +167,7 @@ impl<'a> Course<'a> {
                 break;
             }
         }
-        let standing = self.queue.standing().await?;
+        let standing = self.queue.status().await?;
         let requests = (self.quotas.most(), why);
         Ok((self.tally.report(standing, self.now, requests), self.queue))
     }
@@ -176,7 +176,7 @@ impl<'a> Course<'a> {
     async fn step(&mut self) -> Result<Option<String>> {
         self.may_step = false;
         let outcome = self.queue.advance().await?;
-        let standing = self.queue.standing().await?;
+        let standing = self.queue.status().await?;
         let is_busy = |state: &TargetState| !state.is_settled() && *state != TargetState::Waiting;
         self.busy =
             standing.states.iter().filter(|(state, _)| is_busy(state)).map(|(_, n)| n).sum();
@@ -209,8 +209,10 @@ impl<'a> Course<'a> {
         loop {
             let closed = self.quotas.closed_until(self.now);
             let has_workers = self.runs < self.setting.options.workers;
-            let room =
-                Room { runs: has_workers && closed.is_none(), publishers: self.publishers.clone() };
+            let room = Capacity {
+                runs: has_workers && closed.is_none(),
+                publishers: self.publishers.clone(),
+            };
             if let (true, Some(until)) = (has_workers, closed) {
                 self.look_at(until);
             }
@@ -233,7 +235,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    async fn start(&mut self, claimed: Claimed) -> Result<()> {
+    async fn start(&mut self, claimed: ClaimedJob) -> Result<()> {
         self.tally.claims += 1;
         match claimed.kind {
             JobKind::Publish => self.start_publishing(claimed).await,
@@ -241,24 +243,24 @@ impl<'a> Course<'a> {
         }
     }
 
-    async fn happen(&mut self, happening: Happening) -> Result<()> {
+    async fn happen(&mut self, happening: SimulationEvent) -> Result<()> {
         match happening {
-            Happening::Look => {
+            SimulationEvent::Look => {
                 self.look_at = None;
                 self.may_step |= self.busy == 0;
                 Ok(())
             }
-            Happening::Merged(target) => {
+            SimulationEvent::Merged(target) => {
                 self.open_pulls = self.open_pulls.saturating_sub(1);
                 self.queue.merged(target).await?;
                 self.may_step |= self.busy == 0;
                 Ok(())
             }
-            Happening::Answers(known) => self.answers(known).await,
-            Happening::Cut(work, known) => self.cut(work, known).await,
-            Happening::Ends(work) => self.run_ends(work).await,
-            Happening::Write(work) => self.ask_to_write(work).await,
-            Happening::Written(work) => self.written(work).await,
+            SimulationEvent::Answers(known) => self.answers(known).await,
+            SimulationEvent::Cut(work, known) => self.cut(work, known).await,
+            SimulationEvent::Ends(work) => self.run_ends(work).await,
+            SimulationEvent::Write(work) => self.ask_to_write(work).await,
+            SimulationEvent::Written(work) => self.written(work).await,
         }
     }
 
@@ -278,7 +280,7 @@ impl<'a> Course<'a> {
         self.may_step |= self.busy == 0 || near;
     }
 
-    pub(super) fn begin_work(&mut self, work: Work) -> usize {
+    pub(super) fn begin_work(&mut self, work: ActiveJob) -> usize {
         match work.claimed.kind {
             JobKind::Publish => self.take_publisher(work.token),
             JobKind::Target | JobKind::Delivery => self.runs += 1,
@@ -293,7 +295,7 @@ impl<'a> Course<'a> {
         self.works.len() - 1
     }
 
-    pub(super) fn end_work(&mut self, at: usize) -> Option<Work> {
+    pub(super) fn end_work(&mut self, at: usize) -> Option<ActiveJob> {
         let work = self.works.get_mut(at)?.take()?;
         self.free.push(at);
         match work.claimed.kind {
@@ -315,7 +317,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    pub(super) fn after(&mut self, wait: Millis, happening: Happening) {
+    pub(super) fn after(&mut self, wait: Millis, happening: SimulationEvent) {
         self.sequence += 1;
         let at = self.now.saturating_add(wait.max(0));
         self.events.push(Reverse((at, self.sequence, happening)));
@@ -328,7 +330,7 @@ impl<'a> Course<'a> {
     fn look_at(&mut self, at: Millis) {
         if self.look_at.is_none_or(|other| at < other) {
             self.look_at = Some(at);
-            self.after(at - self.now, Happening::Look);
+            self.after(at - self.now, SimulationEvent::Look);
         }
     }
 

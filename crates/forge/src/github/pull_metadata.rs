@@ -39,7 +39,7 @@ struct Milestone {
 }
 
 #[derive(Deserialize)]
-struct Assigned {
+struct AssigneesJson {
     #[serde(default)]
     assignees: Vec<User>,
 }
@@ -65,11 +65,11 @@ impl GitHubForge {
             route(repository, &format!("issues/{number}/assignees")),
             format!("pull request `{repository}#{number}`"),
         )
-        .in_order_to(format!("assign `{repository}#{number}`"), PULLS_WRITE)
+        .for_action(format!("assign `{repository}#{number}`"), PULLS_WRITE)
         .json(json!({ "assignees": logins }));
         let (reply, _) = self.api.write_repeatable(&call).await?;
         let reply = self.api.good(&call, reply)?;
-        let there: Assigned = self.api.parse(&call, &reply)?;
+        let there: AssigneesJson = self.api.parse(&call, &reply)?;
         let is_there =
             |login: &str| there.assignees.iter().any(|it| it.login.eq_ignore_ascii_case(login));
         Ok(logins.iter().filter(|login| !is_there(login)).cloned().collect())
@@ -96,7 +96,7 @@ impl GitHubForge {
             route(repository, &format!("issues/{number}")),
             format!("pull request `{repository}#{number}`"),
         )
-        .in_order_to(format!("set the milestone of `{repository}#{number}`"), PULLS_WRITE)
+        .for_action(format!("set the milestone of `{repository}#{number}`"), PULLS_WRITE)
         .json(json!({ "milestone": milestone.number }));
         let (reply, _) = self.api.write_repeatable(&call).await?;
         self.api.good(&call, reply).map(|_| true)
@@ -122,7 +122,7 @@ impl GitHubForge {
         let call = self
             .api
             .graphql_call(MERGE, &json!({ "input": input }), name.clone())
-            .in_order_to(format!("have {name} merged"), PULLS_WRITE);
+            .for_action(format!("have {name} merged"), PULLS_WRITE);
         let answer = self.api.mutate::<IgnoredAny>(&call).await?;
         if answer.errors.is_empty() {
             return Ok(());
@@ -156,7 +156,7 @@ impl GitHubForge {
         let call = self
             .api
             .graphql_call(LEAVE, &input, name.clone())
-            .in_order_to(format!("have {name} not merged by itself"), PULLS_WRITE);
+            .for_action(format!("have {name} not merged by itself"), PULLS_WRITE);
         let answer = self.api.mutate::<IgnoredAny>(&call).await?;
         if answer.errors.is_empty() {
             return Ok(true);

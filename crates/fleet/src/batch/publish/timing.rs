@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{End, PublishResult, Publisher};
+use super::{PublishOutcome, PublishResult, Publisher};
 use crate::batch::campaign::Campaign;
 use crate::batch::{refresh, window};
 use crate::store::StoreResult;
@@ -25,12 +25,12 @@ pub(in crate::batch) fn closed(
 
 impl Publisher<'_> {
     /// Whether the campaign may publish at this moment.
-    pub(super) async fn not_now(&self) -> PublishResult<Option<End>> {
+    pub(super) async fn not_now(&self) -> PublishResult<Option<PublishOutcome>> {
         let now = self.fleet.clock.now();
         if let Some((opens, after)) = closed(&self.campaign, now) {
             let opens = opens.format("%Y-%m-%d %H:%M UTC");
             let why = format!("waits for the publishing window that opens at {opens}");
-            return Ok(Some(End::Later { after, why }));
+            return Ok(Some(PublishOutcome::Later { after, why }));
         }
         let Some(most) = self.campaign.limits.max_open_pull_requests else { return Ok(None) };
         // An update of a pull request that is open does not open another one.
@@ -41,7 +41,7 @@ impl Publisher<'_> {
         let mut open = self.open_count().await?;
         if open >= most {
             // The stored states may be old: people may have merged some of them since.
-            refresh::now_and_then(self.fleet, &self.target.campaign).await;
+            refresh::refresh_if_stale(self.fleet, &self.target.campaign).await;
             open = self.open_count().await?;
         }
         if open < most {
@@ -50,7 +50,7 @@ impl Publisher<'_> {
         let why = format!(
             "waits: {open} pull requests of the campaign are open, and `max-open-pull-requests` is {most}"
         );
-        Ok(Some(End::Later { after: LOOK_AGAIN, why }))
+        Ok(Some(PublishOutcome::Later { after: LOOK_AGAIN, why }))
     }
 
     /// The newest target of this repository in a campaign of this name that has an open pull request.
@@ -69,7 +69,7 @@ impl Publisher<'_> {
     }
 
     /// Another campaign has proposed the very same change, or somebody has rejected it there.
-    pub(super) async fn same_elsewhere(&self) -> PublishResult<Option<End>> {
+    pub(super) async fn same_elsewhere(&self) -> PublishResult<Option<PublishOutcome>> {
         let (store, target) = (&self.fleet.store, &self.target);
         for other in store.same_change(target, &self.changeset.change_id).await? {
             let campaign = store.campaign(&other.campaign).await?.name;
@@ -91,7 +91,7 @@ impl Publisher<'_> {
             let reason =
                 format!("campaign `{campaign}` {how} the same change in {}{became}", pull.html_url);
             let pull = Some((pull.number, pull.html_url));
-            return Ok(Some(End::Settled { state: TargetState::Skipped, reason, pull }));
+            return Ok(Some(PublishOutcome::Settled { state: TargetState::Skipped, reason, pull }));
         }
         Ok(None)
     }

@@ -268,7 +268,7 @@ fn canonical(mode: i32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use crate::differing::*;
+    use crate::tree_diff::*;
 
     /// Ten names for the folder below in each of `depth` folders, and as many files or empty folders.
     fn bomb(git: &Repository, depth: u32, leaf: Option<&[u8]>, inner: &str) -> git2::Oid {

@@ -149,7 +149,7 @@ fn without_tag(title: &str) -> (Option<u8>, &str) {
 
 #[cfg(test)]
 mod tests {
-    use crate::review::written::*;
+    use crate::review::final_message::*;
 
     fn take(message: &str) -> ParsedMessage {
         let resolve = |path: &str| path.trim_start_matches("/workspace/").to_owned();

@@ -27,20 +27,20 @@ const MOST: usize = 256 << 10;
 static DIRECT: LazyLock<Option<Client>> = LazyLock::new(|| http::direct_client().ok());
 
 /// The ways to ask.
-pub(super) struct Web<'a> {
+pub(super) struct CredentialClient<'a> {
     pub(super) http: &'a Client,
     scale: f64,
 }
 
 /// An answer with its body.
-pub(super) struct Answer {
+pub(super) struct CredentialResponse {
     pub(super) status: u16,
     pub(super) body: Vec<u8>,
 }
 
-impl<'a> Web<'a> {
-    pub(super) fn new(http: &'a Client, env: &Env) -> Web<'a> {
-        Web { http, scale: env.time_scale() }
+impl<'a> CredentialClient<'a> {
+    pub(super) fn new(http: &'a Client, env: &Env) -> CredentialClient<'a> {
+        CredentialClient { http, scale: env.time_scale() }
     }
 
     /// The client for services of the own machine.
@@ -49,16 +49,23 @@ impl<'a> Web<'a> {
     }
 
     /// Asks a service somewhere.
-    pub(super) async fn ask(&self, request: RequestBuilder) -> Result<Answer, Fault> {
+    pub(super) async fn ask(&self, request: RequestBuilder) -> Result<CredentialResponse, Fault> {
         self.ask_within(request, PATIENCE).await
     }
 
     /// Asks a service of the own machine.
-    pub(super) async fn ask_nearby(&self, request: RequestBuilder) -> Result<Answer, Fault> {
+    pub(super) async fn ask_nearby(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<CredentialResponse, Fault> {
         self.ask_within(request, NEARBY).await
     }
 
-    async fn ask_within(&self, request: RequestBuilder, limit: Duration) -> Result<Answer, Fault> {
+    async fn ask_within(
+        &self,
+        request: RequestBuilder,
+        limit: Duration,
+    ) -> Result<CredentialResponse, Fault> {
         let limit = limit.mul_f64(self.scale.max(0.2));
         let asking = async {
             let mut response = request.send().await.map_err(|err| transport_fault(&err))?;
@@ -70,7 +77,7 @@ impl<'a> Web<'a> {
                     return Err(refused("the answer is too long"));
                 }
             }
-            Ok(Answer { status, body })
+            Ok(CredentialResponse { status, body })
         };
         let seconds = limit.as_secs_f64();
         timeout(limit, asking)
@@ -79,7 +86,7 @@ impl<'a> Web<'a> {
     }
 }
 
-impl Answer {
+impl CredentialResponse {
     /// What a successful answer says; the error of any other, in the service's own words. `who` is asked.
     pub(super) fn read<T: DeserializeOwned>(&self, who: &str) -> Result<T, Fault> {
         if self.status != 200 {

@@ -14,7 +14,7 @@ const OFFER_FILE: &str = "offer.json";
 
 /// Labels and issues to choose from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Offer {
+pub(super) struct TriageChoices {
     /// Digest of the issue's text that all this was made for.
     pub digest: String,
     /// Name and description.
@@ -33,12 +33,12 @@ pub(super) struct Candidate {
     pub body: String,
 }
 
-impl Offer {
+impl TriageChoices {
     pub(super) async fn of(
         run: &Run<'_>,
         admitted: &AdmittedTriage,
         rules: &Workspace,
-    ) -> Result<Offer> {
+    ) -> Result<TriageChoices> {
         let recorded = fs_err::read(run.folder.path.join(OFFER_FILE)).ok();
         let recorded = recorded.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         if let Some(offer) = recorded.filter(|_| !run.folder.recorded.is_empty()) {
@@ -47,7 +47,7 @@ impl Offer {
         let mut notes = Vec::new();
         let labels: Vec<Label> = labels::offered(run, admitted, rules, &mut notes).await?;
         let candidates = candidates::find(run, admitted, &mut notes).await;
-        let offer = Offer {
+        let offer = TriageChoices {
             digest: admitted.digest.clone(),
             labels: labels.into_iter().map(|label| (label.name, label.description)).collect(),
             candidates,
