@@ -2,6 +2,7 @@
 //! test, what goes back to the model, and what a run is worth whose checks are red.
 
 mod found;
+mod lost;
 mod noise;
 
 use patchwright_journal::{self as journal, Entry};

@@ -135,7 +135,7 @@ pub(super) fn word(run: &CheckRun, standing: Standing) -> String {
         _ if run.timed_out => "",
         Some(0) => "✅ ",
         Some(_) if word.starts_with("flaky") => "⚠️ ",
-        Some(_) if word.starts_with("failed") => "❌ ",
+        _ if word.starts_with("failed") => "❌ ",
         _ => "",
     };
     format!("{sign}{word}")
@@ -147,6 +147,7 @@ pub(super) fn plain_word(run: &CheckRun, standing: Standing) -> String {
     match run.exit_code {
         // First, because a check that was ended may have any exit code, or none.
         _ if run.timed_out => "timed out".to_owned(),
+        None if run.sandbox_lost => "failed: its sandbox was lost".to_owned(),
         None => "not run".to_owned(),
         Some(0) => "passed".to_owned(),
         Some(_) if run.unrunnable && !is_broken => "could not be run here".to_owned(),

@@ -86,9 +86,9 @@ pub(super) async fn run_fresh(
         return Ok(runs);
     }
     let share = share(run);
-    let mut ran = in_sandbox(run, image, tree, (side, &planned, share)).await?;
-    let took = ran.iter().map(|check| Duration::from_millis(check.duration_ms)).sum();
-    repeat(run, image, tree, (side, &planned, share.saturating_sub(took)), &mut ran).await?;
+    let mut ran = in_sandboxes(run, image, tree, (side, &planned, share)).await?;
+    let left = share.saturating_sub(duration(&ran));
+    repeat(run, image, tree, (side, &planned, left), &mut ran).await?;
     for check in &ran {
         record(run, side, check)?;
         run.environment.ui.say(&describe(check, side));
@@ -128,6 +128,45 @@ fn short_time(before: Option<&CheckRun>, whole: Duration) -> Option<Duration> {
 
 /// What is to be run on which side, in how much time.
 type Batch<'a> = (CheckTarget<'a>, &'a [PlannedCheck], Duration);
+
+/// The checks in one sandbox, and where that is lost, those that it has cost in fresh ones. A check whose sandbox is lost twice
+/// is left at that, and those after it go on.
+async fn in_sandboxes(
+    run: &Run<'_>,
+    image: &PreparedImage,
+    tree: &Packing,
+    (side, planned, share): Batch<'_>,
+) -> Result<Vec<CheckRun>> {
+    let (mut ran, mut left): (Vec<CheckRun>, Duration) = (Vec::new(), share);
+    let mut lost_once = None;
+    loop {
+        let waiting = planned.get(ran.len()..).unwrap_or_default();
+        let batch = in_sandbox(run, image, tree, (side, waiting, left)).await?;
+        left = left.saturating_sub(duration(&batch));
+        let (ended, lost): (Vec<CheckRun>, Vec<CheckRun>) =
+            batch.into_iter().partition(|check| !check.sandbox_lost);
+        ran.extend(ended);
+        let Some(first) = lost.into_iter().next() else { return Ok(ran) };
+        let note = first.note.clone().unwrap_or_default();
+        let command = text::line(&first.command);
+        if lost_once.as_ref() == Some(&first.command) || left < verify::LEAST_TIME {
+            run.environment.ui.say(&format!("the sandbox of `{command}` is lost for good: {note}"));
+            ran.push(first);
+            if ran.len() == planned.len() {
+                return Ok(ran);
+            }
+        } else {
+            let again = "it is run again in a fresh one";
+            run.environment.ui.say(&format!("the sandbox of `{command}` is lost: {note}; {again}"));
+            lost_once = Some(first.command);
+        }
+    }
+}
+
+/// What these checks took, those included whose sandbox was lost.
+fn duration(ran: &[CheckRun]) -> Duration {
+    ran.iter().map(|check| Duration::from_millis(check.duration_ms)).sum()
+}
 
 async fn in_sandbox(
     run: &Run<'_>,

@@ -190,6 +190,11 @@ fn red(evidence: &Evidence) -> Option<String> {
     let tests = row.tests.as_ref().map(|tests| format!(" ({})", tests.line())).unwrap_or_default();
     let before = row.base.as_ref();
     Some(match row.standing() {
+        Standing::Broken if row.head.as_ref().is_some_and(|head| head.sandbox_lost) => {
+            format!(
+                "{command} ran before the change, and its sandbox does not survive it now{more}"
+            )
+        }
         Standing::Broken if before.is_some_and(CheckRun::passed) => {
             format!("{command} passed before the change and fails with it{tests}{more}")
         }

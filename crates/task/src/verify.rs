@@ -5,7 +5,7 @@
 //! where that is possible. Nothing here decides what a failing check means for the outcome.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use patchwright_base::text;
 use patchwright_ecosystems::results::{self, Report, TestResults};
@@ -27,7 +27,7 @@ const MAX_TEST_BYTES: usize = 400 << 10;
 const COMMAND_NOT_FOUND: i32 = 127;
 const NOT_EXECUTABLE: i32 = 126;
 /// Less than this is not worth the start of a check.
-const LEAST_TIME: Duration = Duration::from_secs(1);
+pub const LEAST_TIME: Duration = Duration::from_secs(1);
 
 /// A check that is to be run.
 #[derive(Clone, Debug)]
@@ -41,7 +41,8 @@ pub struct PlannedCheck {
 }
 
 /// Runs the commands one after the other with `sh -lc`, each at most its own time and all of them at most
-/// `share` long. A command that cannot be run, or a sandbox that dies, is a row with a note, not an error.
+/// `share` long. A command that cannot be run, or a sandbox that dies, is a row with a note, not an error; of the latter
+/// the check that ran then and those after it are marked.
 pub async fn run(client: &Client, planned: &[PlannedCheck], share: Duration) -> Vec<CheckRun> {
     let mut runs = Vec::new();
     let mut gone = None;
@@ -49,7 +50,8 @@ pub async fn run(client: &Client, planned: &[PlannedCheck], share: Duration) -> 
     for check in planned {
         let timeout = check.timeout.min(left);
         if let Some(why) = &gone {
-            runs.push(CheckRun::not_run(&check.command, why));
+            let run = CheckRun::not_run(&check.command, why);
+            runs.push(CheckRun { sandbox_lost: true, ..run });
             continue;
         }
         if timeout < LEAST_TIME {
@@ -57,6 +59,7 @@ pub async fn run(client: &Client, planned: &[PlannedCheck], share: Duration) -> 
             continue;
         }
         let command = check.report.as_ref().map_or(&check.command, |report| &report.command);
+        let began = Instant::now();
         match client.exec(exec(command, timeout)).await {
             Ok(output) => {
                 left = left.saturating_sub(Duration::from_millis(output.duration_ms));
@@ -68,13 +71,16 @@ pub async fn run(client: &Client, planned: &[PlannedCheck], share: Duration) -> 
             }
             Err(error) => {
                 let why = text::line(&error.to_string());
-                if matches!(
+                let sandbox_lost = matches!(
                     error,
                     GuestError::Gone(_) | GuestError::Protocol(_) | GuestError::Words(_)
-                ) {
+                );
+                if sandbox_lost {
                     gone = Some(format!("not run: {why}"));
                 }
-                runs.push(CheckRun::not_run(&check.command, why));
+                let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+                let run = CheckRun::not_run(&check.command, why);
+                runs.push(CheckRun { sandbox_lost, duration_ms, ..run });
             }
         }
     }
@@ -140,6 +146,7 @@ async fn of_output(
         tail,
         note,
         unrunnable: missing.is_some(),
+        sandbox_lost: false,
         tests,
         again: None,
     }

@@ -25,6 +25,9 @@ pub struct CheckRun {
     /// A program that it needs is missing: it says nothing about the code.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unrunnable: bool,
+    /// Its sandbox ended before it did, in a second one as well: nobody knows what it would have said.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sandbox_lost: bool,
     /// Test by test, where the runner's output or report could be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests: Option<TestResults>,
@@ -65,6 +68,11 @@ impl CheckRun {
         results.filter(|results| !results.is_empty()).collect()
     }
 
+    /// It came to an end of its own.
+    fn was_run(&self) -> bool {
+        self.exit_code.is_some() && !self.unrunnable
+    }
+
     /// With no more than a report shows.
     fn short(mut self) -> CheckRun {
         self.tests = self.tests.map(|tests| tests.only_bad(MAX_BAD));
@@ -95,7 +103,7 @@ pub enum Standing {
     Passed,
     /// It failed, and passed when it was run once more, or only tests that come and go fail in it.
     Flaky,
-    /// It fails, or a test of it does, that did not fail before.
+    /// It fails, or a test of it does, that did not fail before; or its sandbox does not survive it any more.
     Broken,
     /// It failed before and still does, and nothing in it got better.
     StillFailing,
@@ -140,6 +148,10 @@ impl EvidenceRow {
         let before_passed = base.is_some_and(CheckRun::passed);
         let is_endless = head.timed_out && base.is_some_and(|base| base.timed_out);
         match head.exit_code {
+            // Whoever makes a failing check take its sandbox along must not be better off.
+            None if head.sandbox_lost && base.is_some_and(CheckRun::was_run) => {
+                return Standing::Broken;
+            }
             None if !head.timed_out => return Standing::NotRun,
             _ if head.is_flaky() => return Standing::Flaky,
             _ if is_endless || (head.unrunnable && !before_passed) => return Standing::Unknown,
@@ -302,6 +314,10 @@ mod tests {
         CheckRun { unrunnable: true, ..run(127, "") }
     }
 
+    fn lost() -> CheckRun {
+        CheckRun { sandbox_lost: true, ..CheckRun::not_run("x", "gone") }
+    }
+
     fn endless() -> CheckRun {
         CheckRun { timed_out: true, ..run(124, "") }
     }
@@ -323,6 +339,10 @@ mod tests {
             ("got its program", Some(unrunnable()), fails(), Standing::Broken),
             ("never ends", Some(endless()), endless(), Standing::Unknown),
             ("ends no more", Some(passes()), endless(), Standing::Broken),
+            ("its sandbox is lost", Some(passes()), lost(), Standing::Broken),
+            ("and was when it failed", Some(fails()), lost(), Standing::Broken),
+            ("and was before", Some(lost()), lost(), Standing::NotRun),
+            ("and it never ran", Some(unrunnable()), lost(), Standing::NotRun),
             ("not started", Some(passes()), CheckRun::not_run("x", "gone"), Standing::NotRun),
         ];
         for (about, base, head, expected) in rows {
