@@ -28,6 +28,16 @@ fn whole(output: &Output, end: &str) -> Vec<Value> {
     lines
 }
 
+#[test]
+fn a_change_that_cannot_be_written_into_the_folder_does_not_end_the_stream_twice() {
+    let world = local(fix());
+    fs_err::write(world.path("project/calc.sh"), "# mine\n").unwrap();
+    let command = ["exec", "Make add add", "--repo", "project", "--apply", "--json"];
+    let output = world.run(&command).expect(2);
+    assert_eq!(whole(&output, "result").last().unwrap()["conclusion"], "done");
+    assert!(output.stderr.contains("`calc.sh` was edited"), "{}", output.text());
+}
+
 fn of<'a>(lines: &'a [Value], kind: &'a str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["is"] == kind).collect()
 }

@@ -12,6 +12,7 @@ use patchwright_config::file::{File, read_file};
 use patchwright_config::flags::Common;
 use patchwright_config::{Config, Mode, SandboxChoice, Source, merge, output_schema};
 use patchwright_git::{commit_named, working_folder_of};
+use patchwright_report::annotations;
 use patchwright_sandbox::docker::DockerSandbox;
 use patchwright_task::pipeline::{self, RunReport};
 use patchwright_task::run::RunEnvironment;
@@ -61,7 +62,8 @@ pub struct Args {
 /// Bytes of a prompt on standard input.
 const MAX_PROMPT: u64 = 1 << 20;
 
-pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
+/// The exit code.
+pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let mut config = args.common.resolve()?;
     let file = args.output_schema.as_deref().filter(|path| !path.as_os_str().is_empty());
     let output_schema = file.map(schema).transpose()?;
@@ -87,10 +89,19 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<Conclusion> {
         (None, false) => ui.data(&report.outcome.final_message),
     }
     ui.say(&format!("results are in {}", report.folder.display()));
-    if args.apply && report.outcome.conclusion == Conclusion::Done {
-        apply(&repository, &report, ui)?;
-    }
-    Ok(report.outcome.conclusion)
+    let applied = match report.outcome.conclusion {
+        Conclusion::Done if args.apply => apply(&repository, &report, ui),
+        _ => Ok(()),
+    };
+    Ok(match applied {
+        Ok(()) => super::code(report.outcome.conclusion),
+        // Not an error of the command: its result has been told, and nothing may come after that.
+        Err(failure) => {
+            ui.failure(&failure.to_string());
+            ui.workflow_command(&annotations::error("Patchwright", &failure.message));
+            failure.kind.exit_code()
+        }
+    })
 }
 
 /// A local run may use the local sandbox when no Docker answers; a message says so. An explicit choice of

@@ -174,7 +174,7 @@ pub async fn run(command: Command, env: Env, ui: Ui) -> Result<u8> {
         Command::Respond(args) => Box::pin(respond::run(args, &env, ui)).await.map(code),
         Command::Learn(args) => Box::pin(learn::run(args, &env, ui)).await.map(code),
         Command::Triage(args) => Box::pin(triage::run(args, &env, ui)).await.map(code),
-        Command::Exec(args) => Box::pin(exec::run(args, &env, ui)).await.map(code),
+        Command::Exec(args) => Box::pin(exec::run(args, &env, ui)).await,
         Command::Acp(args) => acp::run(args, &env, ui).await.map(|()| 0),
         Command::Batch(args) => Box::pin(batch::run(args, &env, ui)).await,
         Command::Schedule(args) => schedule::run(args, &env, ui).await,

@@ -31,6 +31,8 @@ const MAX_FILE: usize = 512 << 20;
 /// works on, and its tar is on the host's disk as often as runs are under way.
 const MAX_BYTES: u64 = 8 << 30;
 
+/// Seconds by which files are older than their commit.
+const BEFORE_COMMIT: i64 = 2;
 /// Bytes of all paths together: they are in memory until the index is written, and folders that are there
 /// many times once make many of few objects.
 const MAX_PATHS: usize = 128 << 20;
@@ -99,8 +101,10 @@ pub fn archive<W: Write>(
 ) -> Result<W, GitError> {
     let git = repo.git()?;
     let commit = git.find_commit(commit.0)?;
-    // One time for all files, that of the commit, so that the same commit gives the same tar.
-    let mtime = u64::from(u32::try_from(commit.time().seconds()).unwrap_or(0));
+    // One time for all files, so that the same commit gives the same tar. That of the commit may be this very second, and what
+    // is changed in it and keeps its length would look to git as it does in the index.
+    let before = commit.time().seconds().saturating_sub(BEFORE_COMMIT);
+    let mtime = u64::from(u32::try_from(before).unwrap_or(0));
     // A tree can name the same folder a million times with a few objects. Counting each distinct
     // folder once shows that before the walk below has to visit them all.
     let most = options.max_entries as u64;

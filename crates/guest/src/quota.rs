@@ -48,8 +48,8 @@ pub struct WorkspaceQuota {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The workspace held more than twice its budget when the last command began.
-    had_its_chance: bool,
+    /// What the workspace held when the last command began, where that was more than twice its budget.
+    burst_from: Option<Used>,
     /// Commands that run.
     running: usize,
     last: Option<Look>,
@@ -125,10 +125,17 @@ impl WorkspaceQuota {
             let used = state.last.map(|last| last.used).unwrap_or_default();
             let is_bursting =
                 used.bytes / 2 > self.budget.bytes || used.files / 2 > self.budget.files;
-            // The command after the one that filled it may clean up; when it has not, no other may.
-            if std::mem::replace(&mut state.had_its_chance, is_bursting) && is_bursting {
+            // Commands that leave no more than there was may clean up, as often as it takes; one that made it grow was the
+            // last. Where counting was given up, nobody can tell.
+            let is_more = |from: Used| {
+                used.bytes > from.bytes || used.files > from.files || self.is_uncounted(used)
+            };
+            let from = state.burst_from.filter(|from| is_bursting && is_more(*from));
+            state.burst_from = from.or(is_bursting.then_some(used));
+            if from.is_some() {
                 return Err(format!(
-                    "no more commands are run: the workspace holds more than twice what it may: {}",
+                    "no more commands are run: the workspace holds more than twice what it may, and \
+                     grew further; {}",
                     self.describe(used)
                 ));
             }
@@ -150,7 +157,7 @@ impl WorkspaceQuota {
     /// Looks at once; the error says how much too much there is.
     pub fn check(&self) -> Result<(), String> {
         let used = self.look().used;
-        if self.exceeds(used) { Err(self.describe(used)) } else { Ok(()) }
+        if self.exceeds(used) { Err(self.advise(used)) } else { Ok(()) }
     }
 
     /// After a command: looks when much of the disk is gone, or when there was too much before; the
@@ -186,7 +193,7 @@ impl WorkspaceQuota {
             } else if last.is_none_or(|last| is_old(last) || self.has_shrunk(last)) {
                 let used = self.look().used;
                 let grew = used.bytes > allowed.bytes || used.files > allowed.files;
-                full = grew.then(|| self.describe(used));
+                full = grew.then(|| self.advise(used));
             }
             let mut state = self.lock();
             if state.running > 0 && full.is_some() {
@@ -243,13 +250,22 @@ impl WorkspaceQuota {
 
     fn describe(&self, used: Used) -> String {
         format!(
-            "the workspace holds {} MiB in {} files and folders, but may hold {} MiB in {}; delete \
-             what is not needed",
+            "the workspace holds {} MiB in {} files and folders, but may hold {} MiB in {}",
             used.bytes >> 20,
             used.files,
             self.budget.bytes >> 20,
             self.budget.files
         )
+    }
+
+    /// [`WorkspaceQuota::describe`], with what helps while commands are run.
+    fn advise(&self, used: Used) -> String {
+        format!("{}; delete what is not needed", self.describe(used))
+    }
+
+    /// There are so many files that the last walk ended early.
+    fn is_uncounted(&self, used: Used) -> bool {
+        used.files / 4 > self.budget.files
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -323,6 +339,40 @@ mod tests {
         let why = room.check().unwrap_err();
         assert!(why.contains("in 2500 files and folders"), "{why}");
         crate::removal::remove_tree(&top.path().join("d")).unwrap();
+    }
+
+    #[test]
+    fn far_beyond_the_budget_commands_are_run_until_one_makes_it_worse() {
+        let top = tempfile::tempdir().unwrap();
+        let fill = |names: std::ops::Range<usize>| {
+            for name in names {
+                std::fs::write(top.path().join(name.to_string()), "").unwrap();
+            }
+        };
+        let room = WorkspaceQuota::watch(
+            vec![top.path().to_owned()],
+            Budget { bytes: 1 << 30, files: 10 },
+        )
+        .unwrap();
+        fill(0..30);
+        room.check().unwrap_err();
+        for _ in 0..3 {
+            drop(room.enter().unwrap());
+        }
+        std::fs::remove_file(top.path().join("0")).unwrap();
+        drop(room.enter().unwrap());
+        fill(0..1);
+        let why = room.enter().unwrap_err();
+        assert!(why.contains("grew further; the workspace holds 0 MiB in 30 files"), "{why}");
+        room.enter().unwrap_err();
+        // Deleted by other means than commands.
+        (0..25).for_each(|name| std::fs::remove_file(top.path().join(name.to_string())).unwrap());
+        drop(room.enter().unwrap());
+        // Of so many files nobody knows how many there are.
+        fill(0..60);
+        room.check().unwrap_err();
+        drop(room.enter().unwrap());
+        room.enter().unwrap_err();
     }
 
     /// Were waiting a cost, a workspace would go unwatched for as long as the machine is busy.

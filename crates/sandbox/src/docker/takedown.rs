@@ -22,6 +22,9 @@ const RETRIES: &[Duration] =
     &[Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(3)];
 /// Bound of the question what happened.
 const ASK: Duration = Duration::from_secs(10);
+/// Waits until a guest that was killed is said to have been: whoever kills or removes a container kills the guest first, and
+/// the engine notes the rest a moment later.
+const KILLED: &[Duration] = &[Duration::from_millis(200), Duration::from_millis(800)];
 
 /// A container of ours that exists. Dropped before [`Container::keep`], it is removed in the
 /// background: no way out of starting one leaves it behind.
@@ -110,31 +113,43 @@ impl Stop for Container {
     }
 
     async fn exit_reason(&self) -> Option<String> {
-        let inspection = self.docker.inspect_container(&self.id, None::<InspectContainerOptions>);
-        match bounded("inspect", ASK, inspection).await {
-            Ok(made) => {
-                if let Some(reason) = self.cause_of_death(&made.state.unwrap_or_default()) {
-                    return Some(reason);
+        let mut waits = KILLED.iter();
+        loop {
+            if let Some(reason) = self.state_reason().await {
+                return Some(reason);
+            }
+            let session = self.session.as_ref()?;
+            let exec = bounded("inspect exec", ASK, self.docker.inspect_exec(&session.exec)).await;
+            let exec = exec.ok().filter(|exec| exec.running == Some(false))?;
+            match exec.exit_code {
+                Some(137) => {}
+                Some(code) => {
+                    let words = session.last_words();
+                    return Some(format!("the guest ended with exit code {code}{words}"));
                 }
+                None => return Some("the guest ended, and nobody knows how".to_owned()),
             }
-            Err(err) if err.is_missing() => return Some("the container was removed".to_owned()),
-            Err(err) => return Some(format!("Docker does not answer: {}", err.cause())),
+            let Some(wait) = waits.next() else {
+                let why =
+                    "the guest was killed (137): a command killed everything, or memory ran out";
+                return Some(why.to_owned());
+            };
+            tokio::time::sleep(*wait).await;
         }
-        let session = self.session.as_ref()?;
-        let exec = bounded("inspect exec", ASK, self.docker.inspect_exec(&session.exec)).await;
-        let exec = exec.ok().filter(|exec| exec.running == Some(false))?;
-        Some(match exec.exit_code {
-            Some(137) => {
-                "the guest was killed (137): a command killed everything, or memory ran out"
-                    .to_owned()
-            }
-            Some(code) => format!("the guest ended with exit code {code}{}", session.last_words()),
-            None => "the guest ended, and nobody knows how".to_owned(),
-        })
     }
 }
 
 impl Container {
+    /// Why the container does not run, or cannot be asked.
+    async fn state_reason(&self) -> Option<String> {
+        let inspection = self.docker.inspect_container(&self.id, None::<InspectContainerOptions>);
+        match bounded("inspect", ASK, inspection).await {
+            Ok(made) => self.cause_of_death(&made.state.unwrap_or_default()),
+            Err(err) if err.is_missing() => Some("the container was removed".to_owned()),
+            Err(err) => Some(format!("Docker does not answer: {}", err.cause())),
+        }
+    }
+
     /// What the container's state says; `None` when it runs.
     fn cause_of_death(&self, state: &ContainerState) -> Option<String> {
         if state.oom_killed == Some(true) {
