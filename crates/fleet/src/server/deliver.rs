@@ -181,7 +181,7 @@ async fn handle(
         return Ok(DeliveryOutcome::ignored("the payload names no repository"));
     };
     let installation = delivery.installation.and_then(|id| u64::try_from(id).ok());
-    let forge: Arc<dyn Forge> = Arc::new(held.forge(fleet).scoped(&repository, installation));
+    let forge: Arc<dyn Forge> = Arc::new(held.forge(fleet).scoped(&repository, None, installation));
     let viewer = forge.viewer().await.map_err(Failure::from)?;
     // Our own comments and pushes arrive as events too; reacting to them would be a loop.
     if let Some(why) = react::own_act(&event, viewer.as_ref()) {
@@ -415,7 +415,7 @@ async fn token_is_refused(fleet: &Fleet, held: &Arc<HeldJob>, delivery: &Deliver
         return false;
     };
     let installation = delivery.installation.and_then(|id| u64::try_from(id).ok());
-    let forge = held.forge(fleet).scoped(&repository, installation);
+    let forge = held.forge(fleet).scoped(&repository, None, installation);
     matches!(forge.repository(&repository).await, Err(ForgeError::Authentication { .. }))
 }
 
