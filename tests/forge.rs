@@ -8,6 +8,7 @@
 
 mod checks;
 mod folder;
+mod installations;
 mod limits;
 mod lost_answers;
 mod ours;

@@ -6,6 +6,7 @@ mod catch_up;
 mod dashboard;
 mod front;
 pub(crate) mod http;
+mod installed;
 mod live;
 mod outsiders;
 mod pages;
@@ -203,7 +204,7 @@ pub(crate) fn labeled_at(
             "state": "open", "locked": false, "updated_at": at,
         },
         "label": {"name": label},
-        "repository": {"id": 1, "full_name": repository},
+        "repository": {"full_name": repository},
         "sender": {"login": login, "type": kind},
     })
 }

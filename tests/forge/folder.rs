@@ -118,8 +118,8 @@ async fn folder_keeps_threads_answers_drafts_and_checks_for_people_to_read() {
     let answer = forge.comments(&app(), 2, 9).await.unwrap().remove(0);
     let place = CommentPlace::Conversation { comment: answer.id };
     assert_eq!(forge.comment_at(&app(), 2, place).await.unwrap(), answer);
-    assert!(forge.resolve_thread(thread.id.as_deref().unwrap()).await.unwrap());
-    assert!(!forge.resolve_thread("nonsense").await.unwrap());
+    assert!(forge.resolve_thread(&app(), thread.id.as_deref().unwrap()).await.unwrap());
+    assert!(!forge.resolve_thread(&app(), "nonsense").await.unwrap());
     let thread = forge.threads(&app(), 2).await.unwrap().remove(0);
     assert_eq!((thread.resolved, thread.comments.len()), (true, 2));
     assert_eq!(thread.comments[1].in_reply_to, Some(root));

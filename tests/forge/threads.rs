@@ -167,17 +167,17 @@ async fn forge_resolves_a_thread_or_says_that_it_may_not() {
     let done = json!({"resolveReviewThread": {"thread": {"id": "T1", "isResolved": true}}});
     github.fault(Fault::once("POST", "graphql", Kind::ErrorAfter(502)));
     github.fault(answer(done));
-    assert!(forge.resolve_thread("T1").await.unwrap());
+    assert!(forge.resolve_thread(&app(), "T1").await.unwrap());
     for fault in [
         refusal("FORBIDDEN", "Resource not accessible by integration"),
         refusal("NOT_FOUND", "Could not resolve to a node with the global id of 'T1'"),
         Fault::once("POST", "graphql", Kind::Answer(403, json!({"message": "Forbidden"}))),
     ] {
         github.fault(fault);
-        assert!(!forge.resolve_thread("T1").await.unwrap());
+        assert!(!forge.resolve_thread(&app(), "T1").await.unwrap());
     }
     github.fault(refusal("UNPROCESSABLE", "something else"));
-    let result = forge.resolve_thread("T1").await;
+    let result = forge.resolve_thread(&app(), "T1").await;
     assert_eq!(said(&github, &result), "Invalid: resolve a thread was rejected: something else");
 }
 
@@ -208,8 +208,8 @@ async fn forge_reads_more_threads_and_comments_than_a_page_holds() {
         threads.iter().all(|thread| thread.id.is_some() && thread.may_resolve != thread.resolved)
     );
 
-    assert!(forge.resolve_thread(threads[5].id.as_deref().unwrap()).await.unwrap());
-    assert!(!forge.resolve_thread("PRRT_nothing").await.unwrap());
+    assert!(forge.resolve_thread(&app(), threads[5].id.as_deref().unwrap()).await.unwrap());
+    assert!(!forge.resolve_thread(&app(), "PRRT_nothing").await.unwrap());
     assert_eq!(github.threads(2)[5].resolved_by.as_deref(), Some("patchwright-bot"));
 }
 

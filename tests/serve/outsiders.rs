@@ -131,9 +131,10 @@ fn deliver(server: &Serving<'_>, issue: u64, author: &str, number: u32) {
         "action": "edited",
         "issue": {
             "number": issue, "title": "x", "body": "y", "state": "open", "locked": false,
-            "updated_at": "2026-11-20T11:59:00Z", "user": {"login": author, "type": "User"},
+            "updated_at": format!("2026-11-20T11:59:{number:02}Z"),
+            "user": {"login": author, "type": "User"},
         },
-        "repository": {"id": 1, "full_name": "acme/app"},
+        "repository": {"full_name": "acme/app"},
         "sender": {"login": author, "type": "User"},
     });
     assert_eq!(server.deliver(&guid(number), "issues", &payload).status, 202);

@@ -116,12 +116,19 @@ fn what_sets_nothing_off_is_answered_and_not_stored() {
     assert_eq!(status, 200);
     let mut opened = labeled("acme/app", 7, "patchwright", "ann");
     opened["action"] = json!("opened");
+    // Of somebody's own workflow, to which the number means something else.
+    let dispatch = |place: &str| {
+        let repository = json!({"full_name": "acme/app"});
+        json!({place: {"issue": "7"}, "repository": repository, "sender": {"login": "ann"}})
+    };
     for (number, event, payload, part) in [
         (2, "star", json!({"action": "created"}), "`star` sets nothing off"),
         (3, "issues", labeled("acme/app", 7, "bug", "ann"), "not the trigger label"),
         (4, "issues", labeled("evil/app", 7, "patchwright", "ann"), "not among the repositories"),
         (5, "issues", opened, "sets nothing off"),
         (6, "issues", json!({"action": "labeled"}), "names no repository"),
+        (9, "workflow_dispatch", dispatch("inputs"), "`workflow_dispatch` sets nothing off"),
+        (10, "repository_dispatch", dispatch("client_payload"), "sets nothing off"),
     ] {
         let (status, text) = body(server.deliver(&guid(number), event, &payload));
         assert!(status == 202 && text.starts_with("ignored") && text.contains(part), "{text}");

@@ -219,6 +219,8 @@ impl GitState {
     /// Creates a bare repository without commits.
     pub(crate) fn create(&self, repository: &str) {
         git_quick::create(&self.path(repository));
+        // Who takes a name ends the redirect from it.
+        self.renamed.lock().remove(repository);
     }
 
     /// Adds a commit with these files on top of a branch and returns its id. Files that are not

@@ -11,9 +11,9 @@ pub enum ForgeError {
     /// 404 and 410: it is not there, or we may not see it.
     #[error("{what} was not found")]
     NotFound { what: String },
-    /// 401.
-    #[error("the token is missing, wrong or expired: {message}")]
-    Authentication { message: String },
+    /// 401, and 404 to an App that is not there.
+    #[error("{credential}: {message}")]
+    Authentication { credential: Credential, message: String },
     /// 403: `need` is what has to be changed first.
     #[error("not allowed to {action}: {message}")]
     Forbidden { action: String, message: String, need: Option<Requirement> },
@@ -70,6 +70,23 @@ impl ForgeError {
     /// A state that nothing depends on, beyond that it is in the way.
     pub fn state(message: impl Into<String>) -> ForgeError {
         ForgeError::State { what: StateProblem::Other, message: message.into() }
+    }
+}
+
+/// What the operator gave us to be somebody on the forge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credential {
+    Token,
+    /// The id and the private key of a GitHub App.
+    App,
+}
+
+impl fmt::Display for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Credential::Token => "the token is missing, wrong or expired",
+            Credential::App => "the GitHub App's id or private key is wrong, or the App is gone",
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Errors of the forge as people read them: the exit code, and the next step.
 
-use super::{ForgeError, Requirement};
+use super::{Credential, ForgeError, Requirement};
 use patchwright_base::error::{Failure, FailureKind};
 use patchwright_base::roots;
 
@@ -8,7 +8,10 @@ impl From<ForgeError> for Failure {
     /// The exit code is the forge's; hints name what to change.
     fn from(err: ForgeError) -> Failure {
         let hint = match &err {
-            ForgeError::Authentication { .. } => Some(
+            ForgeError::Authentication { credential: Credential::App, .. } => Some(
+                "check `PATCHWRIGHT_APP_ID` and the private key against the App's settings on GitHub".to_owned(),
+            ),
+            ForgeError::Authentication { credential: Credential::Token, .. } => Some(
                 "set `GITHUB_TOKEN` to a token with `contents: write`, `issues: write` and \
                  `pull-requests: write`"
                     .to_owned(),

@@ -108,6 +108,26 @@ pub trait Governance: Send + Sync {
         Ok(Verification { verified: false, reason: "this forge verifies no signatures".to_owned() })
     }
 
+    /// What the repository with this id is called now that was called `name` once; `None` when there is none that we
+    /// may see, or the forge has no ids.
+    async fn repository_by_id(
+        &self,
+        _name: &RepositoryId,
+        _node_id: &str,
+    ) -> Result<Option<RepositoryId>, ForgeError> {
+        Ok(None)
+    }
+
+    /// The first of these permissions (`contents: write`) that we are known not to have there. Of most tokens
+    /// nothing is known.
+    async fn missing_permission(
+        &self,
+        _repository: &RepositoryId,
+        _needs: &[&'static str],
+    ) -> Result<Option<&'static str>, ForgeError> {
+        Ok(None)
+    }
+
     /// The rules that hold for a branch of this name, as far as we may know them.
     async fn branch_rules(
         &self,

@@ -30,7 +30,7 @@ pub async fn same_repository(
             what: format!("another repository is called `{name}` now, and the one that was chosen"),
         }),
     };
-    let Some(now) = forge.repository_by_id(node_id).await? else { return gone() };
+    let Some(now) = forge.repository_by_id(name, node_id).await? else { return gone() };
     let found = forge.repository(&now).await?;
     if is_it(&found) { Ok(found) } else { gone() }
 }

@@ -28,7 +28,7 @@ use patchwright_git::push::NewCommits;
 use patchwright_git::{Oid, PushOutcome};
 
 pub use self::edits::Edits;
-pub use self::error::{ForgeError, Requirement, StateProblem};
+pub use self::error::{Credential, ForgeError, Requirement, StateProblem};
 pub use self::identity::same_repository;
 pub use self::review::{
     CheckAnnotation, CheckConclusion, CheckDraft, CheckRun, CommentPlace, Comparison,
@@ -274,12 +274,6 @@ pub trait Forge: Governance + Tracker + Send + Sync {
 
     async fn repository(&self, id: &RepositoryId) -> Result<Repository, ForgeError>;
 
-    /// The name of the repository that has this id; `None` when there is none that we may see, or the forge
-    /// has no ids.
-    async fn repository_by_id(&self, _node_id: &str) -> Result<Option<RepositoryId>, ForgeError> {
-        Ok(None)
-    }
-
     /// What `login` may do. Any trouble is an error, and callers take errors as no.
     async fn role(&self, repository: &RepositoryId, login: &str) -> Result<Role, ForgeError>;
 
@@ -486,8 +480,8 @@ pub trait Forge: Governance + Tracker + Send + Sync {
         marker: &str,
     ) -> Result<ReviewPosted, ForgeError>;
 
-    /// Resolves a thread; false when we may not.
-    async fn resolve_thread(&self, thread: &str) -> Result<bool, ForgeError>;
+    /// Resolves a thread of a pull request of this repository; false when we may not.
+    async fn resolve_thread(&self, of: &RepositoryId, thread: &str) -> Result<bool, ForgeError>;
 
     /// Takes back what a review of ours said as a whole; its comments stay. False when we may not, or
     /// when there is nothing to take back.

@@ -389,7 +389,11 @@ impl Forge for LocalForge {
         self.submit_review(repository, number, draft, marker)
     }
 
-    async fn resolve_thread(&self, thread: &str) -> Result<bool, ForgeError> {
+    async fn resolve_thread(
+        &self,
+        _repository: &RepositoryId,
+        thread: &str,
+    ) -> Result<bool, ForgeError> {
         self.mark_resolved(thread)
     }
 

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use url::Url;
 
-use super::{ForgeError, Requirement, StateProblem};
+use super::{Credential, ForgeError, Requirement, StateProblem};
 use patchwright_base::error::Service;
 use patchwright_git::clone::{self, Repo};
 use patchwright_git::push::NewCommits;
@@ -111,9 +111,10 @@ pub(super) fn permitted() -> BoxFuture<'static, Result<(), ForgeError>> {
 pub(super) fn forge_error(remote: &str, verb: &str, err: GitError) -> ForgeError {
     let action = format!("{verb} `{remote}`");
     match err {
-        GitError::Authentication { .. } => {
-            ForgeError::Authentication { message: format!("git refused it for `{remote}`") }
-        }
+        GitError::Authentication { .. } => ForgeError::Authentication {
+            credential: Credential::Token,
+            message: format!("git refused it for `{remote}`"),
+        },
         GitError::Forbidden { why: Denial::Archived, .. } => ForgeError::State {
             what: StateProblem::Archived,
             message: format!("cannot {action}: the repository is archived and read-only"),

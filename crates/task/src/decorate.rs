@@ -316,7 +316,7 @@ pub(super) async fn before_push(
     let (forge, repository) = (run.world.forge()?.as_ref(), &origin.repository().id);
     let left = leave_to_people(forge, repository, (&head.id, branch)).await;
     let left = left.map_err(|err| {
-        failures::of_forge("an earlier change would be merged by itself, and this one with it", err)
+        failures::of_forge("cannot make sure that this change is not merged by itself", err)
             .hint(run.change_kept())
     })?;
     if let Some(said) = left_to_people(&left, why) {

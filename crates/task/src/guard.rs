@@ -4,7 +4,7 @@
 use super::run::Run;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::publish::Signing;
-use patchwright_forge::{BranchRule, Repository, RuleKind};
+use patchwright_forge::{BranchRule, Forge, Repository, RepositoryId, RuleKind};
 use patchwright_policy::names::Patterns;
 
 /// Whether a branch is there already, so that its name is no question.
@@ -21,6 +21,27 @@ impl<'a> Branch<'a> {
             Branch::Ours(name) | Branch::There(name) => name,
         }
     }
+}
+
+/// What it takes to open a pull request, or to say something on one.
+pub(super) const PULLS: &str = "pull-requests: write";
+/// What it takes to push.
+const PUSH: &str = "contents: write";
+
+/// # Errors
+/// When we are known to lack one of these permissions, which the run would need at its end.
+pub(super) async fn permitted(
+    forge: &dyn Forge,
+    repository: &RepositoryId,
+    needs: &[&'static str],
+) -> Result<()> {
+    let missing = forge.missing_permission(repository, needs).await.map_err(Failure::from)?;
+    let Some(missing) = missing else { return Ok(()) };
+    let message =
+        format!("the GitHub App's installation with `{repository}` does not grant `{missing}`");
+    Err(Failure::forge(message).hint(
+        "give the App that permission in its settings, and have it accepted where it is installed",
+    ))
 }
 
 /// # Errors
@@ -46,6 +67,7 @@ pub(super) async fn check(
         .hint("choose another name with `--branch`"));
     }
     let forge = run.world.forge()?;
+    permitted(forge.as_ref(), &repository.id, &[PUSH]).await?;
     let rules = forge.branch_rules(&repository.id, branch.name()).await.map_err(Failure::from)?;
     for rule in &rules {
         let Some(problem) = problem(run, branch, rule) else { continue };

@@ -144,6 +144,9 @@ async fn propose(run: &Run<'_>, origin: Origin<'_>, progress: &Progress) -> Resu
     if let Some((head, branch)) = &place {
         let guarded = guard::check(run, head, guard::Branch::Ours(branch));
         run.unless_interrupted(guarded).await?;
+        let forge = run.world.forge()?.as_ref();
+        let permitted = guard::permitted(forge, &origin.repository().id, &[guard::PULLS]);
+        run.unless_interrupted(permitted).await?;
     }
     let checkout = Checkout { workspace, rules }.sparse(run).await?;
     let mut finished = Box::pin(carry_out(run, &origin.job(&checkout), progress)).await?;

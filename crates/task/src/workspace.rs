@@ -492,9 +492,9 @@ pub fn failure(error: GitError, message: &str) -> Failure {
     };
     let failure = Failure::new(kind, message);
     let failure = match &error {
-        GitError::Authentication { .. } => {
-            failure.hint("check that `GITHUB_TOKEN` is set, valid and not expired")
-        }
+        GitError::Authentication { .. } => failure.hint(
+            "check that `GITHUB_TOKEN`, or the GitHub App's key, is set, valid and not expired",
+        ),
         GitError::Forbidden { .. } => {
             failure.hint("give the token `contents: write` for this repository")
         }

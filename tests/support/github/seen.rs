@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::builder::GitHub;
 use super::fault::Fault;
 use super::git;
 use super::server::{Recorded, Server};
@@ -75,6 +76,24 @@ impl Server {
             repository.path = git.path(&repository.full_name());
             repository.former_names.push(old);
         });
+    }
+
+    /// Somebody makes a repository under a name that another one had, with the same people and issues; returns its id.
+    pub(crate) fn take_over(&self, full_name: &str) -> u64 {
+        let mut world = self.world();
+        let id = world.id();
+        world.git.create(full_name);
+        let had_it = |one: &&Repository| one.former_names.iter().any(|name| name == full_name);
+        let earlier = world.repositories.iter().find(had_it).expect("a former name");
+        let path = world.git.path(full_name);
+        let new = Repository {
+            roles: earlier.roles.clone(),
+            issues: earlier.issues.clone(),
+            ..GitHub::empty_repository(id, full_name, path)
+        };
+        world.repositories.push(new);
+        world.sync_git();
+        id
     }
 
     pub(crate) fn requests(&self) -> Vec<Recorded> {

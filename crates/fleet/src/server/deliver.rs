@@ -6,8 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, Utc};
-
+use super::wanted::{find, ids, read, same_work, was_done, was_sent};
 use super::{metrics, outsiders, recent};
 use crate::batch::fleet::Fleet;
 use crate::batch::lease::HeldJob;
@@ -17,15 +16,14 @@ use crate::store::EndedRun;
 use patchwright_base::duration::format_duration;
 use patchwright_base::error::{Failure, FailureKind, Outage, Result, Service};
 use patchwright_config::Config;
-use patchwright_forge::{Forge, ForgeError, RepositoryId};
+use patchwright_forge::{Forge, ForgeError};
 use patchwright_task::campaign;
-use patchwright_task::event::payload::{self, ActionEnv};
-use patchwright_task::event::{Decision, Event, EventTask, TriggerConfig, decide};
+use patchwright_task::event::{Decision, EventTask};
 use patchwright_task::react::{self, EventOutcome};
 use patchwright_task::world::World;
 use patchwright_types::campaign::{Delivery, JobEnd, JobKind, Millis, NewJob, millis_of};
 use patchwright_types::outcome::Conclusion;
-use patchwright_types::task::{IssueRequest, Task};
+use patchwright_types::task::Task;
 
 /// Attempts at a delivery, and the wait before the second; doubled each time.
 const ATTEMPTS: i64 = 4;
@@ -36,8 +34,6 @@ const REFUSED: Duration = Duration::from_mins(2);
 const PRIORITY: i64 = 10;
 /// Older events set nothing off, unless `--max-age` says otherwise.
 pub const MAX_AGE: Duration = Duration::from_hours(24);
-/// Two triggers so close together mean one piece of work: GitHub sends several events for one act.
-const TOGETHER: Millis = 10_000;
 /// The longest text about a job that is kept.
 const LONGEST: usize = 300;
 
@@ -163,25 +159,19 @@ async fn handle(
     held: &Arc<HeldJob>,
     delivery: &Delivery,
 ) -> Result<DeliveryOutcome> {
-    let event = payload::parse(&delivery.event, delivery.body.as_bytes(), &ActionEnv::default());
-    let event = match event {
-        Ok(event) => event,
-        Err(failure) => return Ok(DeliveryOutcome::ignored(failure.message)),
-    };
     let config = fleet.config.clone();
-    // Decided anew: the process that stored the delivery may have had another configuration.
-    let decision = match decide(&event, &TriggerConfig::of(&config)) {
-        Decision::Ignored(why) => return Ok(DeliveryOutcome::ignored(why)),
-        decision => decision,
+    let (event, decision) = match read(fleet, delivery)? {
+        Ok(read) => read,
+        Err(why) => return Ok(DeliveryOutcome::ignored(why)),
     };
-    if let Some(why) = too_old(fleet, &event)? {
+    let (event, decision, repository, forge) =
+        match Box::pin(find(fleet, held, delivery, (event, decision))).await? {
+            Ok(found) => found,
+            Err(why) => return Ok(DeliveryOutcome::ignored(why)),
+        };
+    if let Some(why) = was_sent(fleet, delivery).await? {
         return Ok(DeliveryOutcome::ignored(why));
     }
-    let Some(repository) = delivery.repository.as_deref().and_then(|name| name.parse().ok()) else {
-        return Ok(DeliveryOutcome::ignored("the payload names no repository"));
-    };
-    let installation = delivery.installation.and_then(|id| u64::try_from(id).ok());
-    let forge: Arc<dyn Forge> = Arc::new(held.forge(fleet).scoped(&repository, installation));
     let viewer = forge.viewer().await.map_err(Failure::from)?;
     // Our own comments and pushes arrive as events too; reacting to them would be a loop.
     if let Some(why) = react::own_act(&event, viewer.as_ref()) {
@@ -255,52 +245,6 @@ fn task_of(decision: &Decision, config: &Config) -> Option<Task> {
         Decision::ReviewAt { .. } | Decision::Ignored(_) => return None,
     };
     Some(Task { kind, limits: config.limits.clone() })
-}
-
-/// Why an event is too old to act on: GitHub delivers late what it delivers again, and a queue may have
-/// stood still.
-fn too_old(fleet: &Fleet, event: &Event) -> Result<Option<String>> {
-    let most = fleet.env.max_age()?.unwrap_or(MAX_AGE);
-    let Some(at) = at(event) else { return Ok(None) };
-    // An event from the future is not old; one of the clocks is wrong.
-    let Ok(age) = (fleet.clock.now() - at).to_std() else { return Ok(None) };
-    Ok((age > most).then(|| {
-        format!("it happened {} hours ago, at {}", age.as_secs() / 3600, at.format("%F %R UTC"))
-    }))
-}
-
-fn at(event: &Event) -> Option<DateTime<Utc>> {
-    match event {
-        Event::IssueLabeled(event) => event.at,
-        Event::IssueAssigned(event) => event.at,
-        Event::IssueOpened(event) => event.at,
-        Event::PullRequest(event) => event.at,
-        Event::Commented(event) => event.at,
-        Event::Checked(event) => event.at,
-        Event::Dispatch(_) | Event::Other { .. } => None,
-    }
-}
-
-/// The name under which work on an issue is remembered.
-fn same_work(repository: &RepositoryId, decision: &Decision) -> Option<String> {
-    match decision {
-        Decision::Run(EventTask::Issue(IssueRequest { number, .. })) => {
-            Some(format!("issue:{}#{number}", repository.to_string().to_lowercase()))
-        }
-        Decision::Run(_) | Decision::ReviewAt { .. } | Decision::Ignored(_) => None,
-    }
-}
-
-/// Why this delivery's work is done already: it came together with another one, whose run has ended. One that came later
-/// may be about a text that was changed in between, however long the first one waited for its turn.
-async fn was_done(fleet: &Fleet, key: &str, delivery: &Delivery) -> Result<Option<String>> {
-    let Some(value) = fleet.store.value(key).await? else { return Ok(None) };
-    let Some((first, guid)) = value.split_once(' ') else { return Ok(None) };
-    // An unreadable time counts as "not done": a second run updates the same pull request.
-    let Ok(first) = first.parse::<Millis>() else { return Ok(None) };
-    let together = delivery.received_at <= first.saturating_add(TOGETHER);
-    Ok((together && guid != delivery.guid)
-        .then(|| format!("the run for delivery {guid} has done it")))
 }
 
 /// What a run that came to an outcome means for the job; `outage` is what its last request to the model
@@ -414,8 +358,8 @@ async fn token_is_refused(fleet: &Fleet, held: &Arc<HeldJob>, delivery: &Deliver
     let Some(repository) = delivery.repository.as_deref().and_then(|name| name.parse().ok()) else {
         return false;
     };
-    let installation = delivery.installation.and_then(|id| u64::try_from(id).ok());
-    let forge = held.forge(fleet).scoped(&repository, installation);
+    let (id, installation) = ids(delivery);
+    let forge = held.forge(fleet).scoped(&repository, id, installation);
     matches!(forge.repository(&repository).await, Err(ForgeError::Authentication { .. }))
 }
 

@@ -24,6 +24,7 @@ mod session;
 mod sign_in;
 mod signature;
 mod visitor;
+mod wanted;
 mod webhook;
 
 use std::sync::Arc;
@@ -43,9 +44,9 @@ pub use self::reports::is_here as has_report;
 pub use self::visitor::DashboardAccess;
 use crate::batch::fleet::Fleet;
 use crate::batch::worker::{self, WorkerOptions};
-use patchwright_base::error::{Failure, Result};
-use patchwright_forge::RepositoryId;
+use patchwright_base::error::{Failure, Result, Service};
 use patchwright_forge::github::HookSource;
+use patchwright_forge::{Forge, ForgeError, RepositoryId};
 use patchwright_task::live::LiveRuns;
 
 /// How long a worker that ended by itself stays away.
@@ -168,6 +169,7 @@ pub async fn run(
         stop: stop.clone(),
     });
     let work = tokio::spawn(work(Arc::clone(&shared)));
+    let greeting = tokio::spawn(greet_github(shared.fleet.clone()));
     let catch_up = {
         let shared = Arc::clone(&shared);
         tokio::spawn(async move { catch_up::run(&shared).await })
@@ -176,12 +178,29 @@ pub async fn run(
     shared.fleet.ui.say("stopping: no more webhooks are taken");
     let worked = work.await;
     let _ = catch_up.await;
+    greeting.abort();
     // The writer stores what it has and ends when the last sender is dropped.
     drop(shared);
     if tokio::time::timeout(Duration::from_secs(10), writer).await.is_err() {
         tracing::warn!("the writer of deliveries did not end");
     }
     worked.map_err(|err| Failure::internal("the worker ended").caused_by(err))
+}
+
+/// Asks as the App who we are, beside everything else: deliveries are taken and stored whatever comes of it, and that an
+/// App is not taken is better known now than with the first of them.
+async fn greet_github(fleet: Fleet) {
+    if !fleet.forge.is_app() {
+        return;
+    }
+    match fleet.forge.viewer().await {
+        Err(err @ ForgeError::Authentication { .. }) => {
+            fleet.ui.failure(&err.to_string());
+            fleet.outages.refuses_our_credential(Service::ForgeApi);
+        }
+        // What may pass is asked again by the first delivery.
+        Ok(_) | Err(_) => {}
+    }
 }
 
 /// Answers until the server is to stop.

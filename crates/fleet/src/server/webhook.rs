@@ -131,7 +131,7 @@ async fn receive(
     if event == "ping" {
         return Ok(WebhookResponse::new(StatusCode::OK, "ignored", "the hook works"));
     }
-    if !payload::is_known(event) {
+    if !payload::is_for_hooks(event) {
         let why = format!("event `{event}` sets nothing off");
         recent::did_nothing(&why, shared.fleet.clock.now());
         return Ok(WebhookResponse::ignored(why));

@@ -11,7 +11,7 @@ const STEP: i64 = 500;
 const STEPS: usize = 200;
 
 /// `$1` is the moment before which rows go, `$2` how many at most.
-const STATEMENTS: [&str; 8] = [
+const STATEMENTS: [&str; 9] = [
     "UPDATE deliveries SET body = '' WHERE guid IN (
         SELECT d.guid FROM deliveries d JOIN jobs j ON j.kind = 'delivery' AND j.subject = d.guid
         WHERE d.body <> '' AND d.received_at > $1 - 1
@@ -32,6 +32,10 @@ const STATEMENTS: [&str; 8] = [
     "DELETE FROM selected WHERE (campaign, name) IN (
         SELECT s.campaign, s.name FROM campaigns c JOIN selected s ON s.campaign = c.id
         WHERE c.state = 'closed' AND c.updated_at < $1 LIMIT $2)",
+    // Digests of bodies, with the deliveries that had them.
+    "DELETE FROM kept WHERE name IN (
+        SELECT k.name FROM kept k WHERE k.name LIKE 'body:%' AND $1 > 0 AND NOT EXISTS (
+            SELECT 1 FROM deliveries d WHERE d.guid = k.value) LIMIT $2)",
     // How jobs lost their sandboxes, by their ids.
     "DELETE FROM kept WHERE name IN (
         SELECT k.name FROM kept k WHERE k.name LIKE 'lost-sandbox:%' AND NOT EXISTS (

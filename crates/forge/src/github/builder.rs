@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::app::App;
-use super::http::{Api, segment};
+use super::http::{Api, Call, segment};
+use super::installations::App;
 use super::limits::Limiter;
-use super::token::{Scope, Token};
-use super::{AppKey, Gate, GitHubForge, GitHubOptions, wire};
+use super::token::{Place, Scope, Token};
+use super::{AppKey, Gate, GitHubForge, GitHubOptions, route, wire};
 use crate::{ForgeError, Repository, RepositoryId};
 
 impl GitHubForge {
@@ -51,16 +51,54 @@ impl GitHubForge {
         Ok(GitHubForge { api, server_url, http, viewer: Arc::default(), seal })
     }
 
-    /// This GitHub for work on one repository: an App's requests all carry a token for that repository, of the
-    /// installation that is named.
+    /// This GitHub for work on one repository: an App's requests all carry a token for that repository, by its id
+    /// where that is known, of the installation that is named.
     #[must_use]
-    pub fn scoped(&self, repository: &RepositoryId, installation: Option<u64>) -> GitHubForge {
+    pub fn scoped(
+        &self,
+        repository: &RepositoryId,
+        id: Option<u64>,
+        installation: Option<u64>,
+    ) -> GitHubForge {
         let Token::Installed(app, _) = &self.api.token else {
             return self.with_api(self.api.clone());
         };
-        let scope = Scope::Repository(repository.clone(), installation);
+        let scope = Scope::Repository(Place { name: repository.clone(), id, installation });
         let token = Token::Installed(Arc::clone(app), Some(scope));
         self.with_api(self.api.as_other(token))
+    }
+
+    /// What the repository with this id is called now that was called `name`. A name leads to whatever has it:
+    /// after a renaming to the same repository, until another one takes the name over.
+    ///
+    /// # Errors
+    /// [`ForgeError::NotFound`] when it is gone, or we may not see it any more.
+    pub async fn present_name(
+        &self,
+        name: &RepositoryId,
+        id: u64,
+    ) -> Result<RepositoryId, ForgeError> {
+        #[derive(serde::Deserialize)]
+        struct Found {
+            id: Option<u64>,
+            full_name: String,
+        }
+        let thing = format!("repository `{name}`, which has the id {id},");
+        let mut gone = ForgeError::NotFound { what: thing.clone() };
+        for path in [route(name, ""), format!("repositories/{id}")] {
+            match self.api.read_json::<Found>(&Call::get(path, &thing)).await {
+                Ok(it) if it.id.is_none_or(|its| its == id) => {
+                    return it.full_name.parse().map_err(|_| ForgeError::Malformed {
+                        host: self.api.host(),
+                        message: "a repository without an owner".to_owned(),
+                    });
+                }
+                Ok(_) => {}
+                Err(err @ ForgeError::NotFound { .. }) => gone = err,
+                Err(err) => return Err(err),
+            }
+        }
+        Err(gone)
     }
 
     fn with_api(&self, api: Api) -> GitHubForge {
@@ -71,6 +109,28 @@ impl GitHubForge {
             viewer: Arc::clone(&self.viewer),
             seal: self.seal.clone(),
         }
+    }
+
+    /// Places in a list of repositories, in groups that one token is enough for: an App has another one for each
+    /// account.
+    pub(super) fn by_token<'a>(
+        &self,
+        all: impl IntoIterator<Item = &'a RepositoryId>,
+    ) -> Vec<(Scope, Vec<usize>)> {
+        let mut groups: Vec<(Scope, Vec<usize>)> = Vec::new();
+        for (at, id) in all.into_iter().enumerate() {
+            let scope = match &self.api.token {
+                Token::Installed(_, None) => Scope::Owner(id.owner.to_lowercase()),
+                Token::Installed(_, Some(_)) | Token::Fixed(_) | Token::AppItself(_) => {
+                    Scope::Anywhere
+                }
+            };
+            match groups.iter_mut().find(|(known, _)| *known == scope) {
+                Some((_, places)) => places.push(at),
+                None => groups.push((scope, vec![at])),
+            }
+        }
+        groups
     }
 
     /// The App that we are, when we are one.

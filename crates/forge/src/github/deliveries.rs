@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::http::{Api, Call};
 use super::{GitHubForge, route};
-use crate::{ForgeError, RepositoryId};
+use crate::{Credential, ForgeError, RepositoryId};
 
 /// Pages of the list that are read at once, 100 deliveries each.
 const MOST_PAGES: usize = 50;
@@ -130,6 +130,7 @@ impl GitHubForge {
         match (source, self.app()) {
             (HookSource::App, Some(app)) => Ok((app.api(), "app/hook/deliveries".to_owned())),
             (HookSource::App, None) => Err(ForgeError::Authentication {
+                credential: Credential::App,
                 message: "only a GitHub App has a hook of its own".to_owned(),
             }),
             (HookSource::Repository { repository, hook }, _) => {

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::graphql::Problem;
 use super::http::Call;
+use super::token::Scope;
 use super::{GitHubForge, PULLS_WRITE, route};
 use crate::{ForgeError, RepositoryId};
 
@@ -45,7 +46,11 @@ impl GitHubForge {
         }
         let mutation = if draft { TO_DRAFT } else { TO_READY };
         let thing = format!("pull request `{repository}#{number}`");
-        let call = self.api.graphql_call(mutation, &json!({ "pull": pull.node_id }), thing);
+        let call = self.api.graphql_call(
+            mutation,
+            &json!({ "pull": pull.node_id }),
+            (Scope::of_repository(repository), thing),
+        );
         let call = call.for_action(&action, PULLS_WRITE);
         let answer = self.api.mutate::<IgnoredAny>(&call).await;
         let err = match answer {

@@ -151,7 +151,7 @@ impl GitHubForge {
             GitError::Authentication { .. } if !trouble.renewed => {
                 trouble.renewed = true;
                 let Some(credentials) = credentials else { return Err(err) };
-                let may_be_better = self.api.token.refused(credentials.secret(), None).await;
+                let may_be_better = self.api.token.refused(credentials.secret(), None);
                 if may_be_better { Ok(()) } else { Err(err) }
             }
             git if git.is_worth_retrying() => {

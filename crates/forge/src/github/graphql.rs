@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::http::{Api, Call, Reply};
 use super::refusal::clean;
+use super::token::Scope;
 use super::wire::lenient;
 use crate::{ForgeError, Requirement};
 
@@ -94,10 +95,17 @@ impl Problem {
 }
 
 impl Api {
-    /// A question or a mutation. `thing` is what it is about, for people.
-    pub(super) fn graphql_call(&self, query: &str, variables: &Value, thing: String) -> Call {
-        Call::write(http::Method::POST, self.graphql_url().as_str(), thing)
-            .json(json!({ "query": query, "variables": variables }))
+    /// A question or a mutation. `thing` is what it is about, for people. The scope is said by the caller: ids do not
+    /// tell where something is.
+    pub(super) fn graphql_call(
+        &self,
+        query: &str,
+        variables: &Value,
+        (scope, thing): (Scope, String),
+    ) -> Call {
+        let call = Call::write(http::Method::POST, self.graphql_url().as_str(), thing)
+            .json(json!({ "query": query, "variables": variables }));
+        Call { scope, ..call }
     }
 
     /// Asks, repeating what fails on the way. The answer may be partial or empty.

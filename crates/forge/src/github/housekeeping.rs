@@ -15,6 +15,7 @@ use super::super::marker::stands_exactly;
 use super::body::{fit, fit_title, same};
 use super::comments::{LOOKS, WRITES};
 use super::http::{Call, WriteOutcome, segment};
+use super::token::Scope;
 use super::wire::{IssueJson, PullJson, lenient};
 use super::{GitHubForge, ISSUES_WRITE, PULLS_WRITE, route};
 use crate::{Account, Forge, ForgeError, Issue, PullRequest, RepositoryId};
@@ -245,11 +246,24 @@ impl GitHubForge {
         let variables =
             json!({ "owner": repository.owner, "name": repository.name, "number": number });
         let thing = format!("issue `{repository}#{number}`");
-        let call = self.api.graphql_call(query, &variables, thing);
+        let call =
+            self.api.graphql_call(query, &variables, (Scope::of_repository(repository), thing));
         let answer = self.api.ask::<Value>(&call).await?;
         let data = answer.data.unwrap_or_default();
         let login = data["repository"]["issue"]["editor"]["login"].as_str();
         Ok(login.map(str::to_owned))
+    }
+
+    /// What one query each is about.
+    fn questions<'a>(&self, places: &'a [PullReference]) -> Vec<(Scope, Vec<&'a PullReference>)> {
+        let mut questions = Vec::new();
+        for (scope, group) in self.by_token(places.iter().map(|(repository, _)| repository)) {
+            for some in group.chunks(PULLS_AT_ONCE) {
+                let some = some.iter().filter_map(|at| places.get(*at)).collect();
+                questions.push((scope.clone(), some));
+            }
+        }
+        questions
     }
 
     /// The states of pull requests, fifty per query. A pull request that is missing in the answer is gone, or we
@@ -259,15 +273,20 @@ impl GitHubForge {
         places: &[PullReference],
     ) -> Result<HashMap<PullReference, PullState>, ForgeError> {
         let mut states = HashMap::new();
-        for some in places.chunks(PULLS_AT_ONCE) {
-            let (query, variables) = question(some);
+        for (scope, some) in self.questions(places) {
+            let (query, variables) = question(&some);
             let thing = format!("{} pull requests", some.len());
-            let call = self.api.graphql_call(&query, &variables, thing);
-            let answer = self.api.ask::<HashMap<String, Option<RepositoryNode>>>(&call).await?;
+            let call = self.api.graphql_call(&query, &variables, (scope.clone(), thing));
+            let answer = self.api.ask::<HashMap<String, Option<RepositoryNode>>>(&call).await;
+            let answer = match (answer, &scope) {
+                // The App is not installed at this account any more.
+                (Err(ForgeError::NotFound { .. }), Scope::Owner(_)) => continue,
+                (answer, _) => answer?,
+            };
             let Some(mut data) = answer.data else {
                 return Err(self.api.refused(&call, &answer.errors));
             };
-            for (index, place) in some.iter().enumerate() {
+            for (index, place) in some.into_iter().enumerate() {
                 let Some(node) = data.remove(&format!("p{index}")).flatten() else { continue };
                 let Some(pull) = node.pull_request else { continue };
                 let state = PullState {
@@ -286,7 +305,7 @@ impl GitHubForge {
 }
 
 /// One alias for each pull request. Names travel as variables, never in the text.
-fn question(places: &[PullReference]) -> (String, Value) {
+fn question(places: &[&PullReference]) -> (String, Value) {
     let (mut heads, mut fields, mut variables) = (Vec::new(), Vec::new(), Map::new());
     for (index, (repository, number)) in places.iter().enumerate() {
         heads.push(format!("$o{index}: String!, $n{index}: String!, $i{index}: Int!"));

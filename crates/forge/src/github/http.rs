@@ -63,7 +63,7 @@ impl Call {
         let thing = thing.into();
         let action = format!("read {thing}");
         let path = path.into();
-        let scope = Scope::of(&path, None);
+        let scope = Scope::of(&path);
         Call {
             method: Method::GET,
             path,
@@ -88,7 +88,6 @@ impl Call {
     }
 
     pub(super) fn json(mut self, body: Value) -> Call {
-        self.scope = Scope::of(&self.path, Some(&body));
         self.body = Some(body);
         self
     }
@@ -207,10 +206,13 @@ impl Api {
     /// The reply when it is 2xx, the refusal otherwise.
     pub(super) fn good(&self, call: &Call, reply: Reply) -> Result<Reply, ForgeError> {
         if reply.status.is_success() {
-            Ok(reply)
-        } else {
-            Err(refusal::explain(&self.host(), call, &reply, &self.secrets()))
+            return Ok(reply);
         }
+        let mut err = refusal::explain(&self.host(), call, &reply, &self.secrets());
+        if let ForgeError::Authentication { credential, .. } = &mut err {
+            *credential = self.token.credential();
+        }
+        Err(err)
     }
 
     pub(super) fn parse<T: DeserializeOwned>(

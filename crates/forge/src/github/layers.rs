@@ -368,13 +368,13 @@ impl Middleware for Authentication {
         let url = self.addresses.of_request(request.uri())?;
         let scope = request.extensions().get::<Scope>().cloned().unwrap_or_else(|| {
             let path = self.addresses.below_root(url.as_str());
-            path.map_or(Scope::Anywhere, |path| Scope::of(&path, None))
+            path.map_or(Scope::Anywhere, |path| Scope::of(&path))
         });
         let token = self.token.for_scope(&scope).await.map_err(TransportError::NotSent)?;
         authorize(&mut request, &token)?;
         let answer = below.clone().oneshot(request.clone()).await?;
         let renew = answer.status() == StatusCode::UNAUTHORIZED
-            && self.token.refused(&token, Some(answer.headers())).await;
+            && self.token.refused(&token, Some(answer.headers()));
         if !renew {
             return Ok(answer);
         }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::http::{Call, segment};
+use super::token::Scope;
 use super::wire::PullJson;
 use super::wire_reviews::ComparisonJson;
 use super::{GitHubForge, route};
@@ -14,11 +15,18 @@ const SEARCHED_PAGES: usize = 10;
 const MOST_AT_ONE_COMMIT: usize = 10;
 
 impl GitHubForge {
-    /// The name of the repository with this id. REST knows repositories by another number only.
-    pub(super) async fn name_of(&self, node_id: &str) -> Result<Option<RepositoryId>, ForgeError> {
+    /// The name of the repository with this id, which was called `name` once. REST knows repositories by another number
+    /// only.
+    pub(super) async fn name_of(
+        &self,
+        name: &RepositoryId,
+        node_id: &str,
+    ) -> Result<Option<RepositoryId>, ForgeError> {
         let query = "query($id: ID!) { node(id: $id) { ... on Repository { nameWithOwner } } }";
         let thing = format!("the repository with the id `{node_id}`");
-        let call = self.api.graphql_call(query, &json!({ "id": node_id }), thing);
+        // Not of the name: another repository may have that now, or none.
+        let scope = Scope::Owner(name.owner.clone());
+        let call = self.api.graphql_call(query, &json!({ "id": node_id }), (scope, thing));
         let answer = match self.api.ask::<Value>(&call).await {
             Ok(answer) => answer,
             // No GraphQL here, or not with this token.

@@ -25,6 +25,7 @@ mod graphql;
 mod history;
 mod housekeeping;
 mod http;
+mod installations;
 mod issue_search;
 mod issues;
 mod layers;
@@ -46,6 +47,7 @@ mod reviews;
 mod rules;
 mod sealed;
 mod signing;
+mod slots;
 mod threads;
 mod token;
 mod wire;
@@ -133,10 +135,6 @@ impl Forge for GitHubForge {
     async fn repository(&self, id: &RepositoryId) -> Result<Repository, ForgeError> {
         let call = Call::get(route(id, ""), format!("repository `{id}`"));
         self.repository_from(self.api.read_json(&call).await?)
-    }
-
-    async fn repository_by_id(&self, node_id: &str) -> Result<Option<RepositoryId>, ForgeError> {
-        self.name_of(node_id).await
     }
 
     async fn role(&self, repository: &RepositoryId, login: &str) -> Result<Role, ForgeError> {
@@ -372,8 +370,8 @@ impl Forge for GitHubForge {
         self.submit_review(repository, number, draft, marker).await
     }
 
-    async fn resolve_thread(&self, thread: &str) -> Result<bool, ForgeError> {
-        self.mark_resolved(thread).await
+    async fn resolve_thread(&self, of: &RepositoryId, thread: &str) -> Result<bool, ForgeError> {
+        self.mark_resolved(of, thread).await
     }
 
     async fn dismiss_review(

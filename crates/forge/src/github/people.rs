@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::http::{Call, segment};
+use super::token::Scope;
 use super::wire::{Permission, User, account};
 use super::{GitHubForge, route};
 use crate::{Account, ForgeError, RepositoryId, Role};
@@ -69,7 +70,7 @@ impl GitHubForge {
         let call = self.api.graphql_call(
             "query { viewer { login } }",
             &json!({}),
-            "our own account".to_owned(),
+            (Scope::Anywhere, "our own account".to_owned()),
         );
         match self.api.ask::<ViewerData>(&call).await {
             Ok(answer) => {

@@ -10,6 +10,7 @@ use super::discovery::{HeadFacts, PreflightQuery, PullFacts, RepositoryFacts};
 use super::graphql::{GraphqlResponse, Problem};
 use super::http::Call;
 use super::names::{DigestSet, NameParts, RepositoryNames};
+use super::token::Scope;
 use super::wire::{PullJson, lenient};
 use super::wire_reviews::Connection;
 use super::{GitHubForge, route};
@@ -203,7 +204,12 @@ impl Preflight<'_> {
         let Preflight { forge, wanted, names, seen, graphql, silent } = self;
         let left = names.left();
         let Some(part) = names.next() else { return Ok(None) };
-        let mut told = forge.ask_in_parts(&part, wanted, graphql).await?;
+        let mut told = BTreeMap::new();
+        for (scope, places) in forge.by_token(&part) {
+            let group: Vec<&RepositoryId> = places.iter().filter_map(|at| part.get(*at)).collect();
+            let found = forge.ask_in_parts(&group, (wanted, &scope), graphql).await?;
+            told.extend(found.into_iter().filter_map(|(at, it)| Some((*places.get(at)?, it))));
+        }
         if let GraphqlState::Down(err) = graphql
             && left > MOST_OVER_REST
             && let Some(err) = err.take()
@@ -263,8 +269,8 @@ impl GitHubForge {
     /// what is not answered then is left to REST.
     async fn ask_in_parts(
         &self,
-        part: &[RepositoryId],
-        wanted: &PreflightQuery,
+        part: &[&RepositoryId],
+        about: (&PreflightQuery, &Scope),
         graphql: &mut GraphqlState,
     ) -> Result<BTreeMap<usize, RepositoryFacts>, ForgeError> {
         let mut told = BTreeMap::new();
@@ -273,7 +279,7 @@ impl GitHubForge {
         while let (Some((from, to)), GraphqlState::Works { unanswered }) =
             (spans.pop(), &mut *graphql)
         {
-            match self.ask_about(&part[from..to], wanted).await? {
+            match self.ask_about(&part[from..to], about).await? {
                 QueryOutcome::Told(nodes) => {
                     *unanswered = 0;
                     told.extend(nodes.into_iter().map(|(at, facts)| (from + at, facts)));
@@ -295,17 +301,21 @@ impl GitHubForge {
     /// One question.
     async fn ask_about(
         &self,
-        part: &[RepositoryId],
-        wanted: &PreflightQuery,
+        part: &[&RepositoryId],
+        (wanted, scope): (&PreflightQuery, &Scope),
     ) -> Result<QueryOutcome, ForgeError> {
         let (query, variables) = question(part, wanted);
         let thing = format!("{} repositories", part.len());
-        let call = self.api.graphql_call(&query, &variables, thing);
+        let call = self.api.graphql_call(&query, &variables, (scope.clone(), thing));
         let answer: GraphqlResponse<Map<String, Value>> = match self.api.ask(&call).await {
             Ok(answer) => answer,
             Err(err) if is_fatal(&err) => return Err(err),
             Err(err @ (ForgeError::Unavailable { .. } | ForgeError::Malformed { .. })) => {
                 return Ok(QueryOutcome::Unanswered(err));
+            }
+            // The App is not installed at this account. Others may be told of all the same.
+            Err(ForgeError::NotFound { .. }) if matches!(scope, Scope::Owner(_)) => {
+                return Ok(QueryOutcome::Told(BTreeMap::new()));
             }
             // No GraphQL here, or not with this token. REST says more.
             Err(_) => return Ok(QueryOutcome::NotSpoken),
@@ -374,7 +384,7 @@ pub(super) fn is_fatal(err: &ForgeError) -> bool {
 }
 
 /// Names are variables, never part of the question.
-fn question(part: &[RepositoryId], wanted: &PreflightQuery) -> (String, Value) {
+fn question(part: &[&RepositoryId], wanted: &PreflightQuery) -> (String, Value) {
     let mut declared = String::new();
     let mut asked = String::new();
     let mut variables = Map::new();

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::graphql::Problem;
 use super::http::Call;
+use super::token::Scope;
 use super::wire::{User, lenient};
 use super::{GitHubForge, PULLS_WRITE, route};
 use crate::{
@@ -116,12 +117,13 @@ impl GitHubForge {
         if pull.auto_merge.is_some() {
             return Ok(());
         }
+        let scope = Scope::of_repository(repository);
         let input = json!({
             "pullRequestId": pull.node_id, "expectedHeadOid": head, "mergeMethod": method,
         });
         let call = self
             .api
-            .graphql_call(MERGE, &json!({ "input": input }), name.clone())
+            .graphql_call(MERGE, &json!({ "input": input }), (scope, name.clone()))
             .for_action(format!("have {name} merged"), PULLS_WRITE);
         let answer = self.api.mutate::<IgnoredAny>(&call).await?;
         if answer.errors.is_empty() {
@@ -152,10 +154,11 @@ impl GitHubForge {
         if pull.auto_merge.is_none() {
             return Ok(false);
         }
+        let scope = Scope::of_repository(repository);
         let input = json!({ "input": { "pullRequestId": pull.node_id } });
         let call = self
             .api
-            .graphql_call(LEAVE, &input, name.clone())
+            .graphql_call(LEAVE, &input, (scope, name.clone()))
             .for_action(format!("have {name} not merged by itself"), PULLS_WRITE);
         let answer = self.api.mutate::<IgnoredAny>(&call).await?;
         if answer.errors.is_empty() {
@@ -187,6 +190,22 @@ impl Governance for GitHubForge {
         number: u64,
     ) -> Result<Vec<PullCommit>, ForgeError> {
         self.commits_of_pull(repository, number).await
+    }
+
+    async fn repository_by_id(
+        &self,
+        name: &RepositoryId,
+        node_id: &str,
+    ) -> Result<Option<RepositoryId>, ForgeError> {
+        self.name_of(name, node_id).await
+    }
+
+    async fn missing_permission(
+        &self,
+        repository: &RepositoryId,
+        needs: &[&'static str],
+    ) -> Result<Option<&'static str>, ForgeError> {
+        self.not_granted(repository, needs).await
     }
 
     async fn fork(

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::http::{Call, Reply};
-use crate::{ForgeError, Requirement, StateProblem};
+use crate::{Credential, ForgeError, Requirement, StateProblem};
 use patchwright_base::invisible::is_invisible;
 use patchwright_base::redact::Redactor;
 
@@ -23,7 +23,11 @@ pub(super) fn explain(host: &str, call: &Call, reply: &Reply, secrets: &[&str]) 
     let text = message.to_lowercase();
     let action = call.action.clone();
     match reply.status.as_u16() {
-        401 => ForgeError::Authentication { message },
+        401 => ForgeError::Authentication { credential: Credential::Token, message },
+        // What signs itself as an App that is not there, or not any more.
+        404 if text.contains("integration not found") => {
+            ForgeError::Authentication { credential: Credential::App, message }
+        }
         403 if text.contains("archived") => ForgeError::State {
             what: StateProblem::Archived,
             message: format!("cannot {action}: the repository is archived and read-only"),

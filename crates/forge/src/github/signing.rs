@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use super::graphql::GraphqlResponse;
 use super::http::{Call, segment};
 use super::rules::VerificationJson;
+use super::token::Scope;
 use super::{GitHubForge, route};
 use crate::{ForgeError, RepositoryId};
 use patchwright_git::clone::Repo;
@@ -270,8 +271,9 @@ impl SigningRepository<'_> {
     ) -> Result<Oid, ForgeError> {
         let api = &self.forge.api;
         let thing = format!("a commit of `{}`", self.id);
+        let input = json!({ "input": self.input(branch, parent, wanted) });
         let call = api
-            .graphql_call(MUTATION, &json!({ "input": self.input(branch, parent, wanted) }), thing)
+            .graphql_call(MUTATION, &input, (Scope::of_repository(self.id), thing))
             .for_action(format!("commit to `{}`", self.id), CONTENTS_WRITE);
         // A second attempt after a lost answer finds the branch moved, by the first: looked up below.
         let err = match api.mutate::<CreateCommitData>(&call).await {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::graphql::{GraphqlResponse, Problem};
 use super::http::Call;
+use super::token::Scope;
 use super::wire_reviews::{CommentNode, Connection, DiffCommentJson, ThreadNode};
 use super::{GitHubForge, PULLS_WRITE, route};
 use crate::seal::Kind;
@@ -139,6 +140,7 @@ impl GitHubForge {
         number: u64,
     ) -> Result<ThreadList, ForgeError> {
         let thing = format!("the threads of `{repository}#{number}`");
+        let about = (repository, thing.as_str());
         let mut told = ThreadList { threads: Vec::new(), incomplete: false };
         let (mut after, mut ids) = (None, 0);
         for _ in 0..MOST_PAGES {
@@ -147,7 +149,7 @@ impl GitHubForge {
                 "number": number, "after": after,
             });
             let (call, answer) =
-                self.ask_with_ids::<ThreadsData>(THREADS, &variables, &thing, &mut ids).await?;
+                self.ask_with_ids::<ThreadsData>(THREADS, &variables, about, &mut ids).await?;
             let pull = answer.data.and_then(|data| data.repository?.pull_request);
             let Some(page) = pull.and_then(|pull| pull.review_threads) else {
                 return Err(self.api.refused(&call, &answer.errors));
@@ -155,7 +157,7 @@ impl GitHubForge {
             after = page.next();
             for node in page.nodes.unwrap_or_default() {
                 match node {
-                    Some(node) => self.take_thread(&mut told, node, &mut ids).await?,
+                    Some(node) => self.take_thread(&mut told, repository, node, &mut ids).await?,
                     None => told.incomplete = true,
                 }
             }
@@ -171,13 +173,14 @@ impl GitHubForge {
         &self,
         query: &str,
         variables: &Value,
-        thing: &str,
+        (repository, thing): (&RepositoryId, &str),
         ids: &mut usize,
     ) -> Result<(Call, GraphqlResponse<T>), ForgeError> {
         loop {
             let fields = IDS.get(*ids).copied().unwrap_or(IDS[0]);
             let query = query.replace("COMMENTS", COMMENTS).replace("IDS", fields);
-            let call = self.api.graphql_call(&query, variables, thing.to_owned());
+            let about = (Scope::of_repository(repository), thing.to_owned());
+            let call = self.api.graphql_call(&query, variables, about);
             let call = call.for_action(format!("read {thing}"), "pull-requests: read");
             let answer = self.api.ask::<T>(&call).await?;
             let unknown = answer.errors.iter().any(Problem::is_unknown_field);
@@ -192,6 +195,7 @@ impl GitHubForge {
     async fn take_thread(
         &self,
         told: &mut ThreadList,
+        repository: &RepositoryId,
         node: ThreadNode,
         ids: &mut usize,
     ) -> Result<(), ForgeError> {
@@ -202,6 +206,7 @@ impl GitHubForge {
             nodes.extend(first.nodes.unwrap_or_default());
         }
         let thing = "the comments of a thread";
+        let about = (repository, thing);
         let mut pages = 0;
         while let Some(cursor) = after {
             pages += 1;
@@ -210,7 +215,7 @@ impl GitHubForge {
             }
             let variables = json!({ "thread": node.id, "after": cursor });
             let (call, answer) =
-                self.ask_with_ids::<CommentsData>(MORE_COMMENTS, &variables, thing, ids).await?;
+                self.ask_with_ids::<CommentsData>(MORE_COMMENTS, &variables, about, ids).await?;
             let page = answer.data.and_then(|data| data.node?.comments);
             let Some(page) = page else { return Err(self.api.refused(&call, &answer.errors)) };
             after = page.next();
@@ -273,9 +278,14 @@ impl GitHubForge {
     }
 
     /// False when we may not, or when the thread is gone.
-    pub(super) async fn mark_resolved(&self, thread: &str) -> Result<bool, ForgeError> {
+    pub(super) async fn mark_resolved(
+        &self,
+        repository: &RepositoryId,
+        thread: &str,
+    ) -> Result<bool, ForgeError> {
         let variables = json!({ "thread": thread });
-        let call = self.api.graphql_call(RESOLVE, &variables, "a thread".to_owned());
+        let about = (Scope::of_repository(repository), format!("a thread of `{repository}`"));
+        let call = self.api.graphql_call(RESOLVE, &variables, about);
         let call = call.for_action("resolve a thread", PULLS_WRITE);
         let answer = match self.api.mutate::<ResolveData>(&call).await {
             Ok(answer) => answer,

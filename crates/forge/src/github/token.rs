@@ -7,9 +7,9 @@ use futures_util::future::BoxFuture;
 use http::header::HeaderMap;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::app::App;
 use super::http::Api;
-use crate::{ForgeError, RepositoryId};
+use super::installations::App;
+use crate::{Credential, ForgeError, RepositoryId};
 
 /// Who we are to GitHub.
 #[derive(Clone)]
@@ -21,10 +21,20 @@ pub(super) enum Token {
     Installed(Arc<App>, Option<Scope>),
 }
 
+/// A repository, as far as it is known.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) name: RepositoryId,
+    /// Its id, which stays when it gets another name or owner.
+    pub(super) id: Option<u64>,
+    /// The App's installation there.
+    pub(super) installation: Option<u64>,
+}
+
 /// What a request is about, which decides whose token it carries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Scope {
-    Repository(RepositoryId, Option<u64>),
+    Repository(Place),
     /// All that is installed at an organisation or a person.
     Owner(String),
     /// Wherever the App is installed.
@@ -32,22 +42,51 @@ pub(super) enum Scope {
 }
 
 impl Scope {
-    /// From a path below the API's root, or from the variables of a GraphQL question.
-    pub(super) fn of(path: &str, body: Option<&serde_json::Value>) -> Scope {
+    /// From a path below the API's root.
+    pub(super) fn of(path: &str) -> Scope {
         let mut parts = path.split(['/', '?']);
-        let id = |owner: &str, name: &str| format!("{owner}/{name}").parse::<RepositoryId>().ok();
         match (parts.next(), parts.next(), parts.next()) {
             (Some("repos"), Some(owner), Some(name)) => {
-                id(owner, name).map_or(Scope::Anywhere, |id| Scope::Repository(id, None))
+                let id = format!("{owner}/{name}").parse::<RepositoryId>();
+                id.map_or(Scope::Anywhere, |id| Scope::of_repository(&id))
             }
             (Some("orgs" | "users"), Some(owner), _) => Scope::Owner(owner.to_owned()),
             (Some("search"), ..) => Scope::searched(path).unwrap_or(Scope::Anywhere),
-            _ => {
-                let variable = |name: &str| body?.get("variables")?.get(name)?.as_str();
-                let named = variable("owner").zip(variable("name"));
-                let named = named.and_then(|(owner, name)| id(owner, name));
-                named.map_or(Scope::Anywhere, |id| Scope::Repository(id, None))
+            _ => Scope::Anywhere,
+        }
+    }
+
+    /// The repository that has this name.
+    pub(super) fn of_repository(name: &RepositoryId) -> Scope {
+        Scope::Repository(Place { name: name.clone(), id: None, installation: None })
+    }
+
+    pub(super) fn place(&self) -> Option<&Place> {
+        match self {
+            Scope::Repository(place) => Some(place),
+            Scope::Owner(_) | Scope::Anywhere => None,
+        }
+    }
+
+    /// Names in small letters: GitHub does not tell them apart by case.
+    pub(super) fn lowercase(&self) -> Scope {
+        match self {
+            Scope::Repository(Place { name, id, installation }) => {
+                let (owner, name) = (name.owner.to_lowercase(), name.name.to_lowercase());
+                let name = RepositoryId { owner, name };
+                Scope::Repository(Place { name, id: *id, installation: *installation })
             }
+            Scope::Owner(owner) => Scope::Owner(owner.to_lowercase()),
+            Scope::Anywhere => Scope::Anywhere,
+        }
+    }
+
+    /// For people.
+    pub(super) fn words(&self) -> String {
+        match self {
+            Scope::Repository(place) => place.name.to_string(),
+            Scope::Owner(owner) => owner.clone(),
+            Scope::Anywhere => "any account".to_owned(),
         }
     }
 
@@ -60,7 +99,7 @@ impl Scope {
             let (key, value) = word.split_once(':')?;
             match key {
                 "org" | "user" => Some(Scope::Owner(value.to_owned())),
-                "repo" => value.parse().ok().map(|id| Scope::Repository(id, None)),
+                "repo" => value.parse().ok().map(|id| Scope::of_repository(&id)),
                 _ => None,
             }
         })
@@ -82,21 +121,33 @@ impl Token {
         })
     }
 
+    /// Which of the operator's credentials it comes from.
+    pub(super) fn credential(&self) -> Credential {
+        match self {
+            Token::Fixed(_) => Credential::Token,
+            Token::AppItself(_) | Token::Installed(..) => Credential::App,
+        }
+    }
+
     /// The token that git shows for a repository; `None` when there is none.
     pub(super) async fn for_git(
         &self,
         repository: &RepositoryId,
     ) -> Result<Option<SecretString>, ForgeError> {
-        let token = self.for_scope(&Scope::Repository(repository.clone(), None)).await?;
+        let token = self.for_scope(&Scope::of_repository(repository)).await?;
         Ok((!token.expose_secret().is_empty()).then_some(token))
     }
 
     /// GitHub did not take this token (401); true when another one may be better.
-    pub(super) async fn refused(&self, token: &SecretString, headers: Option<&HeaderMap>) -> bool {
+    pub(super) fn refused(&self, token: &SecretString, headers: Option<&HeaderMap>) -> bool {
         match self {
             Token::Fixed(_) => false,
             Token::AppItself(key) => headers.is_some_and(|headers| key.set_clock(headers)),
-            Token::Installed(app, _) => app.forget(token).await,
+            // Another request may have replaced it already.
+            Token::Installed(app, _) => {
+                app.forget(token);
+                true
+            }
         }
     }
 }
@@ -113,22 +164,19 @@ impl Api {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use crate::github::token::Scope;
 
     #[test]
-    fn what_a_request_is_about_is_in_its_path_or_its_variables() {
-        let of = |path: &str| Scope::of(path, None);
-        let app = || Scope::Repository("acme/app".parse().unwrap(), None);
-        assert_eq!(of("repos/acme/app"), app());
-        assert_eq!(of("repos/acme/app?x=1"), app());
-        assert_eq!(of("repos/acme/app/issues/7"), app());
-        assert_eq!(of("orgs/acme/repos?per_page=100"), Scope::Owner("acme".to_owned()));
-        let found = of("search/repositories?q=topic%3Ax+org%3Aacme");
+    fn what_a_request_is_about_is_in_its_path() {
+        let app = || Scope::of_repository(&"acme/app".parse().unwrap());
+        assert_eq!(Scope::of("repos/acme/app"), app());
+        assert_eq!(Scope::of("repos/acme/app?x=1"), app());
+        assert_eq!(Scope::of("repos/acme/app/issues/7"), app());
+        assert_eq!(Scope::of("repos/Acme/App").lowercase(), app());
+        assert_eq!(Scope::of("orgs/acme/repos?per_page=100"), Scope::Owner("acme".to_owned()));
+        let found = Scope::of("search/repositories?q=topic%3Ax+org%3Aacme");
         assert_eq!(found, Scope::Owner("acme".to_owned()));
-        assert_eq!(of("user"), Scope::Anywhere);
-        let body = json!({"query": "…", "variables": {"owner": "acme", "name": "app"}});
-        assert_eq!(Scope::of("https://api.github.com/graphql", Some(&body)), app());
+        assert_eq!(Scope::of("search/issues?q=repo%3Aacme%2Fapp+is%3Aissue"), app());
+        assert_eq!(Scope::of("user"), Scope::Anywhere);
     }
 }

@@ -44,6 +44,32 @@ pub enum Event {
     Other { name: String, action: Option<String> },
 }
 
+impl Event {
+    /// The same event of a repository that has another name now.
+    #[must_use]
+    pub fn renamed(mut self, to: &RepositoryId) -> Event {
+        let repository = match &mut self {
+            Event::IssueLabeled(event) => &mut event.repository,
+            Event::IssueOpened(event) => &mut event.repository,
+            Event::IssueAssigned(event) => &mut event.repository,
+            Event::PullRequest(event) => &mut event.repository,
+            Event::Commented(event) => &mut event.repository,
+            Event::Checked(event) => {
+                if let Some(head) = &mut event.head_repository
+                    && head.is_same(&event.repository)
+                {
+                    head.clone_from(to);
+                }
+                &mut event.repository
+            }
+            Event::Dispatch(event) => &mut event.repository,
+            Event::Other { .. } => return self,
+        };
+        repository.clone_from(to);
+        self
+    }
+}
+
 /// One label, put on one issue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IssueLabeled {

@@ -139,9 +139,10 @@ pub fn parse(name: &str, json: &[u8], env: &ActionEnv) -> Result<Event> {
     }
 }
 
-/// Whether an event of this name can set anything off.
-pub fn is_known(name: &str) -> bool {
-    Kind::of(name).is_some()
+/// Whether a webhook of this name can set anything off. Dispatches are for the workflow that they start, and hooks get
+/// those of all workflows: what their inputs mean, only the workflow knows.
+pub fn is_for_hooks(name: &str) -> bool {
+    Kind::of(name).is_some_and(|kind| !matches!(kind, Kind::Dispatch))
 }
 
 /// What every payload says about where it comes from.
@@ -150,6 +151,8 @@ pub struct Envelope {
     pub action: Option<String>,
     /// `owner/name`; hooks of organisations and Apps have events without one.
     pub repository: Option<RepositoryId>,
+    /// Its id, which stays when it is renamed.
+    pub repository_id: Option<u64>,
     /// The GitHub App installation that it was sent for.
     pub installation: Option<u64>,
     /// Number of the issue or pull request that it is about.
@@ -184,9 +187,11 @@ pub fn envelope(json: &[u8]) -> Result<Envelope> {
     let outside: EnvelopeJson = serde_json::from_slice(json)
         .map_err(|err| Failure::usage("the payload is not what GitHub sends").caused_by(err))?;
     let about = outside.issue.or(outside.pull_request);
+    let repository_id = outside.repository.as_ref().and_then(|repository| repository.id);
     Ok(Envelope {
         action: outside.action.as_deref().map(short),
         repository: outside.repository.and_then(|repository| repository.full_name.parse().ok()),
+        repository_id,
         installation: outside.installation.and_then(|installation| installation.id),
         number: about.and_then(|about| about.number),
     })

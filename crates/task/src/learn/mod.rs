@@ -112,6 +112,9 @@ async fn carry_out(
     if !run.config.dry_run {
         let guarded = guard::check(run, &standing.head, guard::Branch::Ours(&standing.branch));
         run.unless_interrupted(guarded).await?;
+        let forge = run.world.forge()?.as_ref();
+        let permitted = guard::permitted(forge, &repository.id, &[guard::PULLS]);
+        run.unless_interrupted(permitted).await?;
     }
     let now = run.world.clock.now();
     let Window { said, read } =

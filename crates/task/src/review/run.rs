@@ -18,6 +18,7 @@ use crate::agent_phase::{self, AgentResult, Phase};
 use crate::brief::Brief;
 use crate::checks::{self, CheckTarget, Checks};
 use crate::context::references::LinkedIssues;
+use crate::guard;
 use crate::network;
 use crate::packing::Packing;
 use crate::pipeline;
@@ -170,6 +171,9 @@ async fn prepare<'a>(
     admit::wanted(&run.config.review, &admitted.pull)?;
     let id = &admitted.repository.id;
     admit::labeled(run.world, &run.config, id, admitted.request.trigger.as_ref()).await?;
+    if !run.config.dry_run {
+        guard::permitted(run.world.forge()?.as_ref(), id, &[guard::PULLS]).await?;
+    }
     let opened =
         run.unless_interrupted(open::open(run.world, admitted, &base, &run.stop())).await?;
     let earlier = run.unless_interrupted(EarlierReviews::load(run, admitted)).await?;

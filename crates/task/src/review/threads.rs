@@ -18,7 +18,7 @@ pub(super) async fn resolve(work: &Work<'_>) -> Result<usize> {
             continue;
         };
         outbox.intends("resolve", &id)?;
-        match outbox.forge.resolve_thread(id).await {
+        match outbox.forge.resolve_thread(outbox.repository, id).await {
             Ok(true) => {
                 resolved += 1;
                 outbox.did("resolve", &id)?;

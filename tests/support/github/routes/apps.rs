@@ -48,7 +48,14 @@ pub(super) fn answer(world: &mut World, request: &Request, parts: &[&str]) -> Op
             Answer::new(200, shown(world, request, &app, app.installations.iter().find(fits)?))
         }
         ("GET", ["repos", owner, name, "installation"]) => {
-            let place = world.place(&format!("{owner}/{name}"))?;
+            let name = format!("{owner}/{name}");
+            let Some(place) = world.place(&name) else {
+                let is_it = |old: &String| old.eq_ignore_ascii_case(&name);
+                let mut all = world.repositories.iter();
+                let moved = all.find(|one| one.former_names.iter().any(is_it))?;
+                let to = base.api(&format!("repositories/{}/installation", moved.id));
+                return Some(Answer::problem(301, "Moved Permanently").header("location", to));
+            };
             let repository = &world.repositories[place];
             let found = app.installations.iter().find(|one| one.has(repository))?;
             Answer::new(200, shown(world, request, &app, found))

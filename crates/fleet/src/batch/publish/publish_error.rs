@@ -205,7 +205,7 @@ pub(super) async fn end(
 mod tests {
     use crate::batch::publish::publish_error::{PublishDecision, decision};
     use patchwright_base::error::Service;
-    use patchwright_forge::{ForgeError, Requirement, StateProblem};
+    use patchwright_forge::{Credential, ForgeError, Requirement, StateProblem};
     use patchwright_types::campaign::ErrorClass;
 
     #[test]
@@ -215,7 +215,10 @@ mod tests {
             |need| ForgeError::Forbidden { action: text(), message: text(), need: Some(need) };
         for (err, wanted) in [
             (ForgeError::RateLimited { until: text() }, PublishDecision::Later),
-            (ForgeError::Authentication { message: text() }, PublishDecision::PauseCampaign),
+            (
+                ForgeError::Authentication { credential: Credential::Token, message: text() },
+                PublishDecision::PauseCampaign,
+            ),
             (
                 ForgeError::Unavailable {
                     service: Service::ForgeApi,

@@ -88,7 +88,9 @@ pub(super) fn by_id(world: &World, request: &Request, id: &str) -> Result<Node, 
     };
     let (kind, number) = id.rsplit_once('_').ok_or_else(missing)?;
     let number: u64 = number.parse().map_err(|_| missing())?;
-    for (place, repository) in world.repositories.iter().enumerate() {
+    let seen = |repository: &&Repository| repository.role(&request.token) != "none";
+    let all = world.repositories.iter().enumerate();
+    for (place, repository) in all.filter(|(_, repository)| seen(repository)) {
         if kind == "R" && repository.id == number {
             return Ok(Node::Repository(place));
         }

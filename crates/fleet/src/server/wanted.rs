@@ -1,0 +1,157 @@
+//! What a delivery asks for and where, and why it may be that nothing is done: it is too old, or was done before, or its
+//! repository is another one's by now.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use sha2::{Digest, Sha256};
+
+use super::deliver::MAX_AGE;
+use crate::batch::fleet::Fleet;
+use crate::batch::lease::HeldJob;
+use patchwright_base::error::{Failure, Result};
+use patchwright_forge::{Forge, RepositoryId};
+use patchwright_task::event::payload::{self, ActionEnv};
+use patchwright_task::event::{Decision, Event, EventTask, TriggerConfig, decide};
+use patchwright_types::campaign::{Delivery, Millis};
+use patchwright_types::task::IssueRequest;
+
+/// Two triggers so close together mean one piece of work: GitHub sends several events for one act.
+const TOGETHER: Millis = 10_000;
+/// Before the digest of a body, under which the GUID of its delivery is kept.
+const SENT: &str = "body:";
+
+/// The event and what follows from it, or why nothing does.
+pub(super) fn read(
+    fleet: &Fleet,
+    delivery: &Delivery,
+) -> Result<Result<(Event, Decision), String>> {
+    // An older version may have stored it.
+    if !payload::is_for_hooks(&delivery.event) {
+        return Ok(Err(format!("event `{}` sets nothing off", delivery.event)));
+    }
+    let event = payload::parse(&delivery.event, delivery.body.as_bytes(), &ActionEnv::default());
+    let event = match event {
+        Ok(event) => event,
+        Err(failure) => return Ok(Err(failure.message)),
+    };
+    // Decided anew: the process that stored the delivery may have had another configuration.
+    let decision = match decide(&event, &TriggerConfig::of(&fleet.config)) {
+        Decision::Ignored(why) => return Ok(Err(why)),
+        decision => decision,
+    };
+    let too_old = too_old(fleet, &event)?;
+    Ok(too_old.map_or(Ok((event, decision)), Err))
+}
+
+/// What is to be done, and where.
+pub(super) type Found = (Event, Decision, RepositoryId, Arc<dyn Forge>);
+
+/// The repository that the event is of, whatever it is called by now, and never another one that has taken over its
+/// name; or why nothing is done.
+pub(super) async fn find(
+    fleet: &Fleet,
+    held: &Arc<HeldJob>,
+    delivery: &Delivery,
+    (event, decision): (Event, Decision),
+) -> Result<Result<Found, String>> {
+    let named = delivery.repository.as_deref().map(str::parse::<RepositoryId>);
+    let Some(Ok(named)) = named else {
+        return Ok(Err("the payload names no repository".to_owned()));
+    };
+    let (id, installation) = ids(delivery);
+    let forge = Arc::new(held.forge(fleet).scoped(&named, id, installation));
+    let now = match id {
+        Some(id) => forge.present_name(&named, id).await.map_err(Failure::from)?,
+        None => named.clone(),
+    };
+    if now.is_same(&named) {
+        let forge: Arc<dyn Forge> = forge;
+        return Ok(Ok((event, decision, named, forge)));
+    }
+    // Whom `--repository` serves was decided by the name; what another owner has is told by its own deliveries.
+    if !now.owner.eq_ignore_ascii_case(&named.owner) {
+        let why = format!("`{named}` was transferred, and is `{now}` now; ask for it there again");
+        return Ok(Err(why));
+    }
+    tracing::info!(delivery = delivery.guid, %named, %now, "the repository was renamed");
+    let event = event.renamed(&now);
+    let decision = decide(&event, &TriggerConfig::of(&fleet.config));
+    let forge: Arc<dyn Forge> = Arc::new(held.forge(fleet).scoped(&now, id, installation));
+    Ok(Ok((event, decision, now, forge)))
+}
+
+/// The ids of the repository and of the installation that a delivery is of.
+pub(super) fn ids(delivery: &Delivery) -> (Option<u64>, Option<u64>) {
+    let id = payload::envelope(delivery.body.as_bytes()).ok().and_then(|it| it.repository_id);
+    (id, delivery.installation.and_then(|id| u64::try_from(id).ok()))
+}
+
+/// Why an event is too old to act on: GitHub delivers late what it delivers again, and a queue may have
+/// stood still.
+fn too_old(fleet: &Fleet, event: &Event) -> Result<Option<String>> {
+    let most = fleet.env.max_age()?.unwrap_or(MAX_AGE);
+    let Some(at) = at(event) else { return Ok(None) };
+    // An event from the future is not old; one of the clocks is wrong.
+    let Ok(age) = (fleet.clock.now() - at).to_std() else { return Ok(None) };
+    Ok((age > most).then(|| {
+        format!("it happened {} hours ago, at {}", age.as_secs() / 3600, at.format("%F %R UTC"))
+    }))
+}
+
+fn at(event: &Event) -> Option<DateTime<Utc>> {
+    match event {
+        Event::IssueLabeled(event) => event.at,
+        Event::IssueAssigned(event) => event.at,
+        Event::IssueOpened(event) => event.at,
+        Event::PullRequest(event) => event.at,
+        Event::Commented(event) => event.at,
+        Event::Checked(event) => event.at,
+        Event::Dispatch(_) | Event::Other { .. } => None,
+    }
+}
+
+/// The name under which work on an issue is remembered.
+pub(super) fn same_work(repository: &RepositoryId, decision: &Decision) -> Option<String> {
+    match decision {
+        Decision::Run(EventTask::Issue(IssueRequest { number, .. })) => {
+            Some(format!("issue:{}#{number}", repository.to_string().to_lowercase()))
+        }
+        Decision::Run(_) | Decision::ReviewAt { .. } | Decision::Ignored(_) => None,
+    }
+}
+
+/// Why this delivery's work is done already: it came together with another one, whose run has ended. One that came later
+/// may be about a text that was changed in between, however long the first one waited for its turn.
+pub(super) async fn was_done(
+    fleet: &Fleet,
+    key: &str,
+    delivery: &Delivery,
+) -> Result<Option<String>> {
+    let Some(value) = fleet.store.value(key).await? else { return Ok(None) };
+    let Some((first, guid)) = value.split_once(' ') else { return Ok(None) };
+    // An unreadable time counts as "not done": a second run updates the same pull request.
+    let Ok(first) = first.parse::<Millis>() else { return Ok(None) };
+    let together = delivery.received_at <= first.saturating_add(TOGETHER);
+    Ok((together && guid != delivery.guid)
+        .then(|| format!("the run for delivery {guid} has done it")))
+}
+
+/// Why this delivery was here before under another GUID: the signature is of the body alone, so whoever has seen a
+/// delivery can send it again. GitHub's own redeliveries have the GUID of the first one, and no two events have the same
+/// body, not even when the same label is set twice.
+pub(super) async fn was_sent(fleet: &Fleet, delivery: &Delivery) -> Result<Option<String>> {
+    let digest = Sha256::digest(delivery.body.as_bytes());
+    let digest = digest.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
+    let key = format!("{SENT}{digest}");
+    match fleet.store.value(&key).await? {
+        Some(guid) if guid != delivery.guid => {
+            Ok(Some(format!("delivery {guid} had the same body")))
+        }
+        Some(_) => Ok(None),
+        None => {
+            fleet.store.set_value(&key, &delivery.guid).await?;
+            Ok(None)
+        }
+    }
+}
