@@ -1,5 +1,7 @@
 //! Work on repositories that nobody lets us push to: in a fork, found or made, and everything afterwards with it.
 
+mod old;
+
 use patchwright_forge::Role;
 
 use crate::respond::{answers, comment_on};
