@@ -1,5 +1,7 @@
 //! Work on repositories that nobody lets us push to: in a fork, found or made, and everything afterwards with it.
 
+mod old;
+
 use patchwright_forge::Role;
 
 use crate::respond::{answers, comment_on};
@@ -108,6 +110,8 @@ fn forks_that_are_forbidden_or_cannot_be_are_told_before_anything_is_paid_for() 
     let output = world.issue().expect(60);
     assert!(output.stderr.contains("forking is disabled"), "{}", output.text());
     assert!(output.stderr.contains("allow forks in the settings"), "{}", output.text());
+    // No permission of the token changes that.
+    assert!(!output.stderr.contains("administration"), "{}", output.text());
     assert_eq!(world.model.requests().len(), 0);
     let world = self::world(readable()).set("PATCHWRIGHT_FORK", "rita");
     let output = world.issue().expect(60);

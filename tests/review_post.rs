@@ -3,6 +3,7 @@
 
 mod at_once;
 mod bounds;
+mod handed;
 mod standing;
 mod volume;
 

@@ -9,6 +9,7 @@ use crate::cli::review::post_from;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_base::redact::Redactor;
+use patchwright_base::redact::keys::without_keys;
 use patchwright_base::text;
 use patchwright_base::ui::{Ui, Verbosity};
 use patchwright_config::Config;
@@ -59,7 +60,7 @@ pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
             append(env, "GITHUB_OUTPUT", &ended.outputs)?;
             append(env, "GITHUB_STEP_SUMMARY", &ended.summary)?;
             annotate(ui, ended.conclusion, ended.reason.as_deref());
-            ui.data(&ended.message);
+            ui.data(&without_keys(&ended.message));
             Ok(code(ended.conclusion))
         }
         Err(failure) if failure.kind == FailureKind::NothingToDo => {
@@ -346,7 +347,7 @@ fn append(env: &Env, variable: &str, text: &str) -> Result<()> {
     use std::io::Write;
     let Some(path) = env.var(variable) else { return Ok(()) };
     // The runner shows outputs and the summary on a page that may be public.
-    let text = Redactor::new(env.secrets()).redact(text);
+    let text = without_keys(&Redactor::new(env.secrets()).redact(text));
     fs_err::OpenOptions::new()
         .append(true)
         .create(true)

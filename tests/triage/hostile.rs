@@ -37,6 +37,31 @@ fn words_of_a_model_neither_call_nor_act_on_the_page() {
     assert_eq!(world.github.labels(7), ["bug"]);
 }
 
+/// The words are a stranger's as much as the model's, and stand there in our name.
+#[test]
+fn no_link_leads_where_a_stranger_wants() {
+    let words = "See [the docs](http://evil.example/a), [this][r], <https://evil.example/b>, https://evil.example/c, \
+                 www.evil.example/d, ![p](https://evil.example/p.png), [![p](https://evil.example/q.png)](/evil) \
+                 and [it](../../settings).";
+    let lines = format!("{words}\n\n[r]: http://evil.example/r");
+    let world = TestWorld::new(tracker(), answer(&believing(&lines)));
+    triage(&world, &[]).expect(0);
+    let comment = the_comment(&world);
+    assert!(comment.contains("the docs (`http://evil.example/a`)"), "{comment}");
+    assert_eq!(links(&comment), Vec::<String>::new(), "{comment}");
+    assert!(comment.contains("- #3 ("), "{comment}");
+}
+
+/// Addresses that GitHub would link: outside of code, and not taken apart.
+fn links(markdown: &str) -> Vec<String> {
+    let outside: Vec<&str> = markdown.split('`').step_by(2).collect();
+    let words = outside.iter().flat_map(|part| part.split_whitespace());
+    let is_link = |word: &&str| {
+        ["](", "][", "://", "www.evil", "<http"].iter().any(|sign| word.contains(sign))
+    };
+    words.filter(is_link).map(str::to_owned).collect()
+}
+
 #[test]
 fn an_issue_cannot_leave_its_place_in_the_task() {
     let body =
@@ -59,6 +84,17 @@ fn a_key_in_the_answer_does_not_reach_the_page() {
     assert!(!the_comment(&world).contains(KEY), "{}", the_comment(&world));
     assert!(!output.stdout.contains(KEY) && !output.stderr.contains(KEY), "{}", output.text());
     assert_eq!(world.holds(KEY), Vec::<std::path::PathBuf>::new());
+}
+
+/// It is not ours, and has to be revoked all the same once it is on the page.
+#[test]
+fn a_key_of_somebody_else_does_not_reach_the_page() {
+    let key = "ghp_q7RvZ2mXw9KdP4tHs8LbY3nJ6cFgA5eUo1iT";
+    let world =
+        TestWorld::new(tracker(), answer(&believing(&format!("The token is {key}, they say."))));
+    triage(&world, &[]).expect(0);
+    let comment = the_comment(&world);
+    assert!(comment.contains("they say") && !comment.contains("q7RvZ2mX"), "{comment}");
 }
 
 #[test]

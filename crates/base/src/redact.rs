@@ -3,7 +3,7 @@
 //!
 //! Every text that leaves the process is passed through [`Redactor::redact`] (logs, errors) or
 //! [`Redactor::scan`] (what is published; a hit blocks). It does not know other people's keys: that
-//! is `patchwright_policy::secrets`.
+//! is [`keys`].
 //!
 //! A secret is found by its *windows*: any [`WINDOW`] consecutive bytes of it, as they are, reversed
 //! or rot13. The text is read in several ways (as it is, without separators, every second byte, with
@@ -12,9 +12,11 @@
 //! given in pieces ([`Redactor::first_in`]).
 
 mod decoding;
+pub mod keys;
 mod learned;
 mod public;
 mod reading;
+mod unescaped;
 mod windows;
 
 use std::fmt;

@@ -137,8 +137,8 @@ pub trait Governance: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// The fork of a repository that belongs to `owner`, or to our own account: found, or made and waited for
-    /// until it has `branch`.
+    /// The fork of a repository that belongs to `owner`, or to our own account: found, or made and waited for.
+    /// It has `branch`, or has been there for longer than that; `catch_up` sees to the branch.
     async fn fork(
         &self,
         _upstream: &Repository,
@@ -148,8 +148,8 @@ pub trait Governance: Send + Sync {
         Err(ForgeError::state("this forge has no forks"))
     }
 
-    /// Has `branch` of a fork contain a commit that the repository has on its own. What somebody has committed
-    /// to it stays as it is.
+    /// Has `branch` of a fork contain a commit that the repository has on its own; it is made where the fork lacks it.
+    /// What somebody has committed to it stays as it is.
     async fn catch_up(
         &self,
         _upstream: &Repository,

@@ -14,11 +14,15 @@
 //! marker ([`carries_exactly`]). GitHub takes HTML comments out of the bodies of submitted reviews, so
 //! those carry the marker a second time as a link reference that renders as nothing:
 //! `[//]: # (patchwright:<purpose> run=<id> v=1)`.
+//!
+//! Every text of ours passes through here before it is posted, so this is where keys of well-known services are taken
+//! out of it, whoever they belong to.
 
 use comrak::Arena;
 use comrak::nodes::NodeValue;
 
 use patchwright_base::gfm;
+use patchwright_base::redact::keys::without_keys;
 
 /// The marker lines that a comment ends with, in their order.
 pub fn ending(body: &str) -> Vec<&str> {
@@ -179,24 +183,27 @@ pub fn as_reference(marker: &str) -> String {
 
 /// A comment with the marker at its end.
 pub(super) fn marked(body: &str, marker: &str) -> String {
-    if carries(body, marker) {
-        body.to_owned()
+    let body = without_keys(body);
+    if carries(&body, marker) {
+        body
     } else {
-        format!("{}\n\n{}", closed(body, marker).trim_end(), marker.trim())
+        format!("{}\n\n{}", closed(&body, marker).trim_end(), marker.trim())
     }
 }
 
 /// A description with the marker in it.
 pub(super) fn described(body: &str, marker: &str) -> String {
-    if stands(body, marker) {
-        body.to_owned()
+    let body = without_keys(body);
+    if stands(&body, marker) {
+        body
     } else {
-        format!("{}\n\n{}", closed(body, marker), marker.trim())
+        format!("{}\n\n{}", closed(&body, marker), marker.trim())
     }
 }
 
 /// The body with this run's marker in both forms at its end.
 pub(super) fn marked_twice(body: &str, marker: &str) -> String {
+    let body = &without_keys(body);
     let there = ending(body);
     let forms = [marker.trim().to_owned(), as_reference(marker)];
     if forms.iter().all(|form| there.iter().any(|line| line.trim() == form)) {

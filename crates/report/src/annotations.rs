@@ -1,6 +1,7 @@
 //! Lines for the log of GitHub Actions: our own workflow commands, escaped, and other people's text,
 //! which must never become one.
 
+use patchwright_base::redact::keys::without_keys;
 use patchwright_base::text;
 
 /// How serious an annotation is.
@@ -18,8 +19,9 @@ pub fn annotation(level: Level, title: &str, message: &str) -> String {
         Level::Warning => "warning",
         Level::Notice => "notice",
     };
-    let message = text::visible(&text::without_ansi(&text::head(message, 8000)));
-    format!("::{command} title={}::{}", property(&text::line(title)), data(&message))
+    let (title, message) = (without_keys(title), without_keys(message));
+    let message = text::visible(&text::without_ansi(&text::head(&message, 8000)));
+    format!("::{command} title={}::{}", property(&text::line(&title)), data(&message))
 }
 
 /// Lines of a file that an annotation is about.

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use super::pr_body::is_plain_url;
 use super::{markdown, sections};
 use patchwright_base::error::Failure;
+use patchwright_base::redact::keys;
 use patchwright_base::text::{self, code};
 use patchwright_policy::Violation;
 use patchwright_types::outcome::{Conclusion, Outcome};
@@ -126,7 +127,8 @@ fn is_about(reason: &str, violations: &[Violation]) -> bool {
 /// The change, and how to apply it.
 fn patch(out: &mut String, patch: Option<&str>) {
     match patch {
-        Some(patch) if patch.len() <= MAX_PATCH => {
+        // Without the key in it, which is not posted, it could not be applied.
+        Some(patch) if patch.len() <= MAX_PATCH && !keys::has_keys(patch) => {
             let block = text::fence(patch, "diff");
             let _ = write!(
                 out,
@@ -166,6 +168,10 @@ pub fn answered(outcome: &Outcome) -> String {
 
 pub(super) fn said(out: &mut String, outcome: &Outcome) {
     if outcome.final_message.trim().is_empty() {
+        return;
+    }
+    if !sections::may_quote(outcome) {
+        let _ = write!(out, "\n{}\n", sections::NOT_QUOTED);
         return;
     }
     let label = match outcome.conclusion {

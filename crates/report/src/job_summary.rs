@@ -33,7 +33,11 @@ pub fn job_summary(subject: &str, outcome: &Outcome, pull_request_url: Option<&s
             out + "- " + &sections::violation(violation) + "\n"
         });
     let files = outcome.change.as_ref().map(|c| sections::files(c, &outcome.judgement));
-    let words = markdown::passage(&outcome.final_message, 20_000);
+    let words = if sections::may_quote(outcome) {
+        markdown::passage(&outcome.final_message, 20_000)
+    } else {
+        sections::NOT_QUOTED.to_owned()
+    };
     let parts = [
         ("Refused because", violations),
         ("Evidence", sections::evidence(&outcome.evidence)),

@@ -113,7 +113,11 @@ pub fn finished(finished: &Finished<'_>) -> String {
             Conclusion::NeedsInput => "The model asks",
             _ => "The model says",
         };
-        let _ = write!(out, "\n*{label}:*\n\n{}\n", words.trim());
+        let _ = if sections::may_quote(outcome) {
+            write!(out, "\n*{label}:*\n\n{}\n", words.trim())
+        } else {
+            write!(out, "\n{}\n", sections::NOT_QUOTED)
+        };
     }
     let _ = write!(out, "\n{}\n\n{}\n", sections::cost(&outcome.spending), finished.marker);
     out

@@ -7,12 +7,13 @@ use std::time::Duration;
 pub use super::evidence::evidence;
 use super::markdown;
 use patchwright_base::duration::{format_duration, format_milliseconds};
+use patchwright_base::redact::keys;
 use patchwright_base::text::{self, code, code_cell, inline};
 use patchwright_git::tree::{Change, FileChange, Mode};
 use patchwright_policy::{Judgement, Violation};
 use patchwright_sandbox::egress::ledger::HostUse;
 use patchwright_types::evidence::{Evidence, Verdict};
-use patchwright_types::outcome::{Conclusion, ModelUse, Provenance, Spending};
+use patchwright_types::outcome::{Conclusion, ModelUse, Outcome, Provenance, Spending};
 use patchwright_types::plan::{Plan, StepStatus};
 
 /// Rows of a list that people still read.
@@ -105,6 +106,16 @@ pub fn flags(flags: &[Violation]) -> String {
     out
 }
 
+/// What stands in place of words that policy found a secret in.
+pub const NOT_QUOTED: &str =
+    "*What the model says is not quoted: policy found a secret in the text.*";
+
+/// Policy did not find a secret in the texts that go with the change, the model's words among them.
+pub fn may_quote(outcome: &Outcome) -> bool {
+    let is_text = |found: &Violation| found.path.is_none() && found.rule.starts_with("secret.");
+    !outcome.judgement.violations.iter().any(is_text)
+}
+
 /// A violation or flag as part of a line.
 pub fn violation(violation: &Violation) -> String {
     let rule = code(&violation.rule);
@@ -135,6 +146,11 @@ pub fn held_back(judgement: &Judgement, patch: Option<&str>, most: usize) -> Str
     out.push_str("`git apply held-back.patch`.\n");
     if patch.len() > most {
         out.push_str("\nThe patch is too long for this page; it is among the run's files.\n");
+        return out;
+    }
+    // Without the key in it, which is not posted, it could not be applied.
+    if keys::has_keys(patch) {
+        out.push_str("\nThe patch has a key in it; it is among the run's files.\n");
         return out;
     }
     let block = text::fence(patch, "diff");

@@ -138,9 +138,9 @@ fn because(reason: &str) -> String {
     if reason.is_empty() { String::new() } else { format!(": {reason}") }
 }
 
-/// What the model says, on one line.
+/// What the model says, on one line. It has read a stranger's words, so nothing of it can be clicked.
 fn words(said: &str) -> String {
-    markdown::line(said, MAX_WORDS).trim().to_owned()
+    markdown::line_without_links(said, MAX_WORDS).trim().to_owned()
 }
 
 /// For a terminal: one thing a line.

@@ -9,6 +9,7 @@ use super::settle::JudgedChange;
 use super::workspace::Workspace;
 use patchwright_agent::sub_agent_log::{self, SubAgentLog};
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::redact::keys::without_keys;
 use patchwright_git::Oid;
 use patchwright_git::diff::{self, DiffSpec, OmittedFile};
 use patchwright_journal::{self as journal, Line};
@@ -146,7 +147,8 @@ pub(super) fn write_page(
         agents: &agents,
         pages,
     });
-    write_last(run, "report.html", &page);
+    // It is a page that people are given; the journal beside it has what was said.
+    write_last(run, "report.html", &without_keys(&page));
 }
 
 /// What the run has on the forge, as far as it is known.

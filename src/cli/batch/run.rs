@@ -7,6 +7,7 @@ use crate::cli::lease::LeaseFlag;
 use crate::cli::live::Live;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, FailureKind, Result};
+use patchwright_base::redact::keys::without_keys;
 use patchwright_base::text;
 use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
@@ -253,7 +254,8 @@ fn finish(fleet: &Fleet, ended: &CampaignEnd) -> u8 {
     let ui = fleet.ui;
     let folder = fleet.state.join("campaigns");
     let page = folder.join(format!("{}.html", view.campaign.id));
-    let html = fleet.redactor.redact(&report::campaign::page(view, history, &links(fleet, view)));
+    let html = report::campaign::page(view, history, &links(fleet, view));
+    let html = without_keys(&fleet.redactor.redact(&html));
     let written = fs_err::create_dir_all(&folder)
         .map_err(|err| Failure::machine("the page cannot be written").caused_by(err))
         .and_then(|()| write_atomically(&page, html.as_bytes()));

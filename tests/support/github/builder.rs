@@ -149,6 +149,7 @@ impl GitHub {
             keeps_html_comments: false,
             parent: None,
             forks_disabled: false,
+            keeps_its_objects: false,
             unready: 0,
             forgotten: BTreeSet::new(),
             check_runs: Vec::new(),

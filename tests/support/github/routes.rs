@@ -292,7 +292,7 @@ fn in_repository(world: &mut World, request: &Request, full_name: &str, rest: &[
     let Some(place) = world.place(full_name) else { return Answer::problem(404, "Not Found") };
     forks::go_on(world, place);
     let repository = &world.repositories[place];
-    if !lists::is_seen(repository, request) {
+    if !lists::is_seen(repository, request) || !forks::is_visible(repository) {
         return Answer::problem(404, "Not Found");
     }
     if let Some(blocked) = repository.blocked {

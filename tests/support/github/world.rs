@@ -176,6 +176,8 @@ pub(crate) struct Repository {
     pub(crate) parent: Option<String>,
     /// Nobody may fork it.
     pub(crate) forks_disabled: bool,
+    /// Other repositories of its network do not get its objects, as GitHub's do.
+    pub(crate) keeps_its_objects: bool,
     /// Requests after which its branches are there; a fork is made after it was answered for.
     pub(crate) unready: u32,
     /// Commits that the API no longer finds, as after a force-push and a collection.

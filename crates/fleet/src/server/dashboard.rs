@@ -19,6 +19,7 @@ use super::visitor::{Refusal, Visitor};
 use super::{ServerState, metrics, recent, reports, sign_in, visitor};
 use crate::batch::history;
 use crate::store::StoreError;
+use patchwright_base::redact::keys::without_keys;
 use patchwright_report::campaign::{self, PageOptions};
 use patchwright_types::campaign::Event;
 
@@ -219,7 +220,8 @@ fn stream(
 
 fn sse_event(shared: &ServerState, event: &Event) -> sse::Event {
     let json = serde_json::to_string(event).unwrap_or_default();
-    sse::Event::default().id(event.id.to_string()).data(shared.fleet.redactor.redact(&json))
+    let told = without_keys(&shared.fleet.redactor.redact(&json));
+    sse::Event::default().id(event.id.to_string()).data(told)
 }
 
 /// `GET /metrics`.
@@ -233,9 +235,10 @@ pub(super) async fn metrics(State(shared): State<Arc<ServerState>>) -> Response 
     }
 }
 
-/// A page without our secrets.
+/// A page without our secrets, and without keys of others.
 pub(super) fn page_response(shared: &ServerState, html: &str, policy: &str) -> Response {
-    let mut response = Html(shared.fleet.redactor.redact(html)).into_response();
+    let html = without_keys(&shared.fleet.redactor.redact(html));
+    let mut response = Html(html).into_response();
     let headers = response.headers_mut();
     if let Ok(policy) = header::HeaderValue::from_str(policy) {
         headers.insert(header::CONTENT_SECURITY_POLICY, policy);

@@ -4,6 +4,7 @@
 
 use super::super::marker::{as_reference, closed, described, is_marker, marked, marked_twice};
 use super::super::{edits, seal};
+use patchwright_base::redact::keys::without_keys;
 
 /// Characters in the body of a comment, issue or pull request.
 pub(super) const LONGEST_BODY: usize = 65_536;
@@ -56,6 +57,7 @@ fn cut(whole: String, most: usize, marker: &str, end: &str) -> String {
 
 /// At most `most` characters, with a sign that something was cut.
 pub(super) fn fit_text(text: &str, most: usize) -> String {
+    let text = &without_keys(text);
     if text.chars().count() <= most {
         return text.to_owned();
     }
@@ -65,7 +67,7 @@ pub(super) fn fit_text(text: &str, most: usize) -> String {
 
 /// One line, at most 256 characters.
 pub(super) fn fit_title(title: &str) -> String {
-    let line = title.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = without_keys(title).split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= LONGEST_TITLE {
         return line;
     }

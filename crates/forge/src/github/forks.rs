@@ -14,10 +14,20 @@ use super::{GitHubForge, route, wire};
 use crate::{Account, Comparison, Forge, ForgeError, Repository, RepositoryId, StateProblem};
 use patchwright_git::Oid;
 
-/// What a token needs to make a fork.
+/// What a token needs to make a fork, and to move its branches.
 const ADMINISTRATION_WRITE: &str = "administration: write";
+const CONTENTS_WRITE: &str = "contents: write";
 /// Pauses between looks at a fork that is being made; GitHub says that five minutes are too long.
-const LOOKS: [u64; 12] = [1, 2, 4, 8, 15, 30, 30, 30, 45, 45, 45, 45];
+static LOOKS: [u64; 12] = [1, 2, 4, 8, 15, 30, 30, 30, 45, 45, 45, 45];
+
+type Looks = std::slice::Iter<'static, u64>;
+
+/// What becomes of a branch.
+#[derive(Clone, Copy)]
+enum Change {
+    New,
+    Forward,
+}
 
 /// The part of a repository that says what it was made from.
 #[derive(Deserialize)]
@@ -65,11 +75,12 @@ impl GitHubForge {
         let owner = owner_of(us.as_ref(), owner)?;
         let network = self.kinship(&upstream.id).await?.root().to_owned();
         let usual = RepositoryId { owner: owner.clone(), name: upstream.id.name.clone() };
+        let mut looks = LOOKS.iter();
         let found = match self.kinship(&usual).await {
             Ok(found) if found.is_of(&network) => found,
             Ok(_) | Err(ForgeError::NotFound { .. }) => {
                 let is_ours = us.is_some_and(|us| us.has_login(&owner));
-                self.make_fork(upstream, (&owner, is_ours), branch).await?
+                self.make_fork(upstream, (&owner, is_ours), branch, &mut looks).await?
             }
             Err(err) => return Err(err),
         };
@@ -85,7 +96,7 @@ impl GitHubForge {
         }
         let fork = self.repository_from(found.repository)?;
         self.fits(upstream, &fork)?;
-        self.appears(&fork, branch).await?;
+        self.appears(&fork, branch, &mut looks).await?;
         Ok(fork)
     }
 
@@ -116,12 +127,13 @@ impl GitHubForge {
         self.api.read_json(&Call::get(route(id, ""), format!("repository `{id}`"))).await
     }
 
-    /// Asks for one. Asking again makes no second one.
+    /// Asks for one, and returns when it is there. Asking again makes no second one.
     async fn make_fork(
         &self,
         upstream: &Repository,
         (owner, is_ours): (&str, bool),
         branch: &str,
+        looks: &mut Looks,
     ) -> Result<ForkJson, ForgeError> {
         let mut body = json!({ "default_branch_only": branch == upstream.default_branch });
         if !is_ours {
@@ -139,27 +151,45 @@ impl GitHubForge {
         let made: ForkJson = self.api.parse(&call, &reply)?;
         // The answer may be shorter than what the repository says of itself.
         let id = self.repository_from(made.repository)?.id;
-        self.kinship(&id).await
+        loop {
+            match self.kinship(&id).await {
+                Err(ForgeError::NotFound { .. }) => self.pause(&id, looks).await?,
+                answer => return answer,
+            }
+        }
     }
 
-    /// Returns when the branch is there.
-    async fn appears(&self, fork: &Repository, branch: &str) -> Result<(), ForgeError> {
-        let mut looks = LOOKS.iter();
-        while self.branch_tip(&fork.id, branch).await?.is_none() {
-            let Some(seconds) = looks.next() else {
-                return Err(ForgeError::state(format!(
-                    "the fork `{}` has no branch `{branch}` after five minutes; it may still be made, or lack \
-                     that branch",
-                    fork.id
-                )));
-            };
-            self.api.limiter.sleep(Duration::from_secs(*seconds)).await;
+    /// Returns when the fork has branches: the one that is asked for, or at least its default branch. One that has
+    /// long been there need not have what was made since.
+    async fn appears(
+        &self,
+        fork: &Repository,
+        branch: &str,
+        looks: &mut Looks,
+    ) -> Result<(), ForgeError> {
+        loop {
+            for name in [branch, &fork.default_branch] {
+                if self.branch_tip(&fork.id, name).await?.is_some() {
+                    return Ok(());
+                }
+            }
+            self.pause(&fork.id, looks).await?;
         }
+    }
+
+    /// Between two looks at a fork that is being made.
+    async fn pause(&self, fork: &RepositoryId, looks: &mut Looks) -> Result<(), ForgeError> {
+        let Some(seconds) = looks.next() else {
+            return Err(ForgeError::state(format!(
+                "the fork `{fork}` is not complete after five minutes; it may still be made"
+            )));
+        };
+        self.api.limiter.sleep(Duration::from_secs(*seconds)).await;
         Ok(())
     }
 
-    /// Has the fork's branch contain a commit of the same branch of the repository that it was made from. It is moved
-    /// forward only: what somebody has committed to it stays as it is.
+    /// Has the fork's branch contain a commit of the same branch of a repository of its network. It is moved forward
+    /// only: what somebody has committed to it stays as it is.
     pub(super) async fn bring_up(
         &self,
         upstream: &Repository,
@@ -171,6 +201,10 @@ impl GitHubForge {
         match self.compare_commits(&upstream.id, &commit.to_string(), &theirs).await? {
             Comparison::Identical | Comparison::Ahead => return Ok(()),
             Comparison::Behind => {}
+            // The branch was made after the fork.
+            Comparison::Unknown if self.branch_tip(&fork.id, branch).await?.is_none() => {
+                return self.point(upstream, fork, branch, (commit, Change::New)).await;
+            }
             Comparison::Diverged | Comparison::Unknown => {
                 return Err(ForgeError::state(format!(
                     "`{branch}` of the fork `{}` has commits of its own and lacks {} of `{}`; bring it up to date",
@@ -180,15 +214,74 @@ impl GitHubForge {
                 )));
             }
         }
+        // GitHub's button brings what is in the parent, which need not be the repository that is worked on.
+        let parent = self.kinship(&fork.id).await?.parent;
+        if parent
+            .is_some_and(|parent| parent.full_name.eq_ignore_ascii_case(&upstream.id.to_string()))
+        {
+            self.merge_upstream(fork, branch).await?;
+            let now = self.compare_commits(&upstream.id, &commit.to_string(), &theirs).await?;
+            if matches!(now, Comparison::Identical | Comparison::Ahead) {
+                return Ok(());
+            }
+        }
+        self.point(upstream, fork, branch, (commit, Change::Forward)).await
+    }
+
+    async fn merge_upstream(&self, fork: &Repository, branch: &str) -> Result<(), ForgeError> {
         let call = Call::write(
             Method::POST,
             route(&fork.id, "merge-upstream"),
             format!("branch `{branch}` of `{}`", fork.id),
         )
-        .for_action(format!("bring `{branch}` of `{}` up to date", fork.id), "contents: write")
+        .for_action(format!("bring `{branch}` of `{}` up to date", fork.id), CONTENTS_WRITE)
         .json(json!({ "branch": branch }));
         let (reply, _) = self.api.write_repeatable(&call).await?;
         self.api.good(&call, reply).map(drop)
+    }
+
+    /// Points the fork's branch to a commit of its network, whose repositories share their objects on GitHub. Never
+    /// by force.
+    async fn point(
+        &self,
+        upstream: &Repository,
+        fork: &Repository,
+        branch: &str,
+        (commit, change): (Oid, Change),
+    ) -> Result<(), ForgeError> {
+        let sha = commit.to_string();
+        let (method, path, body) = match change {
+            Change::New => {
+                let body = json!({ "ref": format!("refs/heads/{branch}"), "sha": sha });
+                (Method::POST, "git/refs".to_owned(), body)
+            }
+            Change::Forward => {
+                let segments: Vec<String> = branch.split('/').map(segment).collect();
+                let path = format!("git/refs/heads/{}", segments.join("/"));
+                (Method::PATCH, path, json!({ "sha": sha, "force": false }))
+            }
+        };
+        let thing = format!("branch `{branch}` of `{}`", fork.id);
+        let call = Call::write(method, route(&fork.id, &path), thing)
+            .for_action(format!("bring `{branch}` of `{}` up to date", fork.id), CONTENTS_WRITE)
+            .json(body);
+        let (reply, _) = self.api.write_repeatable(&call).await?;
+        match self.api.good(&call, reply) {
+            Ok(_) => Ok(()),
+            // Somebody else may have done it meanwhile.
+            Err(ForgeError::Invalid { .. })
+                if self.branch_tip(&fork.id, branch).await? == Some(commit) =>
+            {
+                Ok(())
+            }
+            Err(ForgeError::Invalid { message, .. }) => Err(ForgeError::state(format!(
+                "`{branch}` of the fork `{}` cannot be brought to {} of `{}`: {message}; bring it up to date",
+                fork.id,
+                commit.short(),
+                upstream.id
+            ))),
+            Err(err) => Err(err),
+        }
     }
 }
 

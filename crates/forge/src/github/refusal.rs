@@ -46,6 +46,10 @@ pub(super) fn explain(host: &str, call: &Call, reply: &Reply, secrets: &[&str]) 
                 need: Some(Requirement::Setting(PULL_REQUESTS_BY_ACTIONS)),
             }
         }
+        // No permission of a token changes that.
+        403 if text.contains("forking is disabled") => {
+            ForgeError::Forbidden { action, message, need: None }
+        }
         403 => ForgeError::Forbidden { action, message, need: permission(call, reply) },
         404 => ForgeError::NotFound { what: absent(call) },
         410 => ForgeError::NotFound {

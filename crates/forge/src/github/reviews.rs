@@ -19,6 +19,7 @@ use crate::{
     ForgeError, InlineComment, RepositoryId, Review, ReviewDraft, ReviewEvent, ReviewPosted,
     ReviewState, Side,
 };
+use patchwright_base::redact::keys::without_keys;
 
 /// Reviews of one pull request that are read, the newest.
 const MOST_REVIEWS: usize = 10_000;
@@ -73,7 +74,7 @@ impl GitHubForge {
     ) -> Result<bool, ForgeError> {
         let path = route(repository, &format!("pulls/{number}/reviews/{review}/dismissals"));
         let call = Call::write(Method::PUT, path, format!("review {review}"))
-            .json(json!({ "message": message, "event": "DISMISS" }))
+            .json(json!({ "message": without_keys(message), "event": "DISMISS" }))
             .for_action(format!("dismiss a review of `{repository}#{number}`"), PULLS_WRITE);
         let (reply, again) = self.api.write_repeatable(&call).await?;
         match self.api.good(&call, reply) {
@@ -239,7 +240,10 @@ impl GitHubForge {
         if !draft.comments.is_empty() {
             let place = self.place(Kind::Diff, repository, number);
             let sealed = |comment: &InlineComment| {
-                on_the_diff(comment, &self.seal.sealed(&comment.body, &place, None, 1))
+                on_the_diff(
+                    comment,
+                    &self.seal.sealed(&without_keys(&comment.body), &place, None, 1),
+                )
             };
             body["comments"] = draft.comments.iter().map(sealed).collect();
         }

@@ -8,6 +8,7 @@ use crate::{
     Comment, CommentPlace, ForgeError, PullRequest, RepositoryId, Review, ReviewComment,
     ReviewDraft, ReviewEvent, ReviewPosted, ReviewState, Thread,
 };
+use patchwright_base::redact::keys::without_keys;
 use patchwright_git::hunks::Diff;
 
 /// Ids of one conversation are the number times this, counted up.
@@ -121,7 +122,7 @@ impl LocalForge {
             let root = ReviewComment {
                 id,
                 author: ourselves(),
-                body: comment.body.clone(),
+                body: without_keys(&comment.body),
                 html_url: format!("{}#discussion-{id}", pull.html_url),
                 created_at: now,
                 updated_at: now,

@@ -251,7 +251,7 @@ impl Writer {
 }
 
 /// The words of a link as they read.
-fn plain_words(node: Node<'_>) -> String {
+pub(super) fn plain_words(node: Node<'_>) -> String {
     let mut out = String::new();
     for leaf in node.descendants() {
         match &leaf.data().value {

@@ -6,12 +6,15 @@
 //! read. What comes out is parsed once more: when anything in it acts after all, the whole passage
 //! becomes a code block.
 //!
+//! Where the writer is a stranger, [`unlink`] leaves no links.
+//!
 //! HTML becomes text, pictures become links, mentions and references notify nobody, headings are
 //! bold lines (a passage cannot imitate our sections), diagrams and formulas are code, footnotes
 //! are text, and what our own markers look like is broken, also in code.
 
 mod escape;
 mod inline;
+mod unlink;
 mod write;
 
 use comrak::Arena;
@@ -22,16 +25,24 @@ use patchwright_base::text;
 
 /// The passage, safe in a report, at most `most` bytes (when `most` is at least 200). Its last line ends.
 pub fn passage(markdown: &str, most: usize) -> String {
-    gfm::apart_if_long(markdown, || bounded(markdown, most))
+    gfm::apart_if_long(markdown, || bounded(markdown, most, Links::Kept))
 }
 
-fn bounded(markdown: &str, most: usize) -> String {
+/// Whether a reader can follow a passage's links.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Links {
+    Kept,
+    /// Where they lead stands there as code.
+    Shown,
+}
+
+fn bounded(markdown: &str, most: usize, links: Links) -> String {
     let markdown = &escape::without_inert(markdown);
     let mut room = most;
     // Escaping makes text longer, so more has to be cut than is too much.
     for _ in 0..6 {
         let words = text::visible(&text::without_ansi(&text::head(markdown, room)));
-        let out = written(&words).unwrap_or_else(|| as_code(&words));
+        let out = written(&words, links).unwrap_or_else(|| as_code(&words));
         if out.len() <= most {
             return out;
         }
@@ -42,7 +53,17 @@ fn bounded(markdown: &str, most: usize) -> String {
 
 /// A passage that has to stay on one line, such as an item of a list.
 pub fn line(markdown: &str, most: usize) -> String {
-    let passage = passage(&text::line(markdown), most);
+    one_line(markdown, most, Links::Kept)
+}
+
+/// A [`line`] in which nothing can be clicked: for words that a stranger may have chosen.
+pub fn line_without_links(markdown: &str, most: usize) -> String {
+    one_line(markdown, most, Links::Shown)
+}
+
+fn one_line(markdown: &str, most: usize, links: Links) -> String {
+    let line = text::line(markdown);
+    let passage = gfm::apart_if_long(&line, || bounded(&line, most, links));
     match passage.trim() {
         one if one.contains('\n') => text::inline(markdown),
         one => one.to_owned(),
@@ -50,13 +71,18 @@ pub fn line(markdown: &str, most: usize) -> String {
 }
 
 /// `None` when it would act, or takes too long to parse.
-fn written(markdown: &str) -> Option<String> {
+fn written(markdown: &str, links: Links) -> Option<String> {
     let arena = Arena::new();
     let root = gfm::parse_for_report(&arena, markdown)?;
+    if links == Links::Shown {
+        unlink::unlink(&arena, root);
+    }
     let out = write::document(root);
     let arena = Arena::new();
     let again = gfm::parse_for_report(&arena, &out)?;
-    (!acts(again) && escape::inert(&out) == out).then_some(out)
+    let leads = |node: Node<'_>| matches!(node.data().value, NodeValue::Link(_));
+    let leads_away = links == Links::Shown && again.descendants().any(leads);
+    (!acts(again) && !leads_away && escape::inert(&out) == out).then_some(out)
 }
 
 fn as_code(words: &str) -> String {

@@ -1,6 +1,7 @@
 //! A comment on lines of the diff: what is wrong, why, and what could stand there instead.
 
 use super::{ROOM, heading, words};
+use patchwright_base::redact::keys;
 use patchwright_base::text;
 use patchwright_review::anchor::Anchored;
 use patchwright_review::finding::{Finding, Verdict};
@@ -66,5 +67,7 @@ fn suggestion_block(replacement: &str) -> Option<String> {
     let shown = text::without_markers(&text::visible(&text::without_ansi(replacement)));
     let is_shown_as_it_is = shown == replacement;
     let fits = replacement.chars().count() <= SUGGESTION;
-    (is_shown_as_it_is && fits).then(|| suggestion::block(replacement))
+    // What is posted has no keys in it, and what would be committed is not what was suggested then.
+    let has_keys = keys::has_keys(replacement);
+    (is_shown_as_it_is && fits && !has_keys).then(|| suggestion::block(replacement))
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::collect::Remark;
 use patchwright_base::redact::Redactor;
+use patchwright_base::redact::keys::has_keys;
 use patchwright_base::text;
 use patchwright_report::memory::{Lesson, MAX_LESSON, Source};
 
@@ -114,7 +115,7 @@ fn lesson(
     if words.is_empty() {
         return Err("is empty".to_owned());
     }
-    if !redactor.scan(proposed.text.as_bytes()).is_empty() {
+    if !redactor.scan(proposed.text.as_bytes()).is_empty() || has_keys(&proposed.text) {
         return Err("has a secret in it".to_owned());
     }
     let sources: Vec<&Remark> =

@@ -12,6 +12,7 @@ use crate::admit::{self, is_us};
 use crate::run::Run;
 use crate::workspace::Checkout;
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::redact::keys::without_keys;
 use patchwright_forge::PullRequest;
 use patchwright_prompt as prompt;
 use patchwright_report as report;
@@ -44,7 +45,9 @@ pub(super) async fn describe(
         conflict: None,
     };
     let outcome = work::work(run, admitted, &checkout, &instruction).await?.outcome;
-    let written = description::read(&run.world.redactor.redact(&outcome.final_message));
+    // Here and not where it is posted: below it stands what its author had written, which stays as it is.
+    let said = without_keys(&run.world.redactor.redact(&outcome.final_message));
+    let written = description::read(&said);
     let Some(written) = written.filter(|_| outcome.conclusion == Conclusion::Done) else {
         let body = words::answered(&outcome);
         return Ok(answer(body, outcome));

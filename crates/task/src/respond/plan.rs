@@ -7,6 +7,7 @@ use super::work::{self, Instruction};
 use crate::run::Run;
 use crate::workspace::Checkout;
 use patchwright_base::error::Result;
+use patchwright_base::redact::keys::without_keys;
 use patchwright_report::answer as words;
 use patchwright_report::markdown;
 use patchwright_types::outcome::Conclusion;
@@ -40,7 +41,9 @@ pub(super) async fn plan(
         });
     }
     // What is hashed is what people see.
-    let text = markdown::passage(&run.world.redactor.redact(&outcome.final_message), MAX_PLAN);
+    let said = without_keys(&run.world.redactor.redact(&outcome.final_message));
+    // A mark of Markdown may have stood inside of a key.
+    let text = without_keys(&markdown::passage(&said, MAX_PLAN));
     let repository = admitted.repository.id.to_string();
     let commit = checkout.workspace.base.to_string();
     let source = made_from(admitted, &repository, &commit);

@@ -24,11 +24,14 @@ use patchwright_base::ui::Ui;
 use patchwright_config::Config;
 use patchwright_forge::{Forge, PullRequest, RepositoryId, Side};
 use patchwright_git::stop::Stop;
+use patchwright_provider::item::Usage;
 use patchwright_report::annotations::{self, Level, Lines};
 use patchwright_report::review::{check, state};
 use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::Priority;
 use patchwright_review::suggestion;
+use patchwright_types::evidence::Evidence;
+use patchwright_types::outcome::Spending;
 use patchwright_types::published::PublishedReview;
 use patchwright_types::reviewed::Reviewed;
 
@@ -38,6 +41,15 @@ pub const FILE: &str = "review.json";
 const MAX_FILE: u64 = 8 << 20;
 const MAX_FINDINGS: usize = 500;
 const MAX_TEXT: usize = 20_000;
+/// Beyond these no run of ours comes.
+const MOST_LINES: u64 = 100_000_000;
+const MOST_FILES: usize = 1_000_000;
+const MOST_DOLLARS: f64 = 10_000.0;
+const MOST_SECONDS: f64 = 7.0 * 24.0 * 3600.0;
+const MOST_TURNS: u32 = 100_000;
+const MOST_TOKENS: u64 = 100_000_000_000;
+/// Stands below the checks of a review that was handed over.
+const NOT_RUN_HERE: &str = "As the workflow run of the pull request reported them; they were not run again where this was posted";
 /// Annotations of one level that GitHub shows for a step.
 const ANNOTATIONS: usize = 10;
 
@@ -256,8 +268,9 @@ fn bound(reviewed: &mut Reviewed) {
     }
     reviewed.notes.truncate(40);
     reviewed.notes.iter_mut().for_each(|note| cut(note, 500));
-    reviewed.coverage.skipped.truncate(5000);
-    reviewed.evidence.rows.truncate(60);
+    bound_coverage(reviewed);
+    bound_spending(&mut reviewed.spending);
+    bound_evidence(&mut reviewed.evidence);
     reviewed.findings.truncate(MAX_FINDINGS);
     reviewed.findings.iter_mut().for_each(bound_finding);
     reviewed.findings.sort_by_key(|found| found.finding.priority);
@@ -265,6 +278,56 @@ fn bound(reviewed: &mut Reviewed) {
     reviewed.findings.retain(|found| seen.insert(found.fingerprint.clone()));
     // The page is a link in what we write, so it is not theirs to choose.
     reviewed.provenance.run_url = None;
+}
+
+/// The checks that it says were run. Where, and whether by us, nobody can know here.
+fn bound_evidence(evidence: &mut Evidence) {
+    evidence.rows.truncate(60);
+    evidence.notes.truncate(5);
+    evidence.source = String::new();
+    evidence.rows.iter_mut().for_each(|row| row.found = None);
+    if !evidence.rows.is_empty() {
+        evidence.notes.insert(0, NOT_RUN_HERE.to_owned());
+    }
+}
+
+fn bound_coverage(reviewed: &mut Reviewed) {
+    let coverage = &mut reviewed.coverage;
+    coverage.skipped.truncate(5000);
+    coverage.skipped.iter_mut().for_each(|it| {
+        cut(&mut it.path, 1000);
+        it.lines = it.lines.min(MOST_LINES);
+    });
+    coverage.lines = coverage.lines.min(MOST_LINES);
+    coverage.read_lines = coverage.read_lines.min(coverage.lines);
+    coverage.files = coverage.files.min(MOST_FILES);
+    coverage.read_files = coverage.read_files.min(coverage.files);
+    for count in [&mut reviewed.below, &mut reviewed.dropped, &mut reviewed.withdrawn] {
+        *count = (*count).min(MOST_FILES);
+    }
+}
+
+fn bound_spending(spending: &mut Spending) {
+    let amount = |amount: &mut f64, most: f64| *amount = amount.clamp(0.0, most);
+    let usage = |usage: &mut Usage| {
+        let Usage { input, cached_input, cache_write, output, reasoning, estimated: _ } = usage;
+        for tokens in [input, cached_input, cache_write, output, reasoning] {
+            *tokens = (*tokens).min(MOST_TOKENS);
+        }
+    };
+    amount(&mut spending.cost_usd, MOST_DOLLARS);
+    amount(&mut spending.wall_seconds, MOST_SECONDS);
+    spending.turns = spending.turns.min(MOST_TURNS);
+    usage(&mut spending.usage);
+    spending.models.truncate(20);
+    for model in &mut spending.models {
+        cut(&mut model.model, 200);
+        amount(&mut model.cost_usd, MOST_DOLLARS);
+        model.turns = model.turns.min(MOST_TURNS);
+        usage(&mut model.usage);
+    }
+    // No report of a review has them.
+    spending.tools.clear();
 }
 
 fn bound_finding(anchored: &mut Anchored) {

@@ -73,12 +73,31 @@ fn make(world: &mut World, request: &Request, place: usize, owner: &str) -> usiz
     let mut fork = GitHub::empty_repository(id, &full_name, world.git.path(&full_name));
     fork.parent = Some(parent);
     (fork.private, fork.default_branch) = (private, default_branch);
-    fork.unready = 3;
+    fork.unready = 5;
     let admin = ("admin".to_owned(), "admin".to_owned());
     fork.roles.insert(request.login.clone(), admin);
     world.repositories.push(fork);
     world.sync_git();
     world.repositories.len() - 1
+}
+
+/// A commit that another repository of the network has: they share their objects.
+pub(super) fn share(world: &World, place: usize, sha: &str) {
+    let repository = &world.repositories[place];
+    let network = world.root(repository);
+    let others = world.repositories.iter().filter(|other| other.id != repository.id);
+    let has = others
+        .filter(|other| world.root(other) == network)
+        .find(|other| git::commit(&other.path, sha).is_some_and(|commit| commit == sha));
+    if let Some(has) = has.filter(|has| !has.keeps_its_objects) {
+        let path = has.path.display().to_string();
+        git::run(&repository.path, &["fetch", "--quiet", &path, sha]).unwrap();
+    }
+}
+
+/// Whether anybody can see it already: for some seconds after the answer nobody can.
+pub(super) fn is_visible(repository: &Repository) -> bool {
+    repository.unready < 3
 }
 
 /// Each request brings a fork that is being made closer to its end.

@@ -19,6 +19,9 @@ pub(super) fn answer(
     if request.method != "GET" && !world.repositories[place].writable(&request.token) {
         return Some(Answer::not_accessible(&request.token));
     }
+    if let ["git", "refs", ..] = rest {
+        super::forks::share(world, place, &request.text("sha"));
+    }
     let repository = &world.repositories[place];
     Some(match (request.method.as_str(), rest) {
         ("POST", ["git", "blobs"]) => {
@@ -165,6 +168,9 @@ fn move_ref(request: &Request, repository: &Repository, branch: &str) -> Answer 
     let Some(tip) = git::tip(&repository.path, branch) else {
         return Answer::problem(422, "Reference does not exist");
     };
+    if git::commit(&repository.path, &sha).is_none() {
+        return Answer::problem(422, "Object does not exist");
+    }
     let is_forced = *request.field("force") == json!(true);
     if !is_forced && !git::contains(&repository.path, &sha, &tip) {
         return Answer::problem(422, "Update is not a fast forward");
