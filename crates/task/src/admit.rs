@@ -2,8 +2,8 @@
 //! it was triggered? Nothing is written to the forge before access is granted.
 
 use super::run::{DEPTH, Run};
-use super::workspace::Workspace;
-use super::resumption;
+use super::workspace::{self, Workspace};
+use super::{collected, resumption};
 use crate::context::references::LinkedIssues;
 use crate::event::access::{self, AccessConfig, Denied};
 use crate::world::World;
@@ -133,7 +133,18 @@ pub(super) async fn at_base(
     // A repository says in its own file what is sparse, which is in the clone; an operator says it before.
     let folders = &run.config.checkout.sparse;
     let open = || Workspace::open_part(run.world, repository, (&base, DEPTH), folders);
-    let opened = open().await?;
+    let mut opened = open().await?;
+    if let Err(err) = collected::check(run, &opened)
+        && err.is_corruption()
+        && !err.is_missing()
+    {
+        run.environment.ui.say(&format!("the clone is damaged and is made anew: {err}"));
+        opened
+            .repo
+            .set_aside()
+            .map_err(|err| workspace::failure(err, "cannot replace the clone"))?;
+        opened = open().await?;
+    }
     let recorded = resumption::recorded_base(&run.folder.recorded);
     if let Some(commit) = recorded.and_then(|base| base.commit.parse::<Oid>().ok())
         && !opened.has(commit)

@@ -16,6 +16,7 @@ mod check_loop;
 mod check_runs;
 pub mod checkpoint;
 pub mod checks;
+mod collected;
 mod commit_tree;
 pub mod context;
 mod decide;

@@ -327,7 +327,7 @@ async fn once(
     // The last moment before money is spent.
     progress.must_be_alone(run).await?;
     progress.phase("Working on it");
-    let worked = if let Some(worked) = agent_phase::recorded(run, baseline, &brief) {
+    let worked = if let Some(worked) = agent_phase::recorded(run, workspace, baseline, &brief) {
         worked
     } else {
         let phase = Phase {
