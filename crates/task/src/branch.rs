@@ -71,8 +71,8 @@ impl BranchLookup<'_> {
         }
     }
 
-    /// The forge knows all of history; we may have the end of it only. What the default branch has is nobody's work that
-    /// would be lost either: ours stood on it before its pull request was moved to another base.
+    /// The forge knows all of history; we may have the end of it only. What the default branch has is no work that would
+    /// be lost either: ours stood on it before its pull request was moved to another base.
     async fn base_has(&self, commit: Oid) -> Result<bool, ForgeError> {
         let (commit, default) = (commit.to_string(), self.repository.default_branch.as_str());
         let bases = [Some(self.base_branch), Some(default).filter(|it| *it != self.base_branch)];

@@ -1,4 +1,5 @@
-//! The change that came out of the sandbox, kept in the run's folder: a run that is killed after that asks no model again.
+//! The change that came out of the sandbox, kept in the run's folder: a run that is killed after that asks no model
+//! again.
 
 use super::run::Run;
 use super::workspace::Workspace;
