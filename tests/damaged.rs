@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 use crate::exec::project;
 use crate::resume::{kill_when, replies};
+use crate::support::git_http::{Fault as GitFault, Step};
+use crate::support::git_repo::git;
 use crate::support::github::{Fault, Kind};
 use crate::support::world::{TestWorld, fix, github};
 
@@ -182,6 +184,55 @@ fn a_review_whose_notes_are_damaged_says_so_and_posts_nothing_twice() {
     assert!(output.stderr.contains("says that `review` was written"), "{}", output.text());
     assert_eq!(world.github.reviews(3).len(), 1);
     assert_eq!(world.model.requests().len(), 2, "the model is not asked again");
+}
+
+/// A finished change whose push is to wait for hours.
+fn unpushed() -> TestWorld {
+    let world = TestWorld::new(github(), fix());
+    let wait = vec![("retry-after", "7200".to_owned())];
+    let fault = GitFault::Answer(403, wait, "slow down".to_owned());
+    world.github.git().fault(Step::Push, fault);
+    world.issue().expect(60);
+    world
+}
+
+#[test]
+fn a_finished_change_is_published_although_the_clone_is_gone() {
+    let world = unpushed();
+    fs_err::remove_dir_all(world.path("state/mirrors")).unwrap();
+    let output = world.issue().expect(0);
+    assert!(output.stderr.contains("and is collected again"), "{}", output.text());
+    assert_eq!((world.github.pulls().len(), world.model.requests().len()), (1, 5));
+    assert_eq!(world.runs().len(), 1);
+    // A repository that was renamed meanwhile has its clone in another place.
+    let world = unpushed();
+    world.github.rename("application");
+    world.issue().expect(0);
+    assert_eq!((world.github.pulls().len(), world.model.requests().len()), (1, 5));
+}
+
+#[test]
+fn a_finished_change_is_published_although_its_objects_are_damaged() {
+    let world = unpushed();
+    let mut folders = vec![world.path("state/mirrors")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs_err::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.components().any(|part| part.as_os_str() == "objects") {
+                let bytes = fs_err::read(&path).unwrap();
+                fs_err::remove_file(&path).unwrap();
+                fs_err::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+            }
+        }
+    }
+    world.issue().expect(0);
+    assert_eq!((world.github.pulls().len(), world.model.requests().len()), (1, 5));
+    let [pull] = &world.github.pulls()[..] else { panic!("one") };
+    let path = world.github.repository_path();
+    let changed = git(&path, &["diff", "--stat", "main", &pull.head_sha]);
+    assert!(changed.contains("calc.sh | 2 +-"), "{changed}");
 }
 
 #[test]

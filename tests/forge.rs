@@ -99,6 +99,7 @@ fn draft() -> PullRequestDraft {
         body: format!("The fix.\n\n{MARKER}"),
         head_branch: BRANCH.to_owned(),
         base_branch: "main".to_owned(),
+        moves_base: true,
         draft: false,
     }
 }

@@ -122,6 +122,7 @@ mod responses_socket; // Responses over a WebSocket: one connection, what is new
 mod responses_wire; // the Responses wire: calls and answers of every kind, stored replies
 mod results; // results as JSON by a schema: asked for, checked, asked for again; schemas that cannot be
 mod resume; // killed, interrupted and concurrent runs
+mod resume_base; // which branch a resumed run is for; bases that are moved, renamed or deleted
 mod review; // pull request to review: scope, tools, outcomes, whole processes against GitHub and a model
 mod review_config; // the sections `review` and `respond`: what they may say, and who may say it
 mod review_post; // reviews on GitHub: posted once, brought up to date, handed over

@@ -32,6 +32,7 @@ async fn folder(dir: &std::path::Path) -> LocalForge {
         body: "Louder.".to_owned(),
         head_branch: "shout".to_owned(),
         base_branch: "main".to_owned(),
+        moves_base: true,
         draft: false,
     };
     local.open_or_update(&app(), &draft, MARKER).await.unwrap();

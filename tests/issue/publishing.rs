@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::resume::replies;
 use crate::support::git_http::{Fault, Step};
-use crate::support::model::{custom, say};
+use crate::support::model::{call, custom, say};
 use crate::support::world::{PATCH, TestWorld, fix, github};
 
 const BRANCH: &str = "patchwright/issue-7";
@@ -189,4 +189,73 @@ fn trouble_with_folders_of_the_machine_is_told_there_and_not_in_public() {
         let comments = world.github.comments(7);
         assert!(comments[0].body.contains(in_public), "{place}: {comments:?}");
     }
+}
+
+#[test]
+fn a_name_that_no_branch_can_have_is_refused_before_the_model_is_asked() {
+    for (name, code, said) in [
+        ("a b", 2, "no branch can be called `a b`"),
+        ("bad..name", 2, "no branch can be called"),
+        ("x.lock", 2, "no branch can be called"),
+        ("-x", 2, "no branch can be called"),
+        ("a~b", 2, "no branch can be called"),
+        ("@", 2, "no branch can be called"),
+        ("0123456789012345678901234567890123456789", 2, "no branch can be called"),
+        ("refs/heads/x", 2, "say `--branch x`"),
+        ("main", 30, "`main` is the branch to merge into"),
+        ("dev", 30, "`dev` is the branch to merge into"),
+    ] {
+        let world = TestWorld::new(github().branch("dev", &[]), fix());
+        let branch = format!("--branch={name}");
+        let args = ["issue", "acme/app#7", &branch, "--base", "dev"];
+        let output = world.run(&args).expect(code);
+        assert!(output.stderr.contains(said), "{name}: {}", output.text());
+        assert_eq!(world.model.requests().len(), 0, "{name}");
+    }
+    let world = TestWorld::new(github(), fix());
+    let base = world.github.branches().remove(0).1;
+    let output = world.run(&["issue", "acme/app#7", "--base", &base]).expect(2);
+    assert!(output.stderr.contains("is no branch that could be merged into"), "{}", output.text());
+    assert_eq!(world.model.requests().len(), 0);
+}
+
+/// A hook that takes a commit only if the program has a header.
+const WANTS_A_HEADER: &str = "#!/bin/sh\nread old new ref\ngit show $new:calc.sh | grep -q COPYRIGHT || \
+                              { echo 'error: GH013: calc.sh has no COPYRIGHT' >&2; exit 1; }\n";
+
+#[test]
+fn a_push_that_was_refused_for_its_content_is_made_anew_once_the_issue_says_more() {
+    let world = world();
+    world.github.git().hook("acme/app", "pre-receive", WANTS_A_HEADER);
+    let output = world.issue().expect(60);
+    for said in ["GH013: calc.sh has no COPYRIGHT", "say in the issue or in a comment"] {
+        assert!(output.stderr.contains(said), "{}", output.text());
+    }
+    // Nothing has been said meanwhile, so nothing is paid for.
+    world.issue().expect(60);
+    assert_eq!((world.runs().len(), world.model.requests().len()), (1, 5));
+    world.github.post_comment(7, "rita", "Our programs begin with COPYRIGHT.");
+    let mut turns = fix();
+    let header = serde_json::json!({"command": "echo '# COPYRIGHT' >> calc.sh"});
+    turns.insert(3, call("shell_command", header));
+    world.model.add(turns);
+    let output = world.issue().expect(0);
+    let said =
+        "is not resumed: the server refused its change, and the issue says something else by now";
+    assert!(output.stderr.contains(said), "{}", output.text());
+    assert_eq!((world.runs().len(), world.github.pulls().len()), (2, 1));
+    let asked = world.model.requests()[5].body.to_string();
+    assert!(asked.contains("Our programs begin with COPYRIGHT."), "{asked}");
+    assert!(asked.contains("calc.sh has no COPYRIGHT"), "{asked}");
+    assert!(asked.contains("is no instruction beyond that"), "{asked}");
+}
+
+#[test]
+fn a_push_that_was_refused_is_taken_once_the_rule_is_gone() {
+    let world = world();
+    world.github.git().hook("acme/app", "pre-receive", WANTS_A_HEADER);
+    world.issue().expect(60);
+    world.github.git().hook("acme/app", "pre-receive", "#!/bin/sh\n");
+    world.issue().expect(0);
+    assert_eq!((world.github.pulls().len(), world.model.requests().len()), (1, 5));
 }

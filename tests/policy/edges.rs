@@ -19,6 +19,20 @@ fn a_note_alone_is_no_reason_for_a_draft() {
 }
 
 #[test]
+fn new_files_that_windows_cannot_check_out_are_noted() {
+    let bad =
+        ["con", "docs/AUX.md", "com1", "lpt9.tar.gz", "nul .txt", "a:b", "what?.md", "x.", "b /c"];
+    let good = ["console", "com", "com10", "COM0", "a b", ".x", "docs/a.con", "lpt.md"];
+    for (path, is_noted) in bad.map(|it| (it, true)).into_iter().chain(good.map(|it| (it, false))) {
+        let draft = Draft::default().file(path, None, Some("a\n"));
+        let notes: &[&str] = if is_noted { &["path.note"] } else { &[] };
+        assert_eq!(rules(&draft), notes, "{path}");
+        let changed = Draft::default().file(path, Some("a\n"), Some("b\n"));
+        assert_eq!(rules(&changed), [""; 0], "{path} is there already");
+    }
+}
+
+#[test]
 fn what_is_held_back_is_left_out_and_the_rest_is_published() {
     let draft = Draft::default().file(".github/workflows/a.yml", None, Some("on: push\n")).file(
         "src/a.rs",

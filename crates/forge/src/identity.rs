@@ -3,7 +3,9 @@
 
 use std::fmt;
 
-use super::{Forge, ForgeError, PullRequestDraft, Repository, RepositoryId};
+use serde::{Deserialize, Serialize};
+
+use super::{Forge, ForgeError, Repository, RepositoryId};
 
 /// The repository with this id, which was called `name` when it was looked at last. Without an id, the one
 /// that has the name.
@@ -39,6 +41,20 @@ impl fmt::Display for RepositoryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.owner, self.name)
     }
+}
+
+/// A pull request as it should be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PullRequestDraft {
+    pub title: String,
+    pub body: String,
+    /// Where the branch is: the repository itself, or a fork of its network.
+    pub head_repository: RepositoryId,
+    pub head_branch: String,
+    pub base_branch: String,
+    /// An open pull request with another base is moved to this one.
+    pub moves_base: bool,
+    pub draft: bool,
 }
 
 impl PullRequestDraft {

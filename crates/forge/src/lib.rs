@@ -29,7 +29,7 @@ use patchwright_git::{Oid, PushOutcome};
 
 pub use self::edits::Edits;
 pub use self::error::{Credential, ForgeError, Requirement, StateProblem};
-pub use self::identity::same_repository;
+pub use self::identity::{PullRequestDraft, same_repository};
 pub use self::review::{
     CheckAnnotation, CheckConclusion, CheckDraft, CheckRun, CommentPlace, Comparison,
     InlineComment, Review, ReviewComment, ReviewDraft, ReviewEvent, ReviewPosted, ReviewState,
@@ -216,18 +216,6 @@ pub struct PullRequest {
     pub comments: usize,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
-}
-
-/// A pull request as it should be.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PullRequestDraft {
-    pub title: String,
-    pub body: String,
-    /// Where the branch is: the repository itself, or a fork of its network.
-    pub head_repository: RepositoryId,
-    pub head_branch: String,
-    pub base_branch: String,
-    pub draft: bool,
 }
 
 /// Whether `open_or_update` made the pull request or found it.

@@ -167,6 +167,13 @@ fn fetch_once(repo: &Repo, remote: &Remote, refs: &[String], depth: u32) -> Resu
     Ok(())
 }
 
+/// Whether a branch can be called so, here and on GitHub: as `git check-ref-format --branch` has it, no ref in full, and
+/// nothing that reads like a commit id.
+pub fn is_branch_name(name: &str) -> bool {
+    let reads_otherwise = name == "@" || name.starts_with("refs/") || is_commit_id(name);
+    !reads_otherwise && git2::Branch::name_is_valid(name).unwrap_or(false)
+}
+
 /// Whether this is a whole commit id rather than the name of a ref.
 pub fn is_commit_id(reference: &str) -> bool {
     reference.len() == 40 && reference.bytes().all(|byte| byte.is_ascii_hexdigit())

@@ -164,6 +164,11 @@ impl GitError {
         }
     }
 
+    /// An object is not in our own repository.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, GitError::Other(error) if error.code() == git2::ErrorCode::NotFound)
+    }
+
     /// An object or pack in our own repository cannot be read.
     pub fn is_corruption(&self) -> bool {
         use git2::ErrorClass::{Config, Indexer, Object, Odb, Reference, Repository, Tree, Zlib};

@@ -198,6 +198,26 @@ pub(super) fn check(
         let message = "a file became a symbolic link, or the other way round".to_owned();
         judgement.flags.push(violation("path.type-change", message));
     }
+    if file.old.is_none() && !file.path.split('/').all(is_name_on_windows) {
+        let message = "has a name that no checkout on Windows can have".to_owned();
+        judgement.flags.push(violation(NOTE, message));
+    }
+}
+
+/// Windows keeps some characters and endings for itself, and names of devices whatever follows their first dot.
+fn is_name_on_windows(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or_default().trim_end().to_ascii_uppercase();
+    let is_numbered = |device: &str| {
+        let number = stem.strip_prefix(device);
+        number.is_some_and(|it| it.len() == 1 && it.starts_with(|c| matches!(c, '1'..='9')))
+    };
+    let is_device = matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL");
+    let is_kept = |c: char| c.is_ascii_control() || "<>:\"|?*\\".contains(c);
+    !is_device
+        && !is_numbered("COM")
+        && !is_numbered("LPT")
+        && !name.ends_with(['.', ' '])
+        && !name.contains(is_kept)
 }
 
 /// Two names that are one file on a file system without regard to case or composition.

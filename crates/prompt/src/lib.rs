@@ -101,6 +101,7 @@ pub const FILES: &[(&str, &str)] = embedded![
     "task/output_ahead.md",
     "task/picture_refused.md",
     "task/plan.md",
+    "task/push_refused.md",
     "task/rebase.md",
     "task/review.md",
     "task/second_look.md",
@@ -324,6 +325,11 @@ pub fn comment_task(template: &str, task: &CommentTask<'_>) -> Result<String> {
 /// What was asked for beside what an issue says.
 pub fn asked(words: &str) -> Result<String> {
     render("task/asked.md", context! { words, tag => tag_of(&[words]) })
+}
+
+/// What the server said when it refused the push of what an earlier run had made of the issue.
+pub fn push_refused(words: &str) -> Result<String> {
+    render("task/push_refused.md", context! { words, tag => tag_of(&[words]) })
 }
 
 /// A skill in the words of the repository, for [`skills`].

@@ -2,7 +2,8 @@
 //! it was triggered? Nothing is written to the forge before access is granted.
 
 use super::run::{DEPTH, Run};
-use super::workspace::Workspace;
+use super::workspace::{self, Workspace};
+use super::{collected, resumption};
 use crate::context::references::LinkedIssues;
 use crate::event::access::{self, AccessConfig, Denied};
 use crate::world::World;
@@ -11,6 +12,7 @@ use patchwright_config::Config;
 use patchwright_forge::{
     Account, Comment, Forge, ForgeError, Issue, Repository, RepositoryId, Role,
 };
+use patchwright_git::Oid;
 use patchwright_types::task::{IssueRequest, IssueSnapshot, PromptRequest, Trigger};
 
 /// Most comments that are read; the newest are kept.
@@ -28,6 +30,8 @@ pub struct AdmittedIssue {
     pub linked: LinkedIssues,
     /// Our own account, when the forge tells.
     pub viewer: Option<Account>,
+    /// What the server said when it refused what an earlier run had made of it.
+    pub refused_before: Option<String>,
 }
 
 /// Checks access and state. Reads only.
@@ -50,7 +54,17 @@ pub async fn admit(world: &World, config: &Config, request: IssueRequest) -> Res
         .unwrap_or_else(|| IssueSnapshot { title: issue.title.clone(), body: issue.body.clone() });
     let linked = LinkedIssues::fetch(forge, &repository, number, &snapshot, &comments).await;
     let linked = linked.as_of(trigger);
-    Ok(AdmittedIssue { request, repository, issue, snapshot, comments, linked, viewer })
+    let refused_before = None;
+    Ok(AdmittedIssue {
+        request,
+        repository,
+        issue,
+        snapshot,
+        comments,
+        linked,
+        viewer,
+        refused_before,
+    })
 }
 
 /// Checks that it is an issue, open and not locked. `wanted` is what is to be done with it, such as `worked on`.
@@ -115,11 +129,31 @@ pub(super) async fn at_base(
     repository: &Repository,
     base: Option<&str>,
 ) -> Result<Workspace> {
-    let base = base.unwrap_or(&repository.default_branch);
+    let base = resumption::branch_to_open(run, repository, base).await?;
     // A repository says in its own file what is sparse, which is in the clone; an operator says it before.
     let folders = &run.config.checkout.sparse;
-    let opened = Workspace::open_part(run.world, repository, (base, DEPTH), folders);
-    run.pinned(opened.await?)
+    let open = || Workspace::open_part(run.world, repository, (&base, DEPTH), folders);
+    let mut opened = open().await?;
+    if let Err(err) = collected::check(run, &opened)
+        && err.is_corruption()
+        && !err.is_missing()
+    {
+        run.environment.ui.say(&format!("the clone is damaged and is made anew: {err}"));
+        opened
+            .repo
+            .set_aside()
+            .map_err(|err| workspace::failure(err, "cannot replace the clone"))?;
+        opened = open().await?;
+    }
+    let recorded = resumption::recorded_base(&run.folder.recorded);
+    if let Some(commit) = recorded.and_then(|base| base.commit.parse::<Oid>().ok())
+        && !opened.has(commit)
+    {
+        // The clone is newer than the run. What cannot be had is told where it is missed.
+        let refs = [commit.to_string()];
+        let _ = run.world.forge()?.fetch(repository, opened.repo.path(), &refs, DEPTH).await;
+    }
+    run.pinned(opened)
 }
 
 fn not_archived(repository: &Repository) -> Result<()> {

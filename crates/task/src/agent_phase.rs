@@ -9,6 +9,7 @@ use super::check_loop::{self, CheckedTree, CheckedWork};
 use super::check_runs;
 use super::checkpoint::Checkpoints;
 use super::checks::Checks;
+use super::collected;
 use super::equip;
 use super::fallbacks;
 use super::install::{self, InstallRequests};
@@ -61,19 +62,21 @@ pub struct AgentResult {
 /// The agent's part of a killed run that had already been collected: nothing is asked of the model
 /// again. Where the file with the change cannot be read, that is said, and the change is collected once
 /// more from the conversation that the journal has: nothing is lost by it but time.
-pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<AgentResult> {
+pub fn recorded(
+    run: &Run<'_>,
+    workspace: &Workspace,
+    baseline: &[CheckRun],
+    brief: &Brief,
+) -> Option<AgentResult> {
     let change = run.folder.find(|entry| match entry {
         Entry::Collected { .. } => Some(()),
         _ => None,
     });
     change?;
-    let read = fs_err::read_to_string(run.folder.path.join(CHANGE_FILE));
-    let read = read.map_err(anyhow::Error::from);
-    let change = read.and_then(|text| Ok(serde_json::from_str::<Option<Change>>(&text)?));
-    let change = match change {
+    let change = match collected::read(run) {
         Ok(change) => change,
         // It goes with a change that has a secret in it.
-        Err(err) if is_missing(&err) => return None,
+        Err(err) if collected::is_missing(&err) => return None,
         Err(err) => {
             run.environment.ui.say(&format!(
                 "the change that was collected cannot be read and is collected again: {err}"
@@ -81,6 +84,12 @@ pub fn recorded(run: &Run<'_>, baseline: &[CheckRun], brief: &Brief) -> Option<A
             return None;
         }
     };
+    if let Err(err) = collected::check(run, workspace) {
+        run.environment.ui.say(&format!(
+            "the change that was collected is not in the clone any more and is collected again: {err}"
+        ));
+        return None;
+    }
     Some(rebuilt(run, baseline, brief, (StopKind::Finished, change)))
 }
 
@@ -154,14 +163,6 @@ pub fn nothing_to_ask(baseline: &[CheckRun], notes: Vec<String>) -> AgentResult 
         enforced: Vec::new(),
         image: None,
     }
-}
-
-/// The collected change, for a run that is resumed after a crash. The objects are in the mirror.
-pub(super) const CHANGE_FILE: &str = "change.json";
-
-fn is_missing(err: &anyhow::Error) -> bool {
-    let err = err.downcast_ref::<std::io::Error>();
-    err.is_some_and(|err| err.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// What the agent phase works with.
@@ -276,7 +277,7 @@ async fn work_on(
     stop(run, sandbox).await;
     let change = collected.filter(|change| !change.files.is_empty() || !change.refused.is_empty());
     if matches!(stopped.reason, StopKind::Finished) {
-        remember(run, change.as_ref())?;
+        collected::remember(run, change.as_ref())?;
     }
     let image = newest.or(image);
     Ok(AgentResult {
@@ -443,14 +444,4 @@ pub(super) async fn stop(run: &Run<'_>, sandbox: Running) {
     if let Err(err) = sandbox.stop().await {
         run.environment.ui.say(&format!("the sandbox was not removed: {err}"));
     }
-}
-
-fn remember(run: &Run<'_>, change: Option<&Change>) -> Result<()> {
-    let json = serde_json::to_vec(&change)
-        .map_err(|err| Failure::internal("the change cannot be written down").caused_by(err))?;
-    run.folder.write(CHANGE_FILE, &json)?;
-    run.journal(&Entry::Collected {
-        tree: change.map(|change| change.tree.to_string()).unwrap_or_default(),
-        files: change.map_or(0, |change| change.files.len()),
-    })
 }

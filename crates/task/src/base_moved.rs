@@ -4,31 +4,137 @@
 use super::publish::{Origin, is_publishable, is_worth_a_draft};
 use super::run::{DEPTH, Run};
 use super::workspace::{self, Workspace};
-use patchwright_base::error::Result;
+use super::{resumption, salvage};
+use patchwright_base::error::{Failure, Result};
+use patchwright_forge::{ForgeError, Repository};
 use patchwright_git::merge::{BaseComparison, compare_with_base};
 use patchwright_git::{Oid, blocking};
 use patchwright_policy::Violation;
 use patchwright_types::outcome::{Conclusion, Outcome};
 
 /// Looks at the base branch again. Where it cannot be asked, the pull request shows the same.
+///
+/// # Errors
+/// When the change would be proposed to a branch that is not there, or that lacks the commit on which it stands: other
+/// commits would be proposed with it.
 pub(crate) async fn look(
     run: &Run<'_>,
     origin: Origin<'_>,
-    workspace: &Workspace,
+    workspace: &mut Workspace,
     commit: Oid,
     outcome: &mut Outcome,
-) {
+) -> Result<()> {
     if run.is_interrupted() || !(is_publishable(outcome) || is_worth_a_draft(outcome)) {
-        return;
+        return Ok(());
     }
-    let branch = &workspace.base_branch;
-    match compared(run, origin, workspace, commit).await {
-        Ok(BaseComparison::Same | BaseComparison::Clean) => {}
-        Ok(BaseComparison::Contained) => {
+    let branch = workspace.base_branch.clone();
+    let unseen = |failure: Failure| {
+        run.environment.ui.say(&format!("`{branch}` was not looked at again: {failure}"));
+    };
+    let (now, tip) = match tip(run, origin.repository(), &branch).await {
+        Ok(Some(found)) => found,
+        Ok(None) => return Err(gone(run, &branch)),
+        Err(failure) => {
+            unseen(failure);
+            return Ok(());
+        }
+    };
+    if tip == workspace.base {
+        renamed(run, workspace, outcome, now);
+        return Ok(());
+    }
+    let (forge, id) = (run.world.forge()?.as_ref(), &origin.repository().id);
+    match resumption::contains(forge, id, &now, &workspace.base.to_string()).await {
+        Ok(true) => renamed(run, workspace, outcome, now),
+        Ok(false) => return Err(replaced(run, workspace, &now)),
+        Err(failure) => {
+            unseen(failure);
+            return Ok(());
+        }
+    }
+    match compared(run, origin, workspace, commit, tip).await {
+        Ok(found) => note(run, &workspace.base_branch, found, outcome),
+        Err(failure) => unseen(failure),
+    }
+    Ok(())
+}
+
+/// What the branch points to. A default branch that was renamed is the default branch still.
+///
+/// # Errors
+/// When the forge does not say.
+pub(super) async fn tip(
+    run: &Run<'_>,
+    repository: &Repository,
+    branch: &str,
+) -> Result<Option<(String, Oid)>> {
+    let (forge, id) = (run.world.forge()?, &repository.id);
+    if let Some(tip) = forge.branch_tip(id, branch).await? {
+        return Ok(Some((branch.to_owned(), tip)));
+    }
+    if branch != repository.default_branch {
+        return Ok(None);
+    }
+    let now = forge.repository(id).await?.default_branch;
+    let tip = if now == branch { None } else { forge.branch_tip(id, &now).await? };
+    Ok(tip.map(|tip| (now, tip)))
+}
+
+/// The change is for the branch that is called `now`.
+fn renamed(run: &Run<'_>, workspace: &mut Workspace, outcome: &mut Outcome, now: String) {
+    if now != workspace.base_branch {
+        let ui = run.environment.ui;
+        ui.say(&format!(
+            "`{}` is `{now}` by now, and the change is for that",
+            workspace.base_branch
+        ));
+        outcome.provenance.base_branch.clone_from(&now);
+        workspace.base_branch = now;
+    }
+}
+
+fn gone(run: &Run<'_>, branch: &str) -> Failure {
+    Failure::refused(format!(
+        "the base branch `{branch}` was deleted or renamed while this was made, so nothing is published"
+    ))
+    .hint(restore(branch))
+    .hint(run.change_kept())
+}
+
+/// A pull request could not be opened because its base branch is not there any more.
+pub(super) fn without_base(err: ForgeError, branch: &str) -> Failure {
+    let failure = Failure::from(err);
+    let message = format!("the base branch `{branch}` was deleted or renamed: {}", failure.message);
+    Failure { message, ..failure }.hint(restore(branch))
+}
+
+fn restore(branch: &str) -> String {
+    format!(
+        "restore `{branch}`, or name the branch that has its commits with `--base`, and run the command again: \
+         the change is published without asking the model again"
+    )
+}
+
+fn replaced(run: &Run<'_>, workspace: &Workspace, branch: &str) -> Failure {
+    let base = workspace.base.to_string();
+    Failure::refused(format!(
+        "`{branch}` does not have the commit {} any more, on which the change stands, so nothing is published",
+        resumption::short(&base)
+    ))
+    .hint("run the same command again: it begins anew on the branch as it is by then")
+    .hint(run.change_kept())
+}
+
+/// What the comparison means for the outcome.
+fn note(run: &Run<'_>, branch: &str, found: BaseComparison, outcome: &mut Outcome) {
+    match found {
+        BaseComparison::Same | BaseComparison::Clean => {}
+        BaseComparison::Contained => {
             outcome.conclusion = Conclusion::NothingToDo;
             outcome.reason = Some(format!("`{branch}` has this change by now"));
+            salvage::write_report(run, outcome, None);
         }
-        Ok(BaseComparison::Conflicts) => {
+        BaseComparison::Conflicts => {
             let mention = &run.config.respond.mention;
             outcome.judgement.flags.push(Violation {
                 rule: "base.moved".to_owned(),
@@ -39,9 +145,6 @@ pub(crate) async fn look(
                 ),
             });
         }
-        Err(failure) => {
-            run.environment.ui.say(&format!("`{branch}` was not looked at again: {failure}"));
-        }
     }
 }
 
@@ -50,12 +153,9 @@ async fn compared(
     origin: Origin<'_>,
     workspace: &Workspace,
     commit: Oid,
+    tip: Oid,
 ) -> Result<BaseComparison> {
     let (forge, repository) = (run.world.forge()?, origin.repository());
-    let tip = forge.branch_tip(&repository.id, &workspace.base_branch).await?;
-    let Some(tip) = tip.filter(|tip| *tip != workspace.base) else {
-        return Ok(BaseComparison::Same);
-    };
     let refs = [tip.to_string()];
     forge.fetch(repository, workspace.repo.path(), &refs, DEPTH).await?;
     let (repo, base) = (workspace.repo.clone(), workspace.base);

@@ -71,11 +71,18 @@ impl BranchLookup<'_> {
         }
     }
 
-    /// The forge knows all of history; we may have the end of it only.
+    /// The forge knows all of history; we may have the end of it only. What the default branch has is no work that would
+    /// be lost either: ours stood on it before its pull request was moved to another base.
     async fn base_has(&self, commit: Oid) -> Result<bool, ForgeError> {
-        let commit = commit.to_string();
-        let compared = self.forge.compare(self.upstream, self.base_branch, &commit).await?;
-        Ok(matches!(compared, Comparison::Identical | Comparison::Behind))
+        let (commit, default) = (commit.to_string(), self.repository.default_branch.as_str());
+        let bases = [Some(self.base_branch), Some(default).filter(|it| *it != self.base_branch)];
+        for base in bases.into_iter().flatten() {
+            let compared = self.forge.compare(self.upstream, base, &commit).await?;
+            if matches!(compared, Comparison::Identical | Comparison::Behind) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

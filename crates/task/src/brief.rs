@@ -445,6 +445,9 @@ fn issue_text(
     if let Some(asked) = &run.environment.asked {
         text = format!("{text}\n\n{}", prompt::asked(asked)?);
     }
+    if let Some(words) = &issue.refused_before {
+        text = format!("{text}\n\n{}", prompt::push_refused(words)?);
+    }
     Ok((text, thread.notes))
 }
 

@@ -72,7 +72,7 @@ pub fn start<'a>(
     let task = Task { kind: request.clone().into(), limits: start.config.limits.clone() };
     let recovered =
         RunFolder::recover(world, &task, |folder| usage_report::is_lost(folder, known))?;
-    let folder = match RunFolder::begin(world, &task, None) {
+    let folder = match RunFolder::begin(world, &task, None, None) {
         // A worker that was stopped for so long that its job was given to us still holds the lock.
         Err(failure) if failure.kind == FailureKind::NothingToDo => RunFolder::begin_beside(world)?,
         folder => folder?,

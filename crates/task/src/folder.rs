@@ -38,17 +38,25 @@ const ATTEMPTS: &str = "attempts";
 
 impl RunFolder {
     /// Takes the task's lock and opens its unfinished run, or starts a fresh one. `at` fixes the
-    /// folder (`exec --out`); otherwise it is `runs/<id>` in the state folder.
-    pub fn begin(world: &World, task: &Task, at: Option<&Path>) -> Result<RunFolder> {
+    /// folder (`exec --out`); otherwise it is `runs/<id>` in the state folder. The run `abandoned` is not opened.
+    pub fn begin(
+        world: &World,
+        task: &Task,
+        at: Option<&Path>,
+        abandoned: Option<&str>,
+    ) -> Result<RunFolder> {
         let key = key(task, at);
         let locks = world.state.join("locks");
         create_private(&locks)?;
         let lock = lock(world, &locks.join(format!("{key}.lock")), &key)?;
         let pointer = at.is_none().then(|| pointer(world, task, key));
-        if let Some((id, path)) = unfinished(world, pointer.as_deref(), at)?
-            && let Some((id, journal, recorded)) = resume(&id, &path, task, world)?
-        {
-            return Ok(RunFolder { id, path, journal, recorded, pointer, _lock: Some(lock) });
+        if let Some((id, path)) = unfinished(world, pointer.as_deref(), at)? {
+            if abandoned == Some(id.as_str()) {
+                // Nobody has judged what is in them.
+                let _ = drop_checkpoints(&path);
+            } else if let Some((id, journal, recorded)) = resume(&id, &path, task, world)? {
+                return Ok(RunFolder { id, path, journal, recorded, pointer, _lock: Some(lock) });
+            }
         }
         RunFolder::fresh(world, at, pointer, lock)
     }

@@ -35,10 +35,13 @@ use super::publish::{self, Origin};
 use super::run::{Run, RunEnvironment, Start};
 use super::settle::JudgedChange;
 use super::workspace::{Checkout, Rules, Workspace};
-use super::{attempts, authorship, base_moved, decide, fork, guard, salvage};
+use super::{
+    attempts, authorship, base_moved, branch_name, decide, fork, guard, resumption, salvage,
+};
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Config;
+use patchwright_forge::Repository;
 use patchwright_git::Oid;
 use patchwright_git::clone::Repo;
 use patchwright_sandbox::PreparedImage;
@@ -79,9 +82,11 @@ pub async fn issue(
     request: IssueRequest,
     environment: RunEnvironment,
 ) -> Result<RunReport> {
-    let start = Start::new(world, config, environment);
-    let issue = admit::admit(world, &start.config, request).await?;
+    let mut start = Start::new(world, config, environment);
+    let mut issue = admit::admit(world, &start.config, request).await?;
+    let abandoned = start.abandons(Origin::Issue(&issue)).await?;
     let run = start.run(issue.request.clone(), Some(issue.snapshot.title.clone()))?;
+    issue.refused_before = resumption::refused_before(&run, abandoned.as_deref())?;
     run.begin().await?;
     let progress = Progress::on_issue(&run, &issue).await?;
     let result = Box::pin(propose(&run, Origin::Issue(&issue), &progress)).await;
@@ -99,8 +104,9 @@ pub async fn prompt(
     request: PromptRequest,
     environment: RunEnvironment,
 ) -> Result<RunReport> {
-    let start = Start::new(world, config, environment);
+    let mut start = Start::new(world, config, environment);
     let admitted = admit::admit_prompt(world, &start.config, request).await?;
+    start.abandons(Origin::Prompt(&admitted)).await?;
     let run = start.run(admitted.request.clone(), admitted.title())?;
     run.begin().await?;
     let progress = Progress::on_terminal(&run);
@@ -128,16 +134,7 @@ pub async fn exec(
 /// An issue, or a prompt: open, carry out, publish.
 async fn propose(run: &Run<'_>, origin: Origin<'_>, progress: &Progress) -> Result<RunReport> {
     progress.phase("Cloning the repository");
-    let workspace = run.unless_interrupted(origin.open(run)).await?;
-    // Before anything is paid for: without a name for the branch nothing can be published.
-    let place = if run.config.dry_run {
-        None
-    } else {
-        let head = fork::head(run, origin.repository(), &workspace);
-        let head = run.unless_interrupted(head).await?;
-        let branch = run.unless_interrupted(publish::branch_for(run, origin, &head)).await?;
-        Some((head, branch))
-    };
+    let (workspace, place) = run.unless_interrupted(Box::pin(place(run, origin))).await?;
     let rules = workspace.rules(run.world, &run.config, origin.repository());
     let rules = run.unless_interrupted(rules).await?;
     let run = &run.configured(&rules).await?;
@@ -148,13 +145,13 @@ async fn propose(run: &Run<'_>, origin: Origin<'_>, progress: &Progress) -> Resu
         let permitted = guard::permitted(forge, &origin.repository().id, &[guard::PULLS]);
         run.unless_interrupted(permitted).await?;
     }
-    let checkout = Checkout { workspace, rules }.sparse(run).await?;
+    let mut checkout = Checkout { workspace, rules }.sparse(run).await?;
     let mut finished = Box::pin(carry_out(run, &origin.job(&checkout), progress)).await?;
     if place.is_some()
         && let Some(commit) = finished.judged.commit
     {
         let outcome = &mut finished.outcome;
-        base_moved::look(run, origin, &checkout.workspace, commit, outcome).await;
+        base_moved::look(run, origin, &mut checkout.workspace, commit, outcome).await?;
     }
     let FinishedJob { judged, outcome, .. } = &finished;
     let mut published = None;
@@ -175,6 +172,35 @@ async fn propose(run: &Run<'_>, origin: Origin<'_>, progress: &Progress) -> Resu
         salvage::write_report(run, outcome, published.as_ref());
     }
     Ok(finished.report(run, checkout, published))
+}
+
+/// The repository at the base of the work, and where its branch goes to, which is nowhere in a dry run. Before
+/// anything is paid for: without a name for the branch nothing can be published.
+async fn place(
+    run: &Run<'_>,
+    origin: Origin<'_>,
+) -> Result<(Workspace, Option<(Repository, String)>)> {
+    let repository = origin.repository();
+    let workspace = origin.open(run).await?;
+    if run.config.dry_run {
+        return Ok((workspace, None));
+    }
+    let head = fork::head(run, repository, &workspace).await?;
+    let branch = branch_name::branch_for(run, origin, &head, &workspace).await?;
+    let Some(base) = branch_name::base_of_pull(run, origin, &head, &branch, &workspace).await?
+    else {
+        return Ok((workspace, Some((head, branch.name))));
+    };
+    run.environment.ui.say(&format!("the open pull request is for `{base}`, and so is the work"));
+    let workspace = admit::at_base(run, repository, Some(&base)).await?;
+    branch_name::not_the_base(origin, &workspace, &head, &branch.name)?;
+    // A fork has to have this commit as well.
+    let head = if head.id.is_same(&repository.id) {
+        head
+    } else {
+        fork::head(run, repository, &workspace).await?
+    };
+    Ok((workspace, Some((head, branch.name))))
 }
 
 /// A prompt: open, carry out.
@@ -304,7 +330,7 @@ async fn once(
     // The last moment before money is spent.
     progress.must_be_alone(run).await?;
     progress.phase("Working on it");
-    let worked = if let Some(worked) = agent_phase::recorded(run, baseline, &brief) {
+    let worked = if let Some(worked) = agent_phase::recorded(run, workspace, baseline, &brief) {
         worked
     } else {
         let phase = Phase {

@@ -11,24 +11,25 @@ use sha2::{Digest, Sha256};
 
 use super::admit::{self, AdmittedIssue, AdmittedPrompt};
 use super::branch::BranchState;
+use super::branch_name::not_the_base;
 use super::decorate::{self, OpenedPull};
 use super::job::Job;
+use super::pull_request::{has_unfinished, is_made_ready, open_or_update};
 use super::respond::stop;
 use super::run::Run;
 use super::settle::JudgedChange;
 use super::signing::Signer;
 use super::workspace::{Checkout, Workspace};
-use super::{branch, failures, title};
-use crate::event::{OWN_BRANCHES, own_branch_beside};
+use super::{branch, failures, resumption, title};
 use patchwright_base::error::{Failure, Result};
+use patchwright_config::Config;
 use patchwright_config::publish::Signing;
-use patchwright_forge::{Edits, ForgeError, Operation, PullRequest, PullRequestDraft, Repository};
-use patchwright_git::clone::collide;
+use patchwright_forge::{ForgeError, Operation, PullRequestDraft, Repository};
 use patchwright_git::{Oid, tree};
 use patchwright_report::{self as report, pr_body, template};
 use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::published::Published;
-use patchwright_types::task::{PromptRequest, Trigger};
+use patchwright_types::task::{PromptRequest, TaskKind, Trigger};
 
 /// What finds our pull request again.
 fn marker(run: &Run<'_>) -> String {
@@ -73,6 +74,21 @@ impl<'a> Origin<'a> {
         }
     }
 
+    pub(super) fn kind(self) -> TaskKind {
+        match self {
+            Origin::Issue(issue) => issue.request.clone().into(),
+            Origin::Prompt(prompt) => prompt.request.clone().into(),
+        }
+    }
+
+    /// The base branch, where one is asked for.
+    pub(super) fn asked_base(self, config: &'a Config) -> Option<&'a str> {
+        match self {
+            Origin::Issue(_) => config.publish.base.as_deref(),
+            Origin::Prompt(prompt) => prompt.request.base.as_deref(),
+        }
+    }
+
     /// What is to be done there.
     pub(super) fn job(self, checkout: &'a Checkout) -> Job<'a> {
         match self {
@@ -97,7 +113,7 @@ impl<'a> Origin<'a> {
 
     /// The name of its branch below [`OWN_BRANCHES`]: the same one each time. Another prompt is another piece
     /// of work.
-    fn branch(self) -> String {
+    pub(super) fn branch(self) -> String {
         match self {
             Origin::Issue(issue) => format!("issue-{}", issue.issue.number),
             Origin::Prompt(prompt) => {
@@ -126,7 +142,7 @@ pub struct Proposal<'a> {
     pub judged: &'a JudgedChange,
     /// Where the branch is pushed to: the repository itself, or a fork of it.
     pub head: &'a Repository,
-    /// The name that [`branch_for`] found to be possible.
+    /// The name that was found to be possible.
     pub branch: &'a str,
 }
 
@@ -145,8 +161,9 @@ pub async fn publish(
     // A draft that somebody made of it stays one.
     let was_unfinished =
         !draft.draft && place.tip.is_some() && has_unfinished(run, origin, &draft).await;
+    let base = proposal.workspace.base;
     let (mut pull_request, operation, edits) =
-        open_or_update(run, origin.repository(), &draft, &marker(run)).await?;
+        open_or_update(run, origin.repository(), &draft, (&marker(run), base)).await?;
     if place.same.is_none() {
         decorate::leave_edits(run, origin.repository(), (pull_request.number, &draft), edits).await;
     }
@@ -206,47 +223,6 @@ async fn recheck(run: &Run<'_>, origin: Origin<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The name of the branch for this work, looked for before anything is paid for: beside a branch
-/// `patchwright` there can be no `patchwright/issue-7`, and `patchwright-issue-7` is used instead. Once
-/// that one is there, it stays the name.
-pub async fn branch_for(run: &Run<'_>, origin: Origin<'_>, head: &Repository) -> Result<String> {
-    let forge = run.world.forge()?;
-    let name = origin.branch();
-    let (usual, instead) = match &run.config.publish.branch {
-        Some(asked) => (asked.clone(), None),
-        None => (format!("{OWN_BRANCHES}{name}"), Some(own_branch_beside(&name))),
-    };
-    let names: Vec<String> = [Some(usual.clone()), instead.clone()].into_iter().flatten().collect();
-    let there = forge
-        .branches_beside(head, &names)
-        .await
-        .map_err(|err| failures::of_forge("cannot look at the branches", err))?;
-    let in_the_way = |name: &str| there.iter().find(|branch| collide(branch, name));
-    let Some(instead) = instead else {
-        return match in_the_way(&usual) {
-            Some(other) => Err(blocked(&usual, other)),
-            None => Ok(usual),
-        };
-    };
-    if there.contains(&usual) || (!there.contains(&instead) && in_the_way(&usual).is_none()) {
-        return Ok(usual);
-    }
-    if let Some(other) = in_the_way(&instead) {
-        return Err(blocked(&instead, other));
-    }
-    if let Some(other) = in_the_way(&usual) {
-        run.environment.ui.say(&format!(
-            "no branch can be called `{usual}` beside the branch `{other}`, so it is `{instead}`"
-        ));
-    }
-    Ok(instead)
-}
-
-fn blocked(wanted: &str, other: &str) -> Failure {
-    Failure::refused(format!("no branch can be called `{wanted}` beside the branch `{other}`"))
-        .hint(format!("choose another name with `--branch`, or delete or rename `{other}`"))
-}
-
 /// How often the branch is looked at, when it has moved each time it was to be pushed to.
 const LOOKS: u32 = 4;
 
@@ -271,7 +247,10 @@ async fn put_on_branch(
         let Proposal { workspace, head: to, .. } = *proposal;
         let (branch, tip) = (place.branch.as_str(), place.tip);
         match push(run, Push { workspace, commit, to, branch, tip }).await? {
-            Ok(()) => return Ok((place, commit)),
+            Ok(()) => {
+                resumption::forget_refusal(run);
+                return Ok((place, commit));
+            }
             Err(ForgeError::Moved { .. }) if looks < LOOKS => {
                 let ui = run.environment.ui;
                 ui.say(&format!("`{}` has moved; looking at it again", place.branch));
@@ -281,7 +260,7 @@ async fn put_on_branch(
                     "the branch moves all the time; run the same command again when it does not",
                 ));
             }
-            Err(err) => return Err(push_failed(err, &place.branch)),
+            Err(err) => return Err(refused(run, origin, err, &place.branch)),
         }
     }
 }
@@ -315,11 +294,7 @@ async fn choose_branch(
     let Proposal { workspace, outcome, head, branch: wanted, .. } = *proposal;
     let mut branch = wanted.to_owned();
     for _ in 0..3 {
-        let is_base = head.id.is_same(&origin.repository().id) && branch == workspace.base_branch;
-        if is_base || branch == head.default_branch {
-            return Err(Failure::refused(format!("`{branch}` is the branch to merge into"))
-                .hint("choose another name with `--branch`"));
-        }
+        not_the_base(origin, workspace, head, &branch)?;
         let lookup = branch::BranchLookup {
             forge: run.world.forge()?.as_ref(),
             repository: head,
@@ -378,13 +353,25 @@ pub(super) async fn push(
     Ok(Ok(()))
 }
 
+/// The push failed. What the server has refused for what is in it, it refuses again: the next run may be told why.
+fn refused(run: &Run<'_>, origin: Origin<'_>, err: ForgeError, branch: &str) -> Failure {
+    let ForgeError::Invalid { message, .. } = &err else { return push_failed(err, branch) };
+    if message.to_lowercase().contains("verified signatures") {
+        return push_failed(err, branch)
+            .hint("have the commits signed: `commits.signing` in the configuration, or `--sign`");
+    }
+    let again =
+        "the same command pushes the same change again, with the settings that it has by then";
+    let Origin::Issue(issue) = origin else { return push_failed(err, branch).hint(again) };
+    resumption::keep_refusal(run, issue, message);
+    push_failed(err, branch).hint(again).hint(
+        "to have the change made anew, say in the issue or in a comment what it has to be like: the same \
+         command begins again then, and the model is told the server's words",
+    )
+}
+
 fn push_failed(err: ForgeError, branch: &str) -> Failure {
     let failure = Failure::from(err);
-    let failure = if failure.message.to_lowercase().contains("verified signatures") {
-        failure.hint("have the commits signed: `commits.signing` in the configuration, or `--sign`")
-    } else {
-        failure
-    };
     Failure { message: format!("cannot push to `{branch}`: {}", failure.message), ..failure }
 }
 
@@ -413,6 +400,7 @@ fn draft_of(
         head_repository: head.id.clone(),
         head_branch: branch.to_owned(),
         base_branch: workspace.base_branch.clone(),
+        moves_base: origin.asked_base(&run.config).is_some(),
         draft: decorate::is_draft(run, outcome),
     }
 }
@@ -422,46 +410,4 @@ pub(super) fn template_of(workspace: &Workspace) -> Option<String> {
     let paths = tree::paths_at(&workspace.repo, workspace.base, usize::MAX).ok()?;
     let path = template::find(paths.iter().map(String::as_str))?;
     Some(String::from_utf8_lossy(&workspace.file_now(path)?).into_owned())
-}
-
-/// `marker` finds the pull request again.
-pub(super) async fn open_or_update(
-    run: &Run<'_>,
-    repository: &Repository,
-    draft: &PullRequestDraft,
-    marker: &str,
-) -> Result<(PullRequest, Operation, Edits)> {
-    let branch = &draft.head_branch;
-    let detail = json!({ "title": draft.title, "base": draft.base_branch, "draft": draft.draft });
-    run.folder.intends("pull_request", branch, detail)?;
-    let forge = run.world.forge()?;
-    let (pull_request, operation, edits) =
-        forge.open_or_update(&repository.id, draft, marker).await.map_err(|err| {
-            let named = draft.named_from(&repository.id);
-            let link = forge.compare_url(repository, &draft.base_branch, &named);
-            Failure::from(err).hint(format!("the branch is pushed; open it by hand: {link}"))
-        })?;
-    let detail = json!({ "number": pull_request.number, "operation": operation });
-    run.folder.did("pull_request", branch, detail)?;
-    Ok((pull_request, operation, edits))
-}
-
-/// The open pull request of the branch is a draft because of what an earlier run said in it.
-async fn has_unfinished(run: &Run<'_>, origin: Origin<'_>, draft: &PullRequestDraft) -> bool {
-    let Ok(forge) = run.world.forge() else { return false };
-    let (of, from) = (&origin.repository().id, &draft.head_repository);
-    let pulls = forge.pull_requests_from(of, from, &draft.head_branch).await;
-    let is_unfinished =
-        |pull: &PullRequest| pull.open && pull.draft && pr_body::has_warning(&pull.body);
-    pulls.is_ok_and(|pulls| pulls.iter().any(is_unfinished))
-}
-
-/// What an earlier run left as a draft is complete now.
-async fn is_made_ready(run: &Run<'_>, origin: Origin<'_>, pull: &PullRequest) -> bool {
-    let Ok(forge) = run.world.forge() else { return false };
-    let made = forge.set_draft(&origin.repository().id, pull.number, false).await;
-    if let Err(err) = &made {
-        run.environment.ui.say(&format!("the pull request stays a draft: {err}"));
-    }
-    made.is_ok()
 }

@@ -13,6 +13,8 @@ use super::folder::RunFolder;
 use super::lfs::Contents;
 use super::network::NetworkAccess;
 use super::packing::Packing;
+use super::publish::Origin;
+use super::resumption::Wanted;
 use super::services::RunServices;
 use super::signals;
 use super::signals::Cause;
@@ -121,6 +123,8 @@ pub(super) struct Start<'a> {
     pub environment: RunEnvironment,
     /// When work on the task began, which is before its `admit`: the time limit counts from here.
     pub started: Instant,
+    /// The unfinished run that is not resumed.
+    pub abandoned: Option<String>,
 }
 
 impl<'a> Start<'a> {
@@ -139,7 +143,23 @@ impl<'a> Start<'a> {
         environment: RunEnvironment,
     ) -> Start<'a> {
         let started = world.clock.instant();
-        Start { world, config, environment, started }
+        Start { world, config, environment, started, abandoned: None }
+    }
+
+    /// Looks at the run that a killed attempt left: where it is not what is asked for now, it is not resumed. Returns
+    /// what the server said of its change, where that was refused.
+    pub(super) async fn abandons(&mut self, origin: Origin<'_>) -> Result<Option<String>> {
+        let Start { world, config, environment, .. } = self;
+        if environment.out.is_some() {
+            return Ok(None);
+        }
+        let task = Task { kind: origin.kind(), limits: config.limits.clone() };
+        let wanted = Wanted::of(origin, config);
+        let Some(abandoned) = wanted.abandons(world, environment.ui, &task).await? else {
+            return Ok(None);
+        };
+        self.abandoned = Some(abandoned.run);
+        Ok(abandoned.refusal)
     }
 
     /// Takes the task's lock, and its folder: the one that a killed attempt left, or a fresh one.
@@ -147,7 +167,7 @@ impl<'a> Start<'a> {
         let task = Task { kind: kind.into(), limits: self.config.limits.clone() };
         let out = self.environment.out.as_deref();
         let replaced = out.and_then(|out| RunFolder::replaces(&task, out));
-        let folder = RunFolder::begin(self.world, &task, out)?;
+        let folder = RunFolder::begin(self.world, &task, out, self.abandoned.as_deref())?;
         if let Some(run) = replaced {
             self.environment.ui.say(&format!(
                 "warning: `{}` held the run {run} of another task, which had not ended and cannot be resumed \
@@ -160,7 +180,7 @@ impl<'a> Start<'a> {
 
     /// The run in a folder of its own choice.
     pub(super) fn run_in(self, folder: RunFolder, task: Task, title: Option<String>) -> Run<'a> {
-        let Start { world, config, environment, started } = self;
+        let Start { world, config, environment, started, .. } = self;
         Run {
             world,
             config,

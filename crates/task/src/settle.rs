@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::iter;
 
-use super::agent_phase::{AgentResult, CHANGE_FILE};
+use super::agent_phase::AgentResult;
+use super::collected;
 use super::job::{Job, Subject};
 use super::run::Run;
 use super::salvage;
@@ -123,7 +124,7 @@ fn forget_secrets(
     for oid in oids {
         workspace.repo.forget(oid).map_err(failed)?;
     }
-    match fs_err::remove_file(run.folder.path.join(CHANGE_FILE)) {
+    match fs_err::remove_file(run.folder.path.join(collected::FILE)) {
         Err(err) if err.kind() != std::io::ErrorKind::NotFound => Err(failed(err.into())),
         Ok(()) | Err(_) => Ok(()),
     }

@@ -265,6 +265,7 @@ impl<'a> Publisher<'a> {
             head_repository: id.clone(),
             head_branch: self.campaign.branch(),
             base_branch: place.base_branch.clone(),
+            moves_base: true,
             draft: place.vetted.draft,
         };
         let opened = self.forge.open_or_update(id, &draft, &place.vetted.marker).await;

@@ -150,7 +150,7 @@ impl GitHubForge {
         if !same(&pull.body, &wanted.body) && !edits.body {
             changes.insert("body".into(), Value::from(wanted.body.as_str()));
         }
-        if pull.base_branch != wanted.base_branch {
+        if wanted.moves_base && pull.base_branch != wanted.base_branch {
             changes.insert("base".into(), Value::from(wanted.base_branch.as_str()));
         }
         if changes.is_empty() {

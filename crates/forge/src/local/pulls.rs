@@ -117,7 +117,9 @@ impl LocalForge {
         if !edits.body {
             wanted.body.clone_from(&draft.body);
         }
-        wanted.base_branch.clone_from(&draft.base_branch);
+        if draft.moves_base {
+            wanted.base_branch.clone_from(&draft.base_branch);
+        }
         if wanted == pull {
             return Ok((pull, Operation::Unchanged, edits));
         }

@@ -13,7 +13,7 @@ use crate::run::Run;
 use crate::settle::BlobsOf;
 use crate::signing::Signer;
 use crate::workspace::{RUN_TRAILER, Workspace};
-use crate::{admit, authorship, failures, title};
+use crate::{admit, authorship, failures, pull_request, title};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{Operation, PullRequest, PullRequestDraft, Repository};
 use patchwright_git::{Oid, commit, tree};
@@ -181,11 +181,12 @@ pub(super) async fn publish(
         head_repository: head.id.clone(),
         head_branch: branch.clone(),
         base_branch: workspace.base_branch.clone(),
+        moves_base: true,
         draft: run.config.publish.draft,
     };
     let marker = report::marker(memory::PURPOSE, &run.folder.id);
     let (pull, operation, edits) =
-        publish::open_or_update(run, repository, &draft, &marker).await?;
+        pull_request::open_or_update(run, repository, &draft, (&marker, workspace.base)).await?;
     leave_edits(run, repository, (pull.number, &draft), edits).await;
     ask_people(run, repository, &pull, (operation, commit)).await;
     Ok(Published {

@@ -116,7 +116,7 @@ async fn work(
     } else {
         let brief = ready.brief(run, admitted, &evidence, &review_context).await?;
         progress.phase("Reviewing");
-        if let Some(worked) = agent_phase::recorded(run, &baseline, &brief) {
+        if let Some(worked) = agent_phase::recorded(run, &head, &baseline, &brief) {
             worked
         } else {
             claim.confirm(run, admitted).await?;

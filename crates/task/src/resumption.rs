@@ -1,0 +1,238 @@
+//! Whether a run that has not ended is still what its command asks for: looked at before it is resumed. One that is not
+//! stays in its folder, and the work is begun anew.
+
+use fs_err as fs;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::admit::AdmittedIssue;
+use super::failures;
+use super::folder::RunFolder;
+use super::publish::Origin;
+use super::run::Run;
+use crate::context::references::LinkedIssues;
+use crate::context::thread::{self, Thread};
+use crate::world::World;
+use patchwright_base::error::Result;
+use patchwright_base::invisible::invisible;
+use patchwright_base::ui::Ui;
+use patchwright_config::Config;
+use patchwright_forge::{Comment, Comparison, Forge, Issue, Repository, RepositoryId};
+use patchwright_journal::{self as journal, Entry, Line};
+use patchwright_types::task::Task;
+
+/// What the server said when it refused the push of a run's change.
+const REFUSAL: &str = "push-refused.json";
+/// What it had said to the run that was not resumed.
+const EARLIER: &str = "refused-before.txt";
+
+/// A run that is not resumed.
+#[derive(Debug)]
+pub(super) struct Abandoned {
+    pub run: String,
+    /// What the server said to it, where it refused the push of its change.
+    pub refusal: Option<String>,
+}
+
+/// A push that the server refused for what is in it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Refusal {
+    words: String,
+    /// Digest of what the model was told of the issue.
+    issue: String,
+}
+
+/// The commit that a run stands on, and the branch that it is for.
+#[derive(Clone, Debug)]
+pub(super) struct RecordedBase {
+    pub commit: String,
+    pub branch: String,
+}
+
+/// The newest base in a journal.
+pub(super) fn recorded_base(lines: &[Line]) -> Option<RecordedBase> {
+    lines.iter().rev().find_map(|line| match &line.entry {
+        Entry::WorkspaceOpened { base, branch, .. } => {
+            Some(RecordedBase { commit: base.clone(), branch: branch.clone() })
+        }
+        _ => None,
+    })
+}
+
+/// What an operator calls a branch of a forge.
+pub(super) fn branch_name(base: &str) -> &str {
+    base.strip_prefix("refs/heads/").unwrap_or(base)
+}
+
+/// What the work is to be done on now.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub repository: &'a Repository,
+    /// The base branch, where one is asked for.
+    pub base: Option<&'a str>,
+    pub issue: Option<&'a AdmittedIssue>,
+}
+
+impl<'a> Wanted<'a> {
+    pub(super) fn of(origin: Origin<'a>, config: &'a Config) -> Wanted<'a> {
+        let issue = match origin {
+            Origin::Issue(issue) => Some(issue),
+            Origin::Prompt(_) => None,
+        };
+        Wanted { repository: origin.repository(), base: origin.asked_base(config), issue }
+    }
+
+    /// Looks at the unfinished run of a task, and says why it is not resumed when it is not.
+    ///
+    /// # Errors
+    /// When it cannot be found out.
+    pub(super) async fn abandons(
+        self,
+        world: &World,
+        ui: Ui,
+        task: &Task,
+    ) -> Result<Option<Abandoned>> {
+        let Some(folder) = RunFolder::unfinished_folder(world, task)? else { return Ok(None) };
+        let (lines, damage) = journal::read_until_damage(&folder.join(journal::FILE));
+        let Some(Entry::RunStarted { run, .. }) = lines.first().map(|line| &line.entry) else {
+            return Ok(None);
+        };
+        // What is damaged is told by whoever opens it, and is no reason to pay twice.
+        if damage.is_some() || lines.iter().any(|line| matches!(line.entry, Entry::RunEnded { .. }))
+        {
+            return Ok(None);
+        }
+        let refusal = refusal(&folder);
+        let is_told_more = self.issue.zip(refusal.as_ref());
+        let is_told_more = is_told_more.is_some_and(|(issue, it)| told(issue) != it.issue);
+        let why = if is_told_more {
+            Some(
+                "the server refused its change, and the issue says something else by now"
+                    .to_owned(),
+            )
+        } else {
+            match recorded_base(&lines) {
+                Some(base) => self.other_base(world.forge()?.as_ref(), &base).await?,
+                None => None,
+            }
+        };
+        let Some(why) = why else { return Ok(None) };
+        ui.say(&format!("run {run} is not resumed: {why}; its files stay in {}", folder.display()));
+        let refusal = refusal.filter(|_| is_told_more).map(|it| it.words);
+        Ok(Some(Abandoned { run: run.clone(), refusal }))
+    }
+
+    /// Why the commit that a run stands on is no base for what is wanted now. A branch that is gone was renamed where
+    /// the wanted one has that commit.
+    async fn other_base(self, forge: &dyn Forge, base: &RecordedBase) -> Result<Option<String>> {
+        let Wanted { repository, base: asked, .. } = self;
+        let id = &repository.id;
+        let wanted = asked.map_or(repository.default_branch.as_str(), branch_name);
+        let RecordedBase { commit, branch } = base;
+        let mut now = wanted;
+        if branch != wanted && exists(forge, id, branch).await? {
+            if asked.is_some() {
+                return Ok(Some(format!("it was for `{branch}`, and `{wanted}` is asked for")));
+            }
+            now = branch;
+        }
+        if contains(forge, id, now, commit).await? || !exists(forge, id, now).await? {
+            return Ok(None);
+        }
+        Ok(Some(format!("`{now}` does not have the commit {} that it stands on", short(commit))))
+    }
+}
+
+/// The branch that a run is for: the one that was recorded, as long as it is there and no other is asked for.
+pub(super) async fn branch_to_open(
+    run: &Run<'_>,
+    repository: &Repository,
+    asked: Option<&str>,
+) -> Result<String> {
+    let wanted = asked.map_or(repository.default_branch.as_str(), branch_name);
+    let recorded = recorded_base(&run.folder.recorded).map(|base| base.branch);
+    let Some(recorded) = recorded.filter(|it| asked.is_none() && it != wanted) else {
+        return Ok(wanted.to_owned());
+    };
+    if !exists(run.world.forge()?.as_ref(), &repository.id, &recorded).await? {
+        return Ok(wanted.to_owned());
+    }
+    run.environment
+        .ui
+        .say(&format!("the run stays with `{recorded}`; `--base {wanted}` begins anew"));
+    Ok(recorded)
+}
+
+async fn exists(forge: &dyn Forge, id: &RepositoryId, branch: &str) -> Result<bool> {
+    let tip = forge.branch_tip(id, branch).await;
+    let tip = tip.map_err(|err| failures::of_forge(format!("cannot look at `{branch}`"), err))?;
+    Ok(tip.is_some())
+}
+
+/// A branch has this commit in its history.
+///
+/// # Errors
+/// When the forge does not say.
+pub(super) async fn contains(
+    forge: &dyn Forge,
+    id: &RepositoryId,
+    branch: &str,
+    commit: &str,
+) -> Result<bool> {
+    let compared = forge.compare(id, branch, commit).await;
+    let compared = compared.map_err(|err| {
+        failures::of_forge(format!("cannot look at the commits of `{branch}`"), err)
+    })?;
+    Ok(matches!(compared, Comparison::Identical | Comparison::Behind))
+}
+
+/// A commit as people write it.
+pub(super) fn short(commit: &str) -> &str {
+    commit.get(..7).unwrap_or(commit)
+}
+
+/// Keeps the server's words, so that the next run of an issue that has changed can be told them.
+pub(super) fn keep_refusal(run: &Run<'_>, issue: &AdmittedIssue, words: &str) {
+    let words = run.world.redactor.redact(&invisible(words).text);
+    let kept = serde_json::to_vec(&Refusal { words, issue: told(issue) }).unwrap_or_default();
+    if let Err(failure) = run.folder.write(REFUSAL, &kept) {
+        run.environment.ui.say(&failure.to_string());
+    }
+}
+
+/// The server has taken the change.
+pub(super) fn forget_refusal(run: &Run<'_>) {
+    let _ = fs::remove_file(run.folder.path.join(REFUSAL));
+}
+
+fn refusal(folder: &std::path::Path) -> Option<Refusal> {
+    serde_json::from_slice(&fs::read(folder.join(REFUSAL)).ok()?).ok()
+}
+
+/// What the server said to an earlier run of the same issue: of `abandoned`, or kept by this run before it was killed.
+///
+/// # Errors
+/// When it cannot be kept.
+pub(super) fn refused_before(run: &Run<'_>, abandoned: Option<&str>) -> Result<Option<String>> {
+    if let Some(words) = abandoned {
+        run.folder.write(EARLIER, words.as_bytes())?;
+    }
+    Ok(fs::read_to_string(run.folder.path.join(EARLIER)).ok())
+}
+
+/// Digest of what the model is told of an issue, without what changes by our own doing: labels, and our comments.
+fn told(admitted: &AdmittedIssue) -> String {
+    let issue = Issue { labels: Vec::new(), comments: 0, ..admitted.issue.clone() };
+    let said: Vec<Comment> =
+        admitted.comments.iter().filter(|comment| !comment.ours).cloned().collect();
+    let trigger = admitted.request.trigger.as_ref();
+    let linked = LinkedIssues::default();
+    let thread = Thread { issue: &issue, comments: &said, trigger, linked: &linked };
+    let mut tag = 0;
+    let mut count = || {
+        tag += 1;
+        tag
+    };
+    let text = thread::thread(&thread, &mut count).text;
+    hex::encode(&Sha256::digest(text.as_bytes())[..16])
+}
