@@ -42,7 +42,7 @@ const SKEW: i64 = 30;
 const MOST_TOKENS: usize = 2000;
 
 /// What we use, of what an installation grants.
-const PERMISSIONS: &[(&str, &str)] = &[
+pub(super) const PERMISSIONS: &[(&str, &str)] = &[
     ("actions", "read"),
     ("checks", "write"),
     ("contents", "write"),
