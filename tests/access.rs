@@ -61,7 +61,7 @@ async fn check_at(
         let verdict = access::check(forge, &repository, &actor, config).await;
         let verdict = match verdict {
             Ok(granted) => format!("granted {:?}", granted.role),
-            Err(denied) => format!("denied: {}", denied.0),
+            Err(denied) => format!("denied: {}", denied.why()),
         };
         let verdict = verdict.replace(&github.server_url().replace("http://", ""), "HOST");
         writeln!(said, "{login}: {verdict}").unwrap();

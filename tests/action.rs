@@ -5,7 +5,7 @@ use patchwright_forge::Role;
 use serde_json::{Value, json};
 
 use crate::issue::state;
-use crate::resume::meanwhile;
+use crate::resume::{meanwhile, signalled, until};
 use crate::support::github::GitHub;
 use crate::support::model::{Turn, call};
 use crate::support::world::{TestWorld, fix, github};
@@ -235,6 +235,54 @@ fn inputs_that_are_wrong_are_named() {
         assert!(output.stderr.contains(value) || value.contains('*'), "{}", output.text());
     }
     untouched(&world);
+}
+
+#[test]
+fn a_variable_of_the_step_that_is_set_to_nothing_counts_as_not_set() {
+    let world = labeled(github().user("ann", Role::Write), "ann", "bug");
+    for name in [
+        "SANDBOX",
+        "MAX_TURNS",
+        "CONFIG",
+        "SIGN",
+        "MAX_COST_USD",
+        "WIRE",
+        "TITLE_PATTERN",
+        "DRY_RUN",
+    ] {
+        let mut command = world.command(&["action"]);
+        let output = world.wait(command.env(format!("PATCHWRIGHT_{name}"), "").spawn().unwrap());
+        assert_eq!(output.code, 0, "{name}: {}", output.text());
+    }
+    let mut command = world.command(&["action"]);
+    let output = world.wait(command.env("PATCHWRIGHT_MAX_TURNS", "many").spawn().unwrap());
+    assert_eq!(output.code, 2, "{}", output.text());
+}
+
+/// Nobody ran a command there, and the runner goes away: what is left says where it is.
+#[test]
+fn a_job_that_is_cancelled_says_where_its_work_is() {
+    let world = labeled(github().user("ann", Role::Write), "ann", "patchwright");
+    let mut turns = fix();
+    turns[2] = call("shell_command", json!({"command": "sleep 300"}));
+    world.model.replace(turns);
+    let child = world.spawn(&["action"]);
+    until(&world, |journal| journal.matches("\"is\":\"call_started\"").count() == 4);
+    let output = signalled(&world, child, "TERM");
+    assert_eq!(output.code, 143, "{}", output.text());
+    let number = world.github.pulls()[0].number;
+    let outputs = outputs(&world);
+    for said in [
+        "conclusion = interrupted".to_owned(),
+        format!("pull-request-number = {number}"),
+        "pull-request-url = ".to_owned(),
+        "branch = patchwright/issue-7".to_owned(),
+    ] {
+        assert!(outputs.contains(&said), "{said}: {outputs}");
+    }
+    let comment = world.github.comments(7)[0].body.clone();
+    assert!(comment.contains(&format!("in draft #{number}\n")), "{comment}");
+    assert!(!comment.contains("same command"), "{comment}");
 }
 
 /// A world in which somebody put a label on issue 7, with the scripted repair.

@@ -228,7 +228,8 @@ fn a_hand_over_is_posted_on_the_pull_request_of_its_event_only() {
 
 #[test]
 fn a_mention_is_done_for_those_who_may_and_nobody_else() {
-    for (login, code, pushed) in [("ann", 0, true), ("mallory", 30, false)] {
+    // Anybody can write a comment, so one that is refused makes no red job.
+    for (login, code, pushed) in [("ann", 0, true), ("mallory", 0, false)] {
         let world = TestWorld::new(pull(""), fix());
         let before = world.github.head_of(PULL);
         let comment =

@@ -577,6 +577,24 @@ fn a_matrix_has_the_shards_that_have_work() {
     assert_eq!(output.stdout.trim_end(), r#"{"include":[]}"#);
 }
 
+/// GitHub shows pull requests of a private repository to no token without `pull-requests: read`.
+#[test]
+fn what_cannot_be_read_is_no_night_without_work() {
+    let campaign = "name: x\nselect: {repositories: [acme/app]}\ntask: {prompt: Fix it.}\n";
+    let hidden = world(GitHub::new().repository("acme/other", &[("a", "a")]), campaign);
+    let output = plan(&hidden, &["--matrix"]).expect(60);
+    assert_eq!(output.stdout.trim_end(), r#"{"include":[]}"#);
+    assert!(output.stderr.starts_with("acme/app: skipped: "), "{}", output.stderr);
+    plan(&hidden, &[]).expect(60);
+
+    // Beside one that can be worked on, it is said and no more.
+    let both = "name: x\nselect: {repositories: [acme/app, acme/other]}\ntask: {prompt: Fix it.}\n";
+    fs_err::write(hidden.path("c.yml"), both).unwrap();
+    let output = plan(&hidden, &["--matrix"]).expect(0);
+    assert!(output.stderr.contains("acme/app: skipped: "), "{}", output.stderr);
+    assert!(!output.stderr.contains("acme/other: "), "{}", output.stderr);
+}
+
 #[test]
 fn nothing_selected_is_said_clearly() {
     let github = GitHub::new().organization("acme").repository("other/app", &[("a", "a")]);

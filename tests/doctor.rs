@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use expect_test::expect;
 
+use crate::support::github::GitHub;
 use crate::support::world::{TestWorld, github};
 
 #[test]
@@ -63,6 +64,83 @@ fn a_damaged_guest_is_repaired_and_one_that_may_not_run_is_told_as_such() {
     let repaired = world.run(&["doctor"]);
     assert!(local(&repaired.stdout).starts_with("ok"), "{}", repaired.text());
     assert!(fs_err::read(&guest).unwrap() == sound, "the guest is as it was");
+}
+
+/// The line of a check, and its fix below it.
+fn line<'a>(said: &'a str, about: &str) -> &'a str {
+    let at = said.find(&format!("  {about}: ")).unwrap_or_else(|| panic!("{about}: {said}"));
+    let start = said[..at].rfind('\n').map_or(0, |end| end + 1);
+    said[start..].split("\nok ").next().unwrap()
+}
+
+#[test]
+fn an_app_is_told_where_it_is_installed_and_what_it_lacks() {
+    // What the App signs is dated by the real clock.
+    let now = patchwright_base::clock::Clock::default().now().to_rfc3339();
+    let patchy = || github().app("patchy");
+    let doctor = |github: GitHub, code: u8| {
+        let world = TestWorld::new(github, []).unset("GITHUB_TOKEN");
+        let (id, key) = (world.github.app().client_id, world.github.app_key());
+        let world = world
+            .set("PATCHWRIGHT_NOW", &now)
+            .set("PATCHWRIGHT_APP_ID", id)
+            .set("PATCHWRIGHT_APP_PRIVATE_KEY", key)
+            .set("DOCKER_HOST", "unix:///nowhere/docker.sock");
+        let output = world.run(&["doctor", "acme/app"]);
+        assert_eq!(i32::from(code), output.code, "{}", output.text());
+        output.stdout
+    };
+    let said = doctor(patchy().installation("acme"), 0);
+    assert!(line(&said, "app").starts_with("ok    app: is `patchy[bot]`"), "{said}");
+    assert!(line(&said, "installation").contains("of `acme`"), "{said}");
+    assert!(line(&said, "contents").starts_with("ok"), "{said}");
+
+    let fewer = patchy().installation("acme").with_installation(|one| {
+        one.permissions.remove("pull_requests");
+        one.permissions.remove("checks");
+    });
+    let said = doctor(fewer, 2);
+    assert!(said.contains("FAIL  permissions: lacks `pull-requests: write`\n"), "{said}");
+    assert!(line(&said, "permissions").contains("accept the change"), "{said}");
+    assert!(said.contains("`checks: write`"), "{said}");
+
+    let said = doctor(patchy(), 2);
+    assert!(line(&said, "installation").contains("install the App for `acme`"), "{said}");
+}
+
+/// GitHub knows no role of a bot.
+#[test]
+fn the_token_of_a_job_is_no_person_without_access() {
+    let world = TestWorld::new(github().actions_token(), []);
+    let output =
+        world.set("DOCKER_HOST", "unix:///nowhere/docker.sock").run(&["doctor", "acme/app"]);
+    assert_eq!(output.code, 0, "{}", output.text());
+    assert!(line(&output.stdout, "access").starts_with("note  access: `github-actions[bot]`"));
+}
+
+#[test]
+fn a_workflow_is_told_of_in_bounded_words() {
+    let world = TestWorld::local([]);
+    let text = format!("on: push\njobs: {}\n", "x".repeat(3 << 20));
+    let path = world.path("w.yml");
+    fs_err::write(&path, text).unwrap();
+    let output = world.run(&["doctor", "--workflow", &path.display().to_string()]);
+    assert!(output.stdout.contains("is no workflow"), "{}", output.code);
+    assert!(output.stdout.len() < 10_000, "{} bytes", output.stdout.len());
+}
+
+#[test]
+fn a_prompt_that_quotes_what_others_write_is_flagged() {
+    let check = |prompt: &str| {
+        let step =
+            format!("{{ uses: patchwright/patchwright@v0, with: {{ prompt: '{prompt}' }} }}");
+        let text = format!("on: issue_comment\njobs: {{ a: {{ steps: [ {step} ] }} }}\n");
+        let found = patchwright::doctor::workflow::check("w.yml", &text);
+        found.iter().any(|it| it.message.contains("stands in a prompt"))
+    };
+    assert!(check("Do ${{ github.event.comment.body }}"));
+    assert!(check("Do ${{ github.event.issue.title }}"));
+    assert!(!check("Look at issue ${{ github.event.issue.number }}"));
 }
 
 #[test]

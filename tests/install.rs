@@ -59,7 +59,10 @@ fn a_real_bash_completes_commands_flags_and_values() {
     assert_eq!(offered(&script.stdout, "patchwright rev"), ["review"]);
     assert_eq!(offered(&script.stdout, "patchwright batch pl"), ["plan"]);
     assert_eq!(offered(&script.stdout, "patchwright init --ch"), ["--check"]);
-    assert_eq!(offered(&script.stdout, "patchwright init pr-review-"), ["pr-review-forks"]);
+    assert_eq!(
+        offered(&script.stdout, "patchwright init pr-review-"),
+        ["pr-review-forks", "pr-review-queue"]
+    );
 }
 
 #[test]
@@ -213,7 +216,11 @@ fn check_writes_nothing_and_fails_with_words() {
     assert!(output.stderr.contains("1 of 1 workflow files are not"), "{}", output.stderr);
     assert!(output.stderr.contains("`patchwright init issue-to-pr` writes"), "{}", output.stderr);
     let output = init(&world, "app", &["--check", "pr-review"]);
-    assert!(output.stderr.contains("`patchwright init pr-review` writes"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("`patchwright init pr-review pr-review-queue` writes"),
+        "{}",
+        output.stderr
+    );
     assert!(!world.path("app/.github").exists());
     world.write("app/.github/workflows/issue-to-pr.yml", "name: Ours\n");
     let output = init(&world, "app", &["--check"]);
@@ -254,8 +261,33 @@ fn reviews_of_forks_bring_the_review_that_they_wait_for() {
     let world = repository();
     let output = init(&world, "app", &["pr-review-forks", "pr-review-forks"]);
     assert_eq!(output.code, 0);
-    for name in ["pr-review.yml", "pr-review-forks.yml"] {
+    for name in ["pr-review.yml", "pr-review-forks.yml", "pr-review-queue.yml"] {
         assert!(output.stdout.contains(&format!("wrote      .github/workflows/{name}\n")));
+    }
+}
+
+/// Where the check is required, a merge queue without an answer waits for ever.
+#[test]
+fn reviews_bring_the_answer_for_the_merge_queue() {
+    for one in ["pr-review", "pr-review-queue"] {
+        let world = repository();
+        init(&world, "app", &[one]).expect(0);
+        for name in ["pr-review.yml", "pr-review-queue.yml"] {
+            assert!(world.path("app/.github/workflows").join(name).is_file(), "{one}: {name}");
+        }
+        assert!(!world.path("app/.github/workflows/pr-review-forks.yml").exists());
+    }
+}
+
+#[test]
+fn a_bare_repository_is_called_what_it_is() {
+    let world = TestWorld::local([]);
+    let mut git = Command::new("git");
+    git.args(["init", "-q", "--bare", "app.git"]).current_dir(world.path(""));
+    assert!(git.status().unwrap().success());
+    for folder in ["app.git", "app.git/refs"] {
+        let said = init(&world, folder, &[]).expect(2).stderr;
+        assert!(said.contains("is in a bare repository, which has no files"), "{said}");
     }
 }
 

@@ -4,6 +4,7 @@
 mod at_once;
 mod bounds;
 mod handed;
+mod running;
 mod standing;
 mod volume;
 
@@ -559,7 +560,8 @@ fn what_may_not_be_posted_is_handed_over_and_posted_once_by_another_workflow() {
     assert_eq!(comments.len(), 1);
     assert!(comments[0].body.contains("new: ") || comments[0].body.contains("🆕 new"));
     assert_eq!(world.github.check_runs().len(), 1);
-    assert_eq!(world.github.check_runs()[0].conclusion.as_deref(), Some("neutral"));
+    // Where it is required, `neutral` would let the change through.
+    assert_eq!(world.github.check_runs()[0].conclusion.as_deref(), Some("action_required"));
     let memory = patchwright_report::review::state::read(&comments[0].body).unwrap().unwrap();
     assert_eq!(memory.head, "", "later reviews read everything again");
     assert_eq!(memory.findings.len(), 2);
@@ -628,7 +630,7 @@ fn a_hostile_hand_over_can_neither_approve_nor_act() {
 }
 
 #[test]
-fn a_review_that_breaks_off_leaves_a_neutral_check() {
+fn a_review_that_breaks_off_leaves_a_check_that_is_open() {
     let world = TestWorld::new(github(), [crate::support::model::unauthorized()]);
     let output = review(&world);
     assert_eq!(output.code, 50, "{}", output.stderr);

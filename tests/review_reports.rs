@@ -732,7 +732,7 @@ fn a_suggestion_is_what_people_see_or_is_not_offered() {
 
 #[test]
 fn the_check_succeeds_only_when_all_was_read_and_nothing_fails() {
-    use CheckConclusion::{Failure, Neutral, Success};
+    use CheckConclusion::{ActionRequired, Failure, Success};
     let one = found(1, Priority::P1, "t");
     let verdict =
         |reviewed: &Reviewed, fate: FindingState, fail_on: Option<Priority>, handed_over: bool| {
@@ -762,10 +762,10 @@ fn the_check_succeeds_only_when_all_was_read_and_nothing_fails() {
         (&whole, FindingState::Still, Some(Priority::P1), false, Failure),
         (&whole, FindingState::Fixed, Some(Priority::P1), false, Success),
         (&whole, FindingState::Dismissed, Some(Priority::P1), false, Success),
-        (&part, FindingState::Fixed, Some(Priority::P1), false, Neutral),
+        (&part, FindingState::Fixed, Some(Priority::P1), false, ActionRequired),
         (&part, FindingState::New, Some(Priority::P1), false, Failure),
-        (&unread, FindingState::Fixed, Some(Priority::P1), false, Neutral),
-        (&whole, FindingState::Fixed, Some(Priority::P1), true, Neutral),
+        (&unread, FindingState::Fixed, Some(Priority::P1), false, ActionRequired),
+        (&whole, FindingState::Fixed, Some(Priority::P1), true, ActionRequired),
         (&whole, FindingState::New, Some(Priority::P1), true, Failure),
     ] {
         assert_eq!(verdict(reviewed, fate, fail_on, handed_over), expected, "{fate:?} {fail_on:?}");

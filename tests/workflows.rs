@@ -16,6 +16,7 @@ const WORKFLOWS: &[&str] = &[
     "workflows/issue-triage.yml",
     "workflows/pr-review.yml",
     "workflows/pr-review-forks.yml",
+    "workflows/pr-review-queue.yml",
     "workflows/mention.yml",
     "workflows/nightly-batch.yml",
     "workflows/scheduled-prompt.yml",
@@ -256,7 +257,7 @@ fn words(value: &Value) -> String {
 fn nothing_that_a_review_writes_can_cancel_or_replace_it() {
     let workflow = yaml("workflows/pr-review.yml");
     expect![
-        "patchwright-review-${{ github.event.pull_request.number || github.run_id }}-${{ (github.event.action != 'labeled' || github.event.label.name == 'review') && (github.event.action != 'edited' || github.event.changes.base) && 'work' || github.run_id }}"
+        "patchwright-review-${{ github.event.pull_request.number }}-${{ (github.event.action != 'labeled' || github.event.label.name == 'review') && (github.event.action != 'edited' || github.event.changes.base) && 'work' || github.run_id }}"
     ]
     .assert_eq(&words(&workflow["concurrency"]["group"]));
     assert_eq!(
@@ -294,9 +295,8 @@ fn reviews_have_no_more_rights_than_they_need() {
             "{path}"
         );
     }
-    let workflow = yaml("workflows/pr-review.yml");
-    for job in ["fork", "queue"] {
-        let job = &workflow["jobs"][job];
+    for (path, job) in [("pr-review.yml", "fork"), ("pr-review-queue.yml", "queue")] {
+        let job = &yaml(&format!("workflows/{path}"))["jobs"][job];
         assert_eq!(job["permissions"], serde_json::json!({}));
         assert!(!job.to_string().contains("secrets"), "{job}");
     }
@@ -317,10 +317,39 @@ fn the_workflow_with_secrets_reads_nothing_of_the_fork_on_the_machine() {
 
 #[test]
 fn the_merge_queue_gets_the_required_check_without_a_model() {
-    let queue = &yaml("workflows/pr-review.yml")["jobs"]["queue"];
+    let workflow = yaml("workflows/pr-review-queue.yml");
+    let queue = &workflow["jobs"]["queue"];
     assert_eq!(queue["name"], Value::from(patchwright_report::review::check::NAME));
-    assert_eq!(queue["if"], Value::from("github.event_name == 'merge_group'"));
-    assert!(queue["steps"][0].get("uses").is_none());
+    assert!(queue.get("if").is_none() && queue["steps"][0].get("uses").is_none());
+    assert_eq!(workflow["on"], serde_json::json!({"merge_group": null}));
+}
+
+/// GitHub takes a job that is skipped for a success of its name, required or not.
+#[test]
+fn no_job_of_a_pull_request_is_called_like_the_check_that_may_be_required() {
+    for path in WORKFLOWS {
+        let workflow = yaml(path);
+        let of_pulls = workflow["on"].get("merge_group").is_none() || path.contains(".github");
+        for (id, job) in workflow["jobs"].as_object().unwrap() {
+            let name = job.get("name").and_then(Value::as_str).unwrap_or(id);
+            let is_ours = name == patchwright_report::review::check::NAME;
+            assert!(!(of_pulls && is_ours), "{path}: {id}");
+        }
+    }
+    // What was shipped once, and what people may write.
+    let job = "jobs: { queue: { name: Patchwright review, if: github.event_name == 'merge_group', steps: [] } }";
+    for (on, is_told) in [
+        ("[pull_request, merge_group]", true),
+        ("{ pull_request: { types: [opened] }, merge_group: }", true),
+        ("pull_request", true),
+        ("merge_group", false),
+        ("[merge_group]", false),
+        ("{ merge_group: { types: [checks_requested] } }", false),
+    ] {
+        let found = patchwright::doctor::workflow::check("w.yml", &format!("on: {on}\n{job}\n"));
+        let told = found.iter().any(|it| it.message.contains("is called `Patchwright review`"));
+        assert_eq!(told, is_told, "{on}: {found:#?}");
+    }
 }
 
 #[test]
@@ -342,7 +371,9 @@ fn only_the_last_job_of_a_night_can_write() {
     assert_eq!(workflow["permissions"], serde_json::json!({}));
     for name in ["plan", "run"] {
         let job = &workflow["jobs"][name];
-        assert_eq!(job["permissions"], serde_json::json!({"contents": "read"}), "{name}");
+        // Of a private repository, GitHub shows pull requests to no token without the second one.
+        let permissions = serde_json::json!({"contents": "read", "pull-requests": "read"});
+        assert_eq!(job["permissions"], permissions, "{name}");
         assert!(!job.to_string().contains("WRITE_TOKEN"), "{name}");
         assert!(job["timeout-minutes"].as_u64().is_some_and(|minutes| minutes <= 360));
     }

@@ -69,12 +69,16 @@ pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
             nothing_to_do(env, ui, failure.kind.conclusion(), &failure.message)?;
             Ok(0)
         }
+        Err(failure) if failure.is_of_stranger && is_comment(env) => {
+            // Anybody can write a comment: a red job for each that is refused is work for the wrong people.
+            nothing_to_do(env, ui, failure.kind.conclusion(), &failure.message)?;
+            Ok(0)
+        }
         Err(failure) => {
-            append(
-                env,
-                "GITHUB_OUTPUT",
-                &outputs::block(&[("conclusion", failure.kind.conclusion())]),
-            )?;
+            let conclusion = [("conclusion", failure.kind.conclusion())];
+            let left = failure.outputs.iter().map(|(name, value)| (*name, value.as_str()));
+            let values: Vec<_> = conclusion.into_iter().chain(left).collect();
+            append(env, "GITHUB_OUTPUT", &outputs::block(&values))?;
             append(
                 env,
                 "GITHUB_STEP_SUMMARY",
@@ -98,6 +102,12 @@ fn nothing_to_do(env: &Env, ui: Ui, conclusion: &str, why: &str) -> Result<()> {
     append(env, "GITHUB_OUTPUT", &outputs::block(&[("conclusion", conclusion)]))?;
     let summary = format!("Patchwright had nothing to do: {}\n", text::inline(why));
     append(env, "GITHUB_STEP_SUMMARY", &summary)
+}
+
+/// Whether the event is a comment, which needs no right.
+fn is_comment(env: &Env) -> bool {
+    let comments = ["issue_comment", "pull_request_review_comment", "pull_request_review"];
+    env.var("GITHUB_EVENT_NAME").is_some_and(|name| comments.contains(&name))
 }
 
 async fn work(env: &Env, ui: Ui) -> Result<EventOutcome> {

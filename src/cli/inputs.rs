@@ -1,8 +1,11 @@
 //! The inputs of the Action, and what they mean for the configuration. Those of settings stand in the
 //! table of settings ([`patchwright_config::settings`]); here are the others.
 
-use clap::Parser;
+use std::ffi::OsString;
 
+use clap::{CommandFactory, FromArgMatches, Parser};
+
+use crate::cli::variables;
 use patchwright_base::env::Env;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::file::{self, File};
@@ -102,7 +105,12 @@ fn flags(env: &Env) -> Result<Flags> {
     let given = OF_THE_PROCESS
         .iter()
         .filter_map(|(name, flag, _)| input(env, name).map(|value| format!("{flag}={value}")));
-    Flags::try_parse_from(std::iter::once("action".to_owned()).chain(given)).map_err(|err| {
+    let words: Vec<OsString> =
+        std::iter::once("action".to_owned()).chain(given).map(OsString::from).collect();
+    // What `main.rs` does for the command line: a variable that is set to nothing says nothing.
+    let command = variables::heed(Flags::command(), env, &words);
+    let flags = command.try_get_matches_from(words).and_then(|it| Flags::from_arg_matches(&it));
+    flags.map_err(|err| {
         let text = err.to_string();
         let line = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
         Failure::usage(format!("a variable of the step is not valid: {line}"))

@@ -1,50 +1,37 @@
 //! The token and the repository, by reads only.
 
-use std::sync::Arc;
-
 use super::Finding;
 use patchwright_base::env::Env;
-use patchwright_forge::github::Pace;
-use patchwright_forge::github::{GitHubForge, GitHubOptions};
+use patchwright_base::error::Failure;
+use patchwright_forge::github::{AppKey, GitHubForge, GitHubOptions, Pace};
 use patchwright_forge::seal::Seal;
-use patchwright_forge::{Forge, ForgeError, RepositoryId, Role};
+use patchwright_forge::{Account, Forge, ForgeError, RepositoryId, Role};
 use patchwright_provider::http;
 
-/// Checks the token, and the repository when one is named.
+/// Checks who we are to GitHub, and the repository when one is named.
 pub async fn check(repository: Option<&RepositoryId>, env: &Env) -> Vec<Finding> {
-    let Some(token) = env.github_token() else {
+    if !env.has_github() {
         let message = "`GITHUB_TOKEN` is not set";
+        let fix =
+            "set `GITHUB_TOKEN`, or `PATCHWRIGHT_APP_ID` and a private key to be a GitHub App";
         return vec![match repository {
-            Some(_) => Finding::broken("token", message, "set `GITHUB_TOKEN`"),
+            Some(_) => Finding::broken("token", message, fix),
             None => Finding::note("token", message, Some("set `GITHUB_TOKEN` for work on GitHub")),
         }];
+    }
+    let forge = match connect(env) {
+        Ok(forge) => forge,
+        Err(finding) => return vec![finding],
     };
-    let parse = |url: &str| url::Url::parse(url).ok();
-    let (Some(api_url), Some(graphql_url), Some(server_url), Ok(http)) = (
-        parse(&env.github_api_url()),
-        parse(&env.github_graphql_url()),
-        parse(&env.github_server_url()),
-        http::client(),
-    ) else {
-        return vec![Finding::broken(
-            "github",
-            "`GITHUB_API_URL`, `GITHUB_GRAPHQL_URL` or `GITHUB_SERVER_URL` is not a web address",
-            "correct or unset them",
-        )];
-    };
-    let pace = Pace::default();
-    let seal = match Seal::of(env, None) {
-        Ok(seal) => seal,
-        Err(failure) => {
-            let hint = failure.hints.first().map(ToString::to_string).unwrap_or_default();
-            return vec![Finding::broken("state key", failure.message, hint)];
+    match forge.app_login().await {
+        Ok(None) => {}
+        Ok(Some(login)) => return check_app(&forge, repository, &login).await,
+        Err(err) => {
+            let fix =
+                "correct `PATCHWRIGHT_APP_ID`, or make another private key in the App's settings";
+            return vec![Finding::broken("app", err.to_string(), fix)];
         }
-    };
-    let options = GitHubOptions { api_url, graphql_url, server_url, token, http, pace, seal };
-    let forge: Arc<dyn Forge> = match GitHubForge::new(options) {
-        Ok(forge) => Arc::new(forge),
-        Err(err) => return vec![Finding::broken("github", err.to_string(), "correct the address")],
-    };
+    }
     let mut findings = Vec::new();
     let viewer = match forge.viewer().await {
         Ok(Some(viewer)) => {
@@ -61,16 +48,95 @@ pub async fn check(repository: Option<&RepositoryId>, env: &Env) -> Vec<Finding>
         }
     };
     if let Some(repository) = repository {
-        let login = viewer.as_ref().map(|viewer| viewer.login.as_str());
-        findings.extend(check_repository(forge.as_ref(), repository, login).await);
+        findings.extend(check_repository(&forge, repository, viewer.as_ref()).await);
     }
+    findings
+}
+
+/// GitHub as runs would reach it: with the token, else as the App.
+fn connect(env: &Env) -> Result<GitHubForge, Finding> {
+    let parse = |url: &str| url::Url::parse(url).ok();
+    let (Some(api_url), Some(graphql_url), Some(server_url), Ok(http)) = (
+        parse(&env.github_api_url()),
+        parse(&env.github_graphql_url()),
+        parse(&env.github_server_url()),
+        http::client(),
+    ) else {
+        return Err(Finding::broken(
+            "github",
+            "`GITHUB_API_URL`, `GITHUB_GRAPHQL_URL` or `GITHUB_SERVER_URL` is not a web address",
+            "correct or unset them",
+        ));
+    };
+    let broken = |what: &str, failure: Failure| {
+        let hint = failure.hints.first().map(ToString::to_string).unwrap_or_default();
+        Finding::broken(what, failure.message, hint)
+    };
+    let seal = Seal::of(env, None).map_err(|failure| broken("state key", failure))?;
+    let (pace, token) = (Pace::default(), env.github_token());
+    let key = if token.is_some() { Ok(None) } else { AppKey::of(env) };
+    let key = key.map_err(|failure| broken("app", failure))?;
+    let token = token.unwrap_or_default();
+    let options = GitHubOptions { api_url, graphql_url, server_url, token, http, pace, seal };
+    let forge = match key {
+        Some(key) => GitHubForge::of_app(options, key),
+        None => GitHubForge::new(options),
+    };
+    forge.map_err(|err| Finding::broken("github", err.to_string(), "correct the address"))
+}
+
+/// Permissions without which an App can do none of its work; the others cost parts of it.
+const NEEDED: &[&str] =
+    &["contents: write", "issues: write", "metadata: read", "pull-requests: write"];
+
+async fn check_app(
+    forge: &GitHubForge,
+    repository: Option<&RepositoryId>,
+    login: &str,
+) -> Vec<Finding> {
+    let mut findings = vec![Finding::fine("app", format!("is `{login}`"))];
+    let Some(id) = repository else { return findings };
+    let installed = match forge.installed_app(id).await {
+        Ok(Some(installed)) => installed,
+        Ok(None) => return findings,
+        Err(err) => {
+            let fix = format!("install the App for `{}`, with access to `{id}`", id.owner);
+            findings.push(Finding::broken("installation", err.to_string(), fix));
+            return findings;
+        }
+    };
+    let number = installed.installation;
+    if installed.is_suspended {
+        let fix = "lift the suspension in the settings of the installation";
+        let message = format!("installation {number} is suspended");
+        findings.push(Finding::broken("installation", message, fix));
+        return findings;
+    }
+    let account = &installed.account;
+    findings.push(Finding::fine("installation", format!("{number}, of `{account}`")));
+    let (needed, useful): (Vec<&String>, Vec<&String>) =
+        installed.lacks.iter().partition(|it| NEEDED.contains(&it.as_str()));
+    let list =
+        |all: &[&String]| all.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ");
+    let fix = "grant it in the App's settings, and accept the change for the installation";
+    if !needed.is_empty() {
+        findings.push(Finding::broken("permissions", format!("lacks {}", list(&needed)), fix));
+    }
+    if !useful.is_empty() {
+        let message = format!("lacks {}, for parts of the work", list(&useful));
+        findings.push(Finding::note("permissions", message, Some(fix)));
+    }
+    if installed.lacks.is_empty() {
+        findings.push(Finding::fine("permissions", "all that is used is granted"));
+    }
+    findings.extend(check_repository(forge, id, None).await);
     findings
 }
 
 async fn check_repository(
     forge: &dyn Forge,
     id: &RepositoryId,
-    login: Option<&str>,
+    viewer: Option<&Account>,
 ) -> Vec<Finding> {
     let repository = match forge.repository(id).await {
         Ok(repository) => repository,
@@ -91,7 +157,12 @@ async fn check_repository(
             format!("{}, branch `{}`", repository.id, repository.default_branch),
         )
     });
-    if let Some(login) = login {
+    if let Some(viewer) = viewer.filter(|viewer| viewer.is_bot) {
+        // A bot has no role that could be asked for: what its token may is decided where it is made.
+        let message = format!("`{}` may what its token was given", viewer.login);
+        let fix = "give the job `contents: write`, `issues: write` and `pull-requests: write` below `permissions:`";
+        findings.push(Finding::note("access", message, Some(fix)));
+    } else if let Some(login) = viewer.map(|viewer| viewer.login.as_str()) {
         findings.push(match forge.role(&repository.id, login).await {
             Ok(role) if role >= Role::Write => {
                 Finding::fine("access", format!("`{login}` may push"))

@@ -2,6 +2,7 @@
 //! but the state folder, in which it starts a local sandbox; every finding that is not fine says exactly what to
 //! change. Called by `patchwright doctor`.
 
+mod check_name;
 mod concurrency;
 mod database;
 pub mod forge;

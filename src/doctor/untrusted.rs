@@ -96,6 +96,16 @@ pub(super) fn check(name: &str, workflow: &Workflow) -> Vec<Finding> {
             "give it to the step as a variable: `env: { TEXT: ${{ … }} }`, and `\"$TEXT\"` in the script",
         )
     }));
+    let mut said: Vec<String> = steps.iter().flat_map(Step::words_in_prompts).collect();
+    said.sort();
+    said.dedup();
+    findings.extend(said.into_iter().map(|path| {
+        Finding::broken(
+            name,
+            format!("`{path}` stands in a prompt, so what others write is an order"),
+            "take it out: an event of its own (a label, a mention) brings that text in as data",
+        )
+    }));
     findings
 }
 
@@ -146,6 +156,17 @@ impl<'a> Step<'a> {
         let inputs = SCRIPTS.iter().map(|input| &self.step["with"][*input]);
         let scripts = inputs.chain([&self.step["run"]]).filter_map(Value::as_str);
         let expressions = scripts.flat_map(|script| self.expressions(script));
+        expressions.flat_map(|expression| words_of_strangers(&expression)).collect()
+    }
+
+    /// The fields that strangers write and that become part of what Patchwright is told to do.
+    fn words_in_prompts(&self) -> Vec<String> {
+        let action = self.step["uses"].as_str().unwrap_or_default().to_lowercase();
+        if !action.contains("patchwright") {
+            return Vec::new();
+        }
+        let texts = ["prompt", "instructions"].map(|input| self.step["with"][input].as_str());
+        let expressions = texts.into_iter().flatten().flat_map(|text| self.expressions(text));
         expressions.flat_map(|expression| words_of_strangers(&expression)).collect()
     }
 

@@ -4,9 +4,10 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use patchwright_base::text;
 use patchwright_config::yaml;
 
-use super::{Finding, concurrency, untrusted};
+use super::{Finding, check_name, concurrency, untrusted};
 
 /// A workflow file, as far as the checks need it.
 #[derive(Debug, Default, Deserialize)]
@@ -19,6 +20,9 @@ pub(super) struct Workflow {
     pub(super) env: Value,
     pub(super) jobs: Map<String, Value>,
 }
+
+/// Bytes of what is wrong about a file, which may quote a value of any length.
+const MOST_SAID: usize = 1500;
 
 /// Events that somebody's comment is.
 const COMMENTS: &[&str] = &["issue_comment", "pull_request_review_comment", "pull_request_review"];
@@ -35,6 +39,7 @@ pub fn check(name: &str, text: &str) -> Vec<Finding> {
     findings.extend(untrusted::check(name, &workflow));
     findings.extend(permissions(name, &workflow));
     findings.extend(concurrency::check(name, &workflow));
+    findings.extend(check_name::check(name, &workflow));
     findings.extend(label_condition(name, &workflow, text));
     findings.extend(mention_condition(name, &workflow, text));
     findings.extend(fork_condition(name, &workflow, text));
@@ -47,11 +52,15 @@ pub fn check(name: &str, text: &str) -> Vec<Finding> {
 
 /// A workflow, or what is wrong about the file as a whole.
 fn read(text: &str) -> Result<Workflow, String> {
-    let file: Value = serde_saphyr::from_str(text)
-        .map_err(|err| format!("is not valid YAML: {}", yaml::explained(&err)))?;
+    let file: Value = serde_saphyr::from_str(text).map_err(|err| {
+        let said = yaml::explained(&err);
+        format!("is not valid YAML: {}", text::cut(&text::head(&said, MOST_SAID), MOST_SAID))
+    })?;
     let workflow: Workflow = match file {
         Value::Null => Workflow::default(),
-        file => serde_json::from_value(file).map_err(|err| format!("is no workflow: {err}"))?,
+        file => serde_json::from_value(file).map_err(|err| {
+            format!("is no workflow: {}", text::line(&text::head(&err.to_string(), MOST_SAID)))
+        })?,
     };
     let absent = [("`on`", workflow.on.is_null()), ("`jobs`", workflow.jobs.is_empty())];
     let absent: Vec<String> = absent
@@ -72,6 +81,22 @@ impl Workflow {
             Value::Array(many) => many.iter().any(|one| one == event),
             Value::Object(map) => map.contains_key(event),
             _ => false,
+        }
+    }
+
+    /// The event that starts it, when nothing else does.
+    pub(super) fn only_event(&self) -> Option<&str> {
+        match &self.on {
+            Value::String(only) => Some(only),
+            Value::Array(many) => match many.as_slice() {
+                [only] => only.as_str(),
+                _ => None,
+            },
+            Value::Object(map) => match map.len() {
+                1 => map.keys().next().map(String::as_str),
+                _ => None,
+            },
+            _ => None,
         }
     }
 

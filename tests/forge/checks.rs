@@ -93,6 +93,7 @@ async fn forge_writes_a_status_where_checks_are_for_apps() {
         (CheckConclusion::Success, "success"),
         (CheckConclusion::Failure, "failure"),
         (CheckConclusion::Neutral, "pending"),
+        (CheckConclusion::ActionRequired, "pending"),
     ];
     for (conclusion, state) in states {
         let mut draft = check(&github, conclusion, 3);

@@ -27,7 +27,7 @@ fn a_pull_request_of_files_that_are_too_large_ends_partial_without_asking_the_mo
     assert!(world.model.requests().is_empty());
     let checks = world.github.check_runs();
     assert_eq!(checks.len(), 1, "{}", output.text());
-    assert_eq!(checks[0].conclusion.as_deref(), Some("neutral"));
+    assert_eq!(checks[0].conclusion.as_deref(), Some("action_required"));
     assert_eq!(checks[0].title.as_deref(), Some("Nothing was read"));
     let said = sticky_of(&world);
     assert!(said.contains("1 changed file is too large to be shown"), "{said}");
@@ -46,7 +46,7 @@ fn beside_other_files_it_makes_the_review_partial_and_a_large_binary_does_not() 
     let binary = "\0".repeat(17 << 20);
     let files = [("a.py", "a = 1\n"), ("data.txt", huge().leak()), ("video.bin", binary.leak())];
     for (files, code, conclusion) in
-        [(&files[..], 20, "neutral"), (&[files[0], files[2]], 0, "success")]
+        [(&files[..], 20, "action_required"), (&[files[0], files[2]], 0, "success")]
     {
         let world = TestWorld::new(adding(files), reviewer([]));
         let output = review(&world);

@@ -499,6 +499,36 @@ fn what_github_connect_brought_is_downloaded_from_github_without_the_servers_tok
     assert!(!runner.at("asked").exists());
 }
 
+/// A server in private mode shows nothing to whoever has not signed in: it leads to the page for that.
+#[test]
+fn a_page_for_signing_in_is_no_release() {
+    let page = "echo '<!DOCTYPE html><html>Sign in to GitHub Enterprise</html>' > \"$to\"";
+    let private = PUBLIC_CURL.replace(
+        "    *) echo",
+        &format!("https://git.corp.example/patchwright/*) {page} ;;\n    *) echo"),
+    );
+    let on_server = |runner: Runner| {
+        runner
+            .without("gh")
+            .program("sleep", "exit 9")
+            .context("github.api_url", "https://git.corp.example/api/v3")
+            .context("github.server_url", "https://git.corp.example")
+    };
+    let runner = Runner::new("v0.3.1").release(|sums| sums).program("curl", &private);
+    let said = on_server(runner).run();
+    assert!(said.contains("called: action") && !said.contains("building"), "{said}");
+    // A mirrored release whose archive is behind the page has its sums; what they say still counts.
+    let sums = "https://git.corp.example/*/SHA256SUMS) cp \"$RELEASE/SHA256SUMS\" \"$to\" ;;\n    https://git.corp.example/patchwright";
+    let half = private.replace("https://git.corp.example/patchwright", sums);
+    let wrong = |sums: String| format!("{}{}", "0".repeat(64), &sums[64..]);
+    let said = on_server(Runner::new("v0.3.1").release(wrong).program("curl", &half)).run();
+    is_stopped(&said, "the checksum of ");
+    // Where there is nothing behind it either, it is built.
+    let nowhere = private.replace("https://github.com/", "https://nowhere.example/");
+    let said = on_server(Runner::new("v0.3.1").program("curl", &nowhere)).run();
+    is_built(&said, "v0.3.1 cannot be downloaded");
+}
+
 /// As in an image of Alpine: busybox, no bash, no `gh`, a home folder that is not there.
 #[test]
 fn in_the_container_of_a_job_busybox_is_enough() {

@@ -144,6 +144,10 @@ pub struct Failure {
     pub hints: Vec<Hint>,
     /// It is the same for every other task at the moment.
     pub outage: Option<Outage>,
+    /// Whoever asked is known to have no right to: the refusal is how it should end.
+    pub is_of_stranger: bool,
+    /// What came of the work all the same, by the names of the Action's outputs.
+    pub outputs: Vec<(&'static str, String)>,
 }
 
 /// Who may read a hint.
@@ -207,7 +211,15 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Failure {
-        Failure { kind, message: message.into(), cause: None, hints: Vec::new(), outage: None }
+        Failure {
+            kind,
+            message: message.into(),
+            cause: None,
+            hints: Vec::new(),
+            outage: None,
+            is_of_stranger: false,
+            outputs: Vec::new(),
+        }
     }
 
     pub fn usage(message: impl Into<String>) -> Failure {
@@ -242,6 +254,11 @@ impl Failure {
         Failure::new(FailureKind::Internal, message)
     }
 
+    /// A refusal of an account that has no right to ask.
+    pub fn stranger(message: impl Into<String>) -> Failure {
+        Failure { is_of_stranger: true, ..Failure::refused(message) }
+    }
+
     /// Adds the cause that is printed below the message.
     #[must_use]
     pub fn caused_by(mut self, cause: impl Into<anyhow::Error>) -> Failure {
@@ -253,6 +270,13 @@ impl Failure {
     #[must_use]
     pub fn in_an_outage(mut self, outage: Option<Outage>) -> Failure {
         self.outage = outage;
+        self
+    }
+
+    /// Adds what came of the work all the same.
+    #[must_use]
+    pub fn output(mut self, name: &'static str, value: impl Into<String>) -> Failure {
+        self.outputs.push((name, value.into()));
         self
     }
 

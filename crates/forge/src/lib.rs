@@ -33,7 +33,7 @@ pub use self::identity::{PullRequestDraft, same_repository};
 pub use self::review::{
     CheckAnnotation, CheckConclusion, CheckDraft, CheckRun, CommentPlace, Comparison,
     InlineComment, Review, ReviewComment, ReviewDraft, ReviewEvent, ReviewPosted, ReviewState,
-    Side, Thread,
+    RunningCheck, RunningChecks, Side, Thread,
 };
 
 pub use self::governance::{Governance, MissingContent, PullCommit};
@@ -256,7 +256,7 @@ pub struct Picture {
 
 /// The place where issues and pull requests live. All text that goes out has been redacted before.
 #[async_trait]
-pub trait Forge: Governance + Tracker + Send + Sync {
+pub trait Forge: Governance + RunningChecks + Tracker + Send + Sync {
     /// The account that we act as. Without it, nothing that is there counts as ours.
     async fn viewer(&self) -> Result<Option<Account>, ForgeError>;
 

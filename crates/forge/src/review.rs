@@ -1,9 +1,10 @@
 //! Reviews, their threads, checks and comparisons, as plain data.
 
+use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::{Account, Comment};
+use super::{Account, Comment, ForgeError, RepositoryId};
 
 /// Which version of a file a line number counts in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
@@ -206,8 +207,41 @@ pub enum Comparison {
 #[serde(rename_all = "snake_case")]
 pub enum CheckConclusion {
     Success,
+    /// Passes where the check is required, as GitHub counts it.
     Neutral,
     Failure,
+    /// Somebody has to look: where the check is required, it keeps the change from being merged.
+    ActionRequired,
+}
+
+/// Checks that say that something works, until it has come to its end.
+#[async_trait]
+pub trait RunningChecks {
+    /// Says on the commit that this check runs, where the token may write check runs; one of ours that runs already is
+    /// left as it is. False where it may not.
+    async fn begin_check(
+        &self,
+        repository: &RepositoryId,
+        check: &RunningCheck,
+    ) -> Result<bool, ForgeError>;
+
+    /// Ends our check of this name on this commit if it still runs; one that has ended says what it says.
+    async fn end_running_check(
+        &self,
+        repository: &RepositoryId,
+        check: &CheckDraft,
+    ) -> Result<(), ForgeError>;
+}
+
+/// A check that has begun and says nothing yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunningCheck {
+    /// As [`CheckDraft::name`].
+    pub name: String,
+    pub head_sha: String,
+    pub title: String,
+    pub summary: String,
+    pub details_url: Option<String>,
 }
 
 /// A check run as it should be.

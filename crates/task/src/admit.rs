@@ -186,13 +186,16 @@ pub async fn check_actor(
     };
     for login in std::iter::once(&trigger.actor).chain(&trigger.rerun_by) {
         let actor = Account::of(login);
-        if let Err(Denied(why)) = access::check(forge, repository, &actor, &rules).await {
+        if let Err(denied) = access::check(forge, repository, &actor, &rules).await {
             let hint = "ask somebody with write access, or list the bot by its exact login in \
                         `allow-bots`";
-            return Err(Failure::refused(format!(
-                "`{login}` may not start work in `{repository}`: {why}"
-            ))
-            .hint(hint));
+            let why = denied.why();
+            let message = format!("`{login}` may not start work in `{repository}`: {why}");
+            let failure = match denied {
+                Denied::NoRight(_) => Failure::stranger(message),
+                Denied::Unknown(_) => Failure::refused(message),
+            };
+            return Err(failure.hint(hint));
         }
     }
     Ok(())

@@ -39,7 +39,7 @@ use super::{
     attempts, authorship, base_moved, branch_name, decide, fork, guard, resumption, salvage,
 };
 use crate::world::World;
-use patchwright_base::error::{Failure, Result};
+use patchwright_base::error::{Failure, Hint, Result};
 use patchwright_config::Config;
 use patchwright_forge::Repository;
 use patchwright_git::Oid;
@@ -215,8 +215,7 @@ async fn follow(run: &Run<'_>, request: &ExecRequest, progress: &Progress) -> Re
 
 /// Says how the run ended, and closes its journal.
 async fn end(run: &Run<'_>, progress: Progress, result: Result<RunReport>) -> Result<RunReport> {
-    let published = result.as_ref().ok().and_then(|report| report.published.as_ref());
-    let in_draft = published.map(|it| format!("the work so far is in draft #{}", it.pull_request));
+    let published = result.as_ref().ok().and_then(|report| report.published.clone());
     match run.or_interruption(result) {
         Ok(report) => {
             let RunReport { outcome, published, hints, .. } = &report;
@@ -227,11 +226,23 @@ async fn end(run: &Run<'_>, progress: Progress, result: Result<RunReport>) -> Re
             Ok(report)
         }
         Err(failure) => {
-            let failure = in_draft.into_iter().fold(failure, Failure::hint);
+            let failure = published.iter().fold(failure, in_draft);
             progress.fail(&failure).await;
             Err(failure)
         }
     }
+}
+
+/// Says where the work is, though the run did not come to its end. The comment has a link of its own.
+fn in_draft(failure: Failure, published: &Published) -> Failure {
+    let number = published.pull_request.to_string();
+    failure
+        .hint(Hint::on_this_machine(format!("the work so far is in draft #{number}")))
+        .output("pull-request-number", number)
+        .output("pull-request-url", published.url.as_str())
+        .output("pull-request-operation", published.operation.word())
+        .output("pull-request-head-sha", published.head_sha.as_str())
+        .output("branch", published.branch.as_str())
 }
 
 /// The last events of a run.

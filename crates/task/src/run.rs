@@ -456,8 +456,14 @@ pub(super) fn interruption(environment: &RunEnvironment) -> Failure {
         // Only signals cancel without a cause.
         None => {
             let signal = signals::received(&environment.cancel).unwrap_or(15);
+            // Nobody ran a command there.
+            let hint = if environment.ui.actions {
+                "ask for the same again to resume, or re-run the job"
+            } else {
+                "run the same command again to resume"
+            };
             Failure::new(FailureKind::Signal(signal), "interrupted; the work so far is kept")
-                .hint("run the same command again to resume")
+                .hint(hint)
         }
     }
 }

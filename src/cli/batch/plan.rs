@@ -26,7 +26,8 @@ const MOST_NAMED: usize = 20;
 
 /// Say what a campaign would do with each repository, what it would cost and how long it would take
 ///
-/// Reads only. Exit code 10: there is nothing to do.
+/// Reads only. Exit code 10: there is nothing to do; 60: nothing is left but repositories that could not be read, which
+/// standard error names.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Campaign file
@@ -71,8 +72,31 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         let wanted = campaign.overlay(fleet.config.clone(), "", "")?.publish;
         tell(&campaign, &plan, &wanted, ui);
     }
+    // The plan for people has them on its page.
+    let shown = if args.matrix || ui.json { say_unread(&plan, ui) } else { unread(&plan).count() };
     let is_idle = plan.work().next().is_none();
-    Ok(if is_idle { FailureKind::NothingToDo.exit_code() } else { 0 })
+    Ok(match shown {
+        0 if is_idle => FailureKind::NothingToDo.exit_code(),
+        // A night in which nothing can be read looks like one without work, except for this.
+        _ if is_idle => FailureKind::Forge.exit_code(),
+        _ => 0,
+    })
+}
+
+fn unread(plan: &Plan) -> impl Iterator<Item = (&PlannedTarget, &str)> {
+    plan.targets.iter().filter_map(|one| Some((one, one.unread()?)))
+}
+
+/// Says on stderr what is skipped because it could not be read; returns how many that are.
+fn say_unread(plan: &Plan, ui: Ui) -> usize {
+    for (one, why) in unread(plan).take(MOST_NAMED) {
+        ui.failure(&format!("{}: skipped: {why}", full_name(one)));
+    }
+    let count = unread(plan).count();
+    if count > MOST_NAMED {
+        ui.failure(&format!("and {} more repositories that cannot be read", count - MOST_NAMED));
+    }
+    count
 }
 
 /// `{"include":[{"shard":"1/8"},…]}`: the shards that have something to do.
@@ -113,7 +137,7 @@ fn tell_json(campaign: &Campaign, plan: &Plan, ui: Ui) {
 
 fn word(planned: &PlannedTarget) -> &'static str {
     match planned.decision {
-        Decision::Skipped(_) => "skip",
+        Decision::Skipped(_) | Decision::Unread(_) => "skip",
         Decision::Finished(_) => "finished",
         Decision::Work => "work",
     }

@@ -74,8 +74,7 @@ pub fn run(args: &Args, ui: Ui) -> Result<u8> {
 
 /// The uses in the order of their files, once each, with what they cannot work without.
 fn with_needed(uses: &[Use]) -> Vec<Use> {
-    let all: BTreeSet<Use> =
-        uses.iter().copied().chain(uses.iter().filter_map(|one| one.needs())).collect();
+    let all: BTreeSet<Use> = uses.iter().flat_map(|one| one.needs()).chain(uses).copied().collect();
     all.into_iter().collect()
 }
 

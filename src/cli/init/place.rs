@@ -36,6 +36,11 @@ pub(super) fn workflows_of(here: &Path) -> Result<Workflows> {
     let here = fs_err::canonicalize(here)
         .map_err(|err| Failure::machine("cannot read the current folder").caused_by(err))?;
     let root = here.ancestors().find(|folder| is_repository(folder)).ok_or_else(|| {
+        if here.ancestors().any(is_bare) {
+            let message =
+                format!("`{}` is in a bare repository, which has no files", here.display());
+            return Failure::usage(message).hint("change to a clone of it that has files");
+        }
         Failure::usage(format!("`{}` is not in a git repository", here.display())).hint(
             "change to the repository that Patchwright is to work for, or make one: `git init`",
         )
@@ -51,6 +56,11 @@ pub(super) fn workflows_of(here: &Path) -> Result<Workflows> {
 fn is_repository(folder: &Path) -> bool {
     let git = folder.join(".git");
     git.is_file() || git.join("HEAD").is_file()
+}
+
+/// What `.git` is elsewhere, as a repository of its own.
+fn is_bare(folder: &Path) -> bool {
+    folder.join("HEAD").is_file() && folder.join("objects").is_dir() && folder.join("refs").is_dir()
 }
 
 /// The folder that a path leads to, which may be absent but not elsewhere.

@@ -20,6 +20,8 @@ pub enum Use {
     PrReview,
     /// Pull requests of forks are reviewed, too
     PrReviewForks,
+    /// The merge queue gets the check of reviews that were made before
+    PrReviewQueue,
     /// A prompt of yours is followed once a week
     ScheduledPrompt,
     /// What maintainers corrected is proposed as lessons once a week
@@ -44,6 +46,7 @@ impl Use {
             Use::NightlyBatch => "nightly-batch.yml",
             Use::PrReview => "pr-review.yml",
             Use::PrReviewForks => "pr-review-forks.yml",
+            Use::PrReviewQueue => "pr-review-queue.yml",
             Use::ScheduledPrompt => "scheduled-prompt.yml",
             Use::Learn => "learn.yml",
         }
@@ -58,14 +61,25 @@ impl Use {
             Use::NightlyBatch => include_str!("../../../workflows/nightly-batch.yml"),
             Use::PrReview => include_str!("../../../workflows/pr-review.yml"),
             Use::PrReviewForks => include_str!("../../../workflows/pr-review-forks.yml"),
+            Use::PrReviewQueue => include_str!("../../../workflows/pr-review-queue.yml"),
             Use::ScheduledPrompt => include_str!("../../../workflows/scheduled-prompt.yml"),
             Use::Learn => include_str!("../../../workflows/learn.yml"),
         }
     }
 
-    /// The use that this one's workflow waits for.
-    pub(super) fn needs(self) -> Option<Use> {
-        (self == Use::PrReviewForks).then_some(Use::PrReview)
+    /// The uses without whose workflows this one's is of no use, or holds up the merge queue.
+    pub(super) fn needs(self) -> &'static [Use] {
+        match self {
+            Use::PrReview => &[Use::PrReviewQueue],
+            Use::PrReviewForks => &[Use::PrReview, Use::PrReviewQueue],
+            Use::PrReviewQueue => &[Use::PrReview],
+            Use::IssueToPr
+            | Use::IssueTriage
+            | Use::Mention
+            | Use::NightlyBatch
+            | Use::ScheduledPrompt
+            | Use::Learn => &[],
+        }
     }
 
     pub(super) fn opens_pull_requests(self) -> bool {
@@ -75,7 +89,7 @@ impl Use {
             | Use::ScheduledPrompt
             | Use::NightlyBatch
             | Use::Learn => true,
-            Use::IssueTriage | Use::PrReview | Use::PrReviewForks => false,
+            Use::IssueTriage | Use::PrReview | Use::PrReviewForks | Use::PrReviewQueue => false,
         }
     }
 
@@ -95,7 +109,7 @@ impl Use {
             Use::PrReview => {
                 &["To make the review count, require its check in the rules of the default branch"]
             }
-            Use::PrReviewForks | Use::Learn => &[],
+            Use::PrReviewForks | Use::PrReviewQueue | Use::Learn => &[],
             Use::ScheduledPrompt => &["Write what is to be done in .github/prompts/weekly.md"],
         }
     }

@@ -12,6 +12,8 @@ pub(super) struct PlanVerdict {
     /// the reason has gone.
     pub(super) base_sha: String,
     pub(super) skipped: Option<String>,
+    /// It is skipped because nothing could be found out about it.
+    pub(super) is_unread: bool,
     pub(super) finished: Option<String>,
 }
 
@@ -20,12 +22,17 @@ impl PlanVerdict {
         PlanVerdict { skipped: Some(why), ..PlanVerdict::default() }
     }
 
+    pub(super) fn unread(why: String) -> PlanVerdict {
+        PlanVerdict { is_unread: true, ..PlanVerdict::skip(why) }
+    }
+
     fn work(base_sha: &str) -> PlanVerdict {
         PlanVerdict { base_sha: base_sha.to_owned(), ..PlanVerdict::default() }
     }
 
     fn finished(base_sha: &str, how: String) -> PlanVerdict {
-        PlanVerdict { base_sha: base_sha.to_owned(), skipped: None, finished: Some(how) }
+        let base_sha = base_sha.to_owned();
+        PlanVerdict { base_sha, finished: Some(how), ..PlanVerdict::default() }
     }
 }
 
@@ -45,6 +52,9 @@ pub(super) fn decide(
     let previous = previous.as_ref();
     if let Some(verdict) = previous.and_then(|target| settled(campaign, target, tip)) {
         return verdict;
+    }
+    if let Some(trouble) = &candidate.trouble {
+        return PlanVerdict::unread(trouble.clone());
     }
     if let Some(why) = refused(campaign, candidate) {
         return PlanVerdict::skip(why);
@@ -135,8 +145,8 @@ fn ended(target: &Target) -> String {
 
 /// Why a repository is not worked on, whatever was done before.
 pub(super) fn refused(campaign: &Campaign, candidate: &Candidate) -> Option<String> {
-    if let Some(trouble) = &candidate.trouble {
-        return Some(trouble.clone());
+    if candidate.disabled {
+        return Some("GitHub has disabled it".to_owned());
     }
     if let Some(glob) = campaign.excluded_by(&candidate.repository) {
         return Some(format!("excluded by `{glob}`"));

@@ -227,6 +227,9 @@ fn verdicts(
     if campaign.mode != CampaignMode::Review {
         return vec![(None, decide(campaign, candidate, known.get(&None), history))];
     }
+    if let Some(trouble) = &candidate.trouble {
+        return vec![(None, PlanVerdict::unread(trouble.clone()))];
+    }
     if let Some(why) = refused(campaign, candidate) {
         return vec![(None, PlanVerdict::skip(why))];
     }
@@ -247,7 +250,7 @@ fn assign_waves(campaign: &Campaign, targets: &mut [PlannedTarget]) {
     let mut all: Vec<&mut PlannedTarget> = Vec::new();
     for planned in targets {
         match planned.decision {
-            Decision::Skipped(_) => planned.wave = 0,
+            Decision::Skipped(_) | Decision::Unread(_) => planned.wave = 0,
             Decision::Work | Decision::Finished(_) => all.push(planned),
         }
     }
@@ -335,7 +338,7 @@ mod tests {
     }
 
     fn planned(candidate: &Candidate) -> PlannedTarget {
-        let verdict = PlanVerdict { base_sha: "b".repeat(40), skipped: None, finished: None };
+        let verdict = PlanVerdict { base_sha: "b".repeat(40), ..PlanVerdict::default() };
         let wave = NO_WAVE;
         PlannedTarget {
             wave,

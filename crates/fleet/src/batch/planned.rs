@@ -47,6 +47,8 @@ pub enum Decision {
     Work,
     /// It is not to be worked on, and why.
     Skipped(Arc<str>),
+    /// Nothing could be found out about it, and why; another time it may be worked on.
+    Unread(Arc<str>),
     /// It is finished already and is not worked on again; says how it ended. It may be unknown to the store, so it
     /// is not to be added there.
     Finished(Arc<str>),
@@ -112,6 +114,7 @@ impl PlannedTarget {
     pub(super) fn decide(&mut self, verdict: &PlanVerdict, texts: &mut TextInterner) {
         self.base_sha = verdict.base_sha.as_str().into();
         self.decision = match (&verdict.skipped, &verdict.finished) {
+            (Some(why), _) if verdict.is_unread => Decision::Unread(texts.shared(why)),
             (Some(why), _) => Decision::Skipped(texts.shared(why)),
             (None, Some(how)) => Decision::Finished(texts.shared(how)),
             (None, None) => Decision::Work,
@@ -126,8 +129,16 @@ impl PlannedTarget {
     /// Why it is not to be worked on.
     pub fn skipped(&self) -> Option<&str> {
         match &self.decision {
-            Decision::Skipped(why) => Some(why),
+            Decision::Skipped(why) | Decision::Unread(why) => Some(why),
             Decision::Work | Decision::Finished(_) => None,
+        }
+    }
+
+    /// Why nothing could be found out about it.
+    pub fn unread(&self) -> Option<&str> {
+        match &self.decision {
+            Decision::Unread(why) => Some(why),
+            Decision::Work | Decision::Skipped(_) | Decision::Finished(_) => None,
         }
     }
 
@@ -135,7 +146,7 @@ impl PlannedTarget {
     pub fn finished(&self) -> Option<&str> {
         match &self.decision {
             Decision::Finished(how) => Some(how),
-            Decision::Work | Decision::Skipped(_) => None,
+            Decision::Work | Decision::Skipped(_) | Decision::Unread(_) => None,
         }
     }
 

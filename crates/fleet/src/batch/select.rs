@@ -49,6 +49,7 @@ pub struct Candidate {
     pub listed: Option<usize>,
     /// Why nothing more is known: gone, no access.
     pub trouble: Option<String>,
+    pub disabled: bool,
     /// Pull requests to review (mode `review`), or those from the campaign's branch (mode `pr`), open ones
     /// first.
     pub pull_requests: Vec<PullFacts>,
@@ -246,7 +247,6 @@ fn candidate(facts: RepositoryFacts, listed: Option<usize>, pushable: &PushAcces
         PushAccess::Installed(names) => names.has(&facts.repository.to_lowercase()),
         PushAccess::Unknown => true,
     };
-    let disabled = facts.disabled.then(|| "GitHub has disabled it".to_owned());
     Candidate {
         repository: facts.repository,
         asked: facts.asked,
@@ -261,7 +261,8 @@ fn candidate(facts: RepositoryFacts, listed: Option<usize>, pushable: &PushAcces
         topics: facts.topics,
         missing_files: facts.missing_files,
         listed,
-        trouble: facts.trouble.or(disabled),
+        trouble: facts.trouble,
+        disabled: facts.disabled,
         pull_requests: facts.pulls,
         foreign_head: None,
     }
@@ -302,5 +303,6 @@ fn has_topic(campaign: &Campaign, candidate: &Candidate) -> bool {
     let topics = &campaign.select.topics;
     topics.is_empty()
         || candidate.trouble.is_some()
+        || candidate.disabled
         || candidate.topics.iter().any(|topic| topics.contains(topic))
 }

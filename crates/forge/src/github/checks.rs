@@ -1,9 +1,10 @@
-//! Our check on a commit: made once, replaced by the next, a commit status where the token may not
-//! write checks.
+//! Our check on a commit: announced when the work begins, made or ended once, replaced by the next, a commit status where
+//! the token may not write checks.
 //!
 //! Annotations are only ever added, fifty at a time; they cannot be taken away. So a check that
 //! carries others than ours now is not edited: a new one of the same name takes its place.
 
+use async_trait::async_trait;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -12,7 +13,10 @@ use super::comments::{LOOKS, WRITES};
 use super::http::{Call, Reply, WriteOutcome, segment};
 use super::wire_reviews::{CheckRunJson, CheckRunsJson};
 use super::{GitHubForge, route};
-use crate::{CheckAnnotation, CheckConclusion, CheckDraft, ForgeError, RepositoryId};
+use crate::{
+    CheckAnnotation, CheckConclusion, CheckDraft, ForgeError, RepositoryId, RunningCheck,
+    RunningChecks,
+};
 
 const CHECKS_WRITE: &str = "checks: write";
 const STATUSES_WRITE: &str = "statuses: write";
@@ -38,13 +42,72 @@ enum CreateOutcome {
     MayNot,
 }
 
+#[async_trait]
+impl RunningChecks for GitHubForge {
+    /// Says that the check runs. Nothing is tried again: the end of the work writes the check in any case.
+    async fn begin_check(
+        &self,
+        repository: &RepositoryId,
+        check: &RunningCheck,
+    ) -> Result<bool, ForgeError> {
+        let ours = match self.our_checks(repository, &check.head_sha, &check.name).await {
+            Err(ForgeError::Forbidden { .. } | ForgeError::NotFound { .. }) => return Ok(false),
+            ours => ours?,
+        };
+        let newest = ours.iter().max_by_key(|run| run.id);
+        if newest.is_some_and(|run| !run.is_completed()) {
+            return Ok(true);
+        }
+        // Beside one that has ended: the newest of a name is the one that GitHub counts.
+        let mut body = json!({
+            "name": check.name,
+            "head_sha": check.head_sha,
+            "external_id": EXTERNAL_ID,
+            "status": "in_progress",
+            "output": { "title": fit_title(&check.title), "summary": check.summary },
+        });
+        if let Some(url) = &check.details_url {
+            body["details_url"] = url.as_str().into();
+        }
+        let call = Call::write(
+            Method::POST,
+            route(repository, "check-runs"),
+            format!("a check of `{repository}`"),
+        )
+        .for_action(format!("write check `{}`", check.name), CHECKS_WRITE)
+        .json(body);
+        match self.api.write(&call).await? {
+            WriteOutcome::Answered(reply) if matches!(reply.status.as_u16(), 403 | 404) => {
+                Ok(false)
+            }
+            WriteOutcome::Answered(reply) => self.api.good(&call, reply).map(|_| true),
+            // It may be there.
+            WriteOutcome::Lost(_) => Ok(true),
+        }
+    }
+
+    /// Ends our check if it still runs.
+    async fn end_running_check(
+        &self,
+        repository: &RepositoryId,
+        check: &CheckDraft,
+    ) -> Result<(), ForgeError> {
+        let ours = self.our_checks(repository, &check.head_sha, &check.name).await?;
+        let running = ours.into_iter().max_by_key(|run| run.id).filter(|run| !run.is_completed());
+        let Some(run) = running else { return Ok(()) };
+        let annotations = run.annotations_count();
+        let run = ExistingCheck { id: run.id, page: run.html_url, annotations };
+        self.complete(repository, check, &run, true).await
+    }
+}
+
 impl GitHubForge {
     pub(super) async fn write_check(
         &self,
         repository: &RepositoryId,
         check: &CheckDraft,
     ) -> Result<Option<String>, ForgeError> {
-        let earlier = match self.our_checks(repository, check).await {
+        let earlier = match self.our_checks(repository, &check.head_sha, &check.name).await {
             Ok(ours) => ours,
             // What may not be read may not be written either; the attempt decides.
             Err(ForgeError::Forbidden { .. } | ForgeError::NotFound { .. }) => Vec::new(),
@@ -74,9 +137,10 @@ impl GitHubForge {
     async fn our_checks(
         &self,
         repository: &RepositoryId,
-        check: &CheckDraft,
+        head_sha: &str,
+        check_name: &str,
     ) -> Result<Vec<CheckRunJson>, ForgeError> {
-        let (sha, name) = (segment(&check.head_sha), segment(&check.name));
+        let (sha, name) = (segment(head_sha), segment(check_name));
         let query = format!("check_name={name}&filter=latest&per_page=100");
         let call = Call::get(
             route(repository, &format!("commits/{sha}/check-runs?{query}")),
@@ -85,7 +149,7 @@ impl GitHubForge {
         let pages = |page: CheckRunsJson| page.check_runs;
         let mut runs = self.api.list_in(&call, usize::MAX, pages).await?;
         runs.retain(|run| {
-            run.name == check.name && run.external_id.as_deref() == Some(EXTERNAL_ID)
+            run.name == check_name && run.external_id.as_deref() == Some(EXTERNAL_ID)
         });
         Ok(runs)
     }
@@ -142,7 +206,7 @@ impl GitHubForge {
             }
             for pause in LOOKS {
                 self.api.limiter.sleep(pause).await;
-                let ours = self.our_checks(repository, check).await?;
+                let ours = self.our_checks(repository, &check.head_sha, &check.name).await?;
                 let new = ours.into_iter().filter(|run| run.id > newest).max_by_key(|run| run.id);
                 if let Some(run) = new {
                     let (id, page) = (run.id, run.html_url);
@@ -205,7 +269,8 @@ impl GitHubForge {
         self.api.read_json(&Call::get(path, format!("check {id} of `{repository}`"))).await
     }
 
-    /// The poorer form: one line and a colour. There is none for "neither", so that one stays open.
+    /// The poorer form: one line and a colour. There is none for what is neither success nor failure, so that one stays
+    /// open, which keeps a change from being merged where the status is required.
     async fn write_status(
         &self,
         repository: &RepositoryId,
@@ -214,12 +279,14 @@ impl GitHubForge {
         let state = match check.conclusion {
             CheckConclusion::Success => "success",
             CheckConclusion::Failure => "failure",
-            CheckConclusion::Neutral => "pending",
+            CheckConclusion::Neutral | CheckConclusion::ActionRequired => "pending",
         };
         let title = title(check);
         let description = match check.conclusion {
             CheckConclusion::Success | CheckConclusion::Failure => title,
-            CheckConclusion::Neutral => format!("No verdict: {title}"),
+            CheckConclusion::Neutral | CheckConclusion::ActionRequired => {
+                format!("No verdict: {title}")
+            }
         };
         let mut body = json!({
             "state": state,
@@ -256,6 +323,7 @@ fn body(check: &CheckDraft, from: usize) -> Value {
             CheckConclusion::Success => "success",
             CheckConclusion::Neutral => "neutral",
             CheckConclusion::Failure => "failure",
+            CheckConclusion::ActionRequired => "action_required",
         },
         "output": { "title": title(check), "summary": summary },
     });

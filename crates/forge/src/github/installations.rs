@@ -30,7 +30,7 @@ const USED: f64 = 5.0 / 6.0;
 const KNOWN: Duration = Duration::from_mins(2);
 
 /// What we use, of what an installation grants.
-const PERMISSIONS: &[(&str, &str)] = &[
+pub(super) const PERMISSIONS: &[(&str, &str)] = &[
     ("actions", "read"),
     ("checks", "write"),
     ("contents", "write"),

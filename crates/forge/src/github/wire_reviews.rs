@@ -280,6 +280,10 @@ pub(super) struct OutputJson {
 }
 
 impl CheckRunJson {
+    pub(super) fn is_completed(&self) -> bool {
+        self.status == "completed"
+    }
+
     pub(super) fn annotations_count(&self) -> usize {
         self.output.as_ref().map_or(0, |output| output.annotations_count)
     }
@@ -287,6 +291,7 @@ impl CheckRunJson {
 
 impl From<CheckRunJson> for CheckRun {
     fn from(json: CheckRunJson) -> CheckRun {
+        let completed = json.is_completed();
         let summary = json.output.map(|output| {
             if output.summary.trim().is_empty() { output.title } else { output.summary }
         });
@@ -294,7 +299,7 @@ impl From<CheckRunJson> for CheckRun {
             id: json.id,
             name: json.name,
             app: json.app.map(|app| app.slug).unwrap_or_default(),
-            completed: json.status == "completed",
+            completed,
             conclusion: json.conclusion,
             html_url: json.html_url.or(json.details_url).unwrap_or_default(),
             summary: summary.unwrap_or_default(),

@@ -2,27 +2,78 @@
 
 use std::fmt::Write as _;
 
+use async_trait::async_trait;
+
 use super::LocalForge;
-use crate::{CheckConclusion, CheckDraft, CheckRun, ForgeError};
+use crate::{
+    CheckConclusion, CheckDraft, CheckRun, ForgeError, RepositoryId, RunningCheck, RunningChecks,
+};
+
+#[async_trait]
+impl RunningChecks for LocalForge {
+    async fn begin_check(
+        &self,
+        repository: &RepositoryId,
+        check: &RunningCheck,
+    ) -> Result<bool, ForgeError> {
+        let _guard = self.store.lock();
+        self.writable(repository, "write a check")?;
+        let run = CheckRun {
+            id: 0,
+            name: check.name.clone(),
+            app: "patchwright".to_owned(),
+            completed: false,
+            conclusion: None,
+            html_url: String::new(),
+            summary: check.summary.clone(),
+            annotations: Vec::new(),
+        };
+        self.put_run(&check.head_sha, run).map(|_| true)
+    }
+
+    async fn end_running_check(
+        &self,
+        repository: &RepositoryId,
+        check: &CheckDraft,
+    ) -> Result<(), ForgeError> {
+        let _guard = self.store.lock();
+        self.writable(repository, "write a check")?;
+        let checks = self.checks_on(plain(&check.head_sha)?)?;
+        let is_running = |run: &CheckRun| run.name == check.name && !run.completed;
+        if checks.iter().any(is_running) {
+            self.write_check(check)?;
+        }
+        Ok(())
+    }
+}
 
 impl LocalForge {
     /// Creates or replaces the check of this name; returns its page.
     pub(super) fn write_check(&self, check: &CheckDraft) -> Result<String, ForgeError> {
-        let sha = plain(&check.head_sha)?;
+        self.put_run(
+            &check.head_sha,
+            CheckRun {
+                id: 0,
+                name: check.name.clone(),
+                app: "patchwright".to_owned(),
+                completed: true,
+                conclusion: Some(word(check.conclusion).to_owned()),
+                html_url: String::new(),
+                summary: check.summary.clone(),
+                annotations: check.annotations.clone(),
+            },
+        )
+    }
+
+    /// Writes a check in place of that of the same name; gives it its number and page.
+    fn put_run(&self, sha: &str, mut run: CheckRun) -> Result<String, ForgeError> {
+        let sha = plain(sha)?;
         let mut checks = self.checks_on(sha)?;
         let page = format!("checks/{sha}.md");
-        let known = checks.iter().find(|other| other.name == check.name).map(|other| other.id);
+        let known = checks.iter().find(|other| other.name == run.name).map(|other| other.id);
         let last = checks.iter().map(|other| other.id).max().unwrap_or(0);
-        let run = CheckRun {
-            id: known.unwrap_or(last + 1),
-            name: check.name.clone(),
-            app: "patchwright".to_owned(),
-            completed: true,
-            conclusion: Some(word(check.conclusion).to_owned()),
-            html_url: self.dir.join(&page).display().to_string(),
-            summary: check.summary.clone(),
-            annotations: check.annotations.clone(),
-        };
+        run.id = known.unwrap_or(last + 1);
+        run.html_url = self.dir.join(&page).display().to_string();
         checks.retain(|other| other.id != run.id);
         checks.push(run.clone());
         self.store.write(&format!("checks/{sha}.json"), &checks)?;
@@ -58,5 +109,6 @@ fn word(conclusion: CheckConclusion) -> &'static str {
         CheckConclusion::Success => "success",
         CheckConclusion::Neutral => "neutral",
         CheckConclusion::Failure => "failure",
+        CheckConclusion::ActionRequired => "action_required",
     }
 }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::sections;
 use patchwright_base::text;
-use patchwright_forge::{CheckAnnotation, CheckConclusion, CheckDraft, Side};
+use patchwright_forge::{CheckAnnotation, CheckConclusion, CheckDraft, RunningCheck, Side};
 use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::Priority;
 use patchwright_review::incremental::KnownFinding;
@@ -70,14 +70,16 @@ impl Check<'_> {
     pub fn conclusion(&self) -> CheckConclusion {
         if self.failing() > 0 || !self.broken_checks().is_empty() {
             CheckConclusion::Failure
-        // A check that succeeds may allow a merge, so anything less than a complete review is
-        // neutral.
+        // Where the check is required, GitHub takes `neutral` for a pass, so what is no complete review that we made
+        // ourselves and showed whole waits for a person.
         } else if self.handed_over
-            || self.open_from(self.neutral_on) > 0
             || !self.withheld.is_empty()
             || !is_whole(self.reviewed)
             || !is_anything(self.reviewed)
         {
+            CheckConclusion::ActionRequired
+        // The operator's word for findings that are worth a look and no reason to stop: those go into `fail_on`.
+        } else if self.open_from(self.neutral_on) > 0 {
             CheckConclusion::Neutral
         } else {
             CheckConclusion::Success
@@ -91,6 +93,7 @@ pub fn word(conclusion: CheckConclusion) -> &'static str {
         CheckConclusion::Success => "success",
         CheckConclusion::Neutral => "neutral",
         CheckConclusion::Failure => "failure",
+        CheckConclusion::ActionRequired => "action_required",
     }
 }
 
@@ -133,12 +136,23 @@ pub fn check(check: &Check<'_>) -> CheckDraft {
     }
 }
 
+/// The check run while the review works.
+pub fn running(head: &str, run_url: Option<&str>) -> RunningCheck {
+    RunningCheck {
+        name: NAME.to_owned(),
+        head_sha: head.to_owned(),
+        title: "Reviewing".to_owned(),
+        summary: "Patchwright is reviewing this commit.".to_owned(),
+        details_url: run_url.filter(|url| crate::pr_body::is_plain_url(url)).map(str::to_owned),
+    }
+}
+
 /// The check run of a review that came to no result: `why`, as it was said elsewhere.
 pub fn not_run(head: &str, why: &str, run_url: Option<&str>) -> CheckDraft {
     CheckDraft {
         name: NAME.to_owned(),
         head_sha: head.to_owned(),
-        conclusion: CheckConclusion::Neutral,
+        conclusion: CheckConclusion::ActionRequired,
         title: "Not reviewed".to_owned(),
         summary: format!(
             "The review came to no result, so this says nothing about the change.\n\n{}",
@@ -162,7 +176,7 @@ fn summary(check: &Check<'_>) -> String {
     if check.handed_over {
         out.push_str(
             "The findings were handed over by a workflow run that the pull request could change, so \
-             this check never succeeds.\n\n",
+             this check never passes.\n\n",
         );
     }
     if !check.withheld.is_empty() {

@@ -33,7 +33,20 @@ pub struct Granted {
 
 /// The account may not, and why: a clause for the log and the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Denied(pub String);
+pub enum Denied {
+    /// It has no right to.
+    NoRight(String),
+    /// Whether it has could not be found out.
+    Unknown(String),
+}
+
+impl Denied {
+    pub fn why(&self) -> &str {
+        match self {
+            Denied::NoRight(why) | Denied::Unknown(why) => why,
+        }
+    }
+}
 
 /// Asks whether `actor` may set us to work on `repository`.
 ///
@@ -47,24 +60,24 @@ pub async fn check(
 ) -> Result<Granted, Denied> {
     let login = actor.login.as_str();
     if !is_login(login) {
-        return Err(Denied("the account has no valid name".to_owned()));
+        return Err(Denied::NoRight("the account has no valid name".to_owned()));
     }
     if login.eq_ignore_ascii_case("ghost") {
-        return Err(Denied("the account does not exist any more".to_owned()));
+        return Err(Denied::NoRight("the account does not exist any more".to_owned()));
     }
     if actor.is_bot || login.ends_with("[bot]") {
         return check_bot(forge, login, config).await;
     }
     let listed = |users: &[String]| users.iter().any(|user| user.eq_ignore_ascii_case(login));
     if !config.allow_users.is_empty() && !listed(&config.allow_users) {
-        return Err(Denied(format!("`{login}` is not among the users who are allowed")));
+        return Err(Denied::NoRight(format!("`{login}` is not among the users who are allowed")));
     }
     let role = forge.role(repository, login).await.map_err(|err| {
-        Denied(format!("the permission of `{login}` in `{repository}` is unknown: {err}"))
+        Denied::Unknown(format!("the permission of `{login}` in `{repository}` is unknown: {err}"))
     })?;
     let minimum = config.minimum.max(Role::Write);
     if role < minimum {
-        return Err(Denied(format!(
+        return Err(Denied::NoRight(format!(
             "`{login}` has the role `{}` in `{repository}`, and it takes `{}`",
             word(role),
             word(minimum)
@@ -79,15 +92,14 @@ async fn check_bot(
     config: &AccessConfig,
 ) -> Result<Granted, Denied> {
     if !config.allow_bots.iter().any(|bot| bot == login && bot != "*") {
-        return Err(Denied(format!("`{login}` is a bot that is not allowed by name")));
+        return Err(Denied::NoRight(format!("`{login}` is a bot that is not allowed by name")));
     }
     // Being set off by ourselves would never end.
-    let viewer = forge
-        .viewer()
-        .await
-        .map_err(|err| Denied(format!("whether `{login}` is our own account is unknown: {err}")))?;
+    let viewer = forge.viewer().await.map_err(|err| {
+        Denied::Unknown(format!("whether `{login}` is our own account is unknown: {err}"))
+    })?;
     if viewer.is_some_and(|viewer| viewer.login.eq_ignore_ascii_case(login)) {
-        return Err(Denied(format!("`{login}` is our own account")));
+        return Err(Denied::NoRight(format!("`{login}` is our own account")));
     }
     Ok(Granted { login: login.to_owned(), role: None })
 }

@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use super::words;
 use crate::admit::is_us;
 use crate::context::hidden;
-use crate::event::access::{self, AccessConfig, Denied};
+use crate::event::access::{self, AccessConfig};
 use crate::failures;
 use crate::run::Run;
 use crate::workspace::{RUN_TRAILER, Workspace};
@@ -301,7 +301,8 @@ impl Collector<'_> {
         let checked = access::check(self.forge, &self.repository.id, account, &rules).await;
         let is_one = match checked {
             Ok(_) => true,
-            Err(Denied(why)) => {
+            Err(denied) => {
+                let why = denied.why();
                 self.run.environment.ui.detail(&format!("what they say does not count: {why}"));
                 false
             }

@@ -31,7 +31,18 @@ const ATTEMPTS: usize = 3;
 
 /// The claim of this run, once it has one.
 #[derive(Debug, Default)]
-pub(super) struct ClaimSlot(OnceLock<HeldClaim>);
+pub(super) struct ClaimSlot {
+    held: OnceLock<HeldClaim>,
+    /// The check on the commit says that this run reviews it.
+    is_announced: AtomicBool,
+}
+
+/// Whether a check on the commit says that this run reviews it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AnnouncedCheck {
+    Maybe,
+    No,
+}
 
 /// A claim that is in a comment.
 #[derive(Debug)]
@@ -110,7 +121,16 @@ impl ClaimConflict {
 
 impl ClaimSlot {
     pub(super) fn held(&self) -> Option<&HeldClaim> {
-        self.0.get()
+        self.held.get()
+    }
+
+    pub(super) fn announce(&self, is_there: AnnouncedCheck) {
+        self.is_announced.store(is_there == AnnouncedCheck::Maybe, Ordering::Relaxed);
+    }
+
+    /// The check has to be ended, whatever becomes of the run.
+    pub(super) fn is_announced(&self) -> bool {
+        self.is_announced.load(Ordering::Relaxed)
     }
 
     /// The check has the verdict of this run, however it ended.
@@ -159,7 +179,7 @@ impl ClaimSlot {
         let is_dead = |other: &str| run.folder.has_beside(other);
         let rules = rules(run, &admitted.pull.head_sha, &is_dead);
         if let Some(held) = take(&outbox, claim, earlier.sticky.as_ref(), &rules).await? {
-            let _ = self.0.set(held);
+            let _ = self.held.set(held);
         }
         Ok(())
     }

@@ -85,6 +85,10 @@ pub async fn review(
             _ => verdict::not_run(&run, &admitted, failure.message_in_public()).await,
         }
     }
+    // Another run that has taken the work over ends the check, too.
+    if claim.is_announced() && is_ours {
+        verdict::end(&run, &admitted, &result).await;
+    }
     result
 }
 
@@ -179,6 +183,7 @@ async fn prepare<'a>(
     let earlier = run.unless_interrupted(EarlierReviews::load(run, admitted)).await?;
     let plan = plan(run, admitted, &base, &opened, &earlier.memory).await?;
     run.unless_interrupted(claim.take(run, admitted, &opened, &earlier)).await?;
+    run.unless_interrupted(verdict::begin(run, admitted, claim)).await?;
     let (checks, image) = pipeline::prepare(run, &rules, None, &base, progress).await?;
     let paths = opened.diff.files.iter().map(|file| file.path.clone()).collect();
     let checks = checks.of_change(&rules, paths).await?.into_owned();

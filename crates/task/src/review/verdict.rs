@@ -1,11 +1,13 @@
 //! The check run on the reviewed commit.
 
 use super::admit::AdmittedReview;
+use super::claim::{AnnouncedCheck, ClaimSlot};
 use super::outbox::Outbox;
 use super::post::{self, PostedReview};
 use super::publish::{Origin, Work};
+use super::run::ReviewReport;
 use crate::run::Run;
-use patchwright_base::error::Result;
+use patchwright_base::error::{FailureKind, Result};
 use patchwright_forge::CheckConclusion;
 use patchwright_report::review::check::{self, Check};
 use patchwright_review::anchor::Anchored;
@@ -57,6 +59,52 @@ pub(super) async fn put(
             outbox.ui.say(&format!("the check could not be written: {err}"));
             Ok(Err(err.to_string()))
         }
+    }
+}
+
+/// Says on the commit that it is being reviewed. Where that cannot be said, nothing else changes: a required check that is
+/// not there keeps a change from being merged as well.
+pub(super) async fn begin(
+    run: &Run<'_>,
+    admitted: &AdmittedReview,
+    claim: &ClaimSlot,
+) -> Result<()> {
+    let outbox = Outbox::of(run, admitted)?;
+    // A run that is resumed may have written its verdict already.
+    if run.config.dry_run || outbox.recorded::<Option<String>>("check")?.is_some() {
+        return Ok(());
+    }
+    let running = check::running(&admitted.head, run.environment.run_url.as_deref());
+    // An interruption may come between the request and its answer.
+    claim.announce(AnnouncedCheck::Maybe);
+    match outbox.forge.begin_check(outbox.repository, &running).await {
+        Ok(true) => {}
+        Ok(false) => claim.announce(AnnouncedCheck::No),
+        Err(err) => outbox.ui.detail(&format!("the check could not be begun: {err}")),
+    }
+    Ok(())
+}
+
+/// Ends the check of a run that leaves none of its own behind, however the run ended.
+pub(super) async fn end(run: &Run<'_>, admitted: &AdmittedReview, result: &Result<ReviewReport>) {
+    let why = match result {
+        Ok(report) => {
+            let published = report.published.as_ref();
+            if published.is_some_and(|published| published.check_url.is_some()) {
+                return;
+            }
+            report.reviewed.reason.as_deref().unwrap_or("the review ended without a verdict")
+        }
+        Err(failure) if matches!(failure.kind, FailureKind::Signal(_)) => {
+            "the review was interrupted; the next run on this pull request resumes it"
+        }
+        Err(failure) => failure.message_in_public(),
+    };
+    let Ok(outbox) = Outbox::of(run, admitted) else { return };
+    let why = outbox.redactor.redact(why);
+    let draft = check::not_run(&admitted.head, &why, run.environment.run_url.as_deref());
+    if let Err(err) = outbox.forge.end_running_check(outbox.repository, &draft).await {
+        outbox.ui.detail(&format!("the check could not be ended: {err}"));
     }
 }
 
