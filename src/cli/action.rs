@@ -76,7 +76,7 @@ pub async fn run(_args: Args, env: &Env, ui: Ui) -> Result<u8> {
         }
         Err(failure) => {
             let conclusion = [("conclusion", failure.kind.conclusion())];
-            let left = failure.outputs.iter().map(|(name, value)| (*name, value.as_str()));
+            let left = failure.outputs().iter().map(|(name, value)| (*name, value.as_str()));
             let values: Vec<_> = conclusion.into_iter().chain(left).collect();
             append(env, "GITHUB_OUTPUT", &outputs::block(&values))?;
             append(

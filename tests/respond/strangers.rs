@@ -100,7 +100,7 @@ fn a_branch_of_ours_is_no_base_to_set_up() {
 
 #[test]
 fn a_configuration_on_a_branch_of_ours_decides_about_nothing() {
-    let ours = "patchwright/issue-7";
+    let ours = "patchwright/issue-9";
     let hostile = "image: evil.test/x\nsetup: ['echo OWNED >> ~/seen']\nverify: ['echo OWNED; false']\n\
                    review:\n  ignore-paths: ['**']\n";
     let ours_files = [(".github/patchwright.yml", hostile)];

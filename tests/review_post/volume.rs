@@ -74,15 +74,15 @@ impl Volume {
 #[test]
 fn a_clean_review_is_short_and_notifies_once() {
     let volume = volume(reviewer([]));
-    let bound = Volume { shown: 50, words: 90, annotations: 0, writes: 3, notifications: 1 };
+    let bound = Volume { shown: 50, words: 90, annotations: 0, writes: 4, notifications: 1 };
     assert!(volume.is_within(&bound), "{volume:?}");
 }
 
 #[test]
 fn a_review_with_three_findings_says_each_once() {
     let volume = volume(reviewer([adds(3, 1), adds(5, 2), adds(7, 2)]));
-    // The claim creates the comment in the conversation, the review is the second.
-    let bound = Volume { shown: 135, words: 175, annotations: 0, writes: 4, notifications: 2 };
+    // The claim creates the comment in the conversation, the review is the second. The check is announced and ended.
+    let bound = Volume { shown: 135, words: 175, annotations: 0, writes: 5, notifications: 2 };
     assert!(volume.is_within(&bound), "{volume:?}");
 }
 
@@ -119,8 +119,8 @@ fn later_reviews_notify_once_or_not_at_all() {
     };
     let changed = module(1..11).replace("return x + 9\n", "return 9 + x\n");
     let nine = finding("calc.py", "    return 9 + x", "Adds 9", 1);
-    // The claim, the review, the comment in the conversation, the check.
-    assert_eq!(later(&[("calc.py", &changed)], reviewer([nine])), (4, 1));
+    // The claim, the review, the comment in the conversation, the check twice: announced and ended.
+    assert_eq!(later(&[("calc.py", &changed)], reviewer([nine])), (5, 1));
     let again = changed.replace("return x + 10\n", "return 10 + x\n");
-    assert_eq!(later(&[("calc.py", &again)], reviewer([])), (3, 0));
+    assert_eq!(later(&[("calc.py", &again)], reviewer([])), (4, 0));
 }

@@ -147,8 +147,12 @@ pub struct Failure {
     /// Whoever asked is known to have no right to: the refusal is how it should end.
     pub is_of_stranger: bool,
     /// What came of the work all the same, by the names of the Action's outputs.
-    pub outputs: Vec<(&'static str, String)>,
+    pub outputs: Option<Box<FailureOutputs>>,
 }
+
+/// Outputs of the Action, by name, of a job that fails. Boxed in [`Failure`]: few have any, and it is returned everywhere.
+#[derive(Debug, Default)]
+pub struct FailureOutputs(pub Vec<(&'static str, String)>);
 
 /// Who may read a hint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,7 +222,7 @@ impl Failure {
             hints: Vec::new(),
             outage: None,
             is_of_stranger: false,
-            outputs: Vec::new(),
+            outputs: None,
         }
     }
 
@@ -276,8 +280,13 @@ impl Failure {
     /// Adds what came of the work all the same.
     #[must_use]
     pub fn output(mut self, name: &'static str, value: impl Into<String>) -> Failure {
-        self.outputs.push((name, value.into()));
+        self.outputs.get_or_insert_default().0.push((name, value.into()));
         self
+    }
+
+    /// What came of the work all the same, by the names of the Action's outputs.
+    pub fn outputs(&self) -> &[(&'static str, String)] {
+        self.outputs.as_ref().map_or(&[], |outputs| &outputs.0)
     }
 
     /// Adds a next step, printed as `hint: …`.

@@ -346,7 +346,7 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let fill = |names: std::ops::Range<usize>| {
             for name in names {
-                std::fs::write(top.path().join(name.to_string()), "").unwrap();
+                fs_err::write(top.path().join(name.to_string()), "").unwrap();
             }
         };
         let room = WorkspaceQuota::watch(
@@ -359,14 +359,14 @@ mod tests {
         for _ in 0..3 {
             drop(room.enter().unwrap());
         }
-        std::fs::remove_file(top.path().join("0")).unwrap();
+        fs_err::remove_file(top.path().join("0")).unwrap();
         drop(room.enter().unwrap());
         fill(0..1);
         let why = room.enter().unwrap_err();
         assert!(why.contains("grew further; the workspace holds 0 MiB in 30 files"), "{why}");
         room.enter().unwrap_err();
         // Deleted by other means than commands.
-        (0..25).for_each(|name| std::fs::remove_file(top.path().join(name.to_string())).unwrap());
+        (0..25).for_each(|name| fs_err::remove_file(top.path().join(name.to_string())).unwrap());
         drop(room.enter().unwrap());
         // Of so many files nobody knows how many there are.
         fill(0..60);

@@ -145,7 +145,7 @@ pub fn failed(failure: &Failure, run_url: Option<&str>, marker: &str) -> String 
         let _ = write!(out, "\n- {}", markdown::line(hint, 1000));
     }
     // Text of others is kept from being a link; this is one of ours.
-    let number = failure.outputs.iter().find(|(name, _)| *name == "pull-request-number");
+    let number = failure.outputs().iter().find(|(name, _)| *name == "pull-request-number");
     if let Some(number) = number.and_then(|(_, number)| number.parse::<u64>().ok()) {
         let _ = write!(out, "\n- the work so far is in draft #{number}");
     }

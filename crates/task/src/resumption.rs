@@ -28,7 +28,7 @@ const EARLIER: &str = "refused-before.txt";
 
 /// A run that is not resumed.
 #[derive(Debug)]
-pub(super) struct Abandoned {
+pub(super) struct AbandonedRun {
     pub run: String,
     /// What the server said to it, where it refused the push of its change.
     pub refusal: Option<String>,
@@ -36,7 +36,7 @@ pub(super) struct Abandoned {
 
 /// A push that the server refused for what is in it.
 #[derive(Debug, Serialize, Deserialize)]
-struct Refusal {
+struct RefusedPush {
     words: String,
     /// Digest of what the model was told of the issue.
     issue: String,
@@ -66,20 +66,20 @@ pub(super) fn branch_name(base: &str) -> &str {
 
 /// What the work is to be done on now.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct RequestedWork<'a> {
     pub repository: &'a Repository,
     /// The base branch, where one is asked for.
     pub base: Option<&'a str>,
     pub issue: Option<&'a AdmittedIssue>,
 }
 
-impl<'a> Wanted<'a> {
-    pub(super) fn of(origin: Origin<'a>, config: &'a Config) -> Wanted<'a> {
+impl<'a> RequestedWork<'a> {
+    pub(super) fn of(origin: Origin<'a>, config: &'a Config) -> RequestedWork<'a> {
         let issue = match origin {
             Origin::Issue(issue) => Some(issue),
             Origin::Prompt(_) => None,
         };
-        Wanted { repository: origin.repository(), base: origin.asked_base(config), issue }
+        RequestedWork { repository: origin.repository(), base: origin.asked_base(config), issue }
     }
 
     /// Looks at the unfinished run of a task, and says why it is not resumed when it is not.
@@ -91,7 +91,7 @@ impl<'a> Wanted<'a> {
         world: &World,
         ui: Ui,
         task: &Task,
-    ) -> Result<Option<Abandoned>> {
+    ) -> Result<Option<AbandonedRun>> {
         let Some(folder) = RunFolder::unfinished_folder(world, task)? else { return Ok(None) };
         let (lines, damage) = journal::read_until_damage(&folder.join(journal::FILE));
         let Some(Entry::RunStarted { run, .. }) = lines.first().map(|line| &line.entry) else {
@@ -103,9 +103,9 @@ impl<'a> Wanted<'a> {
             return Ok(None);
         }
         let refusal = refusal(&folder);
-        let is_told_more = self.issue.zip(refusal.as_ref());
-        let is_told_more = is_told_more.is_some_and(|(issue, it)| told(issue) != it.issue);
-        let why = if is_told_more {
+        let has_changed = self.issue.zip(refusal.as_ref());
+        let has_changed = has_changed.is_some_and(|(issue, it)| issue_digest(issue) != it.issue);
+        let why = if has_changed {
             Some(
                 "the server refused its change, and the issue says something else by now"
                     .to_owned(),
@@ -118,14 +118,14 @@ impl<'a> Wanted<'a> {
         };
         let Some(why) = why else { return Ok(None) };
         ui.say(&format!("run {run} is not resumed: {why}; its files stay in {}", folder.display()));
-        let refusal = refusal.filter(|_| is_told_more).map(|it| it.words);
-        Ok(Some(Abandoned { run: run.clone(), refusal }))
+        let refusal = refusal.filter(|_| has_changed).map(|it| it.words);
+        Ok(Some(AbandonedRun { run: run.clone(), refusal }))
     }
 
     /// Why the commit that a run stands on is no base for what is wanted now. A branch that is gone was renamed where
     /// the wanted one has that commit.
     async fn other_base(self, forge: &dyn Forge, base: &RecordedBase) -> Result<Option<String>> {
-        let Wanted { repository, base: asked, .. } = self;
+        let RequestedWork { repository, base: asked, .. } = self;
         let id = &repository.id;
         let wanted = asked.map_or(repository.default_branch.as_str(), branch_name);
         let RecordedBase { commit, branch } = base;
@@ -194,7 +194,8 @@ pub(super) fn short(commit: &str) -> &str {
 /// Keeps the server's words, so that the next run of an issue that has changed can be told them.
 pub(super) fn keep_refusal(run: &Run<'_>, issue: &AdmittedIssue, words: &str) {
     let words = run.world.redactor.redact(&invisible(words).text);
-    let kept = serde_json::to_vec(&Refusal { words, issue: told(issue) }).unwrap_or_default();
+    let kept =
+        serde_json::to_vec(&RefusedPush { words, issue: issue_digest(issue) }).unwrap_or_default();
     if let Err(failure) = run.folder.write(REFUSAL, &kept) {
         run.environment.ui.say(&failure.to_string());
     }
@@ -205,7 +206,7 @@ pub(super) fn forget_refusal(run: &Run<'_>) {
     let _ = fs::remove_file(run.folder.path.join(REFUSAL));
 }
 
-fn refusal(folder: &std::path::Path) -> Option<Refusal> {
+fn refusal(folder: &std::path::Path) -> Option<RefusedPush> {
     serde_json::from_slice(&fs::read(folder.join(REFUSAL)).ok()?).ok()
 }
 
@@ -221,7 +222,7 @@ pub(super) fn refused_before(run: &Run<'_>, abandoned: Option<&str>) -> Result<O
 }
 
 /// Digest of what the model is told of an issue, without what changes by our own doing: labels, and our comments.
-fn told(admitted: &AdmittedIssue) -> String {
+fn issue_digest(admitted: &AdmittedIssue) -> String {
     let issue = Issue { labels: Vec::new(), comments: 0, ..admitted.issue.clone() };
     let said: Vec<Comment> =
         admitted.comments.iter().filter(|comment| !comment.ours).cloned().collect();

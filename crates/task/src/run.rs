@@ -14,7 +14,7 @@ use super::lfs::Contents;
 use super::network::NetworkAccess;
 use super::packing::Packing;
 use super::publish::Origin;
-use super::resumption::Wanted;
+use super::resumption::RequestedWork;
 use super::services::RunServices;
 use super::signals;
 use super::signals::Cause;
@@ -154,7 +154,7 @@ impl<'a> Start<'a> {
             return Ok(None);
         }
         let task = Task { kind: origin.kind(), limits: config.limits.clone() };
-        let wanted = Wanted::of(origin, config);
+        let wanted = RequestedWork::of(origin, config);
         let Some(abandoned) = wanted.abandons(world, environment.ui, &task).await? else {
             return Ok(None);
         };

@@ -19,7 +19,6 @@ pub fn round(amount: f64) -> f64 {
 /// # Errors
 ///
 /// Those of the serializer.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
 pub fn rounded<S: Serializer>(amount: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     round(*amount).serialize(serializer)
 }

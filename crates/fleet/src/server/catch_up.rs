@@ -19,16 +19,16 @@ const CHUNK: usize = 500;
 const MOST_SILENT: usize = 3;
 
 /// GUIDs of deliveries that GitHub did not tell about.
-type Untold = HashSet<String>;
+type UnreadDeliveries = HashSet<String>;
 
 /// Asks about every hook again and again until the server stops.
 pub(super) async fn run(shared: &ServerState) {
     let mut silent: HashSet<String> = HashSet::new();
-    let mut untold: HashMap<String, Untold> = HashMap::new();
+    let mut unread: HashMap<String, UnreadDeliveries> = HashMap::new();
     loop {
         for source in &shared.options.hooks {
             let (taken, ended) =
-                round(shared, source, untold.entry(source.to_string()).or_default()).await;
+                round(shared, source, unread.entry(source.to_string()).or_default()).await;
             if taken > 0 {
                 shared.fleet.ui.say(&format!("{taken} missed deliveries of {source}"));
             }
@@ -56,10 +56,10 @@ pub(super) async fn run(shared: &ServerState) {
 async fn round(
     shared: &ServerState,
     source: &HookSource,
-    untold: &mut Untold,
+    unread: &mut UnreadDeliveries,
 ) -> (usize, Result<()>) {
     let mut taken = 0;
-    let ended = take_all(shared, source, (untold, &mut taken)).await;
+    let ended = take_all(shared, source, (unread, &mut taken)).await;
     (taken, ended)
 }
 
@@ -67,7 +67,7 @@ async fn round(
 async fn take_all(
     shared: &ServerState,
     source: &HookSource,
-    (untold, taken): (&mut Untold, &mut usize),
+    (unread, taken): (&mut UnreadDeliveries, &mut usize),
 ) -> Result<()> {
     let (forge, store) = (&shared.fleet.forge, &shared.fleet.store);
     let name = format!("deliveries:{source}");
@@ -77,23 +77,23 @@ async fn take_all(
     let cursor = cursor.and_then(|text| text.parse::<DateTime<Utc>>().ok());
     let since = cursor.map_or(oldest, |cursor| (cursor - OVERLAP).max(oldest));
     let failed = forge.failed_deliveries(source, since).await.map_err(Failure::from)?;
-    untold.retain(|guid| failed.iter().any(|it| it.guid == *guid));
+    unread.retain(|guid| failed.iter().any(|it| it.guid == *guid));
     // The oldest that was not told of, and why the last one was not.
     let mut missing: Option<(DateTime<Utc>, Failure)> = None;
     let mut more = 0;
     for chunk in failed.chunks(CHUNK) {
         let known = known(shared, chunk).await?;
-        for delivery in in_order(chunk, known, untold) {
+        for delivery in in_order(chunk, known, unread) {
             if shared.stop.is_cancelled() {
                 return Ok(());
             }
             match forge.delivery_payload(source, delivery.id).await {
                 Ok(json) => {
-                    untold.remove(&delivery.guid);
+                    unread.remove(&delivery.guid);
                     *taken += usize::from(take(shared, delivery, json).await?);
                 }
                 Err(err) => {
-                    more += usize::from(untold.insert(delivery.guid.clone()));
+                    more += usize::from(unread.insert(delivery.guid.clone()));
                     let at = missing.as_ref().map_or(delivery.delivered_at, |(at, _)| *at);
                     missing = Some((at.min(delivery.delivered_at), Failure::from(err)));
                     // Perhaps it tells about none just now: the next round has the others first.
@@ -117,13 +117,13 @@ async fn take_all(
 fn in_order<'a>(
     chunk: &'a [HookDelivery],
     mut known: HashSet<String>,
-    untold: &Untold,
+    unread: &UnreadDeliveries,
 ) -> Vec<&'a HookDelivery> {
     let mut wanted: Vec<&HookDelivery> = chunk
         .iter()
         .filter(|it| payload::is_for_hooks(&it.event) && known.insert(it.guid.clone()))
         .collect();
-    wanted.sort_by_key(|it| untold.contains(&it.guid));
+    wanted.sort_by_key(|it| unread.contains(&it.guid));
     wanted
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::wanted::{find, ids, read, same_work, was_done, was_sent};
+use super::delivered_event::{find, ids, read, same_work, was_done, was_sent};
 use super::{metrics, outsiders, recent};
 use crate::batch::fleet::Fleet;
 use crate::batch::lease::HeldJob;

@@ -11,6 +11,7 @@ mod catch_up;
 mod connections;
 mod dashboard;
 pub mod deliver;
+mod delivered_event;
 mod health;
 mod intake;
 mod metrics;
@@ -24,7 +25,6 @@ mod session;
 mod sign_in;
 mod signature;
 mod visitor;
-mod wanted;
 mod webhook;
 
 use std::sync::Arc;
@@ -193,13 +193,10 @@ async fn greet_github(fleet: Fleet) {
     if !fleet.forge.is_app() {
         return;
     }
-    match fleet.forge.viewer().await {
-        Err(err @ ForgeError::Authentication { .. }) => {
-            fleet.ui.failure(&err.to_string());
-            fleet.outages.refuses_our_credential(Service::ForgeApi);
-        }
-        // What may pass is asked again by the first delivery.
-        Ok(_) | Err(_) => {}
+    // What may pass is asked again by the first delivery.
+    if let Err(err @ ForgeError::Authentication { .. }) = fleet.forge.viewer().await {
+        fleet.ui.failure(&err.to_string());
+        fleet.outages.refuses_our_credential(Service::ForgeApi);
     }
 }
 

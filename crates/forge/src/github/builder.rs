@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::http::{Api, Call, segment};
 use super::installations::App;
 use super::limits::Limiter;
-use super::token::{Place, Scope, Token};
+use super::token::{Scope, Token, TokenRepository};
 use super::{AppKey, Gate, GitHubForge, GitHubOptions, route, wire};
 use crate::{ForgeError, Repository, RepositoryId};
 
@@ -63,7 +63,8 @@ impl GitHubForge {
         let Token::Installed(app, _) = &self.api.token else {
             return self.with_api(self.api.clone());
         };
-        let scope = Scope::Repository(Place { name: repository.clone(), id, installation });
+        let scope =
+            Scope::Repository(TokenRepository { name: repository.clone(), id, installation });
         let token = Token::Installed(Arc::clone(app), Some(scope));
         self.with_api(self.api.as_other(token))
     }

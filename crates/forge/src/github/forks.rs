@@ -20,7 +20,7 @@ const CONTENTS_WRITE: &str = "contents: write";
 /// Pauses between looks at a fork that is being made; GitHub says that five minutes are too long.
 static LOOKS: [u64; 12] = [1, 2, 4, 8, 15, 30, 30, 30, 45, 45, 45, 45];
 
-type Looks = std::slice::Iter<'static, u64>;
+type PollDelays = std::slice::Iter<'static, u64>;
 
 /// What becomes of a branch.
 #[derive(Clone, Copy)]
@@ -133,7 +133,7 @@ impl GitHubForge {
         upstream: &Repository,
         (owner, is_ours): (&str, bool),
         branch: &str,
-        looks: &mut Looks,
+        looks: &mut PollDelays,
     ) -> Result<ForkJson, ForgeError> {
         let mut body = json!({ "default_branch_only": branch == upstream.default_branch });
         if !is_ours {
@@ -165,7 +165,7 @@ impl GitHubForge {
         &self,
         fork: &Repository,
         branch: &str,
-        looks: &mut Looks,
+        looks: &mut PollDelays,
     ) -> Result<(), ForgeError> {
         loop {
             for name in [branch, &fork.default_branch] {
@@ -178,7 +178,7 @@ impl GitHubForge {
     }
 
     /// Between two looks at a fork that is being made.
-    async fn pause(&self, fork: &RepositoryId, looks: &mut Looks) -> Result<(), ForgeError> {
+    async fn pause(&self, fork: &RepositoryId, looks: &mut PollDelays) -> Result<(), ForgeError> {
         let Some(seconds) = looks.next() else {
             return Err(ForgeError::state(format!(
                 "the fork `{fork}` is not complete after five minutes; it may still be made"

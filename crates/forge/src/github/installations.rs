@@ -18,7 +18,7 @@ use tokio::sync::OnceCell;
 
 use super::http::{Api, Call, segment};
 use super::slots::Slots;
-use super::token::{Place, Scope, Token};
+use super::token::{Scope, Token, TokenRepository};
 use super::{GitHubForge, route};
 use crate::{Account, ForgeError, RepositoryId};
 use patchwright_base::redact;
@@ -46,13 +46,13 @@ pub(super) struct App {
     /// Asks as the App itself.
     api: Api,
     account: OnceCell<Account>,
-    installations: Slots<Where, (Installation, Instant)>,
+    installations: Slots<InstallationKey, (Installation, Instant)>,
     tokens: Slots<Scope, CachedToken>,
 }
 
 /// What an installation is looked up for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Where {
+enum InstallationKey {
     Id(u64),
     Owner(String),
     First,
@@ -64,23 +64,25 @@ struct Installation {
     #[serde(default)]
     permissions: BTreeMap<String, String>,
     #[serde(default)]
-    account: Option<Holder>,
+    account: Option<InstallationAccount>,
 }
 
 /// The organisation or person whose repositories it is for.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-struct Holder {
+struct InstallationAccount {
     login: Option<String>,
 }
 
 impl Installation {
     /// Whether it is what everything that is looked up so has: a repository that was transferred leads to another
     /// account's.
-    fn is_at(&self, place: &Where) -> bool {
+    fn is_at(&self, place: &InstallationKey) -> bool {
         let login = self.account.as_ref().and_then(|account| account.login.as_deref());
         match (place, login) {
-            (Where::Owner(owner), Some(login)) => login.eq_ignore_ascii_case(owner),
-            (Where::Id(_) | Where::Owner(_) | Where::First, _) => true,
+            (InstallationKey::Owner(owner), Some(login)) => login.eq_ignore_ascii_case(owner),
+            (InstallationKey::Id(_) | InstallationKey::Owner(_) | InstallationKey::First, _) => {
+                true
+            }
         }
     }
 }
@@ -95,7 +97,7 @@ struct CachedToken {
 
 /// The repositories that a token is for.
 #[derive(Clone, Copy)]
-enum Cut<'a> {
+enum TokenRepositories<'a> {
     /// All of the installation's.
     All,
     Named(&'a RepositoryId),
@@ -169,7 +171,7 @@ impl App {
             Err(err) => return Err(err),
         };
         let minted = match &known {
-            Some(known) => self.mint(known, cut_of(scope)).await,
+            Some(known) => self.mint(known, repositories_of(scope)).await,
             None => Err(not_installed(&scope.words())),
         };
         let err = match (minted, scope.place()) {
@@ -189,13 +191,13 @@ impl App {
     }
 
     /// A token for a repository of which nothing is known but what the caller says.
-    async fn mint_anew(&self, place: &Place) -> Result<CachedToken, ForgeError> {
+    async fn mint_anew(&self, place: &TokenRepository) -> Result<CachedToken, ForgeError> {
         let installation = self.installation_at(place).await?;
         let scope = Scope::Repository(place.clone());
-        match self.mint(&installation, cut_of(&scope)).await {
+        match self.mint(&installation, repositories_of(&scope)).await {
             Err(ForgeError::NotFound { .. }) if place.id.is_none() => {
                 let id = self.id_of(&installation, &place.name).await?;
-                self.mint(&installation, Cut::Numbered(id, &place.name)).await
+                self.mint(&installation, TokenRepositories::Numbered(id, &place.name)).await
             }
             minted => minted,
         }
@@ -228,11 +230,11 @@ impl App {
             return Ok(known.clone());
         }
         let found = match (&key, scope.place()) {
-            (Where::Id(id), _) => {
+            (InstallationKey::Id(id), _) => {
                 self.fetch_installation(&format!("app/installations/{id}"), &scope.words()).await?
             }
-            (Where::Owner(_), Some(place)) => self.installation_at(place).await?,
-            (Where::Owner(owner), None) => {
+            (InstallationKey::Owner(_), Some(place)) => self.installation_at(place).await?,
+            (InstallationKey::Owner(owner), None) => {
                 let path = |kind: &str| format!("{kind}/{}/installation", segment(owner));
                 match self.fetch_installation(&path("orgs"), owner).await {
                     Err(ForgeError::NotFound { .. }) => {
@@ -241,7 +243,7 @@ impl App {
                     found => found?,
                 }
             }
-            (Where::First, _) => {
+            (InstallationKey::First, _) => {
                 let call = Call::get("app/installations?per_page=1", "the App's installations");
                 let installations: Vec<Installation> = self.api.read_json(&call).await?;
                 installations.into_iter().next().ok_or_else(|| not_installed("any account"))?
@@ -254,7 +256,7 @@ impl App {
     }
 
     /// The installation with access to a repository, which a former name leads to as well.
-    async fn installation_at(&self, place: &Place) -> Result<Installation, ForgeError> {
+    async fn installation_at(&self, place: &TokenRepository) -> Result<Installation, ForgeError> {
         let name = place.name.to_string();
         if let Some(id) = place.id {
             let path = format!("repositories/{id}/installation");
@@ -278,19 +280,23 @@ impl App {
         }
     }
 
-    async fn mint(&self, of: &Installation, cut: Cut<'_>) -> Result<CachedToken, ForgeError> {
+    async fn mint(
+        &self,
+        of: &Installation,
+        cut: TokenRepositories<'_>,
+    ) -> Result<CachedToken, ForgeError> {
         let mut body = json!({});
-        let permissions = wanted(&of.permissions);
+        let permissions = requested_permissions(&of.permissions);
         if !permissions.is_empty() {
             body["permissions"] = json!(permissions);
         }
         let about = match cut {
-            Cut::All => "GitHub".to_owned(),
-            Cut::Named(id) => {
+            TokenRepositories::All => "GitHub".to_owned(),
+            TokenRepositories::Named(id) => {
                 body["repositories"] = json!([id.name]);
                 id.to_string()
             }
-            Cut::Numbered(number, id) => {
+            TokenRepositories::Numbered(number, id) => {
                 body["repository_ids"] = json!([number]);
                 id.to_string()
             }
@@ -358,26 +364,32 @@ impl GitHubForge {
 
 impl Scope {
     /// What the installation is looked up for.
-    fn key(&self) -> Where {
+    fn key(&self) -> InstallationKey {
         match self {
-            Scope::Repository(Place { installation: Some(id), .. }) => Where::Id(*id),
-            Scope::Repository(place) => Where::Owner(place.name.owner.to_lowercase()),
-            Scope::Owner(owner) => Where::Owner(owner.to_lowercase()),
-            Scope::Anywhere => Where::First,
+            Scope::Repository(TokenRepository { installation: Some(id), .. }) => {
+                InstallationKey::Id(*id)
+            }
+            Scope::Repository(place) => InstallationKey::Owner(place.name.owner.to_lowercase()),
+            Scope::Owner(owner) => InstallationKey::Owner(owner.to_lowercase()),
+            Scope::Anywhere => InstallationKey::First,
         }
     }
 }
 
-fn cut_of(scope: &Scope) -> Cut<'_> {
+fn repositories_of(scope: &Scope) -> TokenRepositories<'_> {
     match scope {
-        Scope::Repository(Place { name, id: Some(id), .. }) => Cut::Numbered(*id, name),
-        Scope::Repository(place) => Cut::Named(&place.name),
-        Scope::Owner(_) | Scope::Anywhere => Cut::All,
+        Scope::Repository(TokenRepository { name, id: Some(id), .. }) => {
+            TokenRepositories::Numbered(*id, name)
+        }
+        Scope::Repository(place) => TokenRepositories::Named(&place.name),
+        Scope::Owner(_) | Scope::Anywhere => TokenRepositories::All,
     }
 }
 
 /// What we use, as far as it is granted.
-fn wanted(granted: &BTreeMap<String, String>) -> BTreeMap<&'static str, &'static str> {
+fn requested_permissions(
+    granted: &BTreeMap<String, String>,
+) -> BTreeMap<&'static str, &'static str> {
     let both = PERMISSIONS.iter().filter_map(|(name, most)| {
         let level = match (granted.get(*name)?.as_str(), *most) {
             ("read", _) | (_, "read") => "read",

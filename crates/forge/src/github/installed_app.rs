@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::installations::PERMISSIONS;
 use super::http::Call;
+use super::installations::PERMISSIONS;
 use super::token::Token;
 use super::{GitHubForge, route};
 use crate::{ForgeError, RepositoryId};

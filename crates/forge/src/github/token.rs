@@ -23,7 +23,7 @@ pub(super) enum Token {
 
 /// A repository, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct TokenRepository {
     pub(super) name: RepositoryId,
     /// Its id, which stays when it gets another name or owner.
     pub(super) id: Option<u64>,
@@ -34,7 +34,7 @@ pub(super) struct Place {
 /// What a request is about, which decides whose token it carries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Scope {
-    Repository(Place),
+    Repository(TokenRepository),
     /// All that is installed at an organisation or a person.
     Owner(String),
     /// Wherever the App is installed.
@@ -58,10 +58,10 @@ impl Scope {
 
     /// The repository that has this name.
     pub(super) fn of_repository(name: &RepositoryId) -> Scope {
-        Scope::Repository(Place { name: name.clone(), id: None, installation: None })
+        Scope::Repository(TokenRepository { name: name.clone(), id: None, installation: None })
     }
 
-    pub(super) fn place(&self) -> Option<&Place> {
+    pub(super) fn place(&self) -> Option<&TokenRepository> {
         match self {
             Scope::Repository(place) => Some(place),
             Scope::Owner(_) | Scope::Anywhere => None,
@@ -71,10 +71,10 @@ impl Scope {
     /// Names in small letters: GitHub does not tell them apart by case.
     pub(super) fn lowercase(&self) -> Scope {
         match self {
-            Scope::Repository(Place { name, id, installation }) => {
+            Scope::Repository(TokenRepository { name, id, installation }) => {
                 let (owner, name) = (name.owner.to_lowercase(), name.name.to_lowercase());
                 let name = RepositoryId { owner, name };
-                Scope::Repository(Place { name, id: *id, installation: *installation })
+                Scope::Repository(TokenRepository { name, id: *id, installation: *installation })
             }
             Scope::Owner(owner) => Scope::Owner(owner.to_lowercase()),
             Scope::Anywhere => Scope::Anywhere,

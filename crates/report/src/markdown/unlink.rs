@@ -36,7 +36,9 @@ pub(super) fn unlink<'a>(arena: &'a Arena<'a>, root: Node<'a>) {
         };
         if !is_address {
             let words: Vec<Node<'a>> = node.children().collect();
-            words.into_iter().for_each(|child| node.insert_before(child));
+            for child in words {
+                node.insert_before(child);
+            }
             add(NodeValue::Text(" (".into()));
         }
         add(NodeValue::Code(code(bare)));

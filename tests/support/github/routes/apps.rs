@@ -23,17 +23,7 @@ pub(super) fn answer(world: &mut World, request: &Request, parts: &[&str]) -> Op
     let app = world.app.clone()?;
     let base = &request.base;
     Some(match (request.method.as_str(), parts) {
-        ("GET", ["app"]) => {
-            let fields = json!({
-                "id": app.id, "slug": app.slug, "client_id": app.client_id, "name": app.slug,
-                "node_id": format!("A_{}", app.id), "owner": shape::user(world, Some(&format!("{}[bot]", app.slug))),
-                "html_url": format!("{}/apps/{}", base.server, app.slug), "external_url": "https://example.com/",
-                "description": null, "permissions": {}, "events": ["issues", "issue_comment"],
-                "created_at": shape::time(0), "updated_at": shape::time(0),
-                "installations_count": app.installations.len(),
-            });
-            Answer::new(200, shape::made_of("integration", fields))
-        }
+        ("GET", ["app"]) => itself(world, request, &app),
         ("GET", ["app", "installations"]) => {
             let all = app.installations.iter().map(|one| shown(world, request, &app, one));
             request.page_at("app/installations", all.collect())
@@ -68,6 +58,18 @@ pub(super) fn answer(world: &mut World, request: &Request, parts: &[&str]) -> Op
         (_, ["app", "hook", rest @ ..]) => hooks::answer(world, request, None, rest)?,
         _ => return None,
     })
+}
+
+fn itself(world: &World, request: &Request, app: &App) -> Answer {
+    let fields = json!({
+        "id": app.id, "slug": app.slug, "client_id": app.client_id, "name": app.slug,
+        "node_id": format!("A_{}", app.id), "owner": shape::user(world, Some(&format!("{}[bot]", app.slug))),
+        "html_url": format!("{}/apps/{}", request.base.server, app.slug), "external_url": "https://example.com/",
+        "description": null, "permissions": {}, "events": ["issues", "issue_comment"],
+        "created_at": shape::time(0), "updated_at": shape::time(0),
+        "installations_count": app.installations.len(),
+    });
+    Answer::new(200, shape::made_of("integration", fields))
 }
 
 fn shown(world: &World, request: &Request, app: &App, one: &Installation) -> Value {

@@ -385,80 +385,23 @@ pub(crate) fn next_due(kinds: &[JobKind]) -> String {
 
 /// All of them, for those who look at what the database makes of them.
 pub(crate) fn hot(dialect: Dialect) -> Vec<HotStatement> {
+    use Parameter::{Attempt, Campaign, Epoch, Job, Lane, Length, Now, Owner, Repository};
     let all = JobKind::ALL;
     let begin = (dialect == Dialect::Postgres).then_some(CLAIM_BEGINS);
+    let alone = |name, sql, bound| HotStatement { name, begin: None, sql, bound };
+    let claiming = |name, sql, bound| HotStatement { name, begin, sql, bound };
     let mut hot = vec![
-        HotStatement {
-            name: "room",
-            begin,
-            sql: find(all, false, dialect),
-            bound: &[Parameter::Now],
-        },
-        HotStatement {
-            name: "room of one campaign",
-            begin,
-            sql: find(all, true, dialect),
-            bound: &[Parameter::Now, Parameter::Campaign],
-        },
-        HotStatement {
-            name: "lane",
-            begin,
-            sql: LANE.to_owned(),
-            bound: &[Parameter::Lane, Parameter::Job],
-        },
-        HotStatement {
-            name: "take",
-            begin,
-            sql: take(dialect),
-            bound: &[
-                Parameter::Attempt,
-                Parameter::Epoch,
-                Parameter::Owner,
-                Parameter::Length,
-                Parameter::Length,
-                Parameter::Job,
-            ],
-        },
-        HotStatement {
-            name: "renew",
-            begin: None,
-            sql: renew(dialect),
-            bound: &[
-                Parameter::Length,
-                Parameter::Length,
-                Parameter::Job,
-                Parameter::Epoch,
-                Parameter::Owner,
-            ],
-        },
-        HotStatement {
-            name: "release",
-            begin: None,
-            sql: format!("{FENCE}{}", dialect.for_update()),
-            bound: &[Parameter::Job, Parameter::Epoch, Parameter::Owner],
-        },
-        HotStatement {
-            name: "selected",
-            begin: None,
-            sql: SELECTED.to_owned(),
-            bound: &[
-                Parameter::Campaign,
-                Parameter::Repository,
-                Parameter::Repository,
-                Parameter::Repository,
-            ],
-        },
-        HotStatement {
-            name: "next due",
-            begin: None,
-            sql: next_due(all),
-            bound: &[Parameter::Now],
-        },
+        claiming("room", find(all, false, dialect), &[Now]),
+        claiming("room of one campaign", find(all, true, dialect), &[Now, Campaign]),
+        claiming("lane", LANE.to_owned(), &[Lane, Job]),
+        claiming("take", take(dialect), &[Attempt, Epoch, Owner, Length, Length, Job]),
+        alone("renew", renew(dialect), &[Length, Length, Job, Epoch, Owner]),
+        alone("release", format!("{FENCE}{}", dialect.for_update()), &[Job, Epoch, Owner]),
+        alone("selected", SELECTED.to_owned(), &[Campaign, Repository, Repository, Repository]),
+        alone("next due", next_due(all), &[Now]),
     ];
     if dialect == Dialect::Postgres {
-        let (name, sql, bound) =
-            ("lane locked", LANE_LOCKED.to_owned(), &[Parameter::Lane, Parameter::Job]);
-        hot.push(HotStatement { name, begin, sql, bound });
+        hot.push(claiming("lane locked", LANE_LOCKED.to_owned(), &[Lane, Job]));
     }
     hot.extend(picks(dialect, begin));
     hot

@@ -45,7 +45,7 @@ pub(super) fn read(
 }
 
 /// What is to be done, and where.
-pub(super) type Found = (Event, Decision, RepositoryId, Arc<dyn Forge>);
+pub(super) type ResolvedDelivery = (Event, Decision, RepositoryId, Arc<dyn Forge>);
 
 /// The repository that the event is of, whatever it is called by now, and never another one that has taken over its
 /// name; or why nothing is done.
@@ -54,7 +54,7 @@ pub(super) async fn find(
     held: &Arc<HeldJob>,
     delivery: &Delivery,
     (event, decision): (Event, Decision),
-) -> Result<Result<Found, String>> {
+) -> Result<Result<ResolvedDelivery, String>> {
     let named = delivery.repository.as_deref().map(str::parse::<RepositoryId>);
     let Some(Ok(named)) = named else {
         return Ok(Err("the payload names no repository".to_owned()));
