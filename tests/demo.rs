@@ -92,6 +92,7 @@ fn without_docker_the_demo_says_so_and_works_in_the_local_sandbox() {
 }
 
 /// The demo, with the local sandbox, in a root that `chroot` makes of `root`: a memory file system at `/mnt`, or below that.
+#[expect(clippy::disallowed_methods, reason = "starts the program in another root")]
 fn in_a_changed_root(world: &TestWorld, root: &str) -> std::process::Output {
     let fill = "set -e; PATH=$PATH:/usr/sbin:/sbin; mount -t tmpfs none /mnt; mkdir -p $0; cd $0
         for path in /*; do
