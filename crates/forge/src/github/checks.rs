@@ -60,22 +60,13 @@ impl RunningChecks for GitHubForge {
         }
         // Beside one that has ended: the newest of a name is the one that GitHub counts.
         let mut body = json!({
-            "name": check.name,
-            "head_sha": check.head_sha,
-            "external_id": EXTERNAL_ID,
             "status": "in_progress",
             "output": { "title": fit_title(&check.title), "summary": check.summary },
         });
         if let Some(url) = &check.details_url {
             body["details_url"] = url.as_str().into();
         }
-        let call = Call::write(
-            Method::POST,
-            route(repository, "check-runs"),
-            format!("a check of `{repository}`"),
-        )
-        .for_action(format!("write check `{}`", check.name), CHECKS_WRITE)
-        .json(body);
+        let call = creation(repository, &check.head_sha, &check.name, body);
         match self.api.write(&call).await? {
             WriteOutcome::Answered(reply) if matches!(reply.status.as_u16(), 403 | 404) => {
                 Ok(false)
@@ -180,16 +171,7 @@ impl GitHubForge {
         newest: u64,
     ) -> Result<CreateOutcome, ForgeError> {
         let first = AT_ONCE.min(check.annotations.len());
-        let mut body = body(check, 0);
-        body["head_sha"] = check.head_sha.as_str().into();
-        body["external_id"] = EXTERNAL_ID.into();
-        let call = Call::write(
-            Method::POST,
-            route(repository, "check-runs"),
-            format!("a check of `{repository}`"),
-        )
-        .for_action(format!("write check `{}`", check.name), CHECKS_WRITE)
-        .json(body);
+        let call = creation(repository, &check.head_sha, &check.name, body(check, 0));
         let mut lost = None;
         for _ in 0..WRITES {
             match self.api.write(&call).await? {
@@ -308,6 +290,17 @@ impl GitHubForge {
         self.api.good(&call, reply)?;
         Ok(check.details_url.clone())
     }
+}
+
+/// The request that makes a check run of ours; `body` has what is particular to it.
+fn creation(repository: &RepositoryId, head_sha: &str, name: &str, mut body: Value) -> Call {
+    body["name"] = name.into();
+    body["head_sha"] = head_sha.into();
+    body["external_id"] = EXTERNAL_ID.into();
+    let what = format!("a check of `{repository}`");
+    Call::write(Method::POST, route(repository, "check-runs"), what)
+        .for_action(format!("write check `{name}`"), CHECKS_WRITE)
+        .json(body)
 }
 
 /// The request with the annotations from `from` on, as many as one may carry.
