@@ -124,6 +124,7 @@ async fn work(
             worked
         } else {
             claim.confirm(run, admitted).await?;
+            run.unless_interrupted(verdict::begin(run, admitted, claim)).await?;
             let phase = Phase::new(run, &head, image, &ready.rules, checks, &baseline, progress);
             agent_phase::review(&phase, tree, brief, &review_context).await?
         }
@@ -183,7 +184,6 @@ async fn prepare<'a>(
     let earlier = run.unless_interrupted(EarlierReviews::load(run, admitted)).await?;
     let plan = plan(run, admitted, &base, &opened, &earlier.memory).await?;
     run.unless_interrupted(claim.take(run, admitted, &opened, &earlier)).await?;
-    run.unless_interrupted(verdict::begin(run, admitted, claim)).await?;
     let (checks, image) = pipeline::prepare(run, &rules, None, &base, progress).await?;
     let paths = opened.diff.files.iter().map(|file| file.path.clone()).collect();
     let checks = checks.of_change(&rules, paths).await?.into_owned();
