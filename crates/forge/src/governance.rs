@@ -108,8 +108,8 @@ pub trait Governance: Send + Sync {
         Ok(Verification { verified: false, reason: "this forge verifies no signatures".to_owned() })
     }
 
-    /// What the repository with this id is called now that was called `name` once; `None` when there is none that we
-    /// may see, or the forge has no ids.
+    /// The current name of the repository with this node id, whose former name is `name`; `None` when no repository that
+    /// the token can see has the id, or the forge has no ids.
     async fn repository_by_id(
         &self,
         _name: &RepositoryId,

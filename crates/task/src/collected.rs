@@ -31,7 +31,7 @@ pub(super) fn check(run: &Run<'_>, workspace: &Workspace) -> Result<(), GitError
     diff::unified(&workspace.repo, from, change.tree, DiffSpec::all()).map(drop)
 }
 
-/// Writes down the change that was collected; `None` where there is none.
+/// Records the collected change in the run's folder and journal; `None` when nothing was changed.
 ///
 /// # Errors
 /// When it cannot be written.

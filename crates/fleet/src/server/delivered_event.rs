@@ -141,9 +141,7 @@ pub(super) async fn was_done(
 /// delivery can send it again. GitHub's own redeliveries have the GUID of the first one, and no two events have the same
 /// body, not even when the same label is set twice.
 pub(super) async fn was_sent(fleet: &Fleet, delivery: &Delivery) -> Result<Option<String>> {
-    let digest = Sha256::digest(delivery.body.as_bytes());
-    let digest = digest.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
-    let key = format!("{SENT}{digest}");
+    let key = format!("{SENT}{}", hex::encode(Sha256::digest(delivery.body.as_bytes())));
     match fleet.store.value(&key).await? {
         Some(guid) if guid != delivery.guid => {
             Ok(Some(format!("delivery {guid} had the same body")))

@@ -251,8 +251,8 @@ impl GitHubForge {
         self.api.read_json(&Call::get(path, format!("check {id} of `{repository}`"))).await
     }
 
-    /// The poorer form: one line and a colour. There is none for what is neither success nor failure, so that one stays
-    /// open, which keeps a change from being merged where the status is required.
+    /// A commit status, where check runs may not be written: one line and a state. It has no state between success and
+    /// failure; such a verdict is `pending`, which blocks a merge where the status is required.
     async fn write_status(
         &self,
         repository: &RepositoryId,
