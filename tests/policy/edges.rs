@@ -245,6 +245,36 @@ fn scripts_are_those_of_a_package_file_wherever_it_is() {
     assert!(is_flagged("package.json", &format!("{old},")));
 }
 
+/// A bare repository needs no `.git`: git obeys it wherever somebody runs it within.
+#[test]
+fn a_folder_that_becomes_a_git_repository_is_shown() {
+    let is_flagged = |path: &str, new: &str| {
+        let judgement = Draft::default().file(path, None, Some(new)).judge(&Policy::default(), &[]);
+        judgement.flags.iter().any(|flag| flag.rule == "path.protected.git")
+            && judgement.wants_draft()
+    };
+    let id = "0123456789abcdef0123456789abcdef01234567\n";
+    for (path, new) in [
+        ("tests/data/HEAD", "ref: refs/heads/main\n"),
+        ("HEAD", id),
+        ("a/head", "ref:refs/heads/x"),
+        ("a/config", "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"),
+        ("a/config", "[CORE]\n\tfsMonitor = ./run.sh\n"),
+        ("a/config", "[include]\n\tpath = evil\n"),
+    ] {
+        assert!(is_flagged(path, new), "{path}: {new}");
+    }
+    for (path, new) in [
+        ("docs/HEAD", "# The head of the page\n"),
+        ("a/HEAD.html", "ref: refs/heads/main\n"),
+        ("a/config", "Host example\n  User git\n"),
+        (".dvc/config", "[core]\n    remote = storage\n['remote \"storage\"']\n    url = s3://a\n"),
+        ("a/heads", id),
+    ] {
+        assert!(!is_flagged(path, new), "{path}: {new}");
+    }
+}
+
 /// The strongest reason is the one that is shown.
 #[test]
 fn of_several_protections_the_one_that_makes_a_draft_is_said() {

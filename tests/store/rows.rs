@@ -533,7 +533,11 @@ pub(super) async fn what_has_ended_long_ago_is_removed(db: &Db) {
     db.sql(&format!("UPDATE jobs SET updated_at = {now} WHERE subject = 'g8'")).await;
     queued(&store, &campaign(), &["acme/1"]).await;
     db.sql("UPDATE events SET at = 1").await;
+    store.set_value("issue:acme/app#7", &format!("{} g1", now - 3_700_000)).await.unwrap();
+    store.set_value("issue:acme/app#8", &format!("{now} g8")).await.unwrap();
     store.prune(3_600_000).await.unwrap();
+    assert_eq!(store.value("issue:acme/app#7").await.unwrap(), None);
+    assert!(store.value("issue:acme/app#8").await.unwrap().is_some());
     assert!(store.delivery("g1").await.is_err());
     assert!(store.delivery("g7").await.unwrap().body.contains("private"), "it waits");
     assert_eq!(store.delivery("g8").await.unwrap().body, "", "worked off just now");

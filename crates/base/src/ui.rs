@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::clock::Clock;
 use crate::redact::Redactor;
+use crate::redact::keys::without_keys;
 use crate::telemetry;
 use crate::text::safe_log;
 
@@ -92,7 +93,8 @@ impl Ui {
     /// The final message, on stdout, unless stdout carries JSON or there is none.
     pub fn data(self, text: &str) {
         if !self.json && !text.is_empty() {
-            Ui::out(&safe_log(&self.redact(text)));
+            // The log of a job is where whoever may read the repository can read it.
+            Ui::out(&if self.actions { self.clean(text) } else { safe_log(&self.redact(text)) });
         }
     }
 
@@ -125,9 +127,10 @@ impl Ui {
         }
     }
 
-    /// A text as it may be printed.
+    /// A text as it may be printed beside the results: keys of well-known services, whoever they belong to, are replaced
+    /// like our own secrets.
     pub fn clean(self, text: &str) -> String {
-        safe_log(&self.redact(text))
+        safe_log(&without_keys(&self.redact(text)))
     }
 
     fn redact(self, text: &str) -> String {
@@ -192,3 +195,15 @@ pub fn standing() -> MutexGuard<'static, Option<ProgressBar>> {
 static LOST: Mutex<Option<String>> = Mutex::new(None);
 /// What other lines are written above of, while a table stands.
 static STANDING: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+#[cfg(test)]
+mod tests {
+    use crate::ui::Ui;
+
+    #[test]
+    fn a_key_of_somebody_else_is_not_printed_beside_the_results() {
+        let key = format!("ghp_{}", "aB3dE5gH7jK9".repeat(3));
+        let line = Ui::plain().clean(&format!("$ curl -H 'Authorization: Bearer {key}' example.com"));
+        assert_eq!(line, "$ curl -H 'Authorization: Bearer ***' example.com");
+    }
+}

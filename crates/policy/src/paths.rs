@@ -5,7 +5,7 @@
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 
-use super::{Blobs, HeldBack, Judgement, Lists, Violation};
+use super::{Blobs, HeldBack, Judgement, Lists, Violation, git_folder};
 use patchwright_git::tree::{FileChange, Mode};
 
 /// Rule id of flags that are worth a line but not a draft.
@@ -191,6 +191,10 @@ pub(super) fn check(
     if package_scripts_changed(&path, file, blobs) {
         let message = "changes commands that run on install, build or test".to_owned();
         judgement.flags.push(violation("path.protected.scripts", message));
+    }
+    if git_folder::is_part(&path, file, blobs) {
+        let message = "makes a folder a git repository, whose configuration can run commands";
+        judgement.flags.push(violation(git_folder::RULE, message.to_owned()));
     }
     if let (Some(old), Some(new)) = (file.old, file.new)
         && (old.mode == Mode::Symlink) != (new.mode == Mode::Symlink)

@@ -1,5 +1,5 @@
 //! Deletes what is no longer needed: bodies of handled deliveries, old deliveries with their
-//! jobs, ended runs, what jobs had lost, and what was said about campaigns that have ended. In bounded steps, so
+//! jobs and what they have done, ended runs, what jobs had lost, and what was said about campaigns that have ended. In bounded steps, so
 //! that nobody waits for a lock that is held for long.
 
 use super::{Store, StoreResult};
@@ -11,7 +11,7 @@ const STEP: i64 = 500;
 const STEPS: usize = 200;
 
 /// `$1` is the moment before which rows go, `$2` how many at most.
-const STATEMENTS: [&str; 9] = [
+const STATEMENTS: [&str; 10] = [
     "UPDATE deliveries SET body = '' WHERE guid IN (
         SELECT d.guid FROM deliveries d JOIN jobs j ON j.kind = 'delivery' AND j.subject = d.guid
         WHERE d.body <> '' AND d.received_at > $1 - 1
@@ -36,6 +36,10 @@ const STATEMENTS: [&str; 9] = [
     "DELETE FROM kept WHERE name IN (
         SELECT k.name FROM kept k WHERE k.name LIKE 'body:%' AND $1 > 0 AND NOT EXISTS (
             SELECT 1 FROM deliveries d WHERE d.guid = k.value) LIMIT $2)",
+    // Which delivery has done the work on an issue, after the time of that delivery, which has thirteen digits as text.
+    "DELETE FROM kept WHERE name IN (
+        SELECT k.name FROM kept k WHERE k.name LIKE 'issue:%' AND $1 > 999999999999
+            AND substr(k.value, 1, 13) < CAST($1 AS TEXT) LIMIT $2)",
     // How jobs lost their sandboxes, by their ids.
     "DELETE FROM kept WHERE name IN (
         SELECT k.name FROM kept k WHERE k.name LIKE 'lost-sandbox:%' AND NOT EXISTS (
