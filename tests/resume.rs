@@ -233,6 +233,33 @@ fn a_signal_during_the_checks_of_the_base_leaves_no_sandbox() {
     assert_eq!(world.model.requests().len(), 0);
 }
 
+/// The work is complete and nothing of it is public yet: nobody has to find it ready, or merged, after a stop.
+#[test]
+fn a_signal_between_the_checks_and_publishing_leaves_a_draft_that_the_next_run_makes_ready() {
+    // It is asked whether the base has moved on after the report is written.
+    let slow = Kind::Delay(Duration::from_secs(5));
+    let github = github().fault(Fault::once("GET", "/git/ref/heads/main", slow));
+    let world = TestWorld::new(github, fix()).set("PATCHWRIGHT_AUTO_MERGE", "true");
+    let args = ["issue", "acme/app#7", "--json", "--verify", "sh test.sh"];
+    let child = world.spawn(&args);
+    wait_for(|| world.runs().first().is_some_and(|run| run.join("report.html").exists()));
+    let output = signalled(&world, child, "TERM");
+    assert_eq!(output.code, 143, "{}", output.text());
+    let pulls = world.github.pulls();
+    assert!(pulls.len() == 1 && pulls[0].draft, "{pulls:?}");
+    let why = "> [!WARNING]\n> The run was stopped from outside";
+    assert!(pulls[0].body.starts_with(why), "{}", pulls[0].body);
+    assert!(output.stdout.contains("\"published\""), "{}", output.text());
+    assert!(output.stderr.contains("the work so far is in draft #"), "{}", output.text());
+    assert!(world.github.governance().auto_merge.is_empty());
+    world.run(&args).expect(0);
+    let pulls = world.github.pulls();
+    assert!(pulls.len() == 1 && !pulls[0].draft, "{pulls:?}");
+    assert!(!pulls[0].body.contains("stopped from outside"), "{}", pulls[0].body);
+    assert_eq!(world.github.governance().auto_merge.len(), 1);
+    assert_eq!(world.model.requests().len(), 5);
+}
+
 #[test]
 fn a_signal_while_publishing_leaves_the_rest_to_the_next_run() {
     let slow = Kind::Delay(Duration::from_mins(1));

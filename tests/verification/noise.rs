@@ -77,3 +77,20 @@ fn a_check_that_never_ends_is_not_waited_for_as_long_again() {
     let body = &world.github.pulls()[0].body;
     assert!(body.contains("timed out: stopped after 2 s"), "{body}");
 }
+
+/// What a check would have said that the run's own deadline cut off, nobody knows.
+#[test]
+fn a_check_that_the_deadline_cuts_off_is_not_the_changes_fault() {
+    let config = "limits: { timeout: 14s }\n";
+    let files = [FILES, &[(".github/patchwright.yml", config)]].concat();
+    let wait = call("shell_command", json!({"command": "sleep 4"}));
+    let turns = [custom("apply_patch", PATCH), wait, say("Add instead of subtracting")];
+    let world = in_docker(&files, turns);
+    let check = "sleep 5; test -f README.md";
+    world.run(&["issue", "acme/app#7", "--verify", check]).expect(40);
+    let result = result(&world);
+    assert_ne!(result["checks"], "failed", "{result}");
+    for pull in world.github.pulls() {
+        assert!(!pull.body.contains("that did not fail before"), "{}", pull.body);
+    }
+}

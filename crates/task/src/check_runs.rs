@@ -106,7 +106,8 @@ fn share(run: &Run<'_>) -> Duration {
 
 fn plan(run: &Run<'_>, command: &str, side: CheckTarget<'_>) -> PlannedCheck {
     let whole = run.config.limits.command_timeout;
-    let short = short_time(side.before(command), whole);
+    let before = side.before(command);
+    let short = short_time(before, whole);
     // Other sandboxes have no `/tmp` of their own.
     let has_place = run.world.sandbox.name() == "docker";
     let report = has_place.then(|| command_with_report(command, "patchwright-report")).flatten();
@@ -114,6 +115,9 @@ fn plan(run: &Run<'_>, command: &str, side: CheckTarget<'_>) -> PlannedCheck {
         command: command.to_owned(),
         timeout: short.unwrap_or(whole),
         why_short: short.map(|_| "it did not end before the change either"),
+        before: before
+            .filter(|before| before.exit_code.is_some() && !before.timed_out)
+            .map(|before| Duration::from_millis(before.duration_ms)),
         report,
     }
 }

@@ -328,6 +328,7 @@ pub(super) async fn before_push(
 /// Whether a run's pull request is a draft.
 pub(super) fn is_draft(run: &Run<'_>, outcome: &Outcome) -> bool {
     run.config.publish.draft
+        || run.is_interrupted()
         || outcome.evidence.is_red()
         || outcome.judgement.wants_draft()
         || outcome.conclusion != Conclusion::Done

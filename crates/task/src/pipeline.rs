@@ -160,6 +160,8 @@ async fn propose(run: &Run<'_>, origin: Origin<'_>, progress: &Progress) -> Resu
     {
         progress.phase("Publishing");
         let workspace = &checkout.workspace;
+        let stopped = run.is_interrupted().then(|| publish::unpublished(outcome));
+        let outcome = stopped.as_ref().unwrap_or(outcome);
         let proposal = publish::Proposal { workspace, commit, outcome, judged, head, branch };
         let publishing = publish::publish(run, origin, &proposal);
         published = if !run.is_interrupted() {
@@ -226,7 +228,10 @@ async fn end(run: &Run<'_>, progress: Progress, result: Result<RunReport>) -> Re
             Ok(report)
         }
         Err(failure) => {
-            let failure = published.iter().fold(failure, in_draft);
+            if let Some(published) = &published {
+                tell_published(run, published);
+            }
+            let failure = published.iter().fold(failure, so_far);
             progress.fail(&failure).await;
             Err(failure)
         }
@@ -234,10 +239,11 @@ async fn end(run: &Run<'_>, progress: Progress, result: Result<RunReport>) -> Re
 }
 
 /// Says where the work is, though the run did not come to its end. The comment has a link of its own.
-fn in_draft(failure: Failure, published: &Published) -> Failure {
+fn so_far(failure: Failure, published: &Published) -> Failure {
     let number = published.pull_request.to_string();
+    let what = if published.draft { "draft" } else { "pull request" };
     failure
-        .hint(Hint::on_this_machine(format!("the work so far is in draft #{number}")))
+        .hint(Hint::on_this_machine(format!("the work so far is in {what} #{number}")))
         .output("pull-request-number", number)
         .output("pull-request-url", published.url.as_str())
         .output("pull-request-operation", published.operation.word())
@@ -248,15 +254,19 @@ fn in_draft(failure: Failure, published: &Published) -> Failure {
 /// The last events of a run.
 fn tell_end(run: &Run<'_>, outcome: &Outcome, published: Option<&Published>) {
     if let Some(published) = published {
-        run.tell(&Event::Published {
-            object: Object::PullRequest,
-            url: Some(&published.url),
-            number: Some(published.pull_request),
-            operation: Some(published.operation),
-        });
+        tell_published(run, published);
     }
     run.tell_files();
     run.tell(&Event::Result(Box::new(salvage::result(run, outcome, published))));
+}
+
+fn tell_published(run: &Run<'_>, published: &Published) {
+    run.tell(&Event::Published {
+        object: Object::PullRequest,
+        url: Some(&published.url),
+        number: Some(published.pull_request),
+        operation: Some(published.operation),
+    });
 }
 
 /// What a job came to, before anything is published.

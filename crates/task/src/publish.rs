@@ -49,6 +49,15 @@ pub fn is_worth_a_draft(outcome: &Outcome) -> bool {
         && outcome.judgement.violations.is_empty()
 }
 
+/// What a run came to that a signal ends before it has published: whoever sent that does not want a pull request that is
+/// ready to be merged, and the reason, with which its description begins, has the next run make it ready.
+pub fn unpublished(outcome: &Outcome) -> Outcome {
+    let is_complete = outcome.conclusion == Conclusion::Done;
+    let stopped = || "The run was stopped from outside before it had published this.".to_owned();
+    let reason = outcome.reason.clone().or_else(|| is_complete.then(stopped));
+    Outcome { reason, ..outcome.clone() }
+}
+
 /// Publishing for a run that a signal ends: whoever sent it waits seconds, not minutes, before it kills.
 /// Where that is not enough, the next run finds what was done.
 pub async fn before_the_end<T>(work: impl Future<Output = Result<T>>) -> Result<Option<T>> {

@@ -36,6 +36,8 @@ pub struct PlannedCheck {
     pub timeout: Duration,
     /// Why it has less time than others.
     pub why_short: Option<&'static str>,
+    /// How long it took before the change, where it came to its end then.
+    pub before: Option<Duration>,
     /// Where its runner can leave a report outside of the workspace.
     pub report: Option<Report>,
 }
@@ -61,6 +63,10 @@ pub async fn run(client: &Client, planned: &[PlannedCheck], share: Duration) -> 
         let command = check.report.as_ref().map_or(&check.command, |report| &report.command);
         let began = Instant::now();
         match client.exec(exec(command, timeout)).await {
+            Ok(output) if output.timed_out && is_cut_off(check, left) => {
+                left = left.saturating_sub(Duration::from_millis(output.duration_ms));
+                runs.push(cut_off(check, timeout, &output));
+            }
             Ok(output) => {
                 left = left.saturating_sub(Duration::from_millis(output.duration_ms));
                 let report = match &check.report {
@@ -85,6 +91,19 @@ pub async fn run(client: &Client, planned: &[PlannedCheck], share: Duration) -> 
         }
     }
     runs
+}
+
+/// With so little time left it may not have come to its end whatever the code is like.
+fn is_cut_off(check: &PlannedCheck, left: Duration) -> bool {
+    left < check.timeout && check.before.is_none_or(|before| left < before.saturating_mul(2))
+}
+
+/// Its exit code says nothing about the code.
+fn cut_off(check: &PlannedCheck, timeout: Duration, output: &CommandOutput) -> CheckRun {
+    let note = format!("not run to its end: only {} s were left for checks", timeout.as_secs());
+    let tail = results::digest(&output.output, TAIL_BYTES);
+    let run = CheckRun::not_run(&check.command, note);
+    CheckRun { duration_ms: output.duration_ms, tail, ..run }
 }
 
 fn out_of_time(share: Duration) -> String {
@@ -224,5 +243,21 @@ mod tests {
         // Where tests were read, tests ran.
         let tests = results::parse(None, "running 1 test\ntest a ... FAILED\n", &[]);
         assert_eq!(missing_program(127, false, "", Some(&tests)), None);
+    }
+
+    #[test]
+    fn a_check_that_had_less_time_than_it_needs_says_nothing_about_the_code() {
+        let second = Duration::from_secs(1);
+        let check = |before: Option<u32>| PlannedCheck {
+            command: "make test".to_owned(),
+            timeout: second * 60,
+            why_short: None,
+            before: before.map(|seconds| second * seconds),
+            report: None,
+        };
+        assert!(is_cut_off(&check(Some(10)), second * 15));
+        assert!(!is_cut_off(&check(Some(10)), second * 20), "it may never end");
+        assert!(!is_cut_off(&check(None), second * 60), "all of its own time");
+        assert!(is_cut_off(&check(None), second * 59));
     }
 }
