@@ -94,12 +94,12 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub fn new() -> Session {
+    pub(super) fn new() -> Session {
         Session { folder: Some(String::new()), before: String::new() }
     }
 
     /// Reads an item that has run.
-    pub fn follow(&mut self, item: &str) {
+    pub(super) fn follow(&mut self, item: &str) {
         for part in item.split(['\n', ';']).flat_map(|line| line.split("&&")).map(str::trim) {
             if let Some(target) = part.strip_prefix("cd ") {
                 self.folder = self.went_to(target.trim());
