@@ -2,6 +2,7 @@
 //! test, what goes back to the model, and what a run is worth whose checks are red.
 
 mod found;
+mod hidden_codes;
 mod lost;
 mod noise;
 

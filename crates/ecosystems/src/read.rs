@@ -12,6 +12,27 @@ const MAX_DOCUMENT: usize = 1 << 20;
 /// # Errors
 /// Why it is not read, in one line.
 pub(crate) fn yaml(text: &str) -> Result<Value, String> {
+    document(text, Booleans::Old)
+}
+
+/// A workflow of GitHub, whose runner takes `on` and `yes` for words, as YAML 1.2 does.
+///
+/// # Errors
+/// Why it is not read, in one line.
+pub(crate) fn workflow(text: &str) -> Result<Value, String> {
+    document(text, Booleans::Core)
+}
+
+/// Which words are booleans.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Booleans {
+    /// Those of YAML 1.1: `yes`, `on`, and so on.
+    Old,
+    /// `true` and `false`.
+    Core,
+}
+
+fn document(text: &str, booleans: Booleans) -> Result<Value, String> {
     if text.len() > MAX_YAML {
         return Err(format!("is larger than {} KB", MAX_YAML >> 10));
     }
@@ -22,7 +43,8 @@ pub(crate) fn yaml(text: &str) -> Result<Value, String> {
         max_documents: 1,
         max_nodes: 20_000,
     };
-    let options = serde_saphyr::options! { budget: budget };
+    let strict_booleans = booleans == Booleans::Core;
+    let options = serde_saphyr::options! { budget: budget, strict_booleans: strict_booleans };
     let value: Value = serde_saphyr::from_str_with_options(text, options)
         .map_err(|err| format!("is not valid YAML: {}", first_line(&err.to_string())))?;
     if nodes(&value, 50_000) == 0 {
@@ -133,6 +155,16 @@ pub(crate) fn scalar(value: &Value) -> Option<String> {
     }
 }
 
+/// The text that GitHub's runner makes of a value: numbers are of double precision and lose their zeros.
+pub(crate) fn runner_scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::Number(number) if !number.is_u64() && !number.is_i64() => {
+            Some(number.as_f64()?.to_string())
+        }
+        other => scalar(other),
+    }
+}
+
 /// The texts of a value that is one or a list.
 pub(crate) fn scalars(value: &Value) -> Vec<String> {
     match value {
@@ -154,6 +186,30 @@ mod tests {
             serde_json::json!({"a": "// no /* comment */, ]", "b": [1, 2], "c": "\""})
         );
         assert!(json("{ /* for ever").is_err());
+    }
+
+    #[test]
+    fn a_workflow_is_read_as_the_runner_does() {
+        let rows = [
+            ("on", "on"),
+            ("yes", "yes"),
+            ("Off", "Off"),
+            ("n", "n"),
+            ("true", "true"),
+            ("TRUE", "true"),
+            ("010", "10"),
+            ("1.0", "1"),
+            ("3.10", "3.1"),
+            ("'3.10'", "3.10"),
+            ("0x1F", "31"),
+            ("12", "12"),
+        ];
+        for (written, expected) in rows {
+            let value = workflow(&format!("a: {written}")).unwrap();
+            let found = value.get("a").and_then(runner_scalar);
+            assert_eq!(found.as_deref(), Some(expected), "{written}");
+        }
+        assert_eq!(workflow("on: push").unwrap(), serde_json::json!({"on": "push"}));
     }
 
     #[test]

@@ -133,7 +133,7 @@ pub(super) fn word(run: &CheckRun, standing: Standing) -> String {
     let word = plain_word(run, standing);
     let sign = match run.exit_code {
         _ if run.timed_out => "",
-        Some(0) => "✅ ",
+        Some(0) if word == "passed" => "✅ ",
         Some(_) if word.starts_with("flaky") => "⚠️ ",
         _ if word.starts_with("failed") => "❌ ",
         _ => "",
@@ -144,11 +144,15 @@ pub(super) fn word(run: &CheckRun, standing: Standing) -> String {
 /// How a check went, without a sign, where colours say it.
 pub(super) fn plain_word(run: &CheckRun, standing: Standing) -> String {
     let is_broken = standing == Standing::Broken;
+    let is_red = |standing| {
+        matches!(standing, Standing::Broken | Standing::StillFailing | Standing::Improved)
+    };
     match run.exit_code {
         // First, because a check that was ended may have any exit code, or none.
         _ if run.timed_out => "timed out".to_owned(),
         None if run.sandbox_lost => "failed: its sandbox was lost".to_owned(),
         None => "not run".to_owned(),
+        Some(0) if is_red(standing) => "failed: its tests say so, with exit code 0".to_owned(),
         Some(0) => "passed".to_owned(),
         Some(_) if run.unrunnable && !is_broken => "could not be run here".to_owned(),
         Some(code) if run.is_flaky() || standing == Standing::Flaky => {

@@ -80,8 +80,12 @@ pub(super) async fn run_fresh(
     let mut runs = recorded(run, side);
     runs.retain(|known| commands.contains(&known.command));
     let missing = |command: &&String| !runs.iter().any(|known| known.command == **command);
-    let planned: Vec<PlannedCheck> =
-        commands.iter().filter(missing).map(|command| plan(run, command, side)).collect();
+    let planned: Vec<PlannedCheck> = commands
+        .iter()
+        .filter(missing)
+        .enumerate()
+        .map(|(place, command)| plan(run, command, place, side))
+        .collect();
     if planned.is_empty() {
         return Ok(runs);
     }
@@ -104,13 +108,15 @@ fn share(run: &Run<'_>) -> Duration {
     (run.config.limits.timeout / SHARE).max(LEAST_SHARE).min(run.remaining())
 }
 
-fn plan(run: &Run<'_>, command: &str, side: CheckTarget<'_>) -> PlannedCheck {
+/// `place` tells the reports of checks in one sandbox apart.
+fn plan(run: &Run<'_>, command: &str, place: usize, side: CheckTarget<'_>) -> PlannedCheck {
     let whole = run.config.limits.command_timeout;
     let before = side.before(command);
     let short = short_time(before, whole);
     // Other sandboxes have no `/tmp` of their own.
     let has_place = run.world.sandbox.name() == "docker";
-    let report = has_place.then(|| command_with_report(command, "patchwright-report")).flatten();
+    let name = format!("patchwright-report-{place}");
+    let report = has_place.then(|| command_with_report(command, &name)).flatten();
     PlannedCheck {
         command: command.to_owned(),
         timeout: short.unwrap_or(whole),
@@ -235,7 +241,8 @@ async fn repeat(
 /// what did not fail before.
 fn may_be_flaky(check: &CheckRun, side: CheckTarget<'_>) -> bool {
     let took = Duration::from_millis(check.duration_ms);
-    if !check.failed() || check.timed_out || took > REPEATED {
+    let has_failed = check.failed() || (check.passed() && check.has_bad_tests());
+    if !has_failed || check.timed_out || took > REPEATED {
         return false;
     }
     match side {
@@ -326,6 +333,7 @@ fn recorded(run: &Run<'_>, side: CheckTarget<'_>) -> Vec<CheckRun> {
 fn describe(check: &CheckRun, side: CheckTarget<'_>) -> String {
     let verdict = match (check.exit_code, check.timed_out) {
         (_, true) => "timed out".to_owned(),
+        (Some(0), _) if check.has_bad_tests() => "ended with exit code 0".to_owned(),
         (Some(0), _) => "passed".to_owned(),
         (None, _) => "could not be run".to_owned(),
         (Some(code), _) if check.unrunnable => {

@@ -60,7 +60,12 @@ pub async fn run(client: &Client, planned: &[PlannedCheck], share: Duration) -> 
             runs.push(CheckRun::not_run(&check.command, out_of_time(share)));
             continue;
         }
-        let command = check.report.as_ref().map_or(&check.command, |report| &report.command);
+        // What an earlier check or setup left there would be taken for what this one says.
+        let report = match &check.report {
+            Some(report) if is_free(client, report).await => Some(report),
+            Some(_) | None => None,
+        };
+        let command = report.map_or(&check.command, |report| &report.command);
         let began = Instant::now();
         match client.exec(exec(command, timeout)).await {
             Ok(output) if output.timed_out && is_cut_off(check, left) => {
@@ -69,7 +74,7 @@ pub async fn run(client: &Client, planned: &[PlannedCheck], share: Duration) -> 
             }
             Ok(output) => {
                 left = left.saturating_sub(Duration::from_millis(output.duration_ms));
-                let report = match &check.report {
+                let report = match report {
                     Some(report) => read(client, report).await,
                     None => None,
                 };
@@ -118,6 +123,19 @@ fn exec(command: &str, timeout: Duration) -> Exec {
         timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
         output_cap: MAX_OUTPUT_CAP,
     }
+}
+
+/// Nothing is where a check is to leave its report, or no longer.
+async fn is_free(client: &Client, report: &Report) -> bool {
+    let spec = piped::Spec {
+        command: &format!("rm -rf -- {}", report.path),
+        env: BTreeMap::new(),
+        stdin: &[],
+        timeout: REPORT_TIMEOUT,
+        stdout_cap: 1 << 10,
+        stderr_cap: 1 << 10,
+    };
+    piped::run(client, spec).await.is_ok_and(|removed| removed.command.exit_code == 0)
 }
 
 /// The report of a check. Without one the output speaks.

@@ -61,6 +61,11 @@ impl CheckRun {
         results::digest(&self.tail, most)
     }
 
+    /// Its runner says that tests fail, whatever the command made of that: a pipe or `|| true` hides an exit code.
+    pub fn has_bad_tests(&self) -> bool {
+        self.tests.as_ref().is_some_and(|tests| tests.counts.bad() > 0)
+    }
+
     /// What its runs say test by test.
     fn results(&self) -> Vec<TestResults> {
         let again = self.again.as_ref().and_then(|again| again.tests.clone());
@@ -103,7 +108,7 @@ pub enum Standing {
     Passed,
     /// It failed, and passed when it was run once more, or only tests that come and go fail in it.
     Flaky,
-    /// It fails, or a test of it does, that did not fail before; or its sandbox does not survive it any more.
+    /// It fails, or a test of it does whatever its exit code, that did not fail before; or its sandbox does not survive it any more.
     Broken,
     /// It failed before and still does, and nothing in it got better.
     StillFailing,
@@ -143,7 +148,7 @@ impl EvidenceRow {
         let Some(head) = &self.head else { return Standing::NotRun };
         let base = self.base.as_ref();
         if head.passed() {
-            return Standing::Passed;
+            return self.of_success(head);
         }
         let before_passed = base.is_some_and(CheckRun::passed);
         let is_endless = head.timed_out && base.is_some_and(|base| base.timed_out);
@@ -160,10 +165,28 @@ impl EvidenceRow {
         let has_failed = base.is_some_and(CheckRun::failed);
         match &self.tests {
             Some(tests) if tests.is_worse() || self.broke_off() => Standing::Broken,
-            Some(tests) if is_flaky_only(tests) => Standing::Flaky,
-            Some(tests) if has_failed && !tests.fixed.is_empty() => Standing::Improved,
+            // Tests that only came and went before do not explain a check that fails without any.
+            Some(tests) if is_flaky_only(tests) && head.has_bad_tests() => Standing::Flaky,
+            Some(tests) if has_failed && !tests.fixed.is_empty() && !head.timed_out => {
+                Standing::Improved
+            }
             _ if has_failed => Standing::StillFailing,
             _ => Standing::Broken,
+        }
+    }
+
+    /// A check that ended well on the change is believed as far as its own tests do not speak against it.
+    fn of_success(&self, head: &CheckRun) -> Standing {
+        let has_failed = self.base.as_ref().is_some_and(CheckRun::failed);
+        match &self.tests {
+            Some(tests) if tests.is_worse() || self.broke_off() => Standing::Broken,
+            // The tests that made it fail before still do, and no longer make it fail.
+            Some(tests)
+                if has_failed && head.has_bad_tests() && !tests.still_failing.is_empty() =>
+            {
+                if tests.fixed.is_empty() { Standing::StillFailing } else { Standing::Improved }
+            }
+            _ => Standing::Passed,
         }
     }
 
@@ -204,7 +227,11 @@ pub struct Evidence {
 impl Evidence {
     /// No check that was started on head did anything but pass.
     pub fn is_clean(&self) -> bool {
-        self.rows.iter().all(|row| row.head.as_ref().is_none_or(CheckRun::passed))
+        let passed = |row: &EvidenceRow| {
+            row.head.as_ref().is_none_or(CheckRun::passed)
+                && matches!(row.standing(), Standing::Passed | Standing::NotRun)
+        };
+        self.rows.iter().all(passed)
     }
 
     /// What the checks say about the change, in one word.
@@ -344,6 +371,7 @@ mod tests {
             ("and was before", Some(lost()), lost(), Standing::NotRun),
             ("and it never ran", Some(unrunnable()), lost(), Standing::NotRun),
             ("not started", Some(passes()), CheckRun::not_run("x", "gone"), Standing::NotRun),
+            ("hangs where it failed", Some(fails()), endless(), Standing::StillFailing),
         ];
         for (about, base, head, expected) in rows {
             assert_eq!(EvidenceRow::new(base, Some(head)).standing(), expected, "{about}");
@@ -370,6 +398,55 @@ mod tests {
         let head = twice(cargo(&[("a", false), ("b", true)]), cargo(&[("a", true), ("b", false)]));
         let row = EvidenceRow::new(Some(green), Some(head));
         assert_eq!(row.standing(), Standing::Flaky);
+    }
+
+    #[test]
+    fn an_exit_code_does_not_hide_what_the_tests_say() {
+        let hidden = |tests: &[(&str, bool)]| CheckRun { exit_code: Some(0), ..cargo(tests) };
+        let (good, bad) = ([("a", true), ("b", true)], [("a", false), ("b", true)]);
+        let crashed = run(0, "running 2 tests\ntest a ... ok\n");
+        let rows = [
+            ("one broken", hidden(&good), hidden(&bad), Standing::Broken),
+            (
+                "a new one fails",
+                hidden(&good[..1]),
+                hidden(&[bad[1], ("c", false)]),
+                Standing::Broken,
+            ),
+            ("red as before", hidden(&bad), hidden(&bad), Standing::Passed),
+            ("no longer red by its exit code", cargo(&bad), hidden(&bad), Standing::StillFailing),
+            ("the runner died", hidden(&good), crashed, Standing::Broken),
+            ("no tests any more", hidden(&good), run(0, "done"), Standing::Passed),
+            ("passed again", hidden(&good), twice(hidden(&bad), hidden(&good)), Standing::Passed),
+        ];
+        for (about, base, head, expected) in rows {
+            let evidence = Evidence {
+                rows: vec![EvidenceRow::new(Some(base), Some(head))],
+                ..Evidence::default()
+            };
+            assert_eq!(evidence.rows[0].standing(), expected, "{about}");
+            let is_passed = expected == Standing::Passed;
+            assert_eq!(evidence.verdict() == Verdict::Passed(1), is_passed, "{about}");
+        }
+    }
+
+    #[test]
+    fn what_came_and_went_before_is_no_excuse_for_what_fails_each_time() {
+        let (good, bad) =
+            (|| cargo(&[("a", true), ("b", true)]), || cargo(&[("a", false), ("b", true)]));
+        let base = || twice(bad(), good());
+        let other = || CheckRun { exit_code: Some(3), ..good() };
+        let rows = [
+            ("once, so far", bad(), Standing::Broken),
+            ("twice", twice(bad(), bad()), Standing::Broken),
+            ("once of two", twice(bad(), good()), Standing::Flaky),
+            ("its tests pass, and it fails", twice(other(), other()), Standing::Broken),
+        ];
+        for (about, head, expected) in rows {
+            let row = EvidenceRow::new(Some(base()), Some(head));
+            assert_eq!(row.standing(), expected, "{about}");
+            assert_eq!(row.short().standing(), expected, "{about}, in short");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! the test command of the repository's CI, then convention. CI's command is taken where it can run here:
 //! it uses no secret, the services beside it can be had, it installs nothing (there is no network any more), makes no
 //! environment of its own (tox, nox), and is not about end-to-end tests, benchmarks or coverage services.
+//! CI's test steps that start them by another program (`make test`, a script) are taken beside those of the kinds.
 //! Where no kind of project is known, CI's test steps are taken as they are, then `make test`, then a
 //! script that is called so.
 
@@ -95,8 +96,10 @@ pub fn detect(tree: &dyn Tree, touched: &[String], has_services: bool) -> CheckP
     let mut plan = CheckPlan { notes: ci.notes.clone(), ..CheckPlan::default() };
     plan.notes.extend(ci.jobs.iter().filter_map(left_out));
     let mut at_root: Vec<&str> = Vec::new();
+    let mut kinds: Vec<(String, &Kind)> = Vec::new();
     for folder in packages::folders(&files) {
         for (kind, command) in commands(&files, &folder) {
+            kinds.push((folder.clone(), kind));
             let is_covered = at_root.contains(&kind.name)
                 && (kind.covers_below || packages::is_member(&files, &folder, kind.manifest));
             if is_covered {
@@ -110,6 +113,8 @@ pub fn detect(tree: &dyn Tree, touched: &[String], has_services: bool) -> CheckP
     }
     if plan.checks.is_empty() {
         unknown(&files, &ci, &mut plan);
+    } else {
+        beside(&files, &ci, &kinds, &mut plan);
     }
     narrow(&mut plan, touched);
     plan
@@ -146,6 +151,25 @@ fn of_kind(ci: &CiPlan, kind: &Kind, folder: &str, command: &str, plan: &mut Che
             CheckOrigin::Ci,
             step.why.clone(),
         ));
+    }
+}
+
+/// CI's test steps that are of none of the kinds that there are. What they start may be more than a convention knows.
+fn beside(files: &Files<'_>, ci: &CiPlan, kinds: &[(String, &Kind)], plan: &mut CheckPlan) {
+    let is_of = |step: &CiStep, (folder, kind): &(String, &Kind)| {
+        *folder == step.folder && words_of(&step.command, kind.programs)
+    };
+    let mut taken = 0;
+    for (job, step) in usable(ci).filter(|(_, step)| !kinds.iter().any(|kind| is_of(step, kind))) {
+        let behind = ci::behind(files, step);
+        let is_enough = taken == MAX_OF_CI || (taken > 0 && needs_services(job, plan));
+        let made = check(&step.with_environment(), &step.folder, CheckOrigin::Ci, step.why.clone());
+        let is_known = plan.checks.iter().any(|known| known.command == made.command);
+        if !is_enough && !is_known && ci::is_about_tests(step, &behind) && !needs_more(&behind) {
+            plan.checks.push(made);
+            plan.take_services(job);
+            taken += 1;
+        }
     }
 }
 

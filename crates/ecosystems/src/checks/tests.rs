@@ -109,6 +109,105 @@ fn unknown_kinds_are_tested_as_ci_does() {
     assert_eq!(found(&files[1..], &[]), ["make test"]);
 }
 
+/// A workflow with one job of these steps.
+fn job(steps: &str) -> String {
+    format!("on: push\njobs:\n  test:\n    runs-on: ubuntu-latest\n    steps:\n{steps}")
+}
+
+#[test]
+fn what_ci_starts_by_another_program_is_run_beside_the_kinds() {
+    let workflow = job(
+        "      - run: make test\n      - run: cd backend && python3 -m unittest -v\n      - run: ./scripts/run_tests.sh --all\n",
+    );
+    let files = [
+        (".github/workflows/ci.yml", workflow.as_str()),
+        ("Makefile", "test: build\n\tpython3 -m pytest && ./integration\nbuild:\n\ttrue\n"),
+        ("scripts/run_tests.sh", "#!/bin/sh\nctest\n"),
+        ("backend/pyproject.toml", ""),
+        ("backend/tests/test_a.py", ""),
+        ("package.json", NPM),
+    ];
+    let expected = [
+        "npm test",
+        "cd backend && python3 -m unittest -v",
+        "make test",
+        "./scripts/run_tests.sh --all",
+    ];
+    assert_eq!(found(&files, &[]), expected);
+    let plan = detect(&tree(&files), &[], true);
+    assert_eq!(plan.checks[2].why.line, Some(6));
+}
+
+#[test]
+fn what_only_sounds_like_a_test_is_not_run_beside_the_kinds() {
+    let rows = [
+        ("make check", "check:\n\truff check .\n"),
+        ("make test", "test: venv\n\t.venv/bin/pytest\nvenv:\n\tpip install -e .\n"),
+        ("make test", "test:\n\ttox\n"),
+        ("make lint-check", ""),
+        ("make test-deploy", ""),
+        ("make release test", ""),
+        ("make install check", ""),
+        ("make test", "test: all\nall:\n\tpytest\n\ttwine upload dist/*\n"),
+        ("./run_tests.sh", ""),
+    ];
+    for (command, makefile) in rows {
+        let workflow = job(&format!("      - run: {command}\n"));
+        let files = [
+            (".github/workflows/ci.yml", workflow.as_str()),
+            ("Makefile", makefile),
+            ("run_tests.sh", "docker compose up -d\n./t\n"),
+            ("go.mod", "module x\n"),
+        ];
+        assert_eq!(found(&files, &[]), ["go test ./..."], "{command}: {makefile}");
+    }
+}
+
+#[test]
+fn the_shell_of_a_step_decides_what_fails() {
+    let rows = [
+        ("      - run: pytest | tee log\n", "bash -e -c 'pytest | tee log'"),
+        (
+            "      - run: pytest | tee log\n        shell: bash\n",
+            "bash -eo pipefail -c 'pytest | tee log'",
+        ),
+        (
+            "      - run: |\n          pytest\n          echo done\n",
+            "bash -e -c 'pytest\necho done'",
+        ),
+        (
+            "      - run: |\n          pytest\n          echo done\n    defaults:\n      run:\n        shell: sh\n",
+            "sh -e -c 'pytest\necho done'",
+        ),
+        (
+            "      - run: pytest\n        shell: bash -el {0}\n        env:\n          MODE: on\n          LEVEL: 010\n",
+            "export LEVEL=10\nexport MODE=on\nbash -el -c pytest",
+        ),
+    ];
+    for (steps, expected) in rows {
+        let workflow = job(steps);
+        let files = [(".github/workflows/ci.yml", workflow.as_str()), ("pytest.ini", "")];
+        assert_eq!(found(&files, &[]), [expected], "{steps}");
+    }
+    let workflow =
+        format!("defaults: {{ run: {{ shell: sh }} }}\n{}", job("      - run: pytest; ls\n"));
+    let files = [(".github/workflows/ci.yml", workflow.as_str()), ("pytest.ini", "")];
+    assert_eq!(found(&files, &[]), ["sh -e -c 'pytest; ls'"]);
+}
+
+#[test]
+fn the_items_of_gitlabs_script_are_lines_of_one_shell() {
+    let script = "before_script:\n  - cd app && pip install -r r.txt\n  - export LEVEL=high\ntest:\n  script:\n    - |\n      pytest\n      echo done\n    - pytest --slow\n    - cd $HOME\n    - pytest --away\n";
+    let files = [(".gitlab-ci.yml", script), ("app/pytest.ini", ""), ("app/setup.py", "")];
+    assert_eq!(
+        found(&files, &[]),
+        [
+            "cd app && { sh -e -c 'export LEVEL=high\npytest\necho done'\n}",
+            "cd app && { sh -e -c 'export LEVEL=high\npytest --slow'\n}"
+        ]
+    );
+}
+
 #[test]
 fn of_many_packages_only_those_that_are_touched_are_tested() {
     let names: Vec<String> = (0..8).map(|n| format!("packages/p{n}/package.json")).collect();

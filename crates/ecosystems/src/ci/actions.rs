@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::expressions::{ExpressionValues, resolve, runs};
-use super::{CiPlan, CiStep, Job, MAX_FILES, MAX_JOBS, MAX_STEPS, classify};
+use super::{CiPlan, CiStep, Job, MAX_FILES, MAX_JOBS, MAX_STEPS, classify, shell};
 use crate::files::{self, Files, line_of};
-use crate::read::{self, scalar, scalars};
+use crate::read::{self, runner_scalar, scalar, scalars};
 use crate::services;
 use crate::setup::Source;
 
@@ -52,7 +52,7 @@ pub(super) fn read(files: &Files<'_>, plan: &mut CiPlan) {
             plan.note(&path, "is too large to be read");
             continue;
         };
-        match read::yaml(&text) {
+        match read::workflow(&text) {
             Ok(workflow) => one(&path, &text, &workflow, plan),
             Err(why) => plan.note(&path, why),
         }
@@ -206,7 +206,7 @@ impl Reader<'_> {
             {
                 continue;
             }
-            match resolve(&scalar(value).unwrap_or_default(), &self.known) {
+            match resolve(&runner_scalar(value).unwrap_or_default(), &self.known) {
                 Ok(value) => {
                     values.insert(name.clone(), value);
                 }
@@ -256,10 +256,8 @@ impl Reader<'_> {
             refuse(why);
             command.to_owned()
         });
-        let shell = self.setting(step, "shell").unwrap_or_else(|| "bash".to_owned());
-        if !matches!(shell.split_whitespace().next(), Some("bash" | "sh")) {
-            refuse(format!("is for the shell `{}`", patchwright_base::text::cut(&shell, 30)));
-        }
+        let shell = self.setting(step, "shell");
+        let shell = shell.map(|shell| resolve(&shell, &self.known).unwrap_or(shell));
         let folder = self.setting(step, "working-directory").unwrap_or_default();
         let folder = resolve(&folder, &self.known).ok().and_then(|it| files::resolve("", &it));
         if folder.is_none() {
@@ -267,15 +265,18 @@ impl Reader<'_> {
         }
         environment.retain(|_, value| value.len() < 2_000);
         let is_for = classify::is_for(&resolved);
-        let is_bash = shell.starts_with("bash") && needs_bash(&resolved);
-        let command = resolved.trim_end().to_owned();
+        let (folder, command) = shell::into_folder(folder.unwrap_or_default(), resolved.trim_end());
+        let shell = shell::of_workflow(shell.as_deref(), &command).unwrap_or_else(|why| {
+            refuse(why);
+            None
+        });
         let first =
             command_line(self.text, step.get("run").and_then(Value::as_str).unwrap_or_default());
         CiStep {
             command,
-            folder: folder.unwrap_or_default(),
+            folder,
             environment,
-            is_bash,
+            shell,
             is_for,
             unusable,
             why: Source {
@@ -291,14 +292,6 @@ impl Reader<'_> {
         let of = |value: &Value| value.get("defaults")?.get("run")?.get(name).and_then(scalar);
         step.get(name).and_then(scalar).or_else(|| of(self.job)).or_else(|| of(self.workflow))
     }
-}
-
-/// Several lines stop at the first that fails, as on the runner; bash has words that `sh` does not.
-fn needs_bash(command: &str) -> bool {
-    command.trim_end().contains('\n')
-        || ["[[", "<(", "source ", "pipefail", "|&", "&>", "=("]
-            .iter()
-            .any(|word| command.contains(word))
 }
 
 fn uses(command: &str, variable: &str) -> bool {

@@ -39,7 +39,7 @@ pub(super) fn read(files: &Files<'_>, plan: &mut CiPlan) {
             is_for: StepPurpose::Install,
             unusable: unusable(&command),
             folder: String::new(),
-            is_bash: false,
+            shell: None,
             environment: BTreeMap::new(),
             why: Source {
                 file: path.to_owned(),

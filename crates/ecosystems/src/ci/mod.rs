@@ -5,10 +5,12 @@
 //! `devcontainer.json` as well, and the targets of task runners that are called `test` or `lint`.
 
 mod actions;
+mod behind;
 mod classify;
 mod container;
 mod expressions;
 mod other;
+mod shell;
 mod tasks;
 
 use std::collections::BTreeMap;
@@ -19,6 +21,7 @@ use crate::files::{Files, Tree, quote};
 use crate::services::{MAX_SERVICES, Service};
 use crate::setup::{Note, Source, Version};
 
+pub(crate) use behind::{behind, is_about_tests};
 pub(crate) use classify::{is_system_only, system_packages};
 pub use tasks::{Target, targets};
 
@@ -48,9 +51,9 @@ pub struct CiStep {
     pub folder: String,
     /// Variables of workflow, job and step; none of them a secret.
     pub environment: BTreeMap<String, String>,
-    /// The runner would give it to bash, and stop at the first line that fails.
-    #[serde(default)]
-    pub is_bash: bool,
+    /// What starts the shell that the forge gives it to, where that is not the same as `sh -c`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shell: Option<String>,
     pub is_for: StepPurpose,
     /// Why it cannot be used here: `uses a secret`, `publishes`, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,9 +68,9 @@ impl CiStep {
         for (name, value) in &self.environment {
             out.push_str(&format!("export {name}={}\n", quote(value)));
         }
-        match (self.is_bash, self.command.trim_end()) {
-            (true, command) => out + "bash -eo pipefail -c " + &quote(command),
-            (false, command) => out + command,
+        match (&self.shell, self.command.trim_end()) {
+            (Some(shell), command) => out + shell + " -c " + &quote(command),
+            (None, command) => out + command,
         }
     }
 }

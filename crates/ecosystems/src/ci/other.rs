@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::actions::entries;
+use super::shell::{self, Session};
 use super::{CiPlan, CiStep, Job, MAX_JOBS, MAX_STEPS, classify};
 use crate::files::{Files, line_of};
 use crate::read::{self, scalar, scalars};
@@ -64,7 +65,7 @@ pub(super) fn gitlab(files: &Files<'_>, plan: &mut CiPlan) {
         let mut environment = variables(file.get("variables"));
         environment.extend(variables(job.get("variables")));
         let commands = before.into_iter().chain(of(job, "script"));
-        let mut read = simple(PATH, &text, name, commands, &environment);
+        let mut read = simple((PATH, &text, name), commands, &environment, shell::of_gitlab);
         for service in services.into_iter().flatten().take(20) {
             let image = scalar(service.get("name").unwrap_or(service)).unwrap_or_default();
             read.add_service(&image, of_gitlab(service, &environment));
@@ -89,7 +90,7 @@ pub(super) fn travis(files: &Files<'_>, plan: &mut CiPlan) {
     }
     let keys = ["before_install", "install", "before_script", "script"];
     let commands = keys.iter().flat_map(|key| file.get(*key).map(scripts).unwrap_or_default());
-    let mut job = simple(PATH, &text, "script", commands, &BTreeMap::new());
+    let mut job = simple((PATH, &text, "script"), commands, &BTreeMap::new(), shell::of_travis);
     // Travis has servers of its own on its machines, and no images of them.
     let first = file.get("services").map(scalars).unwrap_or_default().into_iter().next();
     job.lacks_service = first.map(|name| format!("service {name}: it has no image"));
@@ -114,13 +115,15 @@ fn variables(value: Option<&Value>) -> BTreeMap<String, String> {
     values.filter(|(_, value)| !value.contains('$') && value.len() < 2_000).take(100).collect()
 }
 
+/// The items of a script. Those before one have left their folder and their variables to it, because all of them are
+/// run by one shell.
 fn simple(
-    path: &str,
-    text: &str,
-    name: &str,
+    (path, text, name): (&str, &str, &str),
     commands: impl Iterator<Item = String>,
     environment: &BTreeMap<String, String>,
+    shell: fn(&str) -> Option<String>,
 ) -> Job {
+    let mut session = Session::new();
     let steps = commands.take(MAX_STEPS).map(|command| {
         let first = command.lines().next().unwrap_or_default().trim();
         let line = (!first.is_empty()).then(|| line_of(text, first)).flatten();
@@ -129,14 +132,22 @@ fn simple(
             .any(|it| command.contains(&format!("${it}")) || command.contains(&format!("_{it}")));
         let unusable =
             is_secret.then_some("uses a secret").or_else(|| classify::unusable(&command));
+        let is_lost = session.folder.is_none().then_some("runs in a folder that is not known");
+        let is_for = classify::is_for(&command);
+        let (folder, inside) =
+            shell::into_folder(session.folder.clone().unwrap_or_default(), &command);
+        let whole = format!("{}{inside}", session.before);
+        if !is_secret {
+            session.follow(&command);
+        }
         CiStep {
-            is_for: classify::is_for(&command),
-            unusable: unusable.map(str::to_owned),
-            folder: String::new(),
-            is_bash: false,
+            is_for,
+            unusable: unusable.or(is_lost).map(str::to_owned),
+            folder,
+            shell: shell(&whole),
             environment: environment.clone(),
             why: Source { file: path.to_owned(), line, rule: format!("job {name}") },
-            command,
+            command: whole,
         }
     });
     Job { file: path.to_owned(), name: name.to_owned(), steps: steps.collect(), ..Job::default() }

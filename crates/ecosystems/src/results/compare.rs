@@ -38,7 +38,7 @@ impl Names {
 pub struct Comparison {
     /// Bad on the base, and passes on the head.
     pub fixed: Names,
-    /// Passed on the base, and is bad on the head.
+    /// Passed on the base, in one of its runs at least, and is bad on the head in all of its runs.
     pub broke: Names,
     /// Bad on both sides.
     pub still_failing: Names,
@@ -46,7 +46,7 @@ pub struct Comparison {
     pub new_failing: Names,
     /// Passes on the head, and not there on the base.
     pub new_passing: Names,
-    /// Bad in one of two runs of the same side. Not in any other list.
+    /// Bad in one of two runs of the same side, and not in all of the head. Not in any other list.
     pub flaky: Names,
     /// Was bad on the base; on the head it was taken out, is skipped, or the run broke off before it.
     pub gone: Names,
@@ -122,12 +122,15 @@ pub fn compare(base: &[TestResults], head: &[TestResults]) -> Comparison {
     names.sort_unstable();
     names.dedup();
     for name in names {
-        let (on_base, on_head) = (state(before, name), state(after, name));
+        let (mut on_base, on_head) = (state(before, name), state(after, name));
         let is_flaky = |runs: &[TestResults]| {
             let again = runs.get(1).map(|run| state(run, name));
             state(&runs[0], name) == State::Bad && again == Some(State::Passed)
         };
-        if is_flaky(base) || is_flaky(head) {
+        // A test that passed once before and never does on the head is no accident until that is shown.
+        if is_flaky(base) && on_head == State::Bad && !is_flaky(head) {
+            on_base = State::Passed;
+        } else if is_flaky(base) || is_flaky(head) {
             found.flaky.push(name);
             continue;
         }

@@ -50,7 +50,9 @@ fn summary(row: &EvidenceRow) -> Markup {
 
 fn cell(run: Option<&CheckRun>, standing: Standing) -> Markup {
     let Some(run) = run else { return html! { td class="soft" { "not run" } } };
+    let is_red = matches!(standing, Standing::Broken | Standing::StillFailing | Standing::Improved);
     let class = match run {
+        run if run.passed() && is_red => "bad",
         run if run.passed() => "good",
         run if run.failed() => "bad",
         _ => "warn",

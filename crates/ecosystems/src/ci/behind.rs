@@ -1,0 +1,97 @@
+//! What stands behind a step of CI that starts the tests by another program: a recipe, a script.
+
+use std::collections::BTreeSet;
+
+use super::{CiStep, StepPurpose, classify};
+use crate::files::{Files, join, resolve};
+
+/// Words in names of targets and scripts that are about something else than the tests of the code.
+const OTHERS: &[&str] = &[
+    "lint",
+    "fmt",
+    "format",
+    "style",
+    "typecheck",
+    "types",
+    "deploy",
+    "release",
+    "publish",
+    "install",
+    "docs",
+    "doc",
+    "docker",
+    "image",
+    "license",
+    "licenses",
+    "spelling",
+    "links",
+];
+/// Most recipes that are read for one step.
+const MAX_RECIPES: usize = 30;
+
+/// The lines that a step comes to, as far as they are known: those of recipes and of scripts of the tree.
+pub(crate) fn behind(files: &Files<'_>, step: &CiStep) -> String {
+    let mut out = String::new();
+    for part in step.command.split(['\n', ';', '&', '|']) {
+        let words: Vec<&str> = part.split_whitespace().collect();
+        let Some(program) = words.first() else { continue };
+        let names: &[&str] = match *program {
+            "make" | "gmake" => &["GNUmakefile", "makefile", "Makefile"],
+            "just" => &["justfile", "Justfile", ".justfile"],
+            _ => &[],
+        };
+        let below = words.iter().position(|word| *word == "-C").and_then(|at| words.get(at + 1));
+        let folder = below.and_then(|below| resolve(&step.folder, below));
+        let folder = folder.unwrap_or_else(|| step.folder.clone());
+        if let Some(text) = names.iter().find_map(|name| files.text(&join(&folder, name))) {
+            let targets =
+                words.iter().skip(1).filter(|it| !it.starts_with('-') && !it.contains('='));
+            recipes(&text, targets.copied().collect(), &mut out);
+        }
+        let scripts = words.iter().filter(|it| it.contains('/') || it.contains(".sh"));
+        let scripts = scripts.filter_map(|it| files.text(&resolve(&step.folder, it)?));
+        scripts.for_each(|text| out.push_str(&text));
+    }
+    out
+}
+
+/// The recipes of targets, and of what they depend on.
+fn recipes(text: &str, mut waiting: Vec<&str>, out: &mut String) {
+    let mut known: BTreeSet<String> = BTreeSet::new();
+    let mut found: Vec<String> = Vec::new();
+    while let Some(target) = waiting.pop().map(str::to_owned).or_else(|| found.pop()) {
+        if known.len() == MAX_RECIPES || !known.insert(target.clone()) {
+            continue;
+        }
+        let mut is_inside = false;
+        for line in text.lines() {
+            match line.split_once(':') {
+                _ if line.starts_with(['\t', ' ']) => {
+                    if is_inside {
+                        out.push_str(line.trim().trim_start_matches(['@', '-']));
+                        out.push('\n');
+                    }
+                }
+                Some((names, rest)) if !rest.starts_with('=') && !line.starts_with('#') => {
+                    is_inside = names.split_whitespace().any(|name| name == target);
+                    if is_inside {
+                        let needed = rest.split('#').next().unwrap_or_default();
+                        found.extend(needed.split_whitespace().map(str::to_owned));
+                    }
+                }
+                _ => is_inside = is_inside && line.trim().is_empty(),
+            }
+        }
+    }
+}
+
+/// A step that starts tests by another program is about the tests of the code: neither its words nor what stands
+/// behind it say that it is for something else.
+pub(crate) fn is_about_tests(step: &CiStep, behind: &str) -> bool {
+    let is_other = |word: &str| OTHERS.contains(&word.to_ascii_lowercase().as_str());
+    let mut words = step.command.split(|c: char| !c.is_ascii_alphanumeric());
+    let is_for = classify::is_for(behind);
+    !words.any(is_other)
+        && classify::unusable(behind).is_none()
+        && !matches!(is_for, StepPurpose::Lint | StepPurpose::Install)
+}

@@ -1,0 +1,71 @@
+//! Checks whose exit code says something else than their tests, and reports of other checks.
+
+use super::{PYTHON, in_docker, repair, result, sh, told, useless};
+use crate::support::model::say;
+use serde_json::json;
+
+/// Takes the arguments of pytest, and leaves a report where it comes to its end.
+const PYTEST: &str = r#"#!/bin/sh
+for word; do
+  case $word in
+    --junitxml=*) out=${word#--junitxml=} ;;
+    --backend=disk) disk=1 ;;
+  esac
+done
+[ -z "$disk" ] || [ ! -e dies ] || exit 3
+if [ -n "$disk" ]; then why='<failure message="no"/>'; code=1; else why=; code=0; fi
+echo "<testsuite tests=\"1\"><testcase classname=\"t\" name=\"roundtrip\">$why</testcase></testsuite>" > "$out"
+exit $code
+"#;
+
+#[test]
+fn a_pipe_does_not_hide_what_the_change_broke() {
+    let verify = "python -m unittest discover -v -s tests 2>&1 | tee log";
+    let wrong = sh("sed -i 's/a - b/a + b/; s/2 \\* a/3 * a/' calc.py");
+    let world = in_docker(PYTHON, [wrong, say("Repaired."), say("Done."), say("Done.")]);
+    world.run(&["issue", "acme/app#7", "--verify", verify]).expect(20);
+    assert!(told(&world, 2).contains("test_double"), "{}", told(&world, 2));
+    let pull = &world.github.pulls()[0];
+    assert!(pull.draft && pull.body.contains("fixed 1 · broke 1"), "{}", pull.body);
+    assert!(pull.body.contains("its tests say so, with exit code 0"), "{}", pull.body);
+    let result = result(&world);
+    assert_eq!(
+        (&result["conclusion"], &result["checks"]),
+        (&json!("partial"), &json!("failed")),
+        "{result:#}"
+    );
+}
+
+#[test]
+fn a_pipe_that_hides_nothing_new_is_believed() {
+    let verify = "python -m unittest discover -v -s tests 2>&1 | tee log";
+    let world = in_docker(PYTHON, [repair(), say("Add instead of subtracting")]);
+    world.run(&["issue", "acme/app#7", "--verify", verify]).expect(0);
+    assert!(!world.github.pulls()[0].draft);
+}
+
+#[test]
+fn a_check_that_dies_does_not_have_the_report_of_the_one_before() {
+    let config = "verify: ['sh ./pytest', 'sh ./pytest --backend=disk']\n";
+    let files = [("pytest", PYTEST), (".github/patchwright.yml", config)];
+    let world = in_docker(&files, [sh("touch dies && ls"), say("Done."), say("Done.")]);
+    world.issue().expect(20);
+    let result = result(&world);
+    let rows = &result["evidence"]["rows"];
+    assert_eq!(rows[0]["head"]["tests"]["counts"]["passed"], 1, "{rows:#}");
+    assert_eq!(rows[1]["base"]["tests"]["counts"]["failed"], 1, "{rows:#}");
+    assert_eq!(rows[1]["head"]["tests"], json!(null), "{rows:#}");
+    assert!(world.github.pulls()[0].draft);
+}
+
+#[test]
+fn an_item_of_gitlabs_script_stops_at_what_fails_in_the_folder_of_those_before() {
+    let ci = "test:\n  script:\n    - cd app\n    - |\n      sh test.sh\n      echo finished\n";
+    let test = "[ -e good ] || { echo bad; exit 1; }\n";
+    let files = [(".gitlab-ci.yml", ci), ("app/test.sh", test)];
+    let world = in_docker(&files, [useless(), say("Done."), say("Done.")]);
+    world.issue().expect(20);
+    let head = &result(&world)["evidence"]["rows"][0]["head"];
+    assert_eq!(head["exit_code"], 1, "{head:#}");
+    assert!(!head["tail"].as_str().unwrap().contains("finished"), "{head:#}");
+}
