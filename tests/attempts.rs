@@ -8,10 +8,13 @@ mod judge;
 #[path = "attempts/killed.rs"]
 mod killed;
 
+use patchwright_provider::catalogue::cost;
+use patchwright_provider::item::Usage;
 use serde_json::{Value, json};
 
 use crate::exec::project;
 use crate::issue::docker_answers;
+use crate::providers::catalogue;
 use crate::support::git_repo::git;
 use crate::support::model::{ModelServer, Said, Turn, custom, fail, say, stall};
 use crate::support::world::{Output, PATCH, TestWorld, github};
@@ -139,6 +142,12 @@ fn the_others_are_stopped_when_one_is_done_and_what_they_cost_is_counted() {
     assert_eq!(ends(&world), ["ended passed", "stopped_early "]);
     assert_eq!(published(&world), FIXED);
     assert!(result["attempts"]["all"][1]["cost_usd"].as_f64().unwrap() > 0.0, "{result}");
+    let journals = ["attempts/1/journal.jsonl", "attempts/2/journal.jsonl"];
+    let journals = journals.map(|name| world.result(name)).concat();
+    let counted =
+        ["replied", "lost"].map(|is| journals.matches(&format!("\"is\":\"{is}\"")).count());
+    assert_eq!(counted.iter().sum::<usize>(), world.model.requests().len(), "{counted:?}");
+    assert_eq!(result["spending"]["cost_is_estimate"], counted[1] > 0, "{result}");
     assert_eq!(fs_err::read_dir(world.path("state/sandboxes")).unwrap().count(), 0);
 }
 
@@ -247,6 +256,31 @@ fn the_money_of_a_run_is_that_of_all_its_attempts() {
     let spent = result["spending"]["cost_usd"].as_f64().unwrap();
     assert!(spent > 0.2 && spent < 0.4, "{spent}");
     assert!(world.github.pulls()[0].draft);
+}
+
+#[test]
+fn no_attempt_is_begun_with_what_was_too_little_for_the_one_before() {
+    let tokens = json!({
+        "input_tokens": 50_000, "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": 1_000, "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 51_000,
+    });
+    let dear = [wrong(), wrong()].concat();
+    let dear = dear.into_iter().map(|turn| turn.usage(Some(tokens.clone()))).collect();
+    let usage = Usage { input: 50_000, output: 1_000, ..Usage::default() };
+    let reply = cost(&catalogue().resolve("gpt-5.3-codex", None).unwrap(), &usage).0;
+    // Something is left when the second one ends: less than its next request costs.
+    let world = in_turn(3, vec![dear, wrong()]);
+    let world = world.set("PATCHWRIGHT_MAX_COST_USD", format!("{:.4}", 3.0 * reply + 0.001));
+    let output = world.issue();
+    let all = &result(&world)["attempts"]["all"];
+    assert_eq!(
+        (&all[2]["end"], &all[2]["reason"]),
+        (&json!("not_started"), &json!("the limit on cost was reached")),
+        "{}",
+        output.text()
+    );
+    assert_eq!(world.model.requests().len(), 3);
 }
 
 #[test]

@@ -315,3 +315,29 @@ async fn a_remark_beside_a_call_is_no_notes() {
     assert!(seen.contains("What you said and called last"), "{seen}");
     assert!(seen.contains("`shell_command`: sh check.sh"), "{seen}");
 }
+
+#[tokio::test]
+async fn an_answer_without_notes_is_counted_whatever_comes_of_the_compaction() {
+    let spent = async |input: u64, rest: &str| {
+        let first = format!("{LIST}  usage: {{ input: {input}, output: 100 }}\n");
+        let bench = bench(50_000);
+        let ended = bench.run(&format!("{WORK}{first}{rest}")).await;
+        let words = (ended.stopped.reason.word(), compactions(&ended).len());
+        (words, ended.stopped.spending, bench)
+    };
+    let broken = "- { error: { kind: unavailable } }\n";
+    let noted = format!("{NOTES}{REST}");
+    for (rest, expected) in [(broken, ("provider_error", 0)), (noted.as_str(), ("finished", 1))] {
+        let ((words, more, bench), (_, less, _)) =
+            (spent(13_500, rest).await, spent(500, rest).await);
+        assert_eq!(words, expected);
+        assert_eq!(more.usage.input - less.usage.input, 13_000, "{more:?}");
+        assert_eq!(more.usage.output, less.usage.output);
+        assert!(more.cost_usd > less.cost_usd && !more.cost_is_estimate, "{more:?}");
+        // A process that resumes it, even one that was killed, knows it too.
+        let journal = fs_err::read_to_string(bench.run_folder().join("journal.jsonl")).unwrap();
+        let resumed = bench.go_on(&format!("{WORK}{NOTES}{NOTES}"), &journal).await;
+        let after = resumed.ended.stopped.spending.usage.input;
+        assert!(after >= more.usage.input, "{after} after {more:?}");
+    }
+}

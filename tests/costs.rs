@@ -5,10 +5,11 @@ use patchwright_provider::catalogue::PriceStep;
 use serde_json::json;
 
 use crate::providers::catalogue;
+use crate::resume::{signalled, wait_for};
 use crate::support::bench::Bench;
 use crate::support::git_repo::git;
-use crate::support::model::say;
-use crate::support::world::{KEY, TestWorld};
+use crate::support::model::{call, say, stall};
+use crate::support::world::{KEY, Output, TestWorld};
 
 /// A model, its wire, input of which a part was cached, output, and the dollars.
 type Row = (&'static str, Option<&'static str>, u64, u64, u64, f64);
@@ -131,4 +132,57 @@ async fn the_limit_on_tokens_leaves_out_the_cache_and_says_what_was_reached() {
         let figures = "`limits.max-tokens` is 50000, and 90100 tokens were used; 0 more were read";
         assert_eq!(told.contains(figures), word == "budget_tokens", "{told}");
     }
+}
+
+/// What the result says was spent, and the entries of its journal that say what was lost.
+fn spent(world: &TestWorld, output: &Output) -> (serde_json::Value, Vec<serde_json::Value>) {
+    let read = |name: &str| fs_err::read_to_string(world.path("out").join(name)).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&read("result.json")).unwrap();
+    assert!(result["spending"].is_object(), "{}", output.text());
+    let journal = read("journal.jsonl");
+    let lines = journal.lines().map(|line| serde_json::from_str(line).unwrap());
+    let lost = lines.filter(|line: &serde_json::Value| line["is"] == "lost").collect();
+    (result["spending"].clone(), lost)
+}
+
+/// A request of which a part has arrived, and no more comes.
+fn given_up() -> TestWorld {
+    let usage = json!({"input_tokens": 10_000, "output_tokens": 1_000, "total_tokens": 11_000});
+    let look = call("shell_command", json!({"command": "cat README.md"})).usage(Some(usage));
+    let world = TestWorld::local([look, stall(), stall()]);
+    crate::dependencies::project(&world, &[("README.md", "# calc\n")]);
+    world
+}
+
+#[test]
+fn a_request_that_the_end_of_the_time_has_cut_is_counted() {
+    let world = given_up();
+    let args = ["exec", "Say it", "--repo", "project", "--out", "out", "--timeout", "3s"];
+    let output = world.run(&args).expect(40);
+    let (spending, lost) = spent(&world, &output);
+    // That of the work, and that for the last words.
+    assert_eq!(lost.len(), world.model.requests().len() - 1, "{}", output.text());
+    let input: u64 = lost.iter().map(|it| it["usage"]["input"].as_u64().unwrap()).sum();
+    assert!(lost.iter().all(|it| it["usage"]["input"].as_u64().unwrap() > 10_000), "{lost:?}");
+    assert!(lost[0]["usage"]["output"].as_u64().unwrap() > 0, "{lost:?}");
+    assert_eq!(spending["usage"]["input"], 10_000 + input, "{spending}");
+    assert_eq!((&spending["turns"], &spending["cost_is_estimate"]), (&json!(1), &json!(true)));
+    assert!(spending["cost_usd"].as_f64().unwrap() > 0.0315, "{spending}");
+}
+
+#[test]
+fn a_request_that_a_signal_has_cut_is_counted_once() {
+    let world = given_up();
+    let args = ["exec", "Say it", "--repo", "project", "--out", "out"];
+    let child = world.spawn(&args);
+    wait_for(|| world.model.requests().len() == 2);
+    assert_eq!(signalled(&world, child, "TERM").code, 143);
+    world.model.replace([say("It is called calc.")]);
+    let output = world.run(&args).expect(0);
+    let (spending, lost) = spent(&world, &output);
+    assert_eq!((lost.len(), world.model.requests().len()), (1, 3), "{}", output.text());
+    let input = lost[0]["usage"]["input"].as_u64().unwrap();
+    assert!(input > 10_000, "{lost:?}");
+    assert_eq!(spending["usage"]["input"], 10_000 + input + 1_000, "{spending}");
+    assert_eq!((&spending["turns"], &spending["cost_is_estimate"]), (&json!(2), &json!(true)));
 }

@@ -323,6 +323,9 @@ const SECRETS: [&str; 3] = [
     "echo \"asking $INDEX_URL with $INDEX_TOKEN\"; exit 3",
     "mkdir -p $HOME/.cfg; echo \"_authToken=$INDEX_TOKEN\" > $HOME/.npmrc; echo made > made.txt; \
      printf 'user:%s' \"$INDEX_TOKEN\" | base64 > $HOME/.cfg/auth; echo kept > $HOME/.cfg/kept; \
+     printf '%045d%s' 0 \"$INDEX_TOKEN\" | base64 > $HOME/.cfg/wrapped; echo \"$INDEX_TOKEN\" > $HOME/.cfg/closed; \
+     echo x > $HOME/.cfg/dull; chmod 0 $HOME/.cfg/closed $HOME/.cfg/dull; mkdir $HOME/dark; \
+     echo \"$INDEX_TOKEN\" > $HOME/dark/inside; chmod 0 $HOME/dark; \
      ln -s \"/tmp/$INDEX_TOKEN\" link; env > tracked.txt",
 ];
 
@@ -339,7 +342,15 @@ async fn secrets_of_setup_stay_there(world: TestWorld) {
     let codes: Vec<Option<i64>> = steps(&result).into_iter().map(|(_, code)| code).collect();
     assert_eq!(codes, [Some(0), Some(3), Some(0)], "{result:#}");
     let notes = result["provenance"]["setup"]["notes"].to_string();
-    for name in [".npmrc`", ".cfg/auth`", "link`", "tracked.txt`"] {
+    for name in [
+        ".npmrc`",
+        ".cfg/auth`",
+        ".cfg/wrapped`",
+        ".cfg/closed`",
+        "dark/inside`",
+        "link`",
+        "tracked.txt`",
+    ] {
         assert!(notes.contains(name), "{name}: {notes}");
     }
     let told = world.told();

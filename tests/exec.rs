@@ -205,6 +205,49 @@ fn work_starts_from_the_commit_that_was_asked_for() {
 }
 
 #[test]
+fn a_checkout_without_branches_has_commits_all_the_same() {
+    let world = TestWorld::local([]);
+    let project = project(&world);
+    let commit = git(&project, &["rev-parse", "HEAD"]);
+    git(&project, &["checkout", "--quiet", "--detach"]);
+    git(&project, &["branch", "--quiet", "--delete", "--force", "main"]);
+    for (at, base) in ["v1", commit.trim()].into_iter().enumerate() {
+        world.model.add([custom("apply_patch", PATCH), say("Done.")]);
+        let out = format!("out-{at}");
+        let args = ["exec", "Make add add", "--repo", "project", "--base", base, "--out", &out];
+        world.run(&args).expect(0);
+        assert!(world.path(&format!("{out}/change.patch")).exists(), "{base}");
+    }
+    let output = world.run(&["exec", "Do it", "--repo", "project", "--base", "absent"]);
+    assert!(output.stderr.contains("`absent` was not found"), "{}", output.text());
+}
+
+#[test]
+fn a_repository_that_cannot_be_read_is_refused_with_what_helps() {
+    let world = TestWorld::local([]);
+    let source = project(&world);
+    git(&source, &["config", "uploadpack.allowFilter", "true"]);
+    let url = format!("file://{}", source.display());
+    let clone = ["clone", "--quiet", "--filter=blob:none", "--no-checkout", &url, "partial"];
+    git(&world.path(""), &clone);
+    let output = world.run(&["exec", "Do it", "--repo", "partial"]);
+    assert!(output.stderr.contains("clone it without `--filter`"), "{}", output.text());
+    assert!(output.stderr.contains("a partial clone that lacks `README.md`"), "{}", output.text());
+    // One that has what it needs is as good as any.
+    git(&world.path("partial"), &["checkout", "--quiet", "main"]);
+    world.model.add([custom("apply_patch", PATCH), say("Done.")]);
+    world.run(&["exec", "Make add add", "--repo", "partial"]).expect(0);
+
+    fs_err::create_dir(world.path("other")).unwrap();
+    let other = world.path("other");
+    git(&other, &["init", "--quiet", "--object-format=sha256", "--initial-branch=main"]);
+    git(&other, &["commit", "--quiet", "--allow-empty", "--message=First"]);
+    let output = world.run(&["exec", "Do it", "--repo", "other"]);
+    assert!(output.stderr.contains("names are SHA-1 can; `git fast-export"), "{}", output.text());
+    assert_eq!(world.model.requests().len(), 2);
+}
+
+#[test]
 fn a_prompt_whose_model_failed_goes_on_with_the_same_command() {
     let mut turns: Vec<Turn> = fix().into_iter().take(2).collect();
     turns.push(fail(401, "invalid_api_key", "no such key"));

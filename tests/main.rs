@@ -137,6 +137,7 @@ mod sessions; // commands that go on after their call: terminals, pipes, signals
 mod settings; // the table of settings: every key from every source, applied or refused by name
 mod setup_again; // dependencies that the model adds, installed on its request
 mod setup_at_once; // runs that need the same setup at the same time
+mod setup_cache; // whose setup a run starts from
 mod shared_limits; // a rate limit that one worker is told holds the others
 mod sparse; // sparse checkouts: what the sandbox has, and that everything else is in the commit as it was
 mod stops; // budgets, failures and crashes of the agent loop

@@ -86,7 +86,7 @@ async fn a_workspace_is_pinned_to_one_commit() {
     world.server.commit(REPOSITORY, "main", "Meanwhile", &[file("README.md", "later\n")]);
     world.fetched().await;
     assert_eq!(workspace.root_files().await.unwrap(), ["Cargo.lock", "README.md"]);
-    let locks = workspace.lock_files().await.unwrap();
+    let locks = workspace.lock_files(&[]).await.unwrap();
     assert_eq!(locks.len(), 1);
     assert_eq!((locks[0].0.as_str(), locks[0].1.len()), ("Cargo.lock", 40));
     let tree: &dyn Tree = &workspace;

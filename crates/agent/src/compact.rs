@@ -187,7 +187,12 @@ pub fn estimate_output(output: &CallOutput) -> u64 {
 
 /// Tokens of a text, roughly and rather too many.
 pub fn estimate_text(text: &str) -> u64 {
-    (text.len() as u64).div_ceil(BYTES_PER_TOKEN)
+    estimate_bytes(text.len())
+}
+
+/// Tokens of a text with so many bytes, roughly and rather too many.
+pub fn estimate_bytes(bytes: usize) -> u64 {
+    (bytes as u64).div_ceil(BYTES_PER_TOKEN)
 }
 
 fn tokens(item: &Item) -> u64 {

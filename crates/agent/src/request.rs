@@ -39,16 +39,17 @@ impl Agent<'_> {
             previous,
             has_alternative: self.spec.fallbacks.is_left(),
         };
+        let now = || self.spec.clock.instant();
+        let unanswered = InFlightRequest::new(&self.lost, self.state.context, &now);
         let progress = |what: Progress<'_>| {
-            if let Progress::Lost { usage } = what {
-                self.lost.lock().push(usage);
-            }
+            unanswered.saw(&what);
             self.spec.progress.happened(AgentEvent::Model(what));
         };
-        let sent = self.handle.as_ref().map_or(0, |_| self.state.context);
-        let unanswered = InFlightRequest::new(&self.lost, sent);
         let reply = self.bounded(self.spec.provider.reply(&request, &progress)).await?;
-        unanswered.was_answered();
+        match &reply {
+            Ok(_) => unanswered.was_answered(),
+            Err(_) => unanswered.has_failed(),
+        }
         reply.map_err(|err| match err {
             ProviderError::ContextOverflow { .. } => StopKind::ContextExhausted,
             ProviderError::Filtered { .. } => StopKind::Filtered,

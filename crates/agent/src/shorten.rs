@@ -9,7 +9,7 @@ use super::stop::StopKind;
 use super::turn::Agent;
 use patchwright_journal::Entry;
 use patchwright_prompt as prompt;
-use patchwright_provider::item::{Item, Role};
+use patchwright_provider::item::{Item, Role, Usage};
 use patchwright_provider::{Reply, ToolChoice, catalogue};
 use patchwright_sandbox::client::CollectLimits;
 use patchwright_types::calls::CompactionTrigger;
@@ -25,8 +25,10 @@ impl Agent<'_> {
             CompactionTrigger::Threshold => items.to_vec(),
             CompactionTrigger::Overflow => compact::cut(items, opening, before / 2),
         };
-        let (replies, notes) = self.notes(asked).await?;
+        // Nothing that can fail comes between the notes and their record: they have been paid for.
         let files = self.changed_files().await?;
+        let (replies, notes) = self.notes(asked).await?;
+        let items = self.state.history.items();
         let trace = notes.is_none().then(|| compact::trace(&items[opening.min(items.len())..]));
         let handover = Handover {
             plan: &self.plan.lock().clone(),
@@ -52,7 +54,7 @@ impl Agent<'_> {
     /// Asks the model for notes, and once more when it answers with calls, whatever it says beside them;
     /// without any when not even that request fits.
     async fn notes(
-        &self,
+        &mut self,
         mut asked: Vec<Item>,
     ) -> Result<(Vec<Option<Reply>>, Option<String>), StopKind> {
         let question = prompt::text("task/compact.md").map_err(StopKind::Machine)?;
@@ -70,10 +72,18 @@ impl Agent<'_> {
             };
             reply.usage = budget::plausible(reply.usage);
             let notes = compact::notes(&reply);
-            replies.push(Some(reply));
             if notes.is_some() {
+                replies.push(Some(reply));
                 return Ok((replies, notes));
             }
+            // It is counted now: what comes next may not come to an end.
+            // A recorded one says that it used nothing, for this has been counted in the record.
+            let usage = std::mem::take(&mut reply.usage);
+            if usage != Usage::default() {
+                self.lost.lock().push(usage);
+                self.count_lost()?;
+            }
+            replies.push(Some(reply));
         }
         Ok((replies, None))
     }

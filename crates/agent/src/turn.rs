@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 
-use super::budget::{self, SharedBudget};
+use super::budget::SharedBudget;
 use super::history;
 use super::output::ResultRequest;
 use super::request::unpriced;
@@ -23,7 +23,7 @@ use patchwright_base::error::Failure;
 use patchwright_journal::{self as journal, Entry};
 use patchwright_prompt as prompt;
 use patchwright_provider::item::{Content, Item, ToolCall, Usage};
-use patchwright_provider::{ProviderError, ToolChoice, catalogue};
+use patchwright_provider::{ProviderError, ToolChoice};
 use patchwright_review::finding::Finding;
 use patchwright_tools::dispatch::{Broken, Dispatch, DispatchContext, Done};
 use patchwright_tools::host::Agents;
@@ -181,6 +181,10 @@ impl<'a> Agent<'a> {
         {
             reason = StopKind::Machine(failure);
         }
+        // The last words may have been given up as well.
+        if let Err(stop) = self.count_lost() {
+            reason = stop;
+        }
         self.stopped(reason)
     }
 
@@ -311,21 +315,6 @@ impl<'a> Agent<'a> {
             });
         }
         Ok(())
-    }
-
-    /// Counts what requests without a reply have cost.
-    fn count_lost(&mut self) -> Result<(), StopKind> {
-        let lost = std::mem::take(&mut *self.lost.lock());
-        if lost.is_empty() {
-            return Ok(());
-        }
-        let (mut usage, mut cost_usd) = (Usage::default(), 0.0);
-        // Each at its own price: several short requests are no long one.
-        for lost in lost.into_iter().map(budget::plausible) {
-            cost_usd += catalogue::cost(self.spec.model, &lost).0;
-            usage += lost;
-        }
-        self.record(&Entry::Lost { usage, cost_usd })
     }
 
     async fn run_calls(&mut self, calls: Vec<(usize, ToolCall)>) -> Result<(), StopKind> {

@@ -209,8 +209,8 @@ pub(super) fn kept_as(reference: &str) -> Result<String, GitError> {
 
 /// Lets the mirror of a local repository read that repository's objects instead of copying them.
 fn borrow_objects(repo: &Repo, source: &Path) -> Result<(), GitError> {
-    let missing = |_| GitError::NotFound(source.display().to_string());
-    let objects = Repository::open(source).map_err(missing)?.commondir().join("objects");
+    let refused = |error| super::source::refused(source, &error);
+    let objects = Repository::open(source).map_err(refused)?.commondir().join("objects");
     let objects = fs_err::canonicalize(objects)?;
     let line = format!("{}\n", objects.display());
     let file = repo.path().join("objects/info/alternates");

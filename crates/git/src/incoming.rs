@@ -123,13 +123,16 @@ fn want(heads: &BTreeMap<String, git2::Oid>, refs: &[String]) -> Result<Vec<Fetc
             let source = advertised_as(reference);
             match heads.get(&source) {
                 Some(oid) => Ok(FetchItem { source, kept_as, oid: *oid }),
-                None if heads.keys().all(|name| !name.starts_with("refs/heads/")) => {
-                    Err(GitError::Empty)
-                }
+                // A checkout of a tag or of a commit has no branch, and has commits all the same.
+                None if heads.keys().all(|name| !has_commits(name)) => Err(GitError::Empty),
                 None => Err(GitError::NotFound(reference.clone())),
             }
         })
         .collect()
+}
+
+fn has_commits(name: &str) -> bool {
+    name == "HEAD" || name.starts_with("refs/heads/") || name.starts_with("refs/tags/")
 }
 
 /// Whether the commit and its history, `depth` commits deep, are here.

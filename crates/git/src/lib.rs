@@ -37,6 +37,7 @@ mod refusal;
 mod renames;
 pub mod repo;
 pub mod signing;
+pub mod source;
 pub mod sparse;
 pub mod stop;
 pub mod transport;

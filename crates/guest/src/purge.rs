@@ -3,9 +3,9 @@
 //! Only what has changed since the guest was started is read: what was there before cannot hold it.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::{File, Permissions};
+use std::io::{Error, ErrorKind, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -40,10 +40,12 @@ pub fn roots(everywhere: bool, workspace: &Path, env: &BTreeMap<String, String>)
 }
 
 /// Removes every file below `roots` that has changed since `since` and holds one of `texts`, also as the target of
-/// a symbolic link; returns their paths, the first ones of many. Other file systems below them are left out.
+/// a symbolic link; returns their paths, the first ones of many. Texts are found across the ends of lines too, as tools
+/// break base64. Other file systems below them are left out. What the owner may not read is made readable for this,
+/// and what nobody can look into is removed.
 ///
 /// # Errors
-/// When a file cannot be read or removed: then nobody knows what is left.
+/// When a file cannot be removed: then nobody knows what is left.
 pub fn purge(
     roots: &[PathBuf],
     texts: &[String],
@@ -76,9 +78,9 @@ impl Purge<'_> {
             if self.cancelled.load(Ordering::Relaxed) {
                 return Err(ToolError::tell("the search for secrets was cancelled"));
             }
-            let entries = match fs_err::read_dir(&folder) {
+            let entries = match list(&folder) {
                 Ok(entries) => entries,
-                // Where the user of setup may not look, it has left nothing.
+                // A folder of somebody else, where the user of setup may not look: it has left nothing there.
                 Err(err) if is_gone(&err) || err.kind() == ErrorKind::PermissionDenied => continue,
                 Err(err) => return Err(broken(&folder, &err)),
             };
@@ -94,7 +96,7 @@ impl Purge<'_> {
                         open.push(path);
                     }
                 } else if stat.ctime() >= self.since && self.holds(&path, &stat)? {
-                    fs_err::remove_file(&path).map_err(|err| broken(&path, &err))?;
+                    remove(&folder, &path).map_err(|err| broken(&path, &err))?;
                     if self.removed.len() < MAX_NAMED {
                         self.removed.push(path.to_string_lossy().into_owned());
                     }
@@ -114,28 +116,69 @@ impl Purge<'_> {
         }
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
         let flags = i32::try_from(flags.bits()).unwrap_or_default();
-        let file = File::options().read(true).custom_flags(flags).open(path);
-        let mut file = file.map_err(|err| broken(path, &err))?;
-        let mut bytes = vec![0; PIECE + self.longest];
-        let mut kept = 0;
+        let open = || File::options().read(true).custom_flags(flags).open(path);
+        let file = open().or_else(|err| {
+            open_up(path, stat, &err)?;
+            open()
+        });
+        match file {
+            Ok(file) => self.is_inside(file).map_err(|err| broken(path, &err)),
+            Err(err) if is_gone(&err) => Ok(false),
+            // Nobody knows what is in it, and it cannot be kept without knowing.
+            Err(err) if err.kind() == ErrorKind::PermissionDenied => Ok(true),
+            Err(err) => Err(broken(path, &err)),
+        }
+    }
+
+    fn is_inside(&self, mut file: impl Read) -> std::io::Result<bool> {
+        let mut bytes = vec![0; PIECE];
+        // What was read, as it is and without spaces and ends of lines: a text may stand across two pieces.
+        let (mut plain, mut joined) = (Vec::new(), Vec::new());
         loop {
-            let count = file.read(&mut bytes[kept..]).map_err(|err| broken(path, &err))?;
+            let count = file.read(&mut bytes)?;
             if count == 0 {
                 return Ok(false);
             }
-            let end = kept + count;
-            if self.is_in(&bytes[..end]) {
-                return Ok(true);
+            let piece = bytes.get(..count).unwrap_or_default();
+            plain.extend_from_slice(piece);
+            joined.extend(piece.iter().filter(|byte| !byte.is_ascii_whitespace()));
+            for read in [&mut plain, &mut joined] {
+                if self.is_in(read) {
+                    return Ok(true);
+                }
+                read.drain(..read.len().saturating_sub(self.longest.saturating_sub(1)));
             }
-            // A text may stand across two pieces.
-            kept = end.min(self.longest.saturating_sub(1));
-            bytes.copy_within(end - kept..end, 0);
         }
     }
 
     fn is_in(&self, bytes: &[u8]) -> bool {
         self.finders.iter().any(|finder| finder.find(bytes).is_some())
     }
+}
+
+fn list(folder: &Path) -> std::io::Result<fs_err::ReadDir> {
+    fs_err::read_dir(folder).or_else(|err| {
+        open_up(folder, &fs_err::symlink_metadata(folder)?, &err)?;
+        fs_err::read_dir(folder)
+    })
+}
+
+fn remove(folder: &Path, path: &Path) -> std::io::Result<()> {
+    fs_err::remove_file(path).or_else(|err| {
+        open_up(folder, &fs_err::symlink_metadata(folder)?, &err)?;
+        fs_err::remove_file(path)
+    })
+}
+
+/// Gives the owner of a file or folder what it had taken from itself, where that is the user of setup.
+fn open_up(path: &Path, stat: &std::fs::Metadata, refused: &Error) -> std::io::Result<()> {
+    if refused.kind() != ErrorKind::PermissionDenied {
+        return Err(Error::new(refused.kind(), refused.to_string()));
+    }
+    let own = if stat.is_dir() { 0o700 } else { 0o600 };
+    fs_err::set_permissions(path, Permissions::from_mode(stat.mode() & 0o7777 | own))
+        // That of somebody else cannot be changed, which is no news.
+        .map_err(|_| ErrorKind::PermissionDenied.into())
 }
 
 fn is_gone(err: &std::io::Error) -> bool {
@@ -165,6 +208,14 @@ mod tests {
         long.extend(secret.as_bytes());
         write("long", &long);
         write("cut", &long[..long.len() - 1]);
+        // In lines, and closed to its owner.
+        write("wrapped", secret.replace("value", "val\r\n  ue").as_bytes());
+        write("closed", secret.as_bytes());
+        fs_err::create_dir(root.join("dark")).unwrap();
+        write("dark/inside", secret.as_bytes());
+        for (name, mode) in [("closed", 0), ("dark/inside", 0), ("dark", 0), ("deep/er", 0o500)] {
+            fs_err::set_permissions(root.join(name), Permissions::from_mode(mode)).unwrap();
+        }
         symlink(format!("/nowhere/{secret}"), root.join("link")).unwrap();
         symlink(root.join("deep/er/.npmrc"), root.join("harmless")).unwrap();
         let texts = [secret.to_owned()];
@@ -174,7 +225,8 @@ mod tests {
         assert!(purge(&roots, &texts, now() + 86_400, &go_on).unwrap().is_empty());
         let mut removed = purge(&roots, &texts, now(), &go_on).unwrap();
         removed.sort();
-        let expected = ["deep/er/.npmrc", "link", "long"].map(|name| root.join(name));
+        let expected = ["closed", "dark/inside", "deep/er/.npmrc", "link", "long", "wrapped"];
+        let expected = expected.map(|name| root.join(name));
         assert_eq!(removed, expected.map(|path| path.display().to_string()));
         assert!(root.join("plain").exists() && root.join("cut").exists());
         assert!(root.join("harmless").is_symlink() && !root.join("deep/er/.npmrc").exists());

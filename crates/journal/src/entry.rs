@@ -79,7 +79,9 @@ pub enum Entry {
         reply: Reply,
         cost_usd: f64,
     },
-    /// A request brought no reply, but attempts at it had begun to be answered and may be billed.
+    /// A request brought nothing that the conversation has, and is or may be billed: attempts at it that had begun to
+    /// be answered, a request that was given up on the way, or an answer to the request for notes without any. Such
+    /// an answer says in [`Entry::Compacted`] that it used nothing.
     Lost {
         usage: Usage,
         cost_usd: f64,

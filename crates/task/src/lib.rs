@@ -35,6 +35,7 @@ mod install;
 mod job;
 pub mod learn;
 mod lfs;
+mod lineage;
 pub mod live;
 mod lock;
 mod lock_files;

@@ -1,5 +1,7 @@
-//! Files that decide what setup installs. Their contents are part of the key under which a prepared image is
+//! Files that decide what setup installs, and those that its commands name. Their contents are part of the key under which a prepared image is
 //! cached, wherever in the tree they are.
+
+use std::collections::BTreeSet;
 
 /// By name.
 const NAMES: &[&str] = &[
@@ -68,6 +70,36 @@ const NAMES: &[&str] = &[
 /// By the end of the name.
 const ENDS: &[&str] = &[".csproj", ".fsproj", ".gemspec", ".sln", ".slnx", ".vbproj"];
 
+/// What programs read that are not told what to read.
+const READ_BY: &[(&str, &[&str])] = &[
+    ("just", &["justfile", "Justfile", ".justfile"]),
+    ("make", &["GNUmakefile", "makefile", "Makefile"]),
+];
+
+/// Paths that may be files which these commands run or read: each of their words, from the root and from where `cd` has
+/// led. What such a file runs in turn is not known.
+pub(super) fn named(commands: &[String]) -> BTreeSet<String> {
+    let mut paths = BTreeSet::new();
+    for command in commands {
+        let words = command.split(|c: char| c.is_whitespace() || "\"'`;&|()<>=,".contains(c));
+        let (mut folder, mut is_folder) = (String::new(), false);
+        for word in words.filter(|word| !word.is_empty()) {
+            let path = word.trim_start_matches("$PWD/").trim_start_matches("./");
+            let path = path.trim_end_matches('/');
+            if is_folder {
+                folder = format!("{folder}{path}/");
+            }
+            is_folder = word == "cd";
+            let read = READ_BY.iter().filter(|(program, _)| *program == word);
+            for name in read.flat_map(|(_, names)| names.iter().copied()).chain([path]) {
+                paths.insert(format!("{folder}{name}"));
+                paths.insert(name.to_owned());
+            }
+        }
+    }
+    paths
+}
+
 /// Whether a file decides what setup installs.
 pub(super) fn decides(path: &str) -> bool {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -86,6 +118,19 @@ pub(super) fn decides(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_that_commands_name_are_known() {
+        let commands = [
+            "sh ./ci/setup.sh --all",
+            "cd app/ && FILE=tools.txt make install; (cd web; \"$PWD/run\" <in.json)",
+        ];
+        let named = named(&commands.map(str::to_owned));
+        for path in ["ci/setup.sh", "app/Makefile", "app/tools.txt", "run", "app/web/in.json"] {
+            assert!(named.contains(path), "{path}: {named:?}");
+        }
+        assert!(!named.contains("setup.sh"));
+    }
 
     #[test]
     fn lock_files_and_manifests_of_nested_packages_decide() {

@@ -79,7 +79,7 @@ impl Run<'_> {
         };
         let own_id = self.own_id();
         let spec = ImageSpec {
-            repository: workspace.identity(&self.world.state),
+            repository: workspace.identity(&self.world.state).await?,
             image: self.config.image.as_deref(),
             named_by: self.named_by()?,
             setup: &commands,
@@ -95,7 +95,7 @@ impl Run<'_> {
             setup_timeout: self.config.setup_timeout.min(self.remaining()),
             setup_bytes: self.config.container.workspace_bytes,
             root_files: &rules.workspace().root_files().await?,
-            lock_files: &workspace.lock_files().await?,
+            lock_files: &workspace.lock_files(&commands).await?,
             tree,
             run: &own_id,
         };

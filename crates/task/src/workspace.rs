@@ -2,9 +2,10 @@
 //! sandbox as a tar, what changed comes back as a [`Change`]; there is no checkout on the host.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::failures;
+use super::lineage::folder_of;
 use super::lock_files;
 use super::run::{DEPTH, Run};
 use crate::event::is_own_branch;
@@ -48,6 +49,8 @@ pub struct Workspace {
     depth: u32,
     /// Where it was fetched from, when that is a URL.
     pub(super) address: Option<String>,
+    /// Where it was fetched from, when that is a folder of this machine.
+    pub(super) folder: Option<PathBuf>,
     /// The part of `base` that the sandbox has, as a commit of its own, where that is not all of it.
     part: Option<Oid>,
     /// What `base` is compared with, in a review: a branch of its own in the sandbox.
@@ -98,6 +101,7 @@ impl Checkout {
         let folders = &run.config.checkout.sparse;
         let (workspace, rules) =
             (self.workspace.sparse(folders).await?, self.rules.sparse(folders).await?);
+        workspace.must_be_whole().await?;
         run.say_what_is_sparse(&workspace).await?;
         Ok(Checkout { workspace, rules })
     }
@@ -157,7 +161,8 @@ impl Workspace {
             failures::of_forge(format!("cannot fetch `{}`", repository.id), error)
         })?;
         let workspace = Workspace::pin(repo, base_branch, depth).await?;
-        Ok(Workspace { address: Some(repository.clone_url.clone()), ..workspace })
+        let url = &repository.clone_url;
+        Ok(Workspace { address: Some(url.clone()), folder: folder_of(url), ..workspace })
     }
 
     /// Pins what has been fetched into `repo` already.
@@ -173,6 +178,7 @@ impl Workspace {
             base_branch,
             depth,
             address: None,
+            folder: None,
             part: None,
             compared_with: None,
         })
@@ -234,13 +240,6 @@ impl Workspace {
         is_named_ours || tip.map_or(true, |tip| is_ours(&tip, config.identity.committer_email()))
     }
 
-    /// What tells the repository from every other one: its place among the clones below `state`, which
-    /// is made of its host, owners and name, or of its folder.
-    pub(super) fn identity(&self, state: &Path) -> String {
-        let path = self.repo.path();
-        path.strip_prefix(state).unwrap_or(path).display().to_string()
-    }
-
     /// Names of the files in the root folder.
     pub async fn root_files(&self) -> Result<Vec<String>> {
         let entries = self.list("").await?;
@@ -248,11 +247,12 @@ impl Workspace {
         Ok(files.map(|entry| entry.name).collect())
     }
 
-    /// The files that setup depends on, by path, with what tells their contents from others.
-    pub async fn lock_files(&self) -> Result<Vec<(String, Vec<u8>)>> {
-        let (repo, base) = (self.repo.clone(), self.seen());
-        let named =
-            blocking(move || tree::blobs_at(&repo, base, MAX_LOCK_FILES, &lock_files::decides));
+    /// The files that these commands of setup depend on, by path, with what tells their contents from others: lock
+    /// files and manifests, and what the commands name.
+    pub async fn lock_files(&self, commands: &[String]) -> Result<Vec<(String, Vec<u8>)>> {
+        let (repo, base, scripts) = (self.repo.clone(), self.seen(), lock_files::named(commands));
+        let decides = move |path: &str| lock_files::decides(path) || scripts.contains(path);
+        let named = blocking(move || tree::blobs_at(&repo, base, MAX_LOCK_FILES, &decides));
         let named = named.await;
         let named =
             named.map_err(|error| failure(error, "cannot list the files of the base commit"))?;
@@ -338,7 +338,8 @@ impl Workspace {
         .await
         .map_err(failed)?;
         let workspace = Workspace::pin(repo, &reference, depth).await?;
-        Ok(Workspace { address: url.contains("://").then(|| url.to_owned()), ..workspace })
+        let address = url.contains("://").then(|| url.to_owned());
+        Ok(Workspace { address, folder: folder_of(url), ..workspace })
     }
 
     /// Fetches the head of a pull request: by the pull request's own ref, which outlives a deleted

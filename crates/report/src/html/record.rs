@@ -254,7 +254,7 @@ fn event(entry: &Entry) -> Option<(String, Option<&str>)> {
         }
         Entry::SetUpAgain { description, .. } => format!("Setup ran again: {}", line(description)),
         Entry::Lost { cost_usd, .. } => {
-            format!("A request brought no reply; it may have cost ${cost_usd:.4}")
+            format!("A request brought nothing that is of use; it may have cost ${cost_usd:.4}")
         }
         Entry::Switched { from, to, why, .. } => {
             format!("Switched from {} to {}: {}", line(from), line(to), line(why))

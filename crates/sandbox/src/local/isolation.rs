@@ -170,4 +170,9 @@ impl Toolchains {
         read.extend(parts.filter(|dir| dir.is_dir()));
         Toolchains { read, env }
     }
+
+    /// The search path.
+    pub(super) fn path(&self) -> &str {
+        self.env.get("PATH").map(String::as_str).unwrap_or_default()
+    }
 }

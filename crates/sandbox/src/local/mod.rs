@@ -7,7 +7,7 @@
 //! explicitly or by commands that say so, never as a silent replacement for Docker. A machine that does not
 //! give a file system of its own, or cannot confine, is refused.
 //!
-//! Setup commands run once per (repository, commands, hosts, lock files) in a sandbox of their own, under
+//! Setup commands run once per (repository, commands, hosts, lock files, programs of the machine) in a sandbox of their own, under
 //! the same confinement, with the hosts that setup may reach and no others; what they leave in workspace and
 //! home is copied into every sandbox ([`setup`]).
 
@@ -15,6 +15,7 @@ mod folders;
 mod group;
 mod guest_file;
 mod isolation;
+mod programs;
 mod setup;
 
 use parking_lot::Mutex;
@@ -182,8 +183,7 @@ impl LocalSandbox {
         let argv = self.guest_argv(place, isolation);
         let GuestLaunch { folders, spec, .. } = *place;
         let log = folders.log()?;
-        let path = self.toolchains.env.get("PATH");
-        let path = path.and_then(|path| spec.image.path(view::WORKSPACE, path));
+        let path = spec.image.path(view::WORKSPACE, self.toolchains.path());
         #[expect(clippy::disallowed_methods, reason = "this is where the guest is started")]
         let spawned = Command::new(&argv[0])
             .args(&argv[1..])

@@ -1,8 +1,8 @@
 //! Setup commands for the local sandbox: run once, their result kept and copied.
 //!
 //! There is no image to cache it in, so it is a folder `setup/<key>/{workspace,home}` with what the
-//! commands left besides the tree. The key covers the repository, the commands, the
-//! hosts that they reach, and the lock files.
+//! commands left besides the tree. The key covers the repository, the commands, the hosts that they reach, the
+//! lock files, and the machine's programs ([`programs`]).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use sha1::{Digest, Sha1};
 
-use super::{LocalSandbox, folders};
+use super::{LocalSandbox, folders, programs};
 use crate::setup::{self, Failed, SetupExtent, SetupRun};
 use crate::turn::Turn;
 use crate::{ContainerLimits, ImageSpec, PreparedImage, SandboxError, SandboxSpec};
@@ -28,7 +28,8 @@ pub(super) async fn prepare(
     spec: &ImageSpec<'_>,
 ) -> Result<PreparedImage, SandboxError> {
     let all = sandbox.base.join("setup");
-    let (shared, own) = (key(spec), format!("{}.{}", key(spec), spec.run));
+    let shared = key(spec, &programs::seen(sandbox.toolchains.path()));
+    let own = format!("{shared}.{}", spec.run);
     let (whole, partly) = (all.join(&shared), all.join(&own));
     let known = || {
         let known = [&whole, &partly].into_iter().find(|template| is_complete(template));
@@ -122,14 +123,15 @@ fn keep(top: &Path, template: &Path, runs: &[SetupRun]) -> Result<(), SandboxErr
     }
 }
 
-fn key(spec: &ImageSpec<'_>) -> String {
+fn key(spec: &ImageSpec<'_>, programs: &[u8]) -> String {
     let mut hash = Sha1::new();
     let mut part = |bytes: &[u8]| {
         hash.update((bytes.len() as u64).to_be_bytes());
         hash.update(bytes);
     };
-    part(b"3");
+    part(b"4");
     part(spec.repository.as_bytes());
+    part(programs);
     for command in spec.setup {
         part(command.as_bytes());
     }

@@ -19,7 +19,7 @@ use crate::salvage;
 use crate::settle::JudgedChange;
 use crate::world::World;
 use patchwright_agent::StopKind;
-use patchwright_agent::budget::SharedBudget;
+use patchwright_agent::budget::{LimitKind, SharedBudget};
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::text;
 use patchwright_config::Config;
@@ -69,6 +69,16 @@ impl Attempt {
                 && change.is_some()
                 && matches!(evidence.verdict(), Verdict::Passed(_))
         })
+    }
+}
+
+impl Attempt {
+    /// What it has left too little of for any other attempt: all of them share it.
+    pub(super) fn used_up(&self) -> Option<LimitKind> {
+        match self.finished.as_ref()?.worked.stopped.reason {
+            StopKind::Budget(which @ (LimitKind::Dollars | LimitKind::Tokens)) => Some(which),
+            _ => None,
+        }
     }
 }
 

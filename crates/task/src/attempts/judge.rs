@@ -13,6 +13,7 @@ use super::super::pipeline::{FinishedJob, PreparedJob};
 use super::super::run::Run;
 use crate::brief::message;
 use patchwright_agent::budget::{self, Decision, SharedBudget};
+use patchwright_agent::compact;
 use patchwright_base::error::Result;
 use patchwright_base::text;
 use patchwright_config::Config;
@@ -166,7 +167,12 @@ async fn answer(
     match tokio::time::timeout(time, provider.reply(&request, &progress)).await {
         Ok(Ok(reply)) => Ok(reply),
         Ok(Err(err)) => Err(text::cut(&text::line(&format!("it did not answer: {err}")), REASON)),
-        Err(_) => Err(format!("it did not answer within {} s", time.as_secs())),
+        Err(_) => {
+            // What was sent is billed all the same.
+            let input = compact::estimate(items) + compact::estimate_text(instructions);
+            *lost.lock() += Usage { input, estimated: true, ..Usage::default() };
+            Err(format!("it did not answer within {} s", time.as_secs()))
+        }
     }
 }
 

@@ -107,10 +107,14 @@ async fn work(
     }
     let at_once = at_once(run);
     let mut working = FuturesUnordered::new();
+    // By an attempt of this process: the limit of an earlier one may have been raised since.
+    let mut used_up = None;
     loop {
         while working.len() < at_once && !stop.is_cancelled() {
             let Some(number) = waiting.pop_front() else { break };
-            if let Decision::Stop(which) = forks.budget.decide(0.0, run.remaining()) {
+            let decision =
+                used_up.map_or_else(|| forks.budget.decide(0.0, run.remaining()), Decision::Stop);
+            if let Decision::Stop(which) = decision {
                 let why = StopKind::Budget(which).sentence();
                 run.environment.ui.say(&format!("attempt {number} is not started: {why}"));
                 all.insert(number, forks.not_started(number, Some(why)));
@@ -122,6 +126,7 @@ async fn work(
         }
         let Some(attempt) = working.next().await else { break };
         ended(run, &attempt)?;
+        used_up = used_up.or(attempt.used_up());
         if attempt.is_clearly_done() && !stop.is_cancelled() {
             waiting.clear();
             end_others(run, stop, attempt.report.attempt, working.len());

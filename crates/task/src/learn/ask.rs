@@ -301,13 +301,18 @@ impl LessonsRequest<'_> {
         let time = TIME.min(run.remaining());
         let asking = asked.provider.reply(&request, &progress);
         let answered =
-            run.unless_interrupted(async { Ok(tokio::time::timeout(time, asking).await) }).await?;
+            run.unless_interrupted(async { Ok(tokio::time::timeout(time, asking).await) }).await;
+        if !matches!(answered, Ok(Ok(_))) {
+            // Given up on the way: what was sent is billed all the same.
+            let input = compact::estimate(items) + compact::estimate_text(request.instructions);
+            *lost.lock() += Usage { input, estimated: true, ..Usage::default() };
+        }
         let usage = *lost.lock();
         if usage != Usage::default() {
             let cost_usd = catalogue::cost(model, &usage).0;
             self.record(&Entry::Lost { usage, cost_usd })?;
         }
-        let mut reply = match answered {
+        let mut reply = match answered? {
             Err(_) => {
                 let why = format!("the model did not answer within {} s", time.as_secs());
                 let failure = Failure::new(FailureKind::Provider, why);
