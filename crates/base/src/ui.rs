@@ -203,7 +203,8 @@ mod tests {
     #[test]
     fn a_key_of_somebody_else_is_not_printed_beside_the_results() {
         let key = format!("ghp_{}", "aB3dE5gH7jK9".repeat(3));
-        let line = Ui::plain().clean(&format!("$ curl -H 'Authorization: Bearer {key}' example.com"));
+        let line =
+            Ui::plain().clean(&format!("$ curl -H 'Authorization: Bearer {key}' example.com"));
         assert_eq!(line, "$ curl -H 'Authorization: Bearer ***' example.com");
     }
 }

@@ -13,9 +13,8 @@ pub(super) const RULE: &str = "path.protected.git";
 const KEYS: &[&str] =
     &["repositoryformatversion", "fsmonitor", "hookspath", "sshcommand", "worktree", "gitproxy"];
 /// Sections of git alone that do the same.
-const SECTIONS: &[&str] = &[
-    "[alias", "[credential", "[diff \"", "[filter \"", "[gpg", "[include", "[merge \"",
-];
+const SECTIONS: &[&str] =
+    &["[alias", "[credential", "[diff \"", "[filter \"", "[gpg", "[include", "[merge \""];
 
 /// Whether a file of this folded path becomes a part of one that git obeys.
 pub(super) fn is_part(folded: &str, file: &FileChange, blobs: &dyn Blobs) -> bool {
