@@ -7,6 +7,7 @@
 
 mod before;
 mod by_github;
+mod campaigns;
 mod people;
 mod titles;
 

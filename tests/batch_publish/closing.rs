@@ -1,7 +1,7 @@
 //! `batch close`: what is ours is ended, what is not is left.
 
 use patchwright_fleet::batch::close::{self, Options, Summary};
-use patchwright_types::campaign::{CampaignState, TargetState};
+use patchwright_types::campaign::{CampaignState, NewTarget, TargetState};
 
 use super::{BRANCH, Bench, campaign, world};
 use crate::support::github::{Fault, Kind};
@@ -104,4 +104,26 @@ async fn a_successor_is_named_and_may_propose_again() {
     );
     let missing = close::close(&bench.fleet, "nothing", &options).await.unwrap_err();
     assert!(missing.message.contains("there is no campaign `nothing`"));
+}
+
+#[tokio::test]
+async fn a_row_that_was_skipped_hides_no_pull_request() {
+    // Left by a version that took a repository, which it could not read once, for another one.
+    let (bench, target) = open().await;
+    let skipped = NewTarget {
+        repository: "acme/app".to_owned(),
+        repository_id: None,
+        number: None,
+        base_branch: String::new(),
+        base_sha: String::new(),
+        wave: 0,
+        skipped: Some("127.0.0.1 is unavailable: 502".to_owned()),
+    };
+    let (store, id) = (&bench.fleet.store, campaign("").id());
+    store.add_targets(&id, &[skipped]).await.unwrap();
+    let view = store.view(&id).await.unwrap();
+    let seen: Vec<_> = view.targets.iter().map(|one| (one.id, one.state)).collect();
+    assert_eq!(seen, [(target.id, TargetState::Open)]);
+    let summary = close::close(&bench.fleet, "typos", &Options::default()).await.unwrap();
+    assert_eq!((summary.closed, summary.left), (1, 0));
 }

@@ -14,7 +14,7 @@ use super::clone::{pause, remote_ref};
 use super::refusal::{self, Rejection};
 use super::repo::{Repo, parents};
 use super::transport::{Line, Remote, receive_pack};
-use super::{GitError, Oid, PushOutcome, helper, printable};
+use super::{GitError, Oid, PushOutcome, helper};
 
 /// Largest request body: a push is a bounded change.
 const MAX_REQUEST: usize = 1 << 30;
@@ -192,9 +192,9 @@ impl Lease {
             Some(refusal) => {
                 let remarks = refusal::remarks(&String::from_utf8_lossy(&remarks));
                 let why = Rejection::from_reason(&refusal, &remarks);
-                let reason = format!("{}\n{remarks}", printable(&refusal, 500));
+                let reason = refusal::reason(&refusal, &remarks);
                 let reference = self.reference.clone();
-                Err(GitError::Rejected { reference, reason: reason.trim_end().to_owned(), why })
+                Err(GitError::Rejected { reference, reason, why })
             }
         }
     }

@@ -83,7 +83,8 @@ pub(super) fn explanation(body: &[u8]) -> String {
 }
 
 /// Remarks without the invitation to open a pull request that servers put below every push: it has
-/// nothing to do with why a push was refused.
+/// nothing to do with why a push was refused. The rules that GitHub counts up as broken come first: readers of a
+/// short line see no more than the beginning, and what GitHub begins with is an address of all rules.
 pub(super) fn remarks(text: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let mut invited = false;
@@ -100,12 +101,29 @@ pub(super) fn remarks(text: &str) -> String {
             kept.push(words);
         }
     }
+    if kept.iter().any(|line| line.contains("GH013:"))
+        && let Some(first) = kept.iter().position(|line| names_a_rule(line))
+    {
+        kept.rotate_left(first);
+    }
     printable(&kept.join("\n"), 2_000)
+}
+
+fn names_a_rule(line: &str) -> bool {
+    line.starts_with("- ")
+}
+
+/// Git's reason and the server's remarks, what says most first.
+pub(super) fn reason(refusal: &str, remarks: &str) -> String {
+    let refusal = printable(refusal, 500);
+    // Of broken rules, git's own words say that there are some.
+    let both = if names_a_rule(remarks) { [remarks, &refusal] } else { [&refusal, remarks] };
+    both.join("\n").trim_end().to_owned()
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::refusal::{Rejection, explanation, remarks};
+    use crate::refusal::{Rejection, explanation, reason, remarks};
 
     #[test]
     fn git_and_github_say_why_a_ref_was_not_taken() {
@@ -150,6 +168,24 @@ mod tests {
         assert_eq!(remarks(banner), "");
         let both = format!("{banner}error: GH006: Protected branch\nhttps://github.com/why\n");
         assert_eq!(remarks(&both), "error: GH006: Protected branch\nhttps://github.com/why");
+    }
+
+    #[test]
+    fn the_rule_that_was_broken_is_said_first() {
+        let said = "error: GH013: Repository rule violations found for refs/heads/a/b.\n\
+                    Review all repository rules at https://github.com/acme/app/rules?ref=refs%2Fheads%2Fa%2Fb\n\
+                    \n- Commits must have verified signatures.\n  Found 1 violation:\n\n  0123abcd\n";
+        let declined = "push declined due to repository rule violations";
+        let whole = reason(declined, &remarks(said));
+        assert!(whole.starts_with("- Commits must have verified signatures.\nFound 1"), "{whole}");
+        for rest in ["GH013", "/acme/app/rules?ref", declined] {
+            assert!(whole.contains(rest), "{whole}");
+        }
+        assert_eq!(
+            reason(declined, &remarks("error: GH013: x\n")),
+            format!("{declined}\nerror: GH013: x")
+        );
+        assert_eq!(reason("fetch first", ""), "fetch first");
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub use self::target_error::{RetryDecision, TargetError};
 
 use super::attempts;
 use super::folder::RunFolder;
+use super::guard;
 use super::job::Job;
 use super::pipeline;
 use super::progress::Progress;
@@ -39,6 +40,8 @@ use patchwright_types::task::{CampaignRequest, Limits, Task};
 pub struct StartedRun<'a> {
     run: Run<'a>,
     request: CampaignRequest,
+    /// The branch that a change is proposed on; `None` where it is only stored.
+    branch: Option<String>,
     /// The store had lost its result, which is taken again.
     pub is_recovered: bool,
 }
@@ -54,8 +57,8 @@ pub struct Attempt {
 }
 
 /// Takes the run's lock and its folder: the one of an attempt that died on this machine, or whose result the store has
-/// lost, or a fresh one. `title` stands for the commit where the model's own words do not read like one, `known` is how
-/// many tokens the store has for the target.
+/// lost, or a fresh one. `title` stands for the commit where the model's own words do not read like one, `branch` is
+/// what the change will be proposed on, where it will be, and `known` is how many tokens the store has for the target.
 ///
 /// # Errors
 /// When the folder cannot be written.
@@ -65,6 +68,7 @@ pub fn start<'a>(
     request: CampaignRequest,
     environment: RunEnvironment,
     title: &str,
+    branch: Option<String>,
     known: i64,
 ) -> Result<StartedRun<'a>> {
     let mode = if request.answer { Mode::Plan } else { Mode::Execute };
@@ -78,7 +82,7 @@ pub fn start<'a>(
         folder => folder?,
     };
     let run = start.run_in(folder, task, Some(title.to_owned()));
-    Ok(StartedRun { run, request, is_recovered: recovered.is_some() })
+    Ok(StartedRun { run, request, branch, is_recovered: recovered.is_some() })
 }
 
 impl StartedRun<'_> {
@@ -89,8 +93,8 @@ impl StartedRun<'_> {
 
     /// Works until there is something to say about the repository.
     pub async fn work(self) -> Attempt {
-        let StartedRun { run, request, .. } = self;
-        let worked = Box::pin(work(&run, &request)).await;
+        let StartedRun { run, request, branch, .. } = self;
+        let worked = Box::pin(work(&run, &request, branch.as_deref())).await;
         let (result, outcome) = match (stopped(&run), worked) {
             (Some(error), _) | (None, Err(error)) => (Err(error), None),
             (None, Ok(AttemptOutcome { result, outcome })) => (result, Some(outcome)),
@@ -118,14 +122,19 @@ struct AttemptOutcome {
 async fn work(
     run: &Run<'_>,
     request: &CampaignRequest,
+    branch: Option<&str>,
 ) -> std::result::Result<AttemptOutcome, TargetError> {
     run.resume_or_begin()?;
-    let checkout = tokio::select! {
+    let (checkout, repository) = tokio::select! {
         biased;
         () = run.environment.cancel.cancelled() => return Err(cancelled(run)),
-        opened = open(run, request) => opened?,
+        opened = open(run, request, branch) => opened?,
     };
     let run = &run.configured(&checkout.rules).await?;
+    if let Some(branch) = branch {
+        let guarded = guard::check(run, &repository, guard::Branch::Ours(branch));
+        run.unless_interrupted(guarded).await?;
+    }
     let checkout = checkout.sparse(run).await?;
     let job = Job::campaign(request, &checkout)?;
     let finished = pipeline::carry_out(run, &job, &Progress::on_terminal(run)).await?;
@@ -134,14 +143,18 @@ async fn work(
     Ok(AttemptOutcome { outcome, result })
 }
 
-/// The repository at the base commit of the target.
+/// The repository, and what it holds at the base commit of the target.
 async fn open(
     run: &Run<'_>,
     request: &CampaignRequest,
-) -> std::result::Result<Checkout, TargetError> {
+    branch: Option<&str>,
+) -> std::result::Result<(Checkout, Repository), TargetError> {
     let CampaignRequest { repository, base_branch, base_sha, .. } = request;
     helper::make_ready();
     let found = look_up(run, request).await?;
+    if branch.is_some() {
+        permitted(run, &found).await?;
+    }
     let (state, url) = (run.world.state.clone(), found.clone_url.clone());
     let repo = blocking(move || mirror(&state, &url))
         .await
@@ -157,7 +170,19 @@ async fn open(
     workspace.address = Some(found.clone_url.clone());
     workspace.base_branch.clone_from(base_branch);
     let rules = workspace.rules(run.world, &run.config, &found).await?;
-    Ok(Checkout { workspace, rules })
+    Ok((Checkout { workspace, rules }, found))
+}
+
+/// What publishing will take is granted to us, as far as we know.
+async fn permitted(run: &Run<'_>, repository: &Repository) -> std::result::Result<(), TargetError> {
+    let (forge, needs) = (run.world.forge()?, [guard::PUSH, guard::PULLS]);
+    match guard::missing(forge.as_ref(), &repository.id, &needs).await {
+        Ok(None) => Ok(()),
+        Ok(Some(failure)) => {
+            Err(TargetError::new(ErrorClass::Access, RetryDecision::Final, failure))
+        }
+        Err(err) => Err(target_error::of_lookup(&repository.id, err)),
+    }
 }
 
 async fn look_up(

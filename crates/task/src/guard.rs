@@ -3,13 +3,15 @@
 
 use super::run::Run;
 use patchwright_base::error::{Failure, Result};
+use patchwright_config::Config;
 use patchwright_config::publish::Signing;
-use patchwright_forge::{BranchRule, Forge, Repository, RepositoryId, RuleKind};
+use patchwright_forge::{BranchRule, Forge, ForgeError, Repository, RepositoryId, RuleKind};
 use patchwright_policy::names::Patterns;
 
 /// Whether a branch is there already, so that its name is no question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Branch<'a> {
+pub enum Branch<'a> {
+    /// One that we make.
     Ours(&'a str),
     /// The branch of a pull request that somebody has opened.
     There(&'a str),
@@ -26,7 +28,7 @@ impl<'a> Branch<'a> {
 /// What it takes to open a pull request, or to say something on one.
 pub(super) const PULLS: &str = "pull-requests: write";
 /// What it takes to push.
-const PUSH: &str = "contents: write";
+pub(super) const PUSH: &str = "contents: write";
 
 /// # Errors
 /// When we are known to lack one of these permissions, which the run would need at its end.
@@ -35,13 +37,47 @@ pub(super) async fn permitted(
     repository: &RepositoryId,
     needs: &[&'static str],
 ) -> Result<()> {
-    let missing = forge.missing_permission(repository, needs).await.map_err(Failure::from)?;
-    let Some(missing) = missing else { return Ok(()) };
+    match missing(forge, repository, needs).await.map_err(Failure::from)? {
+        Some(missing) => Err(missing),
+        None => Ok(()),
+    }
+}
+
+/// The first of these permissions that we are known to lack, as a failure.
+///
+/// # Errors
+/// When the forge cannot be asked.
+pub(super) async fn missing(
+    forge: &dyn Forge,
+    repository: &RepositoryId,
+    needs: &[&'static str],
+) -> std::result::Result<Option<Failure>, ForgeError> {
+    let Some(missing) = forge.missing_permission(repository, needs).await? else { return Ok(None) };
     let message =
         format!("the GitHub App's installation with `{repository}` does not grant `{missing}`");
-    Err(Failure::forge(message).hint(
+    Ok(Some(Failure::forge(message).hint(
         "give the App that permission in its settings, and have it accepted where it is installed",
+    )))
+}
+
+/// What the configuration itself says against a push to the branch, whatever the repository has for rules.
+///
+/// # Errors
+/// When it is not to be made: nobody signs what has to be verified, or the name is not as it is wanted.
+pub fn settings(config: &Config, branch: Branch<'_>) -> Result<()> {
+    if config.commits.require_verified && config.commits.signing == Signing::None {
+        return Err(Failure::refused(
+            "`commits.require-verified` wants verified commits, and nobody signs them",
+        )
+        .hint(SIGN));
+    }
+    let Branch::Ours(name) = branch else { return Ok(()) };
+    let patterns = Patterns::new(&config.policy.branches);
+    let Some(unmet) = patterns.unmet(name) else { return Ok(()) };
+    Err(Failure::refused(format!(
+        "the branch `{name}` is not as `policy.branches` wants it: {unmet}"
     ))
+    .hint("choose another name with `--branch`"))
 }
 
 /// # Errors
@@ -51,21 +87,7 @@ pub(super) async fn check(
     repository: &Repository,
     branch: Branch<'_>,
 ) -> Result<()> {
-    let config = &run.config;
-    if config.commits.require_verified && config.commits.signing == Signing::None {
-        return Err(Failure::refused(
-            "`commits.require-verified` wants verified commits, and nobody signs them",
-        )
-        .hint(SIGN));
-    }
-    if let Branch::Ours(name) = branch
-        && let Some(unmet) = Patterns::new(&config.policy.branches).unmet(name)
-    {
-        return Err(Failure::refused(format!(
-            "the branch `{name}` is not as `policy.branches` wants it: {unmet}"
-        ))
-        .hint("choose another name with `--branch`"));
-    }
+    settings(&run.config, branch)?;
     let forge = run.world.forge()?;
     permitted(forge.as_ref(), &repository.id, &[PUSH]).await?;
     let rules = forge.branch_rules(&repository.id, branch.name()).await.map_err(Failure::from)?;

@@ -30,7 +30,7 @@ mod failures;
 pub mod fallbacks;
 pub mod folder;
 mod fork;
-mod guard;
+pub mod guard;
 mod install;
 mod job;
 pub mod learn;

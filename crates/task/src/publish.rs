@@ -18,7 +18,7 @@ use super::pull_request::{has_unfinished, is_made_ready, open_or_update};
 use super::respond::stop;
 use super::run::Run;
 use super::settle::JudgedChange;
-use super::signing::Signer;
+use super::signing::{self, Signer};
 use super::workspace::{Checkout, Workspace};
 use super::{branch, failures, resumption, title};
 use patchwright_base::error::{Failure, Result};
@@ -163,9 +163,7 @@ pub async fn publish(
 ) -> Result<Published> {
     recheck(run, origin).await?;
     let (place, head) = put_on_branch(run, origin, proposal).await?;
-    if let Some(doubt) = Signer::of(run)?.doubt(proposal.head, head).await? {
-        run.environment.ui.say(&doubt);
-    }
+    signing::must_be_verified(run, proposal.head, head).await?;
     let draft = draft_of(run, origin, proposal, &place.branch);
     // A draft that somebody made of it stays one.
     let was_unfinished =

@@ -120,8 +120,12 @@ impl<'a> Signer<'a> {
     /// verified, or was not to be signed.
     ///
     /// # Errors
-    /// When a commit must be verified and is not.
-    pub async fn doubt(self, repository: &Repository, head: Oid) -> Result<Option<String>> {
+    /// When a commit must be verified, and the forge cannot be asked.
+    pub async fn doubt(
+        self,
+        repository: &Repository,
+        head: Oid,
+    ) -> std::result::Result<Option<Doubt>, ForgeError> {
         if self.config.commits.signing != publish::Signing::Ssh {
             return Ok(None);
         }
@@ -129,18 +133,45 @@ impl<'a> Signer<'a> {
         let why = match told {
             Ok(told) if told.verified => return Ok(None),
             Ok(told) => told.words().to_owned(),
-            Err(err) if self.config.commits.require_verified => return Err(Failure::from(err)),
+            Err(err) if self.config.commits.require_verified => return Err(err),
             Err(err) => format!("it could not be asked: {err}"),
         };
         let said = format!("GitHub does not verify commit {}: {why}", head.short());
         if !self.config.commits.require_verified {
-            return Ok(Some(said));
+            return Ok(Some(Doubt::Said(said)));
         }
         let key = self.key.map(|key| key.fingerprint()).unwrap_or_default();
         let email = self.config.identity.committer_email();
-        Err(Failure::refused(format!("{said}; no pull request was opened")).hint(format!(
+        let refused = Failure::refused(format!("{said}; no pull request was opened"));
+        Ok(Some(Doubt::Refused(refused.hint(format!(
             "add the key {key} as a signing key to the account with the confirmed address `{email}`"
-        )))
+        )))))
+    }
+}
+
+/// The forge does not verify what was pushed.
+#[derive(Debug)]
+pub enum Doubt {
+    /// People are told.
+    Said(String),
+    /// It has to be verified, so that nothing is proposed.
+    Refused(Failure),
+}
+
+/// # Errors
+/// When a commit that was pushed must be verified and is not.
+pub(super) async fn must_be_verified(
+    run: &Run<'_>,
+    repository: &Repository,
+    head: Oid,
+) -> Result<()> {
+    match Signer::of(run)?.doubt(repository, head).await.map_err(Failure::from)? {
+        None => Ok(()),
+        Some(Doubt::Said(words)) => {
+            run.environment.ui.say(&words);
+            Ok(())
+        }
+        Some(Doubt::Refused(failure)) => Err(failure),
     }
 }
 

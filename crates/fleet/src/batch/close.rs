@@ -85,7 +85,8 @@ impl CampaignClosing<'_> {
             self.summary.cancelled += store.cancel_jobs(&row.id, &why).await?;
         }
         let view = store.view(&row.id).await?;
-        for target in &view.targets {
+        // Also those whose place a newer one took: each may have a pull request of its own.
+        for target in &store.targets_to_close(&row.id).await? {
             self.target(target, &why).await?;
         }
         if !self.options.dry_run
@@ -132,7 +133,10 @@ impl CampaignClosing<'_> {
             _ if target.closing_at.is_some() => {}
             _ => return Ok(()),
         }
-        let Some((repository, number)) = refresh::place(target) else { return Ok(()) };
+        let Some((repository, number)) = refresh::place(target) else {
+            self.leave(target, "the database does not know its pull request");
+            return Ok(());
+        };
         match self.pull(target, &repository, number).await {
             Ok(()) => Ok(()),
             // A rate limit or a bad token would fail for every pull request that follows.

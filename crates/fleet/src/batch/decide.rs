@@ -45,6 +45,7 @@ pub(super) fn decide(
     history: &[Target],
 ) -> PlanVerdict {
     let tip = candidate.base_sha.as_deref();
+    let known = previous;
     // A target that was skipped after its run (the same change is open elsewhere) is finished.
     let is_finished =
         |target: &&Target| target.state != TargetState::Skipped || target.run.is_some();
@@ -54,7 +55,10 @@ pub(super) fn decide(
         return verdict;
     }
     if let Some(trouble) = &candidate.trouble {
-        return PlanVerdict::unread(trouble.clone());
+        return known.map_or_else(
+            || PlanVerdict::unread(trouble.clone()),
+            |target| as_it_was(target, trouble),
+        );
     }
     if let Some(why) = refused(campaign, candidate) {
         return PlanVerdict::skip(why);
@@ -123,6 +127,16 @@ pub(super) fn settled(
             finished(ended(target))
         }
         _ => None,
+    }
+}
+
+/// A target whose repository cannot be read now: what waits goes on to wait, and what has ended has ended. The run
+/// looks at the repository itself.
+pub(super) fn as_it_was(target: &Target, trouble: &str) -> PlanVerdict {
+    match target.state {
+        TargetState::Skipped if target.run.is_none() => PlanVerdict::unread(trouble.to_owned()),
+        state if state.is_settled() => PlanVerdict::finished(&target.base_sha, ended(target)),
+        _ => PlanVerdict::work(&target.base_sha),
     }
 }
 

@@ -6,7 +6,7 @@ use super::drive;
 use super::fleet::Fleet;
 use crate::store::StoreError;
 use patchwright_base::error::{Failure, Result};
-use patchwright_forge::RepositoryId;
+use patchwright_forge::{ForgeError, RepositoryId};
 use patchwright_types::campaign::{CampaignState, Target};
 
 /// Whose repository it is.
@@ -21,6 +21,8 @@ pub(super) async fn vanished(fleet: &Fleet, repository: &str) -> Option<String> 
     match fleet.forge.has_owner(&id.owner).await {
         Ok(true) => None,
         Ok(false) => Some(words(&id.owner)),
+        // As a GitHub App whose installation there is suspended.
+        Err(err @ ForgeError::Forbidden { .. }) => Some(format!("{}: {err}", words(&id.owner))),
         Err(err) => {
             tracing::debug!(%err, "the owner of a repository cannot be looked at");
             None

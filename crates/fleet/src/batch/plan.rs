@@ -81,7 +81,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Repositories with what the store has of them.
-    async fn with_known(&self, part: Vec<Candidate>) -> Result<Vec<(Candidate, OfRepository)>> {
+    async fn with_known(&mut self, part: Vec<Candidate>) -> Result<Vec<(Candidate, OfRepository)>> {
         let identities = part.iter().flat_map(|candidate| {
             let names = [&candidate.asked, &candidate.repository].map(|name| name.to_lowercase());
             names.into_iter().chain(candidate.id.clone())
@@ -89,7 +89,14 @@ impl<'a> Planner<'a> {
         let identities: Vec<String> = identities.collect();
         let all = self.fleet.store.targets_of(&self.campaign.id(), &identities).await?;
         let known = KnownTargets::of(&all);
-        let with = |candidate: Candidate| {
+        let seen = &mut self.seen;
+        let with = |mut candidate: Candidate| {
+            if candidate.trouble.is_some() {
+                // It was read before.
+                candidate.id = candidate.id.take().or_else(|| known.id_of(&candidate));
+            } else if known.has_nameless(&candidate) {
+                seen.extend(seen_as(&candidate));
+            }
             let known = known.of_repository(&candidate);
             (candidate, known)
         };
@@ -172,6 +179,8 @@ struct KnownTargets<'a> {
     by_id: HashMap<&'a str, Vec<&'a Target>>,
     /// Targets whose repository has no known id, by its name in lower case.
     by_name: HashMap<String, Vec<&'a Target>>,
+    /// Of those with an id the newest, by the name in lower case that its repository had last.
+    named: HashMap<String, &'a Target>,
 }
 
 /// The targets of one repository, by pull request.
@@ -180,16 +189,34 @@ type OfRepository = BTreeMap<Option<i64>, Target>;
 impl<'a> KnownTargets<'a> {
     /// Sorts these targets, the newest last.
     fn of(targets: &'a [Target]) -> KnownTargets<'a> {
-        let mut known = KnownTargets { by_id: HashMap::new(), by_name: HashMap::new() };
+        let (by_id, by_name, named) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let mut known = KnownTargets { by_id, by_name, named };
         for target in targets {
+            let name = target.repository.to_lowercase();
             if let Some(id) = &target.repository_id {
                 known.by_id.entry(id).or_default().push(target);
+                let newest = known.named.entry(name).or_insert(target);
+                if target.id > newest.id {
+                    *newest = target;
+                }
             } else {
-                let name = target.repository.to_lowercase();
                 known.by_name.entry(name).or_default().push(target);
             }
         }
         known
+    }
+
+    /// What a repository is that could not be read. Its name is all that there is to go by, and of two that had it
+    /// the later one is meant.
+    fn id_of(&self, candidate: &Candidate) -> Option<String> {
+        let names = [&candidate.repository, &candidate.asked].map(|name| name.to_lowercase());
+        names.iter().find_map(|name| self.named.get(name)?.repository_id.clone())
+    }
+
+    /// There are targets of this name that no id is known of.
+    fn has_nameless(&self, candidate: &Candidate) -> bool {
+        let names = [&candidate.repository, &candidate.asked].map(|name| name.to_lowercase());
+        names.iter().any(|name| self.by_name.contains_key(name))
     }
 
     /// A repository is what its id says. A name, also one that it had before, only leads to rows that have
@@ -204,16 +231,18 @@ impl<'a> KnownTargets<'a> {
 
 /// What the store does not know yet of a repository that it has targets of.
 fn news(candidate: &Candidate, known: &OfRepository, history: &[Target]) -> Option<SeenRepository> {
-    let id = candidate.id.as_ref()?;
     let is_new = |target: &Target| {
         target.repository_id.is_none() || target.repository != candidate.repository
     };
     let any = known.values().any(is_new) || history.iter().any(is_new);
-    any.then(|| SeenRepository {
-        id: id.clone(),
-        name: candidate.repository.clone(),
-        asked: candidate.asked.clone(),
-    })
+    // What it is called is not known of one that could not be read.
+    if any && candidate.trouble.is_none() { seen_as(candidate) } else { None }
+}
+
+fn seen_as(candidate: &Candidate) -> Option<SeenRepository> {
+    let Candidate { id, repository, asked, .. } = candidate;
+    let (name, asked) = (repository.clone(), asked.clone());
+    id.clone().map(|id| SeenRepository { id, name, asked })
 }
 
 /// What is done with one repository, or with each of its open pull requests: the number of one, and its place.
@@ -228,7 +257,7 @@ fn verdicts(
         return vec![(None, decide(campaign, candidate, known.get(&None), history))];
     }
     if let Some(trouble) = &candidate.trouble {
-        return vec![(None, PlanVerdict::unread(trouble.clone()))];
+        return unread_pulls(trouble, known);
     }
     if let Some(why) = refused(campaign, candidate) {
         return vec![(None, PlanVerdict::skip(why))];
@@ -242,6 +271,19 @@ fn verdicts(
         Some((Some((number, place)), verdict))
     });
     pulls.collect()
+}
+
+/// Of a repository that cannot be read now, what is known of its pull requests stays.
+fn unread_pulls(trouble: &str, known: &OfRepository) -> Vec<(Option<(i64, usize)>, PlanVerdict)> {
+    let pulls: Vec<_> = known
+        .values()
+        .filter_map(|target| Some((target.number?, target)))
+        .enumerate()
+        .map(|(place, (number, target))| {
+            (Some((number, place)), decide::as_it_was(target, trouble))
+        })
+        .collect();
+    if pulls.is_empty() { vec![(None, PlanVerdict::unread(trouble.to_owned()))] } else { pulls }
 }
 
 /// Waves go by the order of `select.repositories`, then by name; a target that has a wave keeps it. `targets` are sorted
@@ -330,6 +372,11 @@ mod tests {
         let redirected = Candidate { asked: "a/two".to_owned(), ..candidate(id(2), "b/two") };
         assert_eq!(found(&redirected), [2]);
         assert_eq!(found(&candidate(id(9), "a/three")), Vec::<i64>::new(), "it took over the name");
+        // One that cannot be read has a name only.
+        let taken = [target(id(8), "a/Three", 8), target(id(3), "a/three", 3)];
+        let known = KnownTargets::of(&taken);
+        assert_eq!(known.id_of(&candidate(None, "A/three")), id(8), "the later one");
+        assert_eq!(known.id_of(&candidate(None, "a/four")), None);
     }
 
     fn campaign() -> Campaign {

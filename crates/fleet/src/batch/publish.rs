@@ -31,7 +31,7 @@ use patchwright_forge::{
 };
 use patchwright_git::Oid;
 use patchwright_task::decorate::beside_edits;
-use patchwright_task::signing::Signer;
+use patchwright_task::signing::{Doubt, Signer};
 use patchwright_types::campaign::{
     CampaignState, Changeset, ErrorClass, JobEnd, JobKind, Millis, NewJob, Target, TargetEnd,
     TargetState,
@@ -241,16 +241,29 @@ impl<'a> Publisher<'a> {
         }
         let branch = self.campaign.branch();
         let work = self.target.id.to_string();
-        let signer = Signer {
-            forge: self.forge.as_ref(),
-            config: &place.vetted.config,
-            key: self.fleet.signing_key.as_ref(),
-            work: &work,
-        };
+        let signer = self.signer(place, &work);
         let (from, commit) = (place.repo.path(), place.vetted.commit);
         let commits = signer.signed(&place.repository, &place.repo, commit.into()).await?;
         let tip = commits.tip;
         self.forge.push(&place.repository, from, commits, &branch, expected).await.map(|_| tip)
+    }
+
+    fn signer<'s>(&'s self, place: &'s RepositorySnapshot, work: &'s str) -> Signer<'s> {
+        Signer {
+            forge: self.forge.as_ref(),
+            config: &place.vetted.config,
+            key: self.fleet.signing_key.as_ref(),
+            work,
+        }
+    }
+
+    /// What GitHub has against the signature of what was pushed, for people.
+    async fn doubt(&self, place: &RepositorySnapshot, head: Oid) -> PublishResult<Option<String>> {
+        match self.signer(place, "").doubt(&place.repository, head).await? {
+            None => Ok(None),
+            Some(Doubt::Said(words)) => Ok(Some(words)),
+            Some(Doubt::Refused(failure)) => Err(PublishError::refused(&failure)),
+        }
     }
 
     async fn open_pull(
@@ -258,6 +271,7 @@ impl<'a> Publisher<'a> {
         place: &RepositorySnapshot,
         head: Oid,
     ) -> PublishResult<PublishOutcome> {
+        let doubt = self.doubt(place, head).await?;
         let id = &place.repository.id;
         let draft = PullRequestDraft {
             title: place.vetted.title.clone(),
@@ -279,7 +293,7 @@ impl<'a> Publisher<'a> {
             }
             Err(err) => return Err(err.into()),
         };
-        let mut said: Vec<String> = place.said.clone().into_iter().collect();
+        let mut said: Vec<String> = place.said.clone().into_iter().chain(doubt).collect();
         // A push does not change the draft state: when the new change fails its checks, the pull
         // request must become a draft.
         if draft.draft && !pull.draft && operation != Operation::Created {

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use self::verdict::AttemptVerdict;
-use super::campaign::{Campaign, CampaignMode};
+use super::campaign::{Campaign, CampaignMode, PublishAs};
 use super::drive;
 use super::fleet::Fleet;
 use super::lease::HeldJob;
@@ -173,8 +173,9 @@ impl TargetAttempt<'_> {
         let watched = LeasedRun::new(self.fleet, &self.held);
         let title = headline(&self.campaign);
         let environment = watched.environment.clone();
-        let known = self.target.tokens;
-        let started = match campaign::start(&world, config, request, environment, &title, known) {
+        let (branch, known) = (self.branch(), self.target.tokens);
+        let started = campaign::start(&world, config, request, environment, &title, branch, known);
+        let started = match started {
             Ok(started) => started,
             Err(failure) => {
                 let verdict = self.failed(&failure.into()).await?;
@@ -202,6 +203,14 @@ impl TargetAttempt<'_> {
             self.fleet.ui.detail(&failure.to_string());
         }
         Ok(())
+    }
+
+    /// What a change will be proposed on. One that is held back may be published with another token and another
+    /// configuration, so nothing is asked for it.
+    fn branch(&self) -> Option<String> {
+        let is_proposed = self.campaign.mode == CampaignMode::Pr
+            && self.campaign.published(&self.target.repository) != PublishAs::Held;
+        is_proposed.then(|| self.campaign.branch())
     }
 
     fn request(&self) -> Result<CampaignRequest> {

@@ -20,10 +20,11 @@ pub struct CampaignProgress {
     pub misconfigured: bool,
 }
 
-/// No newer target of the same repository took its place.
+/// No newer target of the same repository took its place. One that was only skipped takes nobody's.
 const NEWEST: &str = "NOT EXISTS (SELECT 1 FROM targets n WHERE n.campaign = t.campaign
     AND COALESCE(n.repository_id, lower(n.repository)) = COALESCE(t.repository_id, lower(t.repository))
-    AND COALESCE(n.number, 0) = COALESCE(t.number, 0) AND n.id > t.id)";
+    AND COALESCE(n.number, 0) = COALESCE(t.number, 0) AND n.id > t.id
+    AND NOT (n.state = 'skipped' AND n.run IS NULL))";
 
 /// What is under way and not waiting for its wave.
 const BUSY: [TargetState; 4] =

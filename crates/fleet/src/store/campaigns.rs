@@ -1,11 +1,10 @@
 //! Campaigns: one row each, and what people see of one.
 
-use std::collections::BTreeMap;
-
 use sqlx::any::AnyRow;
 
 use super::db::{Write, clean, get, quoted, word};
 use super::jobs::requeue;
+use super::repositories::NewestTargets;
 use super::targets::{COLUMNS as TARGET, target_of};
 use super::{Store, StoreError, StoreResult};
 use patchwright_types::campaign::{
@@ -280,7 +279,21 @@ impl Store {
         write.commit().await
     }
 
-    /// The campaign with the newest target of each repository (and number).
+    /// The targets of a campaign that `batch close` has something to do for, those included whose place a newer one
+    /// took.
+    ///
+    /// # Errors
+    /// When the database cannot be used.
+    pub async fn targets_to_close(&self, campaign: &str) -> StoreResult<Vec<Target>> {
+        let rows = sqlx::query(sqlx::AssertSqlSafe(format!(
+            "SELECT {TARGET} FROM targets WHERE campaign = $1 AND (closing_at IS NOT NULL
+                OR state IN ('held', 'ready', 'open', 'draft')) ORDER BY lower(repository), id DESC"
+        )));
+        let rows = rows.bind(campaign).fetch_all(&mut *self.connection().await?).await?;
+        rows.iter().map(target_of).collect()
+    }
+
+    /// The campaign with the target of each repository (and number) that counts: as a rule the newest.
     pub async fn view(&self, campaign: &str) -> StoreResult<CampaignView> {
         let row = self.campaign(campaign).await?;
         let rows = sqlx::query(sqlx::AssertSqlSafe(format!(
@@ -289,13 +302,11 @@ impl Store {
         .bind(campaign)
         .fetch_all(&mut *self.connection().await?)
         .await?;
-        let mut newest: BTreeMap<(String, Option<i64>), Target> = BTreeMap::new();
+        let mut newest = NewestTargets::default();
         for row in &rows {
-            let target = target_of(row)?;
-            // Ordered by id, so a later row replaces the older target of the same repository.
-            newest.insert((target.identity(), target.number), target);
+            newest.add(target_of(row)?);
         }
-        let mut targets: Vec<Target> = newest.into_values().collect();
+        let mut targets = newest.into_targets();
         targets.sort_by_cached_key(|target| (target.repository.to_lowercase(), target.number));
         let mut outages = self.outages(Some(campaign)).await?;
         // A suspicion holds nothing up, and what does not run waits for nothing.

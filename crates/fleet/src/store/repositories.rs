@@ -10,7 +10,7 @@ use sqlx::AssertSqlSafe;
 use super::db::{Write, clean, get};
 use super::targets::{COLUMNS, target_of};
 use super::{Store, StoreResult};
-use patchwright_types::campaign::Target;
+use patchwright_types::campaign::{NewTarget, Target, TargetState};
 
 /// A repository as it was seen on the forge just now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,35 @@ pub struct SeenRepository {
     pub name: String,
     /// As it was asked for: the forge led from this name to it.
     pub asked: String,
+}
+
+/// Of each repository (and number) the target that counts: the newest, but for one that was only skipped. That says
+/// nothing about an older one that has a pull request, or is at work.
+#[derive(Default)]
+pub(super) struct NewestTargets(BTreeMap<(String, Option<i64>), Target>);
+
+impl NewestTargets {
+    /// The next one, in the order of their ids.
+    pub(super) fn add(&mut self, target: Target) {
+        let key = (target.identity(), target.number);
+        let is_hidden = is_idle(&target)
+            && self.0.get(&key).is_some_and(|older| {
+                !is_idle(older) && older.state != TargetState::Superseded && older.id != target.id
+            });
+        if !is_hidden {
+            self.0.insert(key, target);
+        }
+    }
+
+    /// Sorted by what they are of.
+    pub(super) fn into_targets(self) -> Vec<Target> {
+        self.0.into_values().collect()
+    }
+}
+
+/// Skipped, and never worked on.
+fn is_idle(target: &Target) -> bool {
+    target.state == TargetState::Skipped && target.run.is_none()
 }
 
 /// Repositories that one statement asks for.
@@ -49,8 +78,8 @@ impl Store {
         Ok(renamed)
     }
 
-    /// A campaign's targets of these repositories, each by its id, or by its name in lower case: of each repository
-    /// (and number) the newest.
+    /// A campaign's targets of these repositories, each by its id, or by its name in lower case, also of those whose id
+    /// is known: of each repository (and number) the one that counts.
     ///
     /// # Errors
     /// When the database cannot be used.
@@ -59,24 +88,29 @@ impl Store {
         campaign: &str,
         identities: &[String],
     ) -> StoreResult<Vec<Target>> {
-        let mut newest = BTreeMap::new();
+        let mut newest = NewestTargets::default();
         for some in identities.chunks(MOST_ASKED) {
-            let places: Vec<String> = (2..some.len() + 2).map(|at| format!("${at}")).collect();
+            let places = |from: usize| {
+                let places: Vec<String> =
+                    (from..some.len() + from).map(|at| format!("${at}")).collect();
+                places.join(", ")
+            };
             let select = format!(
                 "SELECT {COLUMNS} FROM targets WHERE campaign = $1
-                 AND COALESCE(repository_id, lower(repository)) IN ({}) ORDER BY id",
-                places.join(", ")
+                 AND (COALESCE(repository_id, lower(repository)) IN ({})
+                    OR lower(repository) IN ({})) ORDER BY id",
+                places(2),
+                places(2 + some.len())
             );
             let mut query = sqlx::query(AssertSqlSafe(select)).bind(campaign);
-            for identity in some {
+            for identity in some.iter().chain(some) {
                 query = query.bind(clean(identity));
             }
             for row in &query.fetch_all(&mut *self.connection().await?).await? {
-                let target = target_of(row)?;
-                newest.insert((target.identity(), target.number), target);
+                newest.add(target_of(row)?);
             }
         }
-        Ok(newest.into_values().collect())
+        Ok(newest.into_targets())
     }
 
     /// One target's repository is called otherwise now. Nothing is written when it is another repository.
@@ -92,6 +126,26 @@ impl Store {
         }
         write.commit().await
     }
+}
+
+/// It is skipped because it cannot be read, and was read since that was found out or before: it is no second repository
+/// of that name.
+pub(super) async fn is_read_already(
+    write: &mut Write<'_>,
+    campaign: &str,
+    target: &NewTarget,
+) -> StoreResult<bool> {
+    if target.repository_id.is_some() || target.skipped.is_none() {
+        return Ok(false);
+    }
+    let known = sqlx::query(
+        "SELECT 1 AS one FROM targets WHERE campaign = $1 AND lower(repository) = $2
+         AND repository_id IS NOT NULL AND COALESCE(number, 0) = $3 LIMIT 1",
+    )
+    .bind(campaign)
+    .bind(target.repository.to_ascii_lowercase())
+    .bind(target.number.unwrap_or_default());
+    Ok(known.fetch_optional(write.db()).await?.is_some())
 }
 
 /// Rows of this name that no id is known of, in all campaigns of the same name. One that would become the

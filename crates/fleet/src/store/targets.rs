@@ -5,6 +5,7 @@ use sqlx::any::AnyRow;
 
 use super::db::{Write, clean, get, quoted, word};
 use super::jobs::requeue;
+use super::repositories::is_read_already;
 use super::{Store, StoreError, StoreResult};
 use patchwright_types::campaign::{ErrorClass, Millis, NewJob, NewTarget, Target, TargetState};
 
@@ -236,7 +237,8 @@ impl Store {
              AND NOT EXISTS (SELECT 1 FROM targets n WHERE n.campaign = targets.campaign
                 AND COALESCE(n.repository_id, lower(n.repository))
                     = COALESCE(targets.repository_id, lower(targets.repository))
-                AND COALESCE(n.number, 0) = COALESCE(targets.number, 0) AND n.id > targets.id)
+                AND COALESCE(n.number, 0) = COALESCE(targets.number, 0) AND n.id > targets.id
+                AND NOT (n.state = 'skipped' AND n.run IS NULL))
              ORDER BY id"
         );
         let rows = sqlx::query(write.lock_rows(&select)).bind(campaign);
@@ -340,6 +342,9 @@ impl Store {
 
 /// True when the target is new or waits again.
 async fn add(write: &mut Write<'_>, campaign: &str, target: &NewTarget) -> StoreResult<bool> {
+    if is_read_already(write, campaign, target).await? {
+        return Ok(false);
+    }
     let now = write.now;
     let state = if target.skipped.is_some() { TargetState::Skipped } else { TargetState::Waiting };
     let row = sqlx::query(

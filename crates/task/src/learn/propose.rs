@@ -11,7 +11,7 @@ use crate::event::OWN_BRANCHES;
 use crate::publish::{self, Push};
 use crate::run::Run;
 use crate::settle::BlobsOf;
-use crate::signing::Signer;
+use crate::signing::{self, Signer};
 use crate::workspace::{RUN_TRAILER, Workspace};
 use crate::{admit, authorship, failures, pull_request, title};
 use patchwright_base::error::{Failure, Result};
@@ -175,6 +175,7 @@ pub(super) async fn publish(
     publish::push(run, push)
         .await?
         .map_err(|err| failures::of_forge(format!("cannot push to `{branch}`"), err))?;
+    signing::must_be_verified(run, head, commit).await?;
     let draft = PullRequestDraft {
         title: title_of(run),
         body: run.world.redactor.redact(&body),

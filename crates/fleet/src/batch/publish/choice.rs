@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::{PublishError, PublishResult, Publisher, RepositorySnapshot};
 use crate::batch::campaign::Conflict;
+use patchwright_config::publish::Signing;
 use patchwright_forge::{Forge, PullRequest};
 use patchwright_git::Oid;
 use patchwright_report as report;
@@ -126,12 +127,21 @@ impl Publisher<'_> {
         };
         let state = lookup.state(branch).await?;
         let ours = (place.vetted.tree, self.base);
-        decide(&state, &pulls, ours, place.vetted.commit, self.campaign.publish.conflict).map_err(
-            |why| PublishError::Final {
-                class: ErrorClass::Conflict,
-                message: format!("`{branch}`: {why}"),
-            },
-        )
+        let conflict = self.campaign.publish.conflict;
+        let choice = decide(&state, &pulls, ours, place.vetted.commit, conflict);
+        let choice = choice.map_err(|why| PublishError::Final {
+            class: ErrorClass::Conflict,
+            message: format!("`{branch}`: {why}"),
+        })?;
+        Ok(match (choice, &state) {
+            // It was pushed before anybody was to sign it.
+            (PublishChoice::Keep { tip }, BranchState::Ours { facts, .. })
+                if !facts.is_signed && place.vetted.config.commits.signing != Signing::None =>
+            {
+                PublishChoice::Push { expected: Some(tip) }
+            }
+            (choice, _) => choice,
+        })
     }
 
     /// The pull requests from our branch, and what the store knows of them.

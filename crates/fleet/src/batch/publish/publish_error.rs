@@ -6,7 +6,7 @@ use crate::batch::lease::HeldJob;
 use crate::batch::owner;
 use crate::batch::pace::scaled_wait;
 use crate::store::{StoreError, StoreResult};
-use patchwright_base::error::Outage;
+use patchwright_base::error::{Failure, Outage};
 use patchwright_forge::{ForgeError, Requirement, StateProblem};
 use patchwright_git::GitError;
 use patchwright_types::campaign::{
@@ -27,6 +27,15 @@ pub(super) enum PublishError {
         class: ErrorClass,
         message: String,
     },
+}
+
+impl PublishError {
+    /// The configuration is against it; the hints say what would change that.
+    pub(super) fn refused(failure: &Failure) -> PublishError {
+        let hints = failure.hints.iter().map(|hint| hint.text.as_str());
+        let said: Vec<&str> = std::iter::once(failure.message.as_str()).chain(hints).collect();
+        PublishError::Final { class: ErrorClass::Policy, message: said.join("; ") }
+    }
 }
 
 impl From<ForgeError> for PublishError {

@@ -10,6 +10,7 @@ use patchwright_forge::{Comparison, Forge, Repository, RepositoryId, same_reposi
 use patchwright_git::clone::{DEFAULT_DEPTH, Repo, mirror};
 use patchwright_git::merge::{BaseComparison, compare_with_base};
 use patchwright_git::{blocking, commit};
+use patchwright_task::guard;
 use patchwright_types::campaign::{ErrorClass, TargetState};
 
 /// The repository as it is now, and our copy of what matters.
@@ -75,6 +76,8 @@ impl Publisher<'_> {
         })?;
         self.must_be_on(&repository, &repo, &base_branch).await?;
         let vetted = self.vet(&repository, &repo, &base_branch).await?;
+        guard::settings(&vetted.config, guard::Branch::Ours(&self.campaign.branch()))
+            .map_err(|failure| PublishError::refused(&failure))?;
         let (copy, name) = (repo.clone(), base_branch.clone());
         let (commit, base) = (vetted.commit, self.base);
         let compared =
