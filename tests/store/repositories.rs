@@ -128,7 +128,8 @@ pub(super) async fn a_repository_is_what_its_id_says(db: &Db) {
     assert_eq!(store.changeset(open.id).await.unwrap().unwrap().repository, "acme/new");
     assert_eq!(store.add_targets(&id, &[of("R_1", "acme/new", "a")]).await.unwrap(), 0, "the same");
     assert_eq!(known(&["R_1"]).await, [open.id]);
-    assert!(known(&["acme/new", "R_2"]).await.is_empty(), "an id is known");
+    assert_eq!(known(&["acme/new", "R_2"]).await, [open.id], "by the name that it has now");
+    assert!(known(&["acme/old", "R_2"]).await.is_empty(), "it had that name before");
     // Another one has taken over the name, with the same commits.
     assert_eq!(store.add_targets(&id, &[of("R_2", "acme/old", "a")]).await.unwrap(), 1);
     assert_eq!(store.view(&id).await.unwrap().targets.len(), 2);

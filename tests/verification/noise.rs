@@ -87,10 +87,12 @@ fn a_check_that_the_deadline_cuts_off_is_not_the_changes_fault() {
     let turns = [custom("apply_patch", PATCH), wait, say("Add instead of subtracting")];
     let world = in_docker(&files, turns);
     let check = "sleep 5; test -f README.md";
-    world.run(&["issue", "acme/app#7", "--verify", check]).expect(40);
+    let output = world.run(&["issue", "acme/app#7", "--verify", check]);
+    // On a busy machine nothing may be left for it at all.
+    assert!(matches!(output.code, 20 | 40), "{}", output.text());
     let result = result(&world);
-    assert_ne!(result["checks"], "failed", "{result}");
+    assert_eq!(result["checks"], "none", "{result}");
     for pull in world.github.pulls() {
-        assert!(!pull.body.contains("that did not fail before"), "{}", pull.body);
+        assert!(pull.draft && !pull.body.contains("that did not fail before"), "{}", pull.body);
     }
 }

@@ -171,11 +171,20 @@ fn conclude(
             Conclusion::Partial,
             Some(format!("`{}` cannot be published: {}", change.refused[0].0, change.refused[0].1)),
         ),
-        (Some(_), None) => match red(evidence) {
+        (Some(_), None) => match red(evidence).or_else(|| unchecked(evidence)) {
             Some(why) => (Conclusion::Partial, Some(why)),
             None => (Conclusion::Done, None),
         },
     }
+}
+
+/// A check that came to its end before and did not have the time for it with the change.
+fn unchecked(evidence: &Evidence) -> Option<String> {
+    let ran = |run: &CheckRun| run.exit_code.is_some() && !run.timed_out && !run.unrunnable;
+    let open = evidence.standing(&[Standing::NotRun]);
+    let row = open.iter().find(|row| row.head.is_some() && row.base.as_ref().is_some_and(ran))?;
+    let command = patchwright_base::text::code(&row.command);
+    Some(format!("{command} was run before the change, and not to its end with it"))
 }
 
 /// What the checks have against the change.

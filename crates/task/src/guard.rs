@@ -77,7 +77,7 @@ pub fn settings(config: &Config, branch: Branch<'_>) -> Result<()> {
     Err(Failure::refused(format!(
         "the branch `{name}` is not as `policy.branches` wants it: {unmet}"
     ))
-    .hint("choose another name with `--branch`"))
+    .hint("choose another name with `--branch`, in a campaign with `publish.branch`"))
 }
 
 /// # Errors
@@ -118,7 +118,11 @@ fn problem(run: &Run<'_>, branch: Branch<'_>, rule: &BranchRule) -> Option<Failu
         ),
         RuleKind::BranchName(text) if !text.holds(name) && matches!(branch, Branch::Ours(_)) => {
             let message = format!("{of} refuses the branch `{name}`: its name {}", text.words());
-            Some(Failure::refused(message).hint("choose another name with `--branch`"))
+            Some(
+                Failure::refused(message).hint(
+                    "choose another name with `--branch`, in a campaign with `publish.branch`",
+                ),
+            )
         }
         // Who commits through GitHub has the address of the token's account.
         RuleKind::AuthorEmail(text)
