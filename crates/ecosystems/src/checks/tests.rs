@@ -166,7 +166,7 @@ fn what_only_sounds_like_a_test_is_not_run_beside_the_kinds() {
 #[test]
 fn the_shell_of_a_step_decides_what_fails() {
     let rows = [
-        ("      - run: pytest | tee log\n", "bash -e -c 'pytest | tee log'"),
+        ("      - run: pytest | tee log\n", "sh -e -c 'pytest | tee log'"),
         (
             "      - run: pytest | tee log\n        shell: bash\n",
             "bash -eo pipefail -c 'pytest | tee log'",

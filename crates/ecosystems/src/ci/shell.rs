@@ -15,7 +15,7 @@ const MAX_BEFORE: usize = 1_000;
 
 /// What starts the shell of a GitHub step for this command; `None` where `sh -c` comes to the same.
 ///
-/// From "Workflow syntax", `jobs.<job_id>.steps[*].shell`: none is `bash -e {0}`, `bash` is
+/// From "Workflow syntax", `jobs.<job_id>.steps[*].shell`: none is `bash -e {0}`, or `sh` where there is no bash; `bash` is
 /// `bash --noprofile --norc -eo pipefail {0}`, `sh` is `sh -e {0}`; anything else is such a line itself.
 ///
 /// # Errors
@@ -23,6 +23,8 @@ const MAX_BEFORE: usize = 1_000;
 pub(super) fn of_workflow(shell: Option<&str>, command: &str) -> Result<Option<String>, String> {
     let words: Vec<&str> = shell.map(|it| it.split_whitespace().collect()).unwrap_or_default();
     let start = match words.as_slice() {
+        // An image without bash has the runner take `sh`, and on one line of plain words they agree.
+        [] if !is_bash(command) && !command.trim_end().contains('\n') => "sh -e",
         [] => "bash -e",
         ["bash"] => "bash -eo pipefail",
         ["sh"] => "sh -e",
@@ -145,8 +147,9 @@ mod tests {
         let rows = [
             (None, "pytest", Ok(None)),
             (None, "make && make check", Ok(None)),
-            (None, "pytest | tee log", Ok(Some("bash -e"))),
-            (None, "pytest; echo done", Ok(Some("bash -e"))),
+            (None, "pytest | tee log", Ok(Some("sh -e"))),
+            (None, "pytest; echo done", Ok(Some("sh -e"))),
+            (None, "pytest\necho done", Ok(Some("bash -e"))),
             (None, "pytest tests/{a,b}", Ok(Some("bash -e"))),
             (None, "pytest ${ARGS}", Ok(None)),
             (Some("bash"), "pytest | tee log", Ok(Some("bash -eo pipefail"))),
