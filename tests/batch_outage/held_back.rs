@@ -2,14 +2,17 @@
 //! of its models does.
 
 use std::process::Child;
+use std::time::Duration;
 
 use patchwright_fleet::store::Store;
+use patchwright_types::campaign::TargetState;
 use sha2::{Digest, Sha256};
 
-use super::{start, stored, turns, until, world};
+use super::{TURNS, start, stored, turns, until, world};
 use crate::batch_run::{CAMPAIGN, batch, counted, pulls, states, write};
+use crate::support::github::{Fault, GitHub, Kind};
 use crate::support::model::ModelServer;
-use crate::support::world::TestWorld;
+use crate::support::world::{FILES, TestWorld};
 
 const OTHER_TOKEN: &str = "ghp_another0token0of0the0same0person0000";
 
@@ -101,6 +104,38 @@ fn a_worker_whose_token_is_limited_takes_nothing_until_that_is_over_and_others_g
     until("its turn", || !holders(&world).iter().any(String::is_empty));
     assert!(log(&world, "limited").contains("limit on this token is over"));
     end(limited);
+}
+
+#[test]
+fn an_app_that_is_limited_at_one_organization_works_on_for_the_others() {
+    let github = GitHub::new().organization("acme").repository("acme/app", FILES);
+    let github = github.app("patchwright").installation("acme");
+    let github = github.organization("beta").repository("beta/app", FILES).installation("beta");
+    let world = TestWorld::asking(github, ModelServer::conversations(|_| turns()));
+    let listed = CAMPAIGN.replace("organizations: [acme]", "repositories: [acme/app, beta/app]");
+    write(&world, &listed);
+    world.github.set_clock(None);
+    let (id, private) = (world.github.app().id.to_string(), world.github.app_key());
+    let world = world
+        .unset("GITHUB_TOKEN")
+        .set("PATCHWRIGHT_APP_ID", id)
+        .set("PATCHWRIGHT_APP_PRIVATE_KEY", private);
+    world.run(&["batch", "run", "campaign.yml", "--model", "gpt-5.3-codex", "--detach"]).expect(0);
+    let limit = Kind::Primary { reset_in: 36_000, window: Duration::ZERO };
+    world.github.fault(Fault::once("GET", "/repos/acme/app/rules", limit));
+    // It has room for one, and takes what is limited first.
+    let worker = start(&world, "worker", &[], &[]);
+    until("the other's pull request", || !world.github.of("beta/app").pulls().is_empty());
+    until("the notice", || log(&world, "worker").contains("limits this App at `acme` for another"));
+    assert!(!log(&world, "worker").contains("limits this token"), "{}", log(&world, "worker"));
+    assert!(world.github.of("acme/app").pulls().is_empty());
+    assert_eq!(world.model.requests().len(), TURNS, "{}", log(&world, "worker"));
+    end(worker);
+
+    // What was begun first comes in its turn.
+    let (targets, _) = stored(&url(&world));
+    let acme = targets.iter().find(|target| target.repository == "acme/app").unwrap();
+    assert_eq!(acme.state, TargetState::Queued, "{acme:?}");
 }
 
 #[test]

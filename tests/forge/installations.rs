@@ -59,6 +59,27 @@ fn minted(github: &Server) -> Vec<(u64, Value)> {
 }
 
 #[tokio::test]
+async fn a_limit_at_one_account_is_none_at_another() {
+    let limit = Kind::Primary { reset_in: 40_000, window: Duration::ZERO };
+    let github = world().start();
+    let forge = connect(&github);
+    // What the App itself asks is counted by itself.
+    forge.repository(&app()).await.unwrap();
+    github.fault(Fault::once("GET", "/repos/acme/app", limit));
+    let is_limited = |asked: Result<_, ForgeError>| {
+        matches!(asked, Err(ForgeError::RateLimited { .. }))
+    };
+    assert!(is_limited(forge.repository(&app()).await));
+    let before = github.requests().len();
+    assert!(is_limited(forge.repository(&app()).await));
+    let shouted: RepositoryId = "Acme/App".parse().unwrap();
+    assert!(is_limited(forge.scoped(&shouted, None, None).repository(&app()).await));
+    assert_eq!(github.requests().len(), before, "who is told to wait does not ask");
+    forge.repository(&web()).await.unwrap();
+    forge.add_labels(&web(), 3, &["bug".to_owned()]).await.unwrap();
+}
+
+#[tokio::test]
 async fn graphql_goes_out_with_a_token_of_the_repository_that_it_is_about() {
     let github = world().start();
     let forge = connect(&github);

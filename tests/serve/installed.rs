@@ -82,6 +82,18 @@ fn deliveries_wait_for_an_app_that_is_taken() {
 }
 
 #[test]
+fn an_app_that_was_installed_anew_works_on_what_was_told_before() {
+    let world = world(|github| github);
+    let mut payload = delivery(&world);
+    payload["installation"]["id"] = json!(1);
+    let server = Serving::start(&world, &["--room", "1"]);
+    server.deliver(&guid(1), "issues", &payload);
+    server.until_idle();
+    assert_eq!(world.github.of("acme/app").pulls().len(), 1, "{}", server.said());
+    assert!(!server.said().contains("again in"), "{}", server.said());
+}
+
+#[test]
 fn what_could_not_be_published_is_not_paid_for() {
     for (permission, words) in
         [("pull_requests", "`pull-requests: write`"), ("contents", "`contents: write`")]

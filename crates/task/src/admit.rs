@@ -186,16 +186,16 @@ pub async fn check_actor(
     };
     for login in std::iter::once(&trigger.actor).chain(&trigger.rerun_by) {
         let actor = Account::of(login);
-        if let Err(denied) = access::check(forge, repository, &actor, &rules).await {
-            let hint = "ask somebody with write access, or list the bot by its exact login in \
-                        `allow-bots`";
-            let why = denied.why();
-            let message = format!("`{login}` may not start work in `{repository}`: {why}");
-            let failure = match denied {
-                Denied::NoRight(_) => Failure::stranger(message),
-                Denied::Unknown(_) => Failure::refused(message),
-            };
-            return Err(failure.hint(hint));
+        match access::check(forge, repository, &actor, &rules).await {
+            Ok(_) => {}
+            Err(Denied::Unknown(failure)) => return Err(*failure),
+            Err(Denied::NoRight(why)) => {
+                let message = format!("`{login}` may not start work in `{repository}`: {why}");
+                return Err(Failure::stranger(message).hint(
+                    "ask somebody with write access, or list the bot by its exact login in \
+                     `allow-bots`",
+                ));
+            }
         }
     }
     Ok(())

@@ -4,11 +4,13 @@
 //! [`close`] may be interrupted anywhere and run again: it looks at each pull request and branch before
 //! it writes, and does nothing that is done. What is not ours, or no longer what we pushed, is left.
 
+use std::collections::HashSet;
+
 use super::fleet::Fleet;
 use super::{pace, refresh, track};
 use crate::store::{Closing, Store, StoreError};
 use patchwright_base::error::{Failure, Result};
-use patchwright_forge::github::{BranchRemoval, GitHubForge};
+use patchwright_forge::github::{BranchRemoval, GitHubForge, LimitedAccount};
 use patchwright_forge::{Forge, ForgeError, PullRequest, RepositoryId, same_repository};
 use patchwright_git::Oid;
 use patchwright_report as report;
@@ -56,7 +58,7 @@ pub async fn close(fleet: &Fleet, name: &str, options: &Options) -> Result<Summa
     }
     let gate = pace::gate(&fleet.store, &fleet.token, pace::limits(fleet, None), None);
     let forge = fleet.forge.gated(gate);
-    let mut closing = CampaignClosing { fleet, forge, options, name, summary: Summary::default() };
+    let mut closing = CampaignClosing { fleet, forge, options, name, summary: Summary::default(), limited: HashSet::new() };
     for row in &rows {
         closing.campaign(row).await?;
     }
@@ -69,6 +71,8 @@ struct CampaignClosing<'a> {
     options: &'a Options,
     name: &'a str,
     summary: Summary,
+    /// Accounts that GitHub takes nothing about any more, of an App.
+    limited: HashSet<LimitedAccount>,
 }
 
 impl CampaignClosing<'_> {
@@ -137,8 +141,18 @@ impl CampaignClosing<'_> {
             self.leave(target, "the database does not know its pull request");
             return Ok(());
         };
+        let account = self.forge.limited_account(&repository);
+        if self.limited.contains(&account) {
+            self.leave(target, "GitHub limits this App there; run it again when that is over");
+            return Ok(());
+        }
         match self.pull(target, &repository, number).await {
             Ok(()) => Ok(()),
+            Err(err @ ForgeError::RateLimited { .. }) if account.owner().is_some() => {
+                self.limited.insert(account);
+                self.leave(target, &format!("{err}; run it again when that is over"));
+                Ok(())
+            }
             // A rate limit or a bad token would fail for every pull request that follows.
             Err(err @ (ForgeError::RateLimited { .. } | ForgeError::Authentication { .. })) => {
                 Err(Failure::from(err).hint("what is closed stays closed; run it again"))

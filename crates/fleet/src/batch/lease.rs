@@ -14,7 +14,7 @@ use super::outage::LastSandbox;
 use super::pace;
 use crate::store::{Store, StoreError};
 use patchwright_base::error::Result;
-use patchwright_forge::github::GitHubForge;
+use patchwright_forge::github::{GitHubForge, LimitedAccount};
 use patchwright_types::campaign::{Job, Lease, Millis, millis_of};
 
 /// A claimed job. Dropping it stops the renewal.
@@ -28,6 +28,8 @@ pub struct HeldJob {
     lost: CancellationToken,
     /// When the renewal that succeeded last was begun, by this machine's monotonic clock.
     renewed: Arc<Mutex<Instant>>,
+    /// Where GitHub limited it last.
+    limited: Mutex<LimitedAccount>,
     /// What has been written on GitHub for the job.
     writes: AtomicI64,
     // The task knows nothing of this struct, so that dropping it ends the task.
@@ -54,12 +56,23 @@ impl HeldJob {
         };
         let renewal = tokio::spawn(renewal.go_on());
         let (sandbox, writes) = (LastSandbox::default(), AtomicI64::new(0));
-        HeldJob { job, lease, sandbox, store, lost, renewed, writes, renewal }
+        let limited = Mutex::default();
+        HeldJob { job, lease, sandbox, store, lost, renewed, limited, writes, renewal }
     }
 
     /// Cancelled once the lease is lost.
     pub fn lost(&self) -> CancellationToken {
         self.lost.clone()
+    }
+
+    /// GitHub takes nothing about this account for a while.
+    pub(super) fn limited_at(&self, account: &LimitedAccount) {
+        *self.limited.lock() = account.clone();
+    }
+
+    /// Where GitHub limited it last; all of the token when it was not limited.
+    pub(super) fn limited_account(&self) -> LimitedAccount {
+        self.limited.lock().clone()
     }
 
     /// Something is written on GitHub for the job.

@@ -19,10 +19,12 @@ use parking_lot::Mutex;
 pub use self::sandboxes::{LastSandbox, observe_sandboxes};
 
 use super::lease::HeldJob;
+use super::pace;
 use crate::store::{OutageEffect, OutageTimes, Store, StoreResult};
 use patchwright_base::error::{Outage, OutageCause, Service};
 use patchwright_base::redact::Redactor;
 use patchwright_base::ui::Ui;
+use patchwright_forge::github::LimitedAccount;
 use patchwright_provider::shared_limits::SharedLimits;
 use patchwright_provider::{OnProgress, Provider, ProviderError, Reply, Request};
 use patchwright_report::campaign as report;
@@ -64,6 +66,8 @@ struct OutageState {
     refused: BTreeSet<Service>,
     /// Until when GitHub takes nothing of our token, as it said itself.
     limited: Option<Instant>,
+    /// Accounts at which nothing is begun, of an App that GitHub limits there.
+    limited_at: BTreeSet<String>,
 }
 
 impl Outages {
@@ -124,7 +128,12 @@ impl Outages {
         let of_forge = matches!(outage.service, Service::ForgeApi | Service::Git);
         if of_forge && matches!(outage.cause, OutageCause::Limited(_)) {
             // The pace keeper makes everybody's requests wait for its end.
-            return Ok(Some(self.look_at_limit().await?.max(2 * self.again())));
+            self.look_at_limit().await?;
+            let account = held.limited_account();
+            // People are told once.
+            self.limited_at(&account).await?;
+            let closed = self.closed_for(&account).await?;
+            return Ok(Some(closed.max(2 * self.again())));
         }
         let cut = self.cut_off(held, outage, why).await?;
         Ok((!cut.counts).then(|| self.again()))
@@ -164,6 +173,32 @@ impl Outages {
             return Ok(());
         }
         self.look_now().await
+    }
+
+    /// For how many milliseconds a job about this account has to be put back, because GitHub takes nothing about it
+    /// any more; `None` when the job may begin, or the wait is short. Whatever the job does, it would hold its place
+    /// for nothing, which jobs about other accounts may need.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub(crate) async fn limited_at(&self, account: &LimitedAccount) -> StoreResult<Option<Millis>> {
+        let Some(owner) = account.owner() else { return Ok(None) };
+        let closed = self.closed_for(account).await?;
+        if closed <= self.again() {
+            self.known.lock().limited_at.remove(owner);
+            return Ok(None);
+        }
+        if self.known.lock().limited_at.insert(owner.to_owned()) {
+            self.ui.failure(&format!(
+                "GitHub limits this App at `{owner}` for another {}: nothing is begun there until then",
+                minutes(closed)
+            ));
+        }
+        Ok(Some(closed))
+    }
+
+    async fn closed_for(&self, account: &LimitedAccount) -> StoreResult<Millis> {
+        pace::closed_for(&self.store, &self.token, account).await
     }
 
     /// How many milliseconds GitHub takes nothing of our token any more, whichever process was told.

@@ -1,18 +1,20 @@
 //! How often this token may write, shared by every process that uses the store.
 //!
 //! A write waits for its place in the store's row of writes, asks whether its job is still ours, and
-//! goes out. A limit that GitHub tells one process about closes the token for all of them, reads too.
+//! goes out. A limit that GitHub tells one process about closes the token for all of them, reads too; a limit on
+//! an App at one account closes only that account ([`LimitedAccount`]).
 
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::campaign::Campaign;
 use super::fleet::Fleet;
 use super::lease::HeldJob;
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, StoreResult};
 use patchwright_forge::ForgeError;
-use patchwright_forge::github::Gate;
+use patchwright_forge::github::{Gate, LimitedAccount};
 use patchwright_types::campaign::{JobKind, Millis, PaceLimits, WriteSlot, millis_of};
 
 /// Writes of the publisher that would have to wait longer than so many others take are put back.
@@ -55,6 +57,29 @@ fn scaled(limits: PaceLimits, scale: f64) -> PaceLimits {
     }
 }
 
+/// The rows of the store that say for how long nothing is asked of an account: the token's own, and the account's
+/// where GitHub counts it by itself.
+fn closing_keys(token: &str, account: &LimitedAccount) -> Vec<String> {
+    let of_account = account.owner().map(|owner| format!("{token}/{owner}"));
+    std::iter::once(token.to_owned()).chain(of_account).collect()
+}
+
+/// How many milliseconds GitHub still wants everybody to wait who asks about the account; 0 when nobody has to.
+///
+/// # Errors
+/// When the store cannot be used.
+pub async fn closed_for(
+    store: &Store,
+    token: &str,
+    account: &LimitedAccount,
+) -> StoreResult<Millis> {
+    let mut most = 0;
+    for key in closing_keys(token, account) {
+        most = most.max(store.pace_closed_for(&key).await?);
+    }
+    Ok(most)
+}
+
 /// The gate of a forge: a write waits for its slot and, for a job, is refused once the lease is lost.
 pub fn gate(store: &Store, token: &str, limits: PaceLimits, held: Option<Arc<HeldJob>>) -> Gate {
     let places = match &held {
@@ -67,26 +92,26 @@ pub fn gate(store: &Store, token: &str, limits: PaceLimits, held: Option<Arc<Hel
         limits,
         held,
         patience: millis(limits.gap.max(1).saturating_mul(places)),
-        looked: Mutex::new(None),
+        looked: Mutex::default(),
     });
     let (ask, check, read, tell) =
         (Arc::clone(&shared), Arc::clone(&shared), Arc::clone(&shared), shared);
-    let ask = move || -> futures_util::future::BoxFuture<'static, _> {
+    let ask = move |account| -> futures_util::future::BoxFuture<'static, _> {
         let shared = Arc::clone(&ask);
-        Box::pin(async move { shared.ask().await })
+        Box::pin(async move { shared.ask(&account).await })
     };
-    let tell = move |wait: Duration| -> futures_util::future::BoxFuture<'static, ()> {
+    let tell = move |account, wait| -> futures_util::future::BoxFuture<'static, ()> {
         let shared = Arc::clone(&tell);
-        Box::pin(async move { shared.tell(wait).await })
+        Box::pin(async move { shared.tell(&account, wait).await })
     };
     Gate::new(ask, tell)
         .with_check(move || {
             let shared = Arc::clone(&check);
             Box::pin(async move { shared.check().await })
         })
-        .with_reads(move || {
+        .with_reads(move |account| {
             let shared = Arc::clone(&read);
-            Box::pin(async move { shared.read().await })
+            Box::pin(async move { shared.read(&account).await })
         })
 }
 
@@ -96,26 +121,31 @@ struct PaceState {
     limits: PaceLimits,
     held: Option<Arc<HeldJob>>,
     patience: Duration,
-    /// When the store was last seen to let reads through.
-    looked: Mutex<Option<Instant>>,
+    /// When the store was last seen to let reads of an account through.
+    looked: Mutex<HashMap<LimitedAccount, Instant>>,
 }
 
 impl PaceState {
     /// Waits for a place in the row and takes it.
-    async fn ask(&self) -> Result<(), ForgeError> {
+    async fn ask(&self, account: &LimitedAccount) -> Result<(), ForgeError> {
         let begin = Instant::now();
         let mut misses = 0;
         loop {
-            // Before a slot is taken: a job that lost its lease must not use up the token's pace.
+            // Before a slot is taken: a job that lost its lease, or whose account is closed, must not use up the
+            // token's pace.
             self.check().await?;
+            let closed = self.closed_for(account).await?;
+            if closed > 0 {
+                self.wait(begin, closed, account).await?;
+                continue;
+            }
             let slot = self.store.reserve_write(&self.token, self.limits).await;
             match slot.map_err(unusable)? {
                 WriteSlot::In(wait) => {
                     let due = Instant::now() + millis(wait);
                     self.sleep(millis(wait)).await?;
                     // Another process may have hit a rate limit since this slot was given.
-                    let closed = self.store.pace_closed_for(&self.token).await;
-                    let closed = closed.map_err(unusable)? > 0;
+                    let closed = self.closed_for(account).await? > 0;
                     self.check().await?;
                     // A process that was suspended would write together with the owner of the next
                     // slot.
@@ -128,29 +158,33 @@ impl PaceState {
                         return Ok(());
                     }
                 }
-                WriteSlot::AskIn(wait) => self.wait(begin, wait).await?,
+                WriteSlot::AskIn(wait) => self.wait(begin, wait, account).await?,
             }
         }
     }
 
     /// A read goes out at once unless everybody has to wait. The store is asked as often as anybody may
     /// write at most.
-    async fn read(&self) -> Result<(), ForgeError> {
+    async fn read(&self, account: &LimitedAccount) -> Result<(), ForgeError> {
         let begin = Instant::now();
         // Reads are many, so the answer is reused for as long as one write gap.
         let fresh = millis(self.limits.gap);
-        let looked = *self.looked.lock();
+        let looked = self.looked.lock().get(account).copied();
         if looked.is_some_and(|looked| looked.elapsed() < fresh) {
             return Ok(());
         }
         loop {
-            let wait = self.store.pace_closed_for(&self.token).await.map_err(unusable)?;
+            let wait = self.closed_for(account).await?;
             if wait <= 0 {
-                *self.looked.lock() = Some(Instant::now());
+                self.looked.lock().insert(account.clone(), Instant::now());
                 return Ok(());
             }
-            self.wait(begin, wait).await?;
+            self.wait(begin, wait, account).await?;
         }
+    }
+
+    async fn closed_for(&self, account: &LimitedAccount) -> Result<Millis, ForgeError> {
+        closed_for(&self.store, &self.token, account).await.map_err(unusable)
     }
 
     /// The lease is still ours. Fails closed: if it cannot be checked, the answer is no.
@@ -168,9 +202,17 @@ impl PaceState {
     }
 
     /// Waits for so many milliseconds, unless that is beyond all patience.
-    async fn wait(&self, begin: Instant, wait: Millis) -> Result<(), ForgeError> {
+    async fn wait(
+        &self,
+        begin: Instant,
+        wait: Millis,
+        account: &LimitedAccount,
+    ) -> Result<(), ForgeError> {
         let wait = millis(wait.max(1));
         if begin.elapsed() + wait > self.patience {
+            if let Some(held) = &self.held {
+                held.limited_at(account);
+            }
             let minutes = wait.as_secs().div_ceil(60);
             return Err(ForgeError::RateLimited { until: format!("{minutes} minutes from now") });
         }
@@ -189,11 +231,16 @@ impl PaceState {
     }
 
     /// `wait` is as long as this process waits itself.
-    async fn tell(&self, wait: Duration) {
+    async fn tell(&self, account: &LimitedAccount, wait: Duration) {
         // The limit may hold for reads too, so the cached permission is dropped.
-        *self.looked.lock() = None;
+        self.looked.lock().remove(account);
+        if let Some(held) = &self.held {
+            held.limited_at(account);
+        }
         let wait = millis_of(wait);
-        if let Err(error) = self.store.close_pace(&self.token, wait).await {
+        let keys = closing_keys(&self.token, account);
+        let Some(key) = keys.last() else { return };
+        if let Err(error) = self.store.close_pace(key, wait).await {
             tracing::warn!(%error, "the other processes could not be told about a rate limit");
         }
     }

@@ -3,10 +3,12 @@
 //! Called by `batch status --refresh`, before a wave opens, and when a limit on open pull requests
 //! is reached. Reads only.
 
+use std::collections::BTreeMap;
+
 use super::fleet::Fleet;
 use super::pace;
 use patchwright_base::error::{Failure, Result};
-use patchwright_forge::github::{PullReference, PullState};
+use patchwright_forge::github::{LimitedAccount, PullReference, PullState};
 use patchwright_forge::{Forge, ForgeError};
 use patchwright_types::campaign::{Millis, Target, TargetState};
 
@@ -26,15 +28,49 @@ pub async fn refresh(fleet: &Fleet, campaign: &str) -> Result<usize> {
         .filter(is_open)
         .filter_map(|target| Some((place(target)?, target)))
         .collect();
+    let mut accounts: BTreeMap<LimitedAccount, Vec<(PullReference, &Target)>> = BTreeMap::new();
+    for (place, target) in open {
+        let account = fleet.forge.limited_account(&place.0);
+        accounts.entry(account).or_default().push((place, target));
+    }
+    let (mut changed, mut limit) = (0, None);
+    for open in accounts.values() {
+        match refresh_some(fleet, open).await {
+            Ok(some) => changed += some,
+            // The others are looked at all the same.
+            Err(RefreshError::Limited(err)) => limit = Some(err),
+            Err(RefreshError::Other(failure)) => return Err(failure),
+        }
+    }
+    limit.map_or(Ok(changed), |limit| Err(limit.into()))
+}
+
+/// Why pull requests could not be looked at.
+enum RefreshError {
+    /// GitHub limits requests about this account.
+    Limited(ForgeError),
+    Other(Failure),
+}
+
+impl<T: Into<Failure>> From<T> for RefreshError {
+    fn from(err: T) -> RefreshError {
+        RefreshError::Other(err.into())
+    }
+}
+
+/// Looks at the pull requests of one account.
+async fn refresh_some(
+    fleet: &Fleet,
+    open: &[(PullReference, &Target)],
+) -> Result<usize, RefreshError> {
     let mut changed = 0;
     // In parts, so that what was found is kept when a later part fails.
     for some in open.chunks(50) {
         let places: Vec<PullReference> = some.iter().map(|(place, _)| place.clone()).collect();
         let states = match fleet.forge.pull_states(&places).await {
             Ok(states) => states,
-            Err(err @ (ForgeError::RateLimited { .. } | ForgeError::Authentication { .. })) => {
-                return Err(err.into());
-            }
+            Err(err @ ForgeError::RateLimited { .. }) => return Err(RefreshError::Limited(err)),
+            Err(err @ ForgeError::Authentication { .. }) => return Err(err.into()),
             // A server without GraphQL, or one that finds the question too much.
             Err(_) => one_by_one(fleet, &places).await?,
         };

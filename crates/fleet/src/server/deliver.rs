@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::delivered_event::{find, ids, read, same_work, was_done, was_sent};
+use super::delivered_event::{at, done_by, find, ids, read, same_work, was_done, was_sent};
 use super::{metrics, outsiders, recent};
 use crate::batch::fleet::Fleet;
 use crate::batch::lease::HeldJob;
@@ -188,9 +188,9 @@ async fn handle(
     }
     // An issue that is opened with a label gives two events within seconds; the second must not
     // start a second run.
-    let same = same_work(&repository, &decision);
+    let (same, happened) = (same_work(&repository, &decision), at(&event));
     if let Some(key) = &same
-        && let Some(why) = was_done(fleet, key, delivery).await?
+        && let Some(why) = was_done(fleet, key, delivery, happened).await?
     {
         return Ok(DeliveryOutcome::ignored(why));
     }
@@ -201,11 +201,11 @@ async fn handle(
     let watched = LeasedRun::new(fleet, held);
     let environment = watched.environment.clone();
     let reacted = react::react(&world, config, decision, environment).await;
-    if let (Some(key), Ok(EventOutcome::Issue(_))) = (&same, &reacted) {
-        let value = format!("{} {}", delivery.received_at, delivery.guid);
-        fleet.store.set_value(key, &value).await?;
-    }
     let became = came_to(fleet, held, delivery, (&reacted, &model)).await?;
+    // What goes back into the queue has done nothing yet.
+    if let (Some(key), Ok(EventOutcome::Issue(_)), JobEnd::Done) = (&same, &reacted, &became.end) {
+        fleet.store.set_value(key, &done_by(delivery, happened)).await?;
+    }
     // A run that came to an outcome has said what it used.
     let is_told = became.run.is_some() || became.conclusion == "ignored";
     Ok(if is_told { became } else { became.with_cost(held, &world, task.as_ref()) })

@@ -99,7 +99,8 @@ fn too_old(fleet: &Fleet, event: &Event) -> Result<Option<String>> {
     }))
 }
 
-fn at(event: &Event) -> Option<DateTime<Utc>> {
+/// When it happened, as GitHub says.
+pub(super) fn at(event: &Event) -> Option<DateTime<Utc>> {
     match event {
         Event::IssueLabeled(event) => event.at,
         Event::IssueAssigned(event) => event.at,
@@ -121,18 +122,31 @@ pub(super) fn same_work(repository: &RepositoryId, decision: &Decision) -> Optio
     }
 }
 
-/// Why this delivery's work is done already: it came together with another one, whose run has ended. One that came later
-/// may be about a text that was changed in between, however long the first one waited for its turn.
+/// What is remembered of a delivery whose run has done its work: when it came, its GUID, and when it happened.
+pub(super) fn done_by(delivery: &Delivery, happened: Option<DateTime<Utc>>) -> String {
+    let happened = happened.map(|at| format!(" {}", at.timestamp_millis())).unwrap_or_default();
+    format!("{} {}{happened}", delivery.received_at, delivery.guid)
+}
+
+/// Why this delivery's work is done already: it happened together with another one's, whose run has ended. One that
+/// happened later may be about a text that was changed in between, however long the first one waited for its turn, and
+/// even where both came at the same time, because nobody was there to take the first one.
 pub(super) async fn was_done(
     fleet: &Fleet,
     key: &str,
     delivery: &Delivery,
+    happened: Option<DateTime<Utc>>,
 ) -> Result<Option<String>> {
     let Some(value) = fleet.store.value(key).await? else { return Ok(None) };
-    let Some((first, guid)) = value.split_once(' ') else { return Ok(None) };
+    let mut parts = value.split(' ');
+    let (Some(first), Some(guid)) = (parts.next(), parts.next()) else { return Ok(None) };
+    let first_happened = parts.next().and_then(|at| at.parse::<Millis>().ok());
     // An unreadable time counts as "not done": a second run updates the same pull request.
     let Ok(first) = first.parse::<Millis>() else { return Ok(None) };
-    let together = delivery.received_at <= first.saturating_add(TOGETHER);
+    let apart = first_happened.zip(happened);
+    let apart = apart.map(|(first, at)| at.timestamp_millis().saturating_sub(first));
+    let together = delivery.received_at <= first.saturating_add(TOGETHER)
+        && apart.is_none_or(|apart| apart <= TOGETHER);
     Ok((together && guid != delivery.guid)
         .then(|| format!("the run for delivery {guid} has done it")))
 }

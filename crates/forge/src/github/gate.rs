@@ -9,18 +9,21 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
+use super::limits::LimitedAccount;
 use crate::ForgeError;
 use patchwright_base::error::Service;
 
 type WriteCheck = dyn Fn() -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync;
+type AccountCheck =
+    dyn Fn(LimitedAccount) -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync;
 type ServiceObserver = dyn Fn(Service) + Send + Sync;
-type LimitReporter = dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync;
+type LimitReporter = dyn Fn(LimitedAccount, Duration) -> BoxFuture<'static, ()> + Send + Sync;
 
 /// Asked before each write, and told about each rate limit.
 #[derive(Clone)]
 pub struct Gate {
-    ask: Arc<WriteCheck>,
-    read: Arc<WriteCheck>,
+    ask: Arc<AccountCheck>,
+    read: Arc<AccountCheck>,
     check: Arc<WriteCheck>,
     tell: Arc<LimitReporter>,
     works: Arc<ServiceObserver>,
@@ -28,16 +31,18 @@ pub struct Gate {
 
 impl Gate {
     /// `ask` returns when the write may go out at once, or refuses it; `tell` hears how long
-    /// everybody has to wait because GitHub said so.
+    /// everybody has to wait for an account because GitHub said so.
     pub fn new(
-        ask: impl Fn() -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync + 'static,
-        tell: impl Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync + 'static,
+        ask: impl Fn(LimitedAccount) -> BoxFuture<'static, Result<(), ForgeError>>
+        + Send
+        + Sync
+        + 'static,
+        tell: impl Fn(LimitedAccount, Duration) -> BoxFuture<'static, ()> + Send + Sync + 'static,
     ) -> Gate {
-        let open: Arc<WriteCheck> = Arc::new(|| Box::pin(async { Ok(()) }));
         Gate {
             ask: Arc::new(ask),
-            read: Arc::clone(&open),
-            check: open,
+            read: Arc::new(|_| Box::pin(async { Ok(()) })),
+            check: Arc::new(|| Box::pin(async { Ok(()) })),
             tell: Arc::new(tell),
             works: Arc::new(|_| ()),
         }
@@ -45,14 +50,17 @@ impl Gate {
 
     /// Lets everything through.
     pub fn open() -> Gate {
-        Gate::new(|| Box::pin(async { Ok(()) }), |_| Box::pin(async {}))
+        Gate::new(|_| Box::pin(async { Ok(()) }), |_, _| Box::pin(async {}))
     }
 
     /// `read` returns when a read may go out, or refuses it.
     #[must_use]
     pub fn with_reads(
         self,
-        read: impl Fn() -> BoxFuture<'static, Result<(), ForgeError>> + Send + Sync + 'static,
+        read: impl Fn(LimitedAccount) -> BoxFuture<'static, Result<(), ForgeError>>
+        + Send
+        + Sync
+        + 'static,
     ) -> Gate {
         Gate { read: Arc::new(read), ..self }
     }
@@ -78,20 +86,20 @@ impl Gate {
         (self.works)(service);
     }
 
-    pub(super) async fn ask(&self) -> Result<(), ForgeError> {
-        (self.ask)().await
+    pub(super) async fn ask(&self, account: &LimitedAccount) -> Result<(), ForgeError> {
+        (self.ask)(account.clone()).await
     }
 
-    pub(super) async fn read(&self) -> Result<(), ForgeError> {
-        (self.read)().await
+    pub(super) async fn read(&self, account: &LimitedAccount) -> Result<(), ForgeError> {
+        (self.read)(account.clone()).await
     }
 
     pub(super) async fn check(&self) -> Result<(), ForgeError> {
         (self.check)().await
     }
 
-    pub(super) async fn tell(&self, wait: Duration) {
-        (self.tell)(wait).await;
+    pub(super) async fn tell(&self, account: &LimitedAccount, wait: Duration) {
+        (self.tell)(account.clone(), wait).await;
     }
 }
 

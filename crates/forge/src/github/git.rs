@@ -11,9 +11,10 @@ use futures_util::future::BoxFuture;
 
 use super::GitHubForge;
 use super::layers::Effect;
-use super::limits::{LIMIT_WAITS, Limiter};
+use super::limits::{LIMIT_WAITS, LimitedAccount, Limiter};
+use super::token::Scope;
 use crate::transfer::{self, PushSpec, TransferError};
-use crate::{ForgeError, Repository};
+use crate::{ForgeError, Repository, RepositoryId};
 use patchwright_base::error::Service;
 use patchwright_git::transport::{Credentials, Remote};
 use patchwright_git::{GitError, PushOutcome};
@@ -32,15 +33,23 @@ struct RetryState {
     failures: u32,
     limits: u32,
     renewed: bool,
+    /// Whose limits it falls under.
+    account: LimitedAccount,
 }
 
 impl RetryState {
-    fn new(patience: Duration) -> RetryState {
-        RetryState { since: Instant::now(), patience, failures: 0, limits: 0, renewed: false }
+    fn new(patience: Duration, account: LimitedAccount) -> RetryState {
+        let since = Instant::now();
+        RetryState { since, patience, failures: 0, limits: 0, renewed: false, account }
     }
 }
 
 impl GitHubForge {
+    /// With whose requests GitHub counts those about this repository.
+    pub fn limited_account(&self, repository: &RepositoryId) -> LimitedAccount {
+        self.api.token.limited_account(&Scope::of_repository(repository))
+    }
+
     pub(super) async fn fetch_patiently(
         &self,
         repository: &Repository,
@@ -48,9 +57,9 @@ impl GitHubForge {
         refs: &[String],
         depth: u32,
     ) -> Result<(), ForgeError> {
-        let mut trouble = RetryState::new(FETCH_PATIENCE);
+        let mut trouble = RetryState::new(FETCH_PATIENCE, self.limited_account(&repository.id));
         loop {
-            self.api.limiter.open().await.map_err(super::limits::limited)?;
+            self.api.admission().open(&trouble.account).await?;
             let (remote, credentials) = self.remote(repository, "read").await?;
             let name = remote.name();
             let Err(err) = transfer::fetch(remote, into, refs, depth).await else {
@@ -68,9 +77,9 @@ impl GitHubForge {
         repository: &Repository,
         names: &[String],
     ) -> Result<Vec<String>, ForgeError> {
-        let mut trouble = RetryState::new(FETCH_PATIENCE);
+        let mut trouble = RetryState::new(FETCH_PATIENCE, self.limited_account(&repository.id));
         loop {
-            self.api.limiter.open().await.map_err(super::limits::limited)?;
+            self.api.admission().open(&trouble.account).await?;
             let (remote, credentials) = self.remote(repository, "read").await?;
             let name = remote.name();
             let err = match transfer::branches_beside(remote, names).await {
@@ -88,12 +97,12 @@ impl GitHubForge {
         repository: &Repository,
         what: PushSpec<'_>,
     ) -> Result<PushOutcome, ForgeError> {
-        let mut trouble = RetryState::new(PUSH_PATIENCE);
+        let mut trouble = RetryState::new(PUSH_PATIENCE, self.limited_account(&repository.id));
         loop {
             let (remote, credentials) = self.remote(repository, "push to").await?;
             let name = remote.name();
             let turn = self.api.limiter.write_turn().await;
-            self.api.admission().admit(Effect::Write).await?;
+            self.api.admission().admit(Effect::Write, &trouble.account).await?;
             let gate = self.api.gate.clone();
             // The wait for a slot is over before the connection is opened; what is asked right before
             // the pack goes out takes no time.
@@ -105,7 +114,7 @@ impl GitHubForge {
             Limiter::written(turn);
             let err = match pushed {
                 Ok(outcome) => {
-                    self.api.limiter.answered();
+                    self.api.limiter.answered(&trouble.account);
                     self.api.gate.works(Service::Git);
                     return Ok(outcome);
                 }
@@ -138,15 +147,12 @@ impl GitHubForge {
                 tracing::warn!(error = %git, "waiting for a rate limit");
                 self.api
                     .admission()
-                    .report_limit(*limit)
+                    .report_limit(&trouble.account, *limit)
                     .await
                     .map_err(TransferError::NotPermitted)?;
                 // The next attempt may have to wait for its turn before; the limit ends first.
-                limiter
-                    .open()
-                    .await
-                    .map_err(super::limits::limited)
-                    .map_err(TransferError::NotPermitted)
+                let open = self.api.admission().open(&trouble.account).await;
+                open.map_err(TransferError::NotPermitted)
             }
             GitError::Authentication { .. } if !trouble.renewed => {
                 trouble.renewed = true;

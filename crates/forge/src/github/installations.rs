@@ -352,7 +352,12 @@ impl GitHubForge {
     ) -> Result<Option<&'static str>, ForgeError> {
         let Token::Installed(app, fixed) = &self.api.token else { return Ok(None) };
         let here = Scope::of_repository(repository);
-        let installation = app.installation(fixed.as_ref().unwrap_or(&here)).await?;
+        let scope = fixed.as_ref().unwrap_or(&here);
+        let installation = match (app.installation(scope).await, scope.place()) {
+            // The App was installed anew since it was named.
+            (Err(ForgeError::NotFound { .. }), Some(place)) => app.installation_at(place).await?,
+            (found, _) => found?,
+        };
         let is_granted = |need: &str| {
             let (name, level) = need.split_once(": ").unwrap_or((need, "read"));
             let granted = installation.permissions.get(&name.replace('-', "_"));

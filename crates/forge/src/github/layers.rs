@@ -22,7 +22,7 @@ use tower::{Layer, Service, ServiceBuilder, ServiceExt};
 
 use super::connection::{Addresses, BufferedResponse, Connection, Request, Tail, TransportError};
 use super::gate::Gate;
-use super::limits::{self, LIMIT_WAITS, Limit, Limiter};
+use super::limits::{self, LIMIT_WAITS, Limit, LimitedAccount, Limiter};
 use super::token::{Scope, Token};
 use crate::ForgeError;
 use patchwright_base::error;
@@ -61,15 +61,16 @@ pub(super) fn client(
     gate: &Gate,
 ) -> Octocrab {
     let addresses = connection.addresses.clone();
+    let scopes = RequestScopes { token, addresses: addresses.clone() };
     let admission = Admission { limiter: Arc::clone(limiter), gate: gate.clone() };
-    let resends = Resends { admission: admission.clone(), addresses: addresses.clone() };
+    let resends = Resends { admission: admission.clone(), scopes: scopes.clone() };
     // One stack, because each of octocrab's `with_layer` wants a service of its streaming bodies below.
     let service = ServiceBuilder::new()
         .layer(WholeBodyLayer)
         .layer(MiddlewareLayer(resends))
-        .layer(MiddlewareLayer(Redirects { addresses: addresses.clone() }))
-        .layer(MiddlewareLayer(admission))
-        .layer(MiddlewareLayer(Authentication { token, addresses }))
+        .layer(MiddlewareLayer(Redirects { addresses }))
+        .layer(MiddlewareLayer(AdmissionLayer { admission, scopes: scopes.clone() }))
+        .layer(MiddlewareLayer(Authentication(scopes)))
         .service(connection);
     let built: Result<Octocrab, Infallible> = OctocrabBuilder::new_empty()
         .with_service(service)
@@ -181,7 +182,7 @@ impl<S: InnerService> Service<http::Request<OctoBody>> for WholeBodyService<S> {
 #[derive(Clone)]
 struct Resends {
     admission: Admission,
-    addresses: Addresses,
+    scopes: RequestScopes,
 }
 
 impl Middleware for Resends {
@@ -252,20 +253,22 @@ impl Resends {
         request: &Request,
         answer: &BufferedResponse,
     ) -> Result<bool, TransportError> {
-        let url = self.addresses.of_request(request.uri())?;
-        let limit = if url == self.addresses.graphql {
+        let Resends { admission, scopes } = self;
+        let account = scopes.limited_account(request)?;
+        let url = scopes.addresses.of_request(request.uri())?;
+        let limit = if url == scopes.addresses.graphql {
             limits::limit_in_graphql(answer.status(), answer.headers(), answer.body())
         } else {
             limits::limit(answer.status(), answer.headers(), answer.body())
         };
         let Some(limit) = limit else {
-            self.admission.limiter.answered();
+            admission.limiter.answered(&account);
             if !answer.status().is_server_error() {
-                self.admission.gate.works(error::Service::ForgeApi);
+                admission.gate.works(error::Service::ForgeApi);
             }
             return Ok(false);
         };
-        self.admission.report_limit(limit).await.map_err(TransportError::NotSent)?;
+        admission.report_limit(&account, limit).await.map_err(TransportError::NotSent)?;
         Ok(true)
     }
 }
@@ -299,6 +302,29 @@ impl Middleware for Redirects {
     }
 }
 
+/// Whose requests these are: what each is about, and the token for that.
+#[derive(Clone)]
+struct RequestScopes {
+    token: Token,
+    addresses: Addresses,
+}
+
+impl RequestScopes {
+    /// What a request is about: as its maker says, else what its address says.
+    fn of(&self, request: &Request) -> Result<Scope, String> {
+        if let Some(scope) = request.extensions().get::<Scope>() {
+            return Ok(scope.clone());
+        }
+        let url = self.addresses.of_request(request.uri())?;
+        let path = self.addresses.below_root(url.as_str());
+        Ok(path.map_or(Scope::Anywhere, |path| Scope::of(&path)))
+    }
+
+    fn limited_account(&self, request: &Request) -> Result<LimitedAccount, String> {
+        Ok(self.token.limited_account(&self.of(request)?))
+    }
+}
+
 /// Lets a request through when nobody was told to wait and the gate agrees.
 #[derive(Clone)]
 pub(super) struct Admission {
@@ -306,44 +332,72 @@ pub(super) struct Admission {
     pub(super) gate: Gate,
 }
 
-impl Middleware for Admission {
+/// [`Admission`] for each request.
+#[derive(Clone)]
+struct AdmissionLayer {
+    admission: Admission,
+    scopes: RequestScopes,
+}
+
+impl Middleware for AdmissionLayer {
     async fn pass(
         self,
         request: Request,
         below: impl InnerService,
     ) -> Result<BufferedResponse, TransportError> {
-        self.admit(Effect::of(&request)).await.map_err(TransportError::NotSent)?;
+        let account = self.scopes.limited_account(&request)?;
+        let admitted = self.admission.admit(Effect::of(&request), &account).await;
+        admitted.map_err(TransportError::NotSent)?;
         below.oneshot(request).await
     }
 }
 
 impl Admission {
     /// Returns when the request may be sent at once.
-    pub(super) async fn admit(&self, effect: Effect) -> Result<(), ForgeError> {
+    pub(super) async fn admit(
+        &self,
+        effect: Effect,
+        account: &LimitedAccount,
+    ) -> Result<(), ForgeError> {
         loop {
-            self.limiter.open().await.map_err(limits::limited)?;
+            self.open(account).await?;
             match effect {
-                Effect::Write => self.gate.ask().await?,
-                Effect::Read => self.gate.read().await?,
+                Effect::Write => self.gate.ask(account).await?,
+                Effect::Read => self.gate.read(account).await?,
             }
             // Somebody may have been told to wait while the gate let us wait.
-            if self.limiter.closed_for().is_none() {
+            if self.limiter.closed_for(account).is_none() {
                 return Ok(());
             }
         }
     }
 
-    /// A rate limit: everybody waits now, in other processes too.
+    /// Returns when nobody has been told to wait for the account any more.
     ///
     /// # Errors
     /// When it lasts longer than anybody waits.
-    pub(super) async fn report_limit(&self, limit: Limit) -> Result<(), ForgeError> {
+    pub(super) async fn open(&self, account: &LimitedAccount) -> Result<(), ForgeError> {
+        let Err(left) = self.limiter.open(account).await else { return Ok(()) };
+        // This gate may be another one than that which heard of the limit.
+        self.gate.tell(account, self.limiter.scaled(left)).await;
+        Err(limits::limited(left))
+    }
+
+    /// A rate limit: everybody waits for the account now, in other processes too.
+    ///
+    /// # Errors
+    /// When it lasts longer than anybody waits.
+    pub(super) async fn report_limit(
+        &self,
+        account: &LimitedAccount,
+        limit: Limit,
+    ) -> Result<(), ForgeError> {
         let wait = match limit {
             Limit::For(wait) => wait,
-            Limit::Unexplained => self.limiter.unexplained_wait(),
+            Limit::Unexplained => self.limiter.unexplained_wait(account),
         };
-        self.limiter.close_for(wait);
-        self.gate.tell(self.limiter.scaled(wait)).await;
+        self.limiter.close_for(account, wait);
+        self.gate.tell(account, self.limiter.scaled(wait)).await;
         if wait > self.limiter.pace().patience {
             return Err(limits::limited(wait));
         }
@@ -354,10 +408,7 @@ impl Admission {
 /// Adds the token for what the request is about, and another one when that was refused, which had no
 /// effect.
 #[derive(Clone)]
-struct Authentication {
-    token: Token,
-    addresses: Addresses,
-}
+struct Authentication(RequestScopes);
 
 impl Middleware for Authentication {
     async fn pass(
@@ -365,20 +416,17 @@ impl Middleware for Authentication {
         mut request: Request,
         below: impl InnerService,
     ) -> Result<BufferedResponse, TransportError> {
-        let url = self.addresses.of_request(request.uri())?;
-        let scope = request.extensions().get::<Scope>().cloned().unwrap_or_else(|| {
-            let path = self.addresses.below_root(url.as_str());
-            path.map_or(Scope::Anywhere, |path| Scope::of(&path))
-        });
-        let token = self.token.for_scope(&scope).await.map_err(TransportError::NotSent)?;
+        let scope = self.0.of(&request)?;
+        let tokens = &self.0.token;
+        let token = tokens.for_scope(&scope).await.map_err(TransportError::NotSent)?;
         authorize(&mut request, &token)?;
         let answer = below.clone().oneshot(request.clone()).await?;
         let renew = answer.status() == StatusCode::UNAUTHORIZED
-            && self.token.refused(&token, Some(answer.headers()));
+            && tokens.refused(&token, Some(answer.headers()));
         if !renew {
             return Ok(answer);
         }
-        let token = self.token.for_scope(&scope).await.map_err(TransportError::NotSent)?;
+        let token = tokens.for_scope(&scope).await.map_err(TransportError::NotSent)?;
         authorize(&mut request, &token)?;
         below.oneshot(request).await
     }
@@ -481,8 +529,8 @@ mod tests {
     async fn the_gate_stops_a_write_and_the_token_goes_to_no_other_host() {
         let (root, seen) = server("204 No Content").await;
         let closed = Gate::new(
-            || Box::pin(async { Err(ForgeError::state("the lease is lost".to_owned())) }),
-            |_| Box::pin(async {}),
+            |_| Box::pin(async { Err(ForgeError::state("the lease is lost".to_owned())) }),
+            |_, _| Box::pin(async {}),
         );
         let closed = octocrab(root.clone(), &closed);
         closed.issues("acme", "app").delete_comment(7.into()).await.unwrap_err();

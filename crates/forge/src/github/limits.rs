@@ -1,10 +1,11 @@
 //! GitHub's limits on how often: one [`Limiter`] for all requests of a process, so that when one
-//! caller is told to wait, every caller waits; and writes go one at a time with a gap between them.
-//! Nobody waits longer than the pace's patience: what is told to wait for longer is not asked at all.
+//! caller is told to wait, everybody waits whose requests GitHub counts together with its own
+//! ([`LimitedAccount`]); and writes go one at a time with a gap between them. Nobody waits longer than the pace's patience: what is told to wait for longer is not asked at all.
 //!
 //! Called by [`super::layers`] and, for git, by [`super::git`]. It knows when to wait, not what is being asked.
 
 use parking_lot::Mutex as Lock;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, StatusCode};
@@ -46,18 +47,35 @@ impl Default for Pace {
     }
 }
 
+/// Whose requests GitHub counts together: those of an App at one account where it is installed, else all of a token.
+/// Source: "Rate limits for GitHub Apps" in GitHub's documentation of its REST API.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LimitedAccount(Option<String>);
+
+impl LimitedAccount {
+    /// An App, where this organisation or person has installed it.
+    pub fn installed_at(owner: &str) -> LimitedAccount {
+        LimitedAccount(Some(owner.to_lowercase()))
+    }
+
+    /// The organisation or person, in small letters; none for all of a token.
+    pub fn owner(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+}
+
 /// What all requests share.
 #[derive(Debug)]
 pub(super) struct Limiter {
     pace: Pace,
-    state: Lock<State>,
+    accounts: Lock<HashMap<LimitedAccount, State>>,
     /// Held during a write; remembers when the last one ended.
     last_write: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Nobody asks anything before this.
+    /// Nobody asks anything of the account before this.
     closed_until: Option<Instant>,
     /// Unexplained secondary limits since the last good answer.
     streak: u32,
@@ -68,19 +86,19 @@ pub(super) struct WriteTurn<'a>(MutexGuard<'a, Option<Instant>>);
 
 impl Limiter {
     pub(super) fn new(pace: Pace) -> Limiter {
-        Limiter { pace, state: Lock::default(), last_write: Mutex::new(None) }
+        Limiter { pace, accounts: Lock::default(), last_write: Mutex::new(None) }
     }
 
     pub(super) fn pace(&self) -> Pace {
         self.pace
     }
 
-    /// Returns when nobody has been told to wait any more.
+    /// Returns when nobody has been told to wait for the account any more.
     ///
     /// # Errors
     /// With how long it still lasts (unscaled), when that is longer than anybody waits.
-    pub(super) async fn open(&self) -> Result<(), Duration> {
-        while let Some(left) = self.closed_for() {
+    pub(super) async fn open(&self, account: &LimitedAccount) -> Result<(), Duration> {
+        while let Some(left) = self.closed_for(account) {
             if left > self.scaled(self.pace.patience) {
                 return Err(left.div_f64(self.pace.scale.max(f64::EPSILON)));
             }
@@ -89,27 +107,31 @@ impl Limiter {
         Ok(())
     }
 
-    /// How long everybody has to wait from now, scaled; `None` when nobody has to.
-    pub(super) fn closed_for(&self) -> Option<Duration> {
-        let until = self.lock().closed_until?;
+    /// How long everybody has to wait for the account from now, scaled; `None` when nobody has to.
+    pub(super) fn closed_for(&self, account: &LimitedAccount) -> Option<Duration> {
+        let until = self.accounts.lock().get(account)?.closed_until?;
         Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
     }
 
-    /// Everybody waits for at least `wait` (unscaled) from now.
-    pub(super) fn close_for(&self, wait: Duration) {
+    /// Everybody waits for the account for at least `wait` (unscaled) from now.
+    pub(super) fn close_for(&self, account: &LimitedAccount, wait: Duration) {
         let until = Instant::now() + self.scaled(wait);
-        let mut state = self.lock();
+        let mut accounts = self.accounts.lock();
+        let state = accounts.entry(account.clone()).or_default();
         state.closed_until = Some(state.closed_until.map_or(until, |other| other.max(until)));
     }
 
     /// A request went through: the next unexplained limit starts at a minute again.
-    pub(super) fn answered(&self) {
-        self.lock().streak = 0;
+    pub(super) fn answered(&self, account: &LimitedAccount) {
+        if let Some(state) = self.accounts.lock().get_mut(account) {
+            state.streak = 0;
+        }
     }
 
     /// The wait for a secondary limit that does not say how long it lasts.
-    pub(super) fn unexplained_wait(&self) -> Duration {
-        let mut state = self.lock();
+    pub(super) fn unexplained_wait(&self, account: &LimitedAccount) -> Duration {
+        let mut accounts = self.accounts.lock();
+        let state = accounts.entry(account.clone()).or_default();
         let wait = SECONDARY_WAIT.saturating_mul(1 << state.streak.min(6));
         state.streak += 1;
         wait
@@ -144,10 +166,6 @@ impl Limiter {
     /// As long as a wait really is.
     pub(super) fn scaled(&self, wait: Duration) -> Duration {
         wait.min(LONGEST_CLOSED).mul_f64(self.pace.scale.clamp(0.0, 1_000.0))
-    }
-
-    fn lock(&self) -> parking_lot::MutexGuard<'_, State> {
-        self.state.lock()
     }
 }
 

@@ -9,6 +9,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::http::Api;
 use super::installations::App;
+use super::limits::LimitedAccount;
 use crate::{Credential, ForgeError, RepositoryId};
 
 /// Who we are to GitHub.
@@ -119,6 +120,16 @@ impl Token {
                 Token::Installed(app, fixed) => app.token(fixed.as_ref().unwrap_or(scope)).await,
             }
         })
+    }
+
+    /// With whose requests GitHub counts one that is about this.
+    pub(super) fn limited_account(&self, scope: &Scope) -> LimitedAccount {
+        let Token::Installed(_, fixed) = self else { return LimitedAccount::default() };
+        match fixed.as_ref().unwrap_or(scope) {
+            Scope::Repository(place) => LimitedAccount::installed_at(&place.name.owner),
+            Scope::Owner(owner) => LimitedAccount::installed_at(owner),
+            Scope::Anywhere => LimitedAccount::default(),
+        }
     }
 
     /// Which of the operator's credentials it comes from.

@@ -4,7 +4,8 @@
 //! reply. People need the role, asked of the forge itself and never read from the payload; bots need
 //! to be named. Fails closed: any error denies access.
 
-use patchwright_forge::{Account, Forge, RepositoryId, Role};
+use patchwright_base::error::Failure;
+use patchwright_forge::{Account, Forge, ForgeError, RepositoryId, Role};
 
 /// Who may.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,19 +32,31 @@ pub struct Granted {
     pub role: Option<Role>,
 }
 
-/// The account may not, and why: a clause for the log and the report.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The account may not.
+#[derive(Debug)]
 pub enum Denied {
-    /// It has no right to.
+    /// It has no right to, and why: a clause for the log and the report.
     NoRight(String),
-    /// Whether it has could not be found out.
-    Unknown(String),
+    /// Whether it has could not be found out. The next attempt may: it is the forge's failure, not the account's.
+    Unknown(Box<Failure>),
 }
 
 impl Denied {
+    fn unknown(what: &str, err: ForgeError) -> Denied {
+        let is_nobody = matches!(err, ForgeError::NotFound { .. });
+        let failure = Failure::from(err);
+        let message = format!("{what} is unknown: {}", failure.message);
+        // Nothing that passes: the account is gone, or the token will never be told of it.
+        let failure =
+            if is_nobody { Failure::refused(message) } else { Failure { message, ..failure } };
+        Denied::Unknown(Box::new(failure))
+    }
+
+    /// A clause for the log and the report.
     pub fn why(&self) -> &str {
         match self {
-            Denied::NoRight(why) | Denied::Unknown(why) => why,
+            Denied::NoRight(why) => why,
+            Denied::Unknown(failure) => &failure.message,
         }
     }
 }
@@ -73,7 +86,7 @@ pub async fn check(
         return Err(Denied::NoRight(format!("`{login}` is not among the users who are allowed")));
     }
     let role = forge.role(repository, login).await.map_err(|err| {
-        Denied::Unknown(format!("the permission of `{login}` in `{repository}` is unknown: {err}"))
+        Denied::unknown(&format!("the permission of `{login}` in `{repository}`"), err)
     })?;
     let minimum = config.minimum.max(Role::Write);
     if role < minimum {
@@ -95,9 +108,9 @@ async fn check_bot(
         return Err(Denied::NoRight(format!("`{login}` is a bot that is not allowed by name")));
     }
     // Being set off by ourselves would never end.
-    let viewer = forge.viewer().await.map_err(|err| {
-        Denied::Unknown(format!("whether `{login}` is our own account is unknown: {err}"))
-    })?;
+    let viewer = forge.viewer().await;
+    let viewer = viewer
+        .map_err(|err| Denied::unknown(&format!("whether `{login}` is our own account"), err))?;
     if viewer.is_some_and(|viewer| viewer.login.eq_ignore_ascii_case(login)) {
         return Err(Denied::NoRight(format!("`{login}` is our own account")));
     }

@@ -4,7 +4,7 @@
 use crate::batch::fleet::Fleet;
 use crate::batch::lease::HeldJob;
 use crate::batch::owner;
-use crate::batch::pace::scaled_wait;
+use crate::batch::pace::{self, scaled_wait};
 use crate::store::{StoreError, StoreResult};
 use patchwright_base::error::{Failure, Outage};
 use patchwright_forge::{ForgeError, Requirement, StateProblem};
@@ -173,7 +173,8 @@ pub(super) async fn end(
     let attempt = held.job.attempt;
     let class = match decision {
         PublishDecision::Later => {
-            let closed = fleet.store.pace_closed_for(&fleet.token).await?;
+            let account = held.limited_account();
+            let closed = pace::closed_for(&fleet.store, &fleet.token, &account).await?;
             let after = closed.max(scaled_wait(fleet, PAUSE));
             return fleet.store.end_job(&held.lease, &JobEnd::Later { after, why }).await;
         }

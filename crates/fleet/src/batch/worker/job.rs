@@ -12,7 +12,7 @@ use crate::batch::launch::Launcher;
 use crate::batch::lease::HeldJob;
 use crate::batch::{publish, target};
 use crate::server::deliver;
-use crate::store::StoreError;
+use crate::store::{StoreError, StoreResult};
 use patchwright_base::error::{Failure, Result};
 use patchwright_types::campaign::{JobEnd, JobKind, Millis, millis_of};
 
@@ -64,6 +64,10 @@ pub(super) async fn one(
 }
 
 async fn work(fleet: &Fleet, held: &Arc<HeldJob>, launcher: Option<&Launcher>) -> Result<()> {
+    if let Some(after) = limited(fleet, held).await? {
+        let why = "GitHub limits this App there".to_owned();
+        return Ok(fleet.store.end_job(&held.lease, &JobEnd::Later { after, why }).await?);
+    }
     let held = Arc::clone(held);
     match (held.job.kind, launcher) {
         // Publishing needs no sandbox, and waits for the token's pace most of the time.
@@ -74,6 +78,31 @@ async fn work(fleet: &Fleet, held: &Arc<HeldJob>, launcher: Option<&Launcher>) -
         (JobKind::Publish, _) => Box::pin(publish::work(fleet, held)).await,
         (JobKind::Delivery, None) => Box::pin(deliver::work(fleet, held)).await,
     }
+}
+
+/// For how many milliseconds GitHub takes nothing about the account of the job's repository, when that is long.
+async fn limited(fleet: &Fleet, held: &HeldJob) -> StoreResult<Option<Millis>> {
+    if !fleet.forge.is_app() {
+        return Ok(None);
+    }
+    let subject = &held.job.subject;
+    let repository = match (held.job.kind, subject.parse()) {
+        (JobKind::Target | JobKind::Publish, Ok(id)) => {
+            fleet.store.target(id).await.map(|target| Some(target.repository))
+        }
+        // It ends with words for that.
+        (JobKind::Target | JobKind::Publish, Err(_)) => Ok(None),
+        (JobKind::Delivery, _) => {
+            fleet.store.delivery(subject).await.map(|delivery| delivery.repository)
+        }
+    };
+    let repository = match repository {
+        Ok(repository) => repository,
+        Err(StoreError::NotFound(_)) => None,
+        Err(err) => return Err(err),
+    };
+    let Some(Ok(id)) = repository.map(|name| name.parse()) else { return Ok(None) };
+    fleet.outages.limited_at(&fleet.forge.limited_account(&id)).await
 }
 
 /// An earlier attempt may have died on this machine: what it left running ends first.
