@@ -66,9 +66,8 @@ async fn a_limit_at_one_account_is_none_at_another() {
     // What the App itself asks is counted by itself.
     forge.repository(&app()).await.unwrap();
     github.fault(Fault::once("GET", "/repos/acme/app", limit));
-    let is_limited = |asked: Result<_, ForgeError>| {
-        matches!(asked, Err(ForgeError::RateLimited { .. }))
-    };
+    let is_limited =
+        |asked: Result<_, ForgeError>| matches!(asked, Err(ForgeError::RateLimited { .. }));
     assert!(is_limited(forge.repository(&app()).await));
     let before = github.requests().len();
     assert!(is_limited(forge.repository(&app()).await));
@@ -77,6 +76,32 @@ async fn a_limit_at_one_account_is_none_at_another() {
     assert_eq!(github.requests().len(), before, "who is told to wait does not ask");
     forge.repository(&web()).await.unwrap();
     forge.add_labels(&web(), 3, &["bug".to_owned()]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_search_is_one_at_each_account() {
+    let github = world().start();
+    let forge = connect(&github);
+    let now = chrono::DateTime::from_timestamp(1_790_000_000, 0).unwrap();
+    for query in ["fork:true", "org:acme user:globex fork:true"] {
+        let found = forge.search_repositories(query, now).await.unwrap();
+        let mut names: Vec<String> =
+            found.repositories.into_iter().map(|id| id.to_string()).collect();
+        names.sort();
+        assert_eq!(names, ["acme/app", "globex/web"], "{query}");
+        assert!(found.notes.is_empty(), "{query}: {:?}", found.notes);
+    }
+    // One that gives no tokens is said, and the others are searched.
+    github.change_app(|app| app.installations[0].suspended = true);
+    let forge = connect(&github);
+    let found = forge.search_repositories("fork:true", now).await.unwrap();
+    let names: Vec<String> = found.repositories.into_iter().map(|id| id.to_string()).collect();
+    assert_eq!((names, found.left_out), (vec!["globex/web".to_owned()], vec!["acme".to_owned()]));
+    assert!(
+        found.notes[0].contains("for `acme`") && found.notes[0].contains("suspended"),
+        "{:?}",
+        found.notes
+    );
 }
 
 #[tokio::test]

@@ -187,28 +187,67 @@ fn several_events_of_one_act_are_one_run() {
     assert_eq!(server.metric("patchwright_delivery_runs_total{conclusion=\"ignored\"}"), 1.0);
 }
 
-/// The first waited so long that the second came before it was begun, with a text that the first does not have.
+/// The first waited so long that the second came before it was begun, with a text that the first does not have; or both
+/// came at once, because nobody was there to take them.
 #[test]
 fn a_label_that_is_set_again_while_the_first_waits_has_a_run_of_its_own() {
-    let world = world(github());
-    world.model.add(fix());
-    let server = Serving::start(&world, &["--no-worker"]);
-    for (number, at) in [(1, "2026-11-20T11:39:00Z"), (2, "2026-11-20T11:59:00Z")] {
+    for apart in [1_200_000, 0] {
+        let world = world(github());
+        world.model.add(fix());
+        let server = Serving::start(&world, &["--no-worker"]);
+        for (number, at) in [(1, "2026-11-20T11:39:00Z"), (2, "2026-11-20T11:59:00Z")] {
+            let payload = labeled_at("acme/app", 7, "patchwright", "ann", at);
+            server.deliver(&guid(number), "issues", &payload);
+        }
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let file = world.path("state/fleet.db");
+            let pool =
+                sqlx::SqlitePool::connect(&format!("sqlite://{}", file.display())).await.unwrap();
+            let earlier = "UPDATE deliveries SET received_at = received_at - $2 WHERE guid = $1";
+            let earlier = sqlx::query(earlier).bind(guid(1)).bind(apart);
+            assert_eq!(earlier.execute(&pool).await.unwrap().rows_affected(), 1);
+        });
+        let output = world.run(&["worker", "--until-idle"]).expect(0);
+        assert_eq!(world.runs().len(), 2, "{apart}: {}", output.text());
+        assert_eq!(world.github.pulls().len(), 1);
+    }
+}
+
+#[test]
+fn what_has_failed_is_not_taken_for_done() {
+    let broken = || fail(400, "invalid_request_error", "this request is not understood");
+    // One more than the first delivery has attempts.
+    let turns: Vec<_> = (0..5).map(|_| broken()).chain(fix()).collect();
+    let world = served(TestWorld::new(github().user("ann", Role::Write), turns))
+        .set("PATCHWRIGHT_TIME_SCALE", "0.01");
+    let server = Serving::start(&world, &["--room", "1"]);
+    for (number, at) in [(1, "2026-11-20T11:59:00Z"), (2, "2026-11-20T11:59:01Z")] {
         let payload = labeled_at("acme/app", 7, "patchwright", "ann", at);
         server.deliver(&guid(number), "issues", &payload);
     }
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(async {
-        let file = world.path("state/fleet.db");
-        let pool =
-            sqlx::SqlitePool::connect(&format!("sqlite://{}", file.display())).await.unwrap();
-        let earlier = "UPDATE deliveries SET received_at = received_at - 1200000 WHERE guid = $1";
-        let updated = sqlx::query(earlier).bind(guid(1)).execute(&pool).await.unwrap();
-        assert_eq!(updated.rows_affected(), 1);
-    });
-    let output = world.run(&["worker", "--until-idle"]).expect(0);
-    assert_eq!(world.runs().len(), 2, "{}", output.text());
-    assert_eq!(world.github.pulls().len(), 1);
+    server.until("no pull request", || !world.github.pulls().is_empty());
+    server.until_idle();
+    assert_eq!(world.github.pulls().len(), 1, "{}", server.said());
+}
+
+#[test]
+fn a_role_that_cannot_be_read_is_asked_for_again() {
+    let suspended = json!({"message": "This installation has been suspended"});
+    for kind in [Kind::ErrorBefore(502), Kind::Answer(403, suspended)] {
+        let world = world(github());
+        let fault = Fault::once("GET", "/collaborators/ann/permission", kind);
+        world.github.fault(fault.times(1_000));
+        let server = Serving::start(&world, &["--room", "1"]);
+        server.deliver(&guid(1), "issues", &labeled("acme/app", 7, "patchwright", "ann"));
+        server.until("it is not said", || server.said().contains("the permission of `ann`"));
+        assert!(world.model.requests().is_empty() && world.github.pulls().is_empty());
+        world.github.world().faults.clear();
+        server.until("no pull request", || !world.github.pulls().is_empty());
+        server.until_idle();
+        let said = server.said();
+        assert!(!said.contains("refused: ") && said.contains("again in"), "{said}");
+    }
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub struct Lesson {
     /// One line, clean.
     pub text: String,
     pub sources: Vec<Source>,
+    /// Lessons of the file that it takes the place of, from 0.
+    pub replaces: BTreeSet<usize>,
 }
 
 impl Lesson {
@@ -131,6 +133,27 @@ impl Memory {
         }
         text.push_str(&rest);
         MemoryFile { text, added }
+    }
+
+    /// The file with new lessons behind the others, each in the place of those that it replaces, and which of them are
+    /// in it. The others have no room, and what they would have replaced stays. Those that replace something come
+    /// first.
+    pub fn with_lessons(&self, new: &[Lesson]) -> (String, BTreeSet<usize>) {
+        let written = |taken: &BTreeSet<usize>| {
+            let lessons = || taken.iter().filter_map(|at| new.get(*at));
+            let items: Vec<String> = lessons().map(Lesson::item).collect();
+            self.with(&items, &lessons().flat_map(|it| it.replaces.iter().copied()).collect())
+        };
+        let replaces = |(_, lesson): &(usize, &Lesson)| !lesson.replaces.is_empty();
+        let (replacing, adding): (Vec<_>, Vec<_>) = new.iter().enumerate().partition(replaces);
+        let mut taken = BTreeSet::new();
+        for (at, _) in replacing.into_iter().chain(adding) {
+            taken.insert(at);
+            if written(&taken).added < taken.len() {
+                taken.remove(&at);
+            }
+        }
+        (written(&taken).text, taken)
     }
 
     /// What was done to `before` to make this of it, done to `now`, which may have been changed meanwhile.
@@ -288,6 +311,27 @@ mod tests {
     }
 
     #[test]
+    fn what_a_lesson_would_replace_stays_where_there_is_no_room_for_it() {
+        let lesson = |text: &str, replaces: &[usize]| Lesson {
+            text: text.to_owned(),
+            sources: Vec::new(),
+            replaces: replaces.iter().copied().collect(),
+        };
+        let many: String = (1..=MAX_LESSONS).map(|n| format!("- Lesson {n}.\n")).collect();
+        let full = Memory::parse(&many);
+        // The one place that there is belongs to the lesson that makes it.
+        let (text, taken) = full.with_lessons(&[lesson("New.", &[]), lesson("Instead.", &[0])]);
+        assert_eq!(taken, BTreeSet::from([1]));
+        assert!(text.contains("Instead.") && !text.contains("New."), "{text}");
+        assert!(!text.contains("- Lesson 1.\n") && text.contains("- Lesson 2.\n"), "{text}");
+        // Too long for what is left of the bytes, with what it would replace gone.
+        let long = format!("- One.\n- {}\n", "x".repeat(MAX_BYTES - 20));
+        let too_long = lesson(&"y".repeat(40), &[0]);
+        let (text, taken) = Memory::parse(&long).with_lessons(&[too_long]);
+        assert!(taken.is_empty() && text == long, "{taken:?}");
+    }
+
+    #[test]
     fn a_proposal_moves_with_the_base() {
         let before = Memory::parse("- One.\n- Two.\n");
         let proposed = Memory::parse("- Two.\n- Three.\n");
@@ -306,7 +350,8 @@ mod tests {
         assert!(text.contains("  goes on.\n") && !text.contains("https"), "{text}");
         assert_eq!(for_run("See (this) ([#1](x)) there.\n"), "See (this) ([#1](x)) there.");
         let sources = vec![Source { number: 1, url: "https://x/1".to_owned() }];
-        let lesson = Lesson { text: "Ask @rita <b>.".to_owned(), sources };
+        let lesson =
+            Lesson { text: "Ask @rita <b>.".to_owned(), sources, replaces: BTreeSet::new() };
         let refused = ("Skip *all*.".to_owned(), "is bad".to_owned());
         let said = body(&Proposal {
             run: "r",

@@ -58,7 +58,14 @@ pub async fn close(fleet: &Fleet, name: &str, options: &Options) -> Result<Summa
     }
     let gate = pace::gate(&fleet.store, &fleet.token, pace::limits(fleet, None), None);
     let forge = fleet.forge.gated(gate);
-    let mut closing = CampaignClosing { fleet, forge, options, name, summary: Summary::default(), limited: HashSet::new() };
+    let mut closing = CampaignClosing {
+        fleet,
+        forge,
+        options,
+        name,
+        summary: Summary::default(),
+        limited: HashSet::new(),
+    };
     for row in &rows {
         closing.campaign(row).await?;
     }

@@ -217,6 +217,7 @@ async fn names(fleet: &Fleet, campaign: &Campaign) -> Result<ListedRepositories>
         let found = fleet.forge.search_repositories(search, fleet.clock.now()).await?;
         names.extend(found.repositories);
         notes.extend(found.notes);
+        vanished.extend(found.left_out);
     }
     Ok(ListedRepositories { repositories: names, notes, vanished })
 }

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::GitHubForge;
 use super::http::{Call, segment};
 use super::names::RepositoryNames;
+use super::token::Scope;
 use super::wire::lenient;
 use crate::{ForgeError, RepositoryId};
 
@@ -25,6 +26,8 @@ pub struct RepositoryList {
     pub repositories: RepositoryNames,
     /// For people: results that were left out, and why.
     pub notes: Vec<String>,
+    /// Owners whose repositories could not be looked for.
+    pub left_out: Vec<String>,
 }
 
 /// What is asked about each repository.
@@ -177,11 +180,13 @@ impl GitHubForge {
     }
 
     /// The repositories that a search finds. GitHub gives at most 1,000 results, so a query that finds
-    /// more is asked again for parts of the time in which they were created; `now` ends that time.
-    pub async fn search_repositories(
+    /// more is asked again for parts of the time in which they were created; `now` ends that time. What it is about is
+    /// in the query where `scope` is none.
+    pub(super) async fn search_in(
         &self,
         query: &str,
         now: DateTime<Utc>,
+        scope: Option<&Scope>,
     ) -> Result<RepositoryList, ForgeError> {
         let mut listed = RepositoryList::default();
         let is_split_by_hand = query.split_whitespace().any(|word| word.starts_with("created:"));
@@ -196,7 +201,7 @@ impl GitHubForge {
             let may_split = !is_split_by_hand
                 && searches + spans.len() < MOST_SEARCHES
                 && (whole.1 - whole.0).num_days() > 0;
-            let (page, rest) = self.search_span(query, span, may_split).await?;
+            let (page, rest) = self.search_span((query, scope), span, may_split).await?;
             match rest {
                 MissingResults::None => {}
                 MissingResults::Missed(count) => missed += count,
@@ -221,7 +226,7 @@ impl GitHubForge {
     /// All pages of one search, or the word that there are too many results.
     async fn search_span(
         &self,
-        query: &str,
+        (query, scope): (&str, Option<&Scope>),
         span: Option<DateRange>,
         may_split: bool,
     ) -> Result<(Vec<RepositoryId>, MissingResults), ForgeError> {
@@ -239,8 +244,12 @@ impl GitHubForge {
             segment(&query)
         );
         for number in 1..=SEARCH_CAP / SEARCH_PAGE {
-            let call = Call::get(format!("{path}&page={number}"), format!("the search `{query}`"))
-                .for_action(format!("search by `{query}`"), "");
+            let mut call =
+                Call::get(format!("{path}&page={number}"), format!("the search `{query}`"))
+                    .for_action(format!("search by `{query}`"), "");
+            if let Some(scope) = scope {
+                call.scope = scope.clone();
+            }
             let mut page: SearchPage = self.api.read_json(&call).await?;
             if page.incomplete_results {
                 // GitHub ran out of time; the second answer is often whole.

@@ -65,6 +65,9 @@ struct Installation {
     permissions: BTreeMap<String, String>,
     #[serde(default)]
     account: Option<InstallationAccount>,
+    /// When GitHub was told to give it no tokens.
+    #[serde(default)]
+    suspended_at: Option<String>,
 }
 
 /// The organisation or person whose repositories it is for.
@@ -244,9 +247,11 @@ impl App {
                 }
             }
             (InstallationKey::First, _) => {
-                let call = Call::get("app/installations?per_page=1", "the App's installations");
+                let call = Call::get("app/installations?per_page=100", "the App's installations");
                 let installations: Vec<Installation> = self.api.read_json(&call).await?;
-                installations.into_iter().next().ok_or_else(|| not_installed("any account"))?
+                let works = installations.iter().position(|it| it.suspended_at.is_none());
+                let first = installations.into_iter().nth(works.unwrap_or_default());
+                first.ok_or_else(|| not_installed("any account"))?
             }
         };
         if found.is_at(&key) {
@@ -291,7 +296,10 @@ impl App {
             body["permissions"] = json!(permissions);
         }
         let about = match cut {
-            TokenRepositories::All => "GitHub".to_owned(),
+            TokenRepositories::All => {
+                let login = of.account.as_ref().and_then(|account| account.login.clone());
+                login.unwrap_or_else(|| "GitHub".to_owned())
+            }
             TokenRepositories::Named(id) => {
                 body["repositories"] = json!([id.name]);
                 id.to_string()

@@ -9,6 +9,7 @@
 
 mod answers;
 mod app;
+mod app_search;
 mod body;
 mod builder;
 mod check_runs;

@@ -41,8 +41,6 @@ struct ProposedLesson {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct JudgedLessons {
     pub lessons: Vec<Lesson>,
-    /// Those that it takes the place of, from 0.
-    pub replaced: BTreeSet<usize>,
     /// Lesson and reason: `it …`.
     pub refused: Vec<(String, String)>,
 }
@@ -85,8 +83,8 @@ pub(super) fn judge(
         match lesson(&proposed, said, redactor) {
             Ok(lesson) if seen.insert(folded(&lesson.text)) => {
                 let numbers = proposed.replaces.iter().filter_map(|number| number.checked_sub(1));
-                judged.replaced.extend(numbers.filter(|number| *number < known.len()));
-                judged.lessons.push(lesson);
+                let replaces = numbers.filter(|number| *number < known.len()).collect();
+                judged.lessons.push(Lesson { replaces, ..lesson });
             }
             // The model was told what is known.
             Ok(_) => {}
@@ -131,7 +129,8 @@ fn lesson(
         return Err(why.to_owned());
     }
     let source = |said: &&Remark| Source { number: said.number, url: said.url.clone() };
-    Ok(Lesson { text: words, sources: sources.iter().take(MAX_SOURCES).map(source).collect() })
+    let sources = sources.iter().take(MAX_SOURCES).map(source).collect();
+    Ok(Lesson { text: words, sources, replaces: BTreeSet::new() })
 }
 
 /// Those words stand there, and somebody wrote them: a commit asks for nothing.

@@ -25,6 +25,7 @@ use crate::workspace::Workspace;
 use crate::world::World;
 use crate::{decide, fork, guard, salvage};
 use patchwright_base::error::{Failure, Result};
+use patchwright_base::redact::keys::without_keys;
 use patchwright_config::Config;
 use patchwright_forge::Repository;
 use patchwright_report::memory::{self, Memory};
@@ -219,16 +220,20 @@ async fn propose(
     (base, memory): (&Memory, &Memory),
     (found, now): (&mut LearnResult, DateTime<Utc>),
 ) -> Result<Option<Published>> {
-    let JudgedLessons { lessons, replaced, refused } = &mut found.judged;
-    let items: Vec<String> = lessons.iter().map(memory::Lesson::item).collect();
-    let written = memory.with(&items, replaced);
-    for lesson in lessons.split_off(written.added) {
-        refused.push((lesson.text, "has no room in the file, whose other lessons stay".to_owned()));
+    let JudgedLessons { lessons, refused } = &mut found.judged;
+    let (written, taken) = memory.with_lessons(lessons);
+    for (at, lesson) in std::mem::take(lessons).into_iter().enumerate() {
+        if taken.contains(&at) {
+            lessons.push(lesson);
+        } else {
+            let why = "has no room in the file, whose other lessons stay".to_owned();
+            refused.push((lesson.text, why));
+        }
     }
     if lessons.is_empty() {
         return Ok(None);
     }
-    let (before, after) = (base.lessons(), Memory::parse(&written.text).lessons());
+    let (before, after) = (base.lessons(), Memory::parse(&written).lessons());
     let is_new = |lesson: &&String| lessons.iter().any(|new| new.text == **lesson);
     let earlier = after.iter().filter(|lesson| !before.contains(lesson) && !is_new(lesson));
     let gone = before.iter().filter(|lesson| !after.contains(lesson));
@@ -241,7 +246,7 @@ async fn propose(
         read: &found.read,
         until: now.timestamp(),
     });
-    let commit = propose::commit(run, workspace, &written.text)?;
+    let commit = propose::commit(run, workspace, &written)?;
     propose::publish(run, repository, workspace, standing, (commit, body)).await.map(Some)
 }
 
@@ -255,7 +260,8 @@ fn end(run: &Run<'_>, found: LearnResult) -> Result<LearnReport> {
     if let Some(reason) = &reason {
         message = format!("{reason}\n{message}");
     }
-    let message = run.world.redactor.redact(message.trim());
+    // What was refused for a secret in it is said without that.
+    let message = without_keys(&run.world.redactor.redact(message.trim()));
     let ui = run.environment.ui;
     if let Some(published) = &published {
         ui.say(&format!(

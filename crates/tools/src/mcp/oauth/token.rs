@@ -299,9 +299,17 @@ pub(super) async fn exchange(
         .map_err(|err| format!("the token endpoint cannot be asked: {}", err.without_url()))?;
     let status = answer.status();
     let body = bounded(answer).await.map_err(|why| format!("the token endpoint {why}"))?;
-    serde_json::from_slice(&body).map_err(|_| {
+    let answer: TokenResponse = serde_json::from_slice(&body).map_err(|_| {
         format!("the token endpoint did not answer as one does (HTTP {})", status.as_u16())
-    })
+    })?;
+    if !status.is_success() && answer.access_token.is_none() && answer.error.is_none() {
+        // Not asked again: the refresh token that was sent may have been taken all the same.
+        return Err(format!(
+            "the token endpoint gave no reason for HTTP {}; start again later",
+            status.as_u16()
+        ));
+    }
+    Ok(answer)
 }
 
 fn request(
