@@ -211,6 +211,37 @@ fn a_second_run_does_nothing_until_the_issue_says_something_else() {
     assert_eq!(world.github.labels(7), ["docs"]);
 }
 
+/// The labels are on, and the comment that would remember them is not written.
+#[test]
+fn labels_of_a_run_that_ended_before_its_comment_are_remembered() {
+    for takes_it_off in [true, false] {
+        let world = world(&good());
+        let comments = Fault::once("POST", "/issues/7/comments", Kind::ErrorBefore(502));
+        world.github.fault(comments.times(1_000));
+        triage(&world, &[]).expect(60);
+        assert_eq!(world.github.labels(7), ["bug"]);
+        world.github.world().faults.clear();
+        if takes_it_off {
+            world.github.remove_label(7, "bug");
+        }
+        triage(&world, &[]).expect(0);
+        assert_eq!(world.github.labels(7).is_empty(), takes_it_off);
+        let comment = the_comment(&world);
+        let said =
+            if takes_it_off { "`bug` (was taken off before, and stays off)" } else { "`bug`: " };
+        assert!(comment.contains(said), "{comment}");
+        assert_eq!(world.model.requests().len(), 1);
+
+        // The next run knows whose it was.
+        if !takes_it_off {
+            world.github.remove_label(7, "bug");
+            world.model.add(answer(&good()));
+            triage(&world, &["--full"]).expect(0);
+            assert_eq!(world.github.labels(7), Vec::<String>::new(), "{}", the_comment(&world));
+        }
+    }
+}
+
 #[test]
 fn what_was_triaged_is_remembered_however_much_is_said_below() {
     let world = world(&good());

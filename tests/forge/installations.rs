@@ -79,6 +79,33 @@ async fn a_limit_at_one_account_is_none_at_another() {
 }
 
 #[tokio::test]
+async fn a_write_that_waits_at_one_account_holds_up_none_at_another() {
+    let github = world().start();
+    let forge = connect(&github);
+    forge.repository(&app()).await.unwrap();
+    forge.repository(&web()).await.unwrap();
+    let limit = Kind::Secondary { retry_after: Some(800), window: Duration::ZERO };
+    github.fault(Fault::once("POST", "/repos/acme/app/issues/2/labels", limit));
+    let label = ["bug".to_owned()];
+    let is_limited = || github.requests().iter().any(|asked| asked.status == 403);
+    let other = async {
+        while !is_limited() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        forge.add_labels(&web(), 3, &label).await
+    };
+    let id = app();
+    let (waited, other) = tokio::join!(forge.add_labels(&id, 2, &label), other);
+    waited.unwrap();
+    other.unwrap();
+    let writes = github.requests().into_iter().filter(|asked| asked.path.contains("/labels"));
+    let writes: Vec<String> =
+        writes.map(|asked| format!("{} {}", asked.path, asked.status)).collect();
+    let (acme, globex) = ("/repos/acme/app/issues/2/labels", "/repos/globex/web/issues/3/labels");
+    assert_eq!(writes, [format!("{acme} 403"), format!("{globex} 200"), format!("{acme} 200")]);
+}
+
+#[tokio::test]
 async fn a_search_is_one_at_each_account() {
     let github = world().start();
     let forge = connect(&github);

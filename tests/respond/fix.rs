@@ -57,6 +57,19 @@ fn what_a_check_is_against_is_not_merged_by_github_in_place_of_what_was_there() 
 }
 
 #[test]
+fn a_change_that_a_limit_cut_short_is_in_the_answer() {
+    let world = TestWorld::new(with_pull(), vec![custom("apply_patch", PATCH)])
+        .set("PATCHWRIGHT_MAX_TURNS", "1");
+    let before = world.github.head_of(PULL);
+    let output = say_on_pull(&world, "@patchwright fix the sign in calc.sh").expect(40);
+    assert_eq!(world.github.head_of(PULL), before, "{}", output.text());
+    let said = answers(&world, PULL).join("\n");
+    for part in ["Nothing was pushed.", "ask in a new comment", "$1 + $2", "git apply --index"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
 fn a_fix_becomes_one_commit_on_the_branch_and_an_answer_in_the_conversation() {
     let world = TestWorld::new(with_pull(), fix());
     let before = world.github.head_of(PULL);

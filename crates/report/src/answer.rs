@@ -43,7 +43,7 @@ pub enum LandedChange<'a> {
 pub struct Fixed<'a> {
     pub outcome: &'a Outcome,
     pub landed: LandedChange<'a>,
-    /// The change, where it could not be pushed.
+    /// The change, where it could not be pushed, or was cut short.
     pub patch: Option<&'a str>,
     /// What policy kept back.
     pub held_back: Option<&'a str>,
@@ -108,7 +108,14 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
             let held_back = held_back.replace("this pull request", "the commit");
             let _ = write!(out, "\n{held_back}");
         }
-        if let LandedChange::Patch { .. } = fixed.landed {
+        let is_cut_short = matches!(fixed.landed, LandedChange::Nothing) && fixed.patch.is_some();
+        if is_cut_short {
+            out.push_str(
+                "\nNothing was pushed. What there is of the change is below; ask in a new comment to have it \
+                 finished.\n",
+            );
+        }
+        if is_cut_short || matches!(fixed.landed, LandedChange::Patch { .. }) {
             patch(&mut out, fixed.patch);
         }
     }

@@ -7,7 +7,7 @@ use super::{collected, resumption};
 use crate::context::references::LinkedIssues;
 use crate::event::access::{self, AccessConfig, Denied};
 use crate::world::World;
-use patchwright_base::error::{Failure, Result};
+use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_config::Config;
 use patchwright_forge::{
     Account, Comment, Forge, ForgeError, Issue, Repository, RepositoryId, Role,
@@ -17,6 +17,9 @@ use patchwright_types::task::{IssueRequest, IssueSnapshot, PromptRequest, Trigge
 
 /// Most comments that are read; the newest are kept.
 const MAX_COMMENTS: usize = 300;
+/// What an account that may not start work can do about it.
+const WHO_MAY: &str =
+    "ask somebody with write access, or list the bot by its exact login in `allow-bots`";
 
 /// An issue that we may and shall work on.
 pub struct AdmittedIssue {
@@ -186,15 +189,17 @@ pub async fn check_actor(
     };
     for login in std::iter::once(&trigger.actor).chain(&trigger.rerun_by) {
         let actor = Account::of(login);
+        let may_not = |why: &str| format!("`{login}` may not start work in `{repository}`: {why}");
         match access::check(forge, repository, &actor, &rules).await {
             Ok(_) => {}
-            Err(Denied::Unknown(failure)) => return Err(*failure),
+            Err(Denied::Unknown(failure)) => {
+                let message = may_not(&failure.message);
+                let failure = Failure { message, ..*failure };
+                let is_final = failure.kind == FailureKind::Refused;
+                return Err(if is_final { failure.hint(WHO_MAY) } else { failure });
+            }
             Err(Denied::NoRight(why)) => {
-                let message = format!("`{login}` may not start work in `{repository}`: {why}");
-                return Err(Failure::stranger(message).hint(
-                    "ask somebody with write access, or list the bot by its exact login in \
-                     `allow-bots`",
-                ));
+                return Err(Failure::stranger(may_not(&why)).hint(WHO_MAY));
             }
         }
     }

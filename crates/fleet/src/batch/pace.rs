@@ -23,6 +23,8 @@ pub(super) const PUBLISHER_PATIENCE: i64 = 120;
 pub(super) const PATIENCE: i64 = 4_000;
 /// Less than this is no delay.
 const LATE: Duration = Duration::from_millis(250);
+/// Nobody waits longer without asking again.
+const ASK: Duration = Duration::from_mins(1);
 /// How often a place is given back because it was missed.
 const MISSES: u32 = 5;
 
@@ -134,10 +136,12 @@ impl PaceState {
             // Before a slot is taken: a job that lost its lease, or whose account is closed, must not use up the
             // token's pace.
             self.check().await?;
-            let closed = self.closed_for(account).await?;
-            if closed > 0 {
-                self.wait(begin, closed, account).await?;
-                continue;
+            if account.owner().is_some() {
+                let closed = self.closed_for(account).await?;
+                if closed > 0 {
+                    self.wait(begin, closed, account).await?;
+                    continue;
+                }
             }
             let slot = self.store.reserve_write(&self.token, self.limits).await;
             match slot.map_err(unusable)? {
@@ -201,7 +205,8 @@ impl PaceState {
         }
     }
 
-    /// Waits for so many milliseconds, unless that is beyond all patience.
+    /// Waits for so many milliseconds, a minute at most: limits may end earlier. Not at all when that is beyond all
+    /// patience.
     async fn wait(
         &self,
         begin: Instant,
@@ -216,7 +221,7 @@ impl PaceState {
             let minutes = wait.as_secs().div_ceil(60);
             return Err(ForgeError::RateLimited { until: format!("{minutes} minutes from now") });
         }
-        self.sleep(wait).await
+        self.sleep(wait.min(ASK)).await
     }
 
     async fn sleep(&self, wait: Duration) -> Result<(), ForgeError> {

@@ -101,7 +101,7 @@ impl GitHubForge {
         loop {
             let (remote, credentials) = self.remote(repository, "push to").await?;
             let name = remote.name();
-            let turn = self.api.limiter.write_turn().await;
+            let turn = self.api.limiter.write_turn(&trouble.account).await;
             self.api.admission().admit(Effect::Write, &trouble.account).await?;
             let gate = self.api.gate.clone();
             // The wait for a slot is over before the connection is opened; what is asked right before

@@ -235,8 +235,9 @@ impl Resends {
         request: Request,
         below: impl InnerService,
     ) -> Result<BufferedResponse, TransportError> {
+        let account = self.scopes.limited_account(&request)?;
         for _ in 0..LIMIT_WAITS {
-            let turn = self.admission.limiter.write_turn().await;
+            let turn = self.admission.limiter.write_turn(&account).await;
             let answer = below.clone().oneshot(request.clone()).await;
             Limiter::written(turn);
             let answer = answer?;

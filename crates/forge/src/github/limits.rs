@@ -1,15 +1,16 @@
 //! GitHub's limits on how often: one [`Limiter`] for all requests of a process, so that when one
 //! caller is told to wait, everybody waits whose requests GitHub counts together with its own
-//! ([`LimitedAccount`]); and writes go one at a time with a gap between them. Nobody waits longer than the pace's patience: what is told to wait for longer is not asked at all.
+//! ([`LimitedAccount`]); and their writes go one at a time with a gap between them. Nobody waits longer than the pace's patience: what is told to wait for longer is not asked at all.
 //!
 //! Called by [`super::layers`] and, for git, by [`super::git`]. It knows when to wait, not what is being asked.
 
 use parking_lot::Mutex as Lock;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, StatusCode};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::ForgeError;
 use patchwright_git::rate_limit::SECONDARY_WAIT;
@@ -69,8 +70,6 @@ impl LimitedAccount {
 pub(super) struct Limiter {
     pace: Pace,
     accounts: Lock<HashMap<LimitedAccount, State>>,
-    /// Held during a write; remembers when the last one ended.
-    last_write: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug, Default)]
@@ -79,14 +78,16 @@ struct State {
     closed_until: Option<Instant>,
     /// Unexplained secondary limits since the last good answer.
     streak: u32,
+    /// Held during a write; remembers when the last one ended.
+    last_write: Arc<Mutex<Option<Instant>>>,
 }
 
 /// The turn to write; the next write waits until it is dropped through [`Limiter::written`].
-pub(super) struct WriteTurn<'a>(MutexGuard<'a, Option<Instant>>);
+pub(super) struct WriteTurn(OwnedMutexGuard<Option<Instant>>);
 
 impl Limiter {
     pub(super) fn new(pace: Pace) -> Limiter {
-        Limiter { pace, accounts: Lock::default(), last_write: Mutex::new(None) }
+        Limiter { pace, accounts: Lock::default() }
     }
 
     pub(super) fn pace(&self) -> Pace {
@@ -137,9 +138,14 @@ impl Limiter {
         wait
     }
 
-    /// Waits for the turn to write, at least the gap after the last write.
-    pub(super) async fn write_turn(&self) -> WriteTurn<'_> {
-        let turn = self.last_write.lock().await;
+    /// Waits for the turn to write, at least the gap after the last write about the account. Of one account, because
+    /// a write may wait for a limit while it has the turn.
+    pub(super) async fn write_turn(&self, account: &LimitedAccount) -> WriteTurn {
+        let last_write = {
+            let mut accounts = self.accounts.lock();
+            Arc::clone(&accounts.entry(account.clone()).or_default().last_write)
+        };
+        let turn = last_write.lock_owned().await;
         if let Some(last) = *turn {
             let gap = self.scaled(self.pace.write_gap);
             tokio::time::sleep(gap.saturating_sub(last.elapsed())).await;
@@ -148,7 +154,7 @@ impl Limiter {
     }
 
     /// Ends the turn; the gap counts from here.
-    pub(super) fn written(mut turn: WriteTurn<'_>) {
+    pub(super) fn written(mut turn: WriteTurn) {
         *turn.0 = Some(Instant::now());
     }
 

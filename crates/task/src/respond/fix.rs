@@ -6,6 +6,7 @@ use super::land::{self, PushResult};
 use super::work::{self, Instruction};
 use crate::guard;
 use crate::pipeline;
+use crate::publish;
 use crate::run::{Run, RunEnvironment};
 use crate::workspace::Checkout;
 use patchwright_base::error::{Failure, Result};
@@ -90,9 +91,13 @@ pub(super) async fn change(
         }
         PushResult::Pushed { .. } | PushResult::Nothing => {}
     }
+    // What a limit cut short is on a machine that may be thrown away, and the run is not resumed.
+    let is_cut_short = outcome.conclusion == Conclusion::Budget
+        && matches!(landed, PushResult::Nothing)
+        && publish::is_worth_a_draft(&outcome);
+    let is_shown = is_cut_short || matches!(landed, PushResult::Patch { .. });
     let patch = run.folder.path.join("change.patch");
-    let patch =
-        matches!(landed, PushResult::Patch { .. }).then(|| fs_err::read(patch).ok()).flatten();
+    let patch = is_shown.then(|| fs_err::read(patch).ok()).flatten();
     let held_back = done.judged.held_back_patch.as_deref().map(String::from_utf8_lossy);
     let body = words::fixed(&words::Fixed {
         outcome: &outcome,

@@ -6,8 +6,10 @@ use serde_json::{Value, json};
 use super::admit::AdmittedTriage;
 use super::choices::TriageChoices;
 use super::labels::is_same;
+use super::publish;
 use crate::run::Run;
 use patchwright_base::text;
+use patchwright_journal::Entry;
 use patchwright_types::outcome::Outcome;
 use patchwright_types::triaged::{Duplicate, LabelState, ProposedLabel, Triaged};
 
@@ -76,7 +78,8 @@ pub(super) fn triaged(
     let answer = outcome.output.clone().and_then(|output| serde_json::from_value(output).ok());
     let TriageReply { summary, labels, duplicates, missing } = answer.unwrap_or_default();
     let mut dropped = Vec::new();
-    let labels = chosen_labels(admitted, offer, labels, &mut dropped);
+    let before = EarlierLabels::of(run);
+    let labels = chosen_labels((admitted, &before), offer, labels, &mut dropped);
     let duplicates = chosen_issues(offer, duplicates, &mut dropped);
     let questions = missing.iter().map(|it| bounded(it)).filter(|it| !it.trim().is_empty());
     let questions = questions.take(MAX_QUESTIONS).collect();
@@ -97,8 +100,42 @@ pub(super) fn triaged(
     }
 }
 
+/// Labels that an earlier attempt of this run put on: it ended before the comment that remembers them.
+#[derive(Default)]
+struct EarlierLabels {
+    /// It began to.
+    intended: Vec<String>,
+    /// GitHub said that they are on.
+    done: Vec<String>,
+}
+
+impl EarlierLabels {
+    fn of(run: &Run<'_>) -> EarlierLabels {
+        let names = |detail: &Value| -> Vec<String> {
+            detail
+                .get("labels")
+                .cloned()
+                .and_then(|it| serde_json::from_value(it).ok())
+                .unwrap_or_default()
+        };
+        let mut earlier = EarlierLabels::default();
+        for line in &run.folder.recorded {
+            match &line.entry {
+                Entry::EffectIntended { effect, detail, .. } if effect == publish::LABELS => {
+                    earlier.intended.extend(names(detail));
+                }
+                Entry::EffectDone { effect, detail, .. } if effect == publish::LABELS => {
+                    earlier.done.extend(names(detail));
+                }
+                _ => {}
+            }
+        }
+        earlier
+    }
+}
+
 fn chosen_labels(
-    admitted: &AdmittedTriage,
+    (admitted, before): (&AdmittedTriage, &EarlierLabels),
     offer: &TriageChoices,
     chosen: Vec<ChosenLabel>,
     dropped: &mut Vec<String>,
@@ -115,10 +152,13 @@ fn chosen_labels(
             continue;
         }
         let has = |labels: &[String]| labels.iter().any(|it| is_same(it, name));
-        let state = match (has(&admitted.issue.labels), has(&admitted.memory.labels)) {
-            (true, _) => LabelState::There,
-            (false, true) => LabelState::TakenOff,
-            (false, false) => LabelState::Proposed,
+        let was_put_on = has(&admitted.memory.labels) || has(&before.done);
+        let state = match has(&admitted.issue.labels) {
+            // Of one that was there before, no attempt intended anything.
+            true if has(&before.intended) => LabelState::Added,
+            true => LabelState::There,
+            false if was_put_on => LabelState::TakenOff,
+            false => LabelState::Proposed,
         };
         labels.push(ProposedLabel { name: name.clone(), reason: bounded(&reason), state });
     }

@@ -11,6 +11,8 @@ use patchwright_report as report;
 use patchwright_report::triage::{self as words, Memory, PURPOSE};
 use patchwright_types::triaged::{LabelState, Triaged};
 
+/// The effect of putting labels on, in the journal.
+pub(super) const LABELS: &str = "labels";
 /// Labels that are looked at before any is put on.
 const MAX_LABELS: usize = 1_000;
 
@@ -64,12 +66,12 @@ async fn label(run: &Run<'_>, admitted: &AdmittedTriage, triaged: &mut Triaged) 
     }
     let number = admitted.issue.number;
     let key = format!("{repository}#{number}");
-    run.folder.intends("labels", &key, json!({ "labels": names }))?;
+    run.folder.intends(LABELS, &key, json!({ "labels": names }))?;
     forge
         .add_labels(repository, number, &names)
         .await
         .map_err(|err| Failure::from(err).hint(run.files_hint()))?;
-    run.folder.did("labels", &key, json!({ "labels": names }))?;
+    run.folder.did(LABELS, &key, json!({ "labels": names }))?;
     for label in triaged.labels.iter_mut().filter(|it| it.state == LabelState::Proposed) {
         label.state = LabelState::Added;
     }
