@@ -97,30 +97,36 @@ pub fn fixed(fixed: &Fixed<'_>) -> String {
     }
     // The description of the pull request has the rest.
     if !matches!(fixed.landed, LandedChange::PullRequest { .. }) {
-        said(&mut out, outcome);
-        if outcome.change.is_some() {
-            let _ = write!(out, "\n{}", sections::evidence(&outcome.evidence));
-        }
-        let held_back = sections::held_back(&outcome.judgement, fixed.held_back, MAX_PATCH);
-        if !held_back.is_empty() {
-            // The section is written for descriptions of pull requests; here there is only a
-            // commit.
-            let held_back = held_back.replace("this pull request", "the commit");
-            let _ = write!(out, "\n{held_back}");
-        }
-        let is_cut_short = matches!(fixed.landed, LandedChange::Nothing) && fixed.patch.is_some();
-        if is_cut_short {
-            out.push_str(
-                "\nNothing was pushed. What there is of the change is below; ask in a new comment to have it \
-                 finished.\n",
-            );
-        }
-        if is_cut_short || matches!(fixed.landed, LandedChange::Patch { .. }) {
-            patch(&mut out, fixed.patch);
-        }
+        details(&mut out, fixed);
     }
     let _ = write!(out, "\n{}\n", sections::cost(&outcome.spending));
     out
+}
+
+/// What the model says, the checks, and what is not on the branch.
+fn details(out: &mut String, fixed: &Fixed<'_>) {
+    let outcome = fixed.outcome;
+    said(out, outcome);
+    if outcome.change.is_some() {
+        let _ = write!(out, "\n{}", sections::evidence(&outcome.evidence));
+    }
+    let held_back = sections::held_back(&outcome.judgement, fixed.held_back, MAX_PATCH);
+    if !held_back.is_empty() {
+        // The section is written for descriptions of pull requests; here there is only a
+        // commit.
+        let held_back = held_back.replace("this pull request", "the commit");
+        let _ = write!(out, "\n{held_back}");
+    }
+    let is_cut_short = matches!(fixed.landed, LandedChange::Nothing) && fixed.patch.is_some();
+    if is_cut_short {
+        out.push_str(
+            "\nNothing was pushed. What there is of the change is below; ask in a new comment to have it \
+             finished.\n",
+        );
+    }
+    if is_cut_short || matches!(fixed.landed, LandedChange::Patch { .. }) {
+        patch(out, fixed.patch);
+    }
 }
 
 /// The reason of an outcome is its first violation.

@@ -317,8 +317,8 @@ mod tests {
             sources: Vec::new(),
             replaces: replaces.iter().copied().collect(),
         };
-        let many: String = (1..=MAX_LESSONS).map(|n| format!("- Lesson {n}.\n")).collect();
-        let full = Memory::parse(&many);
+        let many: Vec<String> = (1..=MAX_LESSONS).map(|n| format!("- Lesson {n}.\n")).collect();
+        let full = Memory::parse(&many.concat());
         // The one place that there is belongs to the lesson that makes it.
         let (text, taken) = full.with_lessons(&[lesson("New.", &[]), lesson("Instead.", &[0])]);
         assert_eq!(taken, BTreeSet::from([1]));
