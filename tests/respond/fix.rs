@@ -58,8 +58,8 @@ fn what_a_check_is_against_is_not_merged_by_github_in_place_of_what_was_there() 
 
 #[test]
 fn a_change_that_a_limit_cut_short_is_in_the_answer() {
-    let world = TestWorld::new(with_pull(), vec![custom("apply_patch", PATCH)])
-        .set("PATCHWRIGHT_MAX_TURNS", "1");
+    let turns = vec![custom("apply_patch", PATCH), say("The test is still to be run.")];
+    let world = TestWorld::new(with_pull(), turns).set("PATCHWRIGHT_MAX_TURNS", "1");
     let before = world.github.head_of(PULL);
     let output = say_on_pull(&world, "@patchwright fix the sign in calc.sh").expect(40);
     assert_eq!(world.github.head_of(PULL), before, "{}", output.text());
