@@ -120,8 +120,7 @@ fn details(out: &mut String, fixed: &Fixed<'_>) {
     let is_cut_short = matches!(fixed.landed, LandedChange::Nothing) && fixed.patch.is_some();
     if is_cut_short {
         out.push_str(
-            "\nNothing was pushed. What there is of the change is below; ask in a new comment to have it \
-             finished.\n",
+            "\nNothing was pushed. The unfinished change is below; ask in a new comment to continue it.\n",
         );
     }
     if is_cut_short || matches!(fixed.landed, LandedChange::Patch { .. }) {

@@ -180,8 +180,8 @@ impl GitHubForge {
     }
 
     /// The repositories that a search finds. GitHub gives at most 1,000 results, so a query that finds
-    /// more is asked again for parts of the time in which they were created; `now` ends that time. What it is about is
-    /// in the query where `scope` is none.
+    /// more is asked again for parts of the time in which they were created; `now` ends that time. `scope`
+    /// chooses the token; without one the query does.
     pub(super) async fn search_in(
         &self,
         query: &str,
