@@ -114,12 +114,7 @@ fn an_app_that_is_limited_at_one_organization_works_on_for_the_others() {
     let world = TestWorld::asking(github, ModelServer::conversations(|_| turns()));
     let listed = CAMPAIGN.replace("organizations: [acme]", "repositories: [acme/app, beta/app]");
     write(&world, &listed);
-    world.github.set_clock(None);
-    let (id, private) = (world.github.app().id.to_string(), world.github.app_key());
-    let world = world
-        .unset("GITHUB_TOKEN")
-        .set("PATCHWRIGHT_APP_ID", id)
-        .set("PATCHWRIGHT_APP_PRIVATE_KEY", private);
+    let world = world.with_app_credentials();
     world.run(&["batch", "run", "campaign.yml", "--model", "gpt-5.3-codex", "--detach"]).expect(0);
     let limit = Kind::Primary { reset_in: 36_000, window: Duration::ZERO };
     world.github.fault(Fault::once("GET", "/repos/acme/app/rules", limit));

@@ -134,14 +134,7 @@ fn an_app_that_may_not_propose_anything_pays_for_no_run() {
         let github = github(&[]).app("patchwright").installation("acme").with_installation(|it| {
             it.permissions.insert(lacking.to_owned(), "read".to_owned());
         });
-        let world = world(github);
-        // What an App signs is dated by the real clock.
-        world.github.set_clock(None);
-        let (id, private) = (world.github.app().id.to_string(), world.github.app_key());
-        let world = world
-            .unset("GITHUB_TOKEN")
-            .set("PATCHWRIGHT_APP_ID", id)
-            .set("PATCHWRIGHT_APP_PRIVATE_KEY", private);
+        let world = world(github).with_app_credentials();
         let told = refused(&world, "access");
         let words = format!("does not grant `{}: write`", lacking.replace('_', "-"));
         assert!(told.contains(&words), "{told}");
@@ -179,12 +172,7 @@ fn an_installation_that_is_suspended_fails_nothing() {
     let world = world(github);
     let listed = CAMPAIGN.replace("organizations: [acme]", "repositories: [acme/app, beta/app]");
     write(&world, &listed);
-    world.github.set_clock(None);
-    let (id, private) = (world.github.app().id.to_string(), world.github.app_key());
-    let world = world
-        .unset("GITHUB_TOKEN")
-        .set("PATCHWRIGHT_APP_ID", id)
-        .set("PATCHWRIGHT_APP_PRIVATE_KEY", private);
+    let world = world.with_app_credentials();
     let output = batch(&world, &["run", "--dry-run"]).expect(0);
     assert_eq!(states(&output), counted(&[("held", 2)]), "{}", output.text());
     let suspend = |is_suspended| {

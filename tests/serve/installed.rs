@@ -10,11 +10,7 @@ use patchwright_forge::Role;
 /// A world in which we are an App that is installed at `acme`.
 fn world(change: impl FnOnce(GitHub) -> GitHub) -> TestWorld {
     let github = change(github().user("ann", Role::Write).app("patchy").installation("acme"));
-    let world = served(TestWorld::new(github, fix())).unset("GITHUB_TOKEN");
-    // What an App signs is dated by the real clock.
-    world.github.set_clock(None);
-    let (id, key) = (world.github.app().id.to_string(), world.github.app_key());
-    world.set("PATCHWRIGHT_APP_ID", id).set("PATCHWRIGHT_APP_PRIVATE_KEY", key)
+    served(TestWorld::new(github, fix())).with_app_credentials()
 }
 
 /// The label, as a hook of the App tells about it.

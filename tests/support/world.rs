@@ -133,6 +133,16 @@ impl TestWorld {
         self
     }
 
+    /// As the App that is installed in this GitHub, without a token.
+    pub(crate) fn with_app_credentials(self) -> TestWorld {
+        // What an App signs is dated by the real clock.
+        self.github.set_clock(None);
+        let (id, key) = (self.github.app().id.to_string(), self.github.app_key());
+        self.unset("GITHUB_TOKEN")
+            .set("PATCHWRIGHT_APP_ID", id)
+            .set("PATCHWRIGHT_APP_PRIVATE_KEY", key)
+    }
+
     pub(crate) fn unset(mut self, name: &str) -> TestWorld {
         if name == "PATCHWRIGHT_NOW" {
             self.github.set_clock(None);
