@@ -3,6 +3,8 @@
 //!
 //! [`Brief::assemble`] is pure: the same sources give the same text.
 
+use std::collections::BTreeSet;
+
 use super::admit::AdmittedIssue;
 use super::checks::Checks;
 use super::job::{Baseline, Job, Subject};
@@ -58,6 +60,8 @@ pub struct Brief {
     /// The image of the sandbox, and what was found in it.
     pub(super) image: String,
     pub(super) found: InstalledPrograms,
+    /// The toolchains that the repository's files are for.
+    toolchains: BTreeSet<&'static str>,
     /// The task in words.
     pub task: String,
     /// The pictures that belong to it.
@@ -196,6 +200,7 @@ impl Brief {
             map: map::render(paths.iter().map(String::as_str), sources.subjects),
             image: String::new(),
             found: InstalledPrograms::default(),
+            toolchains: environment::toolchains_for(paths),
             task: task.to_owned(),
             pictures: Vec::new(),
             notes,
@@ -263,7 +268,7 @@ impl Brief {
         image: &PreparedImage,
     ) {
         self.services = services::render(&run.services.report());
-        self.found = probe::look(sandbox, image).await;
+        self.found = probe::look(sandbox, image, &self.toolchains).await;
         // A digest tells a model nothing.
         let name = image.description.split('@').next().unwrap_or_default();
         self.image = name.chars().take(MAX_IMAGE).collect();

@@ -1,7 +1,7 @@
 //! Looks which programs a sandbox has, for the environment that the model is told of. Some of them take their time to
 //! say their version, so what an image has is asked once in a process.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::LazyLock;
 
 use parking_lot::Mutex;
@@ -13,17 +13,24 @@ use patchwright_sandbox::{PreparedImage, Running};
 /// Images that are remembered.
 const MOST: usize = 1_000;
 
-/// What images have, by their ids. An id is a digest of the content, so this is true wherever the image is.
-static KNOWN: LazyLock<Mutex<HashMap<String, InstalledPrograms>>> = LazyLock::new(Mutex::default);
+/// The id of an image, and the toolchains whose versions were asked for.
+type Asked = (String, BTreeSet<&'static str>);
 
-/// The programs in a sandbox of this image. What it does not say is not told.
-pub(super) async fn look(sandbox: &Running, image: &PreparedImage) -> InstalledPrograms {
-    let key = is_all_there_is(image).then_some(image.reference.as_str());
-    if let Some(found) = key.and_then(|key| KNOWN.lock().get(key).cloned()) {
+/// What images have. An id is a digest of the content, so this is true wherever the image is.
+static KNOWN: LazyLock<Mutex<HashMap<Asked, InstalledPrograms>>> = LazyLock::new(Mutex::default);
+
+/// The programs in a sandbox of this image, and the versions of these toolchains. What it does not say is not told.
+pub(super) async fn look(
+    sandbox: &Running,
+    image: &PreparedImage,
+    toolchains: &BTreeSet<&'static str>,
+) -> InstalledPrograms {
+    let key = is_all_there_is(image).then(|| (image.reference.clone(), toolchains.clone()));
+    if let Some(found) = key.as_ref().and_then(|key| KNOWN.lock().get(key).cloned()) {
         return found;
     }
     let probe = Exec {
-        argv: vec!["/bin/sh".to_owned(), "-c".to_owned(), environment::probe()],
+        argv: vec!["/bin/sh".to_owned(), "-c".to_owned(), environment::probe(toolchains)],
         cwd: None,
         env: BTreeMap::new(),
         timeout_ms: u64::try_from(environment::PROBE_TIMEOUT.as_millis()).unwrap_or(u64::MAX),
@@ -36,7 +43,7 @@ pub(super) async fn look(sandbox: &Running, image: &PreparedImage) -> InstalledP
         if known.len() >= MOST {
             known.clear();
         }
-        known.insert(key.to_owned(), found.clone());
+        known.insert(key, found.clone());
     }
     found
 }

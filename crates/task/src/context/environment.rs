@@ -1,5 +1,6 @@
 //! `<environment_context>`: where the model is and what it may do there. Goes in front of the task.
 
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -43,26 +44,92 @@ pub struct Environment {
 /// answers is no text for a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InstalledPrograms {
-    /// With their versions: `python 3.13.1`.
+    /// With their versions where the repository uses them: `python 3.13.1`.
     pub toolchains: Vec<String>,
     pub programs: Vec<String>,
 }
 
-/// Toolchains: the name, the program, how it tells its version.
-const TOOLCHAINS: &[(&str, &str, &str)] = &[
-    ("python", "python3", "--version"),
-    ("node", "node", "--version"),
-    ("go", "go", "version"),
-    ("rust", "rustc", "--version"),
-    ("java", "java", "-version"),
-    ("ruby", "ruby", "--version"),
-    ("php", "php", "--version"),
-    ("dotnet", "dotnet", "--version"),
-    ("gcc", "gcc", "-dumpfullversion"),
-    ("clang", "clang", "--version"),
-    ("swift", "swift", "--version"),
-    ("elixir", "elixir", "--short-version"),
+/// A language's compiler or interpreter.
+struct Toolchain {
+    name: &'static str,
+    program: &'static str,
+    /// How it tells its version.
+    option: &'static str,
+    /// The files that it is for: endings of their names, from the last dot on, or whole names.
+    endings: &'static [&'static str],
+}
+
+/// Toolchains that are looked for.
+const TOOLCHAINS: &[Toolchain] = &[
+    toolchain("python", "python3", "--version", &[".py", ".pyi", ".pyx", ".ipynb", "Pipfile"]),
+    toolchain(
+        "node",
+        "node",
+        "--version",
+        &[
+            ".js",
+            ".jsx",
+            ".mjs",
+            ".cjs",
+            ".ts",
+            ".tsx",
+            ".mts",
+            ".cts",
+            ".vue",
+            ".svelte",
+            "package.json",
+        ],
+    ),
+    toolchain("go", "go", "version", &[".go", "go.mod"]),
+    toolchain("rust", "rustc", "--version", &[".rs", "Cargo.toml"]),
+    toolchain(
+        "java",
+        "java",
+        "-version",
+        &[".java", ".kt", ".kts", ".scala", ".groovy", ".gradle", ".clj", "pom.xml", "build.sbt"],
+    ),
+    toolchain("ruby", "ruby", "--version", &[".rb", ".rake", ".gemspec", "Gemfile", "Rakefile"]),
+    toolchain("php", "php", "--version", &[".php", "composer.json"]),
+    toolchain(
+        "dotnet",
+        "dotnet",
+        "--version",
+        &[".cs", ".fs", ".vb", ".csproj", ".fsproj", ".sln"],
+    ),
+    toolchain("gcc", "gcc", "-dumpfullversion", C_FAMILY),
+    toolchain("clang", "clang", "--version", C_FAMILY),
+    toolchain("swift", "swift", "--version", &[".swift"]),
+    toolchain("elixir", "elixir", "--short-version", &[".ex", ".exs"]),
 ];
+
+/// C and its kin, by both compilers.
+const C_FAMILY: &[&str] = &[".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".m", ".mm"];
+
+const fn toolchain(
+    name: &'static str,
+    program: &'static str,
+    option: &'static str,
+    endings: &'static [&'static str],
+) -> Toolchain {
+    Toolchain { name, program, option, endings }
+}
+
+/// The toolchains for the files of a repository, by name. Of the others it is enough to know that they are there:
+/// a program that says its version is a process, and some take longer for it than all else before the first request.
+pub fn toolchains_for(paths: &[String]) -> BTreeSet<&'static str> {
+    let mut by_ending: HashMap<&str, Vec<&'static str>> = HashMap::new();
+    for toolchain in TOOLCHAINS {
+        for ending in toolchain.endings {
+            by_ending.entry(ending).or_default().push(toolchain.name);
+        }
+    }
+    let named = paths.iter().flat_map(|path| {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let ending = name.rfind('.').and_then(|at| name.get(at..)).unwrap_or_default();
+        [name, ending]
+    });
+    named.filter_map(|ending| by_ending.get(ending)).flatten().copied().collect()
+}
 
 /// Other programs that are looked for.
 const PROGRAMS: &[&str] = &[
@@ -83,20 +150,23 @@ pub const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of its output.
 pub const PROBE_OUTPUT: usize = 16 << 10;
 
-/// A shell script that prints a line for each toolchain and program that is installed, in any order. It reads nothing
-/// of the workspace.
+/// A shell script that prints a line for each toolchain and program that is installed, in any order, with the version of
+/// the toolchains in `asked`. It reads nothing of the workspace.
 ///
-/// Everything is asked at the same time, and no more of an answer is read than its first line: a machine with ten
-/// toolchains would otherwise spend longer on this than on all else before the first request.
-pub fn probe() -> String {
+/// All are asked at the same time, and no more of an answer is read than its first line.
+pub fn probe(asked: &BTreeSet<&str>) -> String {
     // Java says first which of these options it has picked up.
     let mut script = "cd / || exit\nunset JAVA_TOOL_OPTIONS\n".to_owned();
-    for (name, program, option) in TOOLCHAINS {
+    for Toolchain { name, program, option, .. } in TOOLCHAINS.iter() {
         let ask = format!(
             "{program} {option} 2>&1 </dev/null | {{ read -r line; echo \"{name}{MARK}$line\"; }}"
         );
-        let ask = if *name == "java" { format!("{JAVA_RELEASE} || {ask}") } else { ask };
-        let _ = writeln!(script, "command -v {program} >/dev/null 2>&1 && {{ {ask}; }} &");
+        let ask = match (asked.contains(name), *name) {
+            (false, _) => format!("echo \"{name}{MARK}\";"),
+            (true, "java") => format!("{{ {JAVA_RELEASE} || {ask}; }} &"),
+            (true, _) => format!("{{ {ask}; }} &"),
+        };
+        let _ = writeln!(script, "command -v {program} >/dev/null 2>&1 && {ask}");
     }
     let _ = writeln!(
         script,
@@ -113,7 +183,7 @@ pub fn parse_probe(output: &str) -> InstalledPrograms {
             line.split_once(MARK).filter(|(told, _)| *told == name).map(|(_, rest)| rest)
         })
     };
-    let toolchains = TOOLCHAINS.iter().filter_map(|(name, ..)| {
+    let toolchains = TOOLCHAINS.iter().filter_map(|Toolchain { name, .. }| {
         Some(version(told(name)?).map_or((*name).to_owned(), |it| format!("{name} {it}")))
     });
     let programs = PROGRAMS.iter().filter(|name| told(name).is_some());
