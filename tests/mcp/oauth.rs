@@ -119,6 +119,35 @@ async fn a_client_has_tokens_by_its_own_secret_in_the_way_that_the_issuer_takes(
     }
 }
 
+/// A client's own secret is sent again; a refresh token may be used up by an answer that is none, but not by a limit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_endpoint_that_is_busy_for_a_moment_is_asked_again() {
+    let guest = Guest::start().await;
+    for (mode, auth, is_repeated) in [
+        ("busy503", by_secret(), true),
+        ("busy429", refreshing(), true),
+        ("busy503", refreshing(), false),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let issuer = Issuer::start(folder.path());
+        let servers = named([("it", issuer.at(mode, auth))]);
+        match open(&guest.client, &servers).await {
+            Ok(opened) => {
+                assert!(is_repeated, "{mode}");
+                let output = call(&guest.client, &opened, "mcp__it__go", json!({})).await.unwrap();
+                assert_eq!(words(&output), "call 1 with 1");
+                opened.servers.close().await;
+            }
+            Err(failure) => {
+                assert!(!is_repeated, "{mode}: {failure:?}");
+                assert!(format!("{failure:?}").contains("HTTP 503"), "{failure:?}");
+            }
+        }
+        let expected = if is_repeated { 3 } else { 1 };
+        assert_eq!(issuer.asked().len(), expected, "{mode}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_place_that_a_refusal_names_comes_before_the_well_known_one() {
     let guest = Guest::start().await;

@@ -15,6 +15,7 @@ count = {"issued": 0, "calls": 0}
 REFRESH = "refresh-5d20c1-quiet"
 STRICT = ("strict", "meets", "slow", "registers", "typeless", "worded")
 latest = {"token": REFRESH, "uses": 0}
+busy = {"answers": 0}
 # Clients that registered themselves, with the only address that each comes back to.
 clients = {}
 # Processes that have read the metadata, where the first one that asks for a token waits for another.
@@ -183,6 +184,11 @@ class Handler(BaseHTTPRequestHandler):
             # Until another process is about to ask for one, too.
             met.acquire(timeout=60)
             met.acquire(timeout=60)
+        if mode.startswith("busy"):
+            busy["answers"] += 1
+            if busy["answers"] % 3:
+                self.reply(int(mode[4:]), b"<html>")
+                return
         if mode == "slow":
             time.sleep(2)
         if mode in STRICT:

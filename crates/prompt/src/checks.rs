@@ -169,7 +169,7 @@ pub fn baseline(runs: &[CheckRun]) -> Result<String> {
         .iter()
         .map(|run| {
             let output =
-                if run.passed() { String::new() } else { run.digest(MAX_OUTPUT.min(room)) };
+                if run.is_clean() { String::new() } else { run.digest(MAX_OUTPUT.min(room)) };
             room = room.saturating_sub(output.len());
             output
         })
@@ -204,7 +204,8 @@ fn state(run: &CheckRun) -> String {
     let tests = tests.unwrap_or_default();
     let seconds = run.duration_ms / 1000;
     match run {
-        _ if run.passed() => format!("passes{tests} ({seconds} s)."),
+        _ if run.is_clean() => format!("passes{tests} ({seconds} s)."),
+        _ if run.passed() => format!("ends with exit code 0{tests} ({seconds} s)."),
         _ if run.unrunnable => {
             format!(
                 "cannot be run in this container ({}).",

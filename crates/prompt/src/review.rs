@@ -87,13 +87,14 @@ pub struct ReviewCheck<'a> {
 /// that stand between tags here.
 pub fn review_task(task: &ReviewTask<'_>, tag: &str) -> Result<String> {
     let went = |run: Option<&CheckRun>| match run {
-        Some(run) if run.passed() => "passed".to_owned(),
+        Some(run) if run.is_clean() => "passed".to_owned(),
+        Some(run) if run.passed() => "exit code 0, but tests of it failed".to_owned(),
         Some(run) if run.is_flaky() => "failed once and passed once".to_owned(),
         Some(run) => format!("failed ({})", verdict(run)),
         None => "not run".to_owned(),
     };
     let checks = task.checks.iter().enumerate().map(|(at, check)| {
-        let failed = check.after.filter(|run| !run.passed());
+        let failed = check.after.filter(|run| !run.is_clean());
         context! {
             number => at + 1,
             command => check.command,

@@ -153,6 +153,7 @@ pub(super) fn plain_word(run: &CheckRun, standing: Standing) -> String {
         None if run.sandbox_lost => "failed: its sandbox was lost".to_owned(),
         None => "not run".to_owned(),
         Some(0) if is_red(standing) => "failed: its tests say so, with exit code 0".to_owned(),
+        Some(0) if run.has_bad_tests() => "tests of it fail, with exit code 0".to_owned(),
         Some(0) => "passed".to_owned(),
         Some(_) if run.unrunnable && !is_broken => "could not be run here".to_owned(),
         Some(code) if run.is_flaky() || standing == Standing::Flaky => {

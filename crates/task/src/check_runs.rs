@@ -310,7 +310,7 @@ pub(super) fn record(run: &Run<'_>, side: CheckTarget<'_>, check: &CheckRun) -> 
     run.tell(&Event::Check {
         when: side.when(),
         command: &check.command,
-        passed: check.passed(),
+        passed: check.is_clean(),
         exit_code: check.exit_code,
         timed_out: check.timed_out,
         flaky: check.is_flaky(),

@@ -65,6 +65,7 @@ pub enum Event<'a> {
     Check {
         when: When,
         command: &'a str,
+        /// It ended in time with exit code 0, and none of its tests failed.
         passed: bool,
         /// Absent when it could not be run, or did not end.
         #[serde(skip_serializing_if = "Option::is_none")]

@@ -37,6 +37,7 @@ pub struct CheckRun {
 }
 
 impl CheckRun {
+    /// It ended in time with exit code 0. What its tests say is another matter: [`CheckRun::is_clean`].
     pub fn passed(&self) -> bool {
         self.exit_code == Some(0) && !self.timed_out
     }
@@ -66,6 +67,16 @@ impl CheckRun {
         self.tests.as_ref().is_some_and(|tests| tests.counts.bad() > 0)
     }
 
+    /// It passed, and no test of it failed.
+    pub fn is_clean(&self) -> bool {
+        self.passed() && !self.has_bad_tests()
+    }
+
+    /// It was run once more, and then no test of it failed.
+    fn again_is_clean(&self) -> bool {
+        self.again.as_ref().is_some_and(|again| again.is_clean())
+    }
+
     /// What its runs say test by test.
     fn results(&self) -> Vec<TestResults> {
         let again = self.again.as_ref().and_then(|again| again.tests.clone());
@@ -82,7 +93,8 @@ impl CheckRun {
     fn short(mut self) -> CheckRun {
         self.tests = self.tests.map(|tests| tests.only_bad(MAX_BAD));
         self.again = self.again.map(|again| {
-            Box::new(CheckRun { tests: None, again: None, tail: String::new(), ..*again })
+            let tests = again.tests.map(|tests| tests.only_bad(MAX_BAD));
+            Box::new(CheckRun { tests, again: None, tail: String::new(), ..*again })
         });
         self
     }
@@ -186,7 +198,11 @@ impl EvidenceRow {
             {
                 if tests.fixed.is_empty() { Standing::StillFailing } else { Standing::Improved }
             }
-            _ => Standing::Passed,
+            Some(_) => Standing::Passed,
+            // Nobody knows a time when they did not fail by the change.
+            None if head.has_bad_tests() && head.again_is_clean() => Standing::Flaky,
+            None if head.has_bad_tests() => Standing::Broken,
+            None => Standing::Passed,
         }
     }
 
@@ -416,6 +432,20 @@ mod tests {
             ("red as before", hidden(&bad), hidden(&bad), Standing::Passed),
             ("no longer red by its exit code", cargo(&bad), hidden(&bad), Standing::StillFailing),
             ("the runner died", hidden(&good), crashed, Standing::Broken),
+            ("no tests before", run(0, "done"), hidden(&bad), Standing::Broken),
+            (
+                "no tests before, and passed again",
+                run(0, "done"),
+                twice(hidden(&bad), hidden(&good)),
+                Standing::Flaky,
+            ),
+            (
+                "no tests before, and failed again",
+                run(0, "done"),
+                twice(hidden(&bad), hidden(&bad)),
+                Standing::Broken,
+            ),
+            ("it did not start before", unrunnable(), hidden(&bad), Standing::Broken),
             ("no tests any more", hidden(&good), run(0, "done"), Standing::Passed),
             ("passed again", hidden(&good), twice(hidden(&bad), hidden(&good)), Standing::Passed),
         ];
@@ -425,7 +455,8 @@ mod tests {
                 ..Evidence::default()
             };
             assert_eq!(evidence.rows[0].standing(), expected, "{about}");
-            let is_passed = expected == Standing::Passed;
+            assert_eq!(evidence.rows[0].clone().short().standing(), expected, "{about}, in short");
+            let is_passed = matches!(expected, Standing::Passed | Standing::Flaky);
             assert_eq!(evidence.verdict() == Verdict::Passed(1), is_passed, "{about}");
         }
     }

@@ -52,7 +52,7 @@ fn cell(run: Option<&CheckRun>, standing: Standing) -> Markup {
     let Some(run) = run else { return html! { td class="soft" { "not run" } } };
     let is_red = matches!(standing, Standing::Broken | Standing::StillFailing | Standing::Improved);
     let class = match run {
-        run if run.passed() && is_red => "bad",
+        run if run.passed() && (is_red || run.has_bad_tests()) => "bad",
         run if run.passed() => "good",
         run if run.failed() => "bad",
         _ => "warn",
@@ -93,7 +93,7 @@ fn output(side: &str, run: &CheckRun, standing: Standing, most: usize) -> Markup
                 span class="tool" { "Output " (side) } " "
                 code class="headline" { (text::line(&run.command)) } " "
                 span class="ending" {
-                    span class=(if run.passed() { "mark good" } else { "mark" }) { (evidence::plain_word(run, standing)) } " "
+                    span class=(if run.is_clean() { "mark good" } else { "mark" }) { (evidence::plain_word(run, standing)) } " "
                     span class="took" { (format_milliseconds(run.duration_ms)) }
                 }
             } }

@@ -321,7 +321,7 @@ fn checked(when: &str, run: &CheckRun, most: usize) -> Markup {
                 span class="tool" { "check " (text::line(when)) } " "
                 code class="headline" { (text::line(&run.command)) } " "
                 span class="ending" {
-                    span class=(if run.passed() { "mark good" } else { "mark bad" }) { (evidence::plain_word(run, Standing::NotRun)) } " "
+                    span class=(if run.is_clean() { "mark good" } else { "mark bad" }) { (evidence::plain_word(run, Standing::NotRun)) } " "
                     span class="took" { (format_milliseconds(run.duration_ms)) }
                 }
             } }

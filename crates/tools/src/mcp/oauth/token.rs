@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+use reqwest::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -20,6 +21,8 @@ use patchwright_base::redact;
 
 /// How long an authorization server may take for an answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// Between requests to a token endpoint that is busy or has failed by itself.
+const WAITS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(3)];
 /// Tokens of one server in a run. A server that refuses each of them would have us ask for ever.
 const MAX_TOKENS: u32 = 200;
 /// Tokens in a row that the server refused.
@@ -293,8 +296,7 @@ pub(super) async fn exchange(
     endpoint: &Endpoint,
     asked: &[(&str, &str)],
 ) -> Result<TokenResponse, Why> {
-    let request = request(http, client, endpoint, asked);
-    let answer = request.send().await;
+    let answer = send(http, client, endpoint, asked).await;
     let answer = answer
         .map_err(|err| format!("the token endpoint cannot be asked: {}", err.without_url()))?;
     let status = answer.status();
@@ -303,13 +305,36 @@ pub(super) async fn exchange(
         format!("the token endpoint did not answer as one does (HTTP {})", status.as_u16())
     })?;
     if !status.is_success() && answer.access_token.is_none() && answer.error.is_none() {
-        // Not asked again: the refresh token that was sent may have been taken all the same.
         return Err(format!(
             "the token endpoint gave no reason for HTTP {}; start again later",
             status.as_u16()
         ));
     }
     Ok(answer)
+}
+
+/// Sends it, and once more where that cannot do harm: a refresh token or a code may be used up by a request that has no
+/// good answer, a client's own secret is not.
+async fn send(
+    http: &reqwest::Client,
+    client: &Credentials,
+    endpoint: &Endpoint,
+    asked: &[(&str, &str)],
+) -> reqwest::Result<reqwest::Response> {
+    let is_used_up = asked.iter().any(|(name, _)| matches!(*name, "refresh_token" | "code"));
+    let mut waits = WAITS.into_iter();
+    loop {
+        let answer = request(http, client, endpoint, asked).send().await;
+        let may_repeat = match &answer {
+            Ok(answer) if answer.status() == StatusCode::TOO_MANY_REQUESTS => true,
+            Ok(answer) => answer.status().is_server_error() && !is_used_up,
+            Err(err) => err.is_connect() || (!is_used_up && !err.is_timeout()),
+        };
+        match waits.next().filter(|_| may_repeat) {
+            Some(wait) => tokio::time::sleep(wait).await,
+            None => return answer,
+        }
+    }
 }
 
 fn request(
