@@ -285,6 +285,82 @@ fn what_was_closed_is_not_proposed_again() {
     assert_eq!(world.github.pulls().into_iter().filter(|pull| pull.head == BRANCH).count(), 2);
 }
 
+/// GitHub leaves a branch where it is when its pull request is merged or closed. What people committed to it stays.
+#[test]
+fn a_proposal_that_people_committed_to_and_closed_is_followed_by_another() {
+    let (world, pull) = with_proposal(project(), Vec::new());
+    let comment = world.github.post_comment(pull, "rita", WISH);
+    world.model.add([lessons(&[lesson(LESSON, &[format!("c{comment}")], WISH)])]);
+    learn(&world, &[]).expect(0);
+    let number = world.github.pulls().into_iter().find(|pull| pull.head == BRANCH).unwrap().number;
+    let theirs = world.github.push(BRANCH, &[(FILE, "- Quote.\n")]);
+    world.github.set_open(number, false);
+    world.github.pass(2 * DAY);
+    let mut world = world.set("PATCHWRIGHT_NOW", "2026-01-05T00:00:00Z");
+    let next = format!("{BRANCH}-{}", &theirs[..7]);
+    for (day, wish, text) in [
+        (6, "Please use long options from now on.", "Use long options in scripts."),
+        (8, "Please sort imports from now on.", "Sort imports."),
+    ] {
+        let comment = world.github.post_comment(pull, "rita", wish);
+        world.model.add([lessons(&[lesson(text, &[format!("c{comment}")], wish)])]);
+        learn(&world, &[]).expect(0);
+        assert!(!asked(&world).contains("Please always quote"), "read before");
+        let written = file(&world, &next);
+        assert!(written.contains(text) && !written.contains("Quote"), "{written}");
+        world.github.pass(2 * DAY);
+        world = world.set("PATCHWRIGHT_NOW", &format!("2026-01-0{day}T00:00:00Z"));
+    }
+    assert_eq!(file(&world, BRANCH), "- Quote.\n");
+    assert_eq!(world.github.pulls().into_iter().filter(|pull| pull.head == next).count(), 1);
+}
+
+#[test]
+fn what_was_read_is_known_when_people_edit_the_description() {
+    let (mut world, pull) = with_proposal(project(), Vec::new());
+    let comment = world.github.post_comment(pull, "rita", WISH);
+    world.model.add([lessons(&[lesson(LESSON, &[format!("c{comment}")], WISH)])]);
+    learn(&world, &[]).expect(0);
+    let number = world.github.pulls().into_iter().find(|pull| pull.head == BRANCH).unwrap().number;
+    // With the marker left as it was, and without any.
+    for (at, edited) in ["Reworded. ", ""].into_iter().enumerate() {
+        world.github.change(|repository| {
+            let issue = repository.issues.get_mut(&number).unwrap();
+            issue.body = match edited {
+                "" => Some("Nothing of yours.".to_owned()),
+                words => Some(format!("{words}{}", issue.body.clone().unwrap_or_default())),
+            };
+        });
+        world.github.pass(2 * DAY);
+        let day = 5 + 2 * at;
+        world = world.set("PATCHWRIGHT_NOW", &format!("2026-01-0{day}T00:00:00Z"));
+        let wish = format!("Please do thing {at} from now on.");
+        let comment = world.github.post_comment(pull, "rita", &wish);
+        let text = format!("Do thing {at}.");
+        world.model.add([lessons(&[lesson(&text, &[format!("c{comment}")], &wish)])]);
+        learn(&world, &[]).expect(0);
+        let said = asked(&world);
+        assert!(!said.contains("Please always quote"), "read before: {said}");
+        assert!(at == 0 || !said.contains("Please do thing 0"), "read before: {said}");
+        let written = file(&world, BRANCH);
+        assert!(written.contains(&text) && written.contains("Quote variables"), "{written}");
+        let requests = world.model.requests().len();
+        learn(&world, &[]).expect(10);
+        assert_eq!(world.model.requests().len(), requests);
+    }
+}
+
+#[test]
+fn beside_a_branch_that_has_the_name_lessons_are_proposed_under_another() {
+    let github = project().branch("patchwright", &[("README.md", "theirs")]);
+    let (world, pull) = with_proposal(github, Vec::new());
+    let comment = world.github.post_comment(pull, "rita", WISH);
+    world.model.add([lessons(&[lesson(LESSON, &[format!("c{comment}")], WISH)])]);
+    learn(&world, &[]).expect(0);
+    let written = file(&world, "patchwright-memory");
+    assert!(written.contains("Quote variables"), "{written}");
+}
+
 #[test]
 fn a_dry_run_prints_and_writes_nothing_and_a_token_that_may_not_is_said() {
     let (world, pull) = with_proposal(project(), Vec::new());

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::{check, state};
 use crate::resume::{meanwhile, wait_for};
+use crate::support::git_repo::git;
 use crate::support::github::{Fault, Kind};
 use crate::support::model::{Turn, call, custom, fail, say};
 use crate::support::world::{PATCH, TestWorld, fix, github};
@@ -288,6 +289,29 @@ fn an_issue_that_was_closed_meanwhile_gets_no_pull_request() {
     assert!(output.stderr.contains("was closed while it was worked on"), "{}", output.text());
     assert_eq!((world.github.pulls().len(), world.github.branches().len()), (0, 1));
     assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
+}
+
+#[test]
+fn what_was_made_for_a_repository_is_not_given_to_another_one_that_took_its_name() {
+    for has_the_base in [false, true] {
+        let world = TestWorld::new(github(), slow_fix());
+        let output = meanwhile(&world, &["issue", "acme/app#7"], || {
+            world.github.rename("app2");
+            world.github.take_over("acme/app");
+            if has_the_base {
+                let (ours, theirs) = (world.github.of("acme/app2"), world.github.of("acme/app"));
+                git(&ours.path(), &["push", "--quiet", theirs.path().to_str().unwrap(), "main"]);
+            }
+        });
+        assert_eq!(output.code, 30, "{}", output.text());
+        let said = "another repository has taken the name `acme/app` since the work began";
+        assert!(output.stderr.contains(said), "{}", output.text());
+        for name in ["acme/app", "acme/app2"] {
+            let of = world.github.of(name);
+            assert!(of.pulls().is_empty() && of.branches().len() <= 1, "{name}");
+        }
+        assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
+    }
 }
 
 #[test]

@@ -174,6 +174,24 @@ pub fn is_us(viewer: Option<&Account>, author: &Account) -> bool {
     viewer.is_some_and(|viewer| viewer.is_same(author))
 }
 
+/// While the model worked, the repository may have been renamed or deleted, and its name taken by another one, which must
+/// not be given what was made for this one.
+///
+/// # Errors
+/// When that is so, or the forge does not say.
+pub(super) async fn must_be_same(forge: &dyn Forge, repository: &Repository) -> Result<()> {
+    let id = &repository.id;
+    let now = forge.repository(id).await.map_err(Failure::from)?;
+    let is_known = !now.node_id.is_empty() && !repository.node_id.is_empty();
+    if is_known && now.node_id != repository.node_id {
+        return Err(Failure::refused(format!(
+            "another repository has taken the name `{id}` since the work began, so nothing was published"
+        ))
+        .hint("see what became of the one that was worked on: it was renamed, transferred or deleted"));
+    }
+    Ok(())
+}
+
 /// The actor of the trigger must have write access; a person at the command line is the operator.
 pub async fn check_actor(
     forge: &dyn Forge,

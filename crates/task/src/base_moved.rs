@@ -4,8 +4,8 @@
 use super::publish::{Origin, is_publishable, is_worth_a_draft};
 use super::run::{DEPTH, Run};
 use super::workspace::{self, Workspace};
-use super::{resumption, salvage};
-use patchwright_base::error::{Failure, Result};
+use super::{admit, resumption, salvage};
+use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_forge::{ForgeError, Repository};
 use patchwright_git::merge::{BaseComparison, compare_with_base};
 use patchwright_git::{Oid, blocking};
@@ -33,7 +33,7 @@ pub(crate) async fn look(
     };
     let (now, tip) = match tip(run, origin.repository(), &branch).await {
         Ok(Some(found)) => found,
-        Ok(None) => return Err(gone(run, &branch)),
+        Ok(None) => return Err(because(run, origin, gone(run, &branch)).await),
         Err(failure) => {
             unseen(failure);
             return Ok(());
@@ -46,7 +46,7 @@ pub(crate) async fn look(
     let (forge, id) = (run.world.forge()?.as_ref(), &origin.repository().id);
     match resumption::contains(forge, id, &now, &workspace.base.to_string()).await {
         Ok(true) => renamed(run, workspace, outcome, now),
-        Ok(false) => return Err(replaced(run, workspace, &now)),
+        Ok(false) => return Err(because(run, origin, replaced(run, workspace, &now)).await),
         Err(failure) => {
             unseen(failure);
             return Ok(());
@@ -57,6 +57,15 @@ pub(crate) async fn look(
         Err(failure) => unseen(failure),
     }
     Ok(())
+}
+
+/// The failure, or what explains it: that the branch is another repository's by now.
+async fn because(run: &Run<'_>, origin: Origin<'_>, failure: Failure) -> Failure {
+    let Ok(forge) = run.world.forge() else { return failure };
+    match admit::must_be_same(forge.as_ref(), origin.repository()).await {
+        Err(other) if other.kind == FailureKind::Refused => other.hint(run.change_kept()),
+        Ok(()) | Err(_) => failure,
+    }
 }
 
 /// What the branch points to. A default branch that was renamed is the default branch still.

@@ -88,12 +88,28 @@ pub(super) async fn base_of_pull(
 }
 
 async fn possible(run: &Run<'_>, origin: Origin<'_>, head: &Repository) -> Result<BranchName> {
-    let name = origin.branch();
-    let (usual, instead) = match &run.config.publish.branch {
-        Some(asked) if is_branch_name(asked) => (asked.clone(), None),
-        Some(asked) => return Err(impossible(asked)),
-        None => (format!("{OWN_BRANCHES}{name}"), Some(own_branch_beside(&name))),
-    };
+    match &run.config.publish.branch {
+        Some(asked) if is_branch_name(asked) => choose(run, head, (asked.clone(), None)).await,
+        Some(asked) => Err(impossible(asked)),
+        None => own_branch(run, head, &origin.branch()).await,
+    }
+}
+
+/// The name of a branch of ours for this purpose: below [`OWN_BRANCHES`], or beside a branch that is called like that.
+///
+/// # Errors
+/// When there can be none, or the forge does not say.
+pub(super) async fn own_branch(run: &Run<'_>, head: &Repository, name: &str) -> Result<BranchName> {
+    let names = (format!("{OWN_BRANCHES}{name}"), Some(own_branch_beside(name)));
+    choose(run, head, names).await
+}
+
+/// The usual name, or the other one where that is impossible or taken into use already.
+async fn choose(
+    run: &Run<'_>,
+    head: &Repository,
+    (usual, instead): (String, Option<String>),
+) -> Result<BranchName> {
     let names: Vec<String> = [Some(usual.clone()), instead.clone()].into_iter().flatten().collect();
     let there = run
         .world

@@ -204,6 +204,8 @@ pub async fn publish(
 async fn recheck(run: &Run<'_>, origin: Origin<'_>) -> Result<()> {
     let forge = run.world.forge()?.as_ref();
     let repository = &origin.repository().id;
+    let same = admit::must_be_same(forge, origin.repository()).await;
+    same.map_err(|failure| failure.hint(run.change_kept()))?;
     admit::check_actor(forge, &run.config, repository, origin.trigger()).await?;
     let Origin::Issue(admitted) = origin else { return Ok(()) };
     let number = &admitted.request.number;

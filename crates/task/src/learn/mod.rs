@@ -246,7 +246,7 @@ async fn propose(
         read: &found.read,
         until: now.timestamp(),
     });
-    let commit = propose::commit(run, workspace, &written)?;
+    let commit = propose::commit(run, workspace, (&written, now))?;
     propose::publish(run, repository, workspace, standing, (commit, body)).await.map(Some)
 }
 

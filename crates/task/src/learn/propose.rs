@@ -1,26 +1,28 @@
 //! The pull request with the lessons: one branch, one pull request, which the next proposal brings up to date for
 //! as long as it is open. A person merges it: auto-merge is never turned on, whatever is configured.
 
-use std::iter;
-
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::branch::{BranchLookup, BranchState};
 use crate::decorate::{DecorationNotes, Extras, leave_edits};
-use crate::event::OWN_BRANCHES;
 use crate::publish::{self, Push};
 use crate::run::Run;
 use crate::settle::BlobsOf;
 use crate::signing::{self, Signer};
 use crate::workspace::{RUN_TRAILER, Workspace};
-use crate::{admit, authorship, failures, pull_request, title};
+use crate::{admit, authorship, branch_name, failures, pull_request, title};
 use patchwright_base::error::{Failure, Result};
-use patchwright_forge::{Operation, PullRequest, PullRequestDraft, Repository};
+use patchwright_forge::{ForgeError, Operation, PullRequest, PullRequestDraft, Repository};
 use patchwright_git::{Oid, commit, tree};
 use patchwright_policy as policy;
 use patchwright_report::memory::{self, Memory};
 use patchwright_report::{self as report, commit_message};
 use patchwright_types::published::Published;
+
+/// Branches that are looked at: each but the last has commits of people, and its proposal was merged or closed.
+const MOST_BRANCHES: usize = 20;
+/// Begins the line of the commit that says until when what was said has been read.
+const READ_TRAILER: &str = "Patchwright-Memory-Read: ";
 
 /// The title, and the subject of the commit.
 const TITLE: &str = "Remember what maintainers corrected";
@@ -37,11 +39,26 @@ pub(super) struct ProposalState {
     pub read_until: Option<DateTime<Utc>>,
 }
 
+/// Until when a proposal had read, as its description says. Whoever may write can edit that, but not the time at which
+/// it was opened.
+fn said_until(pull: &PullRequest, now: DateTime<Utc>) -> DateTime<Utc> {
+    let said = memory::read_until(&pull.body);
+    let said = said.and_then(|seconds| DateTime::from_timestamp(seconds, 0));
+    said.filter(|said| *said <= now).unwrap_or(pull.created_at)
+}
+
+/// The same, as the commit says it: a description that people have edited is left as it is, and gets old.
+fn recorded_until(message: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    let line = message.lines().find_map(|line| line.strip_prefix(READ_TRAILER))?;
+    let said = DateTime::parse_from_rfc3339(line.trim()).ok()?.to_utc();
+    Some(said).filter(|said| *said <= now)
+}
+
 impl ProposalState {
     /// Looks before anything is paid for.
     ///
     /// # Errors
-    /// When people have committed to the branch, which is then theirs.
+    /// When people have committed to the branch of an open proposal, which is then theirs.
     pub(super) async fn look(
         run: &Run<'_>,
         repository: &Repository,
@@ -49,52 +66,64 @@ impl ProposalState {
         head: Repository,
     ) -> Result<ProposalState> {
         let forge = run.world.forge()?.as_ref();
-        let branch = format!("{OWN_BRANCHES}{}", memory::PURPOSE);
         let viewer = forge.viewer().await.map_err(Failure::from)?;
-        let pulls = forge.pull_requests_from(&repository.id, &head.id, &branch).await;
-        let ours = |pull: &PullRequest| {
-            admit::is_us(viewer.as_ref(), &pull.author)
-                && report::is_described(&pull.body, memory::PURPOSE)
-        };
-        let pulls: Vec<PullRequest> =
-            pulls.map_err(Failure::from)?.into_iter().filter(ours).collect();
+        let name = branch_name::own_branch(run, &head, memory::PURPOSE).await?.name;
         let now = run.world.clock.now();
-        let read_until = pulls.iter().map(|pull| {
-            let said = memory::read_until(&pull.body);
-            let said = said.and_then(|seconds| DateTime::from_timestamp(seconds, 0));
-            // Whoever may write can edit the description, but not the time at which it was opened.
-            said.filter(|said| *said <= now).unwrap_or(pull.created_at)
-        });
-        let read_until = read_until.max();
-        let lookup = BranchLookup {
-            forge,
-            repository: &head,
-            upstream: &repository.id,
-            repo: &workspace.repo,
-            base: workspace.base,
-            base_branch: &workspace.base_branch,
-            email: run.config.identity.committer_email(),
-        };
-        let state = lookup.state(&branch).await;
-        let state =
-            state.map_err(|err| failures::of_forge(format!("cannot look at `{branch}`"), err))?;
-        let open = pulls.into_iter().find(|pull| pull.open);
-        let tip = match (state, &open) {
-            (BranchState::Absent, _) => None,
-            (BranchState::Ours { tip, .. }, _) => Some(tip),
-            (BranchState::Theirs { .. }, Some(pull)) => {
-                return Err(Failure::nothing_to_do(format!(
-                    "somebody has committed to the proposal #{}, which is left alone",
-                    pull.number
-                ))
-                .hint("merge or close it; the next run proposes what was said since"));
-            }
-            (BranchState::Theirs { .. }, None) => {
-                return Err(Failure::refused(format!("`{branch}` has commits that are not ours"))
-                    .hint("delete or rename that branch"));
-            }
-        };
-        Ok(ProposalState { branch, head, tip, open, read_until })
+        let own = format!("{RUN_TRAILER}{}", run.folder.id);
+        let (mut branch, mut read_until) = (name.clone(), None);
+        for _ in 0..MOST_BRANCHES {
+            let pulls = forge.pull_requests_from(&repository.id, &head.id, &branch).await;
+            let mut pulls = pulls.map_err(Failure::from)?;
+            let lookup = BranchLookup {
+                forge,
+                repository: &head,
+                upstream: &repository.id,
+                repo: &workspace.repo,
+                base: workspace.base,
+                base_branch: &workspace.base_branch,
+                email: run.config.identity.committer_email(),
+            };
+            let state = lookup
+                .state(&branch)
+                .await
+                .map_err(|err| failures::of_forge(format!("cannot look at `{branch}`"), err))?;
+            let recorded = match &state {
+                // What this very run had pushed before it was killed has still to be proposed.
+                BranchState::Ours { facts, .. } if !facts.message.contains(&own) => {
+                    recorded_until(&facts.message, now)
+                }
+                BranchState::Ours { .. } => None,
+                BranchState::Absent | BranchState::Theirs { .. } => None,
+            };
+            pulls.retain(|pull| {
+                // Whoever edits the description may take the marker out; the commit has a line of its own.
+                let is_described = report::is_described(&pull.body, memory::PURPOSE);
+                admit::is_us(viewer.as_ref(), &pull.author)
+                    && (is_described || (pull.open && recorded.is_some()))
+            });
+            let said = pulls.iter().map(|pull| said_until(pull, now)).max();
+            let open = pulls.into_iter().find(|pull| pull.open);
+            read_until = read_until.max(said).max(recorded.filter(|_| open.is_some()));
+            let tip = match (state, &open) {
+                (BranchState::Absent, _) => None,
+                (BranchState::Ours { tip, .. }, _) => Some(tip),
+                (BranchState::Theirs { .. }, Some(pull)) => {
+                    return Err(Failure::nothing_to_do(format!(
+                        "somebody has committed to the proposal #{}, which is left alone",
+                        pull.number
+                    ))
+                    .hint("merge or close it; the next run proposes what was said since"));
+                }
+                // Merged or closed with what people committed to it, and still there, as GitHub leaves it.
+                (BranchState::Theirs { tip, .. }, None) => {
+                    branch = format!("{name}-{}", &tip.to_string()[..7]);
+                    continue;
+                }
+            };
+            return Ok(ProposalState { branch, head, tip, open, read_until });
+        }
+        Err(Failure::refused(format!("every branch like `{name}` has commits of other people"))
+            .hint("delete those that are no longer needed"))
     }
 
     /// The file with what an open proposal has added to it; what was proposed and not merged, people did not want.
@@ -116,11 +145,15 @@ impl ProposalState {
     }
 }
 
-/// The commit of the file on the base.
+/// The commit of the file on the base. What was said until `until` has been read for it.
 ///
 /// # Errors
 /// When the policy refuses it.
-pub(super) fn commit(run: &Run<'_>, workspace: &Workspace, text: &str) -> Result<Oid> {
+pub(super) fn commit(
+    run: &Run<'_>,
+    workspace: &Workspace,
+    (text, until): (&str, DateTime<Utc>),
+) -> Result<Oid> {
     let failed =
         |err| Failure::refused("the file with the lessons cannot be written").caused_by(err);
     let (repo, base) = (&workspace.repo, workspace.base);
@@ -140,11 +173,13 @@ pub(super) fn commit(run: &Run<'_>, workspace: &Workspace, text: &str) -> Result
         .hint("allow that path in the section `policy`, or switch `memory` off"));
     }
     let message = commit_message::commit_message(&title_of(run), "", &[]);
+    let read = format!("{READ_TRAILER}{}", until.to_rfc3339_opts(SecondsFormat::Secs, true));
     let spec = commit::CommitSpec {
         author: authorship::author(&run.config),
         committer: authorship::committer(&run.config),
         message: run.world.redactor.redact(&message),
-        trailers: iter::once(format!("{RUN_TRAILER}{}", run.folder.id))
+        trailers: [format!("{RUN_TRAILER}{}", run.folder.id), read]
+            .into_iter()
             .chain(authorship::trailers(&run.config, None))
             .collect(),
         time: run.world.clock.now(),
@@ -169,12 +204,20 @@ pub(super) async fn publish(
     (commit, body): (Oid, String),
 ) -> Result<Published> {
     let ProposalState { branch, head, tip, .. } = standing;
+    admit::must_be_same(run.world.forge()?.as_ref(), repository).await?;
     let signed = Signer::of(run)?.signed(head, &workspace.repo, commit.into()).await;
     let commit = signed.map_err(|err| failures::of_forge("the commit cannot be signed", err))?.tip;
     let push = Push { workspace, commit, to: head, branch, tip: *tip };
-    publish::push(run, push)
-        .await?
-        .map_err(|err| failures::of_forge(format!("cannot push to `{branch}`"), err))?;
+    publish::push(run, push).await?.map_err(|err| {
+        let moved = matches!(err, ForgeError::Moved { .. });
+        let failure = failures::of_forge(format!("cannot push to `{branch}`"), err);
+        match moved {
+            true => failure.hint(
+                "another run may have proposed lessons meanwhile: run the same command again",
+            ),
+            false => failure,
+        }
+    })?;
     signing::must_be_verified(run, head, commit).await?;
     let draft = PullRequestDraft {
         title: title_of(run),

@@ -82,6 +82,7 @@ async fn replace(
     written: &description::Description,
 ) -> Result<Option<PullRequest>> {
     let (forge, repository) = (run.world.forge()?.as_ref(), &admitted.repository.id);
+    admit::must_be_same(forge, &admitted.repository).await?;
     // People may have edited it while the model was reading.
     let now = forge.pull_request(repository, number).await.map_err(Failure::from)?;
     must_be_open(&now)?;

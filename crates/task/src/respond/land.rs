@@ -207,6 +207,8 @@ async fn recheck(
 ) -> Result<std::result::Result<Target, PushResult>> {
     let forge = run.world.forge()?.as_ref();
     let repository = &admitted.repository.id;
+    let same = admit::must_be_same(forge, &admitted.repository).await;
+    same.map_err(|failure| failure.hint(run.files_hint()))?;
     let now = forge.pull_request(repository, pull.number).await.map_err(Failure::from)?;
     must_be_open(&now).map_err(|failure| failure.hint(run.files_hint()))?;
     if !admitted.request.is_automatic() {

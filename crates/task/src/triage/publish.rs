@@ -5,6 +5,7 @@ use serde_json::json;
 use super::admit::{self, AdmittedTriage};
 use super::choices::TriageChoices;
 use super::labels::is_same;
+use crate::admit::must_be_same;
 use crate::run::Run;
 use patchwright_base::error::{Failure, Result};
 use patchwright_report as report;
@@ -24,6 +25,7 @@ pub(super) async fn publish(
     triaged: &mut Triaged,
 ) -> Result<Option<String>> {
     let (forge, repository) = (run.world.forge()?, &admitted.repository.id);
+    must_be_same(forge.as_ref(), &admitted.repository).await?;
     // People may have dealt with it while the model was reading.
     let now = forge.issue(repository, admitted.issue.number).await.map_err(Failure::from)?;
     admit::wanted(&run.config, &admitted.repository, &now)?;
