@@ -530,11 +530,36 @@ async fn identity_by_a_command_is_asked_once_more_when_its_key_is_refused() {
     assert_eq!(runs(&setting), 3);
 }
 
+/// What it has started ends with a command that takes too long, and does not hold up one that has printed its key.
+#[tokio::test]
+async fn identity_by_a_command_that_starts_others_waits_for_none_of_them() {
+    let setting = by_script(1, "sleep 60 & echo sk-printed-first-0001", &json!({}));
+    setting.all_answer("gpt-5.5", 1).await;
+    assert_eq!(setting.model.requests()[0].header("authorization"), "Bearer sk-printed-first-0001");
+
+    let text = "sleep 61 & echo $! > $(dirname $0)/child; wait";
+    let setting = by_script(0, text, &json!({"key-command-timeout-seconds": 1}));
+    let (_, failure) = setting.failure("gpt-5.5").await;
+    assert!(failure.contains("it did not end within 1 s"), "{failure}");
+    let child = fs_err::read_to_string(setting.folder.path().join("child")).unwrap();
+    let is_there = || {
+        let status = fs_err::read_to_string(format!("/proc/{}/status", child.trim()));
+        status.is_ok_and(|status| !status.contains("State:\tZ"))
+    };
+    for _ in 0..200 {
+        if !is_there() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the process that it started goes on");
+}
+
 #[tokio::test]
 async fn identity_by_a_command_that_gives_no_key_says_why() {
     let cases = [
         ("exit 3", json!({}), "it failed (exit status: 3)"),
-        ("echo no such secret >&2; exit 1", json!({}), "no such secret"),
+        ("echo sk-said-aloud >&2; exit 1", json!({}), "it failed (exit status: 1)"),
         ("true", json!({}), "it printed nothing"),
         ("echo one; echo two", json!({}), "it printed more than a key"),
         ("echo '{\"a\": 1}'", json!({}), "JSON without `key`"),
@@ -546,6 +571,7 @@ async fn identity_by_a_command_that_gives_no_key_says_why() {
         let (kind, failure) = setting.failure("gpt-5.5").await;
         assert_eq!(kind, "SignIn", "{failure}");
         assert!(failure.contains(expected), "{expected}: {failure}");
+        assert!(!failure.contains("sk-said-aloud"), "{failure}");
         assert!(
             failure.contains("run the `key-command` of the configuration by hand"),
             "{failure}"

@@ -350,6 +350,104 @@ fn what_was_read_is_known_when_people_edit_the_description() {
     }
 }
 
+/// Even when its branch is still there, and people have edited its description.
+#[test]
+fn what_was_closed_is_not_read_again_whatever_people_wrote_into_it() {
+    let (mut world, pull) = with_proposal(project(), Vec::new());
+    for (day, wish) in
+        [(5, "Please do one thing from now on."), (7, "Please do another from now on.")]
+    {
+        let comment = world.github.post_comment(pull, "rita", wish);
+        let text = wish.replace("Please ", "Always ");
+        world.model.add([lessons(&[lesson(&text, &[format!("c{comment}")], wish)])]);
+        learn(&world, &[]).expect(0);
+        let number =
+            world.github.pulls().into_iter().find(|pull| pull.head == BRANCH).unwrap().number;
+        world.github.change(|repository| {
+            let issue = repository.issues.get_mut(&number).unwrap();
+            issue.body = Some(format!("Reworded. {}", issue.body.clone().unwrap_or_default()));
+        });
+        world.github.pass(2 * DAY);
+        world = world.set("PATCHWRIGHT_NOW", &format!("2026-01-0{day}T00:00:00Z"));
+        if day == 7 {
+            world.github.set_open(number, false);
+        }
+    }
+    let asked = world.model.requests().len();
+    learn(&world, &[]).expect(10);
+    assert_eq!(world.model.requests().len(), asked);
+}
+
+#[test]
+fn a_proposal_that_people_moved_to_another_base_is_left_alone() {
+    let (world, pull) = with_proposal(project().branch("dev", &[("x", "x\n")]), Vec::new());
+    let comment = world.github.post_comment(pull, "rita", WISH);
+    world.model.add([lessons(&[lesson(LESSON, &[format!("c{comment}")], WISH)])]);
+    learn(&world, &[]).expect(0);
+    let number = world.github.pulls().into_iter().find(|pull| pull.head == BRANCH).unwrap().number;
+    world.github.change_pull(number, |pull| pull.base = "dev".to_owned());
+    world.github.pass(2 * DAY);
+    let world = world.set("PATCHWRIGHT_NOW", "2026-01-05T00:00:00Z");
+    world.github.post_comment(pull, "rita", "Please use long options from now on.");
+    let asked = world.model.requests().len();
+    let learned = learn(&world, &[]).expect(10);
+    assert!(learned.stderr.contains("has moved the proposal"), "{}", learned.text());
+    assert_eq!(world.model.requests().len(), asked);
+    assert_eq!(
+        world.github.pulls().into_iter().find(|pull| pull.head == BRANCH).unwrap().base,
+        "dev"
+    );
+}
+
+/// GitHub keeps the time at which a comment was drafted, and shows it to nobody before its review is submitted.
+#[test]
+fn what_was_drafted_before_a_proposal_and_submitted_after_it_is_read() {
+    let (world, pull) = with_proposal(project(), Vec::new());
+    let comment = world.github.post_comment(pull, "rita", WISH);
+    world.model.add([lessons(&[lesson(LESSON, &[format!("c{comment}")], WISH)])]);
+    let wish = "Please use long options from now on.";
+    let drafted = world.github.comment_on_line("rita", pull, "calc.sh", 2, wish);
+    world.github.submit_later(drafted, 2 * DAY);
+    learn(&world, &[]).expect(0);
+    world.github.pass(2 * DAY);
+    let world = world.set("PATCHWRIGHT_NOW", "2026-01-05T00:00:00Z");
+    let text = "Use long options in scripts.";
+    world.model.add([lessons(&[lesson(text, &[format!("d{drafted}")], wish)])]);
+    learn(&world, &[]).expect(0);
+    assert!(file(&world, BRANCH).contains(text), "{}", file(&world, BRANCH));
+}
+
+#[test]
+fn a_file_that_is_not_utf_8_is_left_as_it_is() {
+    let (world, pull) = with_proposal(project(), Vec::new());
+    let content = b"- Gr\xfc\xdfe.\n".to_vec();
+    let entry = crate::support::git_repo::file(FILE, content);
+    crate::support::git_repo::commit(
+        &world.github.repository_path(),
+        "main",
+        "x",
+        1_767_000_000,
+        &[entry],
+    );
+    let comment = world.github.post_comment(pull, "rita", WISH);
+    world.model.add([lessons(&[lesson(LESSON, &[format!("c{comment}")], WISH)])]);
+    let asked = world.model.requests().len();
+    let learned = learn(&world, &[]).expect(30);
+    assert!(learned.stderr.contains("is not written in UTF-8"), "{}", learned.text());
+    assert_eq!(world.model.requests().len(), asked);
+}
+
+#[test]
+fn remarks_below_very_many_others_are_left_out_with_a_note() {
+    let (world, pull) = with_proposal(project(), Vec::new());
+    world.github.post_comment(pull, "rita", WISH);
+    for _ in 0..1_000 {
+        world.github.post_comment(pull, "mallory", "x");
+    }
+    let learned = learn(&world, &[]).expect(10);
+    assert!(learned.stderr.contains("only the newest 1000 were read"), "{}", learned.text());
+}
+
 #[test]
 fn beside_a_branch_that_has_the_name_lessons_are_proposed_under_another() {
     let github = project().branch("patchwright", &[("README.md", "theirs")]);

@@ -108,12 +108,41 @@ fn containers_of_a_killed_run_are_gone_after_the_next() {
     }
 }
 
+/// The two names have nothing in common, so what keeps them apart is on the forge.
+#[test]
+fn of_two_processes_on_one_issue_of_a_renamed_repository_one_works() {
+    let world = TestWorld::new(github().renamed_from("acme/old"), fix())
+        .set("PATCHWRIGHT_NOW", "2026-01-01T00:00:00Z");
+    let first = world.spawn(&["issue", "acme/app#7"]);
+    until(&world, |journal| {
+        journal.contains("\"is\":\"turn_started\"") || journal.contains("\"is\":\"prompted\"")
+    });
+    let second = world.run(&["issue", "acme/old#7"]).expect(10);
+    assert!(second.stderr.contains("another run is already working on"), "{}", second.text());
+    world.wait(first).expect(0);
+    assert_eq!((world.github.pulls().len(), world.model.requests().len()), (1, 5));
+}
+
+#[test]
+fn a_run_that_was_killed_is_resumed_however_its_repository_is_spelled() {
+    let world = TestWorld::new(github(), fix());
+    kill_at(&world, 12);
+    let known = replies(&world);
+    world.model.replace(rest(&world, fix()));
+    world.run(&["issue", "Acme/APP#7"]).expect(0);
+    assert!(known > 0 || world.runs().len() == 1);
+    assert_eq!((world.runs().len(), world.github.pulls().len()), (1, 1));
+}
+
 #[test]
 fn of_two_processes_on_one_issue_one_works_and_the_other_leaves() {
     let world = TestWorld::new(github(), fix());
     let first = world.spawn(&["issue", "acme/app#7"]);
     until(&world, |journal| !journal.is_empty());
     let second = world.issue().expect(10);
+    assert!(second.stderr.contains("another run is already working on it"), "{}", second.text());
+    // GitHub knows it by this name as well.
+    let second = world.run(&["issue", "ACME/App#7"]).expect(10);
     assert!(second.stderr.contains("another run is already working on it"), "{}", second.text());
     world.wait(first).expect(0);
     let github = &world.github;

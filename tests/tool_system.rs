@@ -149,7 +149,7 @@ tools:
       tools: [apply_patch]
       command: echo '{"deny":"no patches on Sundays"}'
     - { when: before, tools: [read_file], command: "echo broken >&2; exit 7" }
-    - { when: before, tools: [list_dir], command: echo no }
+    - { when: before, tools: [list_dir], command: "echo '[null, null]'" }
     - { when: before, tools: [grep_files], command: "echo '{\"arguments\": {\"pattern\": 5}}'" }
     - when: after
       tools: ["shell*", update_plan]

@@ -384,6 +384,12 @@ fn unusable(path: &Path, err: std::io::Error) -> Failure {
         .hint(hint)
 }
 
+/// Whether a process has the journal in this folder open to write.
+pub fn is_open(folder: &Path) -> bool {
+    let Ok(file) = std::fs::File::open(folder.join(FILE)) else { return false };
+    matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock))
+}
+
 fn lock(file: &std::fs::File, path: &Path) -> Result<()> {
     match file.try_lock() {
         Ok(()) => Ok(()),

@@ -112,6 +112,7 @@ impl Memory {
             item.is_some_and(|item| replaced.contains(&item))
         };
         let end = self.items.last().map_or(self.lines.len(), |(_, end)| *end);
+        let end = self.outside_of_comments(end);
         let kept = |range: std::ops::Range<usize>| -> String {
             range.filter(|line| !gone(*line)).map(|line| self.lines[line].as_str()).collect()
         };
@@ -133,6 +134,24 @@ impl Memory {
         }
         text.push_str(&rest);
         MemoryFile { text, added }
+    }
+
+    /// The line from `at` on before which people see what is written: behind an HTML comment, or before one that nobody
+    /// ends.
+    fn outside_of_comments(&self, at: usize) -> usize {
+        let (mut opened, mut seen) = (None, at);
+        for (line, text) in self.lines.iter().enumerate() {
+            if line >= at && opened.is_none() {
+                return line;
+            }
+            let mut rest = text.as_str();
+            while let Some(found) = rest.find(if opened.is_some() { "-->" } else { "<!--" }) {
+                rest = &rest[found + 3..];
+                opened = opened.is_none().then_some(line);
+            }
+            seen = line + 1;
+        }
+        opened.unwrap_or(seen)
     }
 
     /// The file with new lessons behind the others, each in the place of those that it replaces, and which of them are
@@ -295,6 +314,17 @@ mod tests {
         );
         assert_eq!(with(&Memory::parse("# Ours\n"), &["One."], &[]), "# Ours\n\n- One.\n");
         assert_eq!(with(&Memory::parse("* One.\r\n"), &[], &[]), "* One.\n");
+    }
+
+    /// Who reads the page is to see what is proposed.
+    #[test]
+    fn no_lesson_is_written_into_a_comment() {
+        let closed = Memory::parse("- One.\n<!--\n- Hidden.\n-->\nEnd.\n");
+        assert_eq!(with(&closed, &["New."], &[]), "- One.\n<!--\n- Hidden.\n-->\n- New.\nEnd.\n");
+        let open = Memory::parse("- One.\nText <!-- for\n- Hidden.\n");
+        assert_eq!(with(&open, &["New."], &[]), "- One.\n- New.\nText <!-- for\n- Hidden.\n");
+        let in_line = Memory::parse("- One. <!-- x -->\nEnd.\n");
+        assert_eq!(with(&in_line, &["New."], &[]), "- One. <!-- x -->\n- New.\nEnd.\n");
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::{checkpoint, lock};
 use crate::world::World;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::MOST_ATTEMPTS;
+use patchwright_forge::RepositoryId;
 use patchwright_journal::{self as journal, Entry, Journal, Line, Observer};
 use patchwright_types::task::{CampaignRequest, PromptRequest, ReviewRequest, Task, TaskKind};
 
@@ -161,11 +162,13 @@ impl RunFolder {
         }
     }
 
-    /// This machine has a run of this name beside this one.
-    pub fn has_beside(&self, run: &str) -> bool {
+    /// This machine has a run of this name beside this one, and no process works on it.
+    pub fn has_dead_beside(&self, run: &str) -> bool {
         let is_plain =
             !run.is_empty() && run.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-        is_plain && self.path.with_file_name(run).is_dir()
+        let folder = self.path.with_file_name(run);
+        // The lock of this work keeps others away, but the work may have another name: of a repository that was renamed.
+        is_plain && folder.is_dir() && !journal::is_open(&folder)
     }
 
     /// The recorded entry that `pick` likes best, latest first.
@@ -186,13 +189,18 @@ pub(super) fn attempt_folders(run: &Path) -> Vec<PathBuf> {
 }
 
 /// Where the unfinished run of a task is named. One that was begun before anybody knew the repository's id
-/// has its name there.
+/// has its name there, and one of an older version the repository's name as it was typed.
 fn pointer(world: &World, task: &Task, key: String) -> PathBuf {
     let folder = world.state.join("unfinished");
-    if let (false, TaskKind::Campaign(it)) = (folder.join(&key).exists(), &task.kind) {
-        let unknown = CampaignRequest { repository_id: None, ..it.clone() };
-        let older = folder
-            .join(self::key(&Task { kind: TaskKind::Campaign(unknown), ..task.clone() }, None));
+    if !folder.join(&key).exists() {
+        let unknown = match &task.kind {
+            TaskKind::Campaign(it) => {
+                let unknown = CampaignRequest { repository_id: None, ..it.clone() };
+                Task { kind: TaskKind::Campaign(unknown), ..task.clone() }
+            }
+            _ => task.clone(),
+        };
+        let older = folder.join(named(&as_typed(&unknown, None)));
         if older.exists() {
             return older;
         }
@@ -202,7 +210,32 @@ fn pointer(world: &World, task: &Task, key: String) -> PathBuf {
 
 /// What makes two runs the same work: one at a time per issue, output folder, or prompt in a place.
 fn key(task: &Task, at: Option<&Path>) -> String {
-    let text = match (&task.kind, at) {
+    // GitHub does not tell names of repositories apart by case.
+    let mut task = task.clone();
+    if let Some(repository) = repository_of(&mut task.kind) {
+        repository.owner.make_ascii_lowercase();
+        repository.name.make_ascii_lowercase();
+    }
+    named(&as_typed(&task, at))
+}
+
+/// The repository by whose name the work is known.
+fn repository_of(kind: &mut TaskKind) -> Option<&mut RepositoryId> {
+    match kind {
+        TaskKind::Issue(it) => Some(&mut it.repository),
+        TaskKind::Review(it) => Some(&mut it.repository),
+        TaskKind::Respond(it) => Some(&mut it.repository),
+        TaskKind::Triage(it) => Some(&mut it.repository),
+        TaskKind::Prompt(it) => Some(&mut it.repository),
+        TaskKind::Learn(it) => Some(&mut it.repository),
+        // A campaign writes the names itself.
+        TaskKind::Campaign(_) | TaskKind::Exec(_) => None,
+    }
+}
+
+/// The work in words, with the names as they are in the task.
+fn as_typed(task: &Task, at: Option<&Path>) -> String {
+    match (&task.kind, at) {
         (TaskKind::Issue(it), _) => format!("issue-{}-{}", it.repository, it.number),
         (TaskKind::Review(it), _) => format!("review-{}-{}", it.repository, it.number),
         (TaskKind::Respond(it), _) => {
@@ -224,7 +257,11 @@ fn key(task: &Task, at: Option<&Path>) -> String {
                 fs::canonicalize(&it.repository).unwrap_or_else(|_| (&it.repository).into());
             format!("exec-{}-{:?}-{}", place.display(), it.base, it.prompt)
         }
-    };
+    }
+}
+
+/// A file name for it.
+fn named(text: &str) -> String {
     let digest = hex::encode(&Sha256::digest(text.as_bytes())[..4]);
     let readable: String =
         text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(60).collect();
@@ -310,7 +347,13 @@ fn observe(journal: &Journal, world: &World, attempt: Option<u32>) -> Option<Arc
 /// Whether a killed run's task is this one. The trigger may differ: a second label event for the
 /// same issue resumes the first one's work.
 fn is_same_work(recorded: &TaskKind, asked: &TaskKind) -> bool {
-    match (recorded, asked) {
+    let (mut recorded, mut asked) = (recorded.clone(), asked.clone());
+    if let (Some(a), Some(b)) = (repository_of(&mut recorded), repository_of(&mut asked))
+        && a.is_same(b)
+    {
+        a.clone_from(b);
+    }
+    match (&recorded, &asked) {
         (TaskKind::Issue(a), TaskKind::Issue(b)) => {
             a.repository == b.repository && a.number == b.number
         }

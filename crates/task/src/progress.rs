@@ -314,7 +314,7 @@ fn other_at_work<'a>(
             && now - comment.updated_at < DEAD_AFTER
             && ours.is_none_or(|ours| comment.id <= ours)
             && report::at_work(&comment.body, PURPOSE)
-                .is_some_and(|other| other != run.folder.id && !run.folder.has_beside(&other))
+                .is_some_and(|other| other != run.folder.id && !run.folder.has_dead_beside(&other))
     })
 }
 

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::rules::HookRule;
 use super::{piped, truncate};
@@ -166,7 +166,9 @@ impl<'a> Subject<'a> {
         if ran.stdout.trim_ascii().is_empty() {
             return Ok(Ok(T::default()));
         }
-        let answer = serde_json::from_slice(&ran.stdout);
+        // A list would be taken for the fields in their order.
+        let answer = serde_json::from_slice::<Map<String, Value>>(&ran.stdout)
+            .and_then(|fields| T::deserialize(Value::Object(fields)));
         Ok(answer.map_err(|err| format!("its answer is not what a hook may say: {err}")))
     }
 }

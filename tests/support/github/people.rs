@@ -147,6 +147,16 @@ impl Server {
             by.map(str::to_owned);
     }
 
+    /// The review of a comment is submitted so many seconds after the comment was drafted.
+    pub(crate) fn submit_later(&self, comment: u64, seconds: i64) {
+        let mut world = self.synced();
+        let (number, thread, at) = world.find_review_comment(0, comment).expect("a review comment");
+        let (review, drafted) = (thread.comments[at].review, thread.comments[at].created);
+        let reviews = &mut world.pull_mut(0, number).reviews;
+        reviews.iter_mut().find(|other| other.id == review).unwrap().submitted =
+            Some(drafted + seconds);
+    }
+
     /// Dismisses a review.
     pub(crate) fn dismiss(&self, number: u64, review: u64) {
         let mut world = self.synced();

@@ -46,7 +46,7 @@ const MORE_COMMENTS: &str = "query($thread: ID!, $after: String) {
 
 const COMMENTS: &str = "pageInfo { hasNextPage endCursor }
   nodes {
-    IDS body url createdAt updatedAt path diffHunk
+    IDS body url createdAt publishedAt updatedAt path diffHunk
     author { __typename login }
     pullRequestReview { IDS }
   }";

@@ -208,6 +208,9 @@ pub(super) struct CommentNode {
     #[serde(default, deserialize_with = "lenient")]
     url: String,
     created_at: DateTime<Utc>,
+    /// Later than that for a draft, which nobody else sees before its review is submitted.
+    #[serde(default)]
+    published_at: Option<DateTime<Utc>>,
     #[serde(default)]
     updated_at: Option<DateTime<Utc>>,
     #[serde(default)]
@@ -231,7 +234,7 @@ impl CommentNode {
             author: somebody(self.author),
             body: self.body,
             html_url: self.url,
-            created_at: self.created_at,
+            created_at: self.published_at.unwrap_or(self.created_at),
             updated_at: self.updated_at.unwrap_or(self.created_at),
             path: self.path.unwrap_or_else(|| path.to_owned()),
             in_reply_to: root,

@@ -4,14 +4,15 @@
 //! It prints the key alone, or JSON with `key`, `token` or `access_token` and, where the key ends,
 //! `expires_in` (seconds) or `expires_at` (a time).
 
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use rustix::process::{Pid, Signal, kill_process_group};
 use secrecy::SecretString;
 use serde::Deserialize;
-use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::Command;
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use super::{Credential, IssuedCredential, now, refused};
@@ -25,8 +26,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes that it may print.
 const MOST: usize = 64 << 10;
 
-/// Characters of what it says when it fails.
-const SAID: usize = 300;
+/// How long what it printed is waited for once it has ended: a process that it left behind may keep the pipe open.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// What to check when its key is refused.
 pub(super) const HINT: &str = "run the `key-command` of the configuration by hand: it has to print a key that is \
@@ -85,8 +86,8 @@ impl KeyCommand {
     }
 }
 
-/// What a program prints. It has the environment without Patchwright's own secrets, no input, and is killed
-/// when it takes too long.
+/// What a program prints. It has the environment without Patchwright's own secrets, no input, and is killed, with what it
+/// has started, when it takes too long. What it says on its standard error is shown nowhere: a secret may be in it.
 #[expect(clippy::disallowed_methods, reason = "the operator's own program, outside of any sandbox")]
 pub(super) async fn run(command: &[String], limit: Duration, env: &Env) -> Result<String, Fault> {
     let Some((program, args)) = command.split_first() else { return Err(refused("it is empty")) };
@@ -96,15 +97,17 @@ pub(super) async fn run(command: &[String], limit: Duration, env: &Env) -> Resul
         .envs(env.for_key_commands())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
         .kill_on_drop(true)
         .spawn()
         .map_err(|err| refused(format!("it cannot be started: {err}")))?;
-    let (printed, said) = (child.stdout.take(), child.stderr.take());
-    let ended =
-        timeout(limit, async { tokio::join!(bounded(printed), bounded(said), child.wait()) });
-    let Ok((printed, said, status)) = ended.await else {
-        // The rest of the bytes is of no interest, and dropping the child kills it.
+    let group = ProcessGroup::of(&child);
+    let mut printed = Vec::new();
+    let ended = timeout(limit, ended(&mut child, &mut printed)).await;
+    let Ok(status) = ended else {
+        // The rest of the bytes is of no interest.
+        drop(group);
         return Err(refused(format!("it did not end within {} s", limit.as_secs_f64())));
     };
     // First: nobody reads the rest, so writing it fails and the command with it.
@@ -112,20 +115,49 @@ pub(super) async fn run(command: &[String], limit: Duration, env: &Env) -> Resul
         return Err(refused("it printed too much"));
     }
     let status = status.map_err(|err| refused(format!("it cannot be waited for: {err}")))?;
+    group.stays();
     if !status.success() {
-        let said = String::from_utf8_lossy(&said);
-        let said: String = said.trim().chars().take(SAID).collect();
-        return Err(refused(format!("it failed ({status}): {said}")));
+        return Err(refused(format!("it failed ({status})")));
     }
     String::from_utf8(printed).map_err(|_| refused("it printed something else than text"))
 }
 
-/// The first bytes of a stream, one more than may be.
-async fn bounded(stream: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if let Some(stream) = stream {
-        // After a read error the bytes that were read so far are used.
-        let _ = stream.take(MOST as u64 + 1).read_to_end(&mut bytes).await;
+/// Waits until it has ended, with what it printed before in `printed`, but for more than it may print.
+async fn ended(child: &mut Child, printed: &mut Vec<u8>) -> std::io::Result<ExitStatus> {
+    let Some(stdout) = child.stdout.take() else { return child.wait().await };
+    let reading = async {
+        // One more than may be. After a read error the bytes that were read so far are used.
+        let _ = stdout.take(MOST as u64 + 1).read_to_end(printed).await;
+    };
+    tokio::pin!(reading);
+    tokio::select! {
+        () = &mut reading => child.wait().await,
+        status = child.wait() => {
+            let _ = timeout(LAST_WORDS, reading).await;
+            status
+        }
     }
-    bytes
+}
+
+/// A program with what it has started, which is killed together.
+struct ProcessGroup(Option<Pid>);
+
+impl ProcessGroup {
+    fn of(child: &Child) -> ProcessGroup {
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        ProcessGroup(id.and_then(Pid::from_raw))
+    }
+
+    /// It has ended by itself: what it left running, for example an agent that keeps passwords, may go on.
+    fn stays(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for ProcessGroup {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
 }

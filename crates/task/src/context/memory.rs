@@ -6,8 +6,8 @@ use super::instructions::{Block, Instructions};
 use patchwright_base::invisible::invisible;
 use patchwright_report::memory;
 
-/// Bytes that a run is given.
-const MAX_BYTES: usize = 8 << 10;
+/// Bytes that a run is given: all that lessons are added to.
+const MAX_BYTES: usize = memory::MAX_BYTES;
 
 /// Puts the file behind the other instructions.
 pub fn add(instructions: &mut Instructions, content: Option<Vec<u8>>) {
@@ -20,7 +20,7 @@ pub fn add(instructions: &mut Instructions, content: Option<Vec<u8>>) {
     let kept = hidden::head(text, MAX_BYTES);
     if kept.len() < text.len() || read.len() < whole.len() {
         let file = memory::FILE;
-        instructions.notes.push(format!("`{file}` was cut: it is limited to 8 KB"));
+        instructions.notes.push(format!("`{file}` was cut: it is limited to 16 KB"));
     }
     if !kept.is_empty() {
         let (path, text) = (memory::FILE.to_owned(), kept.to_owned());

@@ -28,7 +28,7 @@ use patchwright_report::review::inline;
 /// Pull requests that are looked at, the last changed ones.
 const MAX_PULLS: usize = 100;
 /// Comments of one conversation.
-const MAX_COMMENTS: usize = 200;
+const MAX_COMMENTS: usize = 1_000;
 /// Commits of one pull request whose changes are read.
 const MAX_COMMITS: usize = 5;
 /// People whose role the forge is asked for, each once: anybody may comment.
@@ -178,6 +178,13 @@ impl Collector<'_> {
             (true, _) => "",
         };
         let comments = self.forge.comments(&self.repository.id, number, MAX_COMMENTS).await?;
+        let is_cut = comments.len() >= MAX_COMMENTS || comments.iter().any(|it| it.left_out);
+        if is_cut && comments.first().is_some_and(|oldest| oldest.created_at >= self.since) {
+            let read = comments.iter().filter(|it| !it.left_out).count();
+            self.collected
+                .notes
+                .push(format!("of the comments on #{number} only the newest {read} were read"));
+        }
         for comment in comments.iter().filter(|comment| !comment.ours && !comment.left_out) {
             self.take(
                 number,

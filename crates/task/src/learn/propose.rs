@@ -54,6 +54,15 @@ fn recorded_until(message: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     Some(said).filter(|said| *said <= now)
 }
 
+/// What stands on one branch is no change of another.
+fn moved_by_people(pull: &PullRequest) -> Failure {
+    Failure::nothing_to_do(format!(
+        "somebody has moved the proposal #{} to `{}`, where it is left alone",
+        pull.number, pull.base_branch
+    ))
+    .hint("merge or close it, or move it back; the next run proposes what was said since")
+}
+
 impl ProposalState {
     /// Looks before anything is paid for.
     ///
@@ -87,24 +96,27 @@ impl ProposalState {
                 .state(&branch)
                 .await
                 .map_err(|err| failures::of_forge(format!("cannot look at `{branch}`"), err))?;
-            let recorded = match &state {
-                // What this very run had pushed before it was killed has still to be proposed.
-                BranchState::Ours { facts, .. } if !facts.message.contains(&own) => {
-                    recorded_until(&facts.message, now)
-                }
-                BranchState::Ours { .. } => None,
-                BranchState::Absent | BranchState::Theirs { .. } => None,
+            let (tip_now, message) = match &state {
+                BranchState::Ours { tip, facts } => (tip.to_string(), facts.message.as_str()),
+                BranchState::Absent | BranchState::Theirs { .. } => (String::new(), ""),
             };
+            let recorded = recorded_until(message, now);
             pulls.retain(|pull| {
                 // Whoever edits the description may take the marker out; the commit has a line of its own.
                 let is_described = report::is_described(&pull.body, memory::PURPOSE);
-                admit::is_us(viewer.as_ref(), &pull.author)
-                    && (is_described || (pull.open && recorded.is_some()))
+                let has_commit = recorded.is_some() && pull.head_sha == tip_now;
+                admit::is_us(viewer.as_ref(), &pull.author) && (is_described || has_commit)
             });
             let said = pulls.iter().map(|pull| said_until(pull, now)).max();
+            // What a run had pushed before it was killed has still to be proposed, by this very run if it is that one.
+            let was_proposed =
+                !message.contains(&own) && pulls.iter().any(|pull| pull.head_sha == tip_now);
+            read_until = read_until.max(said).max(recorded.filter(|_| was_proposed));
             let open = pulls.into_iter().find(|pull| pull.open);
-            read_until = read_until.max(said).max(recorded.filter(|_| open.is_some()));
             let tip = match (state, &open) {
+                (_, Some(pull)) if pull.base_branch != workspace.base_branch => {
+                    return Err(moved_by_people(pull));
+                }
                 (BranchState::Absent, _) => None,
                 (BranchState::Ours { tip, .. }, _) => Some(tip),
                 (BranchState::Theirs { .. }, Some(pull)) => {
@@ -129,8 +141,13 @@ impl ProposalState {
     /// The file with what an open proposal has added to it; what was proposed and not merged, people did not want.
     pub(super) async fn memory(&self, workspace: &Workspace) -> Result<(Memory, Memory)> {
         let file = async |at: Oid| -> Result<Memory> {
-            let text = workspace.at(at).text_file(memory::FILE).await?;
-            Ok(Memory::parse(&text.unwrap_or_default()))
+            let content = workspace.at(at).file(memory::FILE).await?.unwrap_or_default();
+            // Written back, it would have lost what people wrote.
+            let text = String::from_utf8(content).map_err(|_| {
+                Failure::refused(format!("`{}` is not written in UTF-8", memory::FILE))
+                    .hint("save it as UTF-8: lessons are added to what it has")
+            })?;
+            Ok(Memory::parse(&text))
         };
         let base = file(workspace.base).await?;
         let (Some(tip), Some(_)) = (self.tip, &self.open) else { return Ok((base.clone(), base)) };

@@ -176,7 +176,7 @@ impl ClaimSlot {
             full,
             before: None,
         };
-        let is_dead = |other: &str| run.folder.has_beside(other);
+        let is_dead = |other: &str| run.folder.has_dead_beside(other);
         let rules = rules(run, &admitted.pull.head_sha, &is_dead);
         if let Some(held) = take(&outbox, claim, earlier.sticky.as_ref(), &rules).await? {
             let _ = self.held.set(held);
@@ -191,7 +191,7 @@ impl ClaimSlot {
     pub(super) async fn confirm(&self, run: &Run<'_>, admitted: &AdmittedReview) -> Result<()> {
         let Some(held) = self.held() else { return Ok(()) };
         let outbox = Outbox::of(run, admitted)?;
-        let is_dead = |other: &str| run.folder.has_beside(other);
+        let is_dead = |other: &str| run.folder.has_dead_beside(other);
         let rules = rules(run, &admitted.pull.head_sha, &is_dead);
         let Ok(now) = look(&outbox, held.comment).await else { return Ok(()) };
         held.stands(now.as_ref(), &rules).map_err(|taken| taken.failure(&outbox, &held.claim.head))
@@ -206,7 +206,7 @@ impl ClaimSlot {
         newest: &str,
     ) -> Result<(), (Failure, bool)> {
         let Some(held) = self.held() else { return Ok(()) };
-        let is_dead = |other: &str| run.folder.has_beside(other);
+        let is_dead = |other: &str| run.folder.has_dead_beside(other);
         let rules = ClaimRules { is_alone: false, ..rules(run, newest, &is_dead) };
         held.stands(earlier.sticky.as_ref(), &rules).map_err(|taken| {
             let is_newer = match &taken {

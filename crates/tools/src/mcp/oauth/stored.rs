@@ -7,7 +7,7 @@
 //! registered stands there too, so that the next login can be the same client.
 
 use std::fs::TryLockError;
-use std::io::Write;
+use std::io::{Read, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,6 +27,8 @@ use super::token::PATIENCE;
 const LOCK_WAIT: Duration = Duration::from_secs(90);
 const _: () = assert!(LOCK_WAIT.as_secs() > PATIENCE.as_secs());
 const POLL: Duration = Duration::from_millis(50);
+/// Room that is taken for the next token, above what the file has now.
+const SPARE: u64 = 16 << 10;
 /// Largest file.
 const MAX_FILE: u64 = 64 << 10;
 
@@ -110,8 +112,8 @@ impl TokenContent {
 pub(super) struct StoredToken {
     path: PathBuf,
     kept: TokenContent,
-    /// Where its successor is written: made before the token is used, so that one that was replaced is not lost for
-    /// want of a place.
+    /// Where its successor is written: made before the token is used, with room for it, so that one that was replaced is
+    /// not lost for want of a place.
     next: NamedTempFile,
     /// Held until the end.
     _lock: File,
@@ -130,7 +132,7 @@ impl StoredToken {
         let lock = lock(&path).await.map_err(&unusable)?;
         let kept = read(&path).map_err(&unusable)?;
         let folder = path.parent().unwrap_or(Path::new("/"));
-        let next = NamedTempFile::new_in(folder).map_err(|err| {
+        let next = with_room(folder, &kept.text()).map_err(|err| {
             unusable(format!(
                 "cannot be replaced ({}), and a token that the authorization server replaces would be lost",
                 err.kind()
@@ -192,7 +194,7 @@ impl FutureToken {
             return Err(unwritable("it is no ordinary file".to_owned()));
         }
         let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
-        let next = NamedTempFile::new_in(parent.unwrap_or(Path::new(".")));
+        let next = with_room(parent.unwrap_or(Path::new(".")), "");
         let next = next.map_err(|err| {
             unwritable(format!("nothing can be written into its folder ({})", err.kind()))
         })?;
@@ -239,9 +241,23 @@ fn read(path: &Path) -> Result<TokenContent, String> {
     TokenContent::parse(&fs_err::read_to_string(path).map_err(unreadable)?)
 }
 
+/// A new file that takes up as much of the disk as the next token may need.
+fn with_room(folder: &Path, now: &str) -> std::io::Result<NamedTempFile> {
+    let mut next = NamedTempFile::new_in(folder)?;
+    let room = SPARE.saturating_add(now.len() as u64);
+    // Not zeros, which some file systems keep as a hole.
+    std::io::copy(&mut std::io::repeat(b'\n').take(room), &mut next)?;
+    next.as_file().sync_all()?;
+    next.rewind()?;
+    Ok(next)
+}
+
 /// Writes the text and gives it its name, so that a crash leaves the old or the new one.
 fn put(mut next: NamedTempFile, kept: &TokenContent, path: &Path) -> std::io::Result<()> {
-    next.write_all(kept.text().as_bytes())?;
+    let text = kept.text();
+    // Over what is there, which is cut off only then: the room would be anybody's in between.
+    next.write_all(text.as_bytes())?;
+    next.as_file().set_len(text.len() as u64)?;
     next.as_file().sync_all()?;
     next.persist(path).map_err(|err| err.error)?;
     // The name is on the disk only with its folder. Not every file system can do that.
@@ -272,5 +288,25 @@ async fn lock(path: &Path) -> Result<File, String> {
                 return Err(format!("cannot be locked: {}", err.kind()));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use crate::mcp::oauth::stored::*;
+
+    #[tokio::test]
+    async fn there_is_room_for_the_next_token_before_the_old_one_is_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        fs_err::write(&path, "the-first\n").unwrap();
+        fs_err::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+        let stored = StoredToken::open(&path).await.unwrap();
+        let on_disk = stored.next.as_file().metadata().unwrap().blocks() * 512;
+        assert!(on_disk >= SPARE, "{on_disk} bytes");
+        stored.replace(&SecretString::from("the-second")).unwrap();
+        assert_eq!(fs_err::read_to_string(&path).unwrap(), "the-second\n");
     }
 }

@@ -391,7 +391,18 @@ fn review_comment(
         "databaseId" | "fullDatabaseId" => json!(id),
         "body" | "bodyText" => json!(comment.body),
         "authorAssociation" => json!("NONE"),
-        "createdAt" | "publishedAt" => time(comment.created),
+        "createdAt" => time(comment.created),
+        "publishedAt" => {
+            let reviews = &world.pull(place, number).reviews;
+            let review = reviews.iter().find(|review| review.id == comment.review);
+            let submitted = review.map(|review| review.submitted);
+            match submitted {
+                // Nobody but the author sees it.
+                Some(None) => Value::Null,
+                Some(Some(submitted)) => time(submitted.max(comment.created)),
+                None => time(comment.created),
+            }
+        }
         "updatedAt" => time(comment.updated),
         "lastEditedAt" => {
             if comment.updated > comment.created {
