@@ -35,6 +35,20 @@ fn a_run_that_changes_nothing_leaves_no_change_of_an_earlier_one_in_its_folder()
 }
 
 #[test]
+fn a_host_that_cannot_be_allowed_is_refused_before_checks_are_run() {
+    let world = TestWorld::local(Vec::new());
+    project(&world);
+    for config in ["network: {allow: [127.0.0.1]}", "network: {setup-allow: [127.0.0.1]}"] {
+        fs_err::write(world.path("config.yml"), config).unwrap();
+        let exec = ["exec", "Make add add", "--repo", "project", "--config", "config.yml"];
+        let output = world.run(&[&exec[..], &["--verify", "touch ran"]].concat()).expect(2);
+        let text = output.text();
+        assert!(text.contains("a host that cannot be allowed: `127.0.0.1`"), "{text}");
+        assert!(!text.contains("running the repository's checks"), "{text}");
+    }
+}
+
+#[test]
 fn another_prompt_in_the_folder_of_a_run_that_was_killed_says_that_it_replaces_it() {
     let world = TestWorld::local(fix());
     project(&world);

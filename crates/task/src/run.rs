@@ -30,6 +30,7 @@ use patchwright_git::stop::Stop;
 use patchwright_git::{Oid, helper};
 use patchwright_journal::Entry;
 use patchwright_sandbox::PreparedImage;
+use patchwright_sandbox::egress::Egress;
 use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::setup::SetupReport;
 use patchwright_types::task::{Task, TaskKind};
@@ -224,6 +225,12 @@ impl Run<'_> {
                 file::parse_with(file::REPOSITORY_FILE, &text, &renamed_settings::names())?;
             merge::tighten(&mut config, said);
             config.notes.extend(warnings);
+        }
+        // Before checks are run on the base and anything is paid for.
+        Egress::check(&config.allow_hosts)?;
+        let of_setup = config.setup_hosts();
+        if of_setup != ["*"] {
+            Egress::check(&of_setup)?;
         }
         for note in &config.notes {
             self.environment.ui.say(&format!("note: {note}"));

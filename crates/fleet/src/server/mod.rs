@@ -245,6 +245,7 @@ fn page_routes(shared: &Arc<ServerState>) -> Router<Arc<ServerState>> {
 /// Runs the worker. One that ends by itself, for any reason, is started again.
 async fn work(shared: Arc<ServerState>) {
     let Some(options) = shared.options.worker.clone() else { return };
+    let mut said = String::new();
     while !shared.stop.is_cancelled() {
         let (fleet, options) = (shared.fleet.clone(), options.clone());
         shared.worker_alive.store(true, Ordering::Relaxed);
@@ -258,8 +259,12 @@ async fn work(shared: Arc<ServerState>) {
             Ok(Err(failure)) => failure.message,
             Err(_) => "it panicked".to_owned(),
         };
-        tracing::error!(%why, "the worker is started again");
-        shared.fleet.ui.failure(&format!("the worker is started again: {why}"));
+        // What lasts, such as a database that a newer version has changed, is said once.
+        if why != said {
+            tracing::error!(%why, "the worker is started again");
+            shared.fleet.ui.failure(&format!("the worker is started again: {why}"));
+            said = why;
+        }
         tokio::select! {
             () = shared.stop.cancelled() => return,
             () = tokio::time::sleep(RESTART) => {}

@@ -78,6 +78,15 @@ impl Refused {
     }
 }
 
+fn parsed(hosts: &[String]) -> Result<Hosts> {
+    Hosts::parse(hosts).map_err(|what| {
+        Failure::usage(format!("a host that cannot be allowed: {what}")).hint(
+            "write names: `api.example.com`, `*.example.com` for everything below one, `name:8443` \
+             for another port, `name=10.0.0.5` for a name at an address of your own network",
+        )
+    })
+}
+
 impl Egress {
     /// The way to these hosts, `[*.]name[:port][=address]` each; `None` when there are none.
     ///
@@ -87,17 +96,20 @@ impl Egress {
         Egress::behind(hosts, Matcher::from_env())
     }
 
+    /// Looks whether all entries are hosts, before anything is done for which they are needed.
+    ///
+    /// # Errors
+    /// As [`Egress::new`].
+    pub fn check(hosts: &[String]) -> Result<()> {
+        parsed(hosts).map(|_| ())
+    }
+
     /// The egress to these hosts, through these proxies instead of those of the environment.
     ///
     /// # Errors
     /// As [`Egress::new`].
     pub fn behind(hosts: &[String], proxies: Matcher) -> Result<Option<Arc<Egress>>> {
-        let hosts = Hosts::parse(hosts).map_err(|what| {
-            Failure::usage(format!("a host that cannot be allowed: {what}")).hint(
-                "write names: `api.example.com`, `*.example.com` for everything below one, `name:8443` \
-                 for another port, `name=10.0.0.5` for a name at an address of your own network",
-            )
-        })?;
+        let hosts = parsed(hosts)?;
         if hosts.is_empty() {
             return Ok(None);
         }
