@@ -208,6 +208,8 @@ async fn converse(
     })
     .with_agents(sub_agents);
     let mut stopped = agent.run(recording.opening.clone()).await;
+    let mut resumed = harness::resumed_stops(&recording.lines);
+    resume(&mut agent, &mut resumed, &mut stopped).await;
     for items in &recording.rounds {
         if !matches!(stopped.reason, StopKind::Finished) {
             break;
@@ -215,12 +217,21 @@ async fn converse(
         // The checks ran elsewhere; what still ran in sessions was ended for them.
         running.client.end_sessions().await.map_err(lost)?;
         stopped = agent.continue_with(items.clone()).await;
+        resume(&mut agent, &mut resumed, &mut stopped).await;
     }
     super::mcp::finish(services.servers.as_ref()).await;
     if let StopKind::Provider(err) = &stopped.reason {
         ui.say(&format!("the recording ends here: {err}"));
     }
     Ok(stopped)
+}
+
+/// Asks again where the recorded run was resumed after the model had ended the work.
+async fn resume(agent: &mut Agent<'_>, left: &mut usize, stopped: &mut Stopped) {
+    while *left > 0 && StopKind::is_of_model(stopped.reason.word()) {
+        *left -= 1;
+        *stopped = agent.again(stopped).await;
+    }
 }
 
 /// The tools of the run: MCP servers in the sandbox work again, what reached outside answers as it did.
