@@ -309,7 +309,7 @@ fn observe(journal: &Journal, world: &World, attempt: Option<u32>) -> Option<Arc
 
 /// Whether a killed run's task is this one. The trigger may differ: a second label event for the
 /// same issue resumes the first one's work.
-fn is_same_work(recorded: &TaskKind, asked: &TaskKind) -> bool {
+pub(super) fn is_same_work(recorded: &TaskKind, asked: &TaskKind) -> bool {
     match (recorded, asked) {
         (TaskKind::Issue(a), TaskKind::Issue(b)) => {
             a.repository == b.repository && a.number == b.number
