@@ -207,9 +207,23 @@ async fn converse(
         fallbacks,
     })
     .with_agents(sub_agents);
+    let stopped = again_from_the_start(&mut agent, recording, running).await?;
+    super::mcp::finish(services.servers.as_ref()).await;
+    if let StopKind::Provider(err) = &stopped.reason {
+        ui.say(&format!("the recording ends here: {err}"));
+    }
+    Ok(stopped)
+}
+
+/// The conversation, with what the harness said in it.
+async fn again_from_the_start(
+    agent: &mut Agent<'_>,
+    recording: &Recording,
+    running: &Running,
+) -> Result<Stopped> {
     let mut stopped = agent.run(recording.opening.clone()).await;
     let mut resumed = harness::resumed_stops(&recording.lines);
-    resume(&mut agent, &mut resumed, &mut stopped).await;
+    resume(agent, &mut resumed, &mut stopped).await;
     for items in &recording.rounds {
         if !matches!(stopped.reason, StopKind::Finished) {
             break;
@@ -217,11 +231,7 @@ async fn converse(
         // The checks ran elsewhere; what still ran in sessions was ended for them.
         running.client.end_sessions().await.map_err(lost)?;
         stopped = agent.continue_with(items.clone()).await;
-        resume(&mut agent, &mut resumed, &mut stopped).await;
-    }
-    super::mcp::finish(services.servers.as_ref()).await;
-    if let StopKind::Provider(err) = &stopped.reason {
-        ui.say(&format!("the recording ends here: {err}"));
+        resume(agent, &mut resumed, &mut stopped).await;
     }
     Ok(stopped)
 }
