@@ -252,6 +252,36 @@ fn a_run_that_was_interrupted_while_it_asked_goes_on_with_the_same_command() {
 }
 
 #[test]
+fn a_model_that_ended_the_work_is_asked_again_by_the_same_command() {
+    use crate::support::model::{incomplete, nothing, refuse};
+    let cut = || incomplete("max_output_tokens");
+    for (name, ends) in [
+        ("empty", vec![nothing(), nothing()]),
+        ("refused", vec![refuse("I cannot help with that.")]),
+        ("filtered", vec![incomplete("content_filter")]),
+        ("cut", vec![cut(), cut(), cut(), cut()]),
+    ] {
+        let mut turns = fix();
+        turns.splice(2.., ends.clone());
+        let world = TestWorld::new(github(), turns);
+        let output = world.issue().expect(50);
+        assert!(output.stderr.contains("run the same command again"), "{name}: {}", output.text());
+        // It may do so once more.
+        world.model.replace(ends);
+        world.issue().expect(50);
+        let asked = world.model.requests().len();
+        world.model.replace(fix().into_iter().skip(2));
+        world.issue().expect(0);
+        assert_eq!(world.model.requests().len() - asked, fix().len() - 2, "{name}");
+        assert_eq!((world.runs().len(), world.github.pulls().len()), (1, 1), "{name}");
+        // What the journal has of it can be replayed.
+        let run = world.runs()[0].file_name().unwrap().display().to_string();
+        let replayed = world.run(&["replay", &run]).expect(0);
+        assert!(replayed.stdout.contains("same tree"), "{name}: {}", replayed.text());
+    }
+}
+
+#[test]
 fn a_signal_during_the_checks_of_the_base_leaves_no_sandbox() {
     let world = TestWorld::new(github(), fix()).set("PATCHWRIGHT_VERIFY", "sleep 300");
     let child = world.spawn(&["issue", "acme/app#7"]);

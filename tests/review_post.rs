@@ -6,6 +6,7 @@ mod bounds;
 mod handed;
 mod running;
 mod standing;
+mod unfinished;
 mod volume;
 
 use patchwright_forge::Role;

@@ -20,7 +20,7 @@ fn ends(github: GitHub, args: &[&str], code: i32, expected: &Expect) {
 }
 
 #[test]
-fn a_closed_merged_or_draft_pull_request_is_left_alone() {
+fn a_closed_merged_locked_or_draft_pull_request_is_left_alone() {
     ends(
         pull().closed(),
         &[],
@@ -38,6 +38,15 @@ fn a_closed_merged_or_draft_pull_request_is_left_alone() {
         error: pull request acme/app#8 is merged
 
         hint: only open pull requests are reviewed"#]],
+    );
+    ends(
+        pull().locked(),
+        &[],
+        10,
+        &expect![[r#"
+        error: pull request acme/app#8 is locked
+
+        hint: unlock the conversation to have it reviewed"#]],
     );
     ends(
         pull().draft(),

@@ -29,6 +29,15 @@ impl Agent<'_> {
         self.work(begun).await
     }
 
+    /// Asks once more after a stop that was the model's; see [`StopKind::is_of_model`]. For a replay, whose recorded
+    /// run was resumed there.
+    pub async fn again(&mut self, stopped: &Stopped) -> Stopped {
+        let (reason, final_message) =
+            (stopped.reason.word().to_owned(), stopped.final_message.clone());
+        self.state.apply(&Entry::Stopped { reason, final_message });
+        self.work(Ok(())).await
+    }
+
     /// The records reach far enough to resume from: the first request had been put together.
     pub fn can_resume(recorded: &[Line]) -> bool {
         recorded.iter().any(|line| matches!(line.entry, Entry::Prompted { .. }))

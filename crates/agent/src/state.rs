@@ -177,6 +177,7 @@ impl State {
             Entry::Found { finding } => self.findings.push(finding.clone()),
             Entry::Judged { .. } => self.judged(entry),
             Entry::Restored { lost, text, .. } => self.lose(lost, text),
+            Entry::Stopped { reason, .. } => self.stopped(reason),
             Entry::PicturesRefused { text, .. } => self.drop_pictures(text),
             Entry::RunStarted { .. }
             | Entry::WorkspaceOpened { .. }
@@ -189,7 +190,6 @@ impl State {
             | Entry::Shown { .. }
             | Entry::Checked { .. }
             | Entry::Given { .. }
-            | Entry::Stopped { .. }
             | Entry::Reached { .. }
             | Entry::Collected { .. }
             | Entry::EffectIntended { .. }

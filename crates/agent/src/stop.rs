@@ -122,6 +122,13 @@ impl StopKind {
         all.into_iter().find(|stop| stop.word() == word)
     }
 
+    /// The model, or a filter in front of it, ended the work, by the word of the stop: asked once more it may answer.
+    pub fn is_of_model(word: &str) -> bool {
+        [StopKind::EmptyReply, StopKind::CutOff, StopKind::Refused, StopKind::Filtered]
+            .iter()
+            .any(|stop| stop.word() == word)
+    }
+
     /// A run that stopped so is resumed in a fresh sandbox.
     pub(super) fn can_go_on(&self) -> bool {
         matches!(self, StopKind::Cancelled | StopKind::Provider(_) | StopKind::NewSandbox)
@@ -134,6 +141,13 @@ impl StopKind {
                 Failure::from(err).hints.into_iter().map(|hint| hint.text).collect()
             }
             StopKind::Sandbox(_) => vec!["run the same command again to resume".to_owned()],
+            StopKind::EmptyReply | StopKind::CutOff | StopKind::Refused | StopKind::Filtered => {
+                vec![
+                    "run the same command again to have the model asked once more, perhaps another \
+                     one with `--model`"
+                        .to_owned(),
+                ]
+            }
             StopKind::Budget(which) => {
                 let limit = match which {
                     LimitKind::Tokens => "`limits.max-tokens`",

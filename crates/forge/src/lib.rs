@@ -31,7 +31,7 @@ pub use self::edits::Edits;
 pub use self::error::{Credential, ForgeError, Requirement, StateProblem};
 pub use self::identity::{PullRequestDraft, same_repository};
 pub use self::review::{
-    CheckAnnotation, CheckConclusion, CheckDraft, CheckRun, CommentPlace, Comparison,
+    BegunCheck, CheckAnnotation, CheckConclusion, CheckDraft, CheckRun, CommentPlace, Comparison,
     InlineComment, Review, ReviewComment, ReviewDraft, ReviewEvent, ReviewPosted, ReviewState,
     RunningCheck, RunningChecks, Side, Thread,
 };

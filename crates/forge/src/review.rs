@@ -218,12 +218,12 @@ pub enum CheckConclusion {
 #[async_trait]
 pub trait RunningChecks {
     /// Says on the commit that this check runs, where the token may write check runs; one of ours that runs already is
-    /// left as it is. False where it may not.
+    /// left as it is.
     async fn begin_check(
         &self,
         repository: &RepositoryId,
         check: &RunningCheck,
-    ) -> Result<bool, ForgeError>;
+    ) -> Result<BegunCheck, ForgeError>;
 
     /// Ends our check of this name on this commit if it still runs; one that has ended says what it says.
     async fn end_running_check(
@@ -231,6 +231,15 @@ pub trait RunningChecks {
         repository: &RepositoryId,
         check: &CheckDraft,
     ) -> Result<(), ForgeError>;
+}
+
+/// What became of a check that was to begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BegunCheck {
+    /// It runs; false where the token may not write check runs.
+    pub runs: bool,
+    /// The newest of ours of this name on this commit that has come to a verdict failed.
+    pub failed_before: bool,
 }
 
 /// A check that has begun and says nothing yet.

@@ -346,7 +346,7 @@ fn observe(journal: &Journal, world: &World, attempt: Option<u32>) -> Option<Arc
 
 /// Whether a killed run's task is this one. The trigger may differ: a second label event for the
 /// same issue resumes the first one's work.
-fn is_same_work(recorded: &TaskKind, asked: &TaskKind) -> bool {
+pub(super) fn is_same_work(recorded: &TaskKind, asked: &TaskKind) -> bool {
     let (mut recorded, mut asked) = (recorded.clone(), asked.clone());
     if let (Some(a), Some(b)) = (repository_of(&mut recorded), repository_of(&mut asked))
         && a.is_same(b)

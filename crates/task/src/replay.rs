@@ -207,7 +207,23 @@ async fn converse(
         fallbacks,
     })
     .with_agents(sub_agents);
+    let stopped = again_from_the_start(&mut agent, recording, running).await?;
+    super::mcp::finish(services.servers.as_ref()).await;
+    if let StopKind::Provider(err) = &stopped.reason {
+        ui.say(&format!("the recording ends here: {err}"));
+    }
+    Ok(stopped)
+}
+
+/// The conversation, with what the harness said in it.
+async fn again_from_the_start(
+    agent: &mut Agent<'_>,
+    recording: &Recording,
+    running: &Running,
+) -> Result<Stopped> {
     let mut stopped = agent.run(recording.opening.clone()).await;
+    let mut resumed = harness::resumed_stops(&recording.lines);
+    resume(agent, &mut resumed, &mut stopped).await;
     for items in &recording.rounds {
         if !matches!(stopped.reason, StopKind::Finished) {
             break;
@@ -215,12 +231,17 @@ async fn converse(
         // The checks ran elsewhere; what still ran in sessions was ended for them.
         running.client.end_sessions().await.map_err(lost)?;
         stopped = agent.continue_with(items.clone()).await;
-    }
-    super::mcp::finish(services.servers.as_ref()).await;
-    if let StopKind::Provider(err) = &stopped.reason {
-        ui.say(&format!("the recording ends here: {err}"));
+        resume(agent, &mut resumed, &mut stopped).await;
     }
     Ok(stopped)
+}
+
+/// Asks again where the recorded run was resumed after the model had ended the work.
+async fn resume(agent: &mut Agent<'_>, left: &mut usize, stopped: &mut Stopped) {
+    while *left > 0 && StopKind::is_of_model(stopped.reason.word()) {
+        *left -= 1;
+        *stopped = agent.again(stopped).await;
+    }
 }
 
 /// The tools of the run: MCP servers in the sandbox work again, what reached outside answers as it did.

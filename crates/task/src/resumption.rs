@@ -7,8 +7,9 @@ use sha2::{Digest, Sha256};
 
 use super::admit::AdmittedIssue;
 use super::failures;
-use super::folder::RunFolder;
+use super::folder::{self, RunFolder};
 use super::publish::Origin;
+use super::review::admit::AdmittedReview;
 use super::run::Run;
 use crate::context::references::LinkedIssues;
 use crate::context::thread::{self, Thread};
@@ -82,6 +83,12 @@ impl<'a> RequestedWork<'a> {
         RequestedWork { repository: origin.repository(), base: origin.asked_base(config), issue }
     }
 
+    /// A review: into another branch, a pull request is another change.
+    pub(super) fn of_review(admitted: &'a AdmittedReview) -> RequestedWork<'a> {
+        let AdmittedReview { repository, pull, .. } = admitted;
+        RequestedWork { repository, base: Some(pull.base_branch.as_str()), issue: None }
+    }
+
     /// Looks at the unfinished run of a task, and says why it is not resumed when it is not.
     ///
     /// # Errors
@@ -92,17 +99,23 @@ impl<'a> RequestedWork<'a> {
         ui: Ui,
         task: &Task,
     ) -> Result<Option<AbandonedRun>> {
-        let Some(folder) = RunFolder::unfinished_folder(world, task)? else { return Ok(None) };
-        let (lines, damage) = journal::read_until_damage(&folder.join(journal::FILE));
-        let Some(Entry::RunStarted { run, .. }) = lines.first().map(|line| &line.entry) else {
+        let Some(path) = RunFolder::unfinished_folder(world, task)? else { return Ok(None) };
+        let (lines, damage) = journal::read_until_damage(&path.join(journal::FILE));
+        let Some(Entry::RunStarted { run, task: recorded, .. }) =
+            lines.first().map(|line| &line.entry)
+        else {
             return Ok(None);
         };
+        // One of another commit is not resumed anyway.
+        if !folder::is_same_work(&recorded.kind, &task.kind) {
+            return Ok(None);
+        }
         // What is damaged is told by whoever opens it, and is no reason to pay twice.
         if damage.is_some() || lines.iter().any(|line| matches!(line.entry, Entry::RunEnded { .. }))
         {
             return Ok(None);
         }
-        let refusal = refusal(&folder);
+        let refusal = refusal(&path);
         let has_changed = self.issue.zip(refusal.as_ref());
         let has_changed = has_changed.is_some_and(|(issue, it)| issue_digest(issue) != it.issue);
         let why = if has_changed {
@@ -117,7 +130,7 @@ impl<'a> RequestedWork<'a> {
             }
         };
         let Some(why) = why else { return Ok(None) };
-        ui.say(&format!("run {run} is not resumed: {why}; its files stay in {}", folder.display()));
+        ui.say(&format!("run {run} is not resumed: {why}; its files stay in {}", path.display()));
         let refusal = refusal.filter(|_| has_changed).map(|it| it.words);
         Ok(Some(AbandonedRun { run: run.clone(), refusal }))
     }

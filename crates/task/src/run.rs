@@ -14,7 +14,8 @@ use super::lfs::Contents;
 use super::network::NetworkAccess;
 use super::packing::Packing;
 use super::publish::Origin;
-use super::resumption::RequestedWork;
+use super::resumption::{AbandonedRun, RequestedWork};
+use super::review::admit::AdmittedReview;
 use super::services::RunServices;
 use super::signals;
 use super::signals::Cause;
@@ -150,17 +151,31 @@ impl<'a> Start<'a> {
     /// Looks at the run that a killed attempt left: where it is not what is asked for now, it is not resumed. Returns
     /// what the server said of its change, where that was refused.
     pub(super) async fn abandons(&mut self, origin: Origin<'_>) -> Result<Option<String>> {
+        let wanted = RequestedWork::of(origin, &self.config);
+        let abandoned = self.abandoned(wanted, origin.kind()).await?;
+        self.abandoned = abandoned.as_ref().map(|it| it.run.clone());
+        Ok(abandoned.and_then(|it| it.refusal))
+    }
+
+    /// As [`Start::abandons`], for a review.
+    pub(super) async fn abandons_review(&mut self, admitted: &AdmittedReview) -> Result<()> {
+        let kind = TaskKind::from(admitted.request.clone());
+        let abandoned = self.abandoned(RequestedWork::of_review(admitted), kind).await?;
+        self.abandoned = abandoned.map(|it| it.run);
+        Ok(())
+    }
+
+    async fn abandoned(
+        &self,
+        wanted: RequestedWork<'_>,
+        kind: TaskKind,
+    ) -> Result<Option<AbandonedRun>> {
         let Start { world, config, environment, .. } = self;
         if environment.out.is_some() {
             return Ok(None);
         }
-        let task = Task { kind: origin.kind(), limits: config.limits.clone() };
-        let wanted = RequestedWork::of(origin, config);
-        let Some(abandoned) = wanted.abandons(world, environment.ui, &task).await? else {
-            return Ok(None);
-        };
-        self.abandoned = Some(abandoned.run);
-        Ok(abandoned.refusal)
+        let task = Task { kind, limits: config.limits.clone() };
+        wanted.abandons(world, environment.ui, &task).await
     }
 
     /// Takes the task's lock, and its folder: the one that a killed attempt left, or a fresh one.

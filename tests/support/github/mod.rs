@@ -54,7 +54,7 @@ pub(crate) use fault::{Fault, Kind};
 #[allow(unused_imports, reason = "what tests may name")]
 pub(crate) use server::{Recorded, Server};
 #[allow(unused_imports, reason = "what tests may name")]
-pub(crate) use world::{CheckRun, CommentSeen, Issue, Limits, PullSeen, Status};
+pub(crate) use world::{CheckRun, CommentSeen, Issue, Limits, PullSeen, Status, entries};
 #[allow(unused_imports, reason = "what tests may name")]
 pub(crate) use {
     conversation::Wanted,

@@ -88,7 +88,7 @@ impl History {
     }
 
     /// Takes the last items out again.
-    fn take_back(&mut self, count: usize) {
+    pub(super) fn take_back(&mut self, count: usize) {
         let mut items: Vec<Item> = self.items().to_vec();
         items.truncate(items.len().saturating_sub(count));
         self.replace(items);

@@ -14,8 +14,8 @@ use super::http::{Call, Reply, WriteOutcome, segment};
 use super::wire_reviews::{CheckRunJson, CheckRunsJson};
 use super::{GitHubForge, route};
 use crate::{
-    CheckAnnotation, CheckConclusion, CheckDraft, ForgeError, RepositoryId, RunningCheck,
-    RunningChecks,
+    BegunCheck, CheckAnnotation, CheckConclusion, CheckDraft, ForgeError, RepositoryId,
+    RunningCheck, RunningChecks,
 };
 
 const CHECKS_WRITE: &str = "checks: write";
@@ -49,14 +49,24 @@ impl RunningChecks for GitHubForge {
         &self,
         repository: &RepositoryId,
         check: &RunningCheck,
-    ) -> Result<bool, ForgeError> {
-        let ours = match self.our_checks(repository, &check.head_sha, &check.name).await {
-            Err(ForgeError::Forbidden { .. } | ForgeError::NotFound { .. }) => return Ok(false),
+    ) -> Result<BegunCheck, ForgeError> {
+        // One that was cut off stands before an older one that has a verdict.
+        let ours = match self.all_our_checks(repository, &check.head_sha, &check.name, "all").await
+        {
+            Err(ForgeError::Forbidden { .. } | ForgeError::NotFound { .. }) => {
+                return Ok(BegunCheck::default());
+            }
             ours => ours?,
         };
+        let has_verdict = |run: &&CheckRunJson| {
+            matches!(run.conclusion.as_deref(), Some("success" | "neutral" | "failure"))
+        };
+        let verdict = ours.iter().filter(has_verdict).max_by_key(|run| run.id);
+        let failed_before = verdict.is_some_and(|run| run.conclusion.as_deref() == Some("failure"));
+        let begun = |runs: bool| BegunCheck { runs, failed_before };
         let newest = ours.iter().max_by_key(|run| run.id);
         if newest.is_some_and(|run| !run.is_completed()) {
-            return Ok(true);
+            return Ok(begun(true));
         }
         // Beside one that has ended: the newest of a name is the one that GitHub counts.
         let mut body = json!({
@@ -69,11 +79,11 @@ impl RunningChecks for GitHubForge {
         let call = creation(repository, &check.head_sha, &check.name, body);
         match self.api.write(&call).await? {
             WriteOutcome::Answered(reply) if matches!(reply.status.as_u16(), 403 | 404) => {
-                Ok(false)
+                Ok(begun(false))
             }
-            WriteOutcome::Answered(reply) => self.api.good(&call, reply).map(|_| true),
+            WriteOutcome::Answered(reply) => self.api.good(&call, reply).map(|_| begun(true)),
             // It may be there.
-            WriteOutcome::Lost(_) => Ok(true),
+            WriteOutcome::Lost(_) => Ok(begun(true)),
         }
     }
 
@@ -124,15 +134,26 @@ impl GitHubForge {
         }
     }
 
-    /// Our checks of this name on this commit.
+    /// Our newest check of this name on this commit.
     async fn our_checks(
         &self,
         repository: &RepositoryId,
         head_sha: &str,
         check_name: &str,
     ) -> Result<Vec<CheckRunJson>, ForgeError> {
+        self.all_our_checks(repository, head_sha, check_name, "latest").await
+    }
+
+    /// Our checks of this name on this commit, as a filter of GitHub's has them.
+    async fn all_our_checks(
+        &self,
+        repository: &RepositoryId,
+        head_sha: &str,
+        check_name: &str,
+        filter: &str,
+    ) -> Result<Vec<CheckRunJson>, ForgeError> {
         let (sha, name) = (segment(head_sha), segment(check_name));
-        let query = format!("check_name={name}&filter=latest&per_page=100");
+        let query = format!("check_name={name}&filter={filter}&per_page=100");
         let call = Call::get(
             route(repository, &format!("commits/{sha}/check-runs?{query}")),
             format!("the checks of `{repository}`"),

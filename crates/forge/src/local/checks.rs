@@ -6,7 +6,8 @@ use async_trait::async_trait;
 
 use super::LocalForge;
 use crate::{
-    CheckConclusion, CheckDraft, CheckRun, ForgeError, RepositoryId, RunningCheck, RunningChecks,
+    BegunCheck, CheckConclusion, CheckDraft, CheckRun, ForgeError, RepositoryId, RunningCheck,
+    RunningChecks,
 };
 
 #[async_trait]
@@ -15,9 +16,13 @@ impl RunningChecks for LocalForge {
         &self,
         repository: &RepositoryId,
         check: &RunningCheck,
-    ) -> Result<bool, ForgeError> {
+    ) -> Result<BegunCheck, ForgeError> {
         let _guard = self.store.lock();
         self.writable(repository, "write a check")?;
+        let checks = self.checks_on(plain(&check.head_sha)?)?;
+        let last = checks.iter().find(|run| run.name == check.name);
+        let failed_before = last
+            .is_some_and(|run| run.conclusion.as_deref() == Some(word(CheckConclusion::Failure)));
         let run = CheckRun {
             id: 0,
             name: check.name.clone(),
@@ -28,7 +33,7 @@ impl RunningChecks for LocalForge {
             summary: check.summary.clone(),
             annotations: Vec::new(),
         };
-        self.put_run(&check.head_sha, run).map(|_| true)
+        self.put_run(&check.head_sha, run).map(|_| BegunCheck { runs: true, failed_before })
     }
 
     async fn end_running_check(

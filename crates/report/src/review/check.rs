@@ -163,6 +163,37 @@ pub fn not_run(head: &str, why: &str, run_url: Option<&str>) -> CheckDraft {
     }
 }
 
+/// A verdict that lets a change through, when the pull request goes to another branch since the review began: with that
+/// one it may be another change, of which parts were not read.
+pub fn retargeted(draft: CheckDraft, from: &str, to: &str) -> CheckDraft {
+    let (from, to) = (text::code(from), text::code(to));
+    withheld(
+        draft,
+        &format!(
+            "The pull request was moved from {from} to {to} while it was reviewed, and what differs has not \
+             been read. The next review reads it."
+        ),
+    )
+}
+
+/// A verdict that lets a change through, when the last one on the commit was a failure and nothing tells what it was for.
+pub fn failed_before(draft: CheckDraft) -> CheckDraft {
+    withheld(
+        draft,
+        "An earlier review of this commit has failed this check, and what it found is not known to this one. A \
+         review with `--full` has the last word.",
+    )
+}
+
+/// A failure stays one; everything else waits for a person.
+fn withheld(draft: CheckDraft, why: &str) -> CheckDraft {
+    if draft.conclusion == CheckConclusion::Failure {
+        return draft;
+    }
+    let summary = format!("{why}\n\n{}", draft.summary);
+    CheckDraft { conclusion: CheckConclusion::ActionRequired, summary, ..draft }
+}
+
 fn summary(check: &Check<'_>) -> String {
     let reviewed = check.reviewed;
     let page = check.page.filter(|url| crate::pr_body::is_plain_url(url));

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use patchwright_agent::history;
+use patchwright_agent::{StopKind, history};
 use patchwright_base::error::Failure;
 use patchwright_journal::{Entry, Line};
 use patchwright_prompt as prompt;
@@ -34,6 +34,19 @@ pub(super) fn rounds(lines: &[Line]) -> Vec<Vec<Item>> {
         }
     }
     rounds
+}
+
+/// How often the model had ended the work and was asked again by a run that was resumed.
+pub(super) fn resumed_stops(lines: &[Line]) -> usize {
+    let (mut count, mut is_stopped) = (0, false);
+    for line in lines {
+        match &line.entry {
+            Entry::Stopped { reason, .. } => is_stopped = StopKind::is_of_model(reason),
+            Entry::Replied { .. } if std::mem::take(&mut is_stopped) => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 /// Why a run of `learn` cannot be replayed.

@@ -50,6 +50,10 @@ pub async fn admit(
         return Err(Failure::nothing_to_do(format!("pull request {name} is closed"))
             .hint("reopen it to have it reviewed"));
     }
+    if pull.locked {
+        return Err(Failure::nothing_to_do(format!("pull request {name} is locked"))
+            .hint("unlock the conversation to have it reviewed"));
+    }
     let head = whole(request.head.as_deref(), &pull.head_sha)?;
     let viewer = forge.viewer().await.map_err(Failure::from)?;
     let request = ReviewRequest { head: Some(head.clone()), ..request };

@@ -35,6 +35,8 @@ pub(super) struct ClaimSlot {
     held: OnceLock<HeldClaim>,
     /// The check on the commit says that this run reviews it.
     is_announced: AtomicBool,
+    /// What keeps the review from being posted can be undone.
+    is_kept: AtomicBool,
 }
 
 /// Whether a check on the commit says that this run reviews it.
@@ -126,6 +128,15 @@ impl ClaimSlot {
 
     pub(super) fn announce(&self, is_there: AnnouncedCheck) {
         self.is_announced.store(is_there == AnnouncedCheck::Maybe, Ordering::Relaxed);
+    }
+
+    pub(super) fn keep(&self) {
+        self.is_kept.store(true, Ordering::Relaxed);
+    }
+
+    /// A run that ends with nothing to do posts what it found when it is resumed.
+    pub(super) fn is_kept(&self) -> bool {
+        self.is_kept.load(Ordering::Relaxed)
     }
 
     /// The check has to be ended, whatever becomes of the run.

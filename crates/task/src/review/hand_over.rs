@@ -199,6 +199,7 @@ pub async fn post_from(
     let found = Publishable {
         reviewed: &reviewed,
         placed_at: None,
+        doubt: None,
         seen: None,
         origin: Origin::HandedOver,
         claim: held.as_ref(),

@@ -1,5 +1,5 @@
-//! The branch was rewritten while the model read: what was found is placed once more, on the commit
-//! that is there now.
+//! The pull request was changed while the model read. Where its branch was rewritten, what was found is placed once
+//! more, on the commit that is there now.
 
 use super::admit::AdmittedReview;
 use super::open;
@@ -26,6 +26,25 @@ pub(super) async fn is_part(run: &Run<'_>, admitted: &AdmittedReview, pull: &Pul
     let Ok(forge) = run.world.forge() else { return true };
     let compared = forge.compare(&admitted.repository.id, &admitted.head, &pull.head_sha).await;
     matches!(compared, Ok(Comparison::Ahead | Comparison::Identical))
+}
+
+/// The pull request goes to another branch by now, and has another difference to that one, for all that is known.
+pub(super) async fn has_other_base(
+    run: &Run<'_>,
+    admitted: &AdmittedReview,
+    pull: &PullRequest,
+    reviewed: &Reviewed,
+) -> bool {
+    if pull.base_branch == admitted.pull.base_branch {
+        return false;
+    }
+    let newest = AdmittedReview { pull: pull.clone(), ..admitted.clone() };
+    let (branch, depth) = (&pull.base_branch, clone::DEFAULT_DEPTH);
+    let Ok(base) = Workspace::open(run.world, &admitted.repository, branch, depth).await else {
+        return true;
+    };
+    let opened = open::open(run.world, &newest, &base, &run.stop()).await;
+    !opened.is_ok_and(|opened| opened.base.to_string() == reviewed.base)
 }
 
 /// Places the findings on the pull request's newest commit.

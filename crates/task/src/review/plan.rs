@@ -11,6 +11,7 @@ use super::scope::{ChangesSince, Scope};
 use super::verdict;
 use crate::run::Run;
 use crate::workspace::Workspace;
+use patchwright_agent::Agent;
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::Comparison;
 use patchwright_git::Oid;
@@ -29,10 +30,17 @@ pub(super) struct Plan {
     /// Files that have been renamed since the last review: their path now, by the one of that time.
     #[serde(default)]
     pub(super) renamed: BTreeMap<String, String>,
+    /// The merge base that the files are numbered by; empty when an older version has written this.
+    #[serde(default)]
+    base: String,
 }
 
-/// What an earlier attempt of this run had decided; `None` when it was stopped before that.
-fn recorded(run: &Run<'_>) -> Result<Option<Plan>> {
+/// What an earlier attempt of this run had decided; `None` when it was stopped before that, or the pull request
+/// has another merge base since and no model was told of the former.
+///
+/// # Errors
+/// When it cannot be read, or is about a difference that a model has read and that is no more.
+fn recorded(run: &Run<'_>, opened: &ReviewRange) -> Result<Option<Plan>> {
     if run.folder.recorded.is_empty() {
         return Ok(None);
     }
@@ -43,10 +51,27 @@ fn recorded(run: &Run<'_>) -> Result<Option<Plan>> {
             .hint("move the run's folder away to begin anew")
     };
     match fs_err::read_to_string(&path) {
-        Ok(text) => serde_json::from_str(&text).map(Some).map_err(|err| unreadable(err.into())),
+        Ok(text) => {
+            let plan = serde_json::from_str(&text).map_err(|err| unreadable(err.into()))?;
+            still_holds(run, plan, opened)
+        }
         Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(err) => Err(unreadable(err.into())),
     }
+}
+
+fn still_holds(run: &Run<'_>, plan: Plan, opened: &ReviewRange) -> Result<Option<Plan>> {
+    if plan.base.is_empty() || plan.base == opened.base.to_string() {
+        return Ok(Some(plan));
+    }
+    if !Agent::can_resume(&run.folder.recorded) {
+        return Ok(None);
+    }
+    Err(Failure::machine(format!(
+        "this review was begun on the difference to {}, and that commit is not the merge base any more",
+        plan.base
+    ))
+    .hint("move the run's folder away to begin anew"))
 }
 
 /// What is to be read: all, or what came after the last review.
@@ -58,7 +83,7 @@ pub(super) async fn plan(
     memory: &Memory,
 ) -> Result<Plan> {
     let name = format!("pull request #{}", admitted.pull.number);
-    if let Some(plan) = recorded(run)? {
+    if let Some(plan) = recorded(run, opened)? {
         return Ok(plan);
     }
     let nothing = |why: String| Err(Failure::nothing_to_do(why));
@@ -104,7 +129,7 @@ pub(super) async fn plan(
     }
     let since = fresh.as_ref().map(|_| last.commit.to_owned());
     let renamed = renamed(run, admitted, base, opened, memory).await?;
-    let plan = Plan { since, fresh, scope, renamed };
+    let plan = Plan { since, fresh, scope, renamed, base: opened.base.to_string() };
     let text = serde_json::to_vec(&plan)
         .map_err(|err| Failure::internal("the scope cannot be written down").caused_by(err))?;
     run.folder.write(SCOPE_FILE, &text)?;

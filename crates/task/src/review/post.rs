@@ -132,6 +132,7 @@ fn event(work: &Work<'_>) -> ReviewEvent {
                 && work.reviewed.below == 0
                 && work.reviewed.dropped == 0
                 && work.origin == Origin::Here
+                && work.doubt.is_none()
                 && work.pull.head_sha == work.reviewed.head
                 && review::is_whole(work.reviewed)
                 && review::is_anything(work.reviewed)

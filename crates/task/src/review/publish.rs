@@ -33,6 +33,15 @@ pub(super) enum Origin {
     HandedOver,
 }
 
+/// Why the check does not pass, whatever the review has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doubt<'a> {
+    /// It was compared with this branch, and the pull request has another difference to the one that it goes to by now.
+    Retargeted { from: &'a str },
+    /// An earlier review of the commit has failed the check, and nothing tells what it found.
+    FailedBefore,
+}
+
 /// What all steps of publishing need.
 pub(super) struct Work<'a> {
     pub(super) outbox: Outbox<'a>,
@@ -46,6 +55,7 @@ pub(super) struct Work<'a> {
     pub(super) pull: &'a PullRequest,
     /// See [`Publishable::placed_at`].
     pub(super) placed_at: Option<&'a str>,
+    pub(super) doubt: Option<Doubt<'a>>,
     /// All reviews, oldest first.
     pub(super) reviews: &'a [Review],
     /// The review that a killed attempt of this run posted.
@@ -94,6 +104,9 @@ pub(super) async fn publish(
         }
         return Err(failure);
     }
+    if pull.locked || !(pull.open || pull.merged) {
+        claim.keep();
+    }
     let moved = if moved::is_part(run, admitted, &pull).await {
         None
     } else {
@@ -110,7 +123,13 @@ pub(super) async fn publish(
         None => (reviewed, None),
     };
     let claim = claim.held();
-    let found = Publishable { reviewed, placed_at, seen: Some(seen), origin: Origin::Here, claim };
+    let (seen, origin) = (Some(seen), Origin::Here);
+    let doubt = if moved::has_other_base(run, admitted, &pull, reviewed).await {
+        Some(Doubt::Retargeted { from: admitted.pull.base_branch.as_str() })
+    } else {
+        verdict::failed_before(run, admitted, &newest)
+    };
+    let found = Publishable { reviewed, placed_at, doubt, seen, origin, claim };
     publish_at(outbox, &newest, &pull, &found).await
 }
 
@@ -119,6 +138,7 @@ pub(super) struct Publishable<'a> {
     pub(super) reviewed: &'a Reviewed,
     /// The commit that findings are placed on, when that is not the one that was read.
     pub(super) placed_at: Option<&'a str>,
+    pub(super) doubt: Option<Doubt<'a>>,
     /// What this run saw itself; absent for what was handed over.
     pub(super) seen: Option<HeadView<'a>>,
     pub(super) origin: Origin,
@@ -164,6 +184,7 @@ pub(super) async fn publish_at(
         settled,
         pull,
         placed_at: found.placed_at,
+        doubt: found.doubt,
         reviews: &reviews,
         own,
         origin: found.origin,
@@ -174,14 +195,29 @@ pub(super) async fn publish_at(
         known: settled.findings.clone(),
         ..PublishedReview::default()
     };
-    if !pull.open {
-        outbox.ui.say(&format!(
-            "pull request #{} was closed while it was reviewed; nothing was posted",
-            pull.number
-        ));
-        return Ok(published);
+    match over(pull) {
+        Some(failure) => Err(failure),
+        None => put(&work, published).await,
     }
-    put(&work, published).await
+}
+
+/// Why nothing is posted any more.
+fn over(pull: &PullRequest) -> Option<Failure> {
+    let number = pull.number;
+    let while_reviewed = |what: &str| {
+        let why =
+            format!("pull request #{number} was {what} while it was reviewed; nothing was posted");
+        Failure::nothing_to_do(why)
+    };
+    match (pull.merged, pull.open) {
+        (true, _) => Some(while_reviewed("merged").hint(
+            "what was found is in `findings.json` and `report.html` in the run's folder",
+        )),
+        (false, false) => Some(while_reviewed("closed").hint(
+            "reopen it and run the same command again: it posts the review, without asking the model again",
+        )),
+        (false, true) => None,
+    }
 }
 
 /// The review, the comment, our threads and the check, one after the other.
@@ -203,6 +239,13 @@ async fn put(work: &Work<'_>, before: PublishedReview) -> Result<PublishedReview
         return Err(Failure::forge(message).hint(
             "what was found is in the comment and the check; the same command posts the review, \
              without asking the model again",
+        ));
+    }
+    if refused.is_some() && work.pull.locked {
+        let locked = format!("pull request #{} was locked while it was reviewed", work.pull.number);
+        return Err(Failure::nothing_to_do(locked).hint(
+            "unlock the conversation and run the same command again: it posts the review, without asking \
+             the model again",
         ));
     }
     if let (Some(why), None, Err(_)) = (&refused, &comment, &check)

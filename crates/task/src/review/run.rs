@@ -23,6 +23,7 @@ use crate::network;
 use crate::packing::Packing;
 use crate::pipeline;
 use crate::progress::Progress;
+use crate::resumption;
 use crate::run::{Run, RunEnvironment, Start};
 use crate::workspace::{Rules, Workspace};
 use crate::world::World;
@@ -65,10 +66,12 @@ pub async fn review(
     environment: RunEnvironment,
 ) -> Result<ReviewReport> {
     let config = Config { mode: Mode::Review, ..config };
-    let start = Start::new(world, network::closed(config, "a review reaches nothing"), environment);
+    let config = network::closed(config, "a review reaches nothing");
+    let mut start = Start::new(world, config, environment);
     // A model that cannot review is refused before anything is asked for.
     ToolSet::for_run(&world.model, start.config.mode, &world.hosted_tools)?;
     let admitted = admit::admit(world, &start.config, request).await?;
+    start.abandons_review(&admitted).await?;
     let run = start.run(admitted.request.clone(), Some(admitted.pull.title.clone()))?;
     run.begin().await?;
     let progress = Progress::on_terminal(&run);
@@ -78,6 +81,7 @@ pub async fn review(
     let is_ours = claim.release(&run, &admitted).await;
     if let Err(failure) = &result {
         match failure.kind {
+            FailureKind::NothingToDo if claim.is_kept() => {}
             FailureKind::NothingToDo | FailureKind::Usage => run.folder.finish(),
             FailureKind::Signal(_) => {}
             // Where another run has the work, it says how it went.
@@ -158,7 +162,16 @@ async fn open_base(
     progress.phase("Cloning the repository");
     let branch = &admitted.pull.base_branch;
     let base = Workspace::open(run.world, &admitted.repository, branch, DEPTH);
-    let base = run.pinned(run.unless_interrupted(base).await?)?;
+    let base = run.unless_interrupted(base).await?;
+    let recorded = resumption::recorded_base(&run.folder.recorded);
+    if let Some(commit) = recorded.and_then(|base| base.commit.parse().ok()) {
+        // The clone may be newer than the run.
+        run.unless_interrupted(async {
+            Ok(open::has_commit(run.world, admitted, &base, commit).await)
+        })
+        .await?;
+    }
+    let base = run.pinned(base)?;
     let rules = base.rules(run.world, &run.config, &admitted.repository);
     let rules = run.unless_interrupted(rules).await?;
     Ok((base, rules))
@@ -223,7 +236,11 @@ async fn finish(
     };
     run.conclude(&outcome, &worked.stopped.reason.hints());
     salvage::tell_end(run, &reviewed, published.as_ref());
-    run.end(&outcome)?;
+    // What may not be posted is posted by the same command, with a better token: made anew, the review would be paid for
+    // again, and might not find again what has failed the check.
+    if !published.as_ref().is_some_and(|published| published.handed_over) {
+        run.end(&outcome)?;
+    }
     Ok(ReviewReport { reviewed, published, folder: run.folder.path.clone() })
 }
 

@@ -2,19 +2,50 @@
 
 use super::admit::AdmittedReview;
 use super::claim::{AnnouncedCheck, ClaimSlot};
+use super::earlier::EarlierReviews;
 use super::outbox::Outbox;
 use super::post::{self, PostedReview};
-use super::publish::{Origin, Work};
+use super::publish::{Doubt, Origin, Work};
 use super::run::ReviewReport;
 use crate::run::Run;
 use patchwright_base::error::{FailureKind, Result};
-use patchwright_forge::CheckConclusion;
+use patchwright_forge::{BegunCheck, CheckConclusion, CheckDraft};
 use patchwright_report::review::check::{self, Check};
+use patchwright_report::review::claim::{self, Claim};
 use patchwright_review::anchor::Anchored;
+
+/// The file of a run before which the last verdict on the commit was a failure.
+const FAILED_BEFORE: &str = "failed-before";
 
 /// What the check says.
 pub(super) fn of(work: &Work<'_>) -> CheckConclusion {
-    data(work, None, &[]).conclusion()
+    draft(work, None, &[]).conclusion
+}
+
+fn draft(work: &Work<'_>, page: Option<&str>, annotated: &[&Anchored]) -> CheckDraft {
+    let draft = check::check(&data(work, page, annotated));
+    match work.doubt {
+        Some(Doubt::Retargeted { from }) => check::retargeted(draft, from, &work.pull.base_branch),
+        Some(Doubt::FailedBefore) => check::failed_before(draft),
+        None => draft,
+    }
+}
+
+/// The last verdict on the commit was a failure, and nothing tells what it was for. A person who asks for a full review
+/// knows of it.
+pub(super) fn failed_before(
+    run: &Run<'_>,
+    admitted: &AdmittedReview,
+    earlier: &EarlierReviews,
+) -> Option<Doubt<'static>> {
+    let writer = earlier.sticky.as_ref().and_then(|sticky| match Claim::read(&sticky.body) {
+        Some(claim) => claim.before,
+        None => claim::written_by(&sticky.body),
+    });
+    let is_known =
+        earlier.memory.looked_at == admitted.head && writer.as_ref() != Some(&run.folder.id);
+    let has_failed = run.folder.path.join(FAILED_BEFORE).exists();
+    (has_failed && !is_known && !admitted.request.full).then_some(Doubt::FailedBefore)
 }
 
 /// Writes it; returns its page. `comment` is the address of the sticky comment, when that is up to date. A
@@ -38,7 +69,7 @@ pub(super) async fn put(
         .filter(|it| !has_comment(&it.fingerprint) && post::off_lines(work, it).is_none())
         .collect();
     let page = comment.or(posted.url.as_deref());
-    let mut draft = check::check(&data(work, page, &annotated));
+    let mut draft = draft(work, page, &annotated);
     let redact = |text: &mut String| *text = outbox.redactor.redact(text);
     redact(&mut draft.title);
     redact(&mut draft.summary);
@@ -78,8 +109,14 @@ pub(super) async fn begin(
     // An interruption may come between the request and its answer.
     claim.announce(AnnouncedCheck::Maybe);
     match outbox.forge.begin_check(outbox.repository, &running).await {
-        Ok(true) => {}
-        Ok(false) => claim.announce(AnnouncedCheck::No),
+        Ok(BegunCheck { runs, failed_before }) => {
+            if !runs {
+                claim.announce(AnnouncedCheck::No);
+            }
+            if failed_before {
+                run.folder.write(FAILED_BEFORE, b"")?;
+            }
+        }
         Err(err) => outbox.ui.detail(&format!("the check could not be begun: {err}")),
     }
     Ok(())
