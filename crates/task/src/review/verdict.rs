@@ -2,6 +2,7 @@
 
 use super::admit::AdmittedReview;
 use super::claim::{AnnouncedCheck, ClaimSlot};
+use super::earlier::EarlierReviews;
 use super::outbox::Outbox;
 use super::post::{self, PostedReview};
 use super::publish::{Origin, Work};
@@ -10,6 +11,7 @@ use crate::run::Run;
 use patchwright_base::error::{FailureKind, Result};
 use patchwright_forge::CheckConclusion;
 use patchwright_report::review::check::{self, Check};
+use patchwright_report::review::claim::Claim;
 use patchwright_review::anchor::Anchored;
 
 /// What the check says.
@@ -17,13 +19,21 @@ pub(super) fn of(work: &Work<'_>) -> CheckConclusion {
     data(work, None, &[]).conclusion()
 }
 
+/// Why the check is not written.
+pub(super) enum Unwritten {
+    /// We may not.
+    Refused,
+    /// It did not work this time.
+    Failed(String),
+}
+
 /// Writes it; returns its page. `comment` is the address of the sticky comment, when that is up to date. A
-/// check that cannot be written is said, and costs nothing else; the inner error says why.
+/// check that cannot be written is said, and costs nothing else.
 pub(super) async fn put(
     work: &Work<'_>,
     posted: &PostedReview,
     comment: Option<&str>,
-) -> Result<Result<Option<String>, String>> {
+) -> Result<Result<Option<String>, Unwritten>> {
     let outbox = &work.outbox;
     if let Some(url) = outbox.recorded::<Option<String>>("check")? {
         return Ok(Ok(url));
@@ -57,7 +67,10 @@ pub(super) async fn put(
         }
         Err(err) => {
             outbox.ui.say(&format!("the check could not be written: {err}"));
-            Ok(Err(err.to_string()))
+            Ok(Err(match err.outage() {
+                Some(_) => Unwritten::Failed(err.to_string()),
+                None => Unwritten::Refused,
+            }))
         }
     }
 }
@@ -103,6 +116,26 @@ pub(super) async fn end(run: &Run<'_>, admitted: &AdmittedReview, result: &Resul
     let Ok(outbox) = Outbox::of(run, admitted) else { return };
     let why = outbox.redactor.redact(why);
     let draft = check::not_run(&admitted.head, &why, run.environment.run_url.as_deref());
+    if let Err(err) = outbox.forge.end_running_check(outbox.repository, &draft).await {
+        outbox.ui.detail(&format!("the check could not be ended: {err}"));
+    }
+}
+
+/// Ends the check of a run that was killed after it had said what it found and before its verdict. A review that is at work
+/// keeps its check.
+pub(super) async fn end_left_behind(
+    run: &Run<'_>,
+    admitted: &AdmittedReview,
+    earlier: &EarlierReviews,
+) {
+    let Ok(outbox) = Outbox::of(run, admitted) else { return };
+    let claim = earlier.sticky.as_ref().and_then(|sticky| Claim::read(&sticky.body));
+    let now = run.world.clock.now().timestamp();
+    if claim.is_some_and(|claim| claim.until > now && !run.folder.has_beside(&claim.run)) {
+        return;
+    }
+    let page = earlier.sticky.as_ref().map(|sticky| sticky.html_url.as_str());
+    let draft = check::left_behind(&admitted.head, page, run.environment.run_url.as_deref());
     if let Err(err) = outbox.forge.end_running_check(outbox.repository, &draft).await {
         outbox.ui.detail(&format!("the check could not be ended: {err}"));
     }
