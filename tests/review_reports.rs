@@ -144,6 +144,7 @@ fn an_inline_comment_says_how_grave_it_is_and_offers_the_change() {
             a + b
         ```
 
+        <!-- patchwright:known code=abcd0123 nth=0 side=right at=a1b2c3d4e5f60718293a4b5c6d7e8f9001122334 v=1 -->
         <!-- patchwright:finding fp=0000000000000007 v=1 -->"#]]
     .assert_eq(&comment);
     assert_eq!(inline::fingerprint(&comment), Some("0000000000000007"));

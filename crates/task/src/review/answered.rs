@@ -69,8 +69,12 @@ impl AnsweredLines {
                 self.unanswered.extend(self.answered.drain(self.newest..));
             }
             // Without notes, what was shown last may have been cut away unread.
-            Entry::Compacted { replies, .. } if !matches!(replies.last(), Some(Some(_))) => {
-                self.unanswered.clear();
+            Entry::Compacted { replies, .. } => {
+                let has_notes =
+                    matches!(replies.last(), Some(Some(reply)) if says_something(reply));
+                if !has_notes {
+                    self.unanswered.clear();
+                }
             }
             Entry::CallStarted { .. } | Entry::CallEnded { .. } => self.is_concluded = false,
             _ => {}
