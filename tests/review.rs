@@ -2,6 +2,7 @@
 //! posted, and how, is in `review_post.rs`.
 
 mod hostile;
+mod looked_at;
 mod outcomes;
 mod real;
 mod said;

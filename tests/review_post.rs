@@ -3,7 +3,9 @@
 
 mod at_once;
 mod bounds;
+mod endings;
 mod handed;
+mod memory;
 mod running;
 mod standing;
 mod unfinished;

@@ -11,6 +11,7 @@ use patchwright_report::{MAX_BODY, annotations, findings, job_summary, outputs, 
 use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::{Category, Finding, Priority, Verdict};
 use patchwright_review::incremental::{CodeLocation, FindingState, KnownFinding, Memory};
+use patchwright_review::unread::{FileMarks, UnreadFiles, UnreadPaths};
 use patchwright_types::evidence::{CheckRun, Evidence, EvidenceRow};
 use patchwright_types::outcome::{Conclusion, Provenance, Spending};
 use patchwright_types::published::PublishedReview;
@@ -132,7 +133,8 @@ fn partial(findings: Vec<Anchored>) -> Reviewed {
 
 #[test]
 fn an_inline_comment_says_how_grave_it_is_and_offers_the_change() {
-    let comment = inline::comment(&found(7, Priority::P1, "Subtracts instead of adding"), true);
+    let comment =
+        inline::comment(&found(7, Priority::P1, "Subtracts instead of adding"), true, HEAD);
     expect![[r#"
         **P1 · bug** Subtracts instead of adding
 
@@ -142,11 +144,43 @@ fn an_inline_comment_says_how_grave_it_is_and_offers_the_change() {
             a + b
         ```
 
+        <!-- patchwright:known code=abcd0123 nth=0 side=right at=a1b2c3d4e5f60718293a4b5c6d7e8f9001122334 v=1 -->
         <!-- patchwright:finding fp=0000000000000007 v=1 -->"#]]
     .assert_eq(&comment);
     assert_eq!(inline::fingerprint(&comment), Some("0000000000000007"));
-    let without = inline::comment(&found(7, Priority::P1, "Subtracts"), false);
+    let without = inline::comment(&found(7, Priority::P1, "Subtracts"), false, HEAD);
     assert!(!without.contains("suggestion"), "{without}");
+}
+
+/// A comment on lines is enough to know its finding again.
+#[test]
+fn a_finding_is_read_back_from_its_comment() {
+    for title in [
+        "Subtracts instead of adding",
+        "A | pipe, `x < y` & *stars* for @somebody in #12",
+        "/approve https://example.com \\ [a](b) <b>",
+    ] {
+        let sketch = "0123456789ab".to_owned();
+        let found = Anchored { nth: 2, sketch, ..found(7, Priority::P1, title) };
+        let comment = inline::comment(&found, true, HEAD);
+        let read = inline::known(&comment, "src/calc.rs").unwrap();
+        assert_eq!(
+            read,
+            KnownFinding {
+                fate: FindingState::Still,
+                path: "src/calc.rs".to_owned(),
+                nth: 2,
+                ..known(&found, FindingState::Still)
+            },
+            "{comment}"
+        );
+    }
+    // Versions before this one said no more than the fingerprint.
+    let old = "**P2 · bug** Subtracts\n\nBecause.\n\n<!-- patchwright:finding fp=0000000000000007 v=1 -->";
+    let read = inline::known(old, "a.rs").unwrap();
+    assert_eq!((read.priority, read.title.as_str()), (Priority::P2, "Subtracts"));
+    assert_eq!((read.code, read.sketch.as_str()), (CodeLocation::NoFile, ""));
+    assert_eq!(inline::known("**P2 · bug** Subtracts", "a.rs"), None);
 }
 
 #[test]
@@ -339,7 +373,7 @@ fn beside_a_comment_in_the_conversation_the_body_is_two_lines_and_a_link() {
 #[test]
 fn titles_show_code_as_code() {
     let shown = |title: &str| {
-        let comment = inline::comment(&found(7, Priority::P1, title), true);
+        let comment = inline::comment(&found(7, Priority::P1, title), true, HEAD);
         comment.lines().next().unwrap().trim_start_matches("**P1 · bug** ").to_owned()
     };
     for (title, expected) in [
@@ -380,6 +414,8 @@ fn the_sticky_comment_has_a_table_links_and_a_memory() {
         looked_at: HEAD.to_owned(),
         looked_at_base: String::new(),
         rest: None,
+        last_review: Some(17),
+        kept_request: None,
     };
     let link = |fingerprint: &str| {
         fingerprint
@@ -522,7 +558,16 @@ fn a_memory_keeps_for_each_finding_its_commit_and_where_its_code_is_looked_for()
         paused: true,
         looked_at: BASE.to_owned(),
         looked_at_base: HEAD.to_owned(),
-        rest: None,
+        rest: Some(UnreadFiles {
+            base: BASE.to_owned(),
+            which: UnreadPaths::Marked(FileMarks {
+                files: 19,
+                digest: "0123456789abcdef".to_owned(),
+                bits: vec![255, 0, 5],
+            }),
+        }),
+        last_review: Some(7),
+        kept_request: Some(3),
     };
     assert_eq!(state::read(&state::line(&memory)), Ok(Some(memory)));
 }
@@ -590,7 +635,7 @@ fn nothing_that_the_model_writes_acts() {
         memory: &memory,
         mention: "patchwright",
     });
-    let comment = inline::comment(&hostile, true);
+    let comment = inline::comment(&hostile, true, HEAD);
     let summary = job_summary::of_review(&reviewed, None);
     for text in [&body, &short, &sticky, &comment, &summary] {
         assert!(!text.contains("<img") && !text.contains("<!-- hidden"), "{text}");
@@ -695,7 +740,7 @@ fn every_text_fits_and_no_finding_is_lost_silently() {
     let mut long = found(1, Priority::P0, "t");
     long.finding.body = "&".repeat(100_000);
     long.suggestion = Some("`".repeat(30_000));
-    let comment = inline::comment(&long, true);
+    let comment = inline::comment(&long, true, HEAD);
     assert!(comment.chars().count() <= MAX_BODY, "{}", comment.chars().count());
     assert_eq!(inline::fingerprint(&comment), Some("0000000000000001"));
     let draft = check::check(&Check {
@@ -722,7 +767,7 @@ fn a_suggestion_is_what_people_see_or_is_not_offered() {
         ("\u{1b}[31mred", None),
     ] {
         one.suggestion = Some(replacement.to_owned());
-        let comment = inline::comment(&one, true);
+        let comment = inline::comment(&one, true, HEAD);
         match block {
             Some(block) => assert!(comment.contains(block), "{comment}"),
             None => assert!(!comment.contains("suggestion"), "{comment}"),

@@ -16,6 +16,7 @@ use super::finding::Priority;
 use super::fingerprint;
 use super::threads::FindingThreads;
 use super::title::{is_similar, words};
+use super::unread::UnreadFiles;
 use patchwright_forge::Side;
 
 /// Findings that are remembered; of more the oldest fixed ones are forgotten first.
@@ -100,6 +101,13 @@ pub struct Memory {
     /// When that was not all of it: what to go on from.
     #[serde(default)]
     pub rest: Option<UnreadFiles>,
+    /// The newest of our reviews whose findings are among these, by its number on the forge; `None` when there was
+    /// none, or when an older version has written this.
+    #[serde(default)]
+    pub last_review: Option<u64>,
+    /// A request for changes of ours about findings that nobody knows any more: only a person takes it back.
+    #[serde(default)]
+    pub kept_request: Option<u64>,
 }
 
 impl Memory {
@@ -109,14 +117,6 @@ impl Memory {
         let is_same_base = self.looked_at_base.is_empty() || self.looked_at_base == base;
         self.looked_at == head && is_same_base
     }
-}
-
-/// What the last review has left: all other files were read at its commit, or before and are unchanged.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UnreadFiles {
-    /// The merge base that the commit was compared with.
-    pub base: String,
-    pub paths: Vec<String>,
 }
 
 /// What is known about the pull request as it is now.

@@ -14,3 +14,4 @@ mod quote;
 pub mod suggestion;
 pub mod threads;
 pub mod title;
+pub mod unread;

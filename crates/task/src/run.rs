@@ -118,6 +118,10 @@ pub struct AttemptContext {
     pub budget: Arc<SharedBudget>,
 }
 
+/// How long a run that was ended from outside may take to say so: whoever ends it waits about ten seconds before it
+/// is killed.
+const GRACE: Duration = Duration::from_secs(4);
+
 /// What a run starts with.
 pub(super) struct Start<'a> {
     pub world: &'a World,
@@ -146,6 +150,18 @@ impl<'a> Start<'a> {
     ) -> Start<'a> {
         let started = world.clock.instant();
         Start { world, config, environment, started, abandoned: None }
+    }
+
+    /// As [`Run::unless_interrupted`], before there is a run.
+    pub(super) async fn unless_interrupted<T>(
+        &self,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        tokio::select! {
+            biased;
+            () = self.environment.cancel.cancelled() => Err(interruption(&self.environment)),
+            done = Box::pin(work) => done,
+        }
     }
 
     /// Looks at the run that a killed attempt left: where it is not what is asked for now, it is not resumed. Returns
@@ -305,6 +321,22 @@ impl Run<'_> {
             biased;
             () = self.environment.cancel.cancelled() => Err(interruption(&self.environment)),
             done = work => done,
+        }
+    }
+
+    /// What is left to be said at the end, whether or not somebody has ended the run: it is given up
+    /// [`GRACE`] after that.
+    pub(super) async fn within_grace(&self, work: impl Future<Output = ()>) {
+        let over = async {
+            self.environment.cancel.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+        };
+        tokio::select! {
+            biased;
+            () = Box::pin(work) => {}
+            () = over => {
+                self.environment.ui.detail("GitHub does not answer; what it was to be told is left out");
+            }
         }
     }
 

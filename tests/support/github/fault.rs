@@ -22,8 +22,10 @@ pub(crate) enum Kind {
     ErrorAfter(u16),
     /// It happens, and then the connection breaks.
     CutAfter,
-    /// The answer comes late.
+    /// It happens late.
     Delay(Duration),
+    /// It happens, and its answer comes late.
+    DelayAfter(Duration),
     /// A list lacks its newest item.
     StaleList,
     /// 403, nothing left until `reset_in` seconds from now. Requests within `window` are mistakes.
@@ -47,5 +49,13 @@ impl Fault {
 
     pub(crate) fn times(self, times: u32) -> Fault {
         Fault { times, ..self }
+    }
+
+    /// Trouble in time, not in what is answered.
+    pub(super) fn delay(&self) -> Option<Duration> {
+        match self.kind {
+            Kind::Delay(delay) | Kind::DelayAfter(delay) => Some(delay),
+            _ => None,
+        }
     }
 }

@@ -183,28 +183,29 @@ async fn serve(
     if let Some(name) = path.strip_prefix("/user-attachments/assets/") {
         return upload(&mut lock(&world), name, parts.headers.contains_key("authorization"));
     }
-    let delay = {
-        let mut world = lock(&world);
-        let delays = |fault: &Fault| matches!(fault.kind, Kind::Delay(_));
-        match take_fault(&mut world, parts.method.as_str(), &path, delays) {
-            Some(Kind::Delay(delay)) => Some(delay),
-            _ => None,
-        }
+    let delayed = {
+        let delays = |fault: &Fault| fault.delay().is_some();
+        take_fault(&mut lock(&world), parts.method.as_str(), &path, delays)
     };
-    if let Some(delay) = delay {
+    if let Some(Kind::Delay(delay)) = delayed {
         tokio::time::sleep(delay).await;
     }
-    let mut world = lock(&world);
-    let (answer, cut) = api(&mut world, (address, arrived), &parts, &body);
-    let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-    send_later(&shared, std::mem::take(&mut world.outbox));
-    world.requests.push(Recorded {
-        method: parts.method.to_string(),
-        path: format!("{path}{query}"),
-        body: serde_json::from_slice(&body).ok(),
-        status: if cut { 0 } else { answer.status },
-    });
-    drop(world);
+    let (answer, cut) = {
+        let mut world = lock(&world);
+        let (answer, cut) = api(&mut world, (address, arrived), &parts, &body);
+        let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        send_later(&shared, std::mem::take(&mut world.outbox));
+        world.requests.push(Recorded {
+            method: parts.method.to_string(),
+            path: format!("{path}{query}"),
+            body: serde_json::from_slice(&body).ok(),
+            status: if cut { 0 } else { answer.status },
+        });
+        (answer, cut)
+    };
+    if let Some(Kind::DelayAfter(delay)) = delayed {
+        tokio::time::sleep(delay).await;
+    }
     if cut { cut_off() } else { respond(&parts.headers, answer) }
 }
 
@@ -328,9 +329,7 @@ fn checked(world: &mut World, path: &str, mut request: Request) -> (Answer, bool
             }
         }
     };
-    let fault = take_fault(world, &request.method.clone(), path, |fault| {
-        !matches!(fault.kind, Kind::Delay(_))
-    });
+    let fault = take_fault(world, &request.method.clone(), path, |fault| fault.delay().is_none());
     let mut answer = match &fault {
         Some(Kind::ErrorBefore(status)) => return (Answer::unicorn(*status), false),
         Some(Kind::Answer(status, body)) => {

@@ -194,6 +194,23 @@ fn withheld(draft: CheckDraft, why: &str) -> CheckDraft {
     CheckDraft { conclusion: CheckConclusion::ActionRequired, summary, ..draft }
 }
 
+/// The check run of a review whose run was killed before it wrote its verdict: what it found is at `page`.
+pub fn left_behind(head: &str, page: Option<&str>, run_url: Option<&str>) -> CheckDraft {
+    let page = page.filter(|url| crate::pr_body::is_plain_url(url));
+    let found = page.map_or_else(
+        || "the conversation has what it found".to_owned(),
+        |page| format!("[what it found]({page}) is in the conversation"),
+    );
+    CheckDraft {
+        title: "Reviewed, without a verdict".to_owned(),
+        summary: format!(
+            "The run that reviewed this commit ended before it could say here how that went; {found}. \
+             A full review, or one of a newer commit, says it here."
+        ),
+        ..not_run(head, "", run_url)
+    }
+}
+
 fn summary(check: &Check<'_>) -> String {
     let reviewed = check.reviewed;
     let page = check.page.filter(|url| crate::pr_body::is_plain_url(url));

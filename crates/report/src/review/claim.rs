@@ -74,6 +74,18 @@ impl Claim {
     }
 }
 
+impl Claim {
+    /// The comment of a run that has posted something and was cut off before it could say here what it found.
+    pub fn unfinished(&self) -> String {
+        format!(
+            "### Patchwright review: not finished\n\nThe review of `{}` was cut off while it was posted. The next \
+             run of it resumes there, and what it found will be here.\n\n{}\n",
+            plain_sha(&self.head),
+            report::marker(PURPOSE, &self.run)
+        )
+    }
+}
+
 /// The run that wrote what the comment says, when no claim is in it.
 pub fn written_by(body: &str) -> Option<String> {
     if Claim::read(body).is_some() {

@@ -1,10 +1,12 @@
 //! A comment on lines of the diff: what is wrong, why, and what could stand there instead.
 
-use super::{ROOM, heading, words};
+use super::{ROOM, heading, state, words};
 use patchwright_base::redact::keys;
 use patchwright_base::text;
-use patchwright_review::anchor::Anchored;
-use patchwright_review::finding::{Finding, Verdict};
+use patchwright_forge::Side;
+use patchwright_review::anchor::{Anchor, Anchored};
+use patchwright_review::finding::{Finding, Priority, Verdict};
+use patchwright_review::incremental::{CodeLocation, FindingState, KnownFinding};
 use patchwright_review::suggestion;
 
 /// Longest replacement that is offered, in characters.
@@ -27,11 +29,83 @@ pub fn fingerprint(body: &str) -> Option<&str> {
     })
 }
 
-/// The comment, with its marker.
-pub fn comment(anchored: &Anchored, suggestions: bool) -> String {
+/// The line by which a finding is remembered where nothing else remembers it: its code, and the commit that it
+/// was found at.
+fn memory(anchored: &Anchored, commit: &str) -> String {
+    let side = match &anchored.anchor {
+        Anchor::Lines { side: Side::Left, .. } => "left",
+        Anchor::Lines { .. } | Anchor::File { .. } | Anchor::Nowhere { .. } => "right",
+    };
+    let (code, commit) = (crate::plain(&anchored.sketch), crate::plain(commit));
+    format!(
+        "<!-- patchwright:known code={code} nth={} side={side} at={commit} v=1 -->",
+        anchored.nth
+    )
+}
+
+/// The finding of a comment of ours on a file, as open as its thread is. One whose comment says nothing of its code
+/// stands until somebody says no to it.
+pub fn known(body: &str, path: &str) -> Option<KnownFinding> {
+    let mut known = KnownFinding {
+        fingerprint: fingerprint(body)?.to_owned(),
+        path: path.to_owned(),
+        title: "A finding of an earlier review".to_owned(),
+        // What cannot be told is taken for the worst.
+        priority: Priority::P0,
+        fate: FindingState::Still,
+        since: String::new(),
+        sketch: String::new(),
+        code: CodeLocation::NoFile,
+        nth: 0,
+        old_threads: 0,
+    };
+    let first = body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    if let Some((what, title)) = first.strip_prefix("**P").and_then(|it| it.split_once("** ")) {
+        let number = what.split(' ').next().and_then(|number| number.parse::<u8>().ok());
+        known.priority = number.and_then(|it| it.try_into().ok()).unwrap_or(Priority::P0);
+        known.title = unescaped(title);
+    }
+    let lines = patchwright_forge::marker::ending(body);
+    let words = lines.into_iter().map(patchwright_forge::marker::words);
+    let Some(words) = words.into_iter().rfind(|words| words.first() == Some(&"known")) else {
+        return Some(known);
+    };
+    let value =
+        |name: &str| words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    if let Some(commit) = value("at").filter(|it| state::is_hex(it, 40) || state::is_hex(it, 64)) {
+        commit.clone_into(&mut known.since);
+    }
+    let is_code = |code: &&str| code.len() <= 48 && state::is_hex(code, code.len());
+    value("code").filter(is_code).unwrap_or_default().clone_into(&mut known.sketch);
+    known.nth = value("nth").and_then(|nth| nth.parse().ok()).unwrap_or_default();
+    known.code = match value("side") {
+        Some("left") => CodeLocation::Deleted,
+        _ => CodeLocation::InHead,
+    };
+    Some(known)
+}
+
+/// A title as it was before it was written as Markdown.
+fn unescaped(title: &str) -> String {
+    let mut out = String::with_capacity(title.len());
+    let mut chars = title.replace("&#8203;", "").chars().collect::<Vec<_>>().into_iter().peekable();
+    while let Some(c) = chars.next() {
+        match chars.peek() {
+            Some(next) if c == '\\' && next.is_ascii_punctuation() => {}
+            _ => out.push(c),
+        }
+        if c == '\\' {
+            out.extend(chars.next_if(char::is_ascii_punctuation));
+        }
+    }
+    out.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+}
+
+/// The comment, with its markers. `commit` is the one that was read.
+pub fn comment(anchored: &Anchored, suggestions: bool, commit: &str) -> String {
     let suggestion = anchored.suggestion.as_deref().filter(|_| suggestions);
     let suggestion = suggestion.and_then(suggestion_block).unwrap_or_default();
-    let marker = marker(&anchored.fingerprint);
+    let marker = format!("{}\n{}", memory(anchored, commit), marker(&anchored.fingerprint));
     let is_unconfirmed = anchored.finding.verdict == Verdict::Unconfirmed;
     let doubt = is_unconfirmed.then(|| "Not confirmed by a second look.".to_owned());
     let notes = anchored.note().into_iter().chain(doubt).map(|note| format!("*{note}*"));

@@ -9,15 +9,12 @@ use serde::{Deserialize, Serialize};
 use patchwright_base::text;
 use patchwright_forge::marker;
 use patchwright_review::finding::Priority;
-use patchwright_review::incremental::{
-    CodeLocation, FindingState, KnownFinding, Memory, UnreadFiles,
-};
+use patchwright_review::incremental::{CodeLocation, FindingState, KnownFinding, Memory};
+use patchwright_review::unread::{FileMarks, UnreadFiles, UnreadPaths};
 
 const OPENING: &str = "<!-- patchwright:review-state v=1 ";
 /// Bytes of the line.
 const MAX_LINE: usize = 36 << 10;
-/// Bytes of the paths of files that were left.
-const MAX_UNREAD: usize = 8 << 10;
 /// Findings that are remembered.
 const MAX_FINDINGS: usize = 400;
 
@@ -49,6 +46,16 @@ struct Stored {
     /// Its merge base, and the files that were left there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     u: Option<(String, Vec<String>)>,
+    /// The same where these are too many to be named: how many files there were, their digest, and in base64
+    /// which of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    x: Option<(String, usize, String, String)>,
+    /// The newest review of ours that these findings are from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    r: Option<u64>,
+    /// The request for changes that is not taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    k: Option<u64>,
 }
 
 /// Fingerprint, path, title, priority, fate, which commit, sketch.
@@ -77,7 +84,8 @@ pub fn line(memory: &Memory) -> String {
 fn encoded(memory: &Memory, findings: &[&KnownFinding]) -> String {
     let mut commits: Vec<String> = Vec::new();
     let mut rows = Vec::new();
-    let rest: Vec<_> = findings.iter().map(|known| (known.code, known.nth)).enumerate().collect();
+    let places: Vec<_> = findings.iter().map(|known| (known.code, known.nth)).enumerate().collect();
+    let rest = memory.rest.as_ref().filter(|rest| rest.which.fits());
     for known in findings {
         let since = commits.iter().position(|other| *other == known.since).unwrap_or_else(|| {
             commits.push(known.since.clone());
@@ -94,12 +102,12 @@ fn encoded(memory: &Memory, findings: &[&KnownFinding]) -> String {
         p: memory.paused,
         s: commits,
         f: rows,
-        c: rest
+        c: places
             .iter()
             .map(|(at, (code, _))| (*at, *code))
             .filter(|it| it.1 != CodeLocation::InHead)
             .collect(),
-        n: rest.iter().map(|(at, (_, nth))| (*at, *nth)).filter(|it| it.1 > 0).collect(),
+        n: places.iter().map(|(at, (_, nth))| (*at, *nth)).filter(|it| it.1 > 0).collect(),
         t: findings
             .iter()
             .map(|known| known.old_threads)
@@ -108,11 +116,18 @@ fn encoded(memory: &Memory, findings: &[&KnownFinding]) -> String {
             .collect(),
         l: memory.looked_at.clone(),
         m: memory.looked_at_base.clone(),
-        u: memory
-            .rest
-            .as_ref()
-            .filter(|rest| fits(rest))
-            .map(|rest| (rest.base.clone(), rest.paths.clone())),
+        u: rest.and_then(|rest| match &rest.which {
+            UnreadPaths::Named(paths) => Some((rest.base.clone(), paths.clone())),
+            UnreadPaths::Marked(_) => None,
+        }),
+        x: rest.and_then(|rest| match &rest.which {
+            UnreadPaths::Named(_) => None,
+            UnreadPaths::Marked(FileMarks { files, digest, bits }) => {
+                Some((rest.base.clone(), *files, digest.clone(), STANDARD.encode(bits)))
+            }
+        }),
+        r: memory.last_review,
+        k: memory.kept_request,
     };
     let json = serde_json::to_vec(&stored).unwrap_or_default();
     format!("{OPENING}{} -->", STANDARD.encode(json))
@@ -137,7 +152,7 @@ pub fn read(body: &str) -> Result<Option<Memory>, String> {
     let json = STANDARD.decode(inside).map_err(|_| "it is damaged".to_owned())?;
     let stored: Stored = serde_json::from_slice(&json).map_err(|_| "it is damaged".to_owned())?;
     let is_commit = |sha: &str| sha.is_empty() || is_hex(sha, 40) || is_hex(sha, 64);
-    let rest = stored.u.map(|(base, paths)| UnreadFiles { base, paths });
+    let rest = rest(stored.u, stored.x);
     let of_rest = rest.iter().map(|rest| &rest.base);
     let commits = [&stored.h, &stored.b, &stored.l, &stored.m].into_iter().chain(of_rest);
     if !commits.into_iter().all(|sha| is_commit(sha)) || stored.f.len() > MAX_FINDINGS {
@@ -175,13 +190,27 @@ pub fn read(body: &str) -> Result<Option<Memory>, String> {
         paused: stored.p,
         looked_at: stored.l,
         looked_at_base: stored.m,
-        rest: rest.filter(fits),
+        rest,
+        last_review: stored.r,
+        kept_request: stored.k,
     }))
 }
 
-/// Whether the list of unread files is short enough to be kept; otherwise all are read again.
-fn fits(rest: &UnreadFiles) -> bool {
-    rest.paths.iter().map(|path| path.len() + 3).sum::<usize>() <= MAX_UNREAD
+/// The files that were left, in either form; `None` when there is nothing to go on from, so that all are read
+/// again.
+fn rest(
+    named: Option<(String, Vec<String>)>,
+    marked: Option<(String, usize, String, String)>,
+) -> Option<UnreadFiles> {
+    let rest = match (named, marked) {
+        (Some((base, paths)), _) => UnreadFiles { base, which: UnreadPaths::Named(paths) },
+        (None, Some((base, files, digest, bits))) => {
+            let bits = STANDARD.decode(bits).ok()?;
+            UnreadFiles { base, which: UnreadPaths::Marked(FileMarks { files, digest, bits }) }
+        }
+        (None, None) => return None,
+    };
+    rest.which.fits().then_some(rest)
 }
 
 /// Hexadecimal, of this length.

@@ -16,7 +16,7 @@ use chrono::{DateTime, Utc};
 use super::admit::AdmittedReview;
 use super::earlier::EarlierReviews;
 use super::open::ReviewRange;
-use super::outbox::Outbox;
+use super::outbox::{Effected, Outbox};
 use crate::run::{self, Run};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{Comment, CommentPlace, Forge, ForgeError};
@@ -91,7 +91,8 @@ pub(super) enum ClaimConflict {
 }
 
 impl ClaimConflict {
-    fn failure(&self, outbox: &Outbox<'_>, head: &str) -> Failure {
+    fn failure(&self, outbox: &Outbox<'_>, ours: &Claim) -> Failure {
+        let head = &ours.head;
         let name = format!("{}#{}", outbox.repository, outbox.number);
         let (message, until) = match self {
             ClaimConflict::Same { url, until } => (
@@ -110,10 +111,10 @@ impl ClaimConflict {
             }
         };
         let failure = Failure::nothing_to_do(message);
+        let at_once = if is_to_post(ours) { "" } else { ", or at once with `--full`" };
         match until.and_then(|until| DateTime::from_timestamp(until, 0)) {
             Some(until) => failure.hint(format!(
-                "wait for it to end; if it is dead, it can be taken over from {} on, or at once with \
-                 `--full`",
+                "wait for it to end; if it is dead, it can be taken over from {} on{at_once}",
                 until.format("%Y-%m-%d %H:%M UTC")
             )),
             None => failure,
@@ -165,7 +166,7 @@ impl ClaimSlot {
         if run.config.dry_run || outbox.recorded::<u64>("sticky")?.is_some() {
             return Ok(());
         }
-        let full = admitted.request.full;
+        let (claim, full) = (to_review(run, admitted), admitted.request.full);
         if let Some(sticky) = &earlier.sticky
             && let Some(writer) = claim::written_by(&sticky.body)
             && writer != run.folder.id
@@ -175,18 +176,8 @@ impl ClaimSlot {
             // This run was dead, and another one took its work over.
             let (url, head) = (sticky.html_url.clone(), admitted.head.clone());
             let taken = ClaimConflict::Done { url, head };
-            return Err(taken.failure(&outbox, &admitted.head));
+            return Err(taken.failure(&outbox, &claim));
         }
-        let now = run.world.clock.now();
-        let time =
-            i64::try_from(run.config.limits.timeout.as_secs()).unwrap_or(i64::from(u32::MAX));
-        let claim = Claim {
-            run: run.folder.id.clone(),
-            head: admitted.head.clone(),
-            until: now.timestamp().saturating_add(time).saturating_add(MARGIN),
-            full,
-            before: None,
-        };
         let is_dead = |other: &str| run.folder.has_dead_beside(other);
         let rules = rules(run, &admitted.pull.head_sha, &is_dead);
         if let Some(held) = take(&outbox, claim, earlier.sticky.as_ref(), &rules).await? {
@@ -205,7 +196,7 @@ impl ClaimSlot {
         let is_dead = |other: &str| run.folder.has_dead_beside(other);
         let rules = rules(run, &admitted.pull.head_sha, &is_dead);
         let Ok(now) = look(&outbox, held.comment).await else { return Ok(()) };
-        held.stands(now.as_ref(), &rules).map_err(|taken| taken.failure(&outbox, &held.claim.head))
+        held.stands(now.as_ref(), &rules).map_err(|taken| taken.failure(&outbox, &held.claim))
     }
 
     /// Looks again, before anything is posted. `newest` is the newest commit now.
@@ -225,7 +216,7 @@ impl ClaimSlot {
                 ClaimConflict::Newer { .. } => true,
                 ClaimConflict::Done { head, .. } => *head != held.claim.head,
             };
-            (taken.failure(outbox, &held.claim.head), is_newer)
+            (taken.failure(outbox, &held.claim), is_newer)
         })
     }
 
@@ -233,7 +224,7 @@ impl ClaimSlot {
     /// run has the work, which then also says how it went.
     pub(super) async fn release(&self, run: &Run<'_>, admitted: &AdmittedReview) -> bool {
         match (self.held(), Outbox::of(run, admitted)) {
-            (Some(held), Ok(outbox)) => held.release(&outbox).await,
+            (Some(held), Ok(outbox)) => held.release(&outbox, Links::of(run)).await,
             _ => true,
         }
     }
@@ -269,7 +260,7 @@ pub(super) async fn take(
                 let (is_done, is_checked) = (AtomicBool::new(false), AtomicBool::new(false));
                 return Ok(Some(HeldClaim { comment, url, claim, is_done, is_checked }));
             }
-            Ok(ClaimAttempt::Conflict(taken)) => return Err(taken.failure(outbox, &claim.head)),
+            Ok(ClaimAttempt::Conflict(taken)) => return Err(taken.failure(outbox, &claim)),
             Ok(ClaimAttempt::Again(other)) => sticky = other.map(|other| *other),
             Err(err) => {
                 outbox.ui.detail(&format!("the review could not be claimed: {err}"));
@@ -280,10 +271,30 @@ pub(super) async fn take(
     Ok(None)
 }
 
+/// The claim of a run that reviews.
+fn to_review(run: &Run<'_>, admitted: &AdmittedReview) -> Claim {
+    let now = run.world.clock.now();
+    let time = i64::try_from(run.config.limits.timeout.as_secs()).unwrap_or(i64::from(u32::MAX));
+    Claim {
+        run: run.folder.id.clone(),
+        head: admitted.head.clone(),
+        until: now.timestamp().saturating_add(time).saturating_add(MARGIN),
+        full: admitted.request.full,
+        before: None,
+    }
+}
+
+/// How the runs are called that only post what another one found.
+const POSTING: &str = "post-";
+
+fn is_to_post(claim: &Claim) -> bool {
+    claim.run.starts_with(POSTING)
+}
+
 /// The claim of a process that only posts what another one found.
 pub(super) fn to_post(head: &str, now: DateTime<Utc>) -> Claim {
     Claim {
-        run: format!("post-{:016x}", rand::random::<u64>()),
+        run: format!("{POSTING}{:016x}", rand::random::<u64>()),
         head: head.to_owned(),
         until: now.timestamp().saturating_add(MARGIN),
         full: false,
@@ -414,11 +425,11 @@ impl HeldClaim {
     }
 
     /// As [`ClaimSlot::release`].
-    pub(super) async fn release(&self, outbox: &Outbox<'_>) -> bool {
+    pub(super) async fn release(&self, outbox: &Outbox<'_>, links: Links) -> bool {
         if self.is_done.load(Ordering::Relaxed) {
             return true;
         }
-        match self.take_back(outbox).await {
+        match self.take_back(outbox, links).await {
             Ok(was_ours) => was_ours,
             Err(err) => {
                 outbox.ui.detail(&format!("the review's comment was left as it is: {err}"));
@@ -427,20 +438,42 @@ impl HeldClaim {
         }
     }
 
-    async fn take_back(&self, outbox: &Outbox<'_>) -> Result<bool, ForgeError> {
+    async fn take_back(&self, outbox: &Outbox<'_>, links: Links) -> Result<bool, ForgeError> {
         let Some(now) = look(outbox, self.comment).await? else { return Ok(true) };
         if Claim::read(&now.body).is_none_or(|claim| claim.run != self.claim.run) {
-            return Ok(false);
+            // It may say how this run ended, though nobody has told us that it arrived.
+            return Ok(claim::written_by(&now.body).as_ref() == Some(&self.claim.run));
         }
         let forge: &dyn Forge = outbox.forge;
-        let Some(last) = claim::last(&now.body) else {
-            forge.delete_comment(outbox.repository, now.id).await?;
-            return Ok(true);
+        let body = match (claim::last(&now.body), links) {
+            (Some(last), _) => last,
+            (None, Links::Perhaps) => self.claim.unfinished(),
+            (None, Links::None) => {
+                forge.delete_comment(outbox.repository, now.id).await?;
+                return Ok(true);
+            }
         };
         let writer = self.claim.before.as_deref().unwrap_or(&self.claim.run);
         let marker = report::marker(PURPOSE, writer);
         let (repository, number) = (outbox.repository, outbox.number);
-        forge.upsert_comment(repository, number, &marker, Some(now.id), &last).await?;
+        forge.upsert_comment(repository, number, &marker, Some(now.id), &body).await?;
         Ok(true)
+    }
+}
+
+/// Whether something that was posted links to the comment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Links {
+    Perhaps,
+    None,
+}
+
+impl Links {
+    fn of(run: &Run<'_>) -> Links {
+        if Outbox::may_have(run, "review", Effected::Intended) {
+            Links::Perhaps
+        } else {
+            Links::None
+        }
     }
 }

@@ -42,6 +42,8 @@ pub struct ReviewFacts<'a> {
     pub since: Option<String>,
     pub review_context: &'a ReviewContext<'a>,
     pub worked: &'a AgentResult,
+    /// The model ended with words about what it had seen.
+    pub is_concluded: bool,
     pub evidence: Evidence,
     pub index: &'a Index<'a>,
     /// What earlier reviews found.
@@ -66,9 +68,14 @@ pub fn reviewed(ending: ReviewFacts<'_>) -> Reviewed {
     sort(&mut findings);
     let dropped = drop_least(&mut findings);
     let coverage = coverage(opened, scope, review_context);
-    // What was found in a message that cannot be read is lost, so its files do not count as read.
+    // What was found in a message that cannot be read is lost, so its files do not count as read. Nor do
+    // those of a model that was cut off in the middle of its work.
     let is_partly_done = trouble.is_none()
-        && matches!(worked.stopped.reason, StopKind::Finished | StopKind::Budget(_));
+        && match worked.stopped.reason {
+            StopKind::Finished => true,
+            StopKind::Budget(_) => ending.is_concluded,
+            _ => false,
+        };
     let (conclusion, reason) = conclude(worked, &coverage, trouble, &findings);
     let provenance = decide::provenance(run, base, image, worked);
     Reviewed {

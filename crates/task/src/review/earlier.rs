@@ -1,9 +1,12 @@
 //! What is on the pull request already: the sticky comment's memory, our threads, what people said.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 
 use super::admit::AdmittedReview;
 use super::outbox::Outbox;
+use super::recalled::{self, RecalledFinding};
 use crate::context::answers::{self, AnsweredThread};
 use crate::context::hidden;
 use crate::event::mention::dismisses;
@@ -11,10 +14,11 @@ use crate::respond::stop;
 use crate::run::Run;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::gfm;
-use patchwright_forge::{Account, Comment, Role, Thread};
+use patchwright_forge::{Account, Comment, Review, Role, Thread};
 use patchwright_git::stop::Stop;
+use patchwright_journal::Entry;
 use patchwright_report as report;
-use patchwright_report::review::{PURPOSE, inline, state};
+use patchwright_report::review::{PURPOSE, inline, is_of_run, state};
 use patchwright_review::incremental::{FindingState, KnownFinding, Memory};
 use patchwright_review::threads::{FindingThread, FindingThreads, ThreadVerdict};
 
@@ -45,6 +49,9 @@ pub struct EarlierReviews {
     pub notes: Vec<String>,
     /// Our threads, oldest first: their index in `threads`, and the fingerprint.
     ours: Vec<(usize, String)>,
+    /// `memory` as the sticky comment has it, and what our threads add to it.
+    written: Memory,
+    recalled: Vec<RecalledFinding>,
     /// When the review was asked for; answers that came later are not read.
     until: Option<DateTime<Utc>>,
 }
@@ -58,6 +65,8 @@ impl EarlierReviews {
         let (outbox, author) = (Outbox::of(run, admitted)?, &admitted.pull.author);
         let mut earlier = EarlierReviews::read(&outbox, author, &run.stop()).await?;
         earlier.until = admitted.request.trigger.as_ref().and_then(|trigger| trigger.at);
+        let own = own_review(run, &outbox).await?;
+        earlier.memory = recalled::merged(&earlier.written, &earlier.recalled, own);
         Ok(earlier)
     }
 
@@ -101,6 +110,11 @@ impl EarlierReviews {
         let root = |at: usize| threads.get(at)?.comments.first().map(|root| root.id);
         earlier.ours.sort_by_key(|(at, _)| root(*at));
         earlier.seen = earlier.judged(outbox, author, stop).await;
+        earlier.written = earlier.memory.clone();
+        let verdicts = earlier.seen.threads.iter().map(|thread| thread.verdict);
+        let ours = earlier.ours().map(|(thread, _)| thread).zip(verdicts);
+        earlier.recalled = recalled::recalled(&earlier.written, ours);
+        earlier.memory = recalled::merged(&earlier.written, &earlier.recalled, None);
         Ok(earlier)
     }
 
@@ -205,6 +219,24 @@ impl EarlierReviews {
         self.ours.iter().filter_map(|(at, fp)| Some((self.threads.get(*at)?, fp.as_str())))
     }
 
+    /// The commits of findings that only our threads tell of.
+    pub(super) fn recalled_at(&self) -> BTreeSet<&str> {
+        self.recalled
+            .iter()
+            .map(RecalledFinding::since)
+            .filter(|commit| !commit.is_empty())
+            .collect()
+    }
+
+    /// Whether a review of ours is one whose findings were written down.
+    pub(super) fn remembers(&self, review: u64) -> bool {
+        match self.written.last_review {
+            Some(newest) => review <= newest,
+            // As versions wrote it that did not say which reviews they had seen.
+            None => !self.written.looked_at.is_empty() || !self.written.head.is_empty(),
+        }
+    }
+
     /// The address of the newest thread of a finding.
     pub fn link(&self, fingerprint: &str) -> Option<String> {
         let thread = self.ours().filter(|(_, fp)| *fp == fingerprint).last()?.0;
@@ -217,6 +249,7 @@ impl EarlierReviews {
     pub fn before(&self, review: Option<u64>) -> EarlierReviews {
         let mut before = self.clone();
         let Some(review) = review else { return before };
+        before.memory = recalled::merged(&self.written, &self.recalled, Some(review));
         let is_of_review = |thread: &Thread| {
             thread.comments.first().is_some_and(|root| root.review == Some(review))
         };
@@ -225,6 +258,23 @@ impl EarlierReviews {
         before.seen.threads = threads.map(|(thread, _)| thread.clone()).collect();
         before
     }
+}
+
+/// The review that an earlier attempt of this run has posted, when it was about to post one.
+async fn own_review(run: &Run<'_>, outbox: &Outbox<'_>) -> Result<Option<u64>> {
+    let is_review = |entry: &Entry| match entry {
+        Entry::EffectIntended { effect, .. } => (effect == "review").then_some(()),
+        _ => None,
+    };
+    if run.folder.find(is_review).is_none() {
+        return Ok(None);
+    }
+    let reviews = outbox.forge.reviews(outbox.repository, outbox.number).await;
+    let reviews = reviews.map_err(Failure::from)?;
+    let is_own = |review: &&Review| {
+        outbox.is_ours(&review.author) && is_of_run(&review.body, &run.folder.id)
+    };
+    Ok(reviews.iter().find(is_own).map(|review| review.id))
 }
 
 /// Whose word counts, asked once for each.

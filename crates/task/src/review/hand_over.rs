@@ -13,7 +13,7 @@ use std::path::Path;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::claim::{self, ClaimRules};
+use super::claim::{self, ClaimRules, Links};
 use super::earlier::EarlierReviews;
 use super::outbox::Outbox;
 use super::publish::{Origin, Publishable, Work, publish_at};
@@ -206,7 +206,7 @@ pub async fn post_from(
     };
     let published = publish_at(outbox, &earlier, &pull, &found).await;
     if let Some(held) = &held {
-        held.release(&outbox).await;
+        held.release(&outbox, Links::Perhaps).await;
     }
     Ok((reviewed, published?))
 }

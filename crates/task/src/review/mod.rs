@@ -1,6 +1,7 @@
 //! A pull request, reviewed: read the change on the pinned head, find, place, post once.
 
 pub mod admit;
+mod answered;
 pub mod brief;
 mod claim;
 mod code_search;
@@ -16,6 +17,7 @@ pub mod outbox;
 mod plan;
 mod post;
 pub mod publish;
+mod recalled;
 pub mod run;
 pub mod salvage;
 pub mod scope;

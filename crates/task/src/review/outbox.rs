@@ -18,6 +18,14 @@ use patchwright_config::Config;
 use patchwright_forge::{Account, Forge, RepositoryId};
 use patchwright_journal::Entry;
 
+/// How far an effect came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effected {
+    /// It may have happened.
+    Intended,
+    Done,
+}
+
 /// Where a review is written, and what it may use.
 #[derive(Clone, Copy)]
 pub struct Outbox<'a> {
@@ -80,6 +88,19 @@ impl<'a> Outbox<'a> {
                 folder.path.display()
             )))
         })
+    }
+
+    /// Whether this run, or an attempt before, has had an effect or meant to; where that cannot be read, it may have.
+    pub fn may_have(run: &Run<'_>, effect: &str, how: Effected) -> bool {
+        let is_it = |entry: &Entry| match (entry, how) {
+            (Entry::EffectIntended { effect: other, .. }, Effected::Intended)
+            | (Entry::EffectDone { effect: other, .. }, Effected::Done) => other == effect,
+            _ => false,
+        };
+        match patchwright_journal::read(run.folder.journal.path()) {
+            Ok(lines) => lines.iter().any(|line| is_it(&line.entry)),
+            Err(_) => true,
+        }
     }
 
     /// Says in the journal what is about to be written.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::admit::AdmittedReview;
+use super::earlier::EarlierReviews;
 use super::open::{self, ReviewRange};
 use super::scope::{ChangesSince, Scope};
 use super::verdict;
@@ -15,10 +16,15 @@ use patchwright_agent::Agent;
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::Comparison;
 use patchwright_git::Oid;
-use patchwright_review::incremental::{Memory, UnreadFiles};
+use patchwright_git::hunks::Diff;
+use patchwright_review::incremental::Memory;
+use patchwright_review::unread::UnreadPaths;
 
 /// The scope that was decided on, for a run that is resumed after a crash.
 const SCOPE_FILE: &str = "scope.json";
+
+/// Commits of findings that only our threads tell of, from which renamed files are followed.
+const MOST_RECALLED: usize = 5;
 
 /// What is reviewed, and since when.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -80,8 +86,9 @@ pub(super) async fn plan(
     admitted: &AdmittedReview,
     base: &Workspace,
     opened: &ReviewRange,
-    memory: &Memory,
+    earlier: &EarlierReviews,
 ) -> Result<Plan> {
+    let memory = &earlier.memory;
     let name = format!("pull request #{}", admitted.pull.number);
     if let Some(plan) = recorded(run, opened)? {
         return Ok(plan);
@@ -103,17 +110,12 @@ pub(super) async fn plan(
             Failure::nothing_to_do(why).hint("ask for a review in a comment, or use `--full`")
         );
     }
-    let (head, merge_base) = (opened.head.to_string(), opened.base.to_string());
-    let short = opened.head.short();
-    if memory.head == head && memory.base == merge_base && !is_full {
-        return Err(Failure::nothing_to_do(format!("{name} was reviewed at {short} before"))
-            .hint("use `--full` to have it reviewed again"));
-    }
-    if memory.has_looked_at(&head, &merge_base) && !is_full {
-        return Err(Failure::nothing_to_do(format!(
-            "{name} was reviewed at {short} before, as far as that review went"
-        ))
-        .hint("use `--full` to have it reviewed again"));
+    if !is_full && let Some(why) = reviewed_before(run, admitted, opened, memory).await? {
+        // A run that was killed may have left its check.
+        if !run.config.dry_run {
+            verdict::end_left_behind(run, admitted, earlier).await;
+        }
+        return Err(Failure::nothing_to_do(why).hint("use `--full` to have it reviewed again"));
     }
     let last = LastReview::of(memory);
     let fresh = if is_full { None } else { since(run, admitted, base, opened, &last).await? };
@@ -128,7 +130,7 @@ pub(super) async fn plan(
         });
     }
     let since = fresh.as_ref().map(|_| last.commit.to_owned());
-    let renamed = renamed(run, admitted, base, opened, memory).await?;
+    let renamed = renamed(run, admitted, base, opened, earlier).await?;
     let plan = Plan { since, fresh, scope, renamed, base: opened.base.to_string() };
     let text = serde_json::to_vec(&plan)
         .map_err(|err| Failure::internal("the scope cannot be written down").caused_by(err))?;
@@ -136,41 +138,92 @@ pub(super) async fn plan(
     Ok(plan)
 }
 
-/// Files that have been renamed since the last look at the pull request, as far as its commit is there.
+/// Why there is nothing to review: this commit was reviewed, or one that came after it.
+async fn reviewed_before(
+    run: &Run<'_>,
+    admitted: &AdmittedReview,
+    opened: &ReviewRange,
+    memory: &Memory,
+) -> Result<Option<String>> {
+    let name = format!("pull request #{}", admitted.pull.number);
+    let (head, merge_base) = (opened.head.to_string(), opened.base.to_string());
+    let short = opened.head.short();
+    if memory.head == head && memory.base == merge_base {
+        return Ok(Some(format!("{name} was reviewed at {short} before")));
+    }
+    if memory.has_looked_at(&head, &merge_base) {
+        let why = format!("{name} was reviewed at {short} before, as far as that review went");
+        return Ok(Some(why));
+    }
+    let newest = &admitted.pull.head_sha;
+    let last = [&memory.looked_at, &memory.head].into_iter().find(|sha| !sha.is_empty());
+    let Some(last) = last.filter(|last| head != *newest && **last != head) else {
+        return Ok(None);
+    };
+    // Of two commits that were pushed one after the other, the older one is part of the newer one.
+    let compared = run.world.forge()?.compare(&admitted.repository.id, &head, last).await;
+    let is_over = last == newest || matches!(compared, Ok(Comparison::Ahead));
+    let why = || format!("{name} was reviewed at a newer commit than {short} before");
+    Ok(is_over.then(why))
+}
+
+/// Files that have been renamed since the last look at the pull request, or since something was found in them that only
+/// our threads tell of, as far as the commits are there.
 async fn renamed(
     run: &Run<'_>,
     admitted: &AdmittedReview,
     base: &Workspace,
     opened: &ReviewRange,
-    memory: &Memory,
+    earlier: &EarlierReviews,
 ) -> Result<BTreeMap<String, String>> {
-    let last =
-        [&memory.looked_at, &memory.head].into_iter().find_map(|sha| sha.parse::<Oid>().ok());
-    let Some(then) = last.filter(|_| !memory.findings.is_empty()) else {
-        return Ok(BTreeMap::new());
-    };
-    if !open::has_commit(run.world, admitted, base, then).await {
-        return Ok(BTreeMap::new());
+    let memory = &earlier.memory;
+    let mut renamed = BTreeMap::new();
+    if memory.findings.is_empty() {
+        return Ok(renamed);
     }
-    let changed = open::difference(base, then, opened.head, &run.stop()).await?;
-    Ok(changed.files.into_iter().filter_map(|file| Some((file.old_path?, file.path))).collect())
+    let last = [memory.looked_at.as_str(), &memory.head].into_iter().find(|sha| !sha.is_empty());
+    let commits = earlier.recalled_at().into_iter().take(MOST_RECALLED).chain(last);
+    for then in commits.filter_map(|sha| sha.parse::<Oid>().ok()) {
+        if !open::has_commit(run.world, admitted, base, then).await {
+            continue;
+        }
+        let changed = open::difference(base, then, opened.head, &run.stop()).await?;
+        let moved = changed.files.into_iter().filter_map(|file| Some((file.old_path?, file.path)));
+        renamed.extend(moved);
+    }
+    Ok(renamed)
 }
 
 /// The last review that this one can continue from: its commit, what it was compared with, and what it left.
 struct LastReview<'a> {
     commit: &'a str,
     base: &'a str,
-    unread: &'a [String],
+    unread: Option<&'a UnreadPaths>,
 }
 
 impl LastReview<'_> {
     /// The newest one, if it knew what it left; else the last complete one.
     fn of(memory: &Memory) -> LastReview<'_> {
         match &memory.rest {
-            Some(UnreadFiles { base, paths }) => {
-                LastReview { commit: &memory.looked_at, base, unread: paths }
+            Some(rest) => LastReview {
+                commit: &memory.looked_at,
+                base: &rest.base,
+                unread: Some(&rest.which),
+            },
+            None => LastReview { commit: &memory.head, base: &memory.base, unread: None },
+        }
+    }
+
+    /// The files that it left. `reviewed` is the difference that it was about, where that is known; `None` when
+    /// they cannot be told.
+    fn left(&self, reviewed: Option<&Diff>) -> Option<Vec<String>> {
+        match self.unread {
+            None => Some(Vec::new()),
+            Some(UnreadPaths::Named(paths)) => Some(paths.clone()),
+            Some(UnreadPaths::Marked(marks)) => {
+                let files = reviewed?.files.iter().map(|file| file.path.as_str());
+                marks.paths(&files.collect::<Vec<_>>())
             }
-            None => LastReview { commit: &memory.head, base: &memory.base, unread: &[] },
         }
     }
 }
@@ -201,14 +254,17 @@ async fn since(
         return Ok(None);
     }
     let changed = open::difference(base, then, opened.head, &run.stop()).await?;
-    let since = if then_base == opened.base {
-        ChangesSince::new(&changed, &opened.diff, None)
+    let is_same_base = then_base == opened.base;
+    let reviewed = if is_same_base && !matches!(last.unread, Some(UnreadPaths::Marked(_))) {
+        None
     } else {
         if !open::has_commit(run.world, admitted, base, then_base).await {
             return Ok(None);
         }
-        let reviewed = open::difference(base, then_base, then, &run.stop()).await?;
-        ChangesSince::new(&changed, &opened.diff, Some(&reviewed))
+        Some(open::difference(base, then_base, then, &run.stop()).await?)
     };
-    Ok(Some(since.and_unread(last.unread, &opened.diff)))
+    let Some(left) = last.left(reviewed.as_ref()) else { return Ok(None) };
+    let then = reviewed.as_ref().filter(|_| !is_same_base);
+    let since = ChangesSince::new(&changed, &opened.diff, then);
+    Ok(Some(since.and_unread(&left, &opened.diff)))
 }

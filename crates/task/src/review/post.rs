@@ -15,6 +15,7 @@ use patchwright_report::review::inline;
 use patchwright_report::{self as report, review};
 use patchwright_review::anchor::{Anchor, Anchored};
 use patchwright_review::finding::Priority;
+use patchwright_review::incremental::{FindingState, KnownFinding};
 use patchwright_types::reviewed::SkippedBecause;
 
 /// More comments than this in one review are noise, and GitHub grows slow.
@@ -147,11 +148,7 @@ fn event(work: &Work<'_>) -> ReviewEvent {
 /// asked for none: nobody else would.
 pub(super) async fn take_back(work: &Work<'_>, posted: &PostedReview) -> Result<()> {
     let outbox = &work.outbox;
-    let last = work
-        .reviews
-        .iter()
-        .rev()
-        .find(|review| review.ours && review.state == ReviewState::ChangesRequested);
+    let last = standing_request(work);
     let Some(last) = last.filter(|last| posted.review != Some(last.id)) else { return Ok(()) };
     let is_settled = event(work) != ReviewEvent::RequestChanges
         && work.outbox.config.review.event != ReviewEvent::Comment
@@ -159,6 +156,12 @@ pub(super) async fn take_back(work: &Work<'_>, posted: &PostedReview) -> Result<
         && work.pull.head_sha == work.reviewed.head
         && review::is_whole(work.reviewed);
     if !is_settled || posted.may_not.is_some() {
+        return Ok(());
+    }
+    if kept_request(work) == Some(last.id) {
+        outbox.ui.say(
+            "our request for changes stands, because nothing says any more what it was about; dismiss it by hand",
+        );
         return Ok(());
     }
     outbox.intends("dismiss", &last.id)?;
@@ -177,6 +180,30 @@ pub(super) async fn take_back(work: &Work<'_>, posted: &PostedReview) -> Result<
             Ok(())
         }
     }
+}
+
+/// The newest request for changes of ours.
+fn standing_request<'a>(work: &'a Work<'_>) -> Option<&'a Review> {
+    let is_request =
+        |review: &&Review| review.ours && review.state == ReviewState::ChangesRequested;
+    work.reviews.iter().rev().find(is_request)
+}
+
+/// Our request for changes when nobody knows what it was about: what was found with it was never written down, or
+/// that is lost, and nothing that would be a reason for it is known to be settled.
+pub(super) fn kept_request(work: &Work<'_>) -> Option<u64> {
+    let last = standing_request(work)?.id;
+    let is_own = work.own.is_some_and(|own| own.id == last);
+    if is_own || work.earlier.memory.kept_request == Some(last) {
+        return Some(last).filter(|_| !is_own);
+    }
+    let threshold = work.outbox.config.review.requests_changes_on();
+    let is_settled = |known: &KnownFinding| {
+        known.priority <= threshold
+            && matches!(known.fate, FindingState::Fixed | FindingState::Dismissed)
+    };
+    let is_known = work.earlier.remembers(last) || work.settled.findings.iter().any(is_settled);
+    (!is_known).then_some(last)
 }
 
 /// A review on its way: attempts move findings from lines to the body.
@@ -348,13 +375,14 @@ impl Plan {
             comment_url: work.comment_url(),
         });
         let suggestions = work.outbox.config.review.suggestions;
+        let read = work.reviewed.head.as_str();
         let comment = |anchored: &Anchored| match &anchored.anchor {
             Anchor::Lines { path, side, line, start_line } => Some(InlineComment {
                 path: path.clone(),
                 side: *side,
                 line: *line,
                 start_line: *start_line,
-                body: redactor.redact(&inline::comment(anchored, suggestions)),
+                body: redactor.redact(&inline::comment(anchored, suggestions, read)),
             }),
             Anchor::File { .. } | Anchor::Nowhere { .. } => None,
         };

@@ -10,10 +10,13 @@ use super::claim::{ClaimSlot, HeldClaim};
 use super::code_search::{CodeSearch, Head};
 use super::earlier::EarlierReviews;
 use super::outbox::Outbox;
+use super::sticky::StickyOutcome;
+use super::verdict::Unwritten;
 use super::{files, hand_over, moved, post, sticky, threads, verdict, withhold};
 use crate::run::Run;
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{PullRequest, Review};
+use patchwright_git::hunks::Diff;
 use patchwright_report::review::is_of_run;
 use patchwright_review::finding::Priority;
 use patchwright_review::incremental::{CurrentPullRequest, SettledFindings, settle};
@@ -51,6 +54,8 @@ pub(super) struct Work<'a> {
     pub(super) withheld: Vec<Priority>,
     pub(super) earlier: &'a EarlierReviews,
     pub(super) settled: &'a SettledFindings,
+    /// The difference that was read; absent for what was handed over.
+    pub(super) diff: Option<&'a Diff>,
     /// As it is now.
     pub(super) pull: &'a PullRequest,
     /// See [`Publishable::placed_at`].
@@ -182,6 +187,7 @@ pub(super) async fn publish_at(
         withheld,
         earlier,
         settled,
+        diff: found.seen.map(|seen| seen.head.diff),
         pull,
         placed_at: found.placed_at,
         doubt: found.doubt,
@@ -225,17 +231,22 @@ async fn put(work: &Work<'_>, before: PublishedReview) -> Result<PublishedReview
     let posted = post::post(work).await?;
     post::take_back(work, &posted).await?;
     let sticky = sticky::write(work, &posted).await?;
-    let refused = posted.may_not.clone().or(sticky.as_ref().err().cloned());
+    let (comment, may_not, lost) = match sticky {
+        StickyOutcome::Written(comment) => (comment, None, None),
+        StickyOutcome::MayNot(why) => (None, Some(why), None),
+        StickyOutcome::Without => (None, None, None),
+        StickyOutcome::Failed(why) => (None, None, Some(why)),
+    };
+    let refused = posted.may_not.clone().or(may_not);
     if let Some(why) = &refused {
         hand_over::annotate(work, why);
     }
-    let comment = sticky.ok().flatten();
     let resolved = threads::resolve(work).await?;
     let check = verdict::put(work, &posted, comment.as_deref()).await?;
+    if let (Ok(_), Some(claim)) = (&check, work.claim) {
+        claim.checked();
+    }
     if let Some(message) = posted.unsubmitted {
-        if let (Ok(_), Some(claim)) = (&check, work.claim) {
-            claim.checked();
-        }
         return Err(Failure::forge(message).hint(
             "what was found is in the comment and the check; the same command posts the review, \
              without asking the model again",
@@ -247,6 +258,9 @@ async fn put(work: &Work<'_>, before: PublishedReview) -> Result<PublishedReview
             "unlock the conversation and run the same command again: it posts the review, without asking \
              the model again",
         ));
+    }
+    if let Some(failure) = unfinished(lost, &check) {
+        return Err(failure);
     }
     if let (Some(why), None, Err(_)) = (&refused, &comment, &check)
         && !is_handed_over(work)
@@ -267,6 +281,21 @@ async fn put(work: &Work<'_>, before: PublishedReview) -> Result<PublishedReview
         handed_over: refused.is_some(),
         ..before
     })
+}
+
+/// What could not be written for now, though we may: the run is not at its end without it.
+fn unfinished(
+    lost: Option<String>,
+    check: &std::result::Result<Option<String>, Unwritten>,
+) -> Option<Failure> {
+    let message = match (lost, check) {
+        (Some(why), _) => format!("the review's comment could not be brought up to date: {why}"),
+        (None, Err(Unwritten::Failed(why))) => format!("the check could not be written: {why}"),
+        (None, Ok(_) | Err(Unwritten::Refused)) => return None,
+    };
+    Some(Failure::forge(message).hint(
+        "run the same command again when GitHub answers: it writes what is missing, without asking the model again",
+    ))
 }
 
 /// Whether another workflow can post what this run must not: that of a fork's pull request has a token that

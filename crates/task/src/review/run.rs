@@ -5,12 +5,14 @@
 //! what is looked at.
 
 use super::admit::{self, AdmittedReview};
+use super::answered::AnsweredLines;
 use super::brief::{self, ReviewText};
 use super::claim::ClaimSlot;
 use super::code_search::Head;
 use super::decide::{self, ReviewFacts};
 use super::earlier::EarlierReviews;
 use super::open::{self, ReviewRange};
+use super::outbox::{Effected, Outbox};
 use super::plan::{Plan, plan};
 use super::publish::{self, HeadView};
 use super::{nearest, salvage, verdict};
@@ -70,7 +72,7 @@ pub async fn review(
     let mut start = Start::new(world, config, environment);
     // A model that cannot review is refused before anything is asked for.
     ToolSet::for_run(&world.model, start.config.mode, &world.hosted_tools)?;
-    let admitted = admit::admit(world, &start.config, request).await?;
+    let admitted = start.unless_interrupted(admit::admit(world, &start.config, request)).await?;
     start.abandons_review(&admitted).await?;
     let run = start.run(admitted.request.clone(), Some(admitted.pull.title.clone()))?;
     run.begin().await?;
@@ -78,22 +80,34 @@ pub async fn review(
     let claim = ClaimSlot::default();
     let result = Box::pin(work(&run, &admitted, &claim, &progress)).await;
     let result = run.or_interruption(result);
-    let is_ours = claim.release(&run, &admitted).await;
-    if let Err(failure) = &result {
+    run.within_grace(close(&run, &admitted, &claim, &result)).await;
+    result
+}
+
+/// Leaves nothing behind that says that the review is at work.
+async fn close(
+    run: &Run<'_>,
+    admitted: &AdmittedReview,
+    claim: &ClaimSlot,
+    result: &Result<ReviewReport>,
+) {
+    let is_ours = claim.release(run, admitted).await;
+    if let Err(failure) = result {
         match failure.kind {
             FailureKind::NothingToDo if claim.is_kept() => {}
             FailureKind::NothingToDo | FailureKind::Usage => run.folder.finish(),
             FailureKind::Signal(_) => {}
             // Where another run has the work, it says how it went.
             _ if run.config.dry_run || !is_ours || claim.is_checked() => {}
-            _ => verdict::not_run(&run, &admitted, failure.message_in_public()).await,
+            // What was found stands there, whatever else could not be written.
+            _ if Outbox::may_have(run, "check", Effected::Done) => {}
+            _ => verdict::not_run(run, admitted, failure.message_in_public()).await,
         }
     }
     // Another run that has taken the work over ends the check, too.
     if claim.is_announced() && is_ours {
-        verdict::end(&run, &admitted, &result).await;
+        verdict::end(run, admitted, result).await;
     }
-    result
 }
 
 async fn work(
@@ -122,17 +136,19 @@ async fn work(
     let worked = if plan.scope.order.is_empty() {
         agent_phase::nothing_to_ask(&baseline, earlier.notes.clone())
     } else {
-        let brief = ready.brief(run, admitted, &evidence, &review_context).await?;
+        let brief = ready.brief(run, admitted, &evidence, &review_context);
+        let brief = run.unless_interrupted(brief).await?;
         progress.phase("Reviewing");
         if let Some(worked) = agent_phase::recorded(run, &head, &baseline, &brief) {
             worked
         } else {
-            claim.confirm(run, admitted).await?;
+            run.unless_interrupted(claim.confirm(run, admitted)).await?;
             run.unless_interrupted(verdict::begin(run, admitted, claim)).await?;
             let phase = Phase::new(run, &head, image, &ready.rules, checks, &baseline, progress);
             agent_phase::review(&phase, tree, brief, &review_context).await?
         }
     };
+    let answered = AnsweredLines::keep(run, &review_context)?;
     let reviewed = decide::reviewed(ReviewFacts {
         run,
         admitted,
@@ -144,6 +160,7 @@ async fn work(
         since: plan.since.clone(),
         review_context: &review_context,
         worked: &worked,
+        is_concluded: answered.is_concluded,
         evidence,
         index: &index,
         earlier: &earlier.memory.findings,
@@ -188,14 +205,16 @@ async fn prepare<'a>(
 ) -> Result<PreparedReview<'a>> {
     admit::wanted(&run.config.review, &admitted.pull)?;
     let id = &admitted.repository.id;
-    admit::labeled(run.world, &run.config, id, admitted.request.trigger.as_ref()).await?;
+    let trigger = admitted.request.trigger.as_ref();
+    run.unless_interrupted(admit::labeled(run.world, &run.config, id, trigger)).await?;
     if !run.config.dry_run {
-        guard::permitted(run.world.forge()?.as_ref(), id, &[guard::PULLS]).await?;
+        let permitted = guard::permitted(run.world.forge()?.as_ref(), id, &[guard::PULLS]);
+        run.unless_interrupted(permitted).await?;
     }
     let opened =
         run.unless_interrupted(open::open(run.world, admitted, &base, &run.stop())).await?;
     let earlier = run.unless_interrupted(EarlierReviews::load(run, admitted)).await?;
-    let plan = plan(run, admitted, &base, &opened, &earlier.memory).await?;
+    let plan = run.unless_interrupted(plan(run, admitted, &base, &opened, &earlier)).await?;
     run.unless_interrupted(claim.take(run, admitted, &opened, &earlier)).await?;
     let (checks, image) = pipeline::prepare(run, &rules, None, &base, progress).await?;
     let paths = opened.diff.files.iter().map(|file| file.path.clone()).collect();
@@ -225,12 +244,10 @@ async fn finish(
         salvage::write_report(run, &reviewed, &outcome, Some(&published));
         Some(published)
     } else {
-        if !run.config.dry_run
-            && !run.is_interrupted()
-            && claim.confirm(run, admitted).await.is_ok()
+        if !run.config.dry_run && run.unless_interrupted(claim.confirm(run, admitted)).await.is_ok()
         {
             let why = reviewed.reason.as_deref().unwrap_or(reviewed.conclusion.word());
-            verdict::not_run(run, admitted, why).await;
+            run.within_grace(verdict::not_run(run, admitted, why)).await;
         }
         None
     };

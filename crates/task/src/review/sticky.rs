@@ -3,27 +3,37 @@
 
 use super::earlier::{SEARCHED, links};
 use super::outbox::Outbox;
-use super::post::PostedReview;
+use super::post::{self, PostedReview};
 use super::publish::{Origin, Work};
 use patchwright_base::error::Result;
 use patchwright_forge::{Comment, ForgeError};
 use patchwright_report::review::sticky::{self, Sticky};
 use patchwright_report::{self as report, review};
-use patchwright_review::incremental::{Memory, UnreadFiles};
+use patchwright_review::incremental::Memory;
+use patchwright_review::unread::{UnreadFiles, UnreadPaths};
+use patchwright_types::outcome::Conclusion;
 use patchwright_types::reviewed::Reviewed;
 
-/// Writes it, and returns its address where it says how the review ended. The inner error says why we may
-/// not.
-pub(super) async fn write(
-    work: &Work<'_>,
-    posted: &PostedReview,
-) -> Result<Result<Option<String>, String>> {
+/// What became of the comment.
+pub(super) enum StickyOutcome {
+    /// It says how the review ended; its address.
+    Written(Option<String>),
+    /// We may not write it, and what is in it is handed over.
+    MayNot(String),
+    /// We may not write it, and the review has what is in it.
+    Without,
+    /// It did not work this time: what is to be remembered is not written down.
+    Failed(String),
+}
+
+/// Writes it.
+pub(super) async fn write(work: &Work<'_>, posted: &PostedReview) -> Result<StickyOutcome> {
     if let Some(why) = &posted.may_not {
-        return Ok(Err(why.clone()));
+        return Ok(StickyOutcome::MayNot(why.clone()));
     }
     let outbox = &work.outbox;
     if outbox.recorded::<u64>("sticky")?.is_some() {
-        return Ok(Ok(work.comment_url().map(str::to_owned)));
+        return Ok(StickyOutcome::Written(work.comment_url().map(str::to_owned)));
     }
     // The new comments have addresses now.
     let newest = match posted.inline {
@@ -65,18 +75,21 @@ pub(super) async fn write(
                 outbox.did("sticky", &kept.id)?;
             }
             tidy(work, kept.id).await?;
-            return Ok(Ok(Some(kept.html_url)));
+            Ok(StickyOutcome::Written(Some(kept.html_url)))
         }
         Err(err @ (ForgeError::Forbidden { .. } | ForgeError::State { .. })) => {
             // With the review posted, there is nothing to hand over.
             if posted.review.is_none() {
-                return Ok(Err(err.to_string()));
+                return Ok(StickyOutcome::MayNot(err.to_string()));
             }
             outbox.ui.say(&format!("no sticky comment: {err}"));
+            Ok(StickyOutcome::Without)
         }
-        Err(err) => outbox.ui.say(&format!("the sticky comment was not brought up to date: {err}")),
+        Err(err) => {
+            outbox.ui.say(&format!("the sticky comment was not brought up to date: {err}"));
+            Ok(StickyOutcome::Failed(err.to_string()))
+        }
     }
-    Ok(Ok(None))
 }
 
 /// Looks again after the comment was created: another run may have created one at the same time. The
@@ -128,34 +141,49 @@ fn memory(work: &Work<'_>, posted: &PostedReview) -> Memory {
         findings.retain(|known| !is_new(&known.fingerprint));
         return Memory { findings, paused: false, ..earlier.clone() };
     }
-    let is_read = work.origin == Origin::Here
-        && review::is_whole(work.reviewed)
-        && review::is_anything(work.reviewed);
+    let findings = work.settled.findings.clone();
+    let covers = work.reviews.iter().filter(|review| review.ours).map(|review| review.id);
+    let last_review = covers.chain(posted.review).max().or(earlier.last_review);
+    let reviewed = work.reviewed;
+    let kept_request = post::kept_request(work);
+    if work.origin == Origin::HandedOver || !has_looked(reviewed) {
+        return Memory { findings, paused: false, last_review, kept_request, ..earlier.clone() };
+    }
+    let is_read = review::is_whole(reviewed) && review::is_anything(reviewed);
     let (head, base) = if is_read {
-        (work.reviewed.head.clone(), work.reviewed.base.clone())
+        (reviewed.head.clone(), reviewed.base.clone())
     } else {
         (earlier.head.clone(), earlier.base.clone())
     };
-    let (looked_at, looked_at_base) = match work.origin {
-        Origin::Here => (work.reviewed.head.clone(), work.reviewed.base.clone()),
-        Origin::HandedOver => (earlier.looked_at.clone(), earlier.looked_at_base.clone()),
-    };
-    let rest = match work.origin {
-        Origin::Here if is_read => None,
-        Origin::Here => unread(work.reviewed),
-        Origin::HandedOver => earlier.rest.clone(),
-    };
-    let findings = work.settled.findings.clone();
-    // Whether reviews are paused is read where people said so, every time.
-    Memory { head, base, findings, paused: false, looked_at, looked_at_base, rest }
+    Memory {
+        head,
+        base,
+        findings,
+        // Whether reviews are paused is read where people said so, every time.
+        paused: false,
+        looked_at: reviewed.head.clone(),
+        looked_at_base: reviewed.base.clone(),
+        rest: if is_read { None } else { unread(work) },
+        last_review,
+        kept_request,
+    }
+}
+
+/// Whether the commit counts as looked at. One at which a limit ended the review before the model came to an
+/// end with anything can be reviewed again, and what was read before it stays read.
+fn has_looked(reviewed: &Reviewed) -> bool {
+    reviewed.conclusion != Conclusion::Budget
+        || (reviewed.is_partly_done && reviewed.coverage.read_files > 0)
 }
 
 /// What is left for the next review, when this one has read something that counts.
-fn unread(reviewed: &Reviewed) -> Option<UnreadFiles> {
+fn unread(work: &Work<'_>) -> Option<UnreadFiles> {
+    let reviewed = work.reviewed;
     if !reviewed.is_partly_done || !review::is_anything(reviewed) {
         return None;
     }
     let left = reviewed.coverage.skipped.iter().filter(|file| file.why.is_shortfall());
-    let paths = left.map(|file| file.path.clone()).collect();
-    Some(UnreadFiles { base: reviewed.base.clone(), paths })
+    let left = left.map(|file| file.path.clone()).collect();
+    let all = work.diff.iter().flat_map(|diff| &diff.files).map(|file| file.path.as_str());
+    Some(UnreadFiles { base: reviewed.base.clone(), which: UnreadPaths::new(left, all)? })
 }

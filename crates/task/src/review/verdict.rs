@@ -48,13 +48,21 @@ pub(super) fn failed_before(
     (has_failed && !is_known && !admitted.request.full).then_some(Doubt::FailedBefore)
 }
 
+/// Why the check is not written.
+pub(super) enum Unwritten {
+    /// We may not.
+    Refused,
+    /// It did not work this time.
+    Failed(String),
+}
+
 /// Writes it; returns its page. `comment` is the address of the sticky comment, when that is up to date. A
-/// check that cannot be written is said, and costs nothing else; the inner error says why.
+/// check that cannot be written is said, and costs nothing else.
 pub(super) async fn put(
     work: &Work<'_>,
     posted: &PostedReview,
     comment: Option<&str>,
-) -> Result<Result<Option<String>, String>> {
+) -> Result<Result<Option<String>, Unwritten>> {
     let outbox = &work.outbox;
     if let Some(url) = outbox.recorded::<Option<String>>("check")? {
         return Ok(Ok(url));
@@ -88,7 +96,10 @@ pub(super) async fn put(
         }
         Err(err) => {
             outbox.ui.say(&format!("the check could not be written: {err}"));
-            Ok(Err(err.to_string()))
+            Ok(Err(match err.outage() {
+                Some(_) => Unwritten::Failed(err.to_string()),
+                None => Unwritten::Refused,
+            }))
         }
     }
 }
@@ -140,6 +151,26 @@ pub(super) async fn end(run: &Run<'_>, admitted: &AdmittedReview, result: &Resul
     let Ok(outbox) = Outbox::of(run, admitted) else { return };
     let why = outbox.redactor.redact(why);
     let draft = check::not_run(&admitted.head, &why, run.environment.run_url.as_deref());
+    if let Err(err) = outbox.forge.end_running_check(outbox.repository, &draft).await {
+        outbox.ui.detail(&format!("the check could not be ended: {err}"));
+    }
+}
+
+/// Ends the check of a run that was killed after it had said what it found and before its verdict. A review that is at work
+/// keeps its check.
+pub(super) async fn end_left_behind(
+    run: &Run<'_>,
+    admitted: &AdmittedReview,
+    earlier: &EarlierReviews,
+) {
+    let Ok(outbox) = Outbox::of(run, admitted) else { return };
+    let claim = earlier.sticky.as_ref().and_then(|sticky| Claim::read(&sticky.body));
+    let now = run.world.clock.now().timestamp();
+    if claim.is_some_and(|claim| claim.until > now && !run.folder.has_dead_beside(&claim.run)) {
+        return;
+    }
+    let page = earlier.sticky.as_ref().map(|sticky| sticky.html_url.as_str());
+    let draft = check::left_behind(&admitted.head, page, run.environment.run_url.as_deref());
     if let Err(err) = outbox.forge.end_running_check(outbox.repository, &draft).await {
         outbox.ui.detail(&format!("the check could not be ended: {err}"));
     }

@@ -139,6 +139,15 @@ impl<'a> ReviewContext<'a> {
         shown.entry(file).or_default().push(lines);
     }
 
+    /// Only these lines of these files have been shown, whatever was marked before.
+    pub fn set_shown(&self, lines: impl IntoIterator<Item = (usize, Range<usize>)>) {
+        let mut shown: BTreeMap<usize, Vec<Range<usize>>> = BTreeMap::new();
+        for (file, lines) in lines {
+            shown.entry(file).or_default().push(lines);
+        }
+        *self.shown.lock() = shown;
+    }
+
     /// How many of a file's added and deleted lines have been shown, and whether nothing of its
     /// difference is left.
     pub fn read(&self, file: usize) -> (u64, bool) {
