@@ -46,7 +46,8 @@ fn a_review_that_ran_out_of_time_before_the_model_was_asked_has_read_nothing() {
 
 #[test]
 fn a_model_that_does_not_answer_before_the_limit_has_read_nothing() {
-    check(&vec![stall(); 20], &[("PATCHWRIGHT_TIMEOUT", "4s")], &[]);
+    let silent: Vec<Turn> = std::iter::repeat_with(stall).take(20).collect();
+    check(&silent, &[("PATCHWRIGHT_TIMEOUT", "4s")], &[]);
 }
 
 #[test]
@@ -130,7 +131,8 @@ fn a_large_pull_request_is_read_to_its_end_over_pushes() {
         assert!(now.len() < left.len(), "{push}: {} of {}", now.len(), left.len());
         left = now;
         if left.is_empty() {
-            return assert_eq!(code, 0);
+            assert_eq!(code, 0);
+            return;
         }
     }
     panic!("{} files are never read", left.len());

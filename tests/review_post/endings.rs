@@ -74,8 +74,10 @@ fn a_check_of_a_review_that_is_at_work_goes_on() {
     let world = world.set("PATCHWRIGHT_VERIFY", "sleep 2");
     let process = world.process(&["review", "acme/app#3", "--full"]);
     process.wait_until(|| check(&world) == "in_progress ");
+    process.signal("STOP");
     there(&world).expect(10);
     assert_eq!(check(&world), "in_progress ");
+    process.signal("CONT");
     process.end().expect(0);
     assert_eq!(check(&world), "completed success");
 }

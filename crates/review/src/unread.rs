@@ -80,7 +80,7 @@ impl FileMarks {
             return None;
         }
         let is_marked =
-            |at: usize| self.bits.get(at / 8).is_none_or(|byte| byte >> (at % 8) & 1 == 1);
+            |at: usize| self.bits.get(at / 8).is_none_or(|byte| (byte >> (at % 8)) & 1 == 1);
         let marked = all.iter().enumerate().filter(|(at, _)| is_marked(*at));
         Some(marked.map(|(_, path)| (*path).to_owned()).collect())
     }

@@ -87,16 +87,12 @@ pub fn known(body: &str, path: &str) -> Option<KnownFinding> {
 
 /// A title as it was before it was written as Markdown.
 fn unescaped(title: &str) -> String {
-    let mut out = String::with_capacity(title.len());
-    let mut chars = title.replace("&#8203;", "").chars().collect::<Vec<_>>().into_iter().peekable();
+    let plain = title.replace("&#8203;", "");
+    let mut out = String::with_capacity(plain.len());
+    let mut chars = plain.chars().peekable();
     while let Some(c) = chars.next() {
-        match chars.peek() {
-            Some(next) if c == '\\' && next.is_ascii_punctuation() => {}
-            _ => out.push(c),
-        }
-        if c == '\\' {
-            out.extend(chars.next_if(char::is_ascii_punctuation));
-        }
+        let escaped = if c == '\\' { chars.next_if(char::is_ascii_punctuation) } else { None };
+        out.push(escaped.unwrap_or(c));
     }
     out.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 }

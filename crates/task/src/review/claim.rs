@@ -448,7 +448,7 @@ impl HeldClaim {
         let body = match (claim::last(&now.body), links) {
             (Some(last), _) => last,
             (None, Links::Perhaps) => self.claim.unfinished(),
-            (None, Links::None) => {
+            (None, Links::Nothing) => {
                 forge.delete_comment(outbox.repository, now.id).await?;
                 return Ok(true);
             }
@@ -461,11 +461,11 @@ impl HeldClaim {
     }
 }
 
-/// Whether something that was posted links to the comment.
+/// What may link to the comment: something that was posted, or nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Links {
     Perhaps,
-    None,
+    Nothing,
 }
 
 impl Links {
@@ -473,7 +473,7 @@ impl Links {
         if Outbox::may_have(run, "review", Effected::Intended) {
             Links::Perhaps
         } else {
-            Links::None
+            Links::Nothing
         }
     }
 }

@@ -206,7 +206,9 @@ pub async fn post_from(
     };
     let published = publish_at(outbox, &earlier, &pull, &found).await;
     if let Some(held) = &held {
-        held.release(&outbox, Links::Perhaps).await;
+        // What was closed meanwhile got no review that could link to it.
+        let links = if published.is_err() { Links::Perhaps } else { Links::Nothing };
+        held.release(&outbox, links).await;
     }
     Ok((reviewed, published?))
 }
