@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::dependencies::sh;
 use crate::exec::project;
-use crate::resume::{kill_when, replies};
+use crate::resume::{kill_when, replies, signalled, until, wait_for};
 use crate::support::git_http::{Fault as GitFault, Step};
 use crate::support::git_repo::git;
 use crate::support::github::{Fault, Kind};
+use crate::support::model::say;
 use crate::support::world::{TestWorld, fix, github};
 
 /// Changes the first entry of this kind in a journal.
@@ -88,6 +90,76 @@ fn a_journal_with_a_damaged_line_is_kept_and_said_to_be_moved_away() {
     world.model.replace(fix());
     world.issue().expect(0);
     assert_eq!(world.github.pulls().len(), 1);
+}
+
+#[test]
+fn a_journal_whose_last_line_is_damaged_runs_no_command_twice() {
+    let world = TestWorld::local([sh("touch begun; sleep 600"), say("Done.")]);
+    project(&world);
+    let args = ["exec", "Wait", "--repo", "project"];
+    let child = world.spawn(&args);
+    until(&world, |journal| journal.contains("\"is\":\"call_started\""));
+    signalled(&world, child, "KILL");
+    let journal = world.runs()[0].join("journal.jsonl");
+    let whole = fs_err::read_to_string(&journal).unwrap();
+    assert!(whole.lines().last().unwrap().contains("\"is\":\"call_started\""), "{whole}");
+    let damaged = format!("{}\0}}\n", whole.strip_suffix("}\n").unwrap());
+    fs_err::write(&journal, &damaged).unwrap();
+    let asked = world.model.requests().len();
+    let output = world.run(&args).expect(1);
+    assert!(output.stderr.contains("the journal is damaged at line"), "{}", output.text());
+    assert!(output.stderr.contains("hint: it is the last line"), "{}", output.text());
+    assert_eq!(world.model.requests().len(), asked, "nobody is asked");
+    assert_eq!(fs_err::read_to_string(&journal).unwrap(), damaged);
+    // A line whose end was never written is what a power cut leaves.
+    let cut = format!("{whole}{{\"seq\":{},\"at", whole.lines().count() + 1);
+    fs_err::write(&journal, cut).unwrap();
+    world.model.replace([say("Done."), say("Done.")]);
+    world.run(&args).expect(0);
+    assert!(world.told().contains("interrupted, result unknown"));
+}
+
+#[test]
+fn an_emptied_journal_beside_what_a_run_left_begins_no_other_one() {
+    for out in [None, Some("out")] {
+        let world = TestWorld::local([sh("echo one > one"), sh("sleep 600"), say("Done.")]);
+        project(&world);
+        let mut args = vec!["exec", "Wait", "--repo", "project"];
+        args.extend(out.into_iter().flat_map(|out| ["--out", out]));
+        let child = world.spawn(&args);
+        let folder = || out.map_or_else(|| world.runs().pop(), |out| Some(world.path(out)));
+        let journal = || folder().map(|folder| folder.join("journal.jsonl"));
+        wait_for(|| {
+            let text = journal().and_then(|path| fs_err::read_to_string(path).ok());
+            text.is_some_and(|text| text.matches("\"is\":\"call_started\"").count() == 2)
+        });
+        signalled(&world, child, "KILL");
+        let (folder, journal) = (folder().unwrap(), journal().unwrap());
+        let whole = fs_err::read(&journal).unwrap();
+        let asked = world.model.requests().len();
+        // Emptied, and cut in its first line.
+        for left in [&whole[..0], &whole[..20]] {
+            fs_err::write(&journal, left).unwrap();
+            let output = world.run(&args).expect(1);
+            assert!(output.stderr.contains("is of a run that had begun"), "{}", output.text());
+            let place = out.map_or_else(|| folder.display().to_string(), str::to_owned);
+            let hint = format!("move its folder `{place}` away");
+            assert!(output.stderr.contains(&hint), "{}", output.text());
+            assert_eq!(world.model.requests().len(), asked, "nobody is asked");
+            assert!(folder.join("checkpoints.git").is_dir(), "its work is still there");
+            assert_eq!(fs_err::read(&journal).unwrap(), left);
+        }
+        fs_err::write(&journal, whole).unwrap();
+        world.model.replace([say("Done."), say("Done.")]);
+        let output = world.run(&args).expect(20);
+        assert!(output.stderr.contains("resuming run"), "{}", output.text());
+        // Where nothing was begun, an empty journal is no obstacle.
+        fs_err::remove_dir_all(&folder).unwrap();
+        fs_err::create_dir(&folder).unwrap();
+        fs_err::write(&journal, "").unwrap();
+        world.model.replace([say("Done."), say("Done.")]);
+        world.run(&args).expect(0);
+    }
 }
 
 #[test]

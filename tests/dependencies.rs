@@ -326,7 +326,8 @@ const SECRETS: [&str; 3] = [
      printf '%045d%s' 0 \"$INDEX_TOKEN\" | base64 > $HOME/.cfg/wrapped; echo \"$INDEX_TOKEN\" > $HOME/.cfg/closed; \
      echo x > $HOME/.cfg/dull; chmod 0 $HOME/.cfg/closed $HOME/.cfg/dull; mkdir $HOME/dark; \
      echo \"$INDEX_TOKEN\" > $HOME/dark/inside; chmod 0 $HOME/dark; \
-     ln -s \"/tmp/$INDEX_TOKEN\" link; env > tracked.txt",
+     ln -s \"/tmp/$INDEX_TOKEN\" link; env > tracked.txt; mkdir -p \"$HOME/dir-$INDEX_TOKEN/inner\"; \
+     echo x > \"$HOME/dir-$INDEX_TOKEN/inner/x\"; touch \"named-$INDEX_TOKEN\"",
 ];
 
 async fn secrets_of_setup_stay_there(world: TestWorld) {
@@ -350,6 +351,8 @@ async fn secrets_of_setup_stay_there(world: TestWorld) {
         "dark/inside`",
         "link`",
         "tracked.txt`",
+        "agent/dir-***`",
+        "/named-***`",
     ] {
         assert!(notes.contains(name), "{name}: {notes}");
     }

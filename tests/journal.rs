@@ -66,7 +66,9 @@ fn a_torn_end_is_dropped_and_damage_is_not() {
         ("A\nB\n", "1:a 2:b"),
         ("A\nB", "1:a"),
         ("A\n{\"seq\":2,\"at", "1:a"),
-        ("A\n\0\0\0\0\n", "1:a"),
+        ("A\n\0\0\0\0", "1:a"),
+        ("A\n\0\0\0\0\n", "the journal is damaged at line 2: `DIR/journal.jsonl`"),
+        ("A\nnonsense\n", "the journal is damaged at line 2: `DIR/journal.jsonl`"),
         ("A\nnonsense\nB\n", "the journal is damaged at line 2: `DIR/journal.jsonl`"),
         ("A\nA\nB\n", "the journal is damaged at line 2: `DIR/journal.jsonl`"),
     ] {

@@ -158,6 +158,7 @@ fn journal_of(words: &str) -> Vec<Line> {
             env: std::collections::BTreeMap::new(),
             paths: Vec::new(),
             is_set_up: false,
+            basis: None,
         },
     ];
     entries.extend(turn(1, words, &calls));

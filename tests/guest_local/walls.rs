@@ -10,7 +10,10 @@ use patchwright_sandbox::client::Client;
 use patchwright_sandbox::local::LocalSandbox;
 
 use super::{output, start, state};
+use crate::dependencies::{exec, project, result, sh as shell};
 use crate::support::guest::{guest_binary, sh};
+use crate::support::model::say;
+use crate::support::world::TestWorld;
 
 /// A folder below `/opt` with what people keep there; removed at the end.
 struct Opt(PathBuf);
@@ -64,6 +67,71 @@ async fn private_files_of_system_folders_are_closed_and_the_others_are_not() {
     let mode = fs_err::metadata(opt.0.join(".credentials")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     running.stop().await.unwrap();
+}
+
+#[test]
+fn private_files_beside_programs_in_the_home_folder_are_closed_and_programs_run() {
+    // What it is, and whether commands have it.
+    const FILES: &[(&str, u32, bool)] = &[
+        (".local/bin/open", 0o755, true),
+        (".local/bin/deploy", 0o700, false),
+        (".local/bin/compiled", 0o700, true),
+        ("bin/.hidden-token", 0o600, false),
+        (".nvm/secret", 0o640, false),
+        (".nvm/vault/open", 0o644, false),
+        (".nvm/versions/bin/node", 0o755, true),
+        (".volta/auth.json", 0o600, true),
+        (".volta/bin/shim", 0o755, true),
+    ];
+    let script =
+        FILES.iter().map(|(name, ..)| format!("cat $H/{name} > /dev/null && echo has {name}\n"));
+    let script: String = script.collect();
+    let run = "open && compiled && node && shim && echo all run";
+    let world = TestWorld::local([]);
+    let home = world.path("home");
+    let mode = |name: &str, mode| {
+        fs_err::set_permissions(home.join(name), PermissionsExt::from_mode(mode)).unwrap();
+    };
+    for (name, mode_of_file, _) in FILES {
+        let path = home.join(name);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        if name.ends_with("compiled") {
+            fs_err::copy(guest_binary(), &path).unwrap();
+        } else {
+            fs_err::write(&path, "#!/bin/sh\n: TOKEN\n").unwrap();
+        }
+        mode(name, *mode_of_file);
+    }
+    // A `umask` has closed all that this manager has installed.
+    fs_err::create_dir(home.join(".volta/tools")).unwrap();
+    for number in 0..600 {
+        let name = format!(".volta/tools/{number}");
+        fs_err::write(home.join(&name), "").unwrap();
+        mode(&name, 0o600);
+    }
+    for folder in [".nvm/vault", ".nvm/versions", ".nvm", ".volta"] {
+        mode(folder, 0o700);
+    }
+    let folders = [".local/bin", "bin", ".nvm/versions/bin", ".volta/bin"];
+    let folders = folders.map(|name| home.join(name).display().to_string());
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", folders.join(":"));
+    let world = world.set("PATH", path);
+    world.model.add([
+        shell(&format!("H={}\n{script}", home.display())),
+        shell(&run.replace("compiled", "compiled --version")),
+        say("Done."),
+        say("Done."),
+    ]);
+    project(&world, &[("own.txt", "own\n")]);
+    exec(&world, &[]).expect(0);
+    let told = world.told();
+    for (name, _, is_open) in FILES {
+        assert_eq!(told.contains(&format!("\\nhas {name}")), *is_open, "{name}: {told}");
+    }
+    assert!(told.contains("all run\\n"), "{told}");
+    let enforced = result(&world)["provenance"]["enforced"].to_string();
+    let undecided = format!("open to commands: `{}`", home.join(".volta").display());
+    assert!(enforced.contains(&undecided), "{enforced}");
 }
 
 #[tokio::test]

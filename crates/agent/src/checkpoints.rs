@@ -34,6 +34,8 @@ pub struct RestoredWorkspace {
     pub changed: Vec<String>,
     /// The sandbox is a new one because setup has run again, and not because the run was interrupted.
     pub has_new_setup: bool,
+    /// How the sandbox differs from the one before the run was interrupted, in whole sentences.
+    pub other_sandbox: Option<String>,
 }
 
 /// The checkpoints, latest first.

@@ -70,7 +70,9 @@ impl Agent<'_> {
         self.touched.extend(restored.changed.iter().cloned());
         let mut written = self.take_back(recorded, restored)?;
         written.extend(self.answer_interrupted(recorded, restored)?);
-        self.notice = checkpoints::has_begun_to_write(recorded).then(|| notice(recorded, restored));
+        let has_notice =
+            checkpoints::has_begun_to_write(recorded) || restored.other_sandbox.is_some();
+        self.notice = has_notice.then(|| notice(recorded, restored));
         if let Some(sub_agents) = &self.sub_agents {
             sub_agents.restore(&[recorded, &written].concat(), self.notice.as_deref());
         }
@@ -215,6 +217,9 @@ fn notice(recorded: &[Line], restored: &RestoredWorkspace) -> String {
             " What these calls did came later and is gone too, whatever their results said: {}.",
             lost.join(", ")
         );
+    }
+    if let Some(other) = &restored.other_sandbox {
+        let _ = write!(text, " {other}");
     }
     text
 }

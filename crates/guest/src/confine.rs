@@ -46,6 +46,8 @@ pub struct Bounds {
     pub root: PathBuf,
     /// More folders and files to read and execute: toolchains.
     pub read: Vec<PathBuf>,
+    /// Folders of programs, to read and execute too, in which the user may keep private files. Those are closed.
+    pub programs: Vec<PathBuf>,
     /// Most bytes of the temporary files and of the home folder, each.
     pub tmp_bytes: u64,
     /// Control groups to enter, made and bounded by the host.
@@ -239,7 +241,8 @@ fn restrict_files(
         .scope(Scope::from_all(NEWEST))?
         .create()?;
     let system = view::SYSTEM.iter().copied().chain(["/etc", "/pw"]).map(Path::new);
-    for path in system.chain(bounds.read.iter().map(PathBuf::as_path)) {
+    let own = bounds.read.iter().chain(&bounds.programs).map(PathBuf::as_path);
+    for path in system.chain(own) {
         let access = if path.is_dir() { read } else { AccessFs::ReadFile | AccessFs::Execute };
         rules = allow(rules, path, access)?;
     }

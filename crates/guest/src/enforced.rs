@@ -16,6 +16,10 @@ pub enum Enforced {
         closed: usize,
         /// Folders that are too large to be searched, and are closed as a whole.
         unsearched: Vec<String>,
+        /// Folders of the user in which so much is closed to others that nothing can be told from it, and is open to
+        /// commands.
+        #[serde(default)]
+        undecided: Vec<String>,
     },
     ReadOnlyRoot,
     TemporaryFiles {
@@ -140,12 +144,16 @@ impl Display for Enforced {
             Enforced::FileTree => {
                 f.write_str("files: a tree of its own, read-only but for workspace, home and /tmp")
             }
-            Enforced::PrivateFiles { closed, unsearched } => {
-                write!(f, "private files of the system: {closed} closed")?;
-                if !unsearched.is_empty() {
-                    let names: Vec<String> =
-                        unsearched.iter().map(|name| format!("`{name}`")).collect();
-                    write!(f, "; too large to be searched, and closed: {}", names.join(", "))?;
+            Enforced::PrivateFiles { closed, unsearched, undecided } => {
+                write!(f, "private files: {closed} closed")?;
+                for (names, what) in [
+                    (unsearched, "too large to be searched, and closed"),
+                    (undecided, "nearly all of it is closed to others, and open to commands"),
+                ] {
+                    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+                    if !names.is_empty() {
+                        write!(f, "; {what}: {}", names.join(", "))?;
+                    }
                 }
                 Ok(())
             }

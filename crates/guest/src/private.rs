@@ -4,9 +4,13 @@
 //! Searched are the places where people install things by hand, and what commands see of `/etc`. What a
 //! distribution puts into the rest of `/usr` is the same on every machine, and is not searched: it has
 //! hundreds of thousands of files.
+//!
+//! So are folders of the user's home that are shown because programs are installed in them. There a folder is often
+//! closed because the home folder is, and programs because of the user's `umask`: [`of_user`] has what differs.
 
 use std::collections::VecDeque;
-use std::fs::Permissions;
+use std::fs::{Metadata, Permissions};
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -25,35 +29,57 @@ const MAX_CLOSED: usize = 500;
 /// What is mounted over what is closed: nobody has a right to it.
 const CLOSED: &str = "pw/closed";
 
-/// Closes it in the tree below `root`.
-pub(super) fn close(root: &Path) -> Result<Enforced, String> {
+/// Closes it in the tree below `root`, and in those of its folders that are the user's own, `own`.
+pub(super) fn close(root: &Path, own: &[PathBuf]) -> Result<Enforced, String> {
     let closed = Closed::make(root)?;
-    let mut count = 0;
-    let mut unsearched = Vec::new();
+    let (mut count, mut unsearched, mut undecided) = (0, Vec::new(), Vec::new());
+    let name = |path: &Path| format!("/{}", path.strip_prefix(root).unwrap_or(path).display());
+    let mut close = |path: &Path, found: Found| match found {
+        Found::Private(found) => {
+            count += found.len();
+            found.iter().try_for_each(|path| closed.cover(path))
+        }
+        Found::TooMuch => {
+            unsearched.push(name(path));
+            closed.cover(path)
+        }
+        Found::Undecided => {
+            undecided.push(name(path));
+            Ok(())
+        }
+    };
     for place in PLACES {
         let entries = fs_err::read_dir(root.join(place)).into_iter().flatten().flatten();
         for entry in entries {
             let path = entry.path();
-            if let Some(found) = search(&path) {
-                count += found.len();
-                found.iter().try_for_each(|path| closed.cover(path))?;
-            } else {
-                closed.cover(&path)?;
-                let name = path.strip_prefix(root).unwrap_or(&path);
-                unsearched.push(format!("/{}", name.display()));
-            }
+            close(&path, search(&path))?;
         }
     }
-    Ok(Enforced::PrivateFiles { closed: count, unsearched })
+    for path in own.iter().filter(|path| path.is_dir()) {
+        let is_inside = own.iter().any(|outer| outer != path && path.starts_with(outer));
+        if !is_inside {
+            close(path, of_user(path, own))?;
+        }
+    }
+    Ok(Enforced::PrivateFiles { closed: count, unsearched, undecided })
 }
 
-/// What is not everybody's at or below `top`; `None` when there is too much to look at.
-fn search(top: &Path) -> Option<Vec<PathBuf>> {
+/// What a search has come to.
+enum Found {
+    Private(Vec<PathBuf>),
+    /// There is too much to look at.
+    TooMuch,
+    /// So much is closed to others that this says nothing.
+    Undecided,
+}
+
+/// What is not everybody's at or below `top`.
+fn search(top: &Path) -> Found {
     let mut found = Vec::new();
-    let Ok(kind) = fs_err::symlink_metadata(top) else { return Some(found) };
+    let Ok(kind) = fs_err::symlink_metadata(top) else { return Found::Private(found) };
     let mut folders = VecDeque::new();
     match judge(&kind) {
-        Judged::Private => return Some(vec![top.to_owned()]),
+        Judged::Private => return Found::Private(vec![top.to_owned()]),
         Judged::Folder => folders.push_back(top.to_owned()),
         Judged::Fine => {}
     }
@@ -69,11 +95,59 @@ fn search(top: &Path) -> Option<Vec<PathBuf>> {
                 Judged::Fine => {}
             }
             if seen > MAX_ENTRIES || found.len() > MAX_CLOSED {
-                return None;
+                return Found::TooMuch;
             }
         }
     }
-    Some(found)
+    Found::Private(found)
+}
+
+/// What the user has closed to others below `top`, a folder of programs: files that others may not read, except
+/// compiled programs, and folders that others may not enter, except `top` and what leads to another one of `shown`. Where
+/// that is more than people close one by one, their `umask` has closed it, and nothing can be told from it.
+fn of_user(top: &Path, shown: &[PathBuf]) -> Found {
+    let mut found = Vec::new();
+    // With whether they are in one that is closed.
+    let mut folders = VecDeque::from([(top.to_owned(), false)]);
+    let (mut seen, mut closed) = (0, 0);
+    while let Some((folder, is_inside)) = folders.pop_front() {
+        for entry in fs_err::read_dir(folder).into_iter().flatten().flatten() {
+            seen += 1;
+            let Ok(kind) = entry.metadata() else { continue };
+            let path = entry.path();
+            let leads = || shown.iter().any(|shown| shown.starts_with(&path));
+            let is_private = match judge(&kind) {
+                Judged::Private if kind.is_dir() => !leads(),
+                Judged::Private => !is_program(&path, &kind),
+                Judged::Folder | Judged::Fine => false,
+            };
+            if is_private && !is_inside {
+                found.push(path.clone());
+            }
+            if kind.is_dir() {
+                folders.push_back((path, is_inside || is_private));
+            } else if is_inside || is_private {
+                closed += 1;
+            }
+            if closed > MAX_CLOSED || found.len() > MAX_CLOSED {
+                return Found::Undecided;
+            }
+            if seen > MAX_ENTRIES {
+                return Found::TooMuch;
+            }
+        }
+    }
+    Found::Private(found)
+}
+
+/// A compiled program: checks may need it, and nobody writes a secret into one by hand.
+fn is_program(path: &Path, kind: &Metadata) -> bool {
+    let mut magic = [0; 4];
+    let mut read = || fs_err::File::open(path)?.read_exact(&mut magic);
+    kind.is_file()
+        && kind.permissions().mode() & 0o100 != 0
+        && read().is_ok()
+        && &magic == b"\x7fELF"
 }
 
 enum Judged {
@@ -83,7 +157,7 @@ enum Judged {
 }
 
 /// By the rights of everybody: to read a file, to go into a folder.
-fn judge(kind: &std::fs::Metadata) -> Judged {
+fn judge(kind: &Metadata) -> Judged {
     let everybody = kind.permissions().mode() & 0o007;
     match (kind.is_symlink(), kind.is_dir()) {
         (true, _) => Judged::Fine,

@@ -1,4 +1,4 @@
-//! Removes files that hold a secret of setup, before what setup has left is kept.
+//! Removes files that hold a secret of setup, and files and folders whose names do, before what setup has left is kept.
 //!
 //! Only what has changed since the guest was started is read: what was there before cannot hold it.
 
@@ -40,7 +40,7 @@ pub fn roots(everywhere: bool, workspace: &Path, env: &BTreeMap<String, String>)
 }
 
 /// Removes every file below `roots` that has changed since `since` and holds one of `texts`, also as the target of
-/// a symbolic link; returns their paths, the first ones of many. Texts are found across the ends of lines too, as tools
+/// a symbolic link, and every file and folder with one of them in its path; returns their paths, the first ones of many. Texts are found across the ends of lines too, as tools
 /// break base64. Other file systems below them are left out. What the owner may not read is made readable for this,
 /// and what nobody can look into is removed.
 ///
@@ -58,7 +58,7 @@ pub fn purge(
     let mut purge = Purge { finders, longest, since, cancelled, removed: Vec::new() };
     for root in roots {
         let device = fs_err::symlink_metadata(root).map_err(|err| broken(root, &err))?.dev();
-        purge.folder(root, device)?;
+        purge.below(root, device)?;
     }
     Ok(purge.removed)
 }
@@ -72,7 +72,7 @@ struct Purge<'a> {
 }
 
 impl Purge<'_> {
-    fn folder(&mut self, root: &Path, device: u64) -> Result<(), ToolError> {
+    fn below(&mut self, root: &Path, device: u64) -> Result<(), ToolError> {
         let mut open = vec![root.to_path_buf()];
         while let Some(folder) = open.pop() {
             if self.cancelled.load(Ordering::Relaxed) {
@@ -91,19 +91,41 @@ impl Purge<'_> {
                     Err(err) if is_gone(&err) => continue,
                     Err(err) => return Err(broken(&path, &err)),
                 };
-                if stat.is_dir() {
-                    if stat.dev() == device {
-                        open.push(path);
-                    }
-                } else if stat.ctime() >= self.since && self.holds(&path, &stat)? {
+                let is_new = stat.ctime() >= self.since;
+                // What is mounted there is no part of what is kept.
+                if stat.is_dir() && stat.dev() != device {
+                    continue;
+                }
+                if is_new && self.is_named_so(root, &path) {
+                    if stat.is_dir() { remove_all(&folder, &path) } else { remove(&folder, &path) }
+                        .map_err(|err| broken(&path, &err))?;
+                    self.note(&path);
+                } else if stat.is_dir() {
+                    open.push(path);
+                } else if is_new && self.holds(&path, &stat)? {
                     remove(&folder, &path).map_err(|err| broken(&path, &err))?;
-                    if self.removed.len() < MAX_NAMED {
-                        self.removed.push(path.to_string_lossy().into_owned());
-                    }
+                    self.note(&path);
                 }
             }
         }
         Ok(())
+    }
+
+    fn note(&mut self, path: &Path) {
+        if self.removed.len() < MAX_NAMED {
+            self.removed.push(path.to_string_lossy().into_owned());
+        }
+    }
+
+    /// By the name, with the folders above it below the root: a text that has a `/` is the names of several.
+    fn is_named_so(&self, root: &Path, path: &Path) -> bool {
+        let below = path.strip_prefix(root).unwrap_or(path).as_os_str().as_encoded_bytes();
+        let name = below.len() - path.file_name().unwrap_or_default().len().min(below.len());
+        self.finders.iter().any(|finder| {
+            // What ends before the name is in that of a folder, which has been looked at.
+            let from = (name + 1).saturating_sub(finder.needle().len());
+            below.get(from..).is_some_and(|end| finder.find(end).is_some())
+        })
     }
 
     fn holds(&self, path: &Path, stat: &std::fs::Metadata) -> Result<bool, ToolError> {
@@ -170,6 +192,42 @@ fn remove(folder: &Path, path: &Path) -> std::io::Result<()> {
     })
 }
 
+/// Removes a folder with all that is in it, also where folders are closed to their owner.
+fn remove_all(parent: &Path, top: &Path) -> std::io::Result<()> {
+    let mut folders = vec![top.to_path_buf()];
+    let mut at = 0;
+    while let Some(folder) = folders.get(at).cloned() {
+        at += 1;
+        let entries = match list(&folder) {
+            Ok(entries) => entries,
+            // One of somebody else that is empty goes all the same.
+            Err(err) if is_gone(&err) || err.kind() == ErrorKind::PermissionDenied => continue,
+            Err(err) => return Err(err),
+        };
+        for entry in entries {
+            let path = entry?.path();
+            match fs_err::symlink_metadata(&path) {
+                Ok(stat) if stat.is_dir() => folders.push(path),
+                Ok(_) => remove(&folder, &path)?,
+                Err(err) if is_gone(&err) => {}
+                Err(err) => return Err(err),
+            }
+        }
+    }
+    for folder in folders.iter().rev() {
+        let above = folder.parent().unwrap_or(parent);
+        let removed = fs_err::remove_dir(folder).or_else(|err| {
+            open_up(above, &fs_err::symlink_metadata(above)?, &err)?;
+            fs_err::remove_dir(folder)
+        });
+        match removed {
+            Err(err) if !is_gone(&err) => return Err(err),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
 /// Gives the owner of a file or folder what it had taken from itself, where that is the user of setup.
 fn open_up(path: &Path, stat: &std::fs::Metadata, refused: &Error) -> std::io::Result<()> {
     if refused.kind() != ErrorKind::PermissionDenied {
@@ -218,16 +276,32 @@ mod tests {
         }
         symlink(format!("/nowhere/{secret}"), root.join("link")).unwrap();
         symlink(root.join("deep/er/.npmrc"), root.join("harmless")).unwrap();
-        let texts = [secret.to_owned()];
+        // In names: of a file, of a link, of a folder with what is in it, and across two folders.
+        write(&format!("name-{secret}"), b"");
+        symlink("plain", root.join(format!("to-{secret}"))).unwrap();
+        let cache = format!("cache-{secret}.d");
+        fs_err::create_dir_all(root.join(&cache).join("inner")).unwrap();
+        write(&format!("{cache}/inner/file"), b"nothing");
+        for name in ["inner", ""] {
+            let closed = root.join(&cache).join(name);
+            fs_err::set_permissions(closed, Permissions::from_mode(0o500)).unwrap();
+        }
+        fs_err::create_dir_all(root.join("a-two/parts-b")).unwrap();
+        let texts = [secret.to_owned(), "two/parts".to_owned()];
         let roots = [root.to_path_buf()];
         let go_on = AtomicBool::new(false);
         // Nothing has changed since tomorrow.
         assert!(purge(&roots, &texts, now() + 86_400, &go_on).unwrap().is_empty());
         let mut removed = purge(&roots, &texts, now(), &go_on).unwrap();
         removed.sort();
-        let expected = ["closed", "dark/inside", "deep/er/.npmrc", "link", "long", "wrapped"];
-        let expected = expected.map(|name| root.join(name));
-        assert_eq!(removed, expected.map(|path| path.display().to_string()));
+        let (name, link) = (format!("name-{secret}"), format!("to-{secret}"));
+        let expected =
+            ["a-two/parts-b", &cache, "closed", "dark/inside", "deep/er/.npmrc", "link", "long"];
+        let expected = expected.into_iter().chain([name.as_str(), &link, "wrapped"]);
+        let expected: Vec<String> =
+            expected.map(|it| root.join(it).display().to_string()).collect();
+        assert_eq!(removed, expected);
+        assert!(!root.join(&cache).exists() && root.join("a-two").is_dir());
         assert!(root.join("plain").exists() && root.join("cut").exists());
         assert!(root.join("harmless").is_symlink() && !root.join("deep/er/.npmrc").exists());
         assert!(purge(&roots, &texts, now(), &AtomicBool::new(true)).is_err());

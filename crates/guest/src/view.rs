@@ -220,14 +220,24 @@ impl Tree {
         }
         self.bind(&bounds.workspace, Path::new(WORKSPACE))?;
         self.guest()?;
-        for path in &bounds.read {
+        for path in bounds.read.iter().chain(&bounds.programs) {
             self.same(path)?;
             // Some programs know where they are by their real path only.
             if let Some(real) = fs_err::canonicalize(path).ok().filter(|real| real != path) {
                 self.same(&real)?;
             }
         }
-        private::close(&self.root)
+        private::close(&self.root, &self.places_of(&bounds.programs))
+    }
+
+    /// Where folders of programs are in the new tree, under each name that they have there.
+    fn places_of(&self, folders: &[PathBuf]) -> Vec<PathBuf> {
+        let real = folders.iter().filter_map(|path| fs_err::canonicalize(path).ok());
+        let named = folders.iter().filter(|path| !path.is_symlink()).cloned();
+        let mut places: Vec<PathBuf> = named.chain(real).map(|path| self.place(&path)).collect();
+        places.sort();
+        places.dedup();
+        places
     }
 
     /// Where a path of the new tree is until then.

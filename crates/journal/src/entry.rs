@@ -19,6 +19,23 @@ use patchwright_types::outcome::Outcome;
 use patchwright_types::plan::Plan;
 use patchwright_types::task::{Limits, Task};
 
+/// What the sandboxes of a run are based on. A run that is resumed tells by it whether its own are like those before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxBasis {
+    /// Digest of what was asked for: the kind of sandbox, its image, and setup.
+    pub asked: String,
+    /// Digest of what commands find and are held to: the image or the machine's programs, what setup left, limits, hosts
+    /// and services.
+    pub digest: String,
+    /// The kind of sandbox.
+    pub sandbox: String,
+    /// The image, for people.
+    pub image: String,
+    /// A command of setup had failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_failed_setup: bool,
+}
+
 /// One line of the journal, without its sequence number and time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
@@ -51,6 +68,9 @@ pub enum Entry {
         /// Setup ran in the image.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_set_up: bool,
+        /// `None` in journals of before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        basis: Option<SandboxBasis>,
     },
     /// Setup ran again, in the tree as the model had changed it: the sandboxes from here on are made of this.
     /// The fields are those of [`Entry::WorkspaceOpened`].

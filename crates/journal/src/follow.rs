@@ -95,8 +95,8 @@ impl Follower {
                 let unknown = format::unknown(text, number, &self.path, &cause);
                 (unknown.is_none(), unknown.unwrap_or_else(|| damaged(&self.path, number, cause)))
             });
-            // The last line can be torn although it has an end (see `parse_until_damage`). Opening the journal cuts
-            // it off, and another line takes its place.
+            // A damaged last line keeps the run from being resumed (see `parse_until_damage`). Who repairs the journal
+            // puts another line in its place.
             if matches!(parsed, Err((true, _))) && rest.fill_buf()?.is_empty() {
                 break;
             }

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::clean::redact_strings;
-pub use self::entry::Entry;
+pub use self::entry::{Entry, SandboxBasis};
 pub use self::format::FORMAT;
 pub use self::observer::{Observer, WrittenLine};
 use patchwright_base::clock::Clock;
@@ -102,8 +102,8 @@ impl Journal {
         Ok(Journal { file: Arc::new(file), lane: None })
     }
 
-    /// Opens the journal in `dir` to continue it: a torn last line is cut off, the complete lines
-    /// are returned.
+    /// Opens the journal in `dir` to continue it: a last line without an end, which a power cut leaves, is cut off,
+    /// the complete lines are returned.
     pub fn open(dir: &Path, clock: Clock, redact: Redact) -> Result<(Journal, Vec<Line>)> {
         let path = dir.join(FILE);
         let mut options = std::fs::OpenOptions::new();
@@ -265,10 +265,10 @@ pub fn reopen(dir: &Path) -> Result<()> {
     file.set_len(length as u64).map_err(|err| unusable(&path, err))
 }
 
-/// Reads a journal without changing it. A torn last line is left out.
+/// Reads a journal without changing it. A last line without an end is left out.
 ///
 /// # Errors
-/// When the file cannot be read, is larger than [`MAX_JOURNAL`], or is damaged before its last line.
+/// When the file cannot be read, is larger than [`MAX_JOURNAL`], or is damaged.
 pub fn read(path: &Path) -> Result<Vec<Line>> {
     let mut file = fs_err::File::open(path).map_err(|err| unusable(path, err))?;
     Ok(parse(&contents(&mut file, path)?, path)?.0)
@@ -306,7 +306,7 @@ fn contents(file: &mut fs_err::File, path: &Path) -> Result<Vec<u8>> {
 /// The complete lines of a journal, and their length in bytes. `path` is for messages.
 ///
 /// # Errors
-/// When it is damaged before its last line.
+/// When one of them is damaged.
 pub fn parse(bytes: &[u8], path: &Path) -> Result<(Vec<Line>, u64)> {
     let Parsed { lines, length, damage } = parse_until_damage(bytes, path);
     damage.map_or(Ok((lines, length)), Err)
@@ -342,16 +342,15 @@ fn parse_until_damage(bytes: &[u8], path: &Path) -> Parsed {
                 damage = Some(unknown);
                 break;
             }
-            // After a power cut, blocks of a file may be written out of order: even a line that
-            // ends in a newline can be torn.
-            Err(_) if is_last => break,
             Ok(line) => {
                 let cause = anyhow::anyhow!("line {expected} has number {}", line.seq);
                 damage = Some(damaged(path, expected, cause));
                 break;
             }
             Err(err) => {
-                damage = Some(damaged(path, expected, err));
+                // What it recorded may have been done: a command that was begun is not to be begun again in silence.
+                let failure = damaged(path, expected, err);
+                damage = Some(if is_last { failure.hint(LAST_LINE) } else { failure });
                 break;
             }
         }
@@ -359,6 +358,10 @@ fn parse_until_damage(bytes: &[u8], path: &Path) -> Parsed {
     }
     Parsed { lines, length: length as u64, damage }
 }
+
+/// What else can be done about damage of the last line.
+const LAST_LINE: &str = "it is the last line: without it the run is resumed from the line before, and does again what that line \
+                         recorded, such as a command that had begun";
 
 fn damaged(path: &Path, line: u64, cause: anyhow::Error) -> Failure {
     Failure::machine(format!("the journal is damaged at line {line}: `{}`", path.display()))

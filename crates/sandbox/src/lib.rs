@@ -96,6 +96,9 @@ pub struct ImageSpec<'a> {
     /// The tree that setup runs in. It is not part of the cache key, so it has to be one that every run
     /// on this repository may start from.
     pub tree: Option<&'a Packed>,
+    /// What a killed attempt of this run had when the same was asked for: taken where it is still there, whatever a
+    /// name means by now and whatever others have set up since.
+    pub begun_with: Option<&'a PreparedImage>,
     pub run: &'a str,
 }
 
@@ -117,6 +120,7 @@ impl<'a> ImageSpec<'a> {
             root_files: &[],
             lock_files: &[],
             tree: None,
+            begun_with: None,
             run,
         }
     }
@@ -128,6 +132,10 @@ pub struct PreparedImage {
     /// What the sandbox is given: for Docker a name, or the id of a cached setup image; for pods a name, or the folder
     /// with what setup left.
     pub reference: String,
+    /// What tells it from another one with the same reference; empty where the reference does.
+    pub stamp: String,
+    /// What was asked for, so that whoever asked knows it again.
+    pub asked: String,
     /// For the report: name and digest.
     pub description: String,
     /// How each command of setup went, also when that was in an earlier run.

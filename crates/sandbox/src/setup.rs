@@ -42,7 +42,8 @@ pub struct SetupRun {
     /// Hosts that it asked for and that setup may not reach.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
-    /// Files that held a secret of setup when all commands had ended, and were removed; of the last command.
+    /// What held a secret of setup when all commands had ended, in a file or in its name, and was removed; of the last
+    /// command.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub purged: Vec<String>,
 }
@@ -168,10 +169,18 @@ pub(crate) async fn run(
         runs.push(ran);
     }
     if let Some(last) = runs.last_mut().filter(|_| !secrets.is_empty()) {
-        last.purged = client.purge(kept == SetupExtent::WholeImage, written(&secrets)).await?;
+        let texts = written(&secrets);
+        let purged = client.purge(kept == SetupExtent::WholeImage, texts.clone()).await?;
+        last.purged = purged.into_iter().map(|path| without(&path, &texts, &redactor)).collect();
     }
     client.remove_base((kept == SetupExtent::WholeImage).then_some((USER, USER))).await?;
     Ok(runs)
+}
+
+/// A path that may have a secret in a name, in any of the ways in which secrets are written.
+fn without(path: &str, texts: &[String], redactor: &Redactor) -> String {
+    let path = texts.iter().fold(path.to_owned(), |path, text| path.replace(text, "***"));
+    redactor.redact(&path)
 }
 
 /// What of the values is secret.

@@ -130,7 +130,7 @@ pub(super) fn rebuilt(
     let tree = change.as_ref().map(|change| change.tree);
     AgentResult {
         stopped,
-        checked: check_loop::recorded(&run.folder.recorded, tree),
+        checked: check_loop::recorded(run, &run.folder.recorded, tree),
         change,
         output,
         baseline: baseline.to_vec(),
@@ -369,7 +369,10 @@ async fn converse(
     let progress = |what: AgentEvent<'_>| tell(phase, &what, None);
     let checkpoints = Arc::new(Checkpoints::of(phase, &sandbox.client).await?);
     // Before anything is started there that may look at the workspace.
-    let restored = restore(&checkpoints, recorded, has_new_setup).await?;
+    let mut restored = restore(&checkpoints, recorded, has_new_setup).await?;
+    if let Some(restored) = &mut restored {
+        restored.other_sandbox = run.told_of_move(recorded, phase.baseline);
+    }
     let questions = InstallRequests::of(run);
     let (tools, mut services) = equip::equip(run, sandbox, questions.tool()).await?;
     services.checkpoints = tools::checkpoints::Checkpoints::new(Arc::clone(&checkpoints) as _);

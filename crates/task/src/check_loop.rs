@@ -5,6 +5,7 @@ use super::authorship;
 use super::brief::message;
 use super::check_runs::{self, CheckTarget};
 use super::checks::Checks;
+use super::run::Run;
 use patchwright_agent::{Agent, StopKind, Stopped};
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Mode;
@@ -201,7 +202,10 @@ fn is_of_loop(entry: &Entry) -> Option<&CheckRun> {
 
 /// What the checks said of the change that a killed attempt collected, when nothing was asked of the model
 /// afterwards.
-pub(super) fn recorded(recorded: &[Line], tree: Option<Oid>) -> Option<CheckedTree> {
+pub(super) fn recorded(run: &Run<'_>, recorded: &[Line], tree: Option<Oid>) -> Option<CheckedTree> {
+    if run.was_elsewhere(recorded, |entry| is_of_loop(entry).is_some()) {
+        return None;
+    }
     let asked_last = recorded.iter().rposition(|line| matches!(line.entry, Entry::Added { .. }));
     let runs = last_round(&recorded[asked_last.map_or(0, |at| at + 1)..])?;
     Some(CheckedTree { tree, runs })

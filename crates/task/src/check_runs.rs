@@ -320,10 +320,12 @@ pub(super) fn record(run: &Run<'_>, side: CheckTarget<'_>, check: &CheckRun) -> 
     Ok(())
 }
 
-/// Checks that a killed attempt already ran, in order. What the model left has changed since.
+/// Checks that a killed attempt already ran, in order, in sandboxes like those of now. What the model left has changed
+/// since.
 fn recorded(run: &Run<'_>, side: CheckTarget<'_>) -> Vec<CheckRun> {
-    let lines = run.folder.recorded.iter().filter(|_| !matches!(side, CheckTarget::Loop(_)));
-    let checked = lines.filter_map(|line| match &line.entry {
+    let lines = run.by_basis(&run.folder.recorded);
+    let lines = lines.filter(|(_, is_like)| *is_like && !matches!(side, CheckTarget::Loop(_)));
+    let checked = lines.filter_map(|(entry, _)| match entry {
         Entry::Checked { when, run } if when == side.word() => Some(run.clone()),
         _ => None,
     });

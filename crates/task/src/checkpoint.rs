@@ -186,6 +186,7 @@ impl Checkpoints {
             shell: checkpoint.shell,
             changed: changed.collect(),
             has_new_setup: false,
+            other_sandbox: None,
         })
     }
 

@@ -117,7 +117,9 @@ impl RunFolder {
         let path = attempt_folder(&self.path, number);
         create_private(&path)?;
         let (journal, recorded) = if path.join(journal::FILE).exists() {
-            Journal::open(&path, world.clock, world.redaction())?
+            let (journal, recorded) = Journal::open(&path, world.clock, world.redaction())?;
+            not_emptied(&path, &recorded)?;
+            (journal, recorded)
         } else {
             (Journal::create(&path, world.clock, world.redaction())?, Vec::new())
         };
@@ -320,6 +322,7 @@ fn resume(
         return Ok(None);
     }
     let recorded = journal::read(&file)?;
+    not_emptied(path, &recorded)?;
     let started = recorded.first().and_then(|line| match &line.entry {
         // Whichever version began it: tools and instructions that differ are told to the model again.
         Entry::RunStarted { run, task: recorded, .. } => {
@@ -335,6 +338,25 @@ fn resume(
         observer.resumes(&run, task);
     }
     Ok(Some((run, journal, recorded)))
+}
+
+/// A journal without a line beside what only later lines can have left has lost them: begun anew, the work would be paid
+/// for again, and its checkpoints would be removed.
+fn not_emptied(folder: &Path, recorded: &[Line]) -> Result<()> {
+    let later = RESULTS.into_iter().filter(|name| *name != journal::FILE);
+    let mut later = later.chain([checkpoint::FOLDER, ATTEMPTS]);
+    let Some(left) = later.find(|name| recorded.is_empty() && folder.join(name).exists()) else {
+        return Ok(());
+    };
+    let place = folder.display();
+    Err(Failure::machine(format!(
+        "the journal `{}` is empty, and `{left}` beside it is of a run that had begun",
+        folder.join(journal::FILE).display()
+    ))
+    .hint(format!(
+        "nothing was changed, and the run is not begun anew: move its folder `{place}` away to begin anew, or put its \
+         journal back"
+    )))
 }
 
 /// Lets telemetry watch, where there is any.

@@ -124,7 +124,7 @@ async fn install(phase: &Phase<'_>, sandbox: &Running) -> Result<(Option<Prepare
     Ok((Some(image), text))
 }
 
-/// The image that a killed attempt had come to, as far as it is still there.
+/// The image that a killed attempt had come to, as far as it is still there and made of what the run has now.
 pub(super) fn recorded(run: &Run<'_>, recorded: &[Line]) -> Option<PreparedImage> {
     let image = recorded.iter().rev().find_map(|line| match &line.entry {
         Entry::SetUpAgain { image, description, env, paths } => Some(PreparedImage {
@@ -136,5 +136,7 @@ pub(super) fn recorded(run: &Run<'_>, recorded: &[Line]) -> Option<PreparedImage
         }),
         _ => None,
     })?;
-    is_there(&image, &run.world.state).then_some(image)
+    let is_set_up = |entry: &Entry| matches!(entry, Entry::SetUpAgain { .. });
+    let is_usable = is_there(&image, &run.world.state) && !run.was_elsewhere(recorded, is_set_up);
+    is_usable.then_some(image)
 }

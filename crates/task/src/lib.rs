@@ -8,6 +8,7 @@ mod agents;
 pub mod attempts;
 pub mod authorship;
 mod base_moved;
+mod basis;
 pub mod branch;
 mod branch_name;
 pub mod brief;

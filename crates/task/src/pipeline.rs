@@ -376,7 +376,8 @@ async fn once(
     let image = worked.image.as_ref().unwrap_or(image);
     let requester = authorship::requester(run).await;
     let judged = JudgedChange::new(run, job, &worked, requester.as_deref())?;
-    let evidence = evidence(run, job, checks, image, (&worked, &judged), progress).await?;
+    let mut evidence = evidence(run, job, checks, image, (&worked, &judged), progress).await?;
+    evidence.notes.extend(run.moved());
     run.journal_reached()?;
     let outcome = decide::decide(run, job, image, &worked, &judged, evidence);
     Ok(FinishedJob { worked, judged, outcome })
@@ -400,6 +401,9 @@ pub(super) async fn prepare(
     progress.phase("Preparing the sandbox");
     let image = run.unless_interrupted(run.prepare_image(rules, packed)).await?;
     run.opened(pinned, &image)?;
+    if let Some(moved) = run.moved() {
+        run.environment.ui.say(&format!("note: {moved}"));
+    }
     Ok((checks, image))
 }
 

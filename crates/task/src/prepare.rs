@@ -78,6 +78,10 @@ impl Run<'_> {
             Some(_) | None => None,
         };
         let own_id = self.own_id();
+        let root_files = rules.workspace().root_files().await?;
+        let asked = self.asked_for(&root_files, &commands);
+        // What a model has written is set up anew.
+        let begun_with = if usable == ReuseScope::ByAll { self.begun_with(&asked) } else { None };
         let spec = ImageSpec {
             repository: workspace.identity(&self.world.state).await?,
             image: self.config.image.as_deref(),
@@ -94,13 +98,15 @@ impl Run<'_> {
             setup_egress: if commands.is_empty() { None } else { self.setup_egress()? },
             setup_timeout: self.config.setup_timeout.min(self.remaining()),
             setup_bytes: self.config.container.workspace_bytes,
-            root_files: &rules.workspace().root_files().await?,
+            root_files: &root_files,
+            begun_with: begun_with.as_ref(),
             lock_files: &workspace.lock_files(&commands).await?,
             tree,
             run: &own_id,
         };
         let prepared = self.world.sandbox.prepare(&spec).await;
         let mut image = prepared.map_err(|error| called(error, &self.config, &plan, &commands))?;
+        image.asked = asked;
         // The time limit of the whole run is reached, not only that of setup, so the run cannot continue.
         let late = image.setup.iter().zip(&commands).position(|(ran, _)| ran.timed_out);
         if let Some(at) = late.filter(|_| self.remaining().is_zero()) {

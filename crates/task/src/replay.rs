@@ -320,8 +320,16 @@ impl Recording {
             return Err(harness::without_tools(path));
         }
         let opened = find(&|entry| matches!(entry, Entry::WorkspaceOpened { .. }));
-        let Some(Entry::WorkspaceOpened { base, branch, image, repository, env, paths, is_set_up }) =
-            opened
+        let Some(Entry::WorkspaceOpened {
+            base,
+            branch,
+            image,
+            repository,
+            env,
+            paths,
+            is_set_up,
+            ..
+        }) = opened
         else {
             return Err(unusable("no repository was opened"));
         };

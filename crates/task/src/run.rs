@@ -2,12 +2,13 @@
 
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::basis::OpenedBasis;
 use super::events::Watcher;
 use super::folder::RunFolder;
 use super::lfs::Contents;
@@ -30,7 +31,6 @@ use patchwright_config::{Config, Mode, file, merge, renamed_settings};
 use patchwright_git::stop::Stop;
 use patchwright_git::{Oid, helper};
 use patchwright_journal::Entry;
-use patchwright_sandbox::PreparedImage;
 use patchwright_sandbox::egress::Egress;
 use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::setup::SetupReport;
@@ -99,6 +99,8 @@ pub struct Run<'a> {
     pub network: Arc<NetworkAccess>,
     /// How the dependencies were installed, by the newest setup; empty before.
     pub setup: Arc<Mutex<SetupReport>>,
+    /// What its sandboxes are based on, once that is known.
+    pub(super) basis: Arc<OnceLock<OpenedBasis>>,
     /// Servers beside its sandboxes.
     pub services: Arc<RunServices>,
     /// What of other repositories is in its sandboxes.
@@ -223,6 +225,7 @@ impl<'a> Start<'a> {
             title,
             network: Arc::default(),
             setup: Arc::default(),
+            basis: Arc::default(),
             services: Arc::default(),
             submodules: Arc::default(),
             contents: Arc::default(),
@@ -422,18 +425,6 @@ impl Run<'_> {
             format: patchwright_journal::FORMAT,
             task: self.task.clone(),
             config: serde_json::to_value(&self.config).unwrap_or_default(),
-        })
-    }
-
-    pub(super) fn opened(&self, workspace: &Workspace, image: &PreparedImage) -> Result<()> {
-        self.journal(&Entry::WorkspaceOpened {
-            base: workspace.base.to_string(),
-            branch: workspace.base_branch.clone(),
-            image: image.reference.clone(),
-            repository: workspace.repo.path().display().to_string(),
-            env: image.env.clone(),
-            paths: image.paths.clone(),
-            is_set_up: !image.setup.is_empty(),
         })
     }
 

@@ -250,6 +250,9 @@ impl Sandbox for DockerSandbox {
     }
 
     async fn prepare(&self, spec: &ImageSpec<'_>) -> Result<PreparedImage, SandboxError> {
+        if let Some(known) = self.begun_with(spec).await? {
+            return Ok(known);
+        }
         let name = image::choose(spec.image, spec.root_files)?;
         let base = match spec.named_by {
             NamedBy::Operator => self.present_or_pulled(&name).await?,

@@ -87,11 +87,7 @@ impl DockerSandbox {
         };
         drop(turn);
         let description = format!("{} with setup ({})", base.description, made.id);
-        let setup = made.label(RUNS_LABEL).and_then(|runs| {
-            let plain = podman::from_plain(runs);
-            serde_json::from_str(plain.as_deref().unwrap_or(runs)).ok()
-        });
-        let setup: Vec<SetupRun> = setup.unwrap_or_default();
+        let setup = runs_of(&made);
         Ok(PreparedImage {
             reference: made.id,
             description,
@@ -99,6 +95,28 @@ impl DockerSandbox {
             is_cached,
             ..PreparedImage::default()
         })
+    }
+
+    /// The image that this run began with, by its id, where the engine still has it.
+    pub(super) async fn begun_with(
+        &self,
+        spec: &ImageSpec<'_>,
+    ) -> Result<Option<PreparedImage>, SandboxError> {
+        let Some(begun) = spec.begun_with.filter(|it| it.reference.starts_with("sha256:")) else {
+            return Ok(None);
+        };
+        let Some(image) = self.find(&begun.reference).await? else { return Ok(None) };
+        // An image without what setup left is what there was when that was too large.
+        if image.is_setup_result() == spec.setup.is_empty() || !is_usable(&image, spec) {
+            return Ok(None);
+        }
+        Ok(Some(PreparedImage {
+            setup: runs_of(&image),
+            is_cached: image.is_setup_result(),
+            reference: image.id,
+            description: begun.description.clone(),
+            ..PreparedImage::default()
+        }))
     }
 
     /// What there is under the name that all share, if this run may use it, or else under its own.
@@ -266,6 +284,15 @@ const SETUP_ENV: [(&str, &str); 3] = [
     ("MAVEN_OPTS", "-Duser.home=/home/agent"),
     ("PIP_NO_CACHE_DIR", "1"),
 ];
+
+/// How the commands went that made it.
+fn runs_of(image: &Image) -> Vec<SetupRun> {
+    let runs = image.label(RUNS_LABEL).and_then(|runs| {
+        let plain = podman::from_plain(runs);
+        serde_json::from_str(plain.as_deref().unwrap_or(runs)).ok()
+    });
+    runs.unwrap_or_default()
+}
 
 /// A setup in which a command failed is only good for the run in which it did: a registry that was down
 /// may be up again.

@@ -6,6 +6,7 @@
 //! user of the sandbox: no host ever opens it.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -62,7 +63,10 @@ impl KubernetesSandbox {
         let own = all.join(format!("{key}.{}", spec.run));
         let whole = all.join(key);
         let usable = |at: &&PathBuf| **at == whole || !spec.setup_required;
-        for known in [&whole, &own].into_iter().filter(usable) {
+        let begun = spec.begun_with.map(|begun| Path::new(&begun.reference));
+        // What the run began with comes before what others have set up since.
+        let places = if begun == Some(&*own) { [&own, &whole] } else { [&whole, &own] };
+        for known in places.into_iter().filter(usable) {
             if let Some(about) = read(known) {
                 return Ok(PreparedImage { is_cached: true, ..prepared(known, about) });
             }
@@ -120,10 +124,17 @@ impl KubernetesSandbox {
 fn prepared(place: &Path, about: About) -> PreparedImage {
     PreparedImage {
         reference: place.display().to_string(),
+        stamp: stamp(place),
         description: about.description,
         setup: about.runs,
         ..PreparedImage::default()
     }
+}
+
+/// When it was made: another one may come to be in the same place.
+fn stamp(place: &Path) -> String {
+    let made = fs_err::metadata(place.join(ABOUT));
+    made.map(|it| format!("{}.{}", it.mtime(), it.mtime_nsec())).unwrap_or_default()
 }
 
 fn read(place: &Path) -> Option<About> {

@@ -130,15 +130,19 @@ pub(super) fn refused() -> SandboxError {
     )
 }
 
-/// Folders of the home folder with nothing but installed compilers and interpreters.
+/// Folders of the home folder in which compilers and interpreters are installed.
 const VERSION_MANAGERS: &[&str] =
     &[".asdf", ".bun", ".deno", ".nodenv", ".nvm", ".pyenv", ".rbenv", ".rye", ".sdkman", ".volta"];
 
 /// Compilers and interpreters that the user installed below the home folder. The home folder itself
-/// stays closed; these parts of it can be read, and hold no credentials.
+/// stays closed; these parts of it can be read.
 #[derive(Debug, Default)]
 pub(super) struct Toolchains {
+    /// What `rustup` and cargo alone write to, and where nobody keeps credentials.
     pub(super) read: Vec<PathBuf>,
+    /// Folders of the search path, and version managers: people keep scripts and settings of their own in them, so that
+    /// what they have closed to others there is closed to commands.
+    pub(super) programs: Vec<PathBuf>,
     pub(super) env: BTreeMap<String, String>,
 }
 
@@ -150,14 +154,15 @@ impl Toolchains {
         // A relative one would be a folder of whatever is worked on.
         let home = variable("HOME").filter(|home| home.is_absolute());
         let in_home = |name: &str| home.as_ref().map(|home| home.join(name));
-        let mut read = Vec::new();
+        let (mut read, mut programs) = (Vec::new(), Vec::new());
         let mut env = BTreeMap::from([("PATH".to_owned(), path.clone())]);
         for folder in path.split(':').map(Path::new) {
             let Some(home) = &home else { break };
             let Ok(below) = folder.strip_prefix(home) else { continue };
             let Some(first) = below.components().next() else { continue };
             let is_manager = VERSION_MANAGERS.iter().any(|name| first.as_os_str() == *name);
-            read.push(if is_manager { home.join(first) } else { folder.to_owned() });
+            programs.extend(is_manager.then(|| home.join(first)));
+            programs.push(folder.to_owned());
         }
         let rustup = variable("RUSTUP_HOME").or_else(|| in_home(".rustup"));
         if let Some(rustup) = rustup.filter(|rustup| rustup.is_dir()) {
@@ -166,9 +171,10 @@ impl Toolchains {
         }
         // The download cache only: the folder above it holds the registry token.
         let cargo = variable("CARGO_HOME").or_else(|| in_home(".cargo"));
-        let parts = cargo.iter().flat_map(|cargo| [cargo.join("registry"), cargo.join("bin")]);
-        read.extend(parts.filter(|dir| dir.is_dir()));
-        Toolchains { read, env }
+        let part = |name: &str| cargo.iter().map(|cargo| cargo.join(name)).find(|dir| dir.is_dir());
+        read.extend(part("registry"));
+        programs.extend(part("bin"));
+        Toolchains { read, programs, env }
     }
 
     /// The search path.

@@ -137,6 +137,9 @@ impl LocalSandbox {
         for path in &self.toolchains.read {
             argv.extend(["--read".into(), path.into()]);
         }
+        for path in &self.toolchains.programs {
+            argv.extend(["--programs".into(), path.into()]);
+        }
         for folder in group.folders() {
             argv.extend(["--group".into(), folder.into()]);
         }
@@ -224,11 +227,12 @@ impl Sandbox for LocalSandbox {
     }
 
     async fn prepare(&self, spec: &ImageSpec<'_>) -> Result<PreparedImage, SandboxError> {
+        let programs = programs::seen(self.toolchains.path());
         if spec.setup.is_empty() {
-            let description = "local".to_owned();
-            return Ok(PreparedImage { description, ..PreparedImage::default() });
+            let (description, stamp) = ("local".to_owned(), hex::encode(programs));
+            return Ok(PreparedImage { description, stamp, ..PreparedImage::default() });
         }
-        setup::prepare(self, spec).await
+        setup::prepare(self, spec, &programs).await
     }
 
     async fn start(&self, spec: &SandboxSpec) -> Result<Running, SandboxError> {

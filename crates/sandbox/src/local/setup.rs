@@ -2,15 +2,16 @@
 //!
 //! There is no image to cache it in, so it is a folder `setup/<key>/{workspace,home}` with what the
 //! commands left besides the tree. The key covers the repository, the commands, the hosts that they reach, the
-//! lock files, and the machine's programs ([`programs`]).
+//! lock files, and the machine's programs ([`super::programs`]).
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use sha1::{Digest, Sha1};
 
-use super::{LocalSandbox, folders, programs};
+use super::{LocalSandbox, folders};
 use crate::setup::{self, Failed, SetupExtent, SetupRun};
 use crate::turn::Turn;
 use crate::{ContainerLimits, ImageSpec, PreparedImage, SandboxError, SandboxSpec};
@@ -26,14 +27,18 @@ const RUNS: &str = "runs.json";
 pub(super) async fn prepare(
     sandbox: &LocalSandbox,
     spec: &ImageSpec<'_>,
+    programs: &[u8],
 ) -> Result<PreparedImage, SandboxError> {
     let all = sandbox.base.join("setup");
-    let shared = key(spec, &programs::seen(sandbox.toolchains.path()));
+    let shared = key(spec, programs);
     let own = format!("{shared}.{}", spec.run);
     let (whole, partly) = (all.join(&shared), all.join(&own));
     let known = || {
-        let known = [&whole, &partly].into_iter().find(|template| is_complete(template));
-        known.filter(|it| **it == whole || !spec.setup_required)
+        let begun = spec.begun_with.map(|begun| Path::new(&begun.reference));
+        // What the run began with comes before what others have set up since.
+        let first = if begun == Some(&*partly) { [&partly, &whole] } else { [&whole, &partly] };
+        let is_usable = |it: &&PathBuf| **it == whole || !spec.setup_required;
+        first.into_iter().filter(is_usable).find(|template| is_complete(template))
     };
     if let Some(template) = known() {
         return Ok(cached(template));
@@ -65,9 +70,9 @@ pub(super) async fn prepare(
     });
     let kept = ran.and_then(|runs| {
         let has_failed = runs.iter().any(SetupRun::has_failed);
-        let template = if has_failed || spec.is_for_this_run { partly } else { whole };
-        keep(Path::new(&running.id), &template, &runs)?;
-        Ok(prepared(&template, runs))
+        let template = if has_failed || spec.is_for_this_run { &partly } else { &whole };
+        keep(Path::new(&running.id), template, &runs)?;
+        Ok(prepared(template, runs))
     });
     let stopped = running.stop().await;
     let prepared = kept?;
@@ -83,10 +88,17 @@ fn cached(template: &Path) -> PreparedImage {
 fn prepared(template: &Path, setup: Vec<SetupRun>) -> PreparedImage {
     PreparedImage {
         reference: template.display().to_string(),
+        stamp: stamp(template),
         description: format!("local, with {} setup commands", setup.len()),
         setup,
         ..PreparedImage::default()
     }
+}
+
+/// When it was made: another one may come to be in the same place.
+fn stamp(template: &Path) -> String {
+    let made = fs_err::metadata(template.join("complete").join(RUNS));
+    made.map(|it| format!("{}.{}", it.mtime(), it.mtime_nsec())).unwrap_or_default()
 }
 
 fn read_runs(template: &Path) -> Vec<SetupRun> {
@@ -149,8 +161,6 @@ fn key(spec: &ImageSpec<'_>, programs: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use crate::local::setup::*;
 
     fn sandbox(base: &Path, name: &str, made: &str) -> PathBuf {

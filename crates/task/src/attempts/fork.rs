@@ -266,9 +266,10 @@ async fn work(
 ) -> Result<FinishedJob> {
     run.journal_start()?;
     let workspace = &job.checkout.workspace;
-    let is_opened =
-        run.folder.find(|entry| matches!(entry, Entry::WorkspaceOpened { .. }).then_some(()));
-    if is_opened.is_none() {
+    let is_opened = |entry: &Entry| matches!(entry, Entry::WorkspaceOpened { .. });
+    let recorded = &run.folder.recorded;
+    if !recorded.iter().any(|line| is_opened(&line.entry)) || run.was_elsewhere(recorded, is_opened)
+    {
         run.opened(workspace, &prepared.image)?;
     }
     let finished = pipeline::attempt(run, job, prepared, None, progress).await?;

@@ -13,6 +13,7 @@ use super::outbox::Outbox;
 use super::sticky::StickyOutcome;
 use super::verdict::Unwritten;
 use super::{files, hand_over, moved, post, sticky, threads, verdict, withhold};
+use crate::admit::must_be_same;
 use crate::run::Run;
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{PullRequest, Review};
@@ -92,6 +93,7 @@ pub(super) async fn publish(
     seen: HeadView<'_>,
 ) -> Result<PublishedReview> {
     let outbox = Outbox::of(run, admitted)?;
+    must_be_same(outbox.forge, &admitted.repository).await?;
     // People may have answered while the model read.
     let newest = match EarlierReviews::load(run, admitted).await {
         Ok(newest) => newest,
