@@ -309,7 +309,7 @@ fn a_proposal_that_people_committed_to_and_closed_is_followed_by_another() {
         let written = file(&world, &next);
         assert!(written.contains(text) && !written.contains("Quote"), "{written}");
         world.github.pass(2 * DAY);
-        world = world.set("PATCHWRIGHT_NOW", &format!("2026-01-0{day}T00:00:00Z"));
+        world = world.set("PATCHWRIGHT_NOW", format!("2026-01-0{day}T00:00:00Z"));
     }
     assert_eq!(file(&world, BRANCH), "- Quote.\n");
     assert_eq!(world.github.pulls().into_iter().filter(|pull| pull.head == next).count(), 1);
@@ -333,7 +333,7 @@ fn what_was_read_is_known_when_people_edit_the_description() {
         });
         world.github.pass(2 * DAY);
         let day = 5 + 2 * at;
-        world = world.set("PATCHWRIGHT_NOW", &format!("2026-01-0{day}T00:00:00Z"));
+        world = world.set("PATCHWRIGHT_NOW", format!("2026-01-0{day}T00:00:00Z"));
         let wish = format!("Please do thing {at} from now on.");
         let comment = world.github.post_comment(pull, "rita", &wish);
         let text = format!("Do thing {at}.");
@@ -368,7 +368,7 @@ fn what_was_closed_is_not_read_again_whatever_people_wrote_into_it() {
             issue.body = Some(format!("Reworded. {}", issue.body.clone().unwrap_or_default()));
         });
         world.github.pass(2 * DAY);
-        world = world.set("PATCHWRIGHT_NOW", &format!("2026-01-0{day}T00:00:00Z"));
+        world = world.set("PATCHWRIGHT_NOW", format!("2026-01-0{day}T00:00:00Z"));
         if day == 7 {
             world.github.set_open(number, false);
         }

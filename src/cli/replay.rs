@@ -37,7 +37,8 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let state = args.state_dir.clone().unwrap_or_else(|| env.state_dir());
     let journal = attempts::conversation(&locate(&args.run, &state)?)?;
     let replayed =
-        replay::run(&journal, args.repo.as_deref(), args.sandbox, &state, env, ui).await?;
+        Box::pin(replay::run(&journal, args.repo.as_deref(), args.sandbox, &state, env, ui))
+            .await?;
     ui.data(&format!("{}\nrecorded tree {}", replayed.summary(), replayed.recorded));
     Ok(if replayed.is_same() {
         0

@@ -9,7 +9,7 @@ use crate::support::model::call;
 use crate::support::world::{Output, TestWorld};
 
 /// Longer than any test takes.
-const NEVER: Duration = Duration::from_secs(3600);
+const NEVER: Duration = Duration::from_hours(1);
 
 /// The command on another machine, which shares nothing with this one but GitHub.
 fn there(world: &TestWorld) -> Output {

@@ -174,7 +174,7 @@ fn a_push_before_the_comment_is_up_to_date_loses_nothing() {
 #[test]
 fn an_interrupted_run_leaves_the_comment_that_its_review_links_to() {
     let world = TestWorld::new(github(), reviewer([adds(3, 1)]));
-    let never = std::time::Duration::from_secs(3600);
+    let never = std::time::Duration::from_hours(1);
     world.github.fault(Fault::once("POST", "/pulls/3/reviews", Kind::DelayAfter(never)));
     let process = world.process(&["review", "acme/app#3"]);
     process.wait_until(|| !ours(&world).is_empty());

@@ -39,7 +39,6 @@ pub struct SandboxBasis {
 /// One line of the journal, without its sequence number and time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "written one at a time, never kept in numbers")]
 pub enum Entry {
     /// First line.
     RunStarted {

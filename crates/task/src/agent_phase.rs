@@ -369,10 +369,7 @@ async fn converse(
     let progress = |what: AgentEvent<'_>| tell(phase, &what, None);
     let checkpoints = Arc::new(Checkpoints::of(phase, &sandbox.client).await?);
     // Before anything is started there that may look at the workspace.
-    let mut restored = restore(&checkpoints, recorded, has_new_setup).await?;
-    if let Some(restored) = &mut restored {
-        restored.other_sandbox = run.told_of_move(recorded, phase.baseline);
-    }
+    let restored = restore(phase, &checkpoints, recorded, has_new_setup).await?;
     let questions = InstallRequests::of(run);
     let (tools, mut services) = equip::equip(run, sandbox, questions.tool()).await?;
     services.checkpoints = tools::checkpoints::Checkpoints::new(Arc::clone(&checkpoints) as _);
@@ -431,6 +428,7 @@ async fn converse(
 
 /// The workspace of a killed attempt, where the journal has one that can be resumed.
 async fn restore(
+    phase: &Phase<'_>,
     checkpoints: &Checkpoints,
     recorded: &[Line],
     has_new_setup: bool,
@@ -438,7 +436,9 @@ async fn restore(
     if !Agent::can_resume(recorded) {
         return Ok(None);
     }
-    Ok(Some(RestoredWorkspace { has_new_setup, ..checkpoints.restore(recorded).await? }))
+    let restored = checkpoints.restore(recorded).await?;
+    let other_sandbox = phase.run.told_of_move(recorded, phase.baseline);
+    Ok(Some(RestoredWorkspace { has_new_setup, other_sandbox, ..restored }))
 }
 
 /// Removing a container is worth reporting when it fails, not worth losing the work for: the next

@@ -303,6 +303,20 @@ fn unreadable_tools(run: &str) -> Failure {
         .hint("another version of patchwright may have written it; replay it with that one")
 }
 
+/// The image with what setup had made of it, where there was a setup.
+fn prepared(opened: &Entry) -> Option<PreparedImage> {
+    let Entry::WorkspaceOpened { image, env, paths, is_set_up: true, .. } = opened else {
+        return None;
+    };
+    Some(PreparedImage {
+        reference: image.clone(),
+        description: image.clone(),
+        env: env.clone(),
+        paths: paths.clone(),
+        ..PreparedImage::default()
+    })
+}
+
 impl Recording {
     fn read(path: &Path) -> Result<Recording> {
         let lines = journal::read(path)?;
@@ -320,26 +334,11 @@ impl Recording {
             return Err(harness::without_tools(path));
         }
         let opened = find(&|entry| matches!(entry, Entry::WorkspaceOpened { .. }));
-        let Some(Entry::WorkspaceOpened {
-            base,
-            branch,
-            image,
-            repository,
-            env,
-            paths,
-            is_set_up,
-            ..
-        }) = opened
+        let Some(opened @ Entry::WorkspaceOpened { base, branch, image, repository, .. }) = opened
         else {
             return Err(unusable("no repository was opened"));
         };
-        let prepared = is_set_up.then(|| PreparedImage {
-            reference: image.clone(),
-            description: image.clone(),
-            env: env.clone(),
-            paths: paths.clone(),
-            ..PreparedImage::default()
-        });
+        let prepared = prepared(opened);
         let prompted = find(&|entry| matches!(entry, Entry::Prompted { .. }));
         let Some(Entry::Prompted { instructions, items, tools, .. }) = prompted else {
             return Err(unusable("the model was never asked"));

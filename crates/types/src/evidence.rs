@@ -198,11 +198,10 @@ impl EvidenceRow {
             {
                 if tests.fixed.is_empty() { Standing::StillFailing } else { Standing::Improved }
             }
-            Some(_) => Standing::Passed,
             // Nobody knows a time when they did not fail by the change.
             None if head.has_bad_tests() && head.again_is_clean() => Standing::Flaky,
             None if head.has_bad_tests() => Standing::Broken,
-            None => Standing::Passed,
+            Some(_) | None => Standing::Passed,
         }
     }
 

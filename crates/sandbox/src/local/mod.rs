@@ -230,7 +230,7 @@ impl Sandbox for LocalSandbox {
         let programs = programs::seen(self.toolchains.path());
         if spec.setup.is_empty() {
             let (description, stamp) = ("local".to_owned(), hex::encode(programs));
-            return Ok(PreparedImage { description, stamp, ..PreparedImage::default() });
+            return Ok(PreparedImage { stamp, description, ..PreparedImage::default() });
         }
         setup::prepare(self, spec, &programs).await
     }

@@ -157,7 +157,7 @@ pub const PROBE_OUTPUT: usize = 16 << 10;
 pub fn probe(asked: &BTreeSet<&str>) -> String {
     // Java says first which of these options it has picked up.
     let mut script = "cd / || exit\nunset JAVA_TOOL_OPTIONS\n".to_owned();
-    for Toolchain { name, program, option, .. } in TOOLCHAINS.iter() {
+    for Toolchain { name, program, option, .. } in TOOLCHAINS {
         let ask = format!(
             "{program} {option} 2>&1 </dev/null | {{ read -r line; echo \"{name}{MARK}$line\"; }}"
         );

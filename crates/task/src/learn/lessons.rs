@@ -307,7 +307,7 @@ fn is_address(word: &str) -> bool {
         Some(at) => host.split_at(at),
         None => (host, ""),
     };
-    let has_more = rest.chars().any(|c| c.is_alphanumeric());
+    let has_more = rest.chars().any(char::is_alphanumeric);
     let labels: Vec<&str> = host.trim_end_matches('.').split('.').collect();
     let is_label =
         |label: &&str| !label.is_empty() && label.chars().all(|c| c.is_alphanumeric() || c == '-');

@@ -54,6 +54,15 @@ fn recorded_until(message: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     Some(said).filter(|said| *said <= now)
 }
 
+/// What people committed would be replaced.
+fn taken_by_people(pull: &PullRequest) -> Failure {
+    Failure::nothing_to_do(format!(
+        "somebody has committed to the proposal #{}, which is left alone",
+        pull.number
+    ))
+    .hint("merge or close it; the next run proposes what was said since")
+}
+
 /// What stands on one branch is no change of another.
 fn moved_by_people(pull: &PullRequest) -> Failure {
     Failure::nothing_to_do(format!(
@@ -120,11 +129,7 @@ impl ProposalState {
                 (BranchState::Absent, _) => None,
                 (BranchState::Ours { tip, .. }, _) => Some(tip),
                 (BranchState::Theirs { .. }, Some(pull)) => {
-                    return Err(Failure::nothing_to_do(format!(
-                        "somebody has committed to the proposal #{}, which is left alone",
-                        pull.number
-                    ))
-                    .hint("merge or close it; the next run proposes what was said since"));
+                    return Err(taken_by_people(pull));
                 }
                 // Merged or closed with what people committed to it, and still there, as GitHub leaves it.
                 (BranchState::Theirs { tip, .. }, None) => {
@@ -228,12 +233,12 @@ pub(super) async fn publish(
     publish::push(run, push).await?.map_err(|err| {
         let moved = matches!(err, ForgeError::Moved { .. });
         let failure = failures::of_forge(format!("cannot push to `{branch}`"), err);
-        match moved {
-            true => failure.hint(
+        if moved {
+            return failure.hint(
                 "another run may have proposed lessons meanwhile: run the same command again",
-            ),
-            false => failure,
+            );
         }
+        failure
     })?;
     signing::must_be_verified(run, head, commit).await?;
     let draft = PullRequestDraft {

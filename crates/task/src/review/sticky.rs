@@ -45,7 +45,6 @@ pub(super) async fn write(work: &Work<'_>, posted: &PostedReview) -> Result<Stic
         let new = newest.iter().rev().find(|(other, _)| other == fingerprint);
         new.map(|(_, url)| url.clone()).or_else(|| work.earlier.link(fingerprint))
     };
-    let memory = memory(work, posted);
     let latest = work.reviews.iter().rev().find(|review| review.ours);
     let body = sticky::comment(&Sticky {
         reviewed: work.reviewed,
@@ -53,7 +52,7 @@ pub(super) async fn write(work: &Work<'_>, posted: &PostedReview) -> Result<Stic
         links: &link,
         review_url: posted.url.as_deref().or(latest.map(|review| review.html_url.as_str())),
         remarks: &posted.remarks,
-        memory: &memory,
+        memory: &memory(work, posted),
         mention: &outbox.config.respond.mention,
     });
     let marker = report::marker(review::PURPOSE, &work.reviewed.run);

@@ -395,8 +395,7 @@ fn review_comment(
         "publishedAt" => {
             let reviews = &world.pull(place, number).reviews;
             let review = reviews.iter().find(|review| review.id == comment.review);
-            let submitted = review.map(|review| review.submitted);
-            match submitted {
+            match review.map(|review| review.submitted) {
                 // Nobody but the author sees it.
                 Some(None) => Value::Null,
                 Some(Some(submitted)) => time(submitted.max(comment.created)),
