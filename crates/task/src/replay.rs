@@ -303,20 +303,6 @@ fn unreadable_tools(run: &str) -> Failure {
         .hint("another version of patchwright may have written it; replay it with that one")
 }
 
-/// The image with what setup had made of it, where there was a setup.
-fn prepared(opened: &Entry) -> Option<PreparedImage> {
-    let Entry::WorkspaceOpened { image, env, paths, is_set_up: true, .. } = opened else {
-        return None;
-    };
-    Some(PreparedImage {
-        reference: image.clone(),
-        description: image.clone(),
-        env: env.clone(),
-        paths: paths.clone(),
-        ..PreparedImage::default()
-    })
-}
-
 impl Recording {
     fn read(path: &Path) -> Result<Recording> {
         let lines = journal::read(path)?;
@@ -338,7 +324,7 @@ impl Recording {
         else {
             return Err(unusable("no repository was opened"));
         };
-        let prepared = prepared(opened);
+        let prepared = harness::prepared(opened);
         let prompted = find(&|entry| matches!(entry, Entry::Prompted { .. }));
         let Some(Entry::Prompted { instructions, items, tools, .. }) = prompted else {
             return Err(unusable("the model was never asked"));

@@ -8,6 +8,7 @@ use patchwright_base::error::Failure;
 use patchwright_journal::{Entry, Line};
 use patchwright_prompt as prompt;
 use patchwright_provider::item::Item;
+use patchwright_sandbox::PreparedImage;
 
 /// The model had ended without a change, and was told so.
 pub(super) fn was_asked_for_change(lines: &[Line]) -> bool {
@@ -47,6 +48,20 @@ pub(super) fn resumed_stops(lines: &[Line]) -> usize {
         }
     }
     count
+}
+
+/// The image with what setup had made of it, where there was a setup.
+pub(super) fn prepared(opened: &Entry) -> Option<PreparedImage> {
+    let Entry::WorkspaceOpened { image, env, paths, is_set_up: true, .. } = opened else {
+        return None;
+    };
+    Some(PreparedImage {
+        reference: image.clone(),
+        description: image.clone(),
+        env: env.clone(),
+        paths: paths.clone(),
+        ..PreparedImage::default()
+    })
 }
 
 /// Why a run of `learn` cannot be replayed.
