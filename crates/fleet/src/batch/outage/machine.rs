@@ -2,6 +2,7 @@
 //! repository's failure. A worker begins nothing before it has looked, and a run that fails for it goes back without an
 //! attempt counted, for workers of other machines.
 
+use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -82,12 +83,18 @@ fn trouble(state: &Path) -> Option<String> {
         let megabytes = free >> 20;
         return Some(format!("the disk of `{name}` has only {megabytes} MB left"));
     }
-    let file = state.join(format!(".probe-{}", std::process::id()));
-    let written = fs_err::create_dir_all(state).and_then(|()| fs_err::write(&file, PROBE));
-    // What is there of it is of no use, whether or not it is whole.
-    let removed = fs_err::remove_file(&file);
-    let err = written.and(removed).err()?;
+    let err = write_probe(state).err()?;
     Some(format!("the state folder `{name}` takes no files: {err}"))
+}
+
+/// Under a name of its own: other workers look at the same time, also those of another container's process with the
+/// same number.
+fn write_probe(state: &Path) -> std::io::Result<()> {
+    fs_err::create_dir_all(state)?;
+    let mut file = tempfile::Builder::new().prefix(".probe-").tempfile_in(state)?;
+    file.write_all(PROBE)?;
+    // What is there of it is of no use, whether or not it is whole.
+    file.close()
 }
 
 #[cfg(test)]
@@ -105,5 +112,18 @@ mod tests {
         let said = trouble(&file.join("state")).unwrap();
         assert!(said.contains("takes no files"), "{said}");
         assert!(trouble(std::path::Path::new("/proc/none")).is_some());
+    }
+
+    #[test]
+    fn workers_that_look_at_the_same_time_find_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let look = || (0..200).find_map(|_| trouble(folder.path()));
+        std::thread::scope(|scope| {
+            let looks: Vec<_> = (0..4).map(|_| scope.spawn(look)).collect();
+            for look in looks {
+                assert_eq!(look.join().unwrap(), None);
+            }
+        });
+        assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 0);
     }
 }
