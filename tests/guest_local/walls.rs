@@ -72,7 +72,7 @@ async fn private_files_of_system_folders_are_closed_and_the_others_are_not() {
 #[test]
 fn private_files_beside_programs_in_the_home_folder_are_closed_and_programs_run() {
     // What it is, and whether commands have it.
-    const FILES: &[(&str, u32, bool)] = &[
+    const FILES: [(&str, u32, bool); 11] = [
         (".local/bin/open", 0o755, true),
         (".local/bin/deploy", 0o700, false),
         (".local/bin/compiled", 0o700, true),
@@ -80,12 +80,13 @@ fn private_files_beside_programs_in_the_home_folder_are_closed_and_programs_run(
         (".nvm/secret", 0o640, false),
         (".nvm/vault/open", 0o644, false),
         (".nvm/versions/bin/node", 0o755, true),
+        (".nvm/versions/etc/npmrc", 0o600, false),
+        (".nvm/versions/lib/deep/installed", 0o600, true),
         (".volta/auth.json", 0o600, true),
         (".volta/bin/shim", 0o755, true),
     ];
-    let script =
-        FILES.iter().map(|(name, ..)| format!("cat $H/{name} > /dev/null && echo has {name}\n"));
-    let script: String = script.collect();
+    let script = FILES.map(|(name, ..)| format!("cat $H/{name} >/dev/null && echo has {name}\n"));
+    let script = script.concat();
     let run = "open && compiled && node && shim && echo all run";
     let world = TestWorld::local([]);
     let home = world.path("home");
@@ -100,7 +101,7 @@ fn private_files_beside_programs_in_the_home_folder_are_closed_and_programs_run(
         } else {
             fs_err::write(&path, "#!/bin/sh\n: TOKEN\n").unwrap();
         }
-        mode(name, *mode_of_file);
+        mode(name, mode_of_file);
     }
     // A `umask` has closed all that this manager has installed.
     fs_err::create_dir(home.join(".volta/tools")).unwrap();
@@ -126,7 +127,7 @@ fn private_files_beside_programs_in_the_home_folder_are_closed_and_programs_run(
     exec(&world, &[]).expect(0);
     let told = world.told();
     for (name, _, is_open) in FILES {
-        assert_eq!(told.contains(&format!("\\nhas {name}")), *is_open, "{name}: {told}");
+        assert_eq!(told.contains(&format!("\\nhas {name}")), is_open, "{name}: {told}");
     }
     assert!(told.contains("all run\\n"), "{told}");
     let enforced = result(&world)["provenance"]["enforced"].to_string();

@@ -9,6 +9,7 @@
 //! closed because the home folder is, and programs because of the user's `umask`: [`of_user`] has what differs.
 
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::fs::{Metadata, Permissions};
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -25,6 +26,12 @@ const PLACES: &[&str] = &["opt", "usr/local", "etc"];
 const MAX_ENTRIES: usize = 400_000;
 /// Most that is closed below one entry; where there is more, it is closed as a whole.
 const MAX_CLOSED: usize = 500;
+
+/// Folders of what is installed, beside its `bin`: a version manager has hundreds of thousands of files in them, and
+/// people keep nothing there.
+const INSTALLED: &[&str] = &["lib", "lib64", "include", "share"];
+/// Folders of packages, wherever they are.
+const PACKAGES: &[&str] = &["node_modules"];
 
 /// What is mounted over what is closed: nobody has a right to it.
 const CLOSED: &str = "pw/closed";
@@ -104,18 +111,27 @@ fn search(top: &Path) -> Found {
 
 /// What the user has closed to others below `top`, a folder of programs: files that others may not read, except
 /// compiled programs, and folders that others may not enter, except `top` and what leads to another one of `shown`. Where
-/// that is more than people close one by one, their `umask` has closed it, and nothing can be told from it.
+/// that is more than people close one by one, or what is installed, their `umask` has closed it, and nothing can be told
+/// from it. What is installed is not searched.
 fn of_user(top: &Path, shown: &[PathBuf]) -> Found {
     let mut found = Vec::new();
     // With whether they are in one that is closed.
     let mut folders = VecDeque::from([(top.to_owned(), false)]);
     let (mut seen, mut closed) = (0, 0);
     while let Some((folder, is_inside)) = folders.pop_front() {
-        for entry in fs_err::read_dir(folder).into_iter().flatten().flatten() {
+        let entries: Vec<_> = fs_err::read_dir(folder).into_iter().flatten().flatten().collect();
+        let has_programs = entries.iter().any(|entry| entry.file_name() == "bin");
+        for entry in entries {
             seen += 1;
             let Ok(kind) = entry.metadata() else { continue };
             let path = entry.path();
             let leads = || shown.iter().any(|shown| shown.starts_with(&path));
+            if kind.is_dir() && is_installed(&entry.file_name(), has_programs) && !leads() {
+                if is_inside || matches!(judge(&kind), Judged::Private) {
+                    return Found::Undecided;
+                }
+                continue;
+            }
             let is_private = match judge(&kind) {
                 Judged::Private if kind.is_dir() => !leads(),
                 Judged::Private => !is_program(&path, &kind),
@@ -138,6 +154,12 @@ fn of_user(top: &Path, shown: &[PathBuf]) -> Found {
         }
     }
     Found::Private(found)
+}
+
+/// By its name, in a folder that has a `bin` or none.
+fn is_installed(name: &OsStr, has_programs: bool) -> bool {
+    let is_one = |names: &[&str]| names.iter().any(|other| name == *other);
+    is_one(PACKAGES) || (has_programs && is_one(INSTALLED))
 }
 
 /// A compiled program: checks may need it, and nobody writes a secret into one by hand.
