@@ -310,6 +310,7 @@ fn what_was_made_for_a_repository_is_not_given_to_another_one_that_took_its_name
             let of = world.github.of(name);
             assert!(of.pulls().is_empty() && of.branches().len() <= 1, "{name}");
         }
+        assert!(world.github.of("acme/app").comments(7).is_empty(), "nor a comment");
         assert!(world.result("change.patch").contains("+  echo $(($1 + $2))"));
     }
 }

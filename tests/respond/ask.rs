@@ -1,12 +1,13 @@
 //! Questions, help, stop and reviews.
 
 use expect_test::expect;
+use serde_json::json;
 
 use super::{
     PULL, answers, check, comment_on, conversation, discussion, project, say_on_pull, with_pull,
 };
-use crate::resume::meanwhile;
-use crate::support::model::say;
+use crate::resume::{meanwhile, wait_for};
+use crate::support::model::{call, say};
 use crate::support::world::{TestWorld, fix};
 
 #[test]
@@ -30,6 +31,23 @@ fn a_question_is_answered_in_the_conversation_and_nothing_is_written_else() {
     assert!(told.contains("does add add?") && told.contains("This run only reads"), "{told}");
     let writes = world.github.writes();
     assert_eq!(writes.len(), 2, "the reaction and the answer: {writes:?}");
+}
+
+#[test]
+fn what_is_asked_in_one_repository_is_not_answered_in_another_that_took_its_name() {
+    let turns = vec![call("shell_command", json!({"command": "sleep 1"})), say("It subtracts.")];
+    let github = project().issue("acme/app", 7, "add subtracts", "`add 2 2` prints 0.").by("rita");
+    let world = TestWorld::new(github, turns);
+    let asked = world.github.post_comment(7, "rita", "@patchwright why?");
+    let url = conversation(&world, 7, asked);
+    let mut child = world.spawn(&["respond", &url]);
+    wait_for(|| !world.model.requests().is_empty() || child.try_wait().unwrap().is_some());
+    world.github.rename("app2");
+    world.github.take_over("acme/app");
+    let output = world.wait(child);
+    assert_eq!(output.code, 30, "{}", output.text());
+    assert!(output.stderr.contains("has taken the name `acme/app`"), "{}", output.text());
+    assert!(world.github.of("acme/app").comments(7).is_empty());
 }
 
 #[test]

@@ -175,7 +175,8 @@ pub fn is_us(viewer: Option<&Account>, author: &Account) -> bool {
 }
 
 /// While the model worked, the repository may have been renamed or deleted, and its name taken by another one, which must
-/// not be given what was made for this one.
+/// not be given what was made for this one. Campaigns, which may wait for days, follow it by its id
+/// ([`patchwright_forge::same_repository`]).
 ///
 /// # Errors
 /// When that is so, or the forge does not say.

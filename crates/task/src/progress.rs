@@ -11,14 +11,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::admit::AdmittedIssue;
+use super::admit::{AdmittedIssue, must_be_same};
 use super::events::EventTeller;
 use super::respond::stop;
 use super::run::{Claim, Run};
-use patchwright_base::error::{Failure, Result};
+use patchwright_base::error::{Failure, FailureKind, Result};
 use patchwright_base::redact::Redactor;
 use patchwright_base::ui::Ui;
-use patchwright_forge::{self as forge, Forge, ForgeError, RepositoryId};
+use patchwright_forge::{self as forge, Forge, ForgeError, Repository};
 use patchwright_report::{self as report, progress};
 use patchwright_types::events::Event;
 use patchwright_types::outcome::Outcome;
@@ -79,7 +79,7 @@ struct Comment {
 struct Target {
     forge: Arc<dyn Forge>,
     redactor: Arc<Redactor>,
-    repository: RepositoryId,
+    repository: Arc<Repository>,
     issue: u64,
 }
 
@@ -128,7 +128,7 @@ impl Progress {
         let target = Target {
             forge: Arc::clone(run.world.forge()?),
             redactor: Arc::clone(&run.world.redactor),
-            repository: issue.repository.id.clone(),
+            repository: Arc::new(issue.repository.clone()),
             issue: issue.issue.number,
         };
         if let Some(other) = other_at_work(run, &issue.comments, None) {
@@ -164,7 +164,7 @@ impl Progress {
         if run.environment.claim == Claim::Lease {
             return Ok(());
         }
-        let (repository, issue) = (&target.repository, target.issue);
+        let (repository, issue) = (&target.repository.id, target.issue);
         let comments = target.forge.comments(repository, issue, stop::MAX_COMMENTS).await;
         let comments = comments.map_err(Failure::from)?;
         let Some(other) = other_at_work(run, &comments, Some(*id)) else {
@@ -216,8 +216,16 @@ impl Progress {
         self.close().await;
     }
 
-    /// The run ended without an outcome.
+    /// The run ended without an outcome. In a repository that has taken the name over, nothing is said of it.
     pub async fn fail(self, failure: &Failure) {
+        if let Some(Comment { target, writer, .. }) = &self.comment {
+            // Boxed, as every run's future has room for it.
+            let same = Box::pin(must_be_same(target.forge.as_ref(), &target.repository)).await;
+            if same.is_err_and(|other| other.kind == FailureKind::Refused) {
+                writer.abort();
+                return;
+            }
+        }
         self.edit(|state| {
             let run_url = state.run_url.as_deref();
             state.ended = Some(progress::failed(failure, run_url, &state.marker));
@@ -291,7 +299,7 @@ impl Target {
             })
         });
         let body = self.redactor.redact(&text);
-        let (repository, marker) = (&self.repository, &state.marker);
+        let (repository, marker) = (&self.repository.id, &state.marker);
         let comment =
             self.forge.upsert_comment(repository, self.issue, marker, known, &body).await?;
         Ok(comment.id)
@@ -319,7 +327,7 @@ fn other_at_work<'a>(
 }
 
 fn taken(target: &Target, other: &forge::Comment) -> Failure {
-    let (repository, number) = (&target.repository, target.issue);
+    let (repository, number) = (&target.repository.id, target.issue);
     Failure::nothing_to_do(format!(
         "another run is already working on {repository}#{number}: {}",
         other.html_url
@@ -334,11 +342,11 @@ fn taken(target: &Target, other: &forge::Comment) -> Failure {
 /// 👀 first; then the label goes, so that putting it on again starts a new run. Neither is worth
 /// ending a run for.
 async fn greet(target: &Target, trigger: Option<&Trigger>, ui: Ui) {
-    if let Err(err) = target.forge.react(&target.repository, target.issue, "eyes").await {
+    if let Err(err) = target.forge.react(&target.repository.id, target.issue, "eyes").await {
         ui.say(&format!("no reaction: {err}"));
     }
     let Some(label) = trigger.and_then(|trigger| trigger.label.as_deref()) else { return };
-    if let Err(err) = target.forge.remove_label(&target.repository, target.issue, label).await {
+    if let Err(err) = target.forge.remove_label(&target.repository.id, target.issue, label).await {
         ui.say(&format!("the label `{label}` could not be removed: {err}"));
     }
 }

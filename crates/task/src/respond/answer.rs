@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::CommandReply;
 use super::admit::AdmittedCommand;
+use crate::admit::must_be_same;
 use crate::run::Run;
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::ForgeError;
@@ -42,6 +43,7 @@ pub(super) async fn post(
     if run.config.dry_run {
         return Ok(());
     }
+    must_be_same(run.world.forge()?.as_ref(), &admitted.repository).await?;
     run.folder.intends("answer", marker, json!({ "place": admitted.request.place }))?;
     let body = run.world.redactor.redact(&format!("{}\n\n{marker}\n", body.trim_end()));
     let forge = run.world.forge()?;
