@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::issue::{containers, docker_answers};
 use crate::support::github::{Fault, Kind};
-use crate::support::model::{Turn, call, say};
+use crate::support::model::{Turn, call, incomplete, nothing, refuse, say};
 use crate::support::world::{Output, TestWorld, fix, github};
 
 /// How long anything here may take before it counts as hanging.
@@ -251,16 +251,20 @@ fn a_run_that_was_interrupted_while_it_asked_goes_on_with_the_same_command() {
     assert_eq!((world.runs().len(), world.model.requests().len()), (1, 6));
 }
 
-#[test]
-fn a_model_that_ended_the_work_is_asked_again_by_the_same_command() {
-    use crate::support::model::{incomplete, nothing, refuse};
+/// The ways in which a model, or a filter in front of it, ends the work.
+pub(crate) fn ends_by_the_model() -> [(&'static str, Vec<Turn>); 4] {
     let cut = || incomplete("max_output_tokens");
-    for (name, ends) in [
+    [
         ("empty", vec![nothing(), nothing()]),
         ("refused", vec![refuse("I cannot help with that.")]),
         ("filtered", vec![incomplete("content_filter")]),
         ("cut", vec![cut(), cut(), cut(), cut()]),
-    ] {
+    ]
+}
+
+#[test]
+fn a_model_that_ended_the_work_is_asked_again_by_the_same_command() {
+    for (name, ends) in ends_by_the_model() {
         let mut turns = fix();
         turns.splice(2.., ends.clone());
         let world = TestWorld::new(github(), turns);

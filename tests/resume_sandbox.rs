@@ -3,16 +3,12 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use bollard::models::{ContainerConfig, ContainerCreateBody};
-use bollard::query_parameters::{
-    CommitContainerOptionsBuilder, CreateContainerOptions, RemoveContainerOptionsBuilder,
-    RemoveImageOptionsBuilder, TagImageOptionsBuilder, UploadToContainerOptionsBuilder,
-};
+use bollard::query_parameters::{RemoveImageOptionsBuilder, TagImageOptionsBuilder};
 use serde_json::{Value, json};
 
 use crate::dependencies::{project, sh};
 use crate::resume::{signalled, wait_for};
-use crate::support::docker::{IMAGE, RealDocker, docker};
+use crate::support::docker::{RealDocker, docker, image_with};
 use crate::support::git_repo::git;
 use crate::support::model::{Turn, say};
 use crate::support::world::{Output, TestWorld};
@@ -81,25 +77,12 @@ fn is_as_before(world: &TestWorld, out: &str, output: &Output) {
 
 /// An image with or without `/marker`, made anew.
 async fn image(docker: &RealDocker, name: &str, has_marker: bool) -> String {
-    let engine = &docker.engine;
-    let body =
-        ContainerCreateBody { image: Some(IMAGE.to_owned()), ..ContainerCreateBody::default() };
-    let made = engine.create_container(None::<CreateContainerOptions>, body).await.unwrap().id;
     let mut tar = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_gnu();
     header.set_mode(0o644);
     let path = if has_marker { "marker" } else { "other" };
     tar.append_data(&mut header, path, std::io::empty()).unwrap();
-    let options = UploadToContainerOptionsBuilder::default().path("/").build();
-    let archive = bollard::body_full(tar.into_inner().unwrap().into());
-    engine.upload_to_container(&made, Some(options), archive).await.unwrap();
-    let (repository, tag) = name.split_once(':').unwrap();
-    let options =
-        CommitContainerOptionsBuilder::default().container(&made).repo(repository).tag(tag).build();
-    engine.commit_container(options, ContainerConfig::default()).await.unwrap();
-    let options = RemoveContainerOptionsBuilder::default().force(true).build();
-    engine.remove_container(&made, Some(options)).await.unwrap();
-    engine.inspect_image(name).await.unwrap().id.unwrap()
+    image_with(&docker.engine, name, tar.into_inner().unwrap()).await
 }
 
 async fn remove(docker: &RealDocker, image: &str) {

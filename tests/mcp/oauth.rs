@@ -119,7 +119,8 @@ async fn a_client_has_tokens_by_its_own_secret_in_the_way_that_the_issuer_takes(
     }
 }
 
-/// A client's own secret is sent again; a refresh token may be used up by an answer that is none, but not by a limit.
+/// A request with the client's secret is repeated after a 503 and a 429; one with a refresh token after a 429 only, because
+/// a server that fails with 503 may have used the token up.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_endpoint_that_is_busy_for_a_moment_is_asked_again() {
     let guest = Guest::start().await;

@@ -4,8 +4,9 @@
 use patchwright_forge::Role;
 
 use super::{adds, github, module, review, reviewer, sticky, table, verdicts};
+use crate::resume::ends_by_the_model;
 use crate::support::github::{Fault, GitHub, Kind, entries};
-use crate::support::model::{Turn, call, drip, incomplete, nothing, refuse, say};
+use crate::support::model::{Turn, call, drip, say};
 use crate::support::process::Process;
 use crate::support::world::TestWorld;
 
@@ -97,13 +98,7 @@ fn a_pull_request_that_is_moved_to_another_branch_meanwhile_does_not_pass() {
 
 #[test]
 fn a_model_that_ended_the_review_is_asked_again_by_the_same_command() {
-    let cut = || incomplete("max_output_tokens");
-    for (name, ends) in [
-        ("empty", vec![nothing(), nothing()]),
-        ("refused", vec![refuse("I cannot help with that.")]),
-        ("filtered", vec![incomplete("content_filter")]),
-        ("cut", vec![cut(), cut(), cut(), cut()]),
-    ] {
+    for (name, ends) in ends_by_the_model() {
         let mut turns = vec![call("report_finding", adds(3, 0))];
         turns.extend(ends);
         let world = TestWorld::new(github(), turns);

@@ -3,6 +3,11 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use bollard::models::{ContainerConfig, ContainerCreateBody};
+use bollard::query_parameters::{
+    CommitContainerOptionsBuilder, CreateContainerOptions, RemoveContainerOptionsBuilder,
+    UploadToContainerOptionsBuilder,
+};
 use bollard::{API_DEFAULT_VERSION, Docker};
 use patchwright_sandbox::docker::{DEFAULT_HOST, DockerSandbox};
 
@@ -66,4 +71,21 @@ pub(crate) fn is_required() -> bool {
 #[expect(clippy::disallowed_methods, reason = "tests read the environment of the test run")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Makes an image of the test image and what an archive has; returns its id.
+pub(crate) async fn image_with(engine: &Docker, name: &str, archive: Vec<u8>) -> String {
+    let body =
+        ContainerCreateBody { image: Some(IMAGE.to_owned()), ..ContainerCreateBody::default() };
+    let made = engine.create_container(None::<CreateContainerOptions>, body).await.unwrap().id;
+    let options = UploadToContainerOptionsBuilder::default().path("/").build();
+    let content = bollard::body_full(archive.into());
+    engine.upload_to_container(&made, Some(options), content).await.unwrap();
+    let (repository, tag) = name.split_once(':').unwrap();
+    let options =
+        CommitContainerOptionsBuilder::default().container(&made).repo(repository).tag(tag).build();
+    engine.commit_container(options, ContainerConfig::default()).await.unwrap();
+    let options = RemoveContainerOptionsBuilder::default().force(true).build();
+    engine.remove_container(&made, Some(options)).await.unwrap();
+    engine.inspect_image(name).await.unwrap().id.unwrap()
 }

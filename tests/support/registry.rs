@@ -9,14 +9,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 use bollard::Docker;
-use bollard::models::{ContainerConfig, ContainerCreateBody};
-use bollard::query_parameters::{
-    CommitContainerOptionsBuilder, CreateContainerOptions, RemoveContainerOptionsBuilder,
-    UploadToContainerOptionsBuilder,
-};
 use parking_lot::Mutex;
 
-use crate::support::docker::{IMAGE, docker};
+use crate::support::docker::{docker, image_with};
 use crate::support::mcp::installed;
 
 /// A wheel with the module `greeting`, written to the path in the first argument.
@@ -162,16 +157,5 @@ async fn build(engine: &Docker, pip: &std::path::Path, name: &str) {
     // Without a list of authorities pip does not even ask.
     let authorities = pip.join("_vendor/certifi/cacert.pem");
     tar.append_path_with_name(authorities, "etc/ssl/certs/ca-certificates.crt").unwrap();
-    let body =
-        ContainerCreateBody { image: Some(IMAGE.to_owned()), ..ContainerCreateBody::default() };
-    let made = engine.create_container(None::<CreateContainerOptions>, body).await.unwrap().id;
-    let options = UploadToContainerOptionsBuilder::default().path("/").build();
-    let archive = bollard::body_full(tar.into_inner().unwrap().into());
-    engine.upload_to_container(&made, Some(options), archive).await.unwrap();
-    let (repository, tag) = name.split_once(':').unwrap();
-    let options =
-        CommitContainerOptionsBuilder::default().container(&made).repo(repository).tag(tag).build();
-    engine.commit_container(options, ContainerConfig::default()).await.unwrap();
-    let options = RemoveContainerOptionsBuilder::default().force(true).build();
-    engine.remove_container(&made, Some(options)).await.unwrap();
+    image_with(engine, name, tar.into_inner().unwrap()).await;
 }

@@ -40,9 +40,9 @@ pub fn roots(everywhere: bool, workspace: &Path, env: &BTreeMap<String, String>)
 }
 
 /// Removes every file below `roots` that has changed since `since` and holds one of `texts`, also as the target of
-/// a symbolic link, and every file and folder with one of them in its path; returns their paths, the first ones of many. Texts are found across the ends of lines too, as tools
-/// break base64. Other file systems below them are left out. What the owner may not read is made readable for this,
-/// and what nobody can look into is removed.
+/// a symbolic link, and every file and folder with one of them in its path; returns their paths, the first ones of
+/// many. Texts are found across the ends of lines too, as tools break base64. Other file systems below them are left
+/// out. What the owner may not read is made readable for this, and what nobody can look into is removed.
 ///
 /// # Errors
 /// When a file cannot be removed: then nobody knows what is left.

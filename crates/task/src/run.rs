@@ -159,11 +159,7 @@ impl<'a> Start<'a> {
         &self,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        tokio::select! {
-            biased;
-            () = self.environment.cancel.cancelled() => Err(interruption(&self.environment)),
-            done = Box::pin(work) => done,
-        }
+        unless_interrupted(&self.environment, work).await
     }
 
     /// Looks at the run that a killed attempt left: where it is not what is asked for now, it is not resumed. Returns
@@ -319,12 +315,8 @@ impl Run<'_> {
     /// Work that ends with the first signal. What it leaves half done, the next run finds: containers
     /// are swept, and writes to the forge are looked up before they are repeated.
     pub async fn unless_interrupted<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let work = Box::pin(patchwright_otel::within(&self.folder.id, work));
-        tokio::select! {
-            biased;
-            () = self.environment.cancel.cancelled() => Err(interruption(&self.environment)),
-            done = work => done,
-        }
+        let work = patchwright_otel::within(&self.folder.id, work);
+        unless_interrupted(&self.environment, work).await
     }
 
     /// What is left to be said at the end, whether or not somebody has ended the run: it is given up
@@ -487,6 +479,17 @@ pub fn interrupted(environment: &RunEnvironment) -> Option<Failure> {
     let has_cause = environment.cancellation.cause().is_some()
         || signals::received(&environment.cancel).is_some();
     has_cause.then(|| interruption(environment))
+}
+
+async fn unless_interrupted<T>(
+    environment: &RunEnvironment,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    tokio::select! {
+        biased;
+        () = environment.cancel.cancelled() => Err(interruption(environment)),
+        done = Box::pin(work) => done,
+    }
 }
 
 /// The failure of a run that was cancelled.

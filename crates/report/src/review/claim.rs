@@ -72,9 +72,7 @@ impl Claim {
             with_marker(last, &self.marker()).trim_end()
         )
     }
-}
 
-impl Claim {
     /// The comment of a run that has posted something and was cut off before it could say here what it found.
     pub fn unfinished(&self) -> String {
         format!(

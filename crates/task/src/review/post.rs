@@ -193,9 +193,11 @@ fn standing_request<'a>(work: &'a Work<'_>) -> Option<&'a Review> {
 /// that is lost, and nothing that would be a reason for it is known to be settled.
 pub(super) fn kept_request(work: &Work<'_>) -> Option<u64> {
     let last = standing_request(work)?.id;
-    let is_own = work.own.is_some_and(|own| own.id == last);
-    if is_own || work.earlier.memory.kept_request == Some(last) {
-        return Some(last).filter(|_| !is_own);
+    if work.own.is_some_and(|own| own.id == last) {
+        return None;
+    }
+    if work.earlier.memory.kept_request == Some(last) {
+        return Some(last);
     }
     let threshold = work.outbox.config.review.requests_changes_on();
     let is_settled = |known: &KnownFinding| {
