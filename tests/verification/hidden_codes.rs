@@ -45,6 +45,40 @@ fn a_pipe_that_hides_nothing_new_is_believed() {
 }
 
 #[test]
+fn a_check_that_is_made_to_run_no_tests_shows_nothing() {
+    let verify = "python tests/test_calc.py -v";
+    let script = [PYTHON[1].1, "\n\nunittest.main()\n"].concat();
+    let script = ["import sys\nsys.path.insert(0, '.')\n", &script].concat();
+    let files = [PYTHON[0], ("tests/test_calc.py", script.as_str())];
+    let away = sh("sed -i 's/^unittest.main/# &/' tests/test_calc.py");
+    let world = in_docker(&files, [away, say("Repaired."), say("It stays away.")]);
+    let output = world.run(&["issue", "acme/app#7", "--verify", verify]).expect(0);
+    let told = told(&world, 2);
+    assert!(told.contains("no test was seen to run; before your change there were 2"), "{told}");
+    assert_eq!(world.model.requests().len(), 3, "{}", output.text());
+    let body = &world.github.pulls()[0].body;
+    let warning = format!("`{verify}` ran 2 tests before the change and none with it");
+    assert!(body.contains(&warning) && body.contains("no test ran, with exit code 0"), "{body}");
+    assert!(body.contains("Nothing shows that this works") && !body.contains("passed"), "{body}");
+    assert_eq!(result(&world)["checks"], "none");
+}
+
+#[test]
+fn tests_that_passed_and_no_longer_run_are_named() {
+    let verify = "python -m unittest discover -v -s tests";
+    let change =
+        "sed -i 's/a - b/a + b/' calc.py; sed -i 's/def test_double/def double/' tests/*.py";
+    let world = in_docker(PYTHON, [sh(change), say("Add instead of subtracting")]);
+    world.run(&["issue", "acme/app#7", "--verify", verify]).expect(0);
+    let body = &world.github.pulls()[0].body;
+    assert!(body.contains("fixed 1 · broke 0 · 1 that passed no longer runs"), "{body}");
+    assert!(
+        body.contains("Passed before, and no longer run:\n\n- `test_calc.Calc.test_double`"),
+        "{body}"
+    );
+}
+
+#[test]
 fn a_check_that_dies_does_not_have_the_report_of_the_one_before() {
     let config = "verify: ['sh ./pytest', 'sh ./pytest --backend=disk']\n";
     let files = [("pytest", PYTEST), (".github/patchwright.yml", config)];

@@ -78,12 +78,17 @@ fn failed_check(FailedCheck { row, last }: &FailedCheck<'_>) -> Option<Value> {
     };
     Some(context! {
         command => row.command.as_str(),
-        verdict => verdict(head),
+        verdict => row.lost_tests().map_or_else(|| verdict(head), no_tests),
         before => before(row),
         since,
         lists,
         output => if is_same { "" } else { head.tail.as_str() },
     })
+}
+
+/// How a check ended that ran tests before: without any.
+fn no_tests(before: u64) -> String {
+    format!("exit code 0, but no test was seen to run; before your change there were {before}")
 }
 
 /// How it went before the change, where that is known.
@@ -110,6 +115,7 @@ fn lists_of(tests: &Comparison) -> Vec<NamedList> {
         NamedList::new("Tests that were not there before and fail", &tests.new_failing),
         NamedList::new("Tests that failed before your change and still fail", &tests.still_failing),
         NamedList::new("Tests that failed before and no longer run", &tests.gone),
+        NamedList::new("Tests that passed before and no longer run", &tests.dropped),
         NamedList::new("Tests that your change repaired", &tests.fixed),
         NamedList::new("Tests that fail once and pass once", &tests.flaky),
     ];

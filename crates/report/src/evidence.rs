@@ -89,6 +89,19 @@ fn tests(out: &mut String, row: &EvidenceRow, rows: usize) {
     let _ = write!(out, "\n<details><summary>Which tests</summary>\n{names}\n</details>\n");
 }
 
+/// For each check that ran tests before the change and none with it, a sentence that says so.
+pub fn lost_tests(evidence: &Evidence) -> Vec<String> {
+    let lost = evidence.rows.iter().filter_map(|row| Some((&row.command, row.lost_tests()?)));
+    lost.map(|(command, count)| {
+        let tests = if count == 1 { "1 test".to_owned() } else { format!("{count} tests") };
+        let command = code(&text::cut(command, MAX_NAME));
+        format!(
+            "{command} ran {tests} before the change and none with it, as far as its output says."
+        )
+    })
+    .collect()
+}
+
 /// The tests of which something can be said, by what became of them.
 pub(super) fn lists(tests: &Comparison) -> Vec<(&'static str, &Names)> {
     let lists = [
@@ -98,6 +111,7 @@ pub(super) fn lists(tests: &Comparison) -> Vec<(&'static str, &Names)> {
         ("Fail as before", &tests.still_failing),
         ("Flaky: failed, and passed when run once more", &tests.flaky),
         ("Failed before, and no longer run", &tests.gone),
+        ("Passed before, and no longer run", &tests.dropped),
     ];
     lists.into_iter().filter(|(_, names)| !names.is_empty()).collect()
 }
@@ -134,7 +148,7 @@ pub(super) fn word(run: &CheckRun, standing: Standing) -> String {
     let sign = match run.exit_code {
         _ if run.timed_out => "",
         Some(0) if word == "passed" => "✅ ",
-        Some(_) if word.starts_with("flaky") => "⚠️ ",
+        Some(_) if word.starts_with("flaky") || word.starts_with("no test ran") => "⚠️ ",
         _ if word.starts_with("failed") => "❌ ",
         _ => "",
     };
@@ -153,6 +167,7 @@ pub(super) fn plain_word(run: &CheckRun, standing: Standing) -> String {
         None if run.sandbox_lost => "failed: its sandbox was lost".to_owned(),
         None => "not run".to_owned(),
         Some(0) if is_red(standing) => "failed: its tests say so, with exit code 0".to_owned(),
+        Some(0) if standing == Standing::Unknown => "no test ran, with exit code 0".to_owned(),
         Some(0) if run.has_bad_tests() => "tests of it fail, with exit code 0".to_owned(),
         Some(0) => "passed".to_owned(),
         Some(_) if run.unrunnable && !is_broken => "could not be run here".to_owned(),

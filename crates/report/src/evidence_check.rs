@@ -13,7 +13,9 @@ pub fn check(outcome: &Outcome, head: &str, run_url: Option<&str>) -> CheckDraft
     let verdict = outcome.evidence.verdict();
     let conclusion = match (outcome.conclusion, verdict) {
         (_, _) if outcome.evidence.is_red() => CheckConclusion::Failure,
-        (Conclusion::Done, Verdict::Passed(_)) => CheckConclusion::Success,
+        (Conclusion::Done, Verdict::Passed(_)) if !outcome.evidence.has_lost_tests() => {
+            CheckConclusion::Success
+        }
         _ => CheckConclusion::Neutral,
     };
     let count =
@@ -21,6 +23,9 @@ pub fn check(outcome: &Outcome, head: &str, run_url: Option<&str>) -> CheckDraft
     let title = match verdict {
         Verdict::Passed(passed) => format!("{} passed", count(passed)),
         Verdict::Failed(failed) => format!("{} failed", count(failed)),
+        Verdict::None if outcome.evidence.has_lost_tests() => {
+            "No test ran on the change".to_owned()
+        }
         Verdict::None => "No check ran on the change".to_owned(),
     };
     let title = match outcome.conclusion {

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-pub use super::evidence::evidence;
+pub use super::evidence::{evidence, lost_tests};
 use super::markdown;
 use patchwright_base::duration::{format_duration, format_milliseconds};
 use patchwright_base::redact::keys;
@@ -40,6 +40,7 @@ pub fn checks(evidence: &Evidence) -> String {
         Verdict::Passed(count) => format!("{count} checks pass"),
         Verdict::Failed(1) => "1 check fails".to_owned(),
         Verdict::Failed(count) => format!("{count} checks fail"),
+        Verdict::None if evidence.has_lost_tests() => "no tests ran".to_owned(),
         Verdict::None => "no checks ran".to_owned(),
     };
     match evidence.tests() {

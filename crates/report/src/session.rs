@@ -28,6 +28,7 @@ pub fn closing(outcome: &Outcome, applied: Applied<'_>, folder: &Path) -> Option
     let checks = match outcome.evidence.verdict().word() {
         "passed" => "The checks passed.",
         "failed" => "Checks fail on the change.",
+        _ if outcome.evidence.has_lost_tests() => "The checks ran no tests on the change.",
         _ => "No check could be run on the change.",
     };
     let patch = code(&folder.join("change.patch").display().to_string());

@@ -15,7 +15,7 @@ use patchwright_journal::{Entry, Line};
 use patchwright_prompt::{self as prompt, FailedCheck};
 use patchwright_provider::item::Role;
 use patchwright_sandbox::Running;
-use patchwright_types::evidence::{CheckRun, Evidence, Standing};
+use patchwright_types::evidence::{CheckRun, Evidence, EvidenceRow, Standing};
 
 /// What the checks said of a tree.
 #[derive(Clone, Debug)]
@@ -250,7 +250,12 @@ fn feedback(
     last: Option<&[CheckRun]>,
     asked_of: FailureScope,
 ) -> Result<Option<String>> {
-    let failing = evidence.standing(asked_of.standings());
+    let is_asked_of = |row: &&EvidenceRow| {
+        asked_of.standings().contains(&row.standing())
+            // Said once: that no test runs any more may be what was asked for.
+            || (asked_of == FailureScope::Failing && row.lost_tests().is_some())
+    };
+    let failing: Vec<&EvidenceRow> = evidence.rows.iter().filter(is_asked_of).collect();
     if failing.is_empty() {
         return Ok(None);
     }
@@ -261,7 +266,8 @@ fn feedback(
             FailedCheck { row, last: last.and_then(|runs| runs.iter().find(same)) }
         })
         .collect();
-    let unknown = evidence.standing(&[Standing::Unknown]);
+    let mut unknown = evidence.standing(&[Standing::Unknown]);
+    unknown.retain(|row| row.lost_tests().is_none());
     let texts = failed.iter().filter_map(|check| Some(check.row.head.as_ref()?.tail.as_str()));
     let texts: Vec<&str> = texts.collect();
     prompt::check_failed(&failed, &unknown, &prompt::fresh_tag(&texts)).map(Some)

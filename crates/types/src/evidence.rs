@@ -77,6 +77,11 @@ impl CheckRun {
         self.again.as_ref().is_some_and(|again| again.is_clean())
     }
 
+    /// How many tests ran to an end, as far as its runner says.
+    fn tests_run(&self) -> u64 {
+        self.tests.as_ref().map_or(0, |tests| tests.counts.passed + tests.counts.bad())
+    }
+
     /// What its runs say test by test.
     fn results(&self) -> Vec<TestResults> {
         let again = self.again.as_ref().and_then(|again| again.tests.clone());
@@ -126,7 +131,8 @@ pub enum Standing {
     StillFailing,
     /// It failed before and still does; the change repaired tests of it and broke none.
     Improved,
-    /// It ran on the change and says nothing: a program is missing, or it never ended, before neither.
+    /// It ran on the change and says nothing: a program is missing, or it never ended, before neither; or it ended well
+    /// without one of the tests that it ran before.
     Unknown,
     /// It did not run on the change.
     NotRun,
@@ -154,6 +160,14 @@ impl EvidenceRow {
             tests: self.tests.map(named),
             ..self
         }
+    }
+
+    /// How many tests it ran before, when it ends well on the change and no test was seen to run: a command that was made to
+    /// do nothing looks like this.
+    pub fn lost_tests(&self) -> Option<u64> {
+        let (base, head) = (self.base.as_ref()?, self.head.as_ref()?);
+        let before = base.tests_run();
+        (before > 0 && head.passed() && head.tests_run() == 0).then_some(before)
     }
 
     pub fn standing(&self) -> Standing {
@@ -192,6 +206,7 @@ impl EvidenceRow {
         let has_failed = self.base.as_ref().is_some_and(CheckRun::failed);
         match &self.tests {
             Some(tests) if tests.is_worse() || self.broke_off() => Standing::Broken,
+            _ if self.lost_tests().is_some() => Standing::Unknown,
             // The tests that made it fail before still do, and no longer make it fail.
             Some(tests)
                 if has_failed && head.has_bad_tests() && !tests.still_failing.is_empty() =>
@@ -216,9 +231,18 @@ impl EvidenceRow {
 
 /// Cuts each list to the number of names that a report keeps.
 fn named(mut tests: Comparison) -> Comparison {
-    let Comparison { fixed, broke, still_failing, new_failing, new_passing, flaky, gone, .. } =
-        &mut tests;
-    for list in [fixed, broke, still_failing, new_failing, new_passing, flaky, gone] {
+    let Comparison {
+        fixed,
+        broke,
+        still_failing,
+        new_failing,
+        new_passing,
+        flaky,
+        gone,
+        dropped,
+        is_partial: _,
+    } = &mut tests;
+    for list in [fixed, broke, still_failing, new_failing, new_passing, flaky, gone, dropped] {
         list.names.truncate(MAX_LISTED);
     }
     tests
@@ -269,6 +293,11 @@ impl Evidence {
     /// The checks that say that the change is not what was asked for: broken by it, or not repaired.
     pub fn red(&self) -> Vec<&EvidenceRow> {
         self.standing(&[Standing::Broken, Standing::StillFailing])
+    }
+
+    /// A check that ran tests before ends well on head without any: [`EvidenceRow::lost_tests`].
+    pub fn has_lost_tests(&self) -> bool {
+        self.rows.iter().any(|row| row.lost_tests().is_some())
     }
 
     /// A check that ran on head failed.
@@ -445,7 +474,10 @@ mod tests {
                 Standing::Broken,
             ),
             ("it did not start before", unrunnable(), hidden(&bad), Standing::Broken),
-            ("no tests any more", hidden(&good), run(0, "done"), Standing::Passed),
+            ("no tests any more", hidden(&good), run(0, "done"), Standing::Unknown),
+            ("a runner without tests", hidden(&good), cargo(&[]), Standing::Unknown),
+            ("red before, and no tests any more", cargo(&bad), run(0, "done"), Standing::Unknown),
+            ("fewer tests", hidden(&good), hidden(&good[..1]), Standing::Passed),
             ("passed again", hidden(&good), twice(hidden(&bad), hidden(&good)), Standing::Passed),
         ];
         for (about, base, head, expected) in rows {
@@ -457,6 +489,8 @@ mod tests {
             assert_eq!(evidence.rows[0].clone().short().standing(), expected, "{about}, in short");
             let is_passed = matches!(expected, Standing::Passed | Standing::Flaky);
             assert_eq!(evidence.verdict() == Verdict::Passed(1), is_passed, "{about}");
+            let is_unknown = expected == Standing::Unknown;
+            assert_eq!(evidence.verdict() == Verdict::None, is_unknown, "{about}");
         }
     }
 

@@ -50,6 +50,9 @@ pub struct Comparison {
     pub flaky: Names,
     /// Was bad on the base; on the head it was taken out, is skipped, or the run broke off before it.
     pub gone: Names,
+    /// Passed on the base; on the head it was taken out, renamed, or is skipped.
+    #[serde(default)]
+    pub dropped: Names,
     /// The runner on the head did not come to its end, so nothing is called fixed that is not listed.
     pub is_partial: bool,
 }
@@ -66,16 +69,21 @@ enum State {
 }
 
 impl Comparison {
-    /// One line: `fixed 3 · broke 0 · 2 fail as before`.
+    /// One line: `fixed 3 · broke 0 · 2 fail as before`. New tests that pass are named beside those that are dropped,
+    /// because a renamed one is both.
     pub fn line(&self) -> String {
         let mut parts =
             vec![format!("fixed {}", self.fixed.count), format!("broke {}", self.broke.count)];
         let verb = |count: usize| if count == 1 { "fails" } else { "fail" };
+        let run = |count: usize| if count == 1 { "runs" } else { "run" };
+        let new = if self.dropped.is_empty() { 0 } else { self.new_passing.count };
         let optional = [
             (self.still_failing.count, verb(self.still_failing.count), "as before"),
             (self.new_failing.count, "new", verb(self.new_failing.count)),
             (self.flaky.count, "flaky", ""),
-            (self.gone.count, "no longer", if self.gone.count == 1 { "runs" } else { "run" }),
+            (self.gone.count, "no longer", run(self.gone.count)),
+            (self.dropped.count, "that passed no longer", run(self.dropped.count)),
+            (new, "new", if new == 1 { "passes" } else { "pass" }),
         ];
         for (count, first, second) in optional.into_iter().filter(|(count, ..)| *count > 0) {
             parts.push(format!("{count} {first} {second}").trim_end().to_owned());
@@ -86,7 +94,15 @@ impl Comparison {
     /// Adds what another check found.
     pub fn join(&mut self, other: &Comparison) {
         let Comparison {
-            fixed, broke, still_failing, new_failing, new_passing, flaky, gone, ..
+            fixed,
+            broke,
+            still_failing,
+            new_failing,
+            new_passing,
+            flaky,
+            gone,
+            dropped,
+            is_partial,
         } = self;
         let lists = [
             (fixed, &other.fixed),
@@ -96,11 +112,12 @@ impl Comparison {
             (new_passing, &other.new_passing),
             (flaky, &other.flaky),
             (gone, &other.gone),
+            (dropped, &other.dropped),
         ];
         for (list, more) in lists {
             list.join(more);
         }
-        self.is_partial |= other.is_partial;
+        *is_partial |= other.is_partial;
     }
 
     /// The change made something fail that did not fail before.
@@ -139,6 +156,7 @@ pub fn compare(base: &[TestResults], head: &[TestResults]) -> Comparison {
             (State::Bad, State::Passed) => found.fixed.push(name),
             (State::Bad, State::Absent) if runs_in_parts(after, name) => found.fixed.push(name),
             (State::Bad, State::Skipped | State::Absent | State::Unknown) => found.gone.push(name),
+            (State::Passed, State::Skipped | State::Absent) => found.dropped.push(name),
             (State::Absent | State::Unknown, State::Bad) => found.new_failing.push(name),
             (State::Passed | State::Skipped, State::Bad) => found.broke.push(name),
             (State::Absent, State::Passed) => found.new_passing.push(name),
