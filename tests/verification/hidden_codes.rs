@@ -1,7 +1,7 @@
 //! Checks whose exit code says something else than their tests, and reports of other checks.
 
-use super::{PYTHON, in_docker, repair, result, sh, told, useless};
-use crate::support::model::say;
+use super::{PYTHON, TestWorld, in_docker, repair, result, sh, told, useless};
+use crate::support::model::{Turn, say};
 use serde_json::json;
 
 /// Takes the arguments of pytest, and leaves a report where it comes to its end.
@@ -44,23 +44,38 @@ fn a_pipe_that_hides_nothing_new_is_believed() {
     assert!(!world.github.pulls()[0].draft);
 }
 
+/// Tests that are started by the last line of their file, and a command that takes this line away.
+fn without_tests(calc: &str, turns: &[Turn]) -> TestWorld {
+    let tests = ["import sys\nsys.path.insert(0, '.')\n", PYTHON[1].1, "\n\nunittest.main()\n"];
+    let files = [("calc.py", calc), ("tests/test_calc.py", &tests.concat())];
+    let away = sh("sed -i 's/^unittest.main/# &/' tests/test_calc.py");
+    in_docker(&files, [&[away], turns].concat())
+}
+
+const VERBOSE: &str = "python tests/test_calc.py -v";
+const LOST: &str = "`python tests/test_calc.py -v` ran 2 tests before the change and none with it";
+
 #[test]
 fn a_check_that_is_made_to_run_no_tests_shows_nothing() {
-    let verify = "python tests/test_calc.py -v";
-    let script = [PYTHON[1].1, "\n\nunittest.main()\n"].concat();
-    let script = ["import sys\nsys.path.insert(0, '.')\n", &script].concat();
-    let files = [PYTHON[0], ("tests/test_calc.py", script.as_str())];
-    let away = sh("sed -i 's/^unittest.main/# &/' tests/test_calc.py");
-    let world = in_docker(&files, [away, say("Repaired."), say("It stays away.")]);
-    let output = world.run(&["issue", "acme/app#7", "--verify", verify]).expect(0);
+    let calc = PYTHON[0].1.replace("a - b", "a + b");
+    let world = without_tests(&calc, &[say("Repaired."), say("They stay away.")]);
+    let output = world.run(&["issue", "acme/app#7", "--verify", VERBOSE]).expect(0);
     let told = told(&world, 2);
     assert!(told.contains("no test was seen to run; before your change there were 2"), "{told}");
     assert_eq!(world.model.requests().len(), 3, "{}", output.text());
     let body = &world.github.pulls()[0].body;
-    let warning = format!("`{verify}` ran 2 tests before the change and none with it");
-    assert!(body.contains(&warning) && body.contains("no test ran, with exit code 0"), "{body}");
-    assert!(body.contains("Nothing shows that this works") && !body.contains("passed"), "{body}");
+    assert!(body.contains(LOST) && body.contains("no test ran, with exit code 0"), "{body}");
+    assert!(body.contains("Nothing shows that this works"), "{body}");
     assert_eq!(result(&world)["checks"], "none");
+}
+
+#[test]
+fn a_check_that_failed_and_prints_no_tests_any_more_has_a_warning() {
+    let world = without_tests(PYTHON[0].1, &[say("Repaired.")]);
+    world.run(&["issue", "acme/app#7", "--verify", VERBOSE]).expect(0);
+    let body = &world.github.pulls()[0].body;
+    assert!(body.contains(LOST), "{body}");
+    assert_eq!(result(&world)["checks"], "passed");
 }
 
 #[test]

@@ -89,9 +89,15 @@ fn tests(out: &mut String, row: &EvidenceRow, rows: usize) {
     let _ = write!(out, "\n<details><summary>Which tests</summary>\n{names}\n</details>\n");
 }
 
-/// For each check that ran tests before the change and none with it, a sentence that says so.
+/// For each check that ran tests before the change and none with it, a sentence that says so. Of runners that print only
+/// what fails it says nothing where they failed before.
 pub fn lost_tests(evidence: &Evidence) -> Vec<String> {
-    let lost = evidence.rows.iter().filter_map(|row| Some((&row.command, row.lost_tests()?)));
+    let is_silent = |row: &EvidenceRow| {
+        let tests = row.base.as_ref().and_then(|run| run.tests.as_ref());
+        tests.is_some_and(|tests| tests.runners.iter().any(|runner| runner.may_be_silent()))
+    };
+    let lost = evidence.rows.iter().filter(|row| row.lost_tests().is_some() || !is_silent(row));
+    let lost = lost.filter_map(|row| Some((&row.command, row.unseen_tests()?)));
     lost.map(|(command, count)| {
         let tests = if count == 1 { "1 test".to_owned() } else { format!("{count} tests") };
         let command = code(&text::cut(command, MAX_NAME));

@@ -201,14 +201,12 @@ fn warning(outcome: &Outcome) -> Option<String> {
         parts.push(format!("{held} file(s) were held back; see below."));
     }
     let evidence = &outcome.evidence;
-    let lost = sections::lost_tests(evidence);
-    let has_lost = !lost.is_empty();
-    parts.extend(lost);
+    parts.extend(sections::lost_tests(evidence));
     if evidence.any_failed() {
         parts.push("Not all checks pass; see the evidence.".to_owned());
     } else if evidence.verdict() == Verdict::None {
         parts.push(match evidence.standing(&[Standing::Unknown]).len() {
-            _ if has_lost => "Nothing shows that this works.".to_owned(),
+            _ if evidence.has_lost_tests() => "Nothing shows that this works.".to_owned(),
             0 => "No checks ran, so nothing shows that this works.".to_owned(),
             _ => "No check could be run here, so nothing shows that this works.".to_owned(),
         });

@@ -131,8 +131,8 @@ pub enum Standing {
     StillFailing,
     /// It failed before and still does; the change repaired tests of it and broke none.
     Improved,
-    /// It ran on the change and says nothing: a program is missing, or it never ended, before neither; or it ended well
-    /// without one of the tests that it ran before.
+    /// It ran on the change and says nothing: a program is missing, or it never ended, before neither; or it ended well on
+    /// both sides, on the change without one of its tests.
     Unknown,
     /// It did not run on the change.
     NotRun,
@@ -162,9 +162,16 @@ impl EvidenceRow {
         }
     }
 
-    /// How many tests it ran before, when it ends well on the change and no test was seen to run: a command that was made to
-    /// do nothing looks like this.
+    /// How many tests it ran before, when it ends well on both sides and no test was seen to run on the change: a command
+    /// that was made to do nothing looks like this.
     pub fn lost_tests(&self) -> Option<u64> {
+        let base = self.base.as_ref()?;
+        self.unseen_tests().filter(|_| base.passed())
+    }
+
+    /// How many tests it ran before, when it ends well on the change and no test was seen to run there. After a failure that
+    /// may be a runner, or a script around it, that prints only what fails.
+    pub fn unseen_tests(&self) -> Option<u64> {
         let (base, head) = (self.base.as_ref()?, self.head.as_ref()?);
         let before = base.tests_run();
         (before > 0 && head.passed() && head.tests_run() == 0).then_some(before)
@@ -476,7 +483,8 @@ mod tests {
             ("it did not start before", unrunnable(), hidden(&bad), Standing::Broken),
             ("no tests any more", hidden(&good), run(0, "done"), Standing::Unknown),
             ("a runner without tests", hidden(&good), cargo(&[]), Standing::Unknown),
-            ("red before, and no tests any more", cargo(&bad), run(0, "done"), Standing::Unknown),
+            // Whoever prints only what fails looks like this, too.
+            ("red before, and no tests any more", cargo(&bad), run(0, "done"), Standing::Passed),
             ("fewer tests", hidden(&good), hidden(&good[..1]), Standing::Passed),
             ("passed again", hidden(&good), twice(hidden(&bad), hidden(&good)), Standing::Passed),
         ];

@@ -71,6 +71,13 @@ pub enum Runner {
     Exunit,
 }
 
+impl Runner {
+    /// It prints nothing of tests that pass, or can be told so: silence after a failure says nothing.
+    pub fn may_be_silent(self) -> bool {
+        matches!(self, Runner::Gradle | Runner::Surefire | Runner::Dotnet)
+    }
+}
+
 /// How a test ended.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
