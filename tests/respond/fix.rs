@@ -2,13 +2,14 @@
 //! pushed.
 
 use expect_test::expect;
+use serde_json::json;
 
 use super::{
     PULL, answers, check, comment_on, conversation, discussion, project, say_on_pull, with_pull,
 };
 use crate::resume::meanwhile;
 use crate::support::git_http::git;
-use crate::support::model::{custom, say};
+use crate::support::model::{call, custom, say};
 use crate::support::world::{PATCH, TestWorld, fix};
 
 /// The files of the head of the pull request, and the subjects of its commits.
@@ -54,6 +55,23 @@ fn what_a_check_is_against_is_not_merged_by_github_in_place_of_what_was_there() 
         let said = "was turned off: a check is against what was pushed since";
         assert_eq!(output.stderr.contains(said), !is_merged, "{}", output.text());
     }
+}
+
+#[test]
+fn what_was_asked_for_on_our_pull_request_is_not_replaced_by_the_next_run_on_its_issue() {
+    let github = project().issue("acme/app", 7, "add subtracts", "`add 2 2` prints 0.").by("rita");
+    let world = TestWorld::new(github, fix());
+    world.run(&["issue", "acme/app#7"]).expect(0);
+    let ours = world.github.pulls()[0].number;
+    let write = call("shell_command", json!({"command": "echo It adds. > DOCS.md"}));
+    world.model.replace(vec![write, say("Document what it does")]);
+    comment_on(&world, ours, "rita", "@patchwright fix: say in DOCS.md what it does").expect(0);
+    let head = world.github.head_of(ours);
+    world.model.replace(fix());
+    let output = world.run(&["issue", "acme/app#7"]).expect(0);
+    assert_eq!(world.github.head_of(ours), head, "{}", output.text());
+    assert!(output.stderr.contains("that people made or asked for"), "{}", output.text());
+    assert_eq!(world.github.pulls().len(), 2, "{}", output.text());
 }
 
 #[test]

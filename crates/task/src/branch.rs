@@ -3,7 +3,7 @@
 //! Called before a branch is written, by the publishers of a single run and of a campaign. All commits
 //! that the branch has and its base has not are looked at, not only the last one.
 
-use super::workspace::is_ours;
+use super::workspace::may_be_replaced;
 use patchwright_forge::{Comparison, Forge, ForgeError, Repository, RepositoryId};
 use patchwright_git::clone::Repo;
 use patchwright_git::commit::{self, CommitFacts};
@@ -16,12 +16,12 @@ const MOST_COMMITS: u32 = 50;
 #[derive(Clone, Debug, PartialEq)]
 pub enum BranchState {
     Absent,
-    /// Nothing on it is anybody else's.
+    /// Nothing on it is anybody else's, and nothing was asked for on its pull request.
     Ours {
         tip: Oid,
         facts: CommitFacts,
     },
-    /// `commit` is not ours, and the base has not got it.
+    /// `commit` is not ours, or a person has asked for it on the pull request, and the base has not got it.
     Theirs {
         tip: Oid,
         commit: Oid,
@@ -59,7 +59,7 @@ impl BranchLookup<'_> {
         }
         let (repo, base, email) = (self.repo.clone(), self.base, self.email.to_owned());
         let looked = blocking(move || {
-            let ours = |facts: &CommitFacts| is_ours(facts, &email);
+            let ours = |facts: &CommitFacts| may_be_replaced(facts, &email);
             Ok((commit::read(&repo, tip)?, commit::follow(&repo, tip, base, MOST_COMMITS, &ours)?))
         });
         let (facts, other) = looked.await.map_err(in_words)?;

@@ -293,8 +293,8 @@ struct BranchTarget {
     same: Option<Oid>,
 }
 
-/// Our own branch is brought up to date; one that a person has pushed to is left alone, and a name
-/// derived from their commit is used instead, so that the next run finds it again.
+/// Our own branch is brought up to date; one that a person has pushed to, or has had us push to, is left alone, and a name
+/// derived from its last commit is used instead, so that the next run finds it again.
 async fn choose_branch(
     run: &Run<'_>,
     origin: Origin<'_>,
@@ -327,9 +327,9 @@ async fn choose_branch(
             }
             BranchState::Theirs { tip, .. } => tip,
         };
-        run.environment
-            .ui
-            .say(&format!("`{branch}` has commits that are not ours; leaving it alone"));
+        run.environment.ui.say(&format!(
+            "`{branch}` has commits that people made or asked for; leaving it alone"
+        ));
         branch = format!("{wanted}-{}", &tip.to_string()[..7]);
     }
     Err(Failure::forge(format!("every branch like `{wanted}` has commits of other people"))

@@ -453,6 +453,19 @@ impl Workspace {
 /// The trailer of our commits; the run's id follows.
 pub const RUN_TRAILER: &str = "Patchwright-Run: ";
 
+/// The trailer of our commits that somebody has asked for in a comment on the pull request; the comment's id follows.
+pub const ASKED_TRAILER: &str = "Patchwright-Asked-In: ";
+
+/// We made it, and nobody has asked for it in particular: a later run on the whole task may replace it.
+pub fn may_be_replaced(commit: &CommitFacts, email: &str) -> bool {
+    is_ours(commit, email) && !was_asked_for(&commit.message)
+}
+
+/// A person has asked for this commit on the pull request that it is on.
+fn was_asked_for(message: &str) -> bool {
+    message.lines().any(|line| line.starts_with(ASKED_TRAILER))
+}
+
 /// We made it: our committer, or the forge that has committed and signed it for us, and the trailer that every
 /// commit of ours ends with. What a person adds on top, or amends, is theirs.
 pub fn is_ours(commit: &CommitFacts, email: &str) -> bool {
@@ -461,10 +474,12 @@ pub fn is_ours(commit: &CommitFacts, email: &str) -> bool {
     is_by_us && has_trailer(&commit.message)
 }
 
-/// [`is_ours`] of a commit that is not here, whose signature is therefore not known: before something is replaced,
-/// [`is_ours`] is asked.
+/// [`may_be_replaced`] of a commit that is not here, whose signature is therefore not known: before something is
+/// replaced, [`may_be_replaced`] is asked.
 pub fn is_said_ours(committer_email: &str, message: &str, email: &str) -> bool {
-    (committer_email == email || is_email_of_forge(committer_email)) && has_trailer(message)
+    (committer_email == email || is_email_of_forge(committer_email))
+        && has_trailer(message)
+        && !was_asked_for(message)
 }
 
 fn has_trailer(message: &str) -> bool {

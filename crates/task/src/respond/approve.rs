@@ -3,7 +3,7 @@
 use super::CommandReply;
 use super::admit::AdmittedCommand;
 use super::fix;
-use super::land;
+use super::own_commits::{self, IsForeign};
 use super::plan::made_from;
 use super::plan_hash::{self, PostedPlan};
 use super::work::Instruction;
@@ -55,7 +55,10 @@ pub(super) async fn approve(
         conflict: None,
     };
     let changed = changed(admitted, &checkout, &proposed);
-    if !changed.is_empty() && land::landed_before(run, &checkout, &instruction).is_none() {
+    let pull = admitted.pull.as_ref();
+    let is_foreign = pull.map_or(IsForeign::No, |pull| IsForeign::of(run, admitted, pull));
+    let landed = || own_commits::landed_before(run, &checkout, &instruction, is_foreign);
+    if !changed.is_empty() && landed().is_none() {
         let body = words::plan_outdated(&proposed.hash, &changed, &mention);
         return Ok(CommandReply::with_body(Conclusion::Refused, body));
     }

@@ -3,6 +3,7 @@
 use super::CommandReply;
 use super::admit::AdmittedCommand;
 use super::land::{self, PushResult};
+use super::own_commits::{self, IsForeign};
 use super::work::{self, Instruction};
 use crate::guard;
 use crate::pipeline;
@@ -16,8 +17,7 @@ use patchwright_types::outcome::Conclusion;
 use patchwright_types::published::Published;
 use patchwright_types::task::IssueRequest;
 
-/// The trailer that names the comment that a commit answers.
-pub(super) const ASKED_TRAILER: &str = "Patchwright-Asked-In: ";
+pub(super) use crate::workspace::ASKED_TRAILER;
 
 /// Does what was asked.
 pub(super) async fn fix(
@@ -63,7 +63,8 @@ pub(super) async fn change(
     checkout: &Checkout,
     instruction: &Instruction<'_>,
 ) -> Result<CommandReply> {
-    if let Some(commit) = land::landed_before(run, checkout, instruction) {
+    let is_foreign = IsForeign::of(run, admitted, pull);
+    if let Some(commit) = own_commits::landed_before(run, checkout, instruction, is_foreign) {
         let url = land::commit_url(&admitted.repository, &commit.to_string());
         let body = words::landed_before(&commit.to_string(), url.as_deref(), &pull.head_branch);
         return Ok(CommandReply::with_body(Conclusion::Done, body));

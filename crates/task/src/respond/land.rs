@@ -8,17 +8,16 @@ use serde_json::json;
 
 use super::admit::AdmittedCommand;
 use super::fix::{self, must_be_open};
+use super::own_commits::{IsForeign, Proof, asked_in, find_ours};
 use super::stop;
-use super::work::Instruction;
 use crate::admit;
 use crate::authorship;
 use crate::decorate;
-use crate::fork;
 use crate::pipeline::FinishedJob;
 use crate::publish;
 use crate::run::{DEPTH, Run};
 use crate::signing::Signer;
-use crate::workspace::{self, Checkout, RUN_TRAILER, Workspace, is_ours};
+use crate::workspace::{self, Checkout, RUN_TRAILER, Workspace};
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::{ForgeError, PullRequest, Repository};
 use patchwright_git::push::NewCommits;
@@ -27,8 +26,6 @@ use patchwright_report::answer::LandedChange;
 
 /// How often a branch that keeps moving is followed.
 const ATTEMPTS: usize = 3;
-/// Commits of a branch that are searched for one of ours.
-const SEARCHED: usize = 50;
 
 /// What became of the change.
 pub(super) enum PushResult {
@@ -226,6 +223,7 @@ async fn recheck(
 struct Target {
     repository: Repository,
     branch: String,
+    is_foreign: IsForeign,
 }
 
 /// Where the change goes, or why it cannot go anywhere.
@@ -242,17 +240,17 @@ async fn target(
                 "`{branch}` is the default branch, and nothing is pushed to it"
             )));
         }
-        return Ok(Ok(Target { repository, branch }));
+        return Ok(Ok(Target { repository, branch, is_foreign: IsForeign::No }));
     }
     let Some(fork) = &pull.head_repository else {
         return Ok(Err("the fork that the pull request came from is gone".to_owned()));
     };
-    let is_own = fork::is_own(&run.config.publish.fork, admitted.viewer.as_ref(), pull);
-    if !is_own && !pull.maintainer_can_modify {
+    let is_foreign = IsForeign::of(run, admitted, pull);
+    if is_foreign == IsForeign::Yes && !pull.maintainer_can_modify {
         return Ok(Err(format!("`{fork}` does not let maintainers push to its branch")));
     }
     match run.world.forge()?.repository(fork).await {
-        Ok(repository) => Ok(Ok(Target { repository, branch })),
+        Ok(repository) => Ok(Ok(Target { repository, branch, is_foreign })),
         Err(ForgeError::NotFound { .. } | ForgeError::Forbidden { .. }) => {
             Ok(Err(format!("`{fork}` cannot be read with this token")))
         }
@@ -270,6 +268,7 @@ async fn push(
 ) -> Result<PushResult> {
     let workspace = &checkout.workspace;
     let forge = run.world.forge()?;
+    let mut proof = Proof::of(run, target.is_foreign);
     for _ in 0..ATTEMPTS {
         let tip = forge.branch_tip(&target.repository.id, &target.branch).await;
         let Some(tip) = tip.map_err(Failure::from)? else {
@@ -280,23 +279,25 @@ async fn push(
         let onto = (tip != workspace.base).then_some(tip);
         let commit = match onto {
             None => commit,
-            Some(tip) => match rebased(run, target, workspace, (commit, asked), tip).await? {
-                RebaseResult::There(commit) => return Ok(pushed(target, commit, None)),
-                RebaseResult::OfAnother(commit) => return Ok(there(target, commit)),
-                RebaseResult::On(commit) => commit,
-                RebaseResult::Contained => {
-                    return Ok(PushResult::Contained { branch: target.branch.clone() });
+            Some(tip) => {
+                match rebased(run, target, workspace, (commit, asked), (tip, &proof)).await? {
+                    RebaseResult::There(commit) => return Ok(pushed(target, commit, None)),
+                    RebaseResult::OfAnother(commit) => return Ok(there(target, commit)),
+                    RebaseResult::On(commit) => commit,
+                    RebaseResult::Contained => {
+                        return Ok(PushResult::Contained { branch: target.branch.clone() });
+                    }
+                    RebaseResult::Conflict => {
+                        return Ok(PushResult::Patch {
+                            why: format!(
+                                "`{}` has moved to {} meanwhile, and the same lines were changed there",
+                                target.branch,
+                                tip.short()
+                            ),
+                        });
+                    }
                 }
-                RebaseResult::Conflict => {
-                    return Ok(PushResult::Patch {
-                        why: format!(
-                            "`{}` has moved to {} meanwhile, and the same lines were changed there",
-                            target.branch,
-                            tip.short()
-                        ),
-                    });
-                }
-            },
+            }
         };
         let signed = Signer::of(run)?.signed(&target.repository, &workspace.repo, commit.into());
         let commit = match signed.await {
@@ -305,6 +306,7 @@ async fn push(
             Err(err) => return Err(Failure::from(err).hint(run.files_hint())),
         };
         intend(run, target, commit, tip)?;
+        proof.add(commit);
         let from = workspace.repo.path();
         match forge.push(&target.repository, from, commit.into(), &target.branch, Some(tip)).await {
             Ok(_) => {
@@ -368,7 +370,7 @@ async fn rebased(
     target: &Target,
     workspace: &Workspace,
     (change, asked): (Oid, &[String]),
-    tip: Oid,
+    (tip, proof): (Oid, &Proof),
 ) -> Result<RebaseResult> {
     let refs = [tip.to_string()];
     let fetched =
@@ -376,10 +378,10 @@ async fn rebased(
     fetched.map_err(|err| Failure::from(err).hint(run.files_hint()))?;
     let line = format!("{RUN_TRAILER}{}", run.folder.id);
     let email = run.config.identity.committer_email();
-    if let Some(there) = find_ours(workspace, email, tip, &[line]) {
+    if let Some(there) = find_ours(workspace, email, (tip, &[line]), proof) {
         return Ok(RebaseResult::There(there));
     }
-    if let Some(there) = find_ours(workspace, email, tip, asked) {
+    if let Some(there) = find_ours(workspace, email, (tip, asked), proof) {
         return Ok(RebaseResult::OfAnother(there));
     }
     let (repo, base) = (workspace.repo.clone(), workspace.base);
@@ -407,34 +409,4 @@ async fn rebased(
 
 pub(super) fn identity(run: &Run<'_>) -> commit::Identity {
     authorship::committer(&run.config)
-}
-
-/// A commit on the head that answers this very comment: a run that was killed had pushed already.
-pub(super) fn landed_before(
-    run: &Run<'_>,
-    checkout: &Checkout,
-    instruction: &Instruction<'_>,
-) -> Option<Oid> {
-    let asked = asked_in(&instruction.trailers);
-    let workspace = &checkout.workspace;
-    find_ours(workspace, run.config.identity.committer_email(), workspace.base, &asked)
-}
-
-/// Those of a commit's trailers that name the comment that it answers.
-fn asked_in(trailers: &[String]) -> Vec<String> {
-    trailers.iter().filter(|line| line.starts_with(fix::ASKED_TRAILER)).cloned().collect()
-}
-
-/// The newest commit of ours, from `tip` back, with one of these lines in its message.
-fn find_ours(workspace: &Workspace, email: &str, tip: Oid, lines: &[String]) -> Option<Oid> {
-    let mut at = tip;
-    for _ in 0..SEARCHED {
-        let facts = commit::read(&workspace.repo, at).ok()?;
-        let says = |line: &str| lines.iter().any(|wanted| line == wanted);
-        if is_ours(&facts, email) && facts.message.lines().any(says) {
-            return Some(at);
-        }
-        at = *facts.parents.first()?;
-    }
-    None
 }

@@ -13,6 +13,7 @@ mod ci;
 mod describe;
 mod fix;
 mod land;
+mod own_commits;
 mod plan;
 pub mod plan_hash;
 mod rebase;
