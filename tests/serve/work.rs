@@ -325,6 +325,24 @@ fn told_to_stop_it_ends_what_runs_and_takes_nothing_new() {
 }
 
 #[test]
+fn a_stop_does_not_wait_for_the_work_that_it_is_about() {
+    let world = world(github());
+    let mut turns = fix();
+    turns.insert(0, call("shell_command", json!({"command": "sleep 5"})));
+    world.model.replace(turns);
+    let server = Serving::start(&world, &["--room", "2", "--max-age", "20000h"]);
+    server.deliver(&guid(1), "issues", &labeled("acme/app", 7, "patchwright", "ann"));
+    server.until("the model is not asked", || !world.model.requests().is_empty());
+    let comment = world.github.post_comment(7, "ann", "@patchwright stop");
+    let event = world.github.issue_comment_event(comment);
+    assert_eq!(server.deliver(&guid(2), event.name, &event.payload).status, 202);
+    server.until_idle();
+    assert!(world.github.pulls().is_empty(), "{}", server.said());
+    let said = world.github.comments(7);
+    assert!(said.iter().any(|it| it.body.contains("**Stopped.**")), "{}", server.said());
+}
+
+#[test]
 fn what_does_not_end_in_time_goes_back_and_is_done_by_the_next() {
     let world = world(github());
     let mut turns = fix();

@@ -91,7 +91,9 @@ pub(super) async fn what_became_of_a_delivery_is_told_by_its_job(db: &Db) {
         received_at: at,
     };
     let all: Vec<_> = (1..=5).map(|at| delivery(&format!("g{at}"), at)).collect();
-    let job_of = |delivery: &Delivery| patchwright_fleet::server::deliver::job_of(delivery);
+    let config = patchwright_task::event::TriggerConfig::default();
+    let job_of =
+        |delivery: &Delivery| patchwright_fleet::server::deliver::job_of(delivery, &config);
     store
         .put_deliveries(&all, &|one| patchwright_types::campaign::NewJob {
             lane: None,

@@ -18,12 +18,14 @@ use patchwright_base::error::{Failure, FailureKind, Outage, Result, Service};
 use patchwright_config::Config;
 use patchwright_forge::{Forge, ForgeError};
 use patchwright_task::campaign;
-use patchwright_task::event::{Decision, EventTask};
+use patchwright_task::event::payload::{self, ActionEnv};
+use patchwright_task::event::{Decision, EventTask, TriggerConfig, decide};
 use patchwright_task::react::{self, EventOutcome};
 use patchwright_task::world::World;
 use patchwright_types::campaign::{Delivery, JobEnd, JobKind, Millis, NewJob, millis_of};
+use patchwright_types::command::Command;
 use patchwright_types::outcome::Conclusion;
-use patchwright_types::task::Task;
+use patchwright_types::task::{CommandRequest, Task};
 
 /// Attempts at a delivery, and the wait before the second; doubled each time.
 const ATTEMPTS: i64 = 4;
@@ -32,16 +34,21 @@ const FIRST_WAIT: Duration = Duration::from_mins(1);
 const REFUSED: Duration = Duration::from_mins(2);
 /// People wait for deliveries; campaigns have 0.
 const PRIORITY: i64 = 10;
+/// What ends the work of others goes before it.
+const STOP_PRIORITY: i64 = PRIORITY + 1;
 /// Older events set nothing off, unless `--max-age` says otherwise.
 pub const MAX_AGE: Duration = Duration::from_hours(24);
 /// The longest text about a job that is kept.
 const LONGEST: usize = 300;
 
 /// The job of a delivery: one, ever; and one at a time for an issue or a pull request.
-pub fn job_of(delivery: &Delivery) -> NewJob {
+pub fn job_of(delivery: &Delivery, config: &TriggerConfig) -> NewJob {
     let repository = delivery.repository.as_deref();
-    // One lane per issue or pull request, so that two comments are answered one after the other.
+    let is_stop = asks_to_stop(delivery, config);
+    // One lane per issue or pull request, so that two comments are answered one after the other. A `stop` is about the work
+    // under way there, and does not wait for its end.
     let lane = repository.map(|repository| match delivery.number {
+        Some(number) if is_stop => format!("{}#{number} stop", repository.to_lowercase()),
         Some(number) => format!("{}#{number}", repository.to_lowercase()),
         None => format!("{}#{}", repository.to_lowercase(), delivery.event),
     });
@@ -53,11 +60,25 @@ pub fn job_of(delivery: &Delivery) -> NewJob {
         subject: delivery.guid.clone(),
         lane,
         organization: owner.map(|(owner, _)| owner.to_owned()),
-        priority: PRIORITY,
+        priority: if is_stop { STOP_PRIORITY } else { PRIORITY },
         max_attempts: ATTEMPTS,
         reserve_usd: 0.0,
         run_at: delivery.received_at,
     }
+}
+
+/// Whether it is a comment that says stop.
+fn asks_to_stop(delivery: &Delivery, config: &TriggerConfig) -> bool {
+    // Most say nothing of the kind, and need not be read twice.
+    let says_stop = delivery.body.to_ascii_lowercase().contains("stop");
+    if !says_stop || !payload::is_for_hooks(&delivery.event) {
+        return false;
+    }
+    let event = payload::parse(&delivery.event, delivery.body.as_bytes(), &ActionEnv::default());
+    matches!(
+        event.map(|event| decide(&event, config)),
+        Ok(Decision::Run(EventTask::Respond(CommandRequest { command: Command::Stop, .. })))
+    )
 }
 
 /// What became of a delivery.

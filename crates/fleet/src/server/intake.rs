@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use super::deliver;
 use crate::store::{Store, StoreResult};
 use patchwright_base::ui::Ui;
+use patchwright_task::event::TriggerConfig;
 use patchwright_types::campaign::Delivery;
 
 /// Deliveries that wait for the writer.
@@ -46,10 +47,10 @@ pub(super) enum IntakeError {
 }
 
 impl Intake {
-    pub(super) fn start(store: Store, ui: Ui) -> (Intake, JoinHandle<()>) {
+    pub(super) fn start(store: Store, ui: Ui, config: TriggerConfig) -> (Intake, JoinHandle<()>) {
         let (queue, waiting) = mpsc::channel(LONGEST_QUEUE);
         let failing = Arc::new(AtomicBool::new(false));
-        let writer = tokio::spawn(write(store, waiting, ui, Arc::clone(&failing)));
+        let writer = tokio::spawn(write(store, waiting, (ui, config), Arc::clone(&failing)));
         (Intake { queue, failing }, writer)
     }
 
@@ -102,7 +103,12 @@ fn stored(failing: &AtomicBool, ui: Ui) {
     }
 }
 
-async fn write(store: Store, mut queue: mpsc::Receiver<Waiting>, ui: Ui, failing: Arc<AtomicBool>) {
+async fn write(
+    store: Store,
+    mut queue: mpsc::Receiver<Waiting>,
+    (ui, config): (Ui, TriggerConfig),
+    failing: Arc<AtomicBool>,
+) {
     let mut batch = Vec::new();
     while queue.recv_many(&mut batch, MOST_AT_ONCE).await > 0 {
         let mut deliveries = Vec::with_capacity(batch.len());
@@ -112,7 +118,7 @@ async fn write(store: Store, mut queue: mpsc::Receiver<Waiting>, ui: Ui, failing
             deliveries.push(delivery);
             answers.push((stored, room));
         }
-        match put(&store, &mut deliveries).await {
+        match put(&store, &mut deliveries, &config).await {
             Ok(new) => {
                 stored(&failing, ui);
                 for ((stored, _), new) in answers.into_iter().zip(new) {
@@ -134,10 +140,14 @@ async fn write(store: Store, mut queue: mpsc::Receiver<Waiting>, ui: Ui, failing
     }
 }
 
-async fn put(store: &Store, deliveries: &mut [Delivery]) -> StoreResult<Vec<bool>> {
+async fn put(
+    store: &Store,
+    deliveries: &mut [Delivery],
+    config: &TriggerConfig,
+) -> StoreResult<Vec<bool>> {
     let now = store.now().await?;
     for delivery in &mut *deliveries {
         delivery.received_at = now;
     }
-    store.put_deliveries(deliveries, &deliver::job_of).await
+    store.put_deliveries(deliveries, &|delivery| deliver::job_of(delivery, config)).await
 }

@@ -47,6 +47,7 @@ use crate::batch::worker::{self, WorkerOptions};
 use patchwright_base::error::{Failure, Result, Service};
 use patchwright_forge::github::HookSource;
 use patchwright_forge::{Forge, ForgeError, RepositoryId};
+use patchwright_task::event::TriggerConfig;
 use patchwright_task::live::LiveRuns;
 
 /// How long a worker that ended by itself stays away.
@@ -155,7 +156,8 @@ pub async fn run(
     pages: Option<TcpListener>,
 ) -> Result<()> {
     let stop = fleet.drain.clone();
-    let (intake, writer) = Intake::start(fleet.store.clone(), fleet.ui);
+    let (intake, writer) =
+        Intake::start(fleet.store.clone(), fleet.ui, TriggerConfig::of(&fleet.config));
     let head_timeout = options.request_timeout;
     let shared = Arc::new(ServerState {
         fleet,
