@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::resume::wait_for;
 use crate::support::event_lines;
 use crate::support::github::{Fault, GitHub, Kind, fleet_name};
 use crate::support::model::{ModelServer, Turn, call, custom, fail, quota, say, unauthorized};
@@ -305,6 +306,24 @@ fn a_part_that_cannot_be_read_is_left_out_and_the_others_are_published() {
     assert!(output.stderr.contains("parts/b.db` is left out"), "{}", output.text());
     assert_eq!(states(&output), counted(&[("open", 2)]), "{}", output.text());
     assert_eq!(pulls(&world).len(), 2);
+}
+
+#[test]
+fn the_one_file_of_a_killed_part_has_what_had_ended_by_then() {
+    let mut slow = fixed();
+    slow.insert(0, call("shell_command", json!({"command": "sleep 30"})));
+    let world = world(2, vec![(2, slow)]);
+    fs_err::create_dir_all(world.path("parts")).unwrap();
+    fs_err::create_dir_all(world.path("work")).unwrap();
+    let part = ["batch", "run", "campaign.yml", "--model", "gpt-5.3-codex", "--concurrency", "1"];
+    let mut child = world.spawn(&[&part[..], &["--hold", "--database", "work/a.db"]].concat());
+    // Of the second conversation, so the first run has ended.
+    wait_for(|| world.model.requests().len() == 3 || child.try_wait().unwrap().is_some());
+    child.kill().unwrap();
+    world.wait(child);
+    fs_err::copy(world.path("work/a.db"), world.path("parts/a.db")).unwrap();
+    let output = batch(&world, &["run", "--publish-from", "parts"]);
+    assert_eq!((pulls(&world).len(), world.model.requests().len()), (1, 3), "{}", output.text());
 }
 
 /// A statement behind the back of whoever made the database.

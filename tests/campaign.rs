@@ -610,6 +610,13 @@ fn the_next_wave_opens_when_its_gate_lets_it() {
         &view(0, 0.0, &[(0, Failed, 3), (0, Open, 7), (0, Queued, 5)]),
         "pause 3 of 10 targets failed, and `limits.max-failure-rate` is 30 %",
     );
+    // Runs whose change is stored have succeeded, though nothing is published yet.
+    check(&rate, &view(0, 0.0, &[(0, Failed, 10), (0, Ready, 28), (0, Queued, 5)]), "wait");
+    check(
+        &rate,
+        &view(0, 0.0, &[(0, Failed, 6), (0, Ready, 6), (0, Queued, 5)]),
+        "pause 6 of 12 targets failed, and `limits.max-failure-rate` is 30 %",
+    );
     check(&rate, &view(0, 0.0, &[(0, Failed, 10)]), "done");
     let plain = read(LEAST);
     let mut wrong = view(0, 0.0, &[(0, Failed, 1), (0, Queued, 5)]);

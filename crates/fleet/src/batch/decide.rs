@@ -110,6 +110,17 @@ pub(super) fn settled(
         TargetState::Running | TargetState::Ready | TargetState::Publishing => {
             Some(PlanVerdict::work(&target.base_sha))
         }
+        // A run that was put back before its end continues where it stopped; one that is to be tried again begins anew.
+        TargetState::Queued if target.run.is_some() && target.ended_at.is_some() => {
+            Some(PlanVerdict::work(&target.base_sha))
+        }
+        // The run has ended, and is paid for: what failed is its publishing.
+        TargetState::Failed if target.publishing_at.is_some() => {
+            let why = target.reason.as_deref().unwrap_or("for a reason that is not known");
+            finished(format!(
+                "it could not be published: {why}; `patchwright batch retry` tries that again"
+            ))
+        }
         TargetState::Failed if same => {
             let why = target.reason.as_deref().unwrap_or("for a reason that is not known");
             finished(format!("failed: {why}; `patchwright batch retry` starts it again"))
@@ -353,6 +364,7 @@ mod tests {
             (Failed, "new", "finished failed", "finished failed"),
             (Failed, "old", "work new", "work new"),
             (Skipped, "", "work new", "work new"),
+            (Queued, "old", "work new", "work new"),
         ] {
             for (campaign, expected) in [(&once, if_once), (&again, if_moved)] {
                 let known = target(state, base, Some(5), &campaign.id());
@@ -361,6 +373,23 @@ mod tests {
                 assert!(said.starts_with(expected), "{state:?} at {base}: {said}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_paid_for_is_not_begun_anew_where_the_base_has_moved() {
+        let campaign = campaign("repeat: when-moved\n");
+        let decided =
+            |target: Target| said(&decide(&campaign, &candidate(Vec::new()), Some(&target), &[]));
+        let of = |state| target(state, "old", None, &campaign.id());
+        let run = || Some("run-1".to_owned());
+        let put_back = Target { run: run(), ended_at: Some(1), ..of(TargetState::Queued) };
+        assert_eq!(decided(put_back.clone()), "work old");
+        let retried = Target { ended_at: None, ..put_back };
+        assert_eq!(decided(retried), "work new");
+        let failed = Target { run: run(), ended_at: Some(1), ..of(TargetState::Failed) };
+        assert_eq!(decided(failed.clone()), "work new");
+        let unpublished = Target { publishing_at: Some(2), ..failed };
+        assert!(decided(unpublished).starts_with("finished it could not be published"));
     }
 
     #[test]

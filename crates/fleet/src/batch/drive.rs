@@ -198,8 +198,7 @@ pub(super) fn no_room(next: f64, view: &CampaignView) -> Option<String> {
     (spent >= budget || spent + next > budget + 1e-6).then(|| {
         format!(
             "the budget of ${budget:.2} has no room for another run: ${spent:.2} are spent, and a run \
-             may cost ${next:.2}; raise `limits.budget-usd` or lower `agent.max-cost-usd`, and run it \
-             again"
+             may cost ${next:.2}; raise `limits.budget-usd`, and run it again"
         )
     })
 }

@@ -1,6 +1,7 @@
 //! Which targets may be worked on: waves and their gates. Pure.
 
 use super::campaign::{Campaign, Wave, WaveSize};
+use super::drive::is_being_published;
 use patchwright_base::duration::parse_duration;
 use patchwright_types::campaign::{CampaignView, ErrorClass, Millis, Target, TargetState};
 
@@ -119,7 +120,9 @@ fn reason_to_pause(campaign: &Campaign, view: &CampaignView) -> Option<String> {
             target.repository
         ));
     }
-    let ended = worked(view).count();
+    // A stored change is a success of its run, whenever it is published.
+    let stored = |target: &&Target| is_being_published(target);
+    let ended = worked(view).count() + view.targets.iter().filter(stored).count();
     if let Some(most) = campaign.limits.max_failure_rate
         && ended >= ENOUGH_TO_JUDGE
     {

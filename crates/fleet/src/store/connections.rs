@@ -68,6 +68,16 @@ pub(super) type Connection = Either<PoolConnection<Any>, pool::PooledConnection>
 pub(super) type Tx = Either<Transaction<'static, Any>, pool::PooledConnection>;
 
 impl Pool {
+    /// Brings what was written to a file from its write-ahead log into the file itself, as far as nobody who reads an old
+    /// state is in the way: who carries away the one file of a process that was killed has all that had ended by then.
+    pub(super) async fn keep_whole(&self) {
+        let Pool::File(file) = self else { return };
+        let kept = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").execute(&file.writer).await;
+        if let Err(err) = kept {
+            tracing::warn!(%err, "the write-ahead log stays beside the database");
+        }
+    }
+
     /// Closes every connection; of an SQLite file, everything is in the one file afterwards.
     pub(super) async fn close(&self) {
         match self {

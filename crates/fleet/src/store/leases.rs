@@ -87,6 +87,7 @@ impl Store {
         loop {
             let ended = self.end_job_once(lease, end).await;
             if let Some(ended) = self.settle(lease, ended, &mut tries).await {
+                self.inner.pool.keep_whole().await;
                 return ended;
             }
         }
@@ -176,6 +177,7 @@ impl Store {
         loop {
             let ended = self.end_target_once(lease, target, end, changeset, publish, job_end).await;
             if let Some(ended) = self.settle(lease, ended, &mut tries).await {
+                self.inner.pool.keep_whole().await;
                 return ended;
             }
         }

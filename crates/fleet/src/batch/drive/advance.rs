@@ -120,7 +120,10 @@ async fn may_be_above(fleet: &Fleet, row: &CampaignRow, most: f64) -> StoreResul
         .iter()
         .copied()
         .filter(|state| {
-            state.is_success() && !matches!(state, TargetState::Skipped | TargetState::Superseded)
+            let is_stored = matches!(state, TargetState::Ready | TargetState::Publishing);
+            is_stored
+                || (state.is_success()
+                    && !matches!(state, TargetState::Skipped | TargetState::Superseded))
         })
         .collect();
     let good = store.count_targets(&row.id, &good).await?;
