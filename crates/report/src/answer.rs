@@ -4,6 +4,8 @@
 
 use std::fmt::Write as _;
 
+use chrono::{DateTime, Utc};
+
 use super::pr_body::is_plain_url;
 use super::{markdown, sections};
 use patchwright_base::error::Failure;
@@ -343,13 +345,24 @@ pub fn help(mention: &str) -> String {
     out
 }
 
-/// The comment that remembers a stop.
-pub fn stopped(mention: &str) -> String {
+/// The comment that remembers a stop. `asked`: when it was asked for, and the number of the comment in which.
+pub fn stopped(mention: &str, asked: Option<(DateTime<Utc>, u64)>) -> String {
+    let asked = asked.map(|(at, comment)| format!(" at={} comment={comment}", at.timestamp()));
     format!(
         "**Stopped.** Nothing more is done here, and work that is under way is not published, until \
-         somebody asks again, for example with {}.\n\n<!-- patchwright:{STOPPED} v=1 -->\n",
-        command(mention, "fix …")
+         somebody asks again, for example with {}.\n\n<!-- patchwright:{STOPPED}{} v=1 -->\n",
+        command(mention, "fix …"),
+        asked.unwrap_or_default()
     )
+}
+
+/// When it was asked for, and in which comment, by what the marker [`STOPPED`] says.
+pub fn stop_asked(said: &str) -> Option<(DateTime<Utc>, u64)> {
+    let value = |name: &str| {
+        let mut words = said.split_whitespace();
+        words.find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse::<i64>().ok())
+    };
+    Some((DateTime::from_timestamp(value("at")?, 0)?, value("comment")?.try_into().ok()?))
 }
 
 /// The comment of [`stopped`] after somebody has asked again.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::agents;
+use super::asked;
 use super::brief::Brief;
 use super::check_loop::{self, CheckedTree, CheckedWork};
 use super::check_runs;
@@ -68,11 +69,8 @@ pub fn recorded(
     baseline: &[CheckRun],
     brief: &Brief,
 ) -> Option<AgentResult> {
-    let change = run.folder.find(|entry| match entry {
-        Entry::Collected { .. } => Some(()),
-        _ => None,
-    });
-    change?;
+    let settled = asked::settled(run, &run.folder.recorded);
+    settled.iter().find(|line| matches!(line.entry, Entry::Collected { .. }))?;
     let change = match collected::read(run) {
         Ok(change) => change,
         // It goes with a change that has a secret in it.
@@ -122,9 +120,10 @@ pub(super) fn rebuilt(
         notes,
     };
     second_look::recorded(&run.folder.recorded, &mut stopped);
-    title::recorded(&run.folder.recorded, &mut stopped);
+    let settled = asked::since_told(&run.folder.recorded);
+    title::recorded(settled, &mut stopped);
     let output = match stopped.reason {
-        StopKind::Finished => structured::recorded(&run.folder.recorded, brief, &mut stopped),
+        StopKind::Finished => structured::recorded(settled, brief, &mut stopped),
         _ => Output::NotWanted,
     };
     let tree = change.as_ref().map(|change| change.tree);
@@ -400,14 +399,19 @@ async fn converse(
     .reviewing(review_context)
     .within(budget)
     .with_agents(sub_agents);
+    let (news, settled) = (asked::untold(run, recorded)?, asked::settled(run, recorded));
     let work = async {
         let mut stopped = if let Some(restored) = &restored {
-            agent.resume(recorded, restored).await
+            if news.is_some() {
+                asked::note(run)?;
+            }
+            agent.resume(recorded, restored, news).await
         } else {
             checkpoints.begin_at(phase.start_tree).await?;
             let items = brief.items(run, sandbox)?;
             agent.run(mcp::guided(run, services.servers.as_ref(), items).await?).await
         };
+        let recorded = settled;
         let mut work =
             check_loop::with_checks(phase, sandbox, &mut agent, recorded, &mut stopped).await?;
         title::mend(phase, &mut agent, recorded, &mut stopped, &mut work).await?;

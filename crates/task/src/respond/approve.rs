@@ -41,8 +41,10 @@ pub(super) async fn approve(
             return Ok(CommandReply::with_body(Conclusion::NothingToDo, body));
         }
     };
-    if let Some(pull) = &admitted.pull {
-        fix::must_be_open(pull)?;
+    if let Some(pull) = &admitted.pull
+        && let Some(landed) = fix::landed_before_the_end(run, admitted, pull).await?
+    {
+        return Ok(landed);
     }
     let checkout = Checkout::of_command(run, admitted).await?;
     let asked = words::approved_plan(&crate::context::hidden::clean(&proposed.plan).text);

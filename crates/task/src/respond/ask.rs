@@ -101,7 +101,7 @@ pub(super) async fn review(
     let ended = review::run::review(run.world, config, review, environment).await;
     let ended = match ended {
         // Its hints are for a command line, but for that about a draft.
-        Err(failure) if failure.kind == FailureKind::NothingToDo => {
+        Err(failure) if failure.kind == FailureKind::NothingToDo && !failure.is_busy => {
             let may_help = !full && admitted.pull.as_ref().is_some_and(|it| it.open && !it.draft);
             let mention = may_help.then_some(run.config.respond.mention.as_str());
             let is_draft = admitted.pull.as_ref().is_some_and(|it| it.open && it.draft);

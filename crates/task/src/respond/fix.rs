@@ -1,9 +1,12 @@
 //! `fix`: commits on the branch of the pull request; on an issue, the issue's own flow.
 
+use serde_json::json;
+
 use super::CommandReply;
 use super::admit::AdmittedCommand;
 use super::land::{self, PushResult};
 use super::work::{self, Instruction};
+use crate::asked;
 use crate::guard;
 use crate::pipeline;
 use crate::publish;
@@ -11,8 +14,9 @@ use crate::run::{Run, RunEnvironment};
 use crate::workspace::Checkout;
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::PullRequest;
+use patchwright_journal::{self as journal, Entry};
 use patchwright_report::answer as words;
-use patchwright_types::outcome::Conclusion;
+use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::published::Published;
 use patchwright_types::task::IssueRequest;
 
@@ -26,7 +30,9 @@ pub(super) async fn fix(
     asked: &str,
 ) -> Result<CommandReply> {
     let Some(pull) = &admitted.pull else { return issue(run, admitted, asked).await };
-    must_be_open(pull)?;
+    if let Some(landed) = landed_before_the_end(run, admitted, pull).await? {
+        return Ok(landed);
+    }
     let checkout = Checkout::of_command(run, admitted).await?;
     let instruction = Instruction {
         template: "task/fix.md",
@@ -48,6 +54,23 @@ pub(super) fn must_be_open(pull: &PullRequest) -> Result<()> {
         (false, false, _) => ("closed", "open a new pull request, or ask in an issue"),
     };
     Err(Failure::nothing_to_do(format!("pull request #{} is {state}", pull.number)).hint(hint))
+}
+
+/// As [`must_be_open`], for a command that pushes: where it had pushed before the pull request was ended, and did not
+/// live to say so, that is the answer.
+pub(super) async fn landed_before_the_end(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    pull: &PullRequest,
+) -> Result<Option<CommandReply>> {
+    let Err(ended) = must_be_open(pull) else { return Ok(None) };
+    let looking = land::landed_at_end(run, admitted, pull);
+    // Without its branches nothing can be seen, and nothing is to be done.
+    let landed = run.unless_interrupted(async { Ok(looking.await.unwrap_or_default()) }).await?;
+    let Some(commit) = landed.map(|commit| commit.to_string()) else { return Err(ended) };
+    let url = land::commit_url(&admitted.repository, &commit);
+    let body = words::landed_before(&commit, url.as_deref(), &pull.head_branch);
+    Ok(Some(CommandReply::with_body(Conclusion::Done, body)))
 }
 
 /// What our commits say below their message: the comment that they answer.
@@ -151,23 +174,71 @@ pub(super) async fn issue(
         trigger: admitted.request.trigger.clone(),
     };
     let words = crate::context::hidden::clean(asked).text.trim().to_owned();
-    let environment = RunEnvironment {
-        asked: (!words.is_empty()).then_some(words),
-        out: None,
-        ..run.environment.clone()
-    };
-    let ended = pipeline::issue(run.world, run.config.clone(), request, environment).await?;
-    let outcome = ended.outcome;
-    let landed = match &ended.published {
-        Some(published) => words::LandedChange::PullRequest { number: published.pull_request },
-        None => words::LandedChange::Nothing,
-    };
-    let body =
-        words::fixed(&words::Fixed { outcome: &outcome, landed, patch: None, held_back: None });
-    Ok(CommandReply {
-        conclusion: outcome.conclusion,
-        message: outcome.final_message.clone(),
-        body: Some(body),
-        outcome: Some(outcome),
-    })
+    let words = (!words.is_empty()).then_some(words);
+    if let Some(ended) = IssueRun::ended_before(run, words.as_deref())? {
+        run.environment.ui.say(&format!("run {} had done it", ended.outcome.run));
+        return Ok(ended.reply());
+    }
+    let environment = RunEnvironment { asked: words, out: None, ..run.environment.clone() };
+    let begun = |id: &str| run.folder.intends(ISSUE_RUN, id, json!({}));
+    let (world, config) = (run.world, run.config.clone());
+    let ended = pipeline::issue_within(world, config, request, environment, begun).await?;
+    let pull_request = ended.published.as_ref().map(|published| published.pull_request);
+    Ok(IssueRun { outcome: ended.outcome, pull_request }.reply())
+}
+
+/// How the journal calls the run of the issue that works for a command; its key is that run's id.
+const ISSUE_RUN: &str = "issue_run";
+
+/// The run of the issue, at its end.
+struct IssueRun {
+    outcome: Outcome,
+    pull_request: Option<u64>,
+}
+
+impl IssueRun {
+    /// The run that a killed attempt of this one had begun, where it has come to its end and only the answer is
+    /// missing. One whose model did not hear these words has done something else.
+    fn ended_before(run: &Run<'_>, asked: Option<&str>) -> Result<Option<IssueRun>> {
+        let id = run.folder.find(|entry| match entry {
+            Entry::EffectIntended { effect, key, .. } if effect == ISSUE_RUN => Some(key.clone()),
+            _ => None,
+        });
+        let Some(id) = id else { return Ok(None) };
+        let folder = run.world.state.join("runs").join(id);
+        let (lines, _) = journal::read_until_damage(&folder.join(journal::FILE));
+        let ended = lines.iter().rev().find_map(|line| match &line.entry {
+            Entry::RunEnded { outcome } => Some(outcome.as_ref().clone()),
+            _ => None,
+        });
+        let Some(outcome) = ended else { return Ok(None) };
+        if let Some(asked) = asked
+            && asked::is_unaware(&run.world.redactor, &folder, &lines, asked)?
+        {
+            return Ok(None);
+        }
+        let pull_request = lines.iter().rev().find_map(|line| match &line.entry {
+            Entry::EffectDone { effect, detail, .. } if effect == "pull_request" => {
+                detail["number"].as_u64()
+            }
+            _ => None,
+        });
+        Ok(Some(IssueRun { outcome, pull_request }))
+    }
+
+    fn reply(self) -> CommandReply {
+        let IssueRun { outcome, pull_request } = self;
+        let landed = match pull_request {
+            Some(number) => words::LandedChange::PullRequest { number },
+            None => words::LandedChange::Nothing,
+        };
+        let outcome_only = words::Fixed { outcome: &outcome, landed, patch: None, held_back: None };
+        let body = words::fixed(&outcome_only);
+        CommandReply {
+            conclusion: outcome.conclusion,
+            message: outcome.final_message.clone(),
+            body: Some(body),
+            outcome: Some(outcome),
+        }
+    }
 }

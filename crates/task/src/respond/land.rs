@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::admit::AdmittedCommand;
 use super::fix::{self, must_be_open};
+use super::rebased::REBASED_TRAILER;
 use super::stop;
 use super::work::Instruction;
 use crate::admit;
@@ -418,6 +419,23 @@ pub(super) fn landed_before(
     let asked = asked_in(&instruction.trailers);
     let workspace = &checkout.workspace;
     find_ours(workspace, run.config.identity.committer_email(), workspace.base, &asked)
+}
+
+/// As [`landed_before`], at the head that a pull request had when it was merged, closed or locked.
+///
+/// # Errors
+/// When that cannot be fetched.
+pub(super) async fn landed_at_end(
+    run: &Run<'_>,
+    admitted: &AdmittedCommand,
+    pull: &PullRequest,
+) -> Result<Option<Oid>> {
+    let (world, repository) = (run.world, &admitted.repository);
+    let workspace = Workspace::open(world, repository, &pull.base_branch, DEPTH).await?;
+    let head = workspace.fetch_head(world, repository, pull.number, &pull.head_sha).await?;
+    let mut lines = asked_in(&fix::trailers(admitted));
+    lines.extend([RUN_TRAILER, REBASED_TRAILER].map(|name| format!("{name}{}", run.folder.id)));
+    Ok(find_ours(&workspace, run.config.identity.committer_email(), head, &lines))
 }
 
 /// Those of a commit's trailers that name the comment that it answers.

@@ -97,8 +97,9 @@ pub async fn respond(
     let start = Start { config: for_request(start.config, &admitted), ..start };
     let title = Some(admitted.snapshot.title.clone());
     let run = start.run(admitted.request.clone(), title)?;
-    if run.folder.recorded.is_empty()
-        && let Some(why) = admitted.is_answered()
+    // An answer of another run, on another machine, has come meanwhile; one of our own is brought to its end.
+    if let Some(why) = admitted.is_answered()
+        && !answer::was_begun(&run, &admitted.marker(&run))
     {
         run.folder.finish();
         return Err(Failure::nothing_to_do(why));
@@ -121,7 +122,9 @@ pub async fn respond(
 
 /// Dispatches to the command's own file.
 async fn carry_out(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<CommandReply> {
-    stop::before(run, admitted).await?;
+    if let Some(stopped) = stop::before(run, admitted).await? {
+        return Ok(stopped);
+    }
     match admitted.request.command.clone() {
         Command::Help => Ok(answer::help(run)),
         Command::Stop => stop::stop(run, admitted).await,
@@ -169,10 +172,11 @@ async fn end(
 
 /// Says in the thread why nothing came of it. What will not change by trying again is the answer.
 async fn explain(run: &Run<'_>, admitted: &AdmittedCommand, failure: &Failure) {
-    let is_final = matches!(
+    let will_not_change = matches!(
         failure.kind,
         FailureKind::NothingToDo | FailureKind::Refused | FailureKind::Usage
     );
+    let is_final = will_not_change && !failure.is_busy;
     if matches!(failure.kind, FailureKind::Signal(_)) {
         return;
     }

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::CommandReply;
 use super::admit::AdmittedCommand;
 use super::ci::is_own;
-use super::fix::{self, must_be_open};
+use super::fix;
 use super::land::{self, PushResult};
 use super::rebased::{Attempt, REBASED_TRAILER, RebaseSpec, RebasedCommits};
 use super::work::{self, ChangedFiles, ConflictTask, Instruction};
@@ -35,7 +35,9 @@ pub(super) async fn rebase(
     let Some(pull) = &admitted.pull else {
         return nothing(words::only_for_pull_requests("rebased"));
     };
-    must_be_open(pull)?;
+    if let Some(landed) = fix::landed_before_the_end(run, admitted, pull).await? {
+        return Ok(landed);
+    }
     if let Some(onto) = onto.filter(|onto| *onto != pull.base_branch) {
         return nothing(said::other_base(onto, &pull.base_branch));
     }
