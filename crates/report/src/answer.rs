@@ -16,6 +16,8 @@ use patchwright_types::outcome::{Conclusion, Outcome};
 
 /// The purpose of the second marker in the comment that remembers a stop.
 pub const STOPPED: &str = "stopped";
+/// Its purpose when somebody has asked for more since.
+pub const LIFTED: &str = "lifted";
 
 /// Bytes of the model's words, and of a patch.
 const MAX_WORDS: usize = 20_000;
@@ -356,7 +358,7 @@ pub fn stopped(mention: &str, asked: Option<(DateTime<Utc>, u64)>) -> String {
     )
 }
 
-/// When it was asked for, and in which comment, by what the marker [`STOPPED`] says.
+/// When it was asked for, and in which comment, by what the marker [`STOPPED`] or [`LIFTED`] says.
 pub fn stop_asked(said: &str) -> Option<(DateTime<Utc>, u64)> {
     let value = |name: &str| {
         let mut words = said.split_whitespace();
@@ -365,9 +367,13 @@ pub fn stop_asked(said: &str) -> Option<(DateTime<Utc>, u64)> {
     Some((DateTime::from_timestamp(value("at")?, 0)?, value("comment")?.try_into().ok()?))
 }
 
-/// The comment of [`stopped`] after somebody has asked again.
-pub fn going_on() -> String {
-    "Work was stopped here; somebody has asked for more since, so it continues.\n".to_owned()
+/// The comment of [`stopped`] after somebody has asked again. `stopped`: as its `asked`.
+pub fn going_on((at, comment): (DateTime<Utc>, u64)) -> String {
+    let at = at.timestamp();
+    format!(
+        "Work was stopped here; somebody has asked for more since, so it continues.\n\n\
+         <!-- patchwright:{LIFTED} at={at} comment={comment} v=1 -->\n"
+    )
 }
 
 /// The answer to `stop` in a thread on the diff.

@@ -4,6 +4,7 @@ use super::CommandReply;
 use super::admit::AdmittedCommand;
 use super::fix;
 use super::land;
+use super::landed;
 use super::plan::made_from;
 use super::plan_hash::{self, PostedPlan};
 use super::work::Instruction;
@@ -42,7 +43,7 @@ pub(super) async fn approve(
         }
     };
     if let Some(pull) = &admitted.pull
-        && let Some(landed) = fix::landed_before_the_end(run, admitted, pull).await?
+        && let Some(landed) = landed::before_the_end(run, admitted, pull).await?
     {
         return Ok(landed);
     }
@@ -56,8 +57,17 @@ pub(super) async fn approve(
         trailers: fix::trailers(admitted),
         conflict: None,
     };
+    if admitted.pull.is_none()
+        && let Some(answer) = fix::ended_before(run, &asked)?
+    {
+        return Ok(answer);
+    }
     let changed = changed(admitted, &checkout, &proposed);
-    if !changed.is_empty() && land::landed_before(run, &checkout, &instruction).is_none() {
+    let has_landed = || {
+        landed::pushed(run, admitted).is_some()
+            || land::landed_before(run, &checkout, &instruction).is_some()
+    };
+    if !changed.is_empty() && !has_landed() {
         let body = words::plan_outdated(&proposed.hash, &changed, &mention);
         return Ok(CommandReply::with_body(Conclusion::Refused, body));
     }

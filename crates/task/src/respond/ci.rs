@@ -4,6 +4,7 @@
 use super::CommandReply;
 use super::admit::AdmittedCommand;
 use super::fix;
+use super::landed;
 use super::work::Instruction;
 use crate::admit::is_us;
 use crate::context::log;
@@ -31,7 +32,7 @@ pub(super) async fn fix_ci(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<
     let Some(pull) = &admitted.pull else {
         return Ok(nothing(words::only_for_pull_requests("repaired")));
     };
-    if let Some(landed) = fix::landed_before_the_end(run, admitted, pull).await? {
+    if let Some(landed) = landed::before_the_end(run, admitted, pull).await? {
         return Ok(landed);
     }
     let checkout = Checkout::of_command(run, admitted).await?;

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::CommandReply;
 use super::admit::AdmittedCommand;
 use super::land::{self, PushResult};
+use super::landed;
 use super::work::{self, Instruction};
 use crate::asked;
 use crate::guard;
@@ -30,7 +31,7 @@ pub(super) async fn fix(
     asked: &str,
 ) -> Result<CommandReply> {
     let Some(pull) = &admitted.pull else { return issue(run, admitted, asked).await };
-    if let Some(landed) = landed_before_the_end(run, admitted, pull).await? {
+    if let Some(landed) = landed::before_the_end(run, admitted, pull).await? {
         return Ok(landed);
     }
     let checkout = Checkout::of_command(run, admitted).await?;
@@ -56,23 +57,6 @@ pub(super) fn must_be_open(pull: &PullRequest) -> Result<()> {
     Err(Failure::nothing_to_do(format!("pull request #{} is {state}", pull.number)).hint(hint))
 }
 
-/// As [`must_be_open`], for a command that pushes: where it had pushed before the pull request was ended, and did not
-/// live to say so, that is the answer.
-pub(super) async fn landed_before_the_end(
-    run: &Run<'_>,
-    admitted: &AdmittedCommand,
-    pull: &PullRequest,
-) -> Result<Option<CommandReply>> {
-    let Err(ended) = must_be_open(pull) else { return Ok(None) };
-    let looking = land::landed_at_end(run, admitted, pull);
-    // Without its branches nothing can be seen, and nothing is to be done.
-    let landed = run.unless_interrupted(async { Ok(looking.await.unwrap_or_default()) }).await?;
-    let Some(commit) = landed.map(|commit| commit.to_string()) else { return Err(ended) };
-    let url = land::commit_url(&admitted.repository, &commit);
-    let body = words::landed_before(&commit, url.as_deref(), &pull.head_branch);
-    Ok(Some(CommandReply::with_body(Conclusion::Done, body)))
-}
-
 /// What our commits say below their message: the comment that they answer.
 pub(super) fn trailers(admitted: &AdmittedCommand) -> Vec<String> {
     admitted.asked_in().map(|asked| format!("{ASKED_TRAILER}{asked}")).into_iter().collect()
@@ -91,7 +75,7 @@ pub(super) async fn change(
         let body = words::landed_before(&commit.to_string(), url.as_deref(), &pull.head_branch);
         return Ok(CommandReply::with_body(Conclusion::Done, body));
     }
-    if !pull.is_fork && !run.config.dry_run {
+    if !pull.is_fork && !run.config.dry_run && landed::pushed(run, admitted).is_none() {
         let branch = guard::Branch::There(&pull.head_branch);
         run.unless_interrupted(guard::check(run, &admitted.repository, branch)).await?;
     }
@@ -173,18 +157,31 @@ pub(super) async fn issue(
         number: admitted.request.number,
         trigger: admitted.request.trigger.clone(),
     };
-    let words = crate::context::hidden::clean(asked).text.trim().to_owned();
-    let words = (!words.is_empty()).then_some(words);
-    if let Some(ended) = IssueRun::ended_before(run, words.as_deref())? {
-        run.environment.ui.say(&format!("run {} had done it", ended.outcome.run));
-        return Ok(ended.reply());
+    if let Some(answer) = ended_before(run, asked)? {
+        return Ok(answer);
     }
-    let environment = RunEnvironment { asked: words, out: None, ..run.environment.clone() };
+    let environment =
+        RunEnvironment { asked: words_of(asked), out: None, ..run.environment.clone() };
     let begun = |id: &str| run.folder.intends(ISSUE_RUN, id, json!({}));
     let (world, config) = (run.world, run.config.clone());
     let ended = pipeline::issue_within(world, config, request, environment, begun).await?;
     let pull_request = ended.published.as_ref().map(|published| published.pull_request);
     Ok(IssueRun { outcome: ended.outcome, pull_request }.reply())
+}
+
+/// The answer, where the run of the issue has come to its end and only that is missing.
+pub(super) fn ended_before(run: &Run<'_>, asked: &str) -> Result<Option<CommandReply>> {
+    let ended = IssueRun::ended_before(run, words_of(asked).as_deref())?;
+    if let Some(IssueRun { outcome, .. }) = &ended {
+        run.environment.ui.say(&format!("run {} had done it", outcome.run));
+    }
+    Ok(ended.map(IssueRun::reply))
+}
+
+/// What was asked, as the model is told it; `None` without any words.
+fn words_of(asked: &str) -> Option<String> {
+    let words = crate::context::hidden::clean(asked).text.trim().to_owned();
+    (!words.is_empty()).then_some(words)
 }
 
 /// How the journal calls the run of the issue that works for a command; its key is that run's id.

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::admit::AdmittedCommand;
 use super::fix::{self, must_be_open};
-use super::rebased::REBASED_TRAILER;
+use super::landed;
 use super::stop;
 use super::work::Instruction;
 use crate::admit;
@@ -28,6 +28,8 @@ use patchwright_report::answer::LandedChange;
 
 /// How often a branch that keeps moving is followed.
 const ATTEMPTS: usize = 3;
+/// How a push is called in the journal.
+pub(super) const EFFECT: &str = "push";
 /// Commits of a branch that are searched for one of ours.
 const SEARCHED: usize = 50;
 
@@ -84,6 +86,9 @@ pub(super) async fn land(
     };
     if run.config.dry_run {
         return Ok(PushResult::Patch { why: "nothing is pushed in a dry run".to_owned() });
+    }
+    if let Some(pushed) = landed::pushed(run, admitted) {
+        return Ok(pushed);
     }
     run.environment.ui.say("publishing");
     let against = decorate::speaks_against(&finished.outcome);
@@ -324,11 +329,11 @@ async fn push(
 fn intend(run: &Run<'_>, target: &Target, commit: Oid, tip: Oid) -> Result<()> {
     let repository = target.repository.id.to_string();
     let detail = json!({ "repository": repository, "commit": commit, "expected": tip });
-    run.folder.intends("push", &target.branch, detail)
+    run.folder.intends(EFFECT, &target.branch, detail)
 }
 
 fn done(run: &Run<'_>, target: &Target, commit: Oid) -> Result<()> {
-    run.folder.did("push", &target.branch, json!({ "commit": commit }))
+    run.folder.did(EFFECT, &target.branch, json!({ "commit": commit }))
 }
 
 fn pushed(target: &Target, commit: Oid, onto: Option<Oid>) -> PushResult {
@@ -421,30 +426,18 @@ pub(super) fn landed_before(
     find_ours(workspace, run.config.identity.committer_email(), workspace.base, &asked)
 }
 
-/// As [`landed_before`], at the head that a pull request had when it was merged, closed or locked.
-///
-/// # Errors
-/// When that cannot be fetched.
-pub(super) async fn landed_at_end(
-    run: &Run<'_>,
-    admitted: &AdmittedCommand,
-    pull: &PullRequest,
-) -> Result<Option<Oid>> {
-    let (world, repository) = (run.world, &admitted.repository);
-    let workspace = Workspace::open(world, repository, &pull.base_branch, DEPTH).await?;
-    let head = workspace.fetch_head(world, repository, pull.number, &pull.head_sha).await?;
-    let mut lines = asked_in(&fix::trailers(admitted));
-    lines.extend([RUN_TRAILER, REBASED_TRAILER].map(|name| format!("{name}{}", run.folder.id)));
-    Ok(find_ours(&workspace, run.config.identity.committer_email(), head, &lines))
-}
-
 /// Those of a commit's trailers that name the comment that it answers.
 fn asked_in(trailers: &[String]) -> Vec<String> {
     trailers.iter().filter(|line| line.starts_with(fix::ASKED_TRAILER)).cloned().collect()
 }
 
 /// The newest commit of ours, from `tip` back, with one of these lines in its message.
-fn find_ours(workspace: &Workspace, email: &str, tip: Oid, lines: &[String]) -> Option<Oid> {
+pub(super) fn find_ours(
+    workspace: &Workspace,
+    email: &str,
+    tip: Oid,
+    lines: &[String],
+) -> Option<Oid> {
     let mut at = tip;
     for _ in 0..SEARCHED {
         let facts = commit::read(&workspace.repo, at).ok()?;

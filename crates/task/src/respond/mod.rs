@@ -13,6 +13,7 @@ mod ci;
 mod describe;
 mod fix;
 mod land;
+mod landed;
 mod plan;
 pub mod plan_hash;
 mod rebase;
@@ -108,7 +109,8 @@ pub async fn respond(
     let answer = if let Some(answer) = rounds::used_up(&run, &admitted).await? {
         Ok(answer)
     } else {
-        answer::greet(&run, &admitted).await;
+        let greeting = async { Ok(answer::greet(&run, &admitted).await) };
+        let _ = run.unless_interrupted(greeting).await;
         Box::pin(carry_out(&run, &admitted)).await
     };
     match run.or_interruption(answer) {
@@ -150,7 +152,7 @@ async fn end(
     let is_open = matches!(conclusion, Conclusion::Provider | Conclusion::Sandbox);
     if let Some(body) = body {
         let marker = if is_open { admitted.trouble_marker() } else { admitted.marker(run) };
-        answer::post(run, admitted, &marker, &body).await?;
+        run.unless_interrupted(answer::post(run, admitted, &marker, &body)).await?;
     }
     let cost_usd = outcome.as_ref().map_or(0.0, |outcome| outcome.spending.cost_usd);
     run.tell_files();
@@ -182,7 +184,8 @@ async fn explain(run: &Run<'_>, admitted: &AdmittedCommand, failure: &Failure) {
     }
     let body = words::failed(failure, run.environment.run_url.as_deref());
     let marker = if is_final { admitted.marker(run) } else { admitted.trouble_marker() };
-    if let Err(err) = answer::post(run, admitted, &marker, &body).await {
+    let posting = answer::post(run, admitted, &marker, &body);
+    if let Err(err) = run.unless_interrupted(posting).await {
         run.environment.ui.say(&format!("no answer was posted: {}", err.message));
     }
     if is_final {

@@ -25,7 +25,8 @@ pub struct State {
     pub comment: u64,
     pub stopped: bool,
     pub at: DateTime<Utc>,
-    /// When a person said so; where the comment does not tell, when it was written.
+    /// When a person said so last, whether or not that was lifted. Where the comment does not tell: when it was
+    /// written, or before everything else for one that was lifted.
     pub asked: Moment,
 }
 
@@ -66,15 +67,13 @@ pub fn state(comments: &[Comment]) -> Option<State> {
     let states = comments.iter().filter(|it| report::marked(&it.body, PURPOSE).is_some());
     Comment::newest(states).map(|comment| {
         let said = report::marked(&comment.body, words::STOPPED);
-        let asked = said.as_deref().and_then(words::stop_asked);
-        let asked = asked.map(|(at, comment)| Moment { at, comment });
-        let at = comment.updated_at;
-        State {
-            comment: comment.id,
-            stopped: said.is_some(),
-            at,
-            asked: asked.unwrap_or(Moment { at, comment: comment.id }),
-        }
+        let lifted = report::marked(&comment.body, words::LIFTED);
+        let asked = said.as_deref().or(lifted.as_deref()).and_then(words::stop_asked);
+        let (stopped, at) = (said.is_some(), comment.updated_at);
+        let unknown = if stopped { (at, comment.id) } else { (DateTime::UNIX_EPOCH, 0) };
+        let (asked_at, asked_in) = asked.unwrap_or(unknown);
+        let asked = Moment { at: asked_at, comment: asked_in };
+        State { comment: comment.id, stopped, at, asked }
     })
 }
 
@@ -120,16 +119,20 @@ pub(super) async fn before(
     if run.config.dry_run {
         return Ok(None);
     }
-    write(run, admitted, Some(state.comment), words::going_on()).await?;
+    let body = words::going_on((state.asked.at, state.asked.comment));
+    write(run, admitted, Some(state.comment), body).await?;
     Ok(None)
 }
 
 /// Remembers it and says so.
 pub(super) async fn stop(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<CommandReply> {
     let known = admitted.stopped.map(|state| state.comment);
+    let asked = Moment::of(&admitted.request);
+    if asked.zip(admitted.stopped).is_some_and(|(asked, state)| asked <= state.asked) {
+        return Ok(CommandReply::silent("this was said before, and heard"));
+    }
     let mention = run.config.respond.mention.as_str();
-    let asked = Moment::of(&admitted.request).map(|asked| (asked.at, asked.comment));
-    let mut body = words::stopped(mention, asked);
+    let mut body = words::stopped(mention, asked.map(|asked| (asked.at, asked.comment)));
     let in_thread = matches!(admitted.request.place, Some(CommentPlace::Thread { .. }));
     if !in_thread {
         // This comment is the answer as well.
