@@ -229,8 +229,8 @@ impl IssueRun {
             Some(number) => words::LandedChange::PullRequest { number },
             None => words::LandedChange::Nothing,
         };
-        let outcome_only = words::Fixed { outcome: &outcome, landed, patch: None, held_back: None };
-        let body = words::fixed(&outcome_only);
+        let fixed = words::Fixed { outcome: &outcome, landed, patch: None, held_back: None };
+        let body = words::fixed(&fixed);
         CommandReply {
             conclusion: outcome.conclusion,
             message: outcome.final_message.clone(),

@@ -109,8 +109,7 @@ pub async fn respond(
     let answer = if let Some(answer) = rounds::used_up(&run, &admitted).await? {
         Ok(answer)
     } else {
-        let greeting = async { Ok(answer::greet(&run, &admitted).await) };
-        let _ = run.unless_interrupted(greeting).await;
+        run.within_grace(answer::greet(&run, &admitted)).await;
         Box::pin(carry_out(&run, &admitted)).await
     };
     match run.or_interruption(answer) {
