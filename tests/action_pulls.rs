@@ -46,7 +46,7 @@ fn turns() -> Vec<Turn> {
 }
 
 /// The world in which this event has set the workflow off.
-fn told(world: TestWorld, event: &Event) -> TestWorld {
+pub(crate) fn told(world: TestWorld, event: &Event) -> TestWorld {
     let path = |name: &str| world.path(name).display().to_string();
     let (payload, outputs, summary) = (path("event.json"), path("outputs"), path("summary"));
     event.write(world.path("event.json").parent().unwrap());

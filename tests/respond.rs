@@ -1,7 +1,9 @@
 //! Comments that ask for something, answered by the real program: commits on the branch, answers in
 //! the thread that asked, plans, and everything for which nothing is done.
 
+mod again;
 mod ask;
+mod between;
 mod ci;
 mod describe;
 mod fix;

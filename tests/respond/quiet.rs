@@ -114,10 +114,18 @@ fn what_is_no_comment_and_no_command_is_a_mistake_with_a_way_on() {
 }
 
 #[test]
-fn a_locked_conversation_takes_no_answer_and_the_terminal_has_it() {
+fn a_locked_conversation_takes_no_answer_so_nothing_is_asked_for_it() {
+    for words in ["@patchwright does it add?", "@patchwright plan the rest"] {
+        let world = TestWorld::new(with_pull(), vec![say("It subtracts.")]);
+        let comment = world.github.post_comment(PULL, "rita", words);
+        world.github.set_locked(PULL, true);
+        let output = world.run(&["respond", &conversation(&world, PULL, comment)]).expect(10);
+        assert!(output.stderr.contains("conversation #8 is locked"), "{}", output.text());
+        assert_eq!(world.model.requests().len(), 0);
+    }
+    // At a shell it is read there.
     let world = TestWorld::new(with_pull(), vec![say("It subtracts.")]);
-    let comment = world.github.post_comment(PULL, "rita", "@patchwright does it add?");
     world.github.set_locked(PULL, true);
-    let output = world.run(&["respond", &conversation(&world, PULL, comment)]);
-    assert!(output.stdout.contains("It subtracts.") || output.code == 60, "{}", output.text());
+    let output = world.run(&["respond", "acme/app#8", "does it add?"]).expect(0);
+    assert!(output.stdout.contains("It subtracts."), "{}", output.text());
 }

@@ -198,7 +198,7 @@ impl Bench {
     ) -> Ended {
         let resume = async |agent: &mut Agent<'_>, checkpoints: &Checkpoints| {
             let restored = checkpoints.restore(recorded).await.unwrap();
-            agent.resume(recorded, &restored).await
+            agent.resume(recorded, &restored, None).await
         };
         self.drive(script, journal, resume).await
     }

@@ -17,16 +17,36 @@ use patchwright_base::clock::Clock;
 use patchwright_base::error::Failure;
 use patchwright_journal::{Entry, Journal, Line};
 use patchwright_prompt as prompt;
+use patchwright_provider::item::Item;
 use patchwright_tools::registry::ToolSet;
 
 impl Agent<'_> {
     /// Resumes a recorded run where it ended, in a fresh sandbox with the workspace of a checkpoint. The
     /// records must be of a run that had been opened (see [`Agent::can_resume`]).
-    pub async fn resume(&mut self, recorded: &[Line], restored: &RestoredWorkspace) -> Stopped {
+    /// `news` is what the model is told then, if anything; a model that had finished works on for it.
+    pub async fn resume(
+        &mut self,
+        recorded: &[Line],
+        restored: &RestoredWorkspace,
+        news: Option<Item>,
+    ) -> Stopped {
         self.adopt(recorded.iter().map(|line| &line.entry));
         self.budget.start_at(self.state.total());
-        let begun = self.take_up(recorded, restored);
+        let begun = self.take_up(recorded, restored).and_then(|()| self.hear_news(news));
         self.work(begun).await
+    }
+
+    /// Nothing can be said between calls and their outputs: then it waits until the model is asked.
+    fn hear_news(&mut self, news: Option<Item>) -> Result<(), StopKind> {
+        match news {
+            Some(item) if self.state.pending().is_empty() => {
+                self.record(&Entry::Added { items: vec![item] })
+            }
+            news => {
+                self.news = news;
+                Ok(())
+            }
+        }
     }
 
     /// Asks once more after a stop that was the model's; see [`StopKind::is_of_model`]. For a replay, whose recorded

@@ -58,6 +58,8 @@ pub struct Agent<'a> {
     pub(super) is_resumed: bool,
     /// What the model is told then, before it is asked.
     pub(super) notice: Option<String>,
+    /// What else it is told then.
+    pub(super) news: Option<Item>,
     /// What was used by all agents of the run.
     pub(super) budget: Arc<SharedBudget>,
     /// The agents that this one can start.
@@ -96,6 +98,7 @@ impl<'a> Agent<'a> {
             deadline,
             is_resumed: false,
             notice: None,
+            news: None,
             sub_agents: None,
             result: None,
             told_turn: 0,
@@ -250,6 +253,9 @@ impl<'a> Agent<'a> {
             self.reopen()?;
             if let Some(text) = self.notice.take() {
                 self.record(&Entry::Added { items: vec![history::note(text)] })?;
+            }
+            if let Some(item) = self.news.take() {
+                self.record(&Entry::Added { items: vec![item] })?;
             }
         }
         self.declare_again().await?;

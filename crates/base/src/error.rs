@@ -146,6 +146,8 @@ pub struct Failure {
     pub outage: Option<Outage>,
     /// Whoever asked is known to have no right to: the refusal is how it should end.
     pub is_of_stranger: bool,
+    /// Another run has the work at the moment: the same command can do it when that has ended.
+    pub is_busy: bool,
     /// What came of the work all the same, by the names of the Action's outputs.
     pub outputs: Option<Box<FailureOutputs>>,
 }
@@ -222,6 +224,7 @@ impl Failure {
             hints: Vec::new(),
             outage: None,
             is_of_stranger: false,
+            is_busy: false,
             outputs: None,
         }
     }
@@ -261,6 +264,11 @@ impl Failure {
     /// A refusal of an account that has no right to ask.
     pub fn stranger(message: impl Into<String>) -> Failure {
         Failure { is_of_stranger: true, ..Failure::refused(message) }
+    }
+
+    /// There is nothing to do as long as another run has the work.
+    pub fn busy(message: impl Into<String>) -> Failure {
+        Failure { is_busy: true, ..Failure::nothing_to_do(message) }
     }
 
     /// Adds the cause that is printed below the message.

@@ -4,6 +4,8 @@
 
 use std::fmt::Write as _;
 
+use chrono::{DateTime, Utc};
+
 use super::pr_body::is_plain_url;
 use super::{markdown, sections};
 use patchwright_base::error::Failure;
@@ -14,6 +16,8 @@ use patchwright_types::outcome::{Conclusion, Outcome};
 
 /// The purpose of the second marker in the comment that remembers a stop.
 pub const STOPPED: &str = "stopped";
+/// Its purpose when somebody has asked for more since.
+pub const LIFTED: &str = "lifted";
 
 /// Bytes of the model's words, and of a patch.
 const MAX_WORDS: usize = 20_000;
@@ -343,18 +347,33 @@ pub fn help(mention: &str) -> String {
     out
 }
 
-/// The comment that remembers a stop.
-pub fn stopped(mention: &str) -> String {
+/// The comment that remembers a stop. `asked`: when it was asked for, and the number of the comment in which.
+pub fn stopped(mention: &str, asked: Option<(DateTime<Utc>, u64)>) -> String {
+    let asked = asked.map(|(at, comment)| format!(" at={} comment={comment}", at.timestamp()));
     format!(
         "**Stopped.** Nothing more is done here, and work that is under way is not published, until \
-         somebody asks again, for example with {}.\n\n<!-- patchwright:{STOPPED} v=1 -->\n",
-        command(mention, "fix …")
+         somebody asks again, for example with {}.\n\n<!-- patchwright:{STOPPED}{} v=1 -->\n",
+        command(mention, "fix …"),
+        asked.unwrap_or_default()
     )
 }
 
-/// The comment of [`stopped`] after somebody has asked again.
-pub fn going_on() -> String {
-    "Work was stopped here; somebody has asked for more since, so it continues.\n".to_owned()
+/// When it was asked for, and in which comment, by what the marker [`STOPPED`] or [`LIFTED`] says.
+pub fn stop_asked(said: &str) -> Option<(DateTime<Utc>, u64)> {
+    let value = |name: &str| {
+        let mut words = said.split_whitespace();
+        words.find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse::<i64>().ok())
+    };
+    Some((DateTime::from_timestamp(value("at")?, 0)?, value("comment")?.try_into().ok()?))
+}
+
+/// The comment of [`stopped`] after somebody has asked again. `stopped`: as its `asked`.
+pub fn going_on((at, comment): (DateTime<Utc>, u64)) -> String {
+    let at = at.timestamp();
+    format!(
+        "Work was stopped here; somebody has asked for more since, so it continues.\n\n\
+         <!-- patchwright:{LIFTED} at={at} comment={comment} v=1 -->\n"
+    )
 }
 
 /// The answer to `stop` in a thread on the diff.

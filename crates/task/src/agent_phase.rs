@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::agents;
+use super::asked;
 use super::brief::Brief;
 use super::check_loop::{self, CheckedTree, CheckedWork};
 use super::check_runs;
@@ -68,11 +69,8 @@ pub fn recorded(
     baseline: &[CheckRun],
     brief: &Brief,
 ) -> Option<AgentResult> {
-    let change = run.folder.find(|entry| match entry {
-        Entry::Collected { .. } => Some(()),
-        _ => None,
-    });
-    change?;
+    let settled = asked::settled(run, &run.folder.recorded);
+    settled.iter().find(|line| matches!(line.entry, Entry::Collected { .. }))?;
     let change = match collected::read(run) {
         Ok(change) => change,
         // It goes with a change that has a secret in it.
@@ -122,9 +120,10 @@ pub(super) fn rebuilt(
         notes,
     };
     second_look::recorded(&run.folder.recorded, &mut stopped);
-    title::recorded(&run.folder.recorded, &mut stopped);
+    let settled = asked::since_told(&run.folder.recorded);
+    title::recorded(settled, &mut stopped);
     let output = match stopped.reason {
-        StopKind::Finished => structured::recorded(&run.folder.recorded, brief, &mut stopped),
+        StopKind::Finished => structured::recorded(settled, brief, &mut stopped),
         _ => Output::NotWanted,
     };
     let tree = change.as_ref().map(|change| change.tree);
@@ -400,21 +399,20 @@ async fn converse(
     .reviewing(review_context)
     .within(budget)
     .with_agents(sub_agents);
+    let (news, settled) = (asked::untold(run, recorded)?, asked::settled(run, recorded));
     let work = async {
         let mut stopped = if let Some(restored) = &restored {
-            agent.resume(recorded, restored).await
+            agent.resume(recorded, restored, asked::noted(run, news)?).await
         } else {
             checkpoints.begin_at(phase.start_tree).await?;
             let items = brief.items(run, sandbox)?;
             agent.run(mcp::guided(run, services.servers.as_ref(), items).await?).await
         };
         let mut work =
-            check_loop::with_checks(phase, sandbox, &mut agent, recorded, &mut stopped).await?;
-        title::mend(phase, &mut agent, recorded, &mut stopped, &mut work).await?;
-        if let Some(review_context) = review_context {
-            second_look::take(phase, &mut agent, recorded, review_context, &mut stopped).await?;
-        }
-        let output = structured::take(phase, &mut agent, recorded, brief, &mut stopped).await?;
+            check_loop::with_checks(phase, sandbox, &mut agent, settled, &mut stopped).await?;
+        title::mend(phase, &mut agent, settled, &mut stopped, &mut work).await?;
+        let asked_for = (brief, review_context);
+        let output = last_words(phase, &mut agent, settled, asked_for, &mut stopped).await?;
         Ok::<_, Failure>((stopped, work, output))
     };
     let (worked, image) = Box::pin(questions.beside(phase, sandbox, work)).await;
@@ -424,6 +422,20 @@ async fn converse(
         return Err(failure);
     }
     Ok(Conversation { stopped, work, output, image })
+}
+
+/// What is asked of the model beyond its work: a second look at what it found, and an answer in a form.
+async fn last_words(
+    phase: &Phase<'_>,
+    agent: &mut Agent<'_>,
+    settled: &[Line],
+    (brief, review_context): (&Brief, Option<&ReviewContext<'_>>),
+    stopped: &mut Stopped,
+) -> Result<Output> {
+    if let Some(review_context) = review_context {
+        second_look::take(phase, agent, settled, review_context, stopped).await?;
+    }
+    structured::take(phase, agent, settled, brief, stopped).await
 }
 
 /// The workspace of a killed attempt, where the journal has one that can be resumed.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::agent_phase;
+use super::asked;
 use super::packing::Packing;
 use super::run::Run;
 use crate::verify::{self, PlannedCheck};
@@ -323,7 +324,13 @@ pub(super) fn record(run: &Run<'_>, side: CheckTarget<'_>, check: &CheckRun) -> 
 /// Checks that a killed attempt already ran, in order, in sandboxes like those of now. What the model left has changed
 /// since.
 fn recorded(run: &Run<'_>, side: CheckTarget<'_>) -> Vec<CheckRun> {
-    let lines = run.by_basis(&run.folder.recorded);
+    let recorded = &run.folder.recorded;
+    // What the model leaves when it has been told more is another change.
+    let outdated = match side {
+        CheckTarget::Base | CheckTarget::Loop(_) => 0,
+        CheckTarget::Head(_) => recorded.len() - asked::settled(run, recorded).len(),
+    };
+    let lines = run.by_basis(recorded).skip(outdated);
     let lines = lines.filter(|(_, is_like)| *is_like && !matches!(side, CheckTarget::Loop(_)));
     let checked = lines.filter_map(|(entry, _)| match entry {
         Entry::Checked { when, run } if when == side.word() => Some(run.clone()),

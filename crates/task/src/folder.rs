@@ -214,7 +214,7 @@ fn pointer(world: &World, task: &Task, key: String) -> PathBuf {
 fn lock(world: &World, path: &Path, key: &str) -> Result<File> {
     let taken = lock::take(path, world.clock.now().into());
     taken.map_err(|err| unwritable(path, err))?.ok_or_else(|| {
-        Failure::nothing_to_do(format!("another run is already working on it: {key}"))
+        Failure::busy(format!("another run is already working on it: {key}"))
             .hint("wait for it to end, or stop it, and run the command again")
     })
 }

@@ -5,6 +5,7 @@
 pub mod admit;
 pub mod agent_phase;
 mod agents;
+mod asked;
 pub mod attempts;
 pub mod authorship;
 mod base_moved;

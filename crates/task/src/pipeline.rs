@@ -32,6 +32,7 @@ use super::job::{Baseline, Job};
 use super::packing::Packing;
 use super::progress::Progress;
 use super::publish::{self, Origin};
+use super::respond::stop;
 use super::run::{Run, RunEnvironment, Start};
 use super::settle::JudgedChange;
 use super::workspace::{Checkout, Rules, Workspace};
@@ -82,10 +83,31 @@ pub async fn issue(
     request: IssueRequest,
     environment: RunEnvironment,
 ) -> Result<RunReport> {
+    Box::pin(issue_within(world, config, request, environment, |_| Ok(()))).await
+}
+
+/// As [`issue`], inside of another run, which notes by `begun` the id of the one that it begins or resumes, before
+/// anything is spent.
+///
+/// # Errors
+/// As [`issue`], and what `begun` returns.
+pub(super) async fn issue_within(
+    world: &World,
+    config: Config,
+    request: IssueRequest,
+    environment: RunEnvironment,
+    begun: impl FnOnce(&str) -> Result<()> + Send,
+) -> Result<RunReport> {
     let mut start = Start::new(world, config, environment);
     let mut issue = admit::admit(world, &start.config, request).await?;
+    if stop::holds_against(issue.request.trigger.as_ref(), stop::state(&issue.comments)) {
+        let number = issue.issue.number;
+        let why = format!("somebody said stop on issue #{number} after this was asked");
+        return Err(Failure::nothing_to_do(why).hint("ask again to have it done"));
+    }
     let abandoned = start.abandons(Origin::Issue(&issue)).await?;
     let run = start.run(issue.request.clone(), Some(issue.snapshot.title.clone()))?;
+    begun(&run.folder.id)?;
     issue.refused_before = resumption::refused_before(&run, abandoned.as_deref())?;
     run.begin().await?;
     let progress = Progress::on_issue(&run, &issue).await?;

@@ -328,7 +328,7 @@ fn other_at_work<'a>(
 
 fn taken(target: &Target, other: &forge::Comment) -> Failure {
     let (repository, number) = (&target.repository.id, target.issue);
-    Failure::nothing_to_do(format!(
+    Failure::busy(format!(
         "another run is already working on {repository}#{number}: {}",
         other.html_url
     ))

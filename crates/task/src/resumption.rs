@@ -1,11 +1,14 @@
 //! Whether a run that has not ended is still what its command asks for: looked at before it is resumed. One that is not
 //! stays in its folder, and the work is begun anew.
 
+use std::path::Path;
+
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::admit::AdmittedIssue;
+use super::asked;
 use super::failures;
 use super::folder::{self, RunFolder};
 use super::publish::Origin;
@@ -72,6 +75,8 @@ pub(super) struct RequestedWork<'a> {
     /// The base branch, where one is asked for.
     pub base: Option<&'a str>,
     pub issue: Option<&'a AdmittedIssue>,
+    /// The words of a person beside it.
+    pub asked: Option<&'a str>,
 }
 
 impl<'a> RequestedWork<'a> {
@@ -80,13 +85,14 @@ impl<'a> RequestedWork<'a> {
             Origin::Issue(issue) => Some(issue),
             Origin::Prompt(_) => None,
         };
-        RequestedWork { repository: origin.repository(), base: origin.asked_base(config), issue }
+        let (repository, base) = (origin.repository(), origin.asked_base(config));
+        RequestedWork { repository, base, issue, asked: None }
     }
 
     /// A review: into another branch, a pull request is another change.
     pub(super) fn of_review(admitted: &'a AdmittedReview) -> RequestedWork<'a> {
         let AdmittedReview { repository, pull, .. } = admitted;
-        RequestedWork { repository, base: Some(pull.base_branch.as_str()), issue: None }
+        RequestedWork { repository, base: Some(&pull.base_branch), issue: None, asked: None }
     }
 
     /// Looks at the unfinished run of a task, and says why it is not resumed when it is not.
@@ -123,6 +129,8 @@ impl<'a> RequestedWork<'a> {
                 "the server refused its change, and the issue says something else by now"
                     .to_owned(),
             )
+        } else if self.is_unaware(world, &path, &lines)? {
+            Some("its attempts were not asked for this".to_owned())
         } else {
             match recorded_base(&lines) {
                 Some(base) => self.other_base(world.forge()?.as_ref(), &base).await?,
@@ -133,6 +141,17 @@ impl<'a> RequestedWork<'a> {
         ui.say(&format!("run {run} is not resumed: {why}; its files stay in {}", path.display()));
         let refusal = refusal.filter(|_| has_changed).map(|it| it.words);
         Ok(Some(AbandonedRun { run: run.clone(), refusal }))
+    }
+
+    /// Its attempts do not know what is asked for, and what has come of one is not changed any more. A run without
+    /// attempts is told.
+    fn is_unaware(self, world: &World, folder: &Path, lines: &[Line]) -> Result<bool> {
+        let has_attempts =
+            lines.iter().any(|line| matches!(line.entry, Entry::AttemptStarted { .. }));
+        match self.asked.filter(|_| has_attempts) {
+            Some(words) => asked::is_unaware(&world.redactor, folder, lines, words),
+            None => Ok(false),
+        }
     }
 
     /// Why the commit that a run stands on is no base for what is wanted now. A branch that is gone was renamed where
@@ -219,7 +238,7 @@ pub(super) fn forget_refusal(run: &Run<'_>) {
     let _ = fs::remove_file(run.folder.path.join(REFUSAL));
 }
 
-fn refusal(folder: &std::path::Path) -> Option<RefusedPush> {
+fn refusal(folder: &Path) -> Option<RefusedPush> {
     serde_json::from_slice(&fs::read(folder.join(REFUSAL)).ok()?).ok()
 }
 

@@ -165,7 +165,8 @@ impl<'a> Start<'a> {
     /// Looks at the run that a killed attempt left: where it is not what is asked for now, it is not resumed. Returns
     /// what the server said of its change, where that was refused.
     pub(super) async fn abandons(&mut self, origin: Origin<'_>) -> Result<Option<String>> {
-        let wanted = RequestedWork::of(origin, &self.config);
+        let asked = self.environment.asked.as_deref();
+        let wanted = RequestedWork { asked, ..RequestedWork::of(origin, &self.config) };
         let abandoned = self.abandoned(wanted, origin.kind()).await?;
         self.abandoned = abandoned.as_ref().map(|it| it.run.clone());
         Ok(abandoned.and_then(|it| it.refusal))

@@ -6,7 +6,7 @@ use fs_err as fs;
 use sha2::{Digest, Sha256};
 
 use patchwright_forge::RepositoryId;
-use patchwright_types::task::{PromptRequest, ReviewRequest, Task, TaskKind};
+use patchwright_types::task::{CommandRequest, PromptRequest, ReviewRequest, Task, TaskKind};
 
 /// What makes two runs the same work: one at a time per issue, output folder, or prompt in a place.
 pub(super) fn key(task: &Task, at: Option<&Path>) -> String {
@@ -84,6 +84,16 @@ pub(crate) fn is_same_work(recorded: &TaskKind, asked: &TaskKind) -> bool {
         (TaskKind::Review(a), TaskKind::Review(b)) => {
             ReviewRequest { trigger: None, ..a.clone() }
                 == ReviewRequest { trigger: None, ..b.clone() }
+        }
+        // Whoever runs a job again asks for what the comment asked for. A failing check is of one commit.
+        (TaskKind::Respond(a), TaskKind::Respond(b)) => {
+            let of_event = |it: &CommandRequest| {
+                let place = it.place.is_none().then_some(it.trigger.as_ref());
+                place.flatten().and_then(|trigger| trigger.at)
+            };
+            of_event(a) == of_event(b)
+                && CommandRequest { trigger: None, ..a.clone() }
+                    == CommandRequest { trigger: None, ..b.clone() }
         }
         (TaskKind::Triage(a), TaskKind::Triage(b)) => {
             a.repository == b.repository && a.number == b.number

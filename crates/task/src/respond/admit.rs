@@ -226,6 +226,18 @@ impl AdmittedCommand {
         }
     }
 
+    /// An answer is all that comes of it, and a locked conversation takes none. Who asks at a shell reads it there.
+    ///
+    /// # Errors
+    /// When nobody would read it, before anything is paid for.
+    pub(super) fn must_take_an_answer(&self, run: &Run<'_>) -> Result<()> {
+        if !self.issue.locked || self.request.place.is_none() || !run.folder.recorded.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::nothing_to_do(format!("conversation #{} is locked", self.request.number))
+            .hint("unlock the conversation, and ask again"))
+    }
+
     /// Why there is nothing to do any more: another run has answered. What sent the event may send it
     /// again.
     pub fn is_answered(&self) -> Option<String> {

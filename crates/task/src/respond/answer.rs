@@ -8,6 +8,7 @@ use crate::admit::must_be_same;
 use crate::run::Run;
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::ForgeError;
+use patchwright_journal::Entry;
 use patchwright_report::answer as words;
 use patchwright_types::events::{Event, Object};
 use patchwright_types::outcome::Conclusion;
@@ -32,6 +33,18 @@ pub(super) fn help(run: &Run<'_>) -> CommandReply {
     CommandReply::with_body(Conclusion::Done, words::help(&run.config.respond.mention))
 }
 
+/// A killed attempt of this run was about to answer, or had.
+pub(super) fn was_begun(run: &Run<'_>, marker: &str) -> bool {
+    let begun = run.folder.find(|entry| match entry {
+        Entry::EffectIntended { effect, key, .. } if effect == EFFECT && key == marker => Some(()),
+        _ => None,
+    });
+    begun.is_some()
+}
+
+/// How it is called in the journal.
+const EFFECT: &str = "answer";
+
 /// Posts once, where it was asked. A conversation that is locked or gone takes no answer; the terminal
 /// has it.
 pub(super) async fn post(
@@ -44,7 +57,7 @@ pub(super) async fn post(
         return Ok(());
     }
     must_be_same(run.world.forge()?.as_ref(), &admitted.repository).await?;
-    run.folder.intends("answer", marker, json!({ "place": admitted.request.place }))?;
+    run.folder.intends(EFFECT, marker, json!({ "place": admitted.request.place }))?;
     let body = run.world.redactor.redact(&format!("{}\n\n{marker}\n", body.trim_end()));
     let forge = run.world.forge()?;
     let (repository, number) = (&admitted.repository.id, admitted.request.number);
@@ -62,7 +75,7 @@ pub(super) async fn post(
                 operation: None,
             });
             let detail = json!({ "comment": comment.id, "url": comment.html_url });
-            run.folder.did("answer", marker, detail)
+            run.folder.did(EFFECT, marker, detail)
         }
         Err(ForgeError::State { message, .. }) => {
             run.environment.ui.say(&format!("no answer was posted: {message}"));

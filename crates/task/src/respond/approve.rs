@@ -3,6 +3,7 @@
 use super::CommandReply;
 use super::admit::AdmittedCommand;
 use super::fix;
+use super::landed;
 use super::own_commits::{self, IsForeign};
 use super::plan::made_from;
 use super::plan_hash::{self, PostedPlan};
@@ -41,8 +42,10 @@ pub(super) async fn approve(
             return Ok(CommandReply::with_body(Conclusion::NothingToDo, body));
         }
     };
-    if let Some(pull) = &admitted.pull {
-        fix::must_be_open(pull)?;
+    if let Some(pull) = &admitted.pull
+        && let Some(landed) = landed::before_the_end(run, admitted, pull).await?
+    {
+        return Ok(landed);
     }
     let checkout = Checkout::of_command(run, admitted).await?;
     let asked = words::approved_plan(&crate::context::hidden::clean(&proposed.plan).text);
@@ -54,11 +57,19 @@ pub(super) async fn approve(
         trailers: fix::trailers(admitted),
         conflict: None,
     };
+    if admitted.pull.is_none()
+        && let Some(answer) = fix::ended_before(run, &asked)?
+    {
+        return Ok(answer);
+    }
     let changed = changed(admitted, &checkout, &proposed);
     let pull = admitted.pull.as_ref();
     let is_foreign = pull.map_or(IsForeign::No, |pull| IsForeign::of(run, admitted, pull));
-    let landed = || own_commits::landed_before(run, &checkout, &instruction, is_foreign);
-    if !changed.is_empty() && landed().is_none() {
+    let has_landed = || {
+        landed::pushed(run, admitted).is_some()
+            || own_commits::landed_before(run, &checkout, &instruction, is_foreign).is_some()
+    };
+    if !changed.is_empty() && !has_landed() {
         let body = words::plan_outdated(&proposed.hash, &changed, &mention);
         return Ok(CommandReply::with_body(Conclusion::Refused, body));
     }

@@ -1,6 +1,8 @@
 //! A question, answered in the thread that asked by an agent that only reads; and a review, asked for
 //! in a comment.
 
+use serde_json::json;
+
 use super::CommandReply;
 use super::admit::AdmittedCommand;
 use super::work::{self, Instruction};
@@ -9,6 +11,7 @@ use crate::run::Run;
 use crate::workspace::Checkout;
 use patchwright_base::error::{FailureKind, Result};
 use patchwright_config::{Config, Mode};
+use patchwright_journal::Entry;
 use patchwright_prompt as prompt;
 use patchwright_report::answer as words;
 use patchwright_types::command::Command;
@@ -21,6 +24,7 @@ pub(super) async fn ask(
     admitted: &AdmittedCommand,
     asked: &str,
 ) -> Result<CommandReply> {
+    admitted.must_take_an_answer(run)?;
     let checkout = Checkout::of_command(run, admitted).await?;
     let instruction = Instruction {
         template: "task/ask.md",
@@ -90,6 +94,9 @@ pub(super) async fn review(
         let body = words::only_for_pull_requests("reviewed");
         return Ok(CommandReply::with_body(Conclusion::NothingToDo, body));
     }
+    if let Some(answer) = reviewed_before(run) {
+        return Ok(answer);
+    }
     let review = ReviewRequest {
         repository: request.repository.clone(),
         number: request.number,
@@ -101,7 +108,7 @@ pub(super) async fn review(
     let ended = review::run::review(run.world, config, review, environment).await;
     let ended = match ended {
         // Its hints are for a command line, but for that about a draft.
-        Err(failure) if failure.kind == FailureKind::NothingToDo => {
+        Err(failure) if failure.kind == FailureKind::NothingToDo && !failure.is_busy => {
             let may_help = !full && admitted.pull.as_ref().is_some_and(|it| it.open && !it.draft);
             let mention = may_help.then_some(run.config.respond.mention.as_str());
             let is_draft = admitted.pull.as_ref().is_some_and(|it| it.open && it.draft);
@@ -121,5 +128,21 @@ pub(super) async fn review(
         reason: reviewed.reason.as_deref(),
         url,
     });
+    let detail = json!({ "conclusion": reviewed.conclusion, "body": body });
+    run.folder.did(REVIEWED, &reviewed.head, detail)?;
     Ok(CommandReply::with_body(reviewed.conclusion, body))
+}
+
+/// How the journal calls a review that is posted; what is left is the answer.
+const REVIEWED: &str = "reviewed";
+
+/// The answer of a killed attempt, whose review is posted.
+fn reviewed_before(run: &Run<'_>) -> Option<CommandReply> {
+    run.folder.find(|entry| match entry {
+        Entry::EffectDone { effect, detail, .. } if effect == REVIEWED => {
+            let conclusion = serde_json::from_value(detail["conclusion"].clone()).ok()?;
+            Some(CommandReply::with_body(conclusion, detail["body"].as_str()?.to_owned()))
+        }
+        _ => None,
+    })
 }

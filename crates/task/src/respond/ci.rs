@@ -3,7 +3,8 @@
 
 use super::CommandReply;
 use super::admit::AdmittedCommand;
-use super::fix::{self, must_be_open};
+use super::fix;
+use super::landed;
 use super::work::Instruction;
 use crate::admit::is_us;
 use crate::context::log;
@@ -31,7 +32,9 @@ pub(super) async fn fix_ci(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<
     let Some(pull) = &admitted.pull else {
         return Ok(nothing(words::only_for_pull_requests("repaired")));
     };
-    must_be_open(pull)?;
+    if let Some(landed) = landed::before_the_end(run, admitted, pull).await? {
+        return Ok(landed);
+    }
     let checkout = Checkout::of_command(run, admitted).await?;
     if !is_own(run, admitted, pull, &checkout.workspace) {
         return Ok(unasked(admitted, words::not_our_pull_request(&run.config.respond.mention)));

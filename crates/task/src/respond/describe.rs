@@ -1,7 +1,7 @@
 //! `describe`: title and description of a pull request, written by what it changes. What its author had
 //! written stays below, folded.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::CommandReply;
 use super::admit::AdmittedCommand;
@@ -14,6 +14,7 @@ use crate::workspace::Checkout;
 use patchwright_base::error::{Failure, Result};
 use patchwright_base::redact::keys::without_keys;
 use patchwright_forge::PullRequest;
+use patchwright_journal::Entry;
 use patchwright_prompt as prompt;
 use patchwright_report as report;
 use patchwright_report::answer as words;
@@ -30,7 +31,10 @@ pub(super) async fn describe(
         let body = words::only_for_pull_requests("described");
         return Ok(CommandReply::with_body(Conclusion::NothingToDo, body));
     };
-    must_be_open(pull)?;
+    // What was replaced before the pull request was ended is still to be said.
+    if intended(run).is_none() {
+        must_be_open(pull)?;
+    }
     let by_us = is_us(admitted.viewer.as_ref(), &pull.author);
     if by_us && report::is_described(&pull.body, "pull-request") {
         return Ok(CommandReply::with_body(Conclusion::NothingToDo, words::describes_itself()));
@@ -85,6 +89,9 @@ async fn replace(
     admit::must_be_same(forge, &admitted.repository).await?;
     // People may have edited it while the model was reading.
     let now = forge.pull_request(repository, number).await.map_err(Failure::from)?;
+    if let Some(before) = replaced_before(run, written, &now) {
+        return Ok(Some(before));
+    }
     must_be_open(&now)?;
     admit::check_actor(forge, &run.config, repository, admitted.request.trigger.as_ref()).await?;
     if stop::is_stopped(forge, repository, number).await? {
@@ -94,11 +101,40 @@ async fn replace(
     let key = number.to_string();
     let detail =
         json!({ "title": written.title, "title_before": now.title, "body_before": now.body });
-    run.folder.intends("describe", &key, detail)?;
+    run.folder.intends(EFFECT, &key, detail)?;
     forge
         .describe_pull_request(repository, number, &written.title, &body)
         .await
         .map_err(|err| Failure::from(err).hint(run.files_hint()))?;
-    run.folder.did("describe", &key, json!({}))?;
+    run.folder.did(EFFECT, &key, json!({}))?;
     Ok(Some(now))
+}
+
+/// How it is called in the journal.
+const EFFECT: &str = "describe";
+
+/// What a killed attempt was about to replace, or had replaced.
+fn intended(run: &Run<'_>) -> Option<Value> {
+    run.folder.find(|entry| match entry {
+        Entry::EffectIntended { effect, detail, .. } if effect == EFFECT => Some(detail.clone()),
+        _ => None,
+    })
+}
+
+/// The pull request as it was before a killed attempt had replaced its title and description, where it did.
+fn replaced_before(
+    run: &Run<'_>,
+    written: &description::Description,
+    now: &PullRequest,
+) -> Option<PullRequest> {
+    let detail = intended(run)?;
+    let before = PullRequest {
+        title: detail["title_before"].as_str()?.to_owned(),
+        body: detail["body_before"].as_str()?.to_owned(),
+        ..now.clone()
+    };
+    let plain = |text: &str| text.replace("\r\n", "\n").trim().to_owned();
+    let body = description::body(written, &before.body);
+    let is_there = now.title == written.title && plain(&now.body) == plain(&body);
+    is_there.then_some(before)
 }

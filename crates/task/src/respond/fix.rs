@@ -1,10 +1,14 @@
 //! `fix`: commits on the branch of the pull request; on an issue, the issue's own flow.
 
+use serde_json::json;
+
 use super::CommandReply;
 use super::admit::AdmittedCommand;
 use super::land::{self, PushResult};
+use super::landed;
 use super::own_commits::{self, IsForeign};
 use super::work::{self, Instruction};
+use crate::asked;
 use crate::guard;
 use crate::pipeline;
 use crate::publish;
@@ -12,8 +16,9 @@ use crate::run::{Run, RunEnvironment};
 use crate::workspace::Checkout;
 use patchwright_base::error::{Failure, Result};
 use patchwright_forge::PullRequest;
+use patchwright_journal::{self as journal, Entry};
 use patchwright_report::answer as words;
-use patchwright_types::outcome::Conclusion;
+use patchwright_types::outcome::{Conclusion, Outcome};
 use patchwright_types::published::Published;
 use patchwright_types::task::IssueRequest;
 
@@ -26,7 +31,9 @@ pub(super) async fn fix(
     asked: &str,
 ) -> Result<CommandReply> {
     let Some(pull) = &admitted.pull else { return issue(run, admitted, asked).await };
-    must_be_open(pull)?;
+    if let Some(landed) = landed::before_the_end(run, admitted, pull).await? {
+        return Ok(landed);
+    }
     let checkout = Checkout::of_command(run, admitted).await?;
     let instruction = Instruction {
         template: "task/fix.md",
@@ -69,7 +76,7 @@ pub(super) async fn change(
         let body = words::landed_before(&commit.to_string(), url.as_deref(), &pull.head_branch);
         return Ok(CommandReply::with_body(Conclusion::Done, body));
     }
-    if !pull.is_fork && !run.config.dry_run {
+    if !pull.is_fork && !run.config.dry_run && landed::pushed(run, admitted).is_none() {
         let branch = guard::Branch::There(&pull.head_branch);
         run.unless_interrupted(guard::check(run, &admitted.repository, branch)).await?;
     }
@@ -151,24 +158,85 @@ pub(super) async fn issue(
         number: admitted.request.number,
         trigger: admitted.request.trigger.clone(),
     };
+    if let Some(answer) = ended_before(run, asked)? {
+        return Ok(answer);
+    }
+    let environment =
+        RunEnvironment { asked: words_of(asked), out: None, ..run.environment.clone() };
+    let begun = |id: &str| run.folder.intends(ISSUE_RUN, id, json!({}));
+    let (world, config) = (run.world, run.config.clone());
+    let ended = pipeline::issue_within(world, config, request, environment, begun).await?;
+    let pull_request = ended.published.as_ref().map(|published| published.pull_request);
+    Ok(IssueRun { outcome: ended.outcome, pull_request }.reply())
+}
+
+/// The answer, where the run of the issue has come to its end and only that is missing.
+pub(super) fn ended_before(run: &Run<'_>, asked: &str) -> Result<Option<CommandReply>> {
+    let ended = IssueRun::ended_before(run, words_of(asked).as_deref())?;
+    if let Some(IssueRun { outcome, .. }) = &ended {
+        run.environment.ui.say(&format!("run {} had done it", outcome.run));
+    }
+    Ok(ended.map(IssueRun::reply))
+}
+
+/// What was asked, as the model is told it; `None` without any words.
+fn words_of(asked: &str) -> Option<String> {
     let words = crate::context::hidden::clean(asked).text.trim().to_owned();
-    let environment = RunEnvironment {
-        asked: (!words.is_empty()).then_some(words),
-        out: None,
-        ..run.environment.clone()
-    };
-    let ended = pipeline::issue(run.world, run.config.clone(), request, environment).await?;
-    let outcome = ended.outcome;
-    let landed = match &ended.published {
-        Some(published) => words::LandedChange::PullRequest { number: published.pull_request },
-        None => words::LandedChange::Nothing,
-    };
-    let body =
-        words::fixed(&words::Fixed { outcome: &outcome, landed, patch: None, held_back: None });
-    Ok(CommandReply {
-        conclusion: outcome.conclusion,
-        message: outcome.final_message.clone(),
-        body: Some(body),
-        outcome: Some(outcome),
-    })
+    (!words.is_empty()).then_some(words)
+}
+
+/// How the journal calls the run of the issue that works for a command; its key is that run's id.
+const ISSUE_RUN: &str = "issue_run";
+
+/// The run of the issue, at its end.
+struct IssueRun {
+    outcome: Outcome,
+    pull_request: Option<u64>,
+}
+
+impl IssueRun {
+    /// The run that a killed attempt of this one had begun, where it has come to its end and only the answer is
+    /// missing. One whose model did not hear these words has done something else.
+    fn ended_before(run: &Run<'_>, asked: Option<&str>) -> Result<Option<IssueRun>> {
+        let id = run.folder.find(|entry| match entry {
+            Entry::EffectIntended { effect, key, .. } if effect == ISSUE_RUN => Some(key.clone()),
+            _ => None,
+        });
+        let Some(id) = id else { return Ok(None) };
+        let folder = run.world.state.join("runs").join(id);
+        let (lines, _) = journal::read_until_damage(&folder.join(journal::FILE));
+        let ended = lines.iter().rev().find_map(|line| match &line.entry {
+            Entry::RunEnded { outcome } => Some(outcome.as_ref().clone()),
+            _ => None,
+        });
+        let Some(outcome) = ended else { return Ok(None) };
+        if let Some(asked) = asked
+            && asked::is_unaware(&run.world.redactor, &folder, &lines, asked)?
+        {
+            return Ok(None);
+        }
+        let pull_request = lines.iter().rev().find_map(|line| match &line.entry {
+            Entry::EffectDone { effect, detail, .. } if effect == "pull_request" => {
+                detail["number"].as_u64()
+            }
+            _ => None,
+        });
+        Ok(Some(IssueRun { outcome, pull_request }))
+    }
+
+    fn reply(self) -> CommandReply {
+        let IssueRun { outcome, pull_request } = self;
+        let landed = match pull_request {
+            Some(number) => words::LandedChange::PullRequest { number },
+            None => words::LandedChange::Nothing,
+        };
+        let fixed = words::Fixed { outcome: &outcome, landed, patch: None, held_back: None };
+        let body = words::fixed(&fixed);
+        CommandReply {
+            conclusion: outcome.conclusion,
+            message: outcome.final_message.clone(),
+            body: Some(body),
+            outcome: Some(outcome),
+        }
+    }
 }

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::admit::AdmittedCommand;
 use super::fix::{self, must_be_open};
+use super::landed;
 use super::own_commits::{IsForeign, Proof, asked_in, find_ours};
 use super::stop;
 use crate::admit;
@@ -26,6 +27,8 @@ use patchwright_report::answer::LandedChange;
 
 /// How often a branch that keeps moving is followed.
 const ATTEMPTS: usize = 3;
+/// How a push is called in the journal.
+pub(super) const EFFECT: &str = "push";
 
 /// What became of the change.
 pub(super) enum PushResult {
@@ -80,6 +83,9 @@ pub(super) async fn land(
     };
     if run.config.dry_run {
         return Ok(PushResult::Patch { why: "nothing is pushed in a dry run".to_owned() });
+    }
+    if let Some(pushed) = landed::pushed(run, admitted) {
+        return Ok(pushed);
     }
     run.environment.ui.say("publishing");
     let against = decorate::speaks_against(&finished.outcome);
@@ -325,11 +331,11 @@ async fn push(
 fn intend(run: &Run<'_>, target: &Target, commit: Oid, tip: Oid) -> Result<()> {
     let repository = target.repository.id.to_string();
     let detail = json!({ "repository": repository, "commit": commit, "expected": tip });
-    run.folder.intends("push", &target.branch, detail)
+    run.folder.intends(EFFECT, &target.branch, detail)
 }
 
 fn done(run: &Run<'_>, target: &Target, commit: Oid) -> Result<()> {
-    run.folder.did("push", &target.branch, json!({ "commit": commit }))
+    run.folder.did(EFFECT, &target.branch, json!({ "commit": commit }))
 }
 
 fn pushed(target: &Target, commit: Oid, onto: Option<Oid>) -> PushResult {

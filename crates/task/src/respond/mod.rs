@@ -13,6 +13,7 @@ mod ci;
 mod describe;
 mod fix;
 mod land;
+mod landed;
 mod own_commits;
 mod plan;
 pub mod plan_hash;
@@ -98,8 +99,9 @@ pub async fn respond(
     let start = Start { config: for_request(start.config, &admitted), ..start };
     let title = Some(admitted.snapshot.title.clone());
     let run = start.run(admitted.request.clone(), title)?;
-    if run.folder.recorded.is_empty()
-        && let Some(why) = admitted.is_answered()
+    // An answer of another run, on another machine, has come meanwhile; one of our own is brought to its end.
+    if let Some(why) = admitted.is_answered()
+        && !answer::was_begun(&run, &admitted.marker(&run))
     {
         run.folder.finish();
         return Err(Failure::nothing_to_do(why));
@@ -108,7 +110,7 @@ pub async fn respond(
     let answer = if let Some(answer) = rounds::used_up(&run, &admitted).await? {
         Ok(answer)
     } else {
-        answer::greet(&run, &admitted).await;
+        run.within_grace(answer::greet(&run, &admitted)).await;
         Box::pin(carry_out(&run, &admitted)).await
     };
     match run.or_interruption(answer) {
@@ -122,7 +124,9 @@ pub async fn respond(
 
 /// Dispatches to the command's own file.
 async fn carry_out(run: &Run<'_>, admitted: &AdmittedCommand) -> Result<CommandReply> {
-    stop::before(run, admitted).await?;
+    if let Some(stopped) = stop::before(run, admitted).await? {
+        return Ok(stopped);
+    }
     match admitted.request.command.clone() {
         Command::Help => Ok(answer::help(run)),
         Command::Stop => stop::stop(run, admitted).await,
@@ -148,7 +152,7 @@ async fn end(
     let is_open = matches!(conclusion, Conclusion::Provider | Conclusion::Sandbox);
     if let Some(body) = body {
         let marker = if is_open { admitted.trouble_marker() } else { admitted.marker(run) };
-        answer::post(run, admitted, &marker, &body).await?;
+        run.unless_interrupted(answer::post(run, admitted, &marker, &body)).await?;
     }
     let cost_usd = outcome.as_ref().map_or(0.0, |outcome| outcome.spending.cost_usd);
     run.tell_files();
@@ -170,16 +174,18 @@ async fn end(
 
 /// Says in the thread why nothing came of it. What will not change by trying again is the answer.
 async fn explain(run: &Run<'_>, admitted: &AdmittedCommand, failure: &Failure) {
-    let is_final = matches!(
+    let will_not_change = matches!(
         failure.kind,
         FailureKind::NothingToDo | FailureKind::Refused | FailureKind::Usage
     );
+    let is_final = will_not_change && !failure.is_busy;
     if matches!(failure.kind, FailureKind::Signal(_)) {
         return;
     }
     let body = words::failed(failure, run.environment.run_url.as_deref());
     let marker = if is_final { admitted.marker(run) } else { admitted.trouble_marker() };
-    if let Err(err) = answer::post(run, admitted, &marker, &body).await {
+    let posting = answer::post(run, admitted, &marker, &body);
+    if let Err(err) = run.unless_interrupted(posting).await {
         run.environment.ui.say(&format!("no answer was posted: {}", err.message));
     }
     if is_final {

@@ -2,6 +2,7 @@
 
 use super::admit::AdmittedCommand;
 use super::fix;
+use super::land;
 use super::work::Instruction;
 use crate::fork;
 use crate::run::Run;
@@ -40,7 +41,7 @@ impl Proof {
             return Proof::Words;
         }
         let pushes = run.folder.recorded.iter().filter_map(|line| match &line.entry {
-            Entry::EffectIntended { effect, detail, .. } if effect == "push" => {
+            Entry::EffectIntended { effect, detail, .. } if effect == land::EFFECT => {
                 detail["commit"].as_str().map(str::to_owned)
             }
             _ => None,

@@ -21,6 +21,7 @@ pub(super) async fn plan(
     admitted: &AdmittedCommand,
     asked: &str,
 ) -> Result<CommandReply> {
+    admitted.must_take_an_answer(run)?;
     let checkout = Checkout::of_command(run, admitted).await?;
     let instruction = Instruction {
         template: "task/plan.md",

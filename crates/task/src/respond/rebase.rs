@@ -6,8 +6,9 @@ use serde_json::json;
 use super::CommandReply;
 use super::admit::AdmittedCommand;
 use super::ci::is_own;
-use super::fix::{self, must_be_open};
+use super::fix;
 use super::land::{self, PushResult};
+use super::landed;
 use super::rebased::{Attempt, REBASED_TRAILER, RebaseSpec, RebasedCommits};
 use super::work::{self, ChangedFiles, ConflictTask, Instruction};
 use crate::decorate;
@@ -35,7 +36,13 @@ pub(super) async fn rebase(
     let Some(pull) = &admitted.pull else {
         return nothing(words::only_for_pull_requests("rebased"));
     };
-    must_be_open(pull)?;
+    if let Some(PushResult::Pushed { commit, url, branch, .. }) = landed::pushed(run, admitted) {
+        let body = words::landed_before(&commit, url.as_deref(), &branch);
+        return Ok(CommandReply::with_body(Conclusion::Done, body));
+    }
+    if let Some(landed) = landed::before_the_end(run, admitted, pull).await? {
+        return Ok(landed);
+    }
     if let Some(onto) = onto.filter(|onto| *onto != pull.base_branch) {
         return nothing(said::other_base(onto, &pull.base_branch));
     }
