@@ -51,7 +51,7 @@ pub use connections::close_files;
 pub use deliveries::DeliveryRow;
 pub use events::StateChange;
 pub use handover::JobHolder;
-pub use import::ImportReport;
+pub use import::{ImportReport, KnownRepository};
 pub use jobs::QueueOutlook;
 pub use migrate::{Migration, VERSION, look};
 pub use notifications::ListenEnd;

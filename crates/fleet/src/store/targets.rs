@@ -273,12 +273,36 @@ impl Store {
         targets: &[i64],
         publish_of: &(dyn Fn(&Target) -> NewJob + Sync),
     ) -> StoreResult<usize> {
+        self.make_ready(campaign, TargetState::Held, targets, publish_of).await
+    }
+
+    /// Makes changes ready to be published again whose pull request another specification of the campaign took over.
+    /// Returns how many.
+    ///
+    /// # Errors
+    /// When the database cannot be used.
+    pub async fn publish_taken_back(
+        &self,
+        campaign: &str,
+        targets: &[i64],
+        publish_of: &(dyn Fn(&Target) -> NewJob + Sync),
+    ) -> StoreResult<usize> {
+        self.make_ready(campaign, TargetState::Superseded, targets, publish_of).await
+    }
+
+    async fn make_ready(
+        &self,
+        campaign: &str,
+        from: TargetState,
+        targets: &[i64],
+        publish_of: &(dyn Fn(&Target) -> NewJob + Sync),
+    ) -> StoreResult<usize> {
         let mut write = self.write().await?;
         let select = format!(
-            "SELECT {COLUMNS} FROM targets WHERE campaign = $1 AND state = 'held'
+            "SELECT {COLUMNS} FROM targets WHERE campaign = $1 AND state = $2
              AND id IN (SELECT target FROM changesets) ORDER BY id"
         );
-        let rows = sqlx::query(write.lock_rows(&select)).bind(campaign);
+        let rows = sqlx::query(write.lock_rows(&select)).bind(campaign).bind(from.word());
         let rows = rows.fetch_all(write.db()).await?;
         let mut count = 0;
         for row in &rows {
@@ -289,6 +313,10 @@ impl Store {
             target.state = TargetState::Ready;
             requeue(&mut write, &publish_of(&target)).await?;
             set_state(&mut write, target.id, TargetState::Ready, None, None).await?;
+            sqlx::query("UPDATE targets SET closed_at = NULL WHERE id = $1")
+                .bind(target.id)
+                .execute(write.db())
+                .await?;
             count += 1;
         }
         write.commit().await?;
