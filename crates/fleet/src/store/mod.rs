@@ -29,6 +29,7 @@ mod pace;
 mod pool;
 mod prune;
 mod queue;
+mod release;
 mod renew;
 mod repositories;
 mod reviews;
