@@ -4,7 +4,7 @@ use crate::batch_run::{
     CAMPAIGN, batch, counted, fixed, pulls, repositories, states, within, write,
 };
 use crate::support::github::fleet_name;
-use crate::support::model::{ModelServer, unauthorized};
+use crate::support::model::{ModelServer, fail, unauthorized};
 use crate::support::world::{Output, TestWorld};
 
 /// A world in which no run gets anywhere.
@@ -135,4 +135,143 @@ fn parts_with_a_database_each_share_the_budget() {
         assert!(output.stderr.contains("too little for a run"), "{}", output.text());
     }
     assert_eq!(world.model.requests().len(), 0);
+}
+
+#[test]
+fn a_repository_that_is_renamed_before_its_part_is_published_keeps_its_change() {
+    let world = within(repositories(3), Vec::new());
+    write(&world, CAMPAIGN);
+    let night = || {
+        for number in 1..=2 {
+            let output = part(&world, number, 2);
+            assert!([0, 10].contains(&output.code), "{}", output.text());
+        }
+    };
+    night();
+    let asked = world.model.requests().len();
+    // One is called otherwise, and another one takes over its name.
+    world.github.of(&fleet_name(1)).rename("moved");
+    world.github.of(&fleet_name(2)).rename("app-001");
+    let output = batch(&world, &["run", "--publish-from", "parts"]).expect(0);
+    assert_eq!(states(&output), counted(&[("open", 3)]), "{}", output.text());
+    let opened = [1, 3].map(|number| format!("{}#1", fleet_name(number)));
+    assert_eq!(pulls(&world), [opened.as_slice(), &["acme/moved#1".to_owned()]].concat());
+    let moved = world.github.of("acme/moved").file("patchwright/sums", "NUMBER.md").unwrap();
+    assert_eq!(moved, "# calc 1", "its own change");
+    // It is the same repository for the next night as well.
+    night();
+    let output = batch(&world, &["run", "--publish-from", "parts"]).expect(0);
+    assert_eq!(states(&output), counted(&[("open", 3)]), "{}", output.text());
+    assert_eq!((pulls(&world).len(), world.model.requests().len()), (3, asked));
+}
+
+#[test]
+fn what_a_lost_part_had_to_do_is_told_and_run_by_the_next_night() {
+    let world = within(repositories(6), Vec::new());
+    write(&world, CAMPAIGN);
+    let of_part = |number: usize| {
+        let output = part(&world, number, 3);
+        if output.code == 10 { 0 } else { states(&output).values().sum::<u64>() }
+    };
+    let counts = [1, 2, 3].map(of_part);
+    let (lost, most) = counts.iter().enumerate().max_by_key(|(_, count)| **count).unwrap();
+    assert!(*most > 0 && *most < 6, "{counts:?}");
+    fs_err::remove_file(world.path(&format!("parts/{}.db", lost + 1))).unwrap();
+    let output = batch(&world, &["run", "--publish-from", "parts"]).expect(20);
+    let expected = counted(&[("open", 6 - most), ("waiting", *most)]);
+    assert_eq!(states(&output), expected, "{}", output.text());
+    assert!(output.stderr.contains(&format!("part {}/3", lost + 1)), "{}", output.text());
+    assert!(output.stderr.contains("not been run"), "{}", output.text());
+    let status = world.run(&["batch", "status", "campaign.yml"]);
+    assert!(status.text().contains(&format!("{most} not begun")), "{}", status.text());
+    // The same once more, as a job that is run again.
+    batch(&world, &["run", "--publish-from", "parts"]).expect(20);
+    for number in 1..=3 {
+        part(&world, number, 3);
+    }
+    let output = batch(&world, &["run", "--publish-from", "parts"]).expect(0);
+    assert_eq!(states(&output), counted(&[("open", 6)]), "{}", output.text());
+}
+
+#[test]
+fn a_part_without_work_is_not_missed() {
+    let world = within(repositories(2), Vec::new());
+    write(&world, CAMPAIGN);
+    let matrix = ["batch", "plan", "campaign.yml", "--model", "gpt-5.3-codex", "--matrix"];
+    let shards = |world: &TestWorld| {
+        let matrix = world.run(&[&matrix[..], &["--shards", "16"]].concat());
+        let matrix: serde_json::Value = serde_json::from_str(matrix.stdout.trim()).unwrap();
+        let shard = |one: &serde_json::Value| one["shard"].as_str().unwrap().to_owned();
+        matrix["include"].as_array().unwrap().iter().map(shard).collect::<Vec<_>>()
+    };
+    let planned = shards(&world);
+    assert!(!planned.is_empty() && planned.len() <= 2, "{planned:?}");
+    fs_err::create_dir_all(world.path("parts")).unwrap();
+    for (place, shard) in planned.iter().enumerate() {
+        let file = format!("parts/{place}.db");
+        batch(&world, &["run", "--hold", "--shard", shard, "--database", &file]).expect(0);
+    }
+    // What nobody had planned is for the next night.
+    let output = batch(&world, &["run", "--publish-from", "parts"]).expect(0);
+    assert_eq!(states(&output), counted(&[("open", 2)]), "{}", output.text());
+    assert_eq!(shards(&world), Vec::<String>::new());
+}
+
+#[test]
+fn a_change_that_is_stored_is_something_to_do() {
+    let world = within(repositories(2), Vec::new());
+    write(&world, &format!("{CAMPAIGN}repeat: when-moved\n"));
+    batch(&world, &["run", "--dry-run"]).expect(0);
+    let asked = world.model.requests().len();
+    let plan = || world.run(&["batch", "plan", "campaign.yml", "--model", "gpt-5.3-codex"]);
+    let said = plan().expect(0);
+    assert!(said.stdout.contains("to work on: 2"), "{}", said.text());
+    assert!(said.stdout.contains("at most $0.00"), "publishing asks no model: {}", said.text());
+    let matrix = ["batch", "plan", "campaign.yml", "--model", "gpt-5.3-codex", "--matrix"];
+    let matrix = world.run(&matrix).expect(0);
+    assert!(matrix.stdout.contains("shard"), "{}", matrix.text());
+    // It was paid for, also where the base has moved since.
+    world.github.of(&fleet_name(1)).push("main", &[("more.txt", "more\n")]);
+    let output = batch(&world, &["run"]).expect(0);
+    assert_eq!(states(&output), counted(&[("open", 2)]), "{}", output.text());
+    assert_eq!((pulls(&world).len(), world.model.requests().len()), (2, asked));
+    // What the checks said is said of what they saw.
+    let says_so = |number: usize| {
+        let pull = &world.github.of(&fleet_name(number)).pulls()[0];
+        pull.body.contains("This change was made and checked on `main` at ")
+    };
+    assert_eq!([1, 2].map(says_so), [true, false]);
+    // What the campaign holds back is finished for it.
+    let world = within(repositories(1), Vec::new());
+    let held = "  published:\n    - repositories: acme/*\n      as: held\n";
+    write(&world, &format!("{CAMPAIGN}{held}"));
+    batch(&world, &["run"]).expect(0);
+    batch(&world, &["plan"]).expect(10);
+}
+
+#[test]
+fn what_came_of_a_retry_in_a_part_is_published() {
+    let first = without_a_key(2, &format!("{CAMPAIGN}limits:\n  max-failure-rate: 1\n"));
+    let broken = |_: &_| vec![fail(400, "invalid_request", "no such thing")];
+    let broken = TestWorld::asking(repositories(1), ModelServer::conversations(broken));
+    let first = first.set("OPENAI_BASE_URL", broken.model.url());
+    part(&first, 1, 1);
+    let output = batch(&first, &["run", "--publish-from", "parts"]).expect(20);
+    assert_eq!(states(&output), counted(&[("failed", 2)]), "{}", output.text());
+    let (second, right) = with_a_key(first);
+    let database = "parts/1.db";
+    fs_err::copy(second.path("state/fleet.db"), second.path(database)).unwrap();
+    batch(&second, &["retry", "--database", database]).expect(0);
+    batch(&second, &["run", "--hold", "--shard", "1/1", "--database", database]).expect(0);
+    let asked = right.model.requests().len();
+    let output = batch(&second, &["run", "--publish-from", "parts"]).expect(0);
+    assert_eq!(states(&output), counted(&[("open", 2)]), "{}", output.text());
+    let paid = |output: &Output| {
+        let last = output.stdout.lines().last().unwrap();
+        serde_json::from_str::<serde_json::Value>(last).unwrap()["cost_usd"].as_f64().unwrap()
+    };
+    // Once more, nothing comes twice.
+    let again = batch(&second, &["run", "--publish-from", "parts"]).expect(0);
+    assert!((paid(&output) - paid(&again)).abs() < 1e-9, "{}", again.text());
+    assert_eq!((pulls(&second).len(), right.model.requests().len()), (2, asked));
 }

@@ -345,9 +345,20 @@ fn a_shard_that_names_a_foreign_repository_gets_a_row_and_the_others_are_publish
     fs_err::create_dir_all(world.path("parts")).unwrap();
     batch(&world, &["run", "--hold", "--database", "parts/shard.db"]).expect(0);
     let one = fleet_name(1);
+    let node_id = {
+        let github = world.github.world();
+        let victim = github.repositories.iter().find(|one| one.full_name() == "victim/app");
+        format!("R_{}", victim.unwrap().id)
+    };
     for table in ["targets", "changesets"] {
-        let text =
-            format!("UPDATE {table} SET repository = 'victim/app' WHERE repository = 'acme/{one}'");
+        let id = if table == "targets" {
+            format!(", repository_id = '{node_id}'")
+        } else {
+            String::new()
+        };
+        let text = format!(
+            "UPDATE {table} SET repository = 'victim/app'{id} WHERE repository = 'acme/{one}'"
+        );
         sql(&world, "parts/shard.db", &text.replace("acme/acme/", "acme/"));
     }
     let output = batch(&world, &["run", "--publish-from", "parts"]).expect(20);
@@ -355,6 +366,11 @@ fn a_shard_that_names_a_foreign_repository_gets_a_row_and_the_others_are_publish
     assert!(output.stderr.contains("does not select `victim/app`"), "{}", output.text());
     let opened = pulls(&world);
     assert!(opened.len() == 1 && !opened[0].starts_with("victim/"), "{opened:?}");
+    // Nor is one that is selected by its name, and another one by its id.
+    let forged = format!("UPDATE targets SET repository = '{one}' WHERE repository = 'victim/app'");
+    sql(&world, "parts/shard.db", &forged);
+    let output = batch(&world, &["run", "--publish-from", "parts"]).expect(20);
+    assert_eq!(pulls(&world), opened, "{}", output.text());
     // What is in the database already, as from a cache, is no better.
     batch(&world, &["run", "--hold", "--database", "fleet.db"]).expect(0);
     for table in ["targets", "changesets"] {

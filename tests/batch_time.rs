@@ -6,8 +6,9 @@ use patchwright_fleet::store::Store;
 use patchwright_types::campaign::{NewTarget, Target};
 use serde_json::Value;
 
-use crate::batch_run::{CAMPAIGN, batch, counted, fixed, pulls, states, within, write};
+use crate::batch_run::{CAMPAIGN, batch, counted, fixed, pulls, shell, states, within, write};
 use crate::support::github::{GitHub, fleet_name};
+use crate::support::model::{ModelServer, say};
 use crate::support::world::{FILES, Output, TestWorld};
 
 fn world(count: usize) -> TestWorld {
@@ -146,4 +147,57 @@ async fn best(mut work: impl AsyncFnMut()) -> Duration {
         best = best.min(begun.elapsed());
     }
     best
+}
+
+#[test]
+fn a_task_that_is_put_back_has_its_pull_request_back_without_the_model() {
+    let github = GitHub::new().organization("acme").repositories(1, |_| FILES.to_vec());
+    let model = ModelServer::conversations(|said| {
+        let other = vec![shell("sed -i 's/-/+/' calc.py; echo b > b.txt"), say("Add and tell")];
+        if said.request.body.to_string().contains("Make it add!") { other } else { fixed() }
+    });
+    let world = TestWorld::asking(github, model);
+    let name = fleet_name(1);
+    let other = CAMPAIGN.replace("Make it add.", "Make it add!").replace("[sh test.sh]", "[true]");
+    let shown = || world.github.of(&name).file("patchwright/sums", "b.txt");
+    let mut asked = Vec::new();
+    for (campaign, content) in [
+        (CAMPAIGN, None),
+        (other.as_str(), Some("b".to_owned())),
+        (CAMPAIGN, None),
+        (other.as_str(), Some("b".to_owned())),
+    ] {
+        write(&world, campaign);
+        let output = batch(&world, &["run"]).expect(0);
+        assert_eq!(states(&output), counted(&[("open", 1)]), "{}", output.text());
+        assert_eq!(shown(), content, "{}", output.text());
+        asked.push(world.model.requests().len());
+        // And then it is as it should be.
+        batch(&world, &["plan"]).expect(10);
+    }
+    assert_eq!((asked[1], pulls(&world).len()), (asked[3], 1), "{asked:?}");
+}
+
+#[test]
+fn a_repository_that_is_selected_again_goes_on_where_it_was() {
+    for (first, code, meanwhile) in
+        [(["run", "--detach"], 0, "skipped"), (["run", "--dry-run"], 20, "failed")]
+    {
+        let world = world(2);
+        let both = "repositories: [acme/app-001, acme/app-002]";
+        let campaign = CAMPAIGN.replace("organizations: [acme]", both);
+        write(&world, &campaign);
+        batch(&world, &first).expect(0);
+        let asked = world.model.requests().len();
+        write(&world, &campaign.replace("acme/app-001, ", ""));
+        let output = batch(&world, &["run"]).expect(code);
+        let expected = counted(&[(meanwhile, 1), ("open", 1)]);
+        assert_eq!(states(&output), expected, "{first:?}: {}", output.text());
+        write(&world, &campaign);
+        batch(&world, &["plan"]).expect(0);
+        let output = batch(&world, &["run"]).expect(0);
+        assert_eq!(states(&output), counted(&[("open", 2)]), "{first:?}: {}", output.text());
+        let paid = if asked == 0 { 2 * fixed().len() } else { asked };
+        assert_eq!(world.model.requests().len(), paid, "{first:?}");
+    }
 }

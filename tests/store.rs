@@ -103,6 +103,7 @@ cases! {
     rows::events_come_in_order_and_in_pages,
     rows::deliveries_are_stored_once,
     rows::schedules_fire_once_and_values_are_kept,
+    rows::a_repository_comes_by_its_id,
     rows::shards_come_together,
     rows::what_was_run_twice_counts_twice,
     rows::what_waits_to_be_published_is_looked_at_when_asked,

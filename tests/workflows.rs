@@ -165,6 +165,35 @@ fn patch_journal_and_report_are_kept_as_an_artifact_however_the_run_ended() {
 }
 
 #[test]
+fn what_was_paid_for_is_kept_when_a_job_runs_out_of_time() {
+    let keepers = ["actions/upload-artifact@", "actions/cache/save@"];
+    let mut kept = 0;
+    for path in WORKFLOWS.iter().filter(|path| path.starts_with("workflows/")) {
+        let workflow = yaml(path);
+        for (name, job) in workflow["jobs"].as_object().unwrap() {
+            let steps = job["steps"].as_array().into_iter().flatten();
+            let keeps = |step: &&Value| {
+                let uses = step["uses"].as_str().unwrap_or_default();
+                keepers.iter().any(|keeper| uses.starts_with(keeper))
+            };
+            for step in steps.clone().filter(keeps) {
+                kept += 1;
+                assert_eq!(step["if"], "${{ always() }}", "{path}: {name}");
+                // The program ends by itself, with everything written, while the job has time left.
+                let minutes = job["timeout-minutes"].as_u64().unwrap();
+                let mut scripts = Vec::new();
+                collect_scripts(job, &mut scripts);
+                let run = scripts.iter().find(|script| script.contains(" batch run ")).unwrap();
+                let (_, rest) = run.split_once("timeout --signal=INT ").unwrap();
+                let deadline: u64 = rest.split_once('m').unwrap().0.parse().unwrap();
+                assert!(deadline + 15 <= minutes, "{path}: {name}: {deadline} of {minutes}");
+            }
+        }
+    }
+    assert_eq!(kept, 2);
+}
+
+#[test]
 fn what_a_run_that_was_cut_short_left_is_there_for_the_next_one_on_the_same_issue() {
     let [restore] = &using("actions/cache/restore@")[..] else { panic!("one step restores") };
     let [save] = &using("actions/cache/save@")[..] else { panic!("one step saves") };

@@ -46,6 +46,28 @@ async fn a_stored_change_becomes_one_pull_request() {
 }
 
 #[tokio::test]
+async fn a_change_that_waited_says_which_base_it_was_checked_on() {
+    let changed = [("other.txt", "moved\n"), ("README.md", "tea\n")];
+    for (moved, says_so, conflicts) in
+        [(&[][..], false, false), (&changed[..1], true, false), (&changed[1..], true, true)]
+    {
+        let bench = Bench::new(world()).await;
+        let target = bench.ready(&campaign(""), "the\n").await;
+        if !moved.is_empty() {
+            bench.github.push("main", moved);
+        }
+        let target = bench.publish(&target).await;
+        assert_eq!(target.state, TargetState::Open, "{moved:?}: {:?}", target.reason);
+        let body = bench.github.pulls()[0].body.clone();
+        let (base, tip) = (&target.base_sha[..10], &bench.tip("main").unwrap()[..10]);
+        let said = format!("was made on `main` at {base}, and `main` is at {tip} by now");
+        assert_eq!(body.contains(&said), says_so, "{moved:?}: {body}");
+        assert_eq!(body.contains("conflicts with it"), conflicts, "{moved:?}: {body}");
+        assert_eq!(body.contains("was not checked"), says_so && !conflicts, "{body}");
+    }
+}
+
+#[tokio::test]
 async fn our_own_branch_is_replaced_or_left_as_the_campaign_says() {
     for (more, wanted) in [
         ("", "open, our commit, pulls [\"#1\"]"),

@@ -1,6 +1,6 @@
 //! Campaigns, targets, changes, events, deliveries, schedules.
 
-use patchwright_fleet::store::{PaidReview, ReviewCaps, ReviewSlot, StoreError};
+use patchwright_fleet::store::{KnownRepository, PaidReview, ReviewCaps, ReviewSlot, StoreError};
 use patchwright_types::campaign::{
     CampaignRow, CampaignState, Delivery, ErrorClass, JobEnd, JobKind, NewJob, NewTarget, Target,
     TargetEnd, TargetState,
@@ -348,6 +348,52 @@ pub(super) async fn schedules_fire_once_and_values_are_kept(db: &Db) {
     assert_eq!(store.value("cursor").await.unwrap().as_deref(), Some("2"));
 }
 
+/// A target's repository, when nothing more is known of it than its name.
+fn by_name(target: &patchwright_types::campaign::Target) -> Result<KnownRepository, String> {
+    Ok(KnownRepository { id: target.repository_id.clone(), name: target.repository.clone() })
+}
+
+pub(super) async fn a_repository_comes_by_its_id(db: &Db) {
+    let store = db.open().await;
+    let mine = campaign().id;
+    // Written down when nobody knew its id, by the name that it had then.
+    queued(&store, &campaign(), &["acme/then"]).await;
+    let file = Db::sqlite();
+    let other = file.open().await;
+    queued(&other, &campaign(), &["acme/then", "acme/not-ours"]).await;
+    let mut ended_here = 0;
+    while let Some((job, lease)) = claim(&other, "w").await {
+        let id = job.subject.parse().unwrap();
+        other.begin_target(&lease, id, &format!("run-{id}")).await.unwrap();
+        let target = other.target(id).await.unwrap();
+        let (end, change) = (ended(TargetState::Held), changeset(&target));
+        other.end_target(&lease, id, &end, Some(&change), None, &JobEnd::Done).await.unwrap();
+        ended_here += 1;
+    }
+    assert_eq!(ended_here, 2);
+    let now = |target: &patchwright_types::campaign::Target| {
+        if target.repository != "acme/then" {
+            return Err("not selected".to_owned());
+        }
+        Ok(KnownRepository { id: Some("R_1".to_owned()), name: "acme/now".to_owned() })
+    };
+    for (came, refused) in [(1, 1), (0, 0)] {
+        let report = store.import(&other, &mine, &now).await.unwrap();
+        assert_eq!((report.came, report.refused.len(), report.repeated), (came, refused, 0));
+    }
+    let view = store.view(&mine).await.unwrap();
+    let names: Vec<_> = view.targets.iter().map(|one| one.repository.as_str()).collect();
+    assert_eq!(names, ["acme/not-ours", "acme/now"], "one row each");
+    let now = &view.targets[1];
+    assert_eq!((now.repository_id.as_deref(), now.state), (Some("R_1"), TargetState::Held));
+    let change = store.changeset(now.id).await.unwrap().unwrap();
+    assert_eq!(change.repository, "acme/now", "its change goes with it");
+    // What was refused was paid for as well.
+    let paid: f64 = view.targets.iter().map(|one| one.cost_usd).sum();
+    assert!((paid - 1.0).abs() < 1e-9, "{paid}");
+    assert!((view.campaign.spent_usd - paid).abs() < 1e-9, "{}", view.campaign.spent_usd);
+}
+
 pub(super) async fn shards_come_together(db: &Db) {
     let store = db.open().await;
     let all = ["acme/1", "acme/2", "acme/3"];
@@ -377,9 +423,9 @@ pub(super) async fn shards_come_together(db: &Db) {
         other.close().await;
         let other = file.open().await;
         let mine = campaign().id;
-        let came = store.import(&other, &mine, &|_| None).await.unwrap();
+        let came = store.import(&other, &mine, &by_name).await.unwrap();
         assert!(came.came >= 1 && came.refused.is_empty(), "{shard}: {came:?}");
-        assert_eq!(store.import(&other, &mine, &|_| None).await.unwrap().came, 0, "once");
+        assert_eq!(store.import(&other, &mine, &by_name).await.unwrap().came, 0, "once");
     }
     let targets = store.view(&campaign().id).await.unwrap().targets;
     let states: Vec<_> = targets.iter().map(|target| target.state).collect();
@@ -413,7 +459,7 @@ pub(super) async fn what_was_run_twice_counts_twice(db: &Db) {
     let mut came = Vec::new();
     for file in files.iter().chain(&files) {
         let other = file.open().await;
-        let imported = store.import(&other, &mine, &|_| None).await.unwrap();
+        let imported = store.import(&other, &mine, &by_name).await.unwrap();
         came.push((imported.came, imported.repeated));
         other.close().await;
     }
@@ -462,7 +508,10 @@ pub(super) async fn what_another_database_says_is_bounded(db: &Db) {
     .await;
     let other = file.open().await;
     let not_ours = |target: &patchwright_types::campaign::Target| {
-        target.repository.starts_with("evil/").then(|| "not selected".to_owned())
+        if target.repository.starts_with("evil/") {
+            return Err("not selected".to_owned());
+        }
+        by_name(target)
     };
     let came = store.import(&other, &campaign().id, &not_ours).await.unwrap();
     assert_eq!(came.came, 2, "what is open is not believed, other campaigns do not come");

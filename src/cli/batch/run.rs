@@ -12,7 +12,9 @@ use patchwright_base::text;
 use patchwright_base::ui::Ui;
 use patchwright_config::flags::Common;
 use patchwright_fleet::batch::campaign::{self, Campaign};
-use patchwright_fleet::batch::drive::{self, CampaignEnd, CampaignObserver, EndReason, Options};
+use patchwright_fleet::batch::drive::{
+    self, CampaignEnd, CampaignObserver, EndReason, KnownParts, Options,
+};
 use patchwright_fleet::batch::fleet::Fleet;
 use patchwright_fleet::batch::scope::Shard;
 use patchwright_fleet::batch::select;
@@ -101,13 +103,14 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
     let lease = args.lease.length()?;
     let campaign = campaign::load(&args.campaign)?;
     let fleet = super::fleet(&args.common, args.database.as_deref(), env, ui).await?;
-    let (selection, unreadable) = match &args.publish_from {
+    let (selection, came) = match &args.publish_from {
         Some(folder) => {
-            let (selection, unreadable) = import(&fleet, &campaign, folder).await?;
-            (Some(selection), unreadable)
+            let (selection, came) = import(&fleet, &campaign, folder).await?;
+            (Some(selection), came)
         }
-        None => (None, 0),
+        None => (None, TakenOver::default()),
     };
+    let is_whole = came.unreadable == 0 && came.parts.lost().is_empty();
     let options = Options {
         hold: args.dry_run || args.hold,
         detach: args.detach,
@@ -117,10 +120,11 @@ pub async fn run(args: Args, env: &Env, ui: Ui) -> Result<u8> {
         shard: args.shard,
         publish_only: args.publish_from.is_some(),
         selection,
+        parts: came.parts,
     };
     let code = run_campaign(&fleet, campaign, &options).await?;
     // Somebody has to look at what was not there.
-    Ok(if code == 0 && unreadable > 0 { FailureKind::Partial.exit_code() } else { code })
+    Ok(if code == 0 && !is_whole { FailureKind::Partial.exit_code() } else { code })
 }
 
 /// Runs a campaign, with everything that people see of it; the exit code says how it went.
@@ -136,18 +140,30 @@ pub async fn run_campaign(fleet: &Fleet, campaign: Campaign, options: &Options) 
 /// Lines about targets that were not imported.
 const REFUSED: usize = 20;
 
-/// Imports the databases of other machines, as far as the campaign selects their repositories; and how many could not be
-/// read, of which each is a remark: the others are as good without it.
-async fn import(fleet: &Fleet, campaign: &Campaign, folder: &Path) -> Result<(Selection, usize)> {
+/// Of which databases something came.
+#[derive(Default)]
+struct TakenOver {
+    /// Databases that could not be read.
+    unreadable: usize,
+    parts: KnownParts,
+}
+
+/// Imports the databases of other machines, as far as the campaign selects their repositories. Each that cannot be read
+/// is a remark: the others are as good without it.
+async fn import(
+    fleet: &Fleet,
+    campaign: &Campaign,
+    folder: &Path,
+) -> Result<(Selection, TakenOver)> {
     let files = databases(folder)?;
     let selection = select::selection(fleet, campaign).await?;
-    let mut unreadable = 0;
+    let mut came = TakenOver::default();
     for file in files {
-        let imported = match import_file(fleet, campaign, &selection, &file).await {
+        let imported = match import_file(fleet, campaign, &selection, (&file, &mut came)).await {
             Ok(imported) => imported,
             Err(failure) => {
                 fleet.ui.failure(&format!("`{}` is left out: {failure}", file.display()));
-                unreadable += 1;
+                came.unreadable += 1;
                 continue;
             }
         };
@@ -162,20 +178,27 @@ async fn import(fleet: &Fleet, campaign: &Campaign, folder: &Path) -> Result<(Se
             0 => String::new(),
             count => format!(", {count} that were run elsewhere as well (their cost counts)"),
         };
-        let came = imported.came;
-        fleet.ui.say(&format!("{came} repositories from `{}`{refused}{repeated}", file.display()));
+        let count = imported.came;
+        fleet.ui.say(&format!("{count} repositories from `{}`{refused}{repeated}", file.display()));
     }
-    Ok((selection, unreadable))
+    Ok((selection, came))
 }
 
 async fn import_file(
     fleet: &Fleet,
     campaign: &Campaign,
     selection: &Selection,
-    file: &Path,
+    (file, came): (&Path, &mut TakenOver),
 ) -> Result<ImportReport> {
     let other = Store::open(&store::file_url(file)).await?;
     let imported = drive::import(fleet, campaign, selection, &other).await;
+    let imported = match imported {
+        Ok(imported) => {
+            let looked = came.parts.look(&campaign.id(), &other).await;
+            looked.map(|()| imported).map_err(Failure::from)
+        }
+        Err(failure) => Err(failure),
+    };
     other.close().await;
     imported
 }

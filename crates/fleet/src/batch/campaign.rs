@@ -320,6 +320,7 @@ pub struct CampaignLimits {
     #[schemars(range(min = 1, max = 500))]
     pub creations_per_hour: Option<u32>,
     /// Open pull requests of the campaign at any time; more are not published until some are closed.
+    #[schemars(range(min = 1))]
     pub max_open_pull_requests: Option<u32>,
     /// Dollars for all runs together.
     #[schemars(range(min = 0))]

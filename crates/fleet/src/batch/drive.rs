@@ -6,6 +6,8 @@
 mod advance;
 pub(super) mod begin;
 mod limits;
+mod parts;
+mod release;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::advance::{StepOutcome, advance};
 pub use self::begin::{import, stored};
+pub use self::parts::{KnownParts, LostParts};
 
 use super::campaign::Campaign;
 use super::fleet::Fleet;
@@ -62,6 +65,8 @@ pub struct Options {
     pub publish_only: bool,
     /// What the campaign selects, when that has been looked up already.
     pub selection: Option<Selection>,
+    /// The parts of a matrix whose databases were taken over.
+    pub parts: KnownParts,
 }
 
 impl Options {

@@ -4,13 +4,14 @@
 use serde::Serialize;
 
 use super::campaign::{Campaign, CampaignMode, PublishAs};
+use super::continued::is_stored;
 use super::fleet::Fleet;
 use super::planned::PlannedTarget;
 use super::worker;
 use patchwright_base::error::{Failure, Result};
 use patchwright_config::Source;
 use patchwright_report::campaign::Publishing;
-use patchwright_types::campaign::{CampaignView, Target, TargetState};
+use patchwright_types::campaign::{CampaignView, Target};
 
 /// Campaigns that are looked at for what runs cost.
 const MOST_LOOKED_AT: usize = 20;
@@ -63,9 +64,8 @@ pub(super) async fn estimate(
     }
     let at_once = campaign.limits.concurrency.map_or(worker::room().get(), |most| most as usize);
     // What is stored has been paid for.
-    let is_stored =
-        |target: &&Target| matches!(target.state, TargetState::Ready | TargetState::Publishing);
-    let runs = count.saturating_sub(known.iter().filter(is_stored).count());
+    let stored = known.iter().filter(|target| is_stored(campaign, target)).count();
+    let runs = count.saturating_sub(stored);
     let rounds = runs.div_ceil(at_once.max(1));
     let average = |sum: f64| (sums.runs > 0).then(|| sum / sums.runs as f64);
     let spent = view.map_or(0.0, |view| view.campaign.spent_usd);

@@ -9,6 +9,7 @@
 pub mod campaign;
 mod check;
 pub mod close;
+mod continued;
 pub mod cron;
 mod decide;
 pub mod drive;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use sha2::{Digest, Sha256};
 
 use super::campaign::{Campaign, CampaignMode};
+use super::continued;
 use super::decide::{self, PlanVerdict, decide, decide_pull, refused};
 use super::fleet::Fleet;
 use super::planned::TextInterner;
@@ -254,7 +255,10 @@ fn verdicts(
     history: &[Target],
 ) -> Vec<(Option<(i64, usize)>, PlanVerdict)> {
     if campaign.mode != CampaignMode::Review {
-        return vec![(None, decide(campaign, candidate, known.get(&None), history))];
+        let known = known.get(&None);
+        let verdict = continued::verdict(campaign, candidate, known, history)
+            .unwrap_or_else(|| decide(campaign, candidate, known, history));
+        return vec![(None, verdict)];
     }
     if let Some(trouble) = &candidate.trouble {
         return unread_pulls(trouble, known);

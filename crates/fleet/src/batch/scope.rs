@@ -36,6 +36,16 @@ impl std::fmt::Display for Shard {
 }
 
 impl Shard {
+    /// Which of the parts it is, from 1.
+    pub(super) fn number(self) -> usize {
+        self.number
+    }
+
+    /// How many parts there are.
+    pub(super) fn of(self) -> usize {
+        self.of
+    }
+
     /// Every repository is in one part, the same for everybody who asks: lists that are read at different
     /// times need not be equal.
     pub fn has(self, repository: &str) -> bool {

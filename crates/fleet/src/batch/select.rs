@@ -177,7 +177,7 @@ pub async fn selection(fleet: &Fleet, campaign: &Campaign) -> Result<Selection> 
     let mut selection = Selection::default();
     while let Some(part) = discovery.next().await? {
         for one in part.iter().filter(|one| campaign.excluded_by(&one.repository).is_none()) {
-            selection.add(&one.repository, one.id.as_deref());
+            selection.add_called(&one.repository, one.id.as_deref());
         }
     }
     Ok(selection)

@@ -65,6 +65,11 @@ pub(super) fn job_for(reserve_usd: f64, campaign: &Campaign, target: &Target) ->
 /// Runs the agent (or the review), stores what came of it, and ends the job.
 pub async fn work(fleet: &Fleet, held: Arc<HeldJob>) -> Result<()> {
     let work = TargetAttempt::load(fleet, held).await?;
+    if let Some(why) = work.no_longer_selected().await? {
+        let verdict = AttemptVerdict::settled(TargetState::Skipped, why);
+        work.record(verdict, None, (0.0, 0)).await?;
+        return drive::advance(fleet, &work.target.campaign).await.map(drop);
+    }
     if let Some(why) = work.refusal().await? {
         let trouble = TargetError {
             class: ErrorClass::Policy,
@@ -104,6 +109,15 @@ impl TargetAttempt<'_> {
         let row = fleet.store.campaign(&target.campaign).await?;
         let campaign = drive::campaign_of(&row)?;
         Ok(TargetAttempt { fleet, held, target, campaign })
+    }
+
+    /// Why it is skipped: it was taken out of the campaign before anything was done for it.
+    async fn no_longer_selected(&self) -> std::result::Result<Option<String>, StoreError> {
+        let is_new = self.target.run.is_none();
+        if !is_new || self.held.job.campaign.as_ref() != Some(&self.target.campaign) {
+            return Ok(None);
+        }
+        self.refusal().await
     }
 
     /// Why nothing is done here: the database names what the campaign does not select.

@@ -10,7 +10,7 @@ use super::changesets::put_changeset;
 use super::db::{Write, clean, get, word};
 use super::targets::{COLUMNS as TARGET, target_of};
 use super::{Store, StoreResult};
-use patchwright_types::campaign::{Changeset, ErrorClass, Event, Target, TargetState};
+use patchwright_types::campaign::{Changeset, ErrorClass, Event, Millis, Target, TargetState};
 
 /// Events of a target that come.
 const EVENTS: i64 = 200;
@@ -20,6 +20,15 @@ const TARGETS: i64 = 20_000;
 const REFUSED: usize = 1_000;
 /// Characters of a reason or an event.
 const TEXT: usize = 4_000;
+
+/// Which repository a target of another database is, as whoever takes it over knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownRepository {
+    /// GitHub's node id, where one is known.
+    pub id: Option<String>,
+    /// `OWNER/REPO` as it is called now.
+    pub name: String,
+}
 
 /// What came of another database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,8 +52,9 @@ enum ImportOutcome {
 }
 
 impl Store {
-    /// Takes over targets of `campaign`, which must be here, with their changesets and events. A target
-    /// that has come further here stays as it is; one for which `refusal` has a reason fails with it.
+    /// Takes over targets of `campaign`, which must be here, with their changesets and events, each for the repository
+    /// that `known` says it is of. A target that has come further here stays as it is; one for which `known` has a
+    /// reason instead fails with it.
     ///
     /// # Errors
     /// When either database cannot be used.
@@ -52,7 +62,7 @@ impl Store {
         &self,
         other: &Store,
         campaign: &str,
-        refusal: &(dyn Fn(&Target) -> Option<String> + Sync),
+        known: &(dyn Fn(&Target) -> Result<KnownRepository, String> + Sync),
     ) -> StoreResult<ImportReport> {
         let mut imported = ImportReport::default();
         let select =
@@ -61,14 +71,14 @@ impl Store {
         let rows = rows.fetch_all(&mut *other.connection().await?).await?;
         for row in &rows {
             let target = target_of(row)?;
-            match refusal(&target) {
-                Some(why) if imported.refused.len() < REFUSED => {
+            match known(&target) {
+                Err(why) if imported.refused.len() < REFUSED => {
                     if self.refuse(&target, &why).await? {
                         imported.refused.push((target.repository, why));
                     }
                 }
-                Some(_) => {}
-                None => match self.take_over(other, &target).await? {
+                Err(_) => {}
+                Ok(known) => match self.take_over(other, &target, known).await? {
                     ImportOutcome::Came => imported.came += 1,
                     ImportOutcome::Repeated => imported.repeated += 1,
                     ImportOutcome::Not => {}
@@ -78,31 +88,46 @@ impl Store {
         Ok(imported)
     }
 
-    /// A row that says why a target did not come.
+    /// A row that says why a target did not come. What it has cost was paid all the same.
     async fn refuse(&self, theirs: &Target, why: &str) -> StoreResult<bool> {
         let mut write = self.write().await?;
         let plain = Target { state: TargetState::Failed, ..theirs.clone() };
-        let Some((ours, _)) = place(&mut write, &plain).await? else { return Ok(false) };
+        let Some((ours, cost)) = place(&mut write, (&plain, &theirs.repository), None).await?
+        else {
+            return Ok(false);
+        };
         let class = Some(ErrorClass::Policy);
         super::targets::set_state(&mut write, ours, TargetState::Failed, class, Some(why)).await?;
+        charge(&mut write, ours, theirs, (dollars(theirs.cost_usd) - cost).max(0.0)).await?;
         write.commit().await?;
         Ok(true)
     }
 
     /// One target with its changeset and events, in one transaction.
-    async fn take_over(&self, other: &Store, theirs: &Target) -> StoreResult<ImportOutcome> {
+    async fn take_over(
+        &self,
+        other: &Store,
+        theirs: &Target,
+        known: KnownRepository,
+    ) -> StoreResult<ImportOutcome> {
         let Some(state) = state_of(theirs.state) else { return Ok(ImportOutcome::Not) };
         // A changeset of another repository would be published there under this target's name.
         let change = other.changeset(theirs.id).await?.filter(|change| belongs(change, theirs));
+        let change = change.map(|change| Changeset { repository: known.name.clone(), ..change });
         let events = other.events_of(theirs).await?;
+        let recorded = theirs.repository.as_str();
+        let KnownRepository { id: repository_id, name: repository } = known;
+        let theirs = &Target { repository_id, repository, ..theirs.clone() };
         let mut write = self.write().await?;
-        let Some((ours, cost)) = place(&mut write, theirs).await? else {
-            if !count_repeated(&mut write, theirs).await? {
+        let Some((ours, cost)) = place(&mut write, (theirs, recorded), retried_at(&events)).await?
+        else {
+            if !count_repeated(&mut write, theirs, recorded).await? {
                 return Ok(ImportOutcome::Not);
             }
             write.commit().await?;
             return Ok(ImportOutcome::Repeated);
         };
+        identify(&mut write, ours, theirs).await?;
         fill(&mut write, ours, theirs, state).await?;
         remember_run(&mut write, ours, theirs);
         if let Some(change) = &change {
@@ -123,6 +148,11 @@ impl Store {
             rows.bind(target.id).bind(EVENTS).fetch_all(&mut *self.connection().await?).await?;
         rows.iter().map(super::events::event_of).collect()
     }
+}
+
+/// When somebody last had it tried again in its database.
+fn retried_at(events: &[Event]) -> Option<Millis> {
+    events.iter().filter(|event| event.kind == "retry").map(|event| event.at).max()
 }
 
 /// What a target's state means here. One that was running when its database was left waits again; one
@@ -160,15 +190,31 @@ fn short(text: &str) -> String {
     clean(text).chars().take(TEXT).collect()
 }
 
+/// The rows here of a target's repository at its commit: `$2` and `$3` are its id, `$4` its name and `$5` the recorded
+/// one. Those that the id says come first; a name is believed where no id is known.
+const SAME: &str = "campaign = $1
+    AND (repository_id = $2 OR ((repository_id IS NULL OR $3 = '') AND lower(repository) IN ($4, $5)))
+    AND COALESCE(number, 0) = $6 AND base_sha = $7";
+
 /// The row that a target goes into, with what it has cost here; `None` when it has come as far here,
-/// or has not been worked on there.
-async fn place(write: &mut Write<'_>, theirs: &Target) -> StoreResult<Option<(i64, f64)>> {
-    let select = "SELECT id, state, cost_usd FROM targets WHERE campaign = $1
-        AND lower(repository) = $2 AND COALESCE(number, 0) = $3 AND base_sha = $4
-        ORDER BY id LIMIT 1";
-    let row = sqlx::query(write.lock_rows(select))
+/// or has not been worked on there. `recorded` is what its repository was called there; one that has failed here gives
+/// way to what came of it after it was retried there.
+async fn place(
+    write: &mut Write<'_>,
+    (theirs, recorded): (&Target, &str),
+    retried_at: Option<Millis>,
+) -> StoreResult<Option<(i64, f64)>> {
+    let select = format!(
+        "SELECT id, state, cost_usd, run, ended_at FROM targets WHERE {SAME}
+         ORDER BY CASE WHEN repository_id IS NULL THEN 1 ELSE 0 END, id LIMIT 1"
+    );
+    let repository_id = theirs.repository_id.clone().unwrap_or_default();
+    let row = sqlx::query(write.lock_rows(&select))
         .bind(theirs.campaign.as_str())
+        .bind(repository_id.as_str())
+        .bind(repository_id.as_str())
         .bind(theirs.repository.to_ascii_lowercase())
+        .bind(recorded.to_ascii_lowercase())
         .bind(theirs.number.unwrap_or(0))
         .bind(theirs.base_sha.as_str())
         .fetch_optional(write.db())
@@ -178,16 +224,23 @@ async fn place(write: &mut Write<'_>, theirs: &Target) -> StoreResult<Option<(i6
         let (ours, cost) = (word(&row, "state", TargetState::parse)?, get(&row, "cost_usd")?);
         // One that waits to be tried again has cost what its attempts did.
         let further = begun(theirs.state) || dollars(theirs.cost_usd) > cost;
-        return Ok((further && !begun(ours)).then_some((get(&row, "id")?, cost)));
+        let run: Option<String> = get(&row, "run")?;
+        let ended_at: Option<Millis> = get(&row, "ended_at")?;
+        let is_retried = ours == TargetState::Failed
+            && retried_at.is_some_and(|at| at > ended_at.unwrap_or_default())
+            && (run != theirs.run || !begun(theirs.state));
+        let comes = further && !begun(ours) || is_retried;
+        return Ok(comes.then_some((get(&row, "id")?, cost)));
     }
     let now = write.now;
     let row = sqlx::query(
-        "INSERT INTO targets (campaign, repository, number, base_branch, base_sha, wave, state,
+        "INSERT INTO targets (campaign, repository, repository_id, number, base_branch, base_sha, wave, state,
             attempts, cost_usd, tokens, created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, $6, 'waiting', 0, 0.0, 0, $7, $8) RETURNING id",
+         VALUES ($1, $2, $3, $4, $5, $6, $7, 'waiting', 0, 0.0, 0, $8, $9) RETURNING id",
     )
     .bind(theirs.campaign.as_str())
     .bind(short(&theirs.repository))
+    .bind(theirs.repository_id.as_deref().map(short))
     .bind(theirs.number)
     .bind(short(&theirs.base_branch))
     .bind(short(&theirs.base_sha))
@@ -197,6 +250,36 @@ async fn place(write: &mut Write<'_>, theirs: &Target) -> StoreResult<Option<(i6
     .fetch_one(write.db())
     .await?;
     Ok(Some((get(&row, "id")?, 0.0)))
+}
+
+/// A row that has only a name gets the id, and one of a repository that is called otherwise by now follows it.
+async fn identify(write: &mut Write<'_>, ours: i64, theirs: &Target) -> StoreResult<()> {
+    let Some(repository_id) = &theirs.repository_id else { return Ok(()) };
+    let identified = "UPDATE targets SET repository_id = $1, repository = $2
+         WHERE id = $3 AND (repository_id IS NULL OR repository <> $4) RETURNING id";
+    let identified = sqlx::query(identified)
+        .bind(repository_id.as_str())
+        .bind(theirs.repository.as_str())
+        .bind(ours)
+        .bind(theirs.repository.as_str());
+    if identified.fetch_optional(write.db()).await?.is_some() {
+        sqlx::query("UPDATE changesets SET repository = $1 WHERE target = $2")
+            .bind(theirs.repository.as_str())
+            .bind(ours)
+            .execute(write.db())
+            .await?;
+    }
+    Ok(())
+}
+
+/// Adds to what a target has cost here, and to what its campaign has.
+async fn charge(write: &mut Write<'_>, ours: i64, theirs: &Target, cost: f64) -> StoreResult<()> {
+    sqlx::query("UPDATE targets SET cost_usd = cost_usd + $1 WHERE id = $2")
+        .bind(cost)
+        .bind(ours)
+        .execute(write.db())
+        .await?;
+    spend(write, theirs, cost).await
 }
 
 async fn spend(write: &mut Write<'_>, theirs: &Target, cost: f64) -> StoreResult<()> {
@@ -220,20 +303,29 @@ fn remember_run(write: &mut Write<'_>, ours: i64, theirs: &Target) {
 
 /// Counts what a run has cost whose place another one has here; true when there was something to count. It is no
 /// use to anybody, but it was paid for, and a budget that did not know it would be spent twice.
-async fn count_repeated(write: &mut Write<'_>, theirs: &Target) -> StoreResult<bool> {
+async fn count_repeated(
+    write: &mut Write<'_>,
+    theirs: &Target,
+    recorded: &str,
+) -> StoreResult<bool> {
     let cost = dollars(theirs.cost_usd);
     let Some(run) = theirs.run.as_deref().map(short).filter(|_| cost > 0.0) else {
         return Ok(false);
     };
-    let select = "SELECT id FROM targets WHERE campaign = $1 AND lower(repository) = $2
-        AND COALESCE(number, 0) = $3 AND base_sha = $4 AND COALESCE(run, '') <> $5
-        AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.run = $6)
-        AND NOT EXISTS (SELECT 1 FROM events e
-            WHERE e.target = targets.id AND e.kind = 'imported' AND e.text = $7)
-        ORDER BY id LIMIT 1";
-    let row = sqlx::query(write.lock_rows(select))
+    let select = format!(
+        "SELECT id FROM targets WHERE {SAME} AND COALESCE(run, '') <> $8
+         AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.run = $9)
+         AND NOT EXISTS (SELECT 1 FROM events e
+            WHERE e.target = targets.id AND e.kind = 'imported' AND e.text = $10)
+         ORDER BY id LIMIT 1"
+    );
+    let repository_id = theirs.repository_id.clone().unwrap_or_default();
+    let row = sqlx::query(write.lock_rows(&select))
         .bind(theirs.campaign.as_str())
+        .bind(repository_id.as_str())
+        .bind(repository_id.as_str())
         .bind(theirs.repository.to_ascii_lowercase())
+        .bind(recorded.to_ascii_lowercase())
         .bind(theirs.number.unwrap_or(0))
         .bind(theirs.base_sha.as_str())
         .bind(run.as_str())
@@ -243,12 +335,7 @@ async fn count_repeated(write: &mut Write<'_>, theirs: &Target) -> StoreResult<b
         .await?;
     let Some(row) = row else { return Ok(false) };
     let ours: i64 = get(&row, "id")?;
-    sqlx::query("UPDATE targets SET cost_usd = cost_usd + $1 WHERE id = $2")
-        .bind(cost)
-        .bind(ours)
-        .execute(write.db())
-        .await?;
-    spend(write, theirs, cost).await?;
+    charge(write, ours, theirs, cost).await?;
     remember_run(write, ours, theirs);
     Ok(true)
 }

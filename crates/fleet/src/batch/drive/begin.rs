@@ -1,7 +1,8 @@
 //! Starts or resumes a campaign: its row, its targets, and what an earlier command left.
 
 use super::limits::{self, ShardWeight};
-use super::{CampaignObserver, Options, campaign_of, is_open};
+use super::release::{go_on_again, release};
+use super::{CampaignObserver, Options, campaign_of, is_open, parts};
 use crate::batch::campaign::{Campaign, CampaignMode, PublishAs, PublishRule};
 use crate::batch::fleet::Fleet;
 use crate::batch::plan::{self, PlannedTarget};
@@ -28,7 +29,7 @@ pub(super) async fn begin(
     // First, because a pull request that was merged since decides about gates and about finished
     // targets.
     look_at_pulls(fleet, &campaign).await;
-    let CampaignSelection { planned, selection, seen, weight } =
+    let CampaignSelection { planned, selection, seen, weight, work } =
         selected(fleet, &campaign, options).await?;
     // A concurrency of the command's own is this part's.
     let campaign = with_options(limits::of_part(fleet, campaign, weight, watch).await?, options);
@@ -36,11 +37,7 @@ pub(super) async fn begin(
     let row = store.put_campaign(&row_of(&campaign)?).await?;
     give_way(fleet, &row, watch).await?;
     // Before anything asks for the targets by their repositories.
-    let renamed = store.see_repositories(&row.id, &seen).await?;
-    if renamed > 0 {
-        let verb = if renamed == 1 { "was" } else { "were" };
-        watch.say(&format!("{} {verb} renamed", repositories(renamed)));
-    }
+    learn_names(fleet, &row.id, (&selection, seen), watch).await?;
     // Workers on other machines check targets against this selection.
     selection::keep(fleet, &campaign, &selection).await?;
     if row.state == CampaignState::Closed {
@@ -52,10 +49,18 @@ pub(super) async fn begin(
     }
     if let Some(planned) = planned {
         let count = add(store, &row.id, planned).await?;
-        if count > 0 {
+        if count > 0 && !options.publish_only {
             watch.say(&format!("{} to work on", repositories(count)));
         }
     }
+    if let Some(shard) = fleet.scope.shard.filter(|_| store.is_file()) {
+        parts::keep(fleet, &row.id, shard, work).await?;
+    }
+    let lost = options.parts.lost();
+    if !lost.is_empty() {
+        watch.say(&lost.words());
+    }
+    go_on_again(fleet, &campaign, &selection, options).await?;
     let view = store.view(&row.id).await?;
     if view.targets.is_empty() {
         return Err(Failure::nothing_to_do(format!(
@@ -78,6 +83,25 @@ pub(super) async fn begin(
     Ok((campaign, row))
 }
 
+/// Writes down what was seen of repositories: ids, and other names.
+async fn learn_names(
+    fleet: &Fleet,
+    id: &str,
+    (selection, mut seen): (&Selection, Vec<SeenRepository>),
+    watch: &mut dyn CampaignObserver,
+) -> Result<()> {
+    if fleet.scope.publish_only {
+        let known = fleet.store.view(id).await?.targets;
+        seen.extend(known.iter().filter_map(|target| selection.news(target)));
+    }
+    let renamed = fleet.store.see_repositories(id, &seen).await?;
+    if renamed > 0 {
+        let verb = if renamed == 1 { "was" } else { "were" };
+        watch.say(&format!("{} {verb} renamed", repositories(renamed)));
+    }
+    Ok(())
+}
+
 /// What a campaign selects now.
 struct CampaignSelection {
     /// What is to be there; `None` when nothing is run.
@@ -85,6 +109,8 @@ struct CampaignSelection {
     selection: Selection,
     seen: Vec<SeenRepository>,
     weight: ShardWeight,
+    /// How much each part has to do, when there are parts.
+    work: Vec<usize>,
 }
 
 async fn selected(
@@ -92,25 +118,33 @@ async fn selected(
     campaign: &Campaign,
     options: &Options,
 ) -> Result<CampaignSelection> {
-    if options.publish_only {
-        let selection = match &options.selection {
-            Some(selection) => selection.clone(),
-            None => select::selection(fleet, campaign).await?,
-        };
-        let (seen, weight) = (Vec::new(), ShardWeight::default());
-        return Ok(CampaignSelection { planned: None, selection, seen, weight });
+    let known = match &options.selection {
+        Some(selection) => Some(selection.clone()),
+        None if options.publish_only => Some(select::selection(fleet, campaign).await?),
+        None => None,
+    };
+    // What a part had to do that did not come is known only by looking for it.
+    if options.publish_only && options.parts.lost().is_empty() {
+        let selection = known.unwrap_or_default();
+        let (seen, weight, work) = (Vec::new(), ShardWeight::default(), Vec::new());
+        return Ok(CampaignSelection { planned: None, selection, seen, weight, work });
     }
     let plan::Plan { targets, seen, .. } = plan::make(fleet, campaign).await?;
-    let mut selection = Selection::default();
-    for one in targets.iter().filter(|one| campaign.excluded_by(&one.repository).is_none()) {
-        selection.add(&one.repository, one.repository_id.as_deref());
-    }
+    let selection = known.unwrap_or_else(|| {
+        let mut selection = Selection::default();
+        for one in targets.iter().filter(|one| campaign.excluded_by(&one.repository).is_none()) {
+            selection.add(&one.repository, one.repository_id.as_deref());
+        }
+        selection
+    });
+    let work = fleet.scope.shard.map(|shard| parts::work_of(shard, &targets)).unwrap_or_default();
     let is_ours = |one: &&PlannedTarget| one.is_work() && fleet.scope.has(&one.repository);
     let weight = ShardWeight {
         ours: targets.iter().filter(is_ours).count(),
         all: targets.iter().filter(|one| one.is_work()).count(),
     };
-    Ok(CampaignSelection { planned: Some(chosen(targets, options)?), selection, seen, weight })
+    let planned = Some(chosen(targets, options)?);
+    Ok(CampaignSelection { planned, selection, seen, weight, work })
 }
 
 /// The file has changed in the middle of its work: another campaign of the same name would work on the same
@@ -146,8 +180,8 @@ pub async fn import(
     other: &Store,
 ) -> Result<ImportReport> {
     let row = fleet.store.put_campaign(&row_of(campaign)?).await?;
-    let refusal = |target: &Target| selection.refusal(campaign, &target.repository);
-    Ok(fleet.store.import(other, &row.id, &refusal).await?)
+    let known = |target: &Target| selection.known(campaign, target);
+    Ok(fleet.store.import(other, &row.id, &known).await?)
 }
 
 /// What became of the pull requests of an earlier run decides about gates and about what is finished.
@@ -175,6 +209,11 @@ fn chosen(mut planned: Vec<PlannedTarget>, options: &Options) -> Result<Vec<Plan
     }
     let scope = options.scope();
     planned.retain(|planned| planned.finished().is_none() && scope.has(&planned.repository));
+    if options.publish_only {
+        // What the others had to do came with them.
+        let lost = options.parts.lost();
+        planned.retain(|planned| lost.has(&planned.repository));
+    }
     Ok(planned)
 }
 
@@ -251,29 +290,6 @@ async fn resume(
     Ok(())
 }
 
-/// Changes that a dry run or another machine left are published, as far as the campaign says so now.
-async fn release(
-    fleet: &Fleet,
-    campaign: &Campaign,
-    view: &CampaignView,
-    watch: &mut dyn CampaignObserver,
-) -> Result<()> {
-    let is_released = |target: &&Target| {
-        target.state == TargetState::Held
-            && fleet.scope.has(&target.repository)
-            && campaign.published(&target.repository) != PublishAs::Held
-    };
-    let held: Vec<i64> = view.targets.iter().filter(is_released).map(|target| target.id).collect();
-    if held.is_empty() {
-        return Ok(());
-    }
-    let publish_of = |target: &Target| publish::job(fleet, target);
-    let count = fleet.store.publish_held(&view.campaign.id, &held, &publish_of).await?;
-    fleet.store.set_campaign_state(&view.campaign.id, CampaignState::Running, None).await?;
-    watch.say(&format!("{} from an earlier run to publish", changes(count)));
-    Ok(())
-}
-
 /// Queued targets need a job, and an import brings none.
 async fn heal(fleet: &Fleet, campaign: &Campaign, id: &str) -> Result<(), StoreError> {
     let view = fleet.store.view(id).await?;
@@ -290,10 +306,6 @@ async fn heal(fleet: &Fleet, campaign: &Campaign, id: &str) -> Result<(), StoreE
 
 fn repositories(count: usize) -> String {
     if count == 1 { "one repository".to_owned() } else { format!("{count} repositories") }
-}
-
-fn changes(count: usize) -> String {
-    if count == 1 { "one change".to_owned() } else { format!("{count} changes") }
 }
 
 /// The campaign of a file as it is stored, with how its targets stand.

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::vetted::{StoredChange, VettedChange};
+use super::vetted::{MovedBase, StoredChange, VettedChange};
 use super::{PublishError, PublishOutcome, PublishResult, Publisher};
 use crate::batch::{selection, stored};
 use patchwright_base::error::Failure;
 use patchwright_forge::{Comparison, Forge, Repository, RepositoryId, same_repository};
 use patchwright_git::clone::{DEFAULT_DEPTH, Repo, mirror};
 use patchwright_git::merge::{BaseComparison, compare_with_base};
-use patchwright_git::{blocking, commit};
+use patchwright_git::{Oid, blocking, commit};
 use patchwright_task::guard;
 use patchwright_types::campaign::{ErrorClass, TargetState};
 
@@ -21,7 +21,7 @@ pub(super) struct RepositorySnapshot {
     pub(super) base_branch: String,
     /// What is published.
     pub(super) vetted: VettedChange,
-    /// A remark about the base for the description.
+    /// Remarks about the repository and its base, for the target's reason.
     pub(super) said: Option<String>,
 }
 
@@ -75,13 +75,12 @@ impl Publisher<'_> {
             message: format!("the stored change cannot be read: {}", failure.message),
         })?;
         self.must_be_on(&repository, &repo, &base_branch).await?;
-        let vetted = self.vet(&repository, &repo, &base_branch).await?;
+        let (tip, compared) = self.compared(&repo, &base_branch).await?;
+        let conflicts = compared == BaseComparison::Conflicts;
+        let moved = (tip != self.base).then_some(MovedBase { tip, conflicts });
+        let vetted = self.vet(&repository, &repo, &base_branch, moved).await?;
         guard::settings(&vetted.config, guard::Branch::Ours(&self.campaign.branch()))
             .map_err(|failure| PublishError::refused(&failure))?;
-        let (copy, name) = (repo.clone(), base_branch.clone());
-        let (commit, base) = (vetted.commit, self.base);
-        let compared =
-            blocking(move || compare_with_base(&copy, base, copy.resolve(&name)?, commit)).await?;
         match compared {
             BaseComparison::Same | BaseComparison::Clean => {}
             BaseComparison::Contained => {
@@ -96,6 +95,18 @@ impl Publisher<'_> {
         }
         let said = (!said.is_empty()).then(|| said.join("; "));
         Ok(Ok(RepositorySnapshot { repository, repo, base_branch, vetted, said }))
+    }
+
+    /// Where the base branch is, and how the change stands to that.
+    async fn compared(&self, repo: &Repo, branch: &str) -> PublishResult<(Oid, BaseComparison)> {
+        let (copy, name) = (repo.clone(), branch.to_owned());
+        // What is published has the tree of the stored commit.
+        let (commit, base) = (self.commit, self.base);
+        let compared = blocking(move || {
+            let tip = copy.resolve(&name)?;
+            Ok((tip, compare_with_base(&copy, base, tip, commit)?))
+        });
+        Ok(compared.await?)
     }
 
     /// The target follows its repository: pages, and looks at its pull request, go by the name.
@@ -136,6 +147,7 @@ impl Publisher<'_> {
         repository: &Repository,
         repo: &Repo,
         branch: &str,
+        moved: Option<MovedBase>,
     ) -> PublishResult<VettedChange> {
         let name = repository.id.to_string();
         let config = self.campaign.overlay(self.fleet.config.clone(), &name, branch);
@@ -150,6 +162,7 @@ impl Publisher<'_> {
             repository: repository.clone(),
             base_branch: branch.to_owned(),
             base: self.base,
+            moved,
             commit: self.commit,
             redactor: Arc::clone(&self.fleet.redactor),
         };

@@ -8,6 +8,7 @@ use super::{PublishError, PublishResult};
 use crate::batch::campaign::Campaign;
 use patchwright_base::error::Failure;
 use patchwright_base::redact::Redactor;
+use patchwright_base::text;
 use patchwright_config::{Config, file, merge};
 use patchwright_forge::Repository;
 use patchwright_git::clone::Repo;
@@ -21,6 +22,7 @@ use patchwright_task::settle::BlobsOf;
 use patchwright_task::workspace::RUN_TRAILER;
 use patchwright_task::{authorship, decorate, title};
 use patchwright_types::campaign::{Changeset, ErrorClass};
+use patchwright_types::evidence::Verdict;
 use patchwright_types::outcome::Conclusion;
 
 /// Bytes of the campaign's own words in a description, and of somebody's words that are no record.
@@ -36,9 +38,18 @@ pub(super) struct StoredChange {
     pub base_branch: String,
     /// A commit of the base branch.
     pub base: Oid,
+    /// Where the base branch is, when that is somewhere else.
+    pub moved: Option<MovedBase>,
     /// The commit that was stored.
     pub commit: Oid,
     pub redactor: Arc<Redactor>,
+}
+
+/// A base branch that has moved since the change was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MovedBase {
+    pub tip: Oid,
+    pub conflicts: bool,
 }
 
 /// What may be published.
@@ -117,7 +128,9 @@ impl StoredChange {
         let draft = self.wants_draft(told.as_ref(), &judgement);
         let marker = report::marker("pull-request", &run);
         let owners = self.owners(repo, &change);
-        let by_people = by_people(told.as_ref(), &judgement);
+        let conflicts = self.moved.is_some_and(|moved| moved.conflicts);
+        let by_people = by_people(told.as_ref(), &judgement)
+            .or(conflicts.then_some("its base branch has moved, and conflicts with it"));
         let body =
             self.body(repo, told, change, judgement, &marker).map_err(|err| configuration(&err))?;
         Ok(VettedChange {
@@ -240,18 +253,43 @@ impl StoredChange {
         marker: &str,
     ) -> Result<String, Failure> {
         let (id, base) = (self.repository.id.to_string(), &self.base_branch);
-        let above = match self.campaign.body_for(&id, base)? {
+        let mut above = match self.campaign.body_for(&id, base)? {
             Some(body) => markdown::passage(&body, WORDS),
             None => format!("Part of the campaign `{}`.", self.campaign.name),
         };
+        let moved = self.moved.map(|moved| self.said_of_base(moved, told.as_ref()));
         let below = if let Some(told) = told {
             self.description(repo, told, change, judgement, marker)
         } else {
             let words = markdown::passage(&self.changeset.body, WORDS);
             format!("{}\n\n{marker}\n", words.trim_end())
         };
+        if let Some(moved) = &moved {
+            above = format!("{}\n\n{moved}", above.trim_end());
+        }
         let body = format!("{}\n\n{below}", above.trim_end());
+        if body.len() <= MAX_BODY {
+            return Ok(body);
+        }
+        let body = moved.map_or_else(String::new, |moved| format!("{moved}\n\n")) + &below;
         Ok(if body.len() <= MAX_BODY { body } else { below })
+    }
+
+    /// Which commit the change stands on, where another one is the newest by now: what its checks say is about that.
+    fn said_of_base(&self, moved: MovedBase, told: Option<&ChangeReport>) -> String {
+        let is_checked = told.is_some_and(|told| told.outcome.evidence.verdict() != Verdict::None);
+        let made = if is_checked { "made and checked" } else { "made" };
+        let (branch, base, tip) =
+            (text::code(&self.base_branch), self.base.short(), moved.tip.short());
+        let and = if moved.conflicts {
+            let mention = &self.config.respond.mention;
+            format!(", which conflicts with it: `@{mention} rebase` puts both together")
+        } else {
+            "; what comes of both together was not checked".to_owned()
+        };
+        format!(
+            "This change was {made} on {branch} at {base}, and {branch} is at {tip} by now{and}."
+        )
     }
 
     fn description(
