@@ -7,6 +7,7 @@ mod engines;
 mod images;
 mod lifecycle;
 mod network;
+mod outages;
 mod owners;
 mod warm;
 

@@ -194,6 +194,33 @@ verify: ['true']
 }
 
 #[test]
+fn a_service_that_ends_after_it_was_ready_is_named() {
+    // As the database's own user, which may end it.
+    let end = "from database import Connection\nconnection = Connection('db')\n\
+               connection.query(\"copy (select 1) to program 'kill -QUIT 1'\")\n";
+    let turn = sh("python3 end.py; sleep 3; echo x > own.txt");
+    let Some(world) = world([turn, say("Done.")]) else { return };
+    let services = "services:
+  db:
+    image: patchwright-postgres:1
+    env: { POSTGRES_PASSWORD: postgres }
+    health: pg_isready -h localhost
+verify: ['true']
+";
+    let files = [(".github/patchwright.yml", services), ("database.py", DATABASE), ("end.py", end)];
+    project(&world, &files);
+    let output = exec(&world, &[]).expect(0);
+    let says = "it was ready, and ended later: it ended with exit code";
+    let line = format!("service `db` is not there: {says}");
+    // Beside the checks there is another one.
+    assert_eq!(output.stderr.matches(&line).count(), 1, "{}", output.text());
+    let states = states(&result(&world));
+    let problem = states[0].1.as_deref().unwrap_or_default();
+    assert!(problem.starts_with(says), "{states:?}");
+    assert_eq!(patched(&world), ["own.txt"]);
+}
+
+#[test]
 fn in_the_local_sandbox_tests_that_need_services_are_left_alone() {
     let world = TestWorld::local([sh(FIX), say("Done.")]);
     let files = [

@@ -272,6 +272,17 @@ async fn has_services(engine: &OtherEngine, sandbox: &DockerSandbox) {
         running.stop().await.unwrap();
         assert_eq!(left(engine, ""), "", "something is left");
     }
+    // One that ends at once, which Podman describes in words of its own for a moment.
+    let run = fresh_run();
+    let ends = image_with(engine, "CMD [\"sh\", \"-c\", \"echo no password; exit 3\"]").await;
+    let ending = Service { image: ends, ..service("web", Some("true")) };
+    let asked = SandboxSpec { services: vec![ending], ..spec(&run, IMAGE) };
+    let running = sandbox.start(&asked).await.unwrap();
+    let state = &running.services[0];
+    let problem = state.problem.as_deref().unwrap_or_default();
+    assert!(problem.starts_with("it ended"), "{state:?}");
+    assert!(state.log.contains("no password"), "{state:?}");
+    running.stop().await.unwrap();
     // The service of a killed run goes before its sandbox, or Podman keeps both.
     let run = fresh_run();
     let asked = SandboxSpec { services: vec![service("web", None)], ..spec(&run, IMAGE) };

@@ -135,6 +135,22 @@ impl OtherEngine {
         Ok(())
     }
 
+    /// Kills its process; whatever that has started goes on.
+    pub(crate) fn kill(&mut self) {
+        self.daemon.kill().unwrap();
+        self.daemon.wait().unwrap();
+    }
+
+    /// Starts the service of a Podman for the whole machine again, with the same data.
+    pub(crate) fn start_again(&mut self) {
+        let _ = fs_err::remove_file(self.folder.join("docker.sock"));
+        let mut command = podman(as_root("podman").unwrap(), &self.folder, &self.host);
+        let log = fs_err::File::create(self.folder.join("log.restarted")).unwrap();
+        command.current_dir(&self.folder).stdin(Stdio::null()).stdout(Stdio::null());
+        self.daemon = command.stderr(log.into_parts().0).spawn().unwrap();
+        self.answers().unwrap();
+    }
+
     /// The command line of Docker, on this engine.
     pub(crate) fn docker(&self, args: &[&str]) -> std::process::Output {
         command("docker").arg("-H").arg(&self.host).args(args).output().unwrap()

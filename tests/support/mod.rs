@@ -9,6 +9,7 @@ pub(crate) mod cluster;
 pub(crate) mod collector;
 pub(crate) mod crowd;
 pub(crate) mod docker;
+pub(crate) mod engine_proxy;
 pub(crate) mod engines;
 pub(crate) mod event_lines;
 pub(crate) mod git_http;

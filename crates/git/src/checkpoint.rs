@@ -13,14 +13,18 @@ use git2::Repository;
 
 use super::change::{BuiltTree, onto};
 use super::diffstat::MAX_FILES;
-use super::hunks::GITLINK;
+use super::hunks::{GITLINK, LINK};
 use super::packed;
 use super::repo::Repo;
 use super::tree::FileChange;
 use super::tree_diff::differing;
 use super::{GitError, Oid};
-use patchwright_sandbox::client::{Client, CollectedTree, GuestError};
+use patchwright_sandbox::client::{
+    Client, CollectedFile, CollectedKind, CollectedTree, GuestError,
+};
 use patchwright_sandbox::packed::Packed;
+
+const EXECUTABLE: i32 = 0o100_755;
 
 /// Before every other place for objects.
 const FIRST: i32 = 1_000;
@@ -118,6 +122,36 @@ impl Store {
         }
         let packed = packed::some(&self.repo, tree, &put, now)?;
         Ok(Difference { put, remove, packed })
+    }
+
+    /// How `tree` differs from `base`, as if it had come out of a sandbox: a change is made of it like of any other.
+    ///
+    /// # Errors
+    /// When an object is not there or damaged.
+    pub fn changed(&self, base: Oid, tree: Oid) -> Result<CollectedTree, GitError> {
+        let git = self.repo.git()?;
+        let (old, new) = (git.find_tree(base.0)?, git.find_tree(tree.0)?);
+        let mut changed = CollectedTree::default();
+        for pair in differing(&git, Some(&old), Some(&new), MAX_FILES)? {
+            let path = String::from_utf8(pair.path().to_vec())
+                .map_err(|_| GitError::Unacceptable("a path that is not UTF-8".to_owned()))?;
+            let Some(new) = &pair.new else {
+                changed.listing.deleted.push(path);
+                continue;
+            };
+            if new.mode == GITLINK {
+                continue;
+            }
+            let content = git.find_blob(new.id)?.content().to_vec();
+            let kind = match new.mode {
+                LINK => CollectedKind::Symlink { target: content },
+                mode => {
+                    CollectedKind::File { executable: mode == EXECUTABLE, content: content.into() }
+                }
+            };
+            changed.files.push(CollectedFile { path, kind });
+        }
+        Ok(changed)
     }
 
     fn pack_folder(&self) -> PathBuf {

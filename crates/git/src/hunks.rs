@@ -37,7 +37,7 @@ const BINARY_WITHIN: usize = 8000;
 pub(super) const TYPE: i32 = 0o170_000;
 const REGULAR: i32 = 0o100_000;
 pub(super) const GITLINK: i32 = 0o160_000;
-const LINK: i32 = 0o120_000;
+pub(super) const LINK: i32 = 0o120_000;
 
 /// All files that differ, ordered by the bytes of their new paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -60,6 +60,9 @@ pub trait Sandbox: Send + Sync {
 
     /// Removes what is kept ready for later runs. It can be used again.
     async fn drop_warm(&self) {}
+
+    /// Waits until what somebody gave up on the way is removed.
+    async fn settled(&self) {}
 }
 
 /// What to make ready before a run.
@@ -234,6 +237,16 @@ impl Running {
         self.stopper.trouble()
     }
 
+    /// The services that were ready and run no more, with the reason.
+    pub async fn ended_services(&self) -> Vec<ServiceState> {
+        self.stopper.ended_services().await
+    }
+
+    /// The command that removes it, for a person; `None` where nothing has to be.
+    pub fn by_hand(&self) -> Option<String> {
+        self.stopper.by_hand()
+    }
+
     /// Ends the guest and removes container and volumes. Failing to remove is reported, not fatal.
     pub async fn stop(self) -> Result<(), SandboxError> {
         let Running { client, stopper, .. } = self;
@@ -246,6 +259,14 @@ impl Running {
 #[async_trait]
 pub trait Stop: Send + Sync {
     async fn stop(self: Box<Self>) -> Result<(), SandboxError>;
+    /// The services that were ready and run no more, with the reason, as far as that is known.
+    async fn ended_services(&self) -> Vec<ServiceState> {
+        Vec::new()
+    }
+    /// The command that removes it, for a person; `None` where nothing has to be.
+    fn by_hand(&self) -> Option<String> {
+        None
+    }
     /// Why the sandbox died, when it did (`out of memory`, `removed`), asked after a lost stream.
     async fn exit_reason(&self) -> Option<String>;
     /// What the last [`Running::exit_reason`] came to, when the sandbox died of nothing of its own.

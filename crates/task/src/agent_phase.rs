@@ -11,6 +11,7 @@ use super::check_runs;
 use super::checkpoint::Checkpoints;
 use super::checks::Checks;
 use super::collected;
+use super::ending::{self, HandedOver, stop};
 use super::equip;
 use super::fallbacks;
 use super::install::{self, InstallRequests};
@@ -31,7 +32,6 @@ use patchwright_config::Mode;
 use patchwright_git::Oid;
 use patchwright_git::tree::Change;
 use patchwright_journal::{Entry, Line};
-use patchwright_sandbox::client::CollectLimits;
 use patchwright_sandbox::{PreparedImage, Running};
 use patchwright_tools::review::ReviewContext;
 use patchwright_tools::{self as tools, metrics};
@@ -45,6 +45,8 @@ pub struct AgentResult {
     pub stopped: Stopped,
     /// `None` when nothing differs from the base.
     pub change: Option<Change>,
+    /// The change is that of a checkpoint, because the sandbox did not hand over what it had last.
+    pub is_salvaged: bool,
     /// What the checks said of what the model left last, where they ran on it.
     pub checked: Option<CheckedTree>,
     /// The checks before the change.
@@ -131,6 +133,7 @@ pub(super) fn rebuilt(
         stopped,
         checked: check_loop::recorded(run, &run.folder.recorded, tree),
         change,
+        is_salvaged: false,
         output,
         baseline: baseline.to_vec(),
         notes: brief.notes.clone(),
@@ -154,6 +157,7 @@ pub fn nothing_to_ask(baseline: &[CheckRun], notes: Vec<String>) -> AgentResult 
     AgentResult {
         stopped,
         change: None,
+        is_salvaged: false,
         checked: None,
         output: Output::NotWanted,
         baseline: baseline.to_vec(),
@@ -256,25 +260,15 @@ async fn work_on(
     let enforced = sandbox.enforced.iter().map(ToString::to_string).collect();
     let Conversation { mut stopped, work, output, image: newest } = conversation;
     let CheckedWork { change: collected, checked, baseline } = work;
-    let collected = match (&stopped.reason, run.config.mode, collected) {
-        (StopKind::Sandbox(_), _, _) | (_, Mode::Plan | Mode::Review, _) => None,
-        (_, Mode::Execute, Some(change)) => Some(change),
-        (_, Mode::Execute, None) => match collect(phase, &sandbox).await {
-            Ok(change) => Some(change),
-            // What is known is reported all the same.
-            Err(failure) => {
-                stopped.reason = uncollected(failure);
-                None
-            }
-        },
-    };
+    let handed = ending::hand_over(phase, &sandbox, &mut stopped, collected).await;
     if let StopKind::Sandbox(why) = &mut stopped.reason
-        && let Some(exit_reason) = sandbox.exit_reason().await
+        && let Some(exit_reason) = ending::exit_reason(run, &sandbox).await
     {
         *why = format!("{why} ({exit_reason})");
     }
     stop(run, sandbox).await;
-    let change = collected.filter(|change| !change.files.is_empty() || !change.refused.is_empty());
+    let HandedOver { change, is_salvaged } = handed;
+    let change = change.filter(|change| !change.files.is_empty() || !change.refused.is_empty());
     if matches!(stopped.reason, StopKind::Finished) {
         collected::remember(run, change.as_ref())?;
     }
@@ -282,6 +276,7 @@ async fn work_on(
     Ok(AgentResult {
         stopped,
         change,
+        is_salvaged,
         checked,
         baseline,
         output,
@@ -308,7 +303,7 @@ async fn in_sandbox(
     let sandbox = check_runs::boot(run, phase.image, "agent").await?;
     // What is looked for is no part of the workspace.
     let look = brief.look_around(run, &sandbox, phase.image);
-    let (filled, ()) = tokio::join!(check_runs::fill(&sandbox, &tree), look);
+    let (filled, ()) = tokio::join!(check_runs::fill(run, &sandbox, &tree), look);
     if let Err(failure) = filled {
         stop(run, sandbox).await;
         return Err(failure);
@@ -322,21 +317,6 @@ async fn in_sandbox(
             Err(failure)
         }
     }
-}
-
-pub(super) async fn collect(phase: &Phase<'_>, sandbox: &Running) -> Result<Change> {
-    let policy = &phase.run.config.policy;
-    let limits = CollectLimits::at_least(policy.max_files, policy.max_bytes);
-    phase.workspace.collect(&sandbox.client, limits).await
-}
-
-/// How a run ended whose change could not be had.
-pub(super) fn uncollected(failure: Failure) -> StopKind {
-    let Failure { message, cause, .. } = failure;
-    StopKind::Sandbox(match cause {
-        Some(cause) => format!("{message}: {cause}"),
-        None => message,
-    })
 }
 
 /// A conversation that has ended.
@@ -451,12 +431,4 @@ async fn restore(
     let restored = checkpoints.restore(recorded).await?;
     let other_sandbox = phase.run.told_of_move(recorded, phase.baseline);
     Ok(Some(RestoredWorkspace { has_new_setup, other_sandbox, ..restored }))
-}
-
-/// Removing a container is worth reporting when it fails, not worth losing the work for: the next
-/// run sweeps.
-pub(super) async fn stop(run: &Run<'_>, sandbox: Running) {
-    if let Err(err) = sandbox.stop().await {
-        run.environment.ui.say(&format!("the sandbox was not removed: {err}"));
-    }
 }

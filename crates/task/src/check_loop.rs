@@ -1,10 +1,11 @@
 //! The checks on what the model left, each time in a fresh sandbox, and what the model is told of them.
 
-use super::agent_phase::{Phase, collect, uncollected};
+use super::agent_phase::Phase;
 use super::authorship;
 use super::brief::message;
 use super::check_runs::{self, CheckTarget};
 use super::checks::Checks;
+use super::ending::{collect, uncollected};
 use super::run::Run;
 use patchwright_agent::{Agent, StopKind, Stopped};
 use patchwright_base::error::{Failure, Result};

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::agent_phase;
 use super::asked;
+use super::ending;
 use super::packing::Packing;
 use super::run::Run;
 use crate::verify::{self, PlannedCheck};
@@ -192,11 +192,11 @@ async fn in_sandbox(
     let is_cut_off = |check: &CheckRun| check.exit_code.is_none() && !check.timed_out;
     let taken = match &ran {
         Ok(ran) if ran.iter().any(is_cut_off) => {
-            sandbox.exit_reason().await.filter(|_| sandbox.trouble().is_some())
+            ending::exit_reason(run, &sandbox).await.filter(|_| sandbox.trouble().is_some())
         }
         Ok(_) | Err(_) => None,
     };
-    agent_phase::stop(run, sandbox).await;
+    ending::stop(run, sandbox).await;
     match taken {
         Some(why) => Err(Failure::sandbox(format!("the sandbox of the checks is gone: {why}"))),
         None => ran,
@@ -263,9 +263,8 @@ pub(super) async fn start(
     purpose: &'static str,
 ) -> Result<Running> {
     let running = boot(run, image, purpose).await?;
-    if let Err(failure) = fill(&running, tree).await {
-        // The first error is the one to report.
-        let _ = running.stop().await;
+    if let Err(failure) = fill(run, &running, tree).await {
+        ending::stop(run, running).await;
         return Err(failure);
     }
     Ok(running)
@@ -286,7 +285,8 @@ pub(super) async fn boot(
         egress: run.egress()?,
         services: run.services.to_start(),
     };
-    let running = run.world.sandbox.start(&spec).await?;
+    let starting = async { Ok(run.world.sandbox.start(&spec).await?) };
+    let running = ending::started(run, starting).await?;
     for line in run.services.started(&running.services) {
         run.environment.ui.say(&line);
     }
@@ -294,10 +294,11 @@ pub(super) async fn boot(
 }
 
 /// Unpacks a tree in a sandbox, as soon as it is packed.
-pub(super) async fn fill(running: &Running, tree: &Packing) -> Result<()> {
+pub(super) async fn fill(run: &Run<'_>, running: &Running, tree: &Packing) -> Result<()> {
     let tree = tree.tree().await?;
-    if let Err(err) = tree.upload(&running.client).await {
-        let why = running.exit_reason().await;
+    let uploading = async { Ok(tree.upload(&running.client).await) };
+    if let Err(err) = ending::started(run, uploading).await? {
+        let why = ending::exit_reason(run, running).await;
         return Err(Failure::sandbox("the tree could not be copied into the sandbox")
             .caused_by(err)
             .hint(why.unwrap_or_else(|| "run `patchwright doctor`".to_owned())));

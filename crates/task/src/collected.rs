@@ -1,13 +1,17 @@
 //! The change that came out of the sandbox, kept in the run's folder: a run that is killed after that asks no model
 //! again.
 
+use super::agent_phase::Phase;
+use super::checkpoint;
 use super::run::Run;
 use super::workspace::Workspace;
+use patchwright_agent::checkpoints;
 use patchwright_base::error::{Failure, Result};
-use patchwright_git::GitError;
+use patchwright_git::checkpoint::Store;
 use patchwright_git::diff::{self, DiffSpec};
-use patchwright_git::tree::Change;
-use patchwright_journal::Entry;
+use patchwright_git::tree::{self, Change};
+use patchwright_git::{GitError, Oid, blocking};
+use patchwright_journal::{self as journal, Entry};
 
 /// The collected change, for a run that is resumed after a crash. The objects are in the mirror.
 pub(super) const FILE: &str = "change.json";
@@ -43,6 +47,30 @@ pub(super) fn remember(run: &Run<'_>, change: Option<&Change>) -> Result<()> {
         tree: change.map(|change| change.tree.to_string()).unwrap_or_default(),
         files: change.map_or(0, |change| change.files.len()),
     })
+}
+
+/// The change as the newest checkpoint has it that can be read, and where that was made, to go behind `as it was`.
+pub(super) async fn of_checkpoint(phase: &Phase<'_>) -> Option<(Change, String)> {
+    let (run, workspace) = (phase.run, phase.workspace);
+    let base = workspace.base_tree().ok()?;
+    let (lines, _) = journal::read_until_damage(run.folder.journal.path());
+    let folder = run.folder.path.join(checkpoint::FOLDER);
+    for found in checkpoints::latest_first(&lines) {
+        let Ok(tree) = found.tree.parse::<Oid>() else { continue };
+        let (folder, workspace) = (folder.clone(), workspace.clone());
+        let made = blocking(move || {
+            let changed = Store::open(&folder, &workspace.repo)?.changed(base, tree)?;
+            tree::build_of(&workspace.repo, workspace.base, workspace.seen(), changed)
+        });
+        match made.await {
+            Ok(change) => return Some((change, found.place())),
+            Err(err) => {
+                let place = found.place();
+                run.environment.ui.say(&format!("the checkpoint {place} cannot be read: {err}"));
+            }
+        }
+    }
+    None
 }
 
 /// There is no such file.

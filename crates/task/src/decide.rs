@@ -240,6 +240,7 @@ mod tests {
         AgentResult {
             stopped,
             change: None,
+            is_salvaged: false,
             checked: None,
             output: Output::NotWanted,
             baseline: Vec::new(),

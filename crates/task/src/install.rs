@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
-use super::agent_phase::{Phase, collect};
+use super::agent_phase::Phase;
 use super::check_loop::commit_of;
+use super::ending::collect;
 use super::replay::is_there;
 use super::run::Run;
 use crate::context::setup;

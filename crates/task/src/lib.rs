@@ -25,6 +25,7 @@ mod decide;
 pub mod decorate;
 pub mod demo;
 mod effect;
+mod ending;
 mod equip;
 pub mod event;
 pub mod events;

@@ -37,9 +37,10 @@ use super::run::{Run, RunEnvironment, Start};
 use super::settle::JudgedChange;
 use super::workspace::{Checkout, Rules, Workspace};
 use super::{
-    attempts, authorship, base_moved, branch_name, decide, fork, guard, resumption, salvage,
+    attempts, authorship, base_moved, branch_name, decide, ending, fork, guard, resumption, salvage,
 };
 use crate::world::World;
+use patchwright_agent::StopKind;
 use patchwright_base::error::{Failure, Hint, Result};
 use patchwright_config::Config;
 use patchwright_forge::Repository;
@@ -398,6 +399,8 @@ async fn once(
     let image = worked.image.as_ref().unwrap_or(image);
     let requester = authorship::requester(run).await;
     let judged = JudgedChange::new(run, job, &worked, requester.as_deref())?;
+    // Whatever becomes of the checks, it is there.
+    salvage::keep_change(run, workspace, &judged)?;
     let mut evidence = evidence(run, job, checks, image, (&worked, &judged), progress).await?;
     evidence.notes.extend(run.moved());
     run.journal_reached()?;
@@ -421,7 +424,7 @@ pub(super) async fn prepare(
         run.environment.ui.say(&line);
     }
     progress.phase("Preparing the sandbox");
-    let image = run.unless_interrupted(run.prepare_image(rules, packed)).await?;
+    let image = ending::prepared(run, run.prepare_image(rules, packed)).await?;
     run.opened(pinned, &image)?;
     if let Some(moved) = run.moved() {
         run.environment.ui.say(&format!("note: {moved}"));
@@ -444,6 +447,10 @@ async fn evidence(
         return Ok(checks.without_change(&worked.baseline));
     };
     if !judged.judgement.violations.is_empty() || run.is_interrupted() {
+        return Ok(checks.without_change(&worked.baseline));
+    }
+    // A sandbox that is gone, or says nothing, takes its engine with it as a rule.
+    if worked.is_salvaged || matches!(worked.stopped.reason, StopKind::Sandbox(_)) {
         return Ok(checks.without_change(&worked.baseline));
     }
     let checked = worked.checked.as_ref().filter(|checked| checked.tree == Some(change.tree));

@@ -58,6 +58,22 @@ pub fn write(
     Ok(())
 }
 
+/// Writes what the model has changed before the checks run on it. [`write`] writes it once more, with what is said of it.
+pub(super) fn keep_change(
+    run: &Run<'_>,
+    workspace: &Workspace,
+    judged: &JudgedChange,
+) -> Result<()> {
+    let Some(change) = judged.change.as_ref().filter(|_| !judged.judgement.leaks()) else {
+        return Ok(());
+    };
+    let handed = handed_over(workspace, workspace.base_tree()?, change.tree, "change.patch");
+    if let Some(patch) = &handed.patch {
+        run.folder.write("change.patch", patch)?;
+    }
+    Ok(())
+}
+
 /// A patch as it is handed over, with remarks about what is not in it.
 #[derive(Debug, Default)]
 pub(super) struct SalvagedPatch {

@@ -19,6 +19,8 @@ pub struct RunServices {
     wanted: OnceLock<Vec<Service>>,
     /// As they were last seen, by name.
     states: Mutex<BTreeMap<String, ServiceState>>,
+    /// Those that ended when they had been ready. They are started again beside the next sandbox.
+    ended: Mutex<BTreeMap<String, ServiceState>>,
 }
 
 impl RunServices {
@@ -62,9 +64,21 @@ impl RunServices {
         states.iter().filter_map(complaint).collect()
     }
 
-    /// All of them, as they were last seen.
+    /// Takes those that ended before their sandbox did; returns a line for each.
+    pub(super) fn ended(&self, states: &[ServiceState]) -> Vec<String> {
+        let named = states.iter().map(|state| (state.name.clone(), state.clone()));
+        self.ended.lock().extend(named);
+        states.iter().filter_map(complaint).collect()
+    }
+
+    /// All of them, as they were last seen, or as they once ended.
     pub fn report(&self) -> Vec<ServiceState> {
-        self.states.lock().values().cloned().collect()
+        let (states, ended) = (self.states.lock(), self.ended.lock());
+        let worst = |state: &ServiceState| match ended.get(&state.name) {
+            Some(ended) if state.problem.is_none() => ended.clone(),
+            _ => state.clone(),
+        };
+        states.values().map(worst).collect()
     }
 
     /// A line for each that may not be started.

@@ -19,8 +19,9 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// Recording takes at most this part of the time: one in so many.
 const SHARE: u32 = 20;
 
-/// How long the end of an agent waits for the last checkpoint.
-const LAST: Duration = Duration::from_secs(20);
+/// How long the end of an agent waits for the last checkpoint. Whoever ends a run with a signal waits about ten seconds,
+/// and every call that may write has a checkpoint already.
+const LAST: Duration = Duration::from_secs(5);
 
 /// Records a workspace.
 #[async_trait]

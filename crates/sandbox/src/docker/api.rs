@@ -57,7 +57,25 @@ impl ApiError {
 
     /// The name is taken, or the thing is in a state that forbids this.
     pub(super) fn is_conflict(&self) -> bool {
-        matches!(self.cause, Cause::Answered { status: 409, .. })
+        match &self.cause {
+            Cause::Answered { status: 409, .. } => true,
+            // Podman says of a name that its storage has already that something is wrong inside, from 3.0 to 4.3 at least.
+            Cause::Answered { status: 500, message } => {
+                message.contains("name \"") && message.contains("is already in use")
+            }
+            Cause::Answered { .. } | Cause::TimedOut(_) | Cause::Broken(_) => false,
+        }
+    }
+
+    /// The engine has taken the call and does not come to its end.
+    pub(super) fn is_timeout(&self) -> bool {
+        matches!(self.cause, Cause::TimedOut(_))
+    }
+
+    /// The container does not run any more: a state of Podman's, on the way to the one that Docker has as well, that
+    /// the client library does not know.
+    pub(super) fn says_stopped(&self) -> bool {
+        matches!(&self.cause, Cause::Broken(message) if message.contains("unknown variant `stopped`"))
     }
 
     /// The engine does not answer at all.
@@ -97,4 +115,35 @@ fn clip(message: &str) -> String {
         .collect::<String>()
         .trim()
         .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_taken_name_is_known_by_the_words_of_each_engine() {
+        let taken = "container create: creating container storage: the container name \"patchwright-r1-agent\" is \
+                     already in use by 0123. You have to remove that container to be able to reuse that name";
+        for (status, message, expected) in [
+            (
+                409,
+                "Conflict. The container name \"/a\" is already in use by container \"0\".",
+                true,
+            ),
+            (409, "removal of container 0 is already in progress", true),
+            (500, taken, true),
+            (500, "driver failed: bind: address already in use", false),
+            (404, "no such container", false),
+        ] {
+            let failed = async {
+                Err::<(), _>(Error::DockerResponseServerError {
+                    status_code: status,
+                    message: message.to_owned(),
+                })
+            };
+            let err = bounded("create", Duration::from_secs(1), failed).await.unwrap_err();
+            assert_eq!(err.is_conflict(), expected, "{status} {message}");
+        }
+    }
 }

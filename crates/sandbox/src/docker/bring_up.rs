@@ -105,7 +105,7 @@ impl DockerSandbox {
     ) -> Result<(Container, Client), SandboxError> {
         let heartbeat = self.owner.heartbeat(&self.docker).await?;
         let id = Box::pin(self.create(&order.run, order.purpose, &order.asked)).await?;
-        let mut container = Container::new(&self.docker, heartbeat, id, order.limits.memory_bytes);
+        let mut container = Container::new(self, heartbeat, id, order.limits.memory_bytes);
         match self.start_guest(order, &mut container).await {
             Ok(client) => {
                 container.keep();
@@ -184,8 +184,20 @@ impl DockerSandbox {
             let name = name(run, purpose, number);
             let options = CreateContainerOptionsBuilder::default().name(&name).build();
             let creation = self.docker.create_container(Some(options), asked.clone());
-            let err: ApiError = match bounded("create", SLOW_CALL, creation).await {
-                Ok(created) => return Ok(created.id),
+            let owned = &self.owner.owned;
+            owned.begin(&name);
+            let created = bounded("create", SLOW_CALL, creation).await;
+            if created.as_ref().is_err_and(ApiError::is_unreachable) {
+                // It may be there all the same.
+                owned.leave(&name);
+            } else {
+                owned.gone(&name);
+            }
+            let err: ApiError = match created {
+                Ok(created) => {
+                    owned.begin(&created.id);
+                    return Ok(created.id);
+                }
                 Err(err) => err,
             };
             if !err.is_conflict() || number >= NAMES {

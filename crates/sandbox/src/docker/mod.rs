@@ -15,6 +15,7 @@ mod disk;
 mod hardening;
 mod heartbeat;
 mod inside;
+pub(crate) mod owned;
 pub(crate) mod owner;
 mod podman;
 mod pull;
@@ -314,6 +315,10 @@ impl Sandbox for DockerSandbox {
 
     async fn drop_warm(&self) {
         self.remove_warm().await;
+    }
+
+    async fn settled(&self) {
+        self.owner.owned.settled().await;
     }
 }
 

@@ -3,7 +3,8 @@
 //! An owner is a process with containers, by a random name that no other has: no process number and no host name,
 //! which mean something else in another namespace or on another machine. It shows in three ways that it lives:
 //! the guests of its containers run, as their streams end with it; it beats ([`super::heartbeat`]); and it holds a
-//! lock in its state folder, by which those who have the same folder know at once when it has ended.
+//! lock in its state folder, by which those who have the same folder know at once when it has ended. The file of a lock
+//! stays behind, free, as long as anything of its owner may be there.
 //! [`super::sweep`] weighs them.
 
 use std::collections::HashMap;
@@ -17,6 +18,7 @@ use patchwright_base::process::ProcessIdentity;
 use tokio::sync::Mutex;
 
 use super::heartbeat::{Heartbeat, HeartbeatTiming};
+use super::owned::Owned;
 use crate::SandboxError;
 
 /// The run's id.
@@ -36,6 +38,8 @@ pub(crate) struct Owner {
     timing: HeartbeatTiming,
     /// Where owners of this machine have their locks.
     locks: Option<PathBuf>,
+    /// What it has made and not removed.
+    pub(crate) owned: Arc<Owned>,
     /// Held from the first container on.
     lock: parking_lot::Mutex<Option<HeldLock>>,
     /// Beats while there is a container.
@@ -49,6 +53,7 @@ impl Owner {
             id,
             timing,
             locks: None,
+            owned: Arc::default(),
             lock: parking_lot::Mutex::default(),
             heartbeat: Mutex::default(),
         }
@@ -92,8 +97,10 @@ impl Owner {
             let (making, path) = (folder.join(format!(".{}", self.id)), folder.join(&self.id));
             let file = fs_err::File::create_new(&making)?.into_parts().0;
             file.try_lock().map_err(std::io::Error::from)?;
+            let identity = ProcessIdentity::own().map(|own| own.to_string());
+            fs_err::write(&making, identity.unwrap_or_default())?;
             fs_err::rename(&making, &path)?;
-            Ok(HeldLock { file, path })
+            Ok(HeldLock { file, path, owned: Arc::clone(&self.owned) })
         });
         match made {
             Ok(lock) => *held = Some(lock),
@@ -101,13 +108,14 @@ impl Owner {
         }
     }
 
-    /// The lock files of the state folder whose owners have ended, by name.
-    pub(crate) fn ended(&self) -> HashMap<String, PathBuf> {
+    /// The owners of the state folder that have ended, by name.
+    pub(crate) fn ended(&self) -> HashMap<String, EndedOwner> {
         let entries = self.locks.as_ref().and_then(|folder| fs_err::read_dir(folder).ok());
         let names = entries.into_iter().flatten().flatten().filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
-            (is_id(&name) && name != self.id && is_free(&entry.path()))
-                .then(|| (name, entry.path()))
+            let lock = entry.path();
+            let has_ended = is_id(&name) && name != self.id && is_free(&lock);
+            has_ended.then(|| (name, EndedOwner { was_here: was_here(&lock), lock }))
         });
         names.collect()
     }
@@ -119,16 +127,30 @@ impl Owner {
     }
 }
 
+/// An owner whose lock is free.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EndedOwner {
+    /// The file of its lock.
+    pub(crate) lock: PathBuf,
+    /// It ran under this kernel, which has freed the lock: it has ended for certain. A file system that machines share may
+    /// keep a lock to the machine that took it.
+    pub(crate) was_here: bool,
+}
+
 struct HeldLock {
     file: std::fs::File,
     path: PathBuf,
+    owned: Arc<Owned>,
 }
 
 impl Drop for HeldLock {
-    /// The lock of a killed process stays, free, and shows that it has ended. One that ends by itself leaves none.
+    /// The lock of a killed process stays, free, and shows that it has ended, and so does that of one that could not remove
+    /// all that it had made. One that leaves nothing leaves no lock.
     fn drop(&mut self) {
-        // One that cannot be removed is removed by a sweep.
-        let _ = fs_err::remove_file(&self.path);
+        if self.owned.is_empty() {
+            // One that cannot be removed is removed by a sweep.
+            let _ = fs_err::remove_file(&self.path);
+        }
         let _ = self.file.unlock();
     }
 }
@@ -139,6 +161,14 @@ fn is_free(path: &Path) -> bool {
         Ok(()) => true,
         Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
     }
+}
+
+/// Whether the process that took this lock ran under the kernel that we run under.
+fn was_here(path: &Path) -> bool {
+    let boot = |process: ProcessIdentity| process.space.boot;
+    let text = fs_err::read_to_string(path).unwrap_or_default();
+    let taken = ProcessIdentity::parse(&text).map(boot);
+    taken.is_some() && taken == ProcessIdentity::own().map(boot)
 }
 
 /// As [`Owner::new`] makes it; it becomes part of a path.
@@ -242,12 +272,39 @@ mod tests {
         assert!(two.holds_lock(one.id()));
         assert!(two.ended().is_empty());
         // A killed process: the kernel closes its files, and nobody removes one.
-        let HeldLock { file, .. } = &*std::mem::ManuallyDrop::new(one.lock.lock().take().unwrap());
+        let HeldLock { file, path, .. } =
+            &*std::mem::ManuallyDrop::new(one.lock.lock().take().unwrap());
         file.unlock().unwrap();
         assert!(!two.holds_lock(one.id()));
-        assert_eq!(two.ended().into_keys().collect::<Vec<_>>(), [one.id()]);
+        let ended = |was_here| EndedOwner { lock: path.clone(), was_here };
+        assert_eq!(two.ended(), HashMap::from([(one.id().to_owned(), ended(true))]));
+        // Of another machine, or of a version that wrote nothing.
+        for text in ["0-0-0-0/pid:[1]/7/123456/other", ""] {
+            fs_err::write(path, text).unwrap();
+            assert_eq!(two.ended(), HashMap::from([(one.id().to_owned(), ended(false))]));
+        }
         two.hold_lock();
         drop(two);
         assert_eq!(owner().ended().len(), 1, "one that ended properly leaves no lock");
+    }
+
+    #[test]
+    fn a_lock_stays_as_long_as_something_of_its_owner_may_be_there() {
+        let state = tempfile::tempdir().unwrap();
+        let owner = || Owner::new(HeartbeatTiming::default()).in_state(state.path());
+        for (is_removed, locks) in [(true, 0), (false, 1)] {
+            let one = owner();
+            one.hold_lock();
+            one.owned.begin("a");
+            one.owned.leave("a");
+            assert!(one.owned.is_left("a"));
+            if is_removed {
+                one.owned.gone("a");
+                // A late word about it brings it not back.
+                one.owned.leave("a");
+            }
+            drop(one);
+            assert_eq!(owner().ended().len(), locks);
+        }
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! A service that does not start is not an error: the run continues without it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bollard::Docker;
@@ -17,6 +18,7 @@ use bollard::query_parameters::{
 };
 use futures_util::StreamExt;
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::api::bounded;
@@ -36,6 +38,8 @@ const PULL: Duration = Duration::from_mins(5);
 const READY: Duration = Duration::from_mins(2);
 /// Between two looks at a service that is starting.
 const LOOK: Duration = Duration::from_millis(300);
+/// The same where every look runs a command of its own, and there have been some.
+const LONGEST_LOOK: Duration = Duration::from_secs(5);
 /// How long a service runs that has no port and no health check before it counts as ready.
 const SETTLED: Duration = Duration::from_secs(1);
 /// Between two health checks, and how long one may take, in nanoseconds.
@@ -49,9 +53,35 @@ const LOG_BYTES: usize = 4 << 10;
 
 /// The services of one sandbox. They are removed with it; dropped, they are no longer watched.
 pub(super) struct Services {
-    pub(super) containers: Vec<Container>,
+    /// With what became of each when it was started.
+    pub(super) containers: Vec<(ServiceState, Container)>,
+    /// The containers that were ended because of what they had written.
+    filled: Arc<Mutex<HashSet<String>>>,
     #[expect(dead_code, reason = "what is dropped watches no more")]
     watch: JoinSet<()>,
+}
+
+impl Services {
+    /// Those that were ready and run no more, with the reason.
+    pub(super) async fn ended(&self, docker: &Docker) -> Vec<ServiceState> {
+        let mut ended = Vec::new();
+        for (state, container) in self.containers.iter().filter(|(it, _)| it.problem.is_none()) {
+            let id = &container.id;
+            let inspection = docker.inspect_container(id, None::<InspectContainerOptions>);
+            let why = match bounded("inspect", CALL, inspection).await {
+                Ok(made) => is_ready(&made).err(),
+                Err(err) => err.says_stopped().then(|| "it ended".to_owned()),
+            };
+            let is_full = self.filled.lock().contains(id);
+            let full =
+                || "it wrote more than `container.workspace` and was ended for it".to_owned();
+            let Some(why) = why.map(|why| if is_full { full() } else { why }) else { continue };
+            let problem = Some(format!("it was ready, and ended later: {why}"));
+            let log = log(docker, id).await;
+            ended.push(ServiceState { problem, log, ..state.clone() });
+        }
+        ended
+    }
 }
 
 impl DockerSandbox {
@@ -72,14 +102,16 @@ impl DockerSandbox {
         });
         let (mut states, mut containers) = (Vec::new(), Vec::new());
         for (state, container) in join_all(starts).await {
-            states.push(state);
-            containers.extend(container);
+            states.push(state.clone());
+            containers.extend(container.map(|container| (state, container)));
         }
-        let watches = containers.iter().map(|container| {
-            watch(self.docker.clone(), container.id.clone(), limits.workspace_bytes)
+        let filled = Arc::<Mutex<HashSet<String>>>::default();
+        let watches = containers.iter().map(|(_, container)| {
+            let (docker, id) = (self.docker.clone(), container.id.clone());
+            watch(docker, id, limits.workspace_bytes, Arc::clone(&filled))
         });
         let watch = watches.collect();
-        sandbox.services = Some(Services { containers, watch });
+        sandbox.services = Some(Services { containers, filled, watch });
         states
     }
 
@@ -147,7 +179,7 @@ impl DockerSandbox {
         let heartbeat = self.owner.heartbeat(&self.docker).await?;
         let id = Box::pin(self.create(&place.spec.run, &purpose, &asked)).await?;
         // Removed when it is dropped, until it is kept.
-        let container = Container::new(&self.docker, heartbeat, id, place.limits.memory_bytes);
+        let container = Container::new(self, heartbeat, id, place.limits.memory_bytes);
         let inspection =
             self.docker.inspect_container(&container.id, None::<InspectContainerOptions>);
         let made = bounded("inspect", CALL, inspection).await?;
@@ -167,11 +199,24 @@ impl DockerSandbox {
         ports: &[u16],
     ) -> Result<(), String> {
         let started = Instant::now();
+        // When it was last seen to be anything else.
+        let mut stopped = started;
+        let mut look = LOOK;
         let test = health(service, image).test.unwrap_or_default();
         let asks = self.is_podman && test.first().is_some_and(|kind| kind != "NONE");
         loop {
             let inspection = self.docker.inspect_container(id, None::<InspectContainerOptions>);
-            let made = bounded("inspect", CALL, inspection).await.map_err(|err| err.cause())?;
+            let made = match bounded("inspect", CALL, inspection).await {
+                Ok(made) => made,
+                // It says more a moment later.
+                Err(err) if err.says_stopped() && stopped.elapsed() < SETTLED => {
+                    tokio::time::sleep(LOOK).await;
+                    continue;
+                }
+                Err(err) if err.says_stopped() => return Err("it ended".to_owned()),
+                Err(err) => return Err(err.cause()),
+            };
+            stopped = Instant::now();
             let said = is_ready(&made)?;
             let is_ready = if asks { Some(self.is_healthy(id, &test).await) } else { said };
             if let Some(is_ready) = is_ready {
@@ -189,7 +234,11 @@ impl DockerSandbox {
                 let name = patchwright_base::text::cut(&image.description, 100);
                 return Err(format!("{name} was not ready after {} s", READY.as_secs()));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(look).await;
+            if asks {
+                // Podman keeps a process for five minutes of every command that has ended.
+                look = (look + LOOK).min(LONGEST_LOOK);
+            }
         }
     }
 }
@@ -328,8 +377,9 @@ async fn log(docker: &Docker, id: &str) -> String {
 }
 
 /// Ends a service that fills the disk.
-async fn watch(docker: Docker, id: String, most: u64) {
+async fn watch(docker: Docker, id: String, most: u64, filled: Arc<Mutex<HashSet<String>>>) {
     until_filled(&docker, &id, most).await;
+    filled.lock().insert(id.clone());
     tracing::warn!(container = id, "a service has filled its disk and is ended");
     let kill = docker.kill_container(&id, None::<KillContainerOptions>);
     // One that is gone already needs no ending.

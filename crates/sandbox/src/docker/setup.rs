@@ -41,6 +41,9 @@ const KEPT: usize = 20;
 /// Age after which the others are removed.
 const MAX_AGE: Duration = Duration::from_hours(30 * 24);
 
+/// How a guest says that it has ended a command because the disk has no room.
+const DISK_FULL: &str = "is nearly full";
+
 impl DockerSandbox {
     /// The image with the setup of `spec` on top of `base`, from the cache or made now.
     pub(super) async fn with_setup(
@@ -167,10 +170,14 @@ impl DockerSandbox {
         let full = until_filled(&self.docker, &container.id, spec.setup_bytes);
         let ran = setup::run(&client, spec, "sh", deadline, SetupExtent::WholeImage, full).await;
         let ran = match ran {
-            Err(Failed::Guest(err)) => Err(SandboxError::Gone(format!(
-                "during setup: {}",
-                container.exit_reason().await.unwrap_or_else(|| err.to_string())
-            ))),
+            Err(Failed::Guest(err)) => Err(match container.exit_reason().await {
+                Some(why) => SandboxError::Gone(format!("during setup: {why}")),
+                // The guest lives, and has ended the command because Docker's disk is nearly full.
+                None if err.to_string().contains(DISK_FULL) => {
+                    SandboxError::DiskFull(format!("during setup: {err}"))
+                }
+                None => SandboxError::Gone(format!("during setup: {err}")),
+            }),
             Err(Failed::Command(err)) => Err(err),
             Err(Failed::Full(runs)) => Ok((runs, false)),
             Ok(runs) => Ok((runs, true)),

@@ -3,7 +3,6 @@
 //! asks the engine about the rest.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use bollard::Docker;
@@ -12,7 +11,7 @@ use bollard::models::Volume;
 use super::CALL;
 use super::api::bounded;
 use super::heartbeat::{HEARTBEAT, HeartbeatTiming};
-use super::owner::{LIFETIME, LabeledOwner, OWNER, Owner, named, now};
+use super::owner::{EndedOwner, LIFETIME, LabeledOwner, OWNER, Owner, named, now};
 
 /// How old a container of an earlier version, whose process cannot be judged, has to be, and how long it has to
 /// have stood still: longer than any step of a live run in which no guest runs.
@@ -25,8 +24,8 @@ pub(super) struct Signs<'a> {
     pub(super) now: u64,
     /// The last heartbeat of each owner.
     beats: HashMap<String, LastHeartbeat>,
-    /// The lock files of owners that have ended.
-    pub(super) ended: HashMap<String, PathBuf>,
+    /// Owners whose locks are free.
+    pub(super) ended: HashMap<String, EndedOwner>,
 }
 
 /// When an owner showed that it lives, and for how many seconds that counts.
@@ -41,9 +40,10 @@ pub(super) struct LastHeartbeat {
 pub(super) enum OwnerState {
     Foreign,
     Lives,
-    /// Its lock is free or its process gone, and it beat a moment ago, or is of a version without heartbeats.
+    /// Its lock, which was taken elsewhere, is free or its process gone, and it beat a moment ago, or is of a version without heartbeats.
     JustEnded,
-    /// Its lock is free, and its last beat counts no more.
+    /// Its lock is free, and was taken on this machine or its last beat counts no more. What its guests do says nothing:
+    /// some engines keep them alive without the stream that they had.
     Ended,
     /// Nothing says how it is, and its last beat, if there is one, counts no more.
     Silent {
@@ -94,11 +94,11 @@ impl<'a> Signs<'a> {
         let last = self.beats.get(id).copied();
         // A clock that was put back makes no owner eternal.
         let is_fresh = last.is_some_and(|beat| self.now.abs_diff(beat.at) <= beat.counts);
-        match (self.ended.contains_key(id), is_fresh) {
-            (true, true) => OwnerState::JustEnded,
-            (true, false) => OwnerState::Ended,
-            (false, true) => OwnerState::Lives,
-            (false, false) => OwnerState::Silent { last },
+        match self.ended.get(id) {
+            Some(ended) if is_fresh && !ended.was_here => OwnerState::JustEnded,
+            Some(_) => OwnerState::Ended,
+            None if is_fresh => OwnerState::Lives,
+            None => OwnerState::Silent { last },
         }
     }
 }
@@ -172,6 +172,8 @@ pub(super) fn heartbeat(volume: &Volume) -> Option<(&str, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use crate::docker::owner::labels;
     use crate::docker::signs::*;
     use patchwright_base::process::ProcessIdentity;
@@ -180,13 +182,17 @@ mod tests {
     const MINUTE: u64 = 60;
     const DAY: u64 = 24 * 3_600;
 
-    fn signs<'a>(own: &'a Owner, beats: &[(&str, u64)], ended: &[&str]) -> Signs<'a> {
+    fn signs<'a>(own: &'a Owner, beats: &[(&str, u64)], ended: &[(&str, bool)]) -> Signs<'a> {
         let beat = |at| LastHeartbeat { at, counts: 5 * MINUTE };
+        let lock = |was_here| EndedOwner { lock: PathBuf::new(), was_here };
         Signs {
             own,
             now: NOW,
             beats: beats.iter().map(|&(owner, at)| (owner.to_owned(), beat(at))).collect(),
-            ended: ended.iter().map(|&owner| (owner.to_owned(), PathBuf::new())).collect(),
+            ended: ended
+                .iter()
+                .map(|&(owner, was_here)| (owner.to_owned(), lock(was_here)))
+                .collect(),
         }
     }
 
@@ -196,25 +202,26 @@ mod tests {
         let other = "0123456789abcdef0123456789abcdef";
         let silent =
             |at| OwnerState::Silent { last: Some(LastHeartbeat { at, counts: 5 * MINUTE }) };
-        for (beat, has_ended, expected) in [
-            (Some(NOW - MINUTE), false, OwnerState::Lives),
-            (Some(NOW - MINUTE), true, OwnerState::JustEnded),
-            (Some(NOW - 6 * MINUTE), false, silent(NOW - 6 * MINUTE)),
-            (Some(NOW - 6 * MINUTE), true, OwnerState::Ended),
+        let (here, elsewhere) = (Some(true), Some(false));
+        for (beat, ended, expected) in [
+            (Some(NOW - MINUTE), None, OwnerState::Lives),
+            (Some(NOW - MINUTE), here, OwnerState::Ended),
+            (Some(NOW - MINUTE), elsewhere, OwnerState::JustEnded),
+            (Some(NOW - 6 * MINUTE), None, silent(NOW - 6 * MINUTE)),
+            (Some(NOW - 6 * MINUTE), here, OwnerState::Ended),
+            (Some(NOW - 6 * MINUTE), elsewhere, OwnerState::Ended),
             // The engine's clock was put back.
-            (Some(NOW + MINUTE), false, OwnerState::Lives),
-            (Some(NOW + DAY), false, silent(NOW + DAY)),
-            (None, false, OwnerState::Silent { last: None }),
-            (None, true, OwnerState::Ended),
+            (Some(NOW + MINUTE), None, OwnerState::Lives),
+            (Some(NOW + DAY), None, silent(NOW + DAY)),
+            (None, None, OwnerState::Silent { last: None }),
+            (None, here, OwnerState::Ended),
+            (None, elsewhere, OwnerState::Ended),
         ] {
             let beats: Vec<(&str, u64)> = beat.into_iter().map(|at| (other, at)).collect();
-            let ended = if has_ended { &[other][..] } else { &[] };
-            let signs = signs(&own, &beats, ended);
-            assert_eq!(
-                signs.standing(&labels("r1", "agent", other)),
-                expected,
-                "{beat:?} {has_ended}"
-            );
+            let ended: Vec<(&str, bool)> = ended.into_iter().map(|here| (other, here)).collect();
+            let signs = signs(&own, &beats, &ended);
+            let standing = signs.standing(&labels("r1", "agent", other));
+            assert_eq!(standing, expected, "{beat:?} {ended:?}");
         }
         let signs = signs(&own, &[], &[]);
         assert_eq!(signs.standing(&labels("r1", "agent", own.id())), OwnerState::Lives);

@@ -3,8 +3,8 @@
 //!
 //! [`super::signs`] says what is known of owners. Where that is not enough, the engine is asked whether a guest
 //! runs, whose stream its owner holds: what has neither owner nor guest is removed. A guest that goes on without an
-//! owner (commands can stop it for ever) is given a day, or, where the lock shows that the owner has ended, until
-//! its last heartbeat does not count.
+//! owner (commands can stop it for ever, and some engines keep it when they begin anew) is given a day. Where the lock
+//! shows that the owner has ended, nobody is asked about guests.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub(super) async fn sweep(
     if let Some(run) = run {
         let of_run: Vec<LabeledContainer> =
             containers.into_iter().filter(|found| found.is_of(run)).collect();
-        removed = take_all(docker, &of_run).await;
+        removed = take_all(docker, own, of_run).await.removed;
         let is_of_run = |volume: &&Volume| volume.labels.get(RUN).is_some_and(|label| label == run);
         for volume in unused_volumes(docker).await?.iter().filter(is_of_run) {
             removed.extend(take_volume(docker, volume).await);
@@ -53,8 +53,13 @@ pub(super) async fn sweep(
     }
     let is_own =
         |labels: &HashMap<String, String>| labels.get(OWNER).is_some_and(|owner| owner == own.id());
+    // What this process itself could not remove, when it ended what ran there.
+    let (mine, containers): (Vec<_>, Vec<_>) =
+        containers.into_iter().partition(|found| is_own(&found.labels) && found.is_left_by(own));
+    removed.extend(take_all(docker, own, mine).await.removed);
     if containers.iter().all(|found| is_own(&found.labels))
         && volumes.iter().all(|volume| is_own(&volume.labels))
+        && own.ended().is_empty()
     {
         return Ok(removed);
     }
@@ -67,8 +72,10 @@ pub(super) async fn sweep(
             Verdict::Abandoned => abandoned.push(found),
         }
     }
-    removed.extend(take_all(docker, &leftover).await);
-    leftover.clear();
+    let taken = take_all(docker, own, std::mem::take(&mut leftover)).await;
+    removed.extend(taken.removed);
+    // As long as they are there, the lock has to say that their owner is not.
+    left.extend(taken.kept);
     if !abandoned.is_empty() {
         // A run may have been between two steps, or its process have gone on again.
         tokio::time::sleep(SECOND_LOOK).await;
@@ -79,7 +86,9 @@ pub(super) async fn sweep(
                 Verdict::Keep | Verdict::Ending => left.push(found),
             }
         }
-        removed.extend(take_all(docker, &leftover).await);
+        let taken = take_all(docker, own, leftover).await;
+        removed.extend(taken.removed);
+        left.extend(taken.kept);
     }
     removed.extend(sweep_volumes(docker, &signs, &volumes, &left).await);
     Ok(removed)
@@ -95,6 +104,9 @@ pub(super) async fn is_leftover(
     let signs = Signs::read(docker, own, &unused_volumes(docker).await?).await;
     let found =
         LabeledContainer { id: id.to_owned(), names: Vec::new(), labels, created: signs.now };
+    if found.is_left_by(own) {
+        return Ok(true);
+    }
     Ok(look(docker, &signs, &found).await == Verdict::Remove)
 }
 
@@ -115,31 +127,48 @@ impl LabeledContainer {
             && (self.labels.get(RUN).is_some_and(|label| label == run) || is_named())
     }
 
-    async fn take_away(&self, docker: &Docker) -> Result<String, SandboxError> {
+    /// This process made it, and has no use for it any more.
+    fn is_left_by(&self, own: &Owner) -> bool {
+        own.owned.is_left(&self.id) || self.names.iter().any(|name| own.owned.is_left(name))
+    }
+
+    async fn take_away(&self, docker: &Docker, own: &Owner) -> Result<String, SandboxError> {
         remove_container(docker, &self.id).await?;
+        for known in self.names.iter().chain([&self.id]) {
+            own.owned.gone(known);
+        }
         Ok(self.names.first().unwrap_or(&self.id).clone())
     }
 }
 
+/// What became of leftovers.
+#[derive(Default)]
+struct Taken {
+    /// The names of those that are gone.
+    removed: Vec<String>,
+    kept: Vec<LabeledContainer>,
+}
+
 /// Removes these, and says which are gone. What could not be removed is tried again when the others are gone: Podman
 /// keeps a container as long as another one shares its network, and lists them in any order.
-async fn take_all(docker: &Docker, all: &[LabeledContainer]) -> Vec<String> {
-    let (mut removed, mut kept) = (Vec::new(), Vec::new());
+async fn take_all(docker: &Docker, own: &Owner, all: Vec<LabeledContainer>) -> Taken {
+    let (mut taken, mut later) = (Taken::default(), Vec::new());
     for found in all {
-        match found.take_away(docker).await {
-            Ok(name) => removed.push(name),
-            Err(_) => kept.push(found),
+        match found.take_away(docker, own).await {
+            Ok(name) => taken.removed.push(name),
+            Err(_) => later.push(found),
         }
     }
-    for found in kept {
-        match found.take_away(docker).await {
-            Ok(name) => removed.push(name),
+    for found in later {
+        match found.take_away(docker, own).await {
+            Ok(name) => taken.removed.push(name),
             Err(err) => {
                 tracing::warn!(container = found.id, %err, "cannot remove a leftover container");
+                taken.kept.push(found);
             }
         }
     }
-    removed
+    taken
 }
 
 async fn containers(docker: &Docker) -> Result<Vec<LabeledContainer>, SandboxError> {
@@ -269,10 +298,10 @@ async fn sweep_volumes(
             removed.extend(take_volume(docker, volume).await);
         }
     }
-    for (owner, lock) in &signs.ended {
+    for (owner, ended) in &signs.ended {
         if !has_left(owner) {
             // The next sweep finds one that stays.
-            let _ = fs_err::remove_file(lock);
+            let _ = fs_err::remove_file(&ended.lock);
         }
     }
     removed

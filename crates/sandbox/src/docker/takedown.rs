@@ -9,10 +9,13 @@ use bollard::models::ContainerState;
 use bollard::query_parameters::{InspectContainerOptions, RemoveContainerOptionsBuilder};
 use futures_util::future::join_all;
 
+use super::DockerSandbox;
 use super::api::bounded;
 use super::attach::Session;
 use super::heartbeat::Heartbeat;
+use super::owned::Owned;
 use super::services::Services;
+use crate::services::ServiceState;
 use crate::{SandboxError, Stop};
 
 /// Bound of one attempt to remove.
@@ -30,6 +33,9 @@ const KILLED: &[Duration] = &[Duration::from_millis(200), Duration::from_millis(
 /// background: no way out of starting one leaves it behind.
 pub(super) struct Container {
     docker: Docker,
+    owned: Arc<Owned>,
+    /// The command line of its engine.
+    program: &'static str,
     pub(super) id: String,
     /// The exec in which the guest runs, once it does.
     pub(super) session: Option<Session>,
@@ -43,13 +49,15 @@ pub(super) struct Container {
 
 impl Container {
     pub(super) fn new(
-        docker: &Docker,
+        sandbox: &DockerSandbox,
         heartbeat: Arc<Heartbeat>,
         id: String,
         memory_bytes: u64,
     ) -> Container {
         Container {
-            docker: docker.clone(),
+            docker: sandbox.docker.clone(),
+            owned: Arc::clone(&sandbox.owner.owned),
+            program: if sandbox.is_podman { "podman" } else { "docker" },
             id,
             session: None,
             services: None,
@@ -64,25 +72,37 @@ impl Container {
         self.is_kept = true;
     }
 
-    /// Removes it with its volumes, and what runs beside it.
+    /// Removes it with its volumes, and what runs beside it. What is cut off on the way is left to a sweep.
     pub(super) async fn remove(mut self) -> Result<(), SandboxError> {
         self.keep();
+        self.owned.leave(&self.id);
         if let Some(mut services) = self.services.take() {
             let containers = std::mem::take(&mut services.containers);
-            let removals = containers.into_iter().map(|it| Box::pin(it.remove()));
+            let removals = containers.into_iter().map(|(_, it)| Box::pin(it.remove()));
             for removed in join_all(removals).await {
                 if let Err(err) = removed {
                     tracing::warn!(%err, "cannot remove a service");
                 }
             }
         }
-        let removed = remove_container(&self.docker, &self.id).await;
-        end(self.heartbeat.take()).await;
-        removed
+        removed(&self.docker, &self.owned, &self.id, self.heartbeat.take()).await
     }
 }
 
-/// The last container takes the heartbeat with it.
+/// Removes a container of ours. The last one takes the heartbeat with it.
+async fn removed(
+    docker: &Docker,
+    owned: &Owned,
+    id: &str,
+    heartbeat: Option<Arc<Heartbeat>>,
+) -> Result<(), SandboxError> {
+    // An engine that does not remove the one does not remove the other.
+    remove_container(docker, id).await?;
+    owned.gone(id);
+    end(heartbeat).await;
+    Ok(())
+}
+
 async fn end(heartbeat: Option<Arc<Heartbeat>>) {
     if let Some(heartbeat) = heartbeat.and_then(Arc::into_inner) {
         heartbeat.end().await;
@@ -91,17 +111,19 @@ async fn end(heartbeat: Option<Arc<Heartbeat>>) {
 
 impl Drop for Container {
     fn drop(&mut self) {
+        self.owned.leave(&self.id);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if self.is_kept {
             return;
         }
-        let (docker, id) = (self.docker.clone(), std::mem::take(&mut self.id));
-        let heartbeat = self.heartbeat.take();
+        let (docker, owned) = (self.docker.clone(), Arc::clone(&self.owned));
+        let (id, heartbeat) = (std::mem::take(&mut self.id), self.heartbeat.take());
+        owned.going(&id);
         runtime.spawn(async move {
-            if let Err(err) = remove_container(&docker, &id).await {
+            if let Err(err) = removed(&docker, &owned, &id, heartbeat).await {
+                owned.leave(&id);
                 tracing::warn!(container = id, %err, "cannot remove an unfinished container");
             }
-            end(heartbeat).await;
         });
     }
 }
@@ -110,6 +132,18 @@ impl Drop for Container {
 impl Stop for Container {
     async fn stop(self: Box<Self>) -> Result<(), SandboxError> {
         self.remove().await
+    }
+
+    async fn ended_services(&self) -> Vec<ServiceState> {
+        match &self.services {
+            Some(services) => services.ended(&self.docker).await,
+            None => Vec::new(),
+        }
+    }
+
+    fn by_hand(&self) -> Option<String> {
+        let id = self.id.get(..12).unwrap_or(&self.id);
+        Some(format!("{} rm --force --volumes {id}", self.program))
     }
 
     async fn exit_reason(&self) -> Option<String> {
@@ -145,6 +179,7 @@ impl Container {
         let inspection = self.docker.inspect_container(&self.id, None::<InspectContainerOptions>);
         match bounded("inspect", ASK, inspection).await {
             Ok(made) => self.cause_of_death(&made.state.unwrap_or_default()),
+            Err(err) if err.says_stopped() => Some("the container ended".to_owned()),
             Err(err) if err.is_missing() => Some("the container was removed".to_owned()),
             Err(err) => Some(format!("Docker does not answer: {}", err.cause())),
         }
@@ -173,7 +208,7 @@ impl Container {
 /// Kills and removes a container and its anonymous volumes. One that is already gone is a success.
 ///
 /// # Errors
-/// When it is still there after all attempts.
+/// When it is still there after all attempts, or the engine does not come to the end of one.
 pub(super) async fn remove_container(docker: &Docker, id: &str) -> Result<(), SandboxError> {
     let options = || RemoveContainerOptionsBuilder::default().force(true).v(true).build();
     let mut waits = RETRIES.iter();
@@ -184,7 +219,7 @@ pub(super) async fn remove_container(docker: &Docker, id: &str) -> Result<(), Sa
                 Err(err) if err.is_missing() => return Ok(()),
                 Err(err) => err,
             };
-        match waits.next() {
+        match waits.next().filter(|_| !err.is_timeout()) {
             Some(wait) => tokio::time::sleep(*wait).await,
             None => return Err(err.into()),
         }

@@ -38,7 +38,7 @@ impl DockerSandbox {
         twin.working_dir = Some("/".to_owned());
         let heartbeat = self.owner.heartbeat(&self.docker).await?;
         let id = Box::pin(self.create(run, &format!("{purpose}-twin"), &twin)).await?;
-        let container = Container::new(&self.docker, heartbeat, id, memory_bytes);
+        let container = Container::new(self, heartbeat, id, memory_bytes);
         let seen = Box::pin(self.twin(&container.id, &twin)).await;
         // A dropped one is removed too, but later.
         if let Err(left) = container.remove().await {

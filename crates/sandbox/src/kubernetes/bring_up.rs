@@ -90,9 +90,15 @@ impl KubernetesSandbox {
         };
         let asked = manifest::pod(&shape);
         self.closed(&asked).await?;
-        let made = self.create(&asked).await?;
-        let mut pod =
-            SandboxPod::new(&self.cluster, &made, order.limits.memory_bytes, self.heartbeat);
+        // It may be there although the answer was lost.
+        self.owner.owned.begin(&name);
+        let made = self.create(&asked).await.inspect_err(|err| {
+            if err.trouble() != Some(EngineTrouble::Away) {
+                self.owner.owned.gone(&name);
+            }
+        })?;
+        let (memory, owned) = (order.limits.memory_bytes, &self.owner.owned);
+        let mut pod = SandboxPod::new(&self.cluster, &made, memory, self.heartbeat, owned);
         match Box::pin(self.start(order, &asked, &made, &mut pod)).await {
             Ok((client, reached, exact)) => {
                 pod.keep();

@@ -31,9 +31,11 @@ impl KubernetesSandbox {
                 continue;
             }
             let is_of_run = run.is_some_and(|run| metadata["labels"][RUN] == label(run).as_str());
+            let is_mine = owner == self.owner.id();
             let is_leftover = run.is_none()
                 && (ended.contains_key(owner)
-                    || (owner != self.owner.id()
+                    || (is_mine && self.owner.owned.is_left(name))
+                    || (!is_mine
                         && !self.owner.holds_lock(owner)
                         && is_silent(metadata, self.cluster.now())));
             if !is_of_run && !is_leftover {
@@ -41,11 +43,14 @@ impl KubernetesSandbox {
                 continue;
             }
             let mut exactly = json!({"uid": metadata["uid"]});
-            if is_leftover && !ended.contains_key(owner) {
+            if is_leftover && !is_mine && !ended.contains_key(owner) {
                 exactly["resourceVersion"] = metadata["resourceVersion"].clone();
             }
             match delete(&self.cluster, name, exactly).await {
-                Ok(true) => removed.push(name.to_owned()),
+                Ok(true) => {
+                    self.owner.owned.gone(name);
+                    removed.push(name.to_owned());
+                }
                 Ok(false) => left.push(owner.to_owned()),
                 Err(err) => {
                     tracing::warn!(pod = name, %err, "cannot remove a leftover pod");
@@ -53,9 +58,9 @@ impl KubernetesSandbox {
                 }
             }
         }
-        for (_, lock) in ended.iter().filter(|(owner, _)| !left.contains(owner)) {
+        for (_, ended) in ended.iter().filter(|(owner, _)| !left.contains(owner)) {
             // The next sweep finds one that stays.
-            let _ = fs_err::remove_file(lock);
+            let _ = fs_err::remove_file(&ended.lock);
         }
         Ok(removed)
     }

@@ -1,5 +1,6 @@
 //! A pod of ours: shows that it is in use, ends it, and tells afterwards what it died of.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,6 +16,7 @@ use super::manifest::BEAT;
 use super::pod::{Pod, PodState};
 use super::refusal::{refused, trouble};
 use super::template::CONTAINER;
+use crate::docker::owned::Owned;
 use crate::{EngineTrouble, SandboxError, Stop};
 
 /// Waits between attempts to remove.
@@ -37,21 +39,24 @@ pub(super) struct SandboxPod {
     /// The exec in which the guest runs, once it does.
     pub(super) session: Option<Session>,
     beating: Option<AbortOnDropHandle<()>>,
+    owned: Arc<Owned>,
     is_kept: bool,
     /// What the last exit reason came to.
     trouble: Mutex<Option<EngineTrouble>>,
 }
 
 impl SandboxPod {
-    /// `made` is the pod as the server has it.
+    /// `made` is the pod as the server has it; `owned` has its name from now on.
     pub(super) fn new(
         cluster: &Cluster,
         made: &Value,
         memory_bytes: u64,
         timing: HeartbeatTiming,
+        owned: &Arc<Owned>,
     ) -> SandboxPod {
         let word = |name: &str| made["metadata"][name].as_str().unwrap_or_default().to_owned();
         let (name, uid) = (word("name"), word("uid"));
+        owned.begin(&name);
         let beating = tokio::spawn(beat(cluster.clone(), name.clone(), timing));
         SandboxPod {
             cluster: cluster.clone(),
@@ -60,6 +65,7 @@ impl SandboxPod {
             memory_bytes,
             session: None,
             beating: Some(AbortOnDropHandle::new(beating)),
+            owned: Arc::clone(owned),
             is_kept: false,
             trouble: Mutex::default(),
         }
@@ -72,9 +78,10 @@ impl SandboxPod {
 
     pub(super) async fn remove(mut self) -> Result<(), SandboxError> {
         self.keep();
+        self.owned.leave(&self.name);
         drop(self.beating.take());
         let (cluster, name, uid) = (self.cluster.clone(), self.name.clone(), self.uid.clone());
-        remove_or_later(cluster, name, uid).await
+        remove_or_later(cluster, name, uid, Arc::clone(&self.owned)).await
     }
 
     /// Why it died, and what of that is not its own doing; `None` when it lives, as far as the server knows.
@@ -123,14 +130,15 @@ impl SandboxPod {
 
 impl Drop for SandboxPod {
     fn drop(&mut self) {
+        self.owned.leave(&self.name);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if self.is_kept {
             return;
         }
-        let (cluster, name, uid) =
-            (self.cluster.clone(), std::mem::take(&mut self.name), std::mem::take(&mut self.uid));
+        let (cluster, owned) = (self.cluster.clone(), Arc::clone(&self.owned));
+        let (name, uid) = (std::mem::take(&mut self.name), std::mem::take(&mut self.uid));
         runtime.spawn(async move {
-            if let Err(err) = remove_or_later(cluster, name, uid).await {
+            if let Err(err) = remove_or_later(cluster, name, uid, owned).await {
                 tracing::warn!(%err, "cannot remove an unfinished pod yet");
             }
         });
@@ -141,6 +149,11 @@ impl Drop for SandboxPod {
 impl Stop for SandboxPod {
     async fn stop(self: Box<Self>) -> Result<(), SandboxError> {
         self.remove().await
+    }
+
+    fn by_hand(&self) -> Option<String> {
+        let namespace = self.cluster.namespace();
+        Some(format!("kubectl delete pod {} --namespace {namespace}", self.name))
     }
 
     async fn exit_reason(&self) -> Option<String> {
@@ -186,15 +199,23 @@ pub(super) fn path(cluster: &Cluster, name: &str) -> String {
 
 /// Removes a pod as [`remove`] does. When the server is away, that is done in the background once it is back: a pod
 /// that stays takes room, and counts for the quota. Should this process end before, the next sweep finds the pod.
-async fn remove_or_later(cluster: Cluster, name: String, uid: String) -> Result<(), SandboxError> {
+async fn remove_or_later(
+    cluster: Cluster,
+    name: String,
+    uid: String,
+    owned: Arc<Owned>,
+) -> Result<(), SandboxError> {
     let removed = remove(&cluster, &name, &uid).await;
+    if removed.is_ok() {
+        owned.gone(&name);
+    }
     if removed.as_ref().is_err_and(|err| err.trouble() == Some(EngineTrouble::Away)) {
         tokio::spawn(async move {
             for _ in 0..LATER_TIMES {
                 tokio::time::sleep(LATER).await;
                 match delete(&cluster, &name, json!({"uid": uid})).await {
                     Err(err) if trouble(&err) == Some(EngineTrouble::Away) => {}
-                    Ok(_) => return,
+                    Ok(_) => return owned.gone(&name),
                     Err(err) => {
                         tracing::warn!(pod = name, %err, "cannot remove a pod");
                         return;

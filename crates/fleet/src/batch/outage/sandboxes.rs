@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use super::{AGAIN, Outages};
 use crate::batch::lease::HeldJob;
 use crate::store::StoreResult;
+use patchwright_sandbox::services::ServiceState;
 use patchwright_sandbox::{
     EngineTrouble, ImageSpec, PreparedImage, Running, Sandbox, SandboxError, SandboxSpec, Stop,
 };
@@ -227,6 +228,10 @@ impl Sandbox for ObservedSandbox {
     async fn drop_warm(&self) {
         self.inner.drop_warm().await;
     }
+
+    async fn settled(&self) {
+        self.inner.settled().await;
+    }
 }
 
 struct ObservedStop {
@@ -238,6 +243,14 @@ struct ObservedStop {
 impl Stop for ObservedStop {
     async fn stop(self: Box<Self>) -> Result<(), SandboxError> {
         self.inner.stop().await
+    }
+
+    async fn ended_services(&self) -> Vec<ServiceState> {
+        self.inner.ended_services().await
+    }
+
+    fn by_hand(&self) -> Option<String> {
+        self.inner.by_hand()
     }
 
     async fn exit_reason(&self) -> Option<String> {
