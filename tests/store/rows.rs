@@ -349,8 +349,8 @@ pub(super) async fn schedules_fire_once_and_values_are_kept(db: &Db) {
 }
 
 /// A target's repository, when nothing more is known of it than its name.
-fn by_name(target: &patchwright_types::campaign::Target) -> Result<KnownRepository, String> {
-    Ok(KnownRepository { id: target.repository_id.clone(), name: target.repository.clone() })
+fn by_name(target: &patchwright_types::campaign::Target) -> KnownRepository {
+    KnownRepository { id: target.repository_id.clone(), name: target.repository.clone() }
 }
 
 pub(super) async fn a_repository_comes_by_its_id(db: &Db) {
@@ -423,9 +423,13 @@ pub(super) async fn shards_come_together(db: &Db) {
         other.close().await;
         let other = file.open().await;
         let mine = campaign().id;
-        let came = store.import(&other, &mine, &by_name).await.unwrap();
+        let came = store.import(&other, &mine, &|target| Ok(by_name(target))).await.unwrap();
         assert!(came.came >= 1 && came.refused.is_empty(), "{shard}: {came:?}");
-        assert_eq!(store.import(&other, &mine, &by_name).await.unwrap().came, 0, "once");
+        assert_eq!(
+            store.import(&other, &mine, &|target| Ok(by_name(target))).await.unwrap().came,
+            0,
+            "once"
+        );
     }
     let targets = store.view(&campaign().id).await.unwrap().targets;
     let states: Vec<_> = targets.iter().map(|target| target.state).collect();
@@ -459,7 +463,7 @@ pub(super) async fn what_was_run_twice_counts_twice(db: &Db) {
     let mut came = Vec::new();
     for file in files.iter().chain(&files) {
         let other = file.open().await;
-        let imported = store.import(&other, &mine, &by_name).await.unwrap();
+        let imported = store.import(&other, &mine, &|target| Ok(by_name(target))).await.unwrap();
         came.push((imported.came, imported.repeated));
         other.close().await;
     }

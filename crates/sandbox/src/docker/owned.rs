@@ -16,7 +16,7 @@ pub(crate) struct Owned(Mutex<HashMap<String, Use>>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     /// Somebody in this process works with it, or makes it.
-    InUse,
+    Busy,
     /// It is being removed in the background.
     Going,
     /// Nobody does any more. Somebody removes it, or it could not be removed.
@@ -26,7 +26,7 @@ enum Use {
 impl Owned {
     /// One is there, or is asked for.
     pub(crate) fn begin(&self, id: &str) {
-        self.0.lock().insert(id.to_owned(), Use::InUse);
+        self.0.lock().insert(id.to_owned(), Use::Busy);
     }
 
     /// Nobody needs it any more. One that is gone stays gone.
