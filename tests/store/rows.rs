@@ -515,7 +515,7 @@ pub(super) async fn what_another_database_says_is_bounded(db: &Db) {
         if target.repository.starts_with("evil/") {
             return Err("not selected".to_owned());
         }
-        by_name(target)
+        Ok(by_name(target))
     };
     let came = store.import(&other, &campaign().id, &not_ours).await.unwrap();
     assert_eq!(came.came, 2, "what is open is not believed, other campaigns do not come");
