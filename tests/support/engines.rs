@@ -182,6 +182,9 @@ impl Drop for OtherEngine {
         while matches!(self.daemon.try_wait(), Ok(None)) && began.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(100));
         }
+        // One that was started again may not end by itself.
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
         // Podman leaves its own mounts, and those of containers that it could not end.
         let mounts = fs_err::read_to_string("/proc/self/mounts").unwrap_or_default();
         let mounted = mounts.lines().filter_map(|line| line.split(' ').nth(1));
