@@ -231,7 +231,7 @@ fn our_own_commit_on_a_fork_does_not_count_against_the_question_that_it_answers(
         let output = world.run(&["respond", &url]).expect(code);
         assert_eq!((world.model.requests().len(), world.github.head_of(PULL)), (asked, head));
         let said = answers(&world, PULL);
-        let is_told = said.len() == 1 && said[0].starts_with("**Pushed [`");
+        let is_told = said.len() == 1 && said[0].starts_with("**Pushed `");
         assert_eq!(is_told, !is_other_machine, "{said:?} {}", output.text());
     }
 }
