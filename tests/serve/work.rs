@@ -330,11 +330,14 @@ fn a_stop_does_not_wait_for_the_work_that_it_is_about() {
     let mut turns = fix();
     turns.insert(0, call("shell_command", json!({"command": "sleep 5"})));
     world.model.replace(turns);
-    let server = Serving::start(&world, &["--room", "2", "--max-age", "20000h"]);
+    let server = Serving::start(&world, &["--room", "2"]);
     server.deliver(&guid(1), "issues", &labeled("acme/app", 7, "patchwright", "ann"));
     server.until("the model is not asked", || !world.model.requests().is_empty());
     let comment = world.github.post_comment(7, "ann", "@patchwright stop");
-    let event = world.github.issue_comment_event(comment);
+    let mut event = world.github.issue_comment_event(comment);
+    for time in ["created_at", "updated_at"] {
+        event.payload["comment"][time] = json!("2026-11-20T11:59:30Z");
+    }
     assert_eq!(server.deliver(&guid(2), event.name, &event.payload).status, 202);
     server.until_idle();
     assert!(world.github.pulls().is_empty(), "{}", server.said());
