@@ -238,18 +238,7 @@ impl EvidenceRow {
 
 /// Cuts each list to the number of names that a report keeps.
 fn named(mut tests: Comparison) -> Comparison {
-    let Comparison {
-        fixed,
-        broke,
-        still_failing,
-        new_failing,
-        new_passing,
-        flaky,
-        gone,
-        dropped,
-        is_partial: _,
-    } = &mut tests;
-    for list in [fixed, broke, still_failing, new_failing, new_passing, flaky, gone, dropped] {
+    for list in tests.lists_mut() {
         list.names.truncate(MAX_LISTED);
     }
     tests

@@ -91,8 +91,8 @@ impl Comparison {
         parts.join(" · ")
     }
 
-    /// Adds what another check found.
-    pub fn join(&mut self, other: &Comparison) {
+    /// All lists, in the order of the fields.
+    pub fn lists_mut(&mut self) -> [&mut Names; 8] {
         let Comparison {
             fixed,
             broke,
@@ -102,22 +102,18 @@ impl Comparison {
             flaky,
             gone,
             dropped,
-            is_partial,
+            is_partial: _,
         } = self;
-        let lists = [
-            (fixed, &other.fixed),
-            (broke, &other.broke),
-            (still_failing, &other.still_failing),
-            (new_failing, &other.new_failing),
-            (new_passing, &other.new_passing),
-            (flaky, &other.flaky),
-            (gone, &other.gone),
-            (dropped, &other.dropped),
-        ];
-        for (list, more) in lists {
+        [fixed, broke, still_failing, new_failing, new_passing, flaky, gone, dropped]
+    }
+
+    /// Adds what another check found.
+    pub fn join(&mut self, other: &Comparison) {
+        let mut other = other.clone();
+        for (list, more) in self.lists_mut().into_iter().zip(other.lists_mut()) {
             list.join(more);
         }
-        *is_partial |= other.is_partial;
+        self.is_partial |= other.is_partial;
     }
 
     /// The change made something fail that did not fail before.
