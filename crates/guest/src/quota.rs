@@ -18,6 +18,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::folder::{self, Folder};
 
+/// Why a command was ended because of the disk, whoever filled it. The host knows that end by these words.
+pub const DISK_FULL: &str = "the disk below the workspace is nearly full";
 /// How often the disk is asked for its free space while commands run.
 const TICK: Duration = Duration::from_millis(100);
 /// Least time between two walks, unless the disk has lost space.
@@ -189,7 +191,7 @@ impl WorkspaceQuota {
             let disk = self.disk();
             let mut full = None;
             if disk.free < disk.reserve() {
-                full = Some("the disk below the workspace is nearly full".to_owned());
+                full = Some(DISK_FULL.to_owned());
             } else if last.is_none_or(|last| is_old(last) || self.has_shrunk(last)) {
                 let used = self.look().used;
                 let grew = used.bytes > allowed.bytes || used.files > allowed.files;

@@ -22,6 +22,7 @@ use crate::setup::{self, Failed, SetupExtent, SetupRun};
 use crate::turn::Turn;
 use crate::{ContainerLimits, ImageSpec, PreparedImage, SandboxError, Stop, image};
 use patchwright_guest::protocol::Exec;
+use patchwright_guest::quota;
 
 /// Carried by the images that setup made; the value is the cache key.
 pub(super) const SETUP_LABEL: &str = "patchwright.setup";
@@ -40,9 +41,6 @@ const COMMIT: Duration = Duration::from_mins(15);
 const KEPT: usize = 20;
 /// Age after which the others are removed.
 const MAX_AGE: Duration = Duration::from_hours(30 * 24);
-
-/// How a guest says that it has ended a command because the disk has no room.
-const DISK_FULL: &str = "is nearly full";
 
 impl DockerSandbox {
     /// The image with the setup of `spec` on top of `base`, from the cache or made now.
@@ -173,7 +171,7 @@ impl DockerSandbox {
             Err(Failed::Guest(err)) => Err(match container.exit_reason().await {
                 Some(why) => SandboxError::Gone(format!("during setup: {why}")),
                 // The guest lives, and has ended the command because Docker's disk is nearly full.
-                None if err.to_string().contains(DISK_FULL) => {
+                None if err.to_string().contains(quota::DISK_FULL) => {
                     SandboxError::DiskFull(format!("during setup: {err}"))
                 }
                 None => SandboxError::Gone(format!("during setup: {err}")),
