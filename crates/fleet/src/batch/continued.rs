@@ -71,6 +71,7 @@ fn is_put_back(
 mod tests {
     use crate::batch::campaign::parse;
     use crate::batch::continued::*;
+    use crate::batch::decide;
     use patchwright_types::campaign::ErrorClass;
 
     fn campaign(more: &str) -> Campaign {
@@ -79,34 +80,8 @@ mod tests {
     }
 
     fn target(state: TargetState, campaign: &str) -> Target {
-        Target {
-            id: 1,
-            campaign: campaign.to_owned(),
-            repository: "a/b".to_owned(),
-            repository_id: None,
-            number: None,
-            base_branch: "main".to_owned(),
-            base_sha: "old".to_owned(),
-            wave: 0,
-            state,
-            class: None,
-            reason: None,
-            run: Some("run".to_owned()),
-            attempts: 1,
-            cost_usd: 0.0,
-            tokens: 0,
-            pull_request: Some(5),
-            url: None,
-            created_at: 0,
-            updated_at: 0,
-            started_at: None,
-            ended_at: None,
-            publishing_at: None,
-            published_at: None,
-            closed_at: None,
-            writes: 0,
-            closing_at: None,
-        }
+        let run = Some("run".to_owned());
+        Target { run, ..decide::tests::target(state, "old", Some(5), campaign) }
     }
 
     fn candidate(base: &str, pull: &PullFacts) -> Candidate {

@@ -283,7 +283,7 @@ pub(super) fn decide_pull(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use crate::batch::campaign::parse;
     use crate::batch::decide::*;
 
@@ -292,7 +292,13 @@ mod tests {
         parse("c.yml", &format!("{least}{more}"), None).unwrap()
     }
 
-    fn target(state: TargetState, base: &str, pull: Option<i64>, id: &str) -> Target {
+    /// The target of `a/b` in a campaign.
+    pub(in crate::batch) fn target(
+        state: TargetState,
+        base: &str,
+        pull: Option<i64>,
+        id: &str,
+    ) -> Target {
         Target {
             id: 1,
             campaign: id.to_owned(),
